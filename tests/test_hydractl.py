@@ -1,0 +1,490 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""hydractl on the host: arguments, exit statuses, and parsing, with trees of files in place of /proc and /sys."""
+
+import ctypes
+import errno
+import json
+import os
+import pathlib
+import struct
+import subprocess
+
+import pytest
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent / "tools" / "hydractl"
+
+HYDRA = """\
+policy hydra
+domains node
+replication lazy
+prefetch 9
+filter table
+active 1
+fills 12
+prefetched 3400
+propagated 56
+flushes 78
+cpus_interrupted 9
+cpus_spared 1234
+fallbacks 0
+replica_tables 21
+replica_kib 84
+upper_tables 6
+domain 0 node 0 root own replica_tables 10 replica_kib 40 upper_tables 3 fills 5
+domain 1 node 1 root canonical replica_tables 11 replica_kib 44 upper_tables 3 fills 7
+"""
+
+TABLES = """\
+domain 0 node 0 local_leaves 900 remote_leaves 100
+domain 1 node 1 local_leaves 0 remote_leaves 0
+node 0 pagetable_kib 812
+node 1 pagetable_kib 8
+"""
+
+CHECK_BAD = """\
+violation 1 address 0x7f0000001000 domain 1: maps frame 0x12, the canonical entry 0x13: "wrong"
+violation 3 address 0x7f0000200000 domain 0: not a sharer
+violations 5
+"""
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory):
+    out = tmp_path_factory.mktemp("hydractl")
+    made = subprocess.run(["make", "-C", str(SOURCE), f"O={out}"], capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    return out / "hydractl"
+
+
+class Kernel:
+    """A tree of files that hydractl takes for /proc and /sys, and the program itself."""
+
+    def __init__(self, program, root):
+        self.program = program
+        self.proc = root / "proc"
+        self.sys = root / "sys"
+        self.hydra = self.sys / "kernel" / "mm" / "hydra"
+        self.proc.mkdir()
+        self.hydra.mkdir(parents=True)
+        for name, text in {"default": "linux\n", "supported": "yes\n", "replica_limit_kib": "max\n",
+                           "violations": "0\n", "domains": "0 node 0 cpus 0-1\n1 node 1 cpus 2-3\n"}.items():
+            (self.hydra / name).write_text(text)
+        (self.proc / "uptime").write_text("not a process\n")
+
+    def process(self, pid, comm="httpd", **files):
+        directory = self.proc / str(pid)
+        directory.mkdir()
+        (directory / "comm").write_text(comm + "\n")
+        for name, text in files.items():
+            (directory / name).write_text(text)
+        return directory
+
+    def run(self, *arguments, **options):
+        environment = dict(os.environ, HYDRACTL_PROC=str(self.proc), HYDRACTL_SYS=str(self.sys))
+        return subprocess.run([str(self.program), *map(str, arguments)], env=environment, capture_output=True,
+                              text=True, timeout=60, check=False, **options)
+
+    def json(self, *arguments, status=0):
+        done = self.run(*arguments, "--json")
+        assert done.returncode == status, done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def kernel(program, tmp_path):
+    return Kernel(program, tmp_path)
+
+
+def kernel_answers(number):
+    """For preexec_fn: PR_SET_HYDRA, as the interface has its arguments, ends with this errno (0: success)."""
+    load, equal, give = 0x20, 0x15, 0x06
+    allow, refuse = 0x7FFF0000, 0x00050000
+    prctl, set_hydra, size = 157, 0x48590001, 16
+    steps = [
+        (load, 0, 0, 0), (equal, 0, 11, prctl),
+        (load, 0, 0, 16), (equal, 0, 9, set_hydra),
+        (load, 0, 0, 32), (equal, 0, 6, size),
+        (load, 0, 0, 40), (equal, 0, 4, 0),
+        (load, 0, 0, 48), (equal, 0, 2, 0),
+        (give, 0, 0, refuse | number), (give, 0, 0, allow),
+        (give, 0, 0, refuse | errno.EBADRQC), (give, 0, 0, allow),
+    ]
+    code = b"".join(struct.pack("HBBI", *step) for step in steps)
+
+    class Program(ctypes.Structure):
+        _fields_ = [("count", ctypes.c_ushort), ("code", ctypes.c_char_p)]
+
+    def install():
+        libc = ctypes.CDLL(None, use_errno=True)
+        no_new_privileges, set_seccomp, filter_mode = 38, 22, 2
+        if (libc.prctl(no_new_privileges, 1, 0, 0, 0)
+                or libc.prctl(set_seccomp, filter_mode, ctypes.byref(Program(len(steps), code)))):
+            raise OSError(ctypes.get_errno(), "seccomp")
+
+    return install
+
+
+ACCEPTS = kernel_answers(0)
+
+
+# Arguments
+
+@pytest.mark.parametrize("command, status", [(["run"], 125), (["set", "1"], 2)])
+@pytest.mark.parametrize("option, value, message", [
+    ("--policy", "hydro", "unknown policy 'hydro': choose linux, hydra or hydra-nofilter"),
+    ("--filter", "page", "unknown filter 'page': choose none, table, entry or accessed"),
+    ("--prefetch", "10", "prefetch degree '10' is not a number from 0 to 9"),
+    ("--prefetch", "-1", "prefetch degree '-1' is not a number from 0 to 9"),
+    ("--prefetch", "3x", "prefetch degree '3x' is not a number from 0 to 9"),
+    ("--prefetch", "", "prefetch degree '' is not a number from 0 to 9"),
+    ("--prefetch", " 3", "prefetch degree ' 3' is not a number from 0 to 9"),
+    ("--prefetch", "18446744073709551619", "is not a number from 0 to 9"),
+])
+def test_bad_setting_is_refused(kernel, command, status, option, value, message):
+    arguments = [*command, f"{option}={value}"] + (["true"] if command == ["run"] else [])
+    done = kernel.run(*arguments, preexec_fn=ACCEPTS)
+    assert done.returncode == status
+    assert message in done.stderr
+    assert "--help" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("arguments, status, message", [
+    ([], 2, "no command"),
+    (["fly"], 2, "unknown command 'fly'"),
+    (["run"], 125, "no program to run"),
+    (["run", "--policy", "linux", "--filter", "none", "true"], 125, "policy 'linux' replicates nothing"),
+    (["set", "1"], 2, "nothing to set"),
+    (["set", "--policy", "hydra"], 2, "no PID given"),
+    (["set", "--policy", "hydra", "1", "2"], 2, "one PID only"),
+    (["tables"], 2, "no PID given"),
+    (["check"], 2, "no PID given"),
+    (["status", "1", "2"], 2, "one PID only"),
+    *[([command, pid], 2, f"'{pid}' is not a PID") for command in ("status", "tables", "check")
+      for pid in ("0", "self", "+1", "99999999999", "1 ")],
+])
+def test_wrong_usage(kernel, arguments, status, message):
+    done = kernel.run(*arguments, preexec_fn=ACCEPTS)
+    assert done.returncode == status
+    assert message in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["set"], ["status"], ["tables"], ["check"]])
+def test_help_teaches(kernel, command):
+    done = kernel.run(*command, "--help")
+    assert done.returncode == 0
+    assert done.stdout.startswith("Usage: " + " ".join(["hydractl", *command]))
+    assert "Exit status: " in done.stdout
+
+
+@pytest.mark.parametrize("arguments, status", [
+    (["run", "true"], 125), (["set", "--policy", "hydra", "1"], 2), (["status"], 2), (["status", "1"], 2),
+    (["tables", "1"], 2), (["check", "1"], 2),
+])
+def test_kernel_without_hydra(kernel, arguments, status):
+    kernel.process(1, hydra=HYDRA, hydra_tables=TABLES, hydra_check="ok tables 1 entries 1\n")
+    for path in kernel.hydra.iterdir():
+        path.unlink()
+    kernel.hydra.rmdir()
+    done = kernel.run(*arguments, preexec_fn=ACCEPTS)
+    assert done.returncode == status
+    assert done.stderr == (f"hydractl: this kernel has no Hydra ({kernel.hydra} is missing): "
+                           "boot a kernel built with CONFIG_HYDRA\n")
+    assert done.stdout == ""
+    assert (kernel.proc / "1" / "hydra").read_text() == HYDRA
+
+
+# run
+
+def test_run_gives_the_exit_status_of_the_program(kernel):
+    assert kernel.run("run", "true", preexec_fn=ACCEPTS).returncode == 0
+    assert kernel.run("run", "--", "sh", "-c", "exit 7", preexec_fn=ACCEPTS).returncode == 7
+    assert kernel.run("run", "sh", "-c", "kill -TERM $$", preexec_fn=ACCEPTS).returncode == -15
+
+
+def test_run_leaves_the_options_of_the_program_alone(kernel):
+    done = kernel.run("run", "--policy", "hydra", "--prefetch", "0", "echo", "--policy", "x", "--", "-n",
+                      preexec_fn=ACCEPTS)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "--policy x -- -n\n", "")
+
+
+def test_run_leaves_files_and_signals_alone(kernel):
+    look = ["sh", "-c", "ls /proc/self/fd; grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status"]
+    reader, writer = os.pipe()
+    try:
+        options = {"pass_fds": (reader, writer), "preexec_fn": ACCEPTS, "stdin": subprocess.DEVNULL}
+        direct = subprocess.run(look, capture_output=True, text=True, check=True, **options)
+        assert kernel.run("run", *look, **options).stdout == direct.stdout
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def test_run_without_such_a_program(kernel):
+    done = kernel.run("run", "no-such-program-anywhere", preexec_fn=ACCEPTS)
+    assert done.returncode == 127
+    assert done.stderr == "hydractl: cannot run 'no-such-program-anywhere': No such file or directory\n"
+
+
+@pytest.mark.parametrize("kind", ["file", "directory"])
+def test_run_what_is_not_executable(kernel, tmp_path, kind):
+    path = tmp_path / "it"
+    if kind == "file":
+        path.write_text("text\n")
+    else:
+        path.mkdir()
+    done = kernel.run("run", path, preexec_fn=ACCEPTS)
+    assert done.returncode == 126
+    assert done.stderr == f"hydractl: cannot run '{path}': Permission denied\n"
+
+
+def test_run_settings_the_kernel_cannot_do(kernel, tmp_path):
+    done = kernel.run("run", "--filter", "entry", "touch", tmp_path / "it", preexec_fn=kernel_answers(errno.EOPNOTSUPP))
+    assert done.returncode == 125
+    assert "cannot do 'hydra,domains=node,replication=lazy,prefetch=9,filter=entry' yet" in done.stderr
+    assert not (tmp_path / "it").exists()
+
+
+def test_run_on_a_machine_that_cannot(kernel):
+    (kernel.hydra / "supported").write_text("no: Xen PV guest\n")
+    done = kernel.run("run", "true", preexec_fn=kernel_answers(errno.EOPNOTSUPP))
+    assert done.returncode == 125
+    assert "Hydra cannot work on this machine (no: Xen PV guest)" in done.stderr
+
+
+def test_run_says_why_the_kernel_refused(kernel):
+    done = kernel.run("run", "--policy", "linux", "true", preexec_fn=kernel_answers(errno.EINVAL))
+    assert done.returncode == 125
+    assert "the kernel refused the settings 'linux': Invalid argument" in done.stderr
+
+
+# set
+
+@pytest.mark.parametrize("options, written", [
+    (["--policy", "linux"], "linux"),
+    (["--policy", "hydra"], "hydra,domains=node,replication=lazy,prefetch=9,filter=table"),
+    (["--policy", "hydra-nofilter"], "hydra,domains=node,replication=lazy,prefetch=9,filter=none"),
+    (["--policy", "hydra", "--prefetch", "0", "--filter", "accessed"],
+     "hydra,domains=node,replication=lazy,prefetch=0,filter=accessed"),
+    (["--prefetch", "2"], "hydra,domains=llc,replication=eager,prefetch=2,filter=entry"),
+    (["--filter", "none"], "hydra,domains=llc,replication=eager,prefetch=4,filter=none"),
+])
+def test_set_writes_the_text_form(kernel, options, written):
+    now = "policy custom\ndomains llc\nreplication eager\nprefetch 4\nfilter entry\nactive 1\n"
+    directory = kernel.process(7, hydra=now)
+    done = kernel.run("set", *options, 7)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (directory / "hydra").read_text() == written
+
+
+def test_set_of_one_setting_needs_a_policy_that_has_it(kernel):
+    now = "policy linux\ndomains machine\nreplication lazy\nprefetch 0\nfilter none\nactive 0\n"
+    directory = kernel.process(7, hydra=now)
+    done = kernel.run("set", "--prefetch", "2", 7)
+    assert done.returncode == 2
+    assert "give --policy too" in done.stderr
+    assert (directory / "hydra").read_text() == now
+
+
+@pytest.mark.parametrize("line", ["domains galaxy", "prefetch 10", "prefetch many", "filter 1"])
+def test_set_does_not_build_on_what_it_does_not_understand(kernel, line):
+    key = line.split()[0]
+    now = "".join(line + "\n" if old.startswith(key + " ") else old + "\n" for old in HYDRA.splitlines())
+    directory = kernel.process(7, hydra=now)
+    done = kernel.run("set", "--prefetch" if key != "prefetch" else "--filter", "1" if key != "prefetch" else "none", 7)
+    assert done.returncode == 2
+    assert "cannot make sense of" in done.stderr
+    assert (directory / "hydra").read_text() == now
+
+
+@pytest.mark.parametrize("command", [["set", "--policy", "hydra"], ["status"], ["tables"], ["check"]])
+def test_no_such_process(kernel, command):
+    done = kernel.run(*command, 4242)
+    assert done.returncode == 2
+    assert done.stderr == "hydractl: no process 4242\n"
+
+
+@pytest.mark.parametrize("command, file", [("status", "hydra"), ("tables", "hydra_tables"), ("check", "hydra_check")])
+def test_kernel_thread(kernel, command, file):
+    kernel.process(2, "kthreadd", **{file: ""})
+    done = kernel.run(command, 2)
+    assert done.returncode == 2
+    assert "process 2 has no user memory" in done.stderr
+
+
+# status
+
+def test_status_of_a_process(kernel):
+    kernel.process(12, hydra=HYDRA)
+    got = kernel.json("status", 12)
+    assert got == {
+        "pid": 12, "comm": "httpd", "policy": "hydra", "domains": "node", "replication": "lazy", "prefetch": 9,
+        "filter": "table", "active": 1, "fills": 12, "prefetched": 3400, "propagated": 56, "flushes": 78,
+        "cpus_interrupted": 9, "cpus_spared": 1234, "fallbacks": 0, "replica_tables": 21, "replica_kib": 84,
+        "upper_tables": 6,
+        "per_domain": [
+            {"domain": 0, "node": 0, "root": "own", "replica_tables": 10, "replica_kib": 40, "upper_tables": 3,
+             "fills": 5},
+            {"domain": 1, "node": 1, "root": "canonical", "replica_tables": 11, "replica_kib": 44, "upper_tables": 3,
+             "fills": 7},
+        ],
+    }
+    lines = [line.split() for line in kernel.run("status", 12).stdout.splitlines()]
+    assert ["process", "12", "(httpd)"] in lines
+    assert ["cpus_spared", "1234"] in lines
+    assert ["1", "1", "canonical", "11", "44", "3", "7"] in lines
+
+
+def test_status_passes_on_what_later_kernels_add(kernel):
+    kernel.process(12, hydra=HYDRA.replace("fills 12\n", "fills 12\nnew_counter 5\n") + "epoch 3 of 4\n")
+    assert kernel.json("status", 12)["new_counter"] == 5
+
+
+@pytest.mark.parametrize("text, named", [
+    (HYDRA.replace("flushes 78\n", ""), "flushes"),
+    (HYDRA.replace("flushes 78\n", "flushes\n"), "flushes"),
+    (HYDRA.replace("flushes 78\n", "flushes -78\n"), "flushes"),
+    (HYDRA.replace("flushes 78\n", "flushes 0x4e\n"), "flushes"),
+    (HYDRA.replace("flushes 78\n", "flushes 99999999999999999999\n"), "flushes"),
+    (HYDRA.replace("policy hydra\n", ""), "policy"),
+    ("x " * 99 + "\n", "Bad message"),
+])
+@pytest.mark.parametrize("pid", [[], [12]])
+def test_status_that_makes_no_sense(kernel, text, named, pid):
+    kernel.process(12, hydra=text)
+    done = kernel.run("status", *pid, "--json")
+    assert done.returncode == 2
+    assert f"cannot make sense of {kernel.proc}/12/hydra ({named})" in done.stderr
+    assert done.stdout == ""
+
+
+def test_status_of_the_system(kernel):
+    kernel.process(2, "kthreadd", hydra="")
+    odd = 'odd "name"\\\x01é'
+    kernel.process(100, odd, hydra=HYDRA)
+    kernel.process(12, hydra=HYDRA.replace("filter table", "filter none").replace("policy hydra", "policy custom"))
+    kernel.process(13, "idle", hydra=HYDRA.replace("active 1", "active 0"))
+    (kernel.proc / "14").mkdir()
+    (kernel.hydra / "replica_limit_kib").write_text("4096\n")
+    got = kernel.json("status")
+    processes = got.pop("processes")
+    assert [(process["pid"], process["filter"]) for process in processes] == [(12, "none"), (100, "table")]
+    # A name may be any bytes; each is given as one character.
+    assert processes[1]["comm"].encode("latin-1").decode() == odd
+    assert got == {
+        "default": "linux", "supported": "yes", "replica_limit_kib": 4096, "violations": 0,
+        "domains": [{"domain": 0, "node": 0, "cpus": "0-1"}, {"domain": 1, "node": 1, "cpus": "2-3"}],
+    }
+    lines = [line.split() for line in kernel.run("status").stdout.splitlines()]
+    assert ["0", "0", "0-1"] in lines
+    assert ["12", "httpd", "custom", "9", "none", "84", "78", "9", "1234"] in lines
+    assert not any("idle" in line for line in lines)
+
+
+def test_status_with_nothing_to_show(kernel):
+    (kernel.hydra / "domains").write_text("0 node 0 cpus \n")
+    got = kernel.json("status")
+    assert got["processes"] == []
+    assert got["domains"] == [{"domain": 0, "node": 0, "cpus": ""}]
+    assert "no process runs under Hydra" in kernel.run("status").stdout
+
+
+@pytest.mark.parametrize("name, text", [
+    ("violations", "some\n"), ("domains", "0 node zero cpus 0-1\n"), ("domains", "0 node 0\n"),
+])
+def test_system_that_makes_no_sense(kernel, name, text):
+    (kernel.hydra / name).write_text(text)
+    done = kernel.run("status", "--json")
+    assert done.returncode == 2
+    assert f"cannot make sense of {kernel.hydra}/{name}" in done.stderr
+    assert done.stdout == ""
+
+
+def test_output_that_cannot_be_written(kernel):
+    environment = dict(os.environ, HYDRACTL_PROC=str(kernel.proc), HYDRACTL_SYS=str(kernel.sys))
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run([kernel.program, "status"], env=environment, stdout=full, stderr=subprocess.PIPE,
+                              text=True, check=False)
+    assert done.returncode == 2
+    assert "cannot write the output" in done.stderr
+
+
+# tables
+
+def test_tables(kernel):
+    kernel.process(12, hydra_tables=TABLES)
+    assert kernel.json("tables", 12) == {
+        "pid": 12, "comm": "httpd",
+        "per_domain": [
+            {"domain": 0, "node": 0, "local_leaves": 900, "remote_leaves": 100, "local_leaf_share": 0.9},
+            {"domain": 1, "node": 1, "local_leaves": 0, "remote_leaves": 0, "local_leaf_share": None},
+        ],
+        "per_node": [{"node": 0, "pagetable_kib": 812}, {"node": 1, "pagetable_kib": 8}],
+    }
+    lines = [line.split() for line in kernel.run("tables", 12).stdout.splitlines()]
+    assert ["0", "0", "900", "100", "90.00", "%"] in lines
+    assert ["1", "1", "0", "0", "-"] in lines
+    assert ["0", "812", "KiB"] in lines
+
+
+@pytest.mark.parametrize("text", [
+    "domain 0 node 0 local_leaves 900\nnode 0 pagetable_kib 8\n",
+    "domain 0 node 0 local_leaves 900 remote_leaves -1\nnode 0 pagetable_kib 8\n",
+    "domain 0 node 0 local_leaves 900 remote_leaves 1\nnode 0 pagetable_kib lots\n",
+    "domain 0 node 0 local_leaves 900 remote_leaves 1\n",
+    "node 0 pagetable_kib 8\n",
+])
+def test_tables_that_make_no_sense(kernel, text):
+    kernel.process(12, hydra_tables=text)
+    done = kernel.run("tables", 12, "--json")
+    assert done.returncode == 2
+    assert f"cannot make sense of {kernel.proc}/12/hydra_tables" in done.stderr
+    assert done.stdout == ""
+
+
+# check
+
+def test_check_finds_nothing(kernel):
+    kernel.process(12, hydra_check="ok tables 31 entries 15872\n")
+    assert kernel.json("check", 12) == {"pid": 12, "comm": "httpd", "ok": True, "tables": 31, "entries": 15872,
+                                        "violations": 0, "listed": []}
+    done = kernel.run("check", 12)
+    assert (done.returncode, done.stdout) == (
+        0, "process 12 (httpd): all invariants hold (31 tables, 15872 entries)\n")
+
+
+def test_check_finds_violations(kernel):
+    kernel.process(12, hydra_check=CHECK_BAD)
+    assert kernel.json("check", 12, status=1) == {
+        "pid": 12, "comm": "httpd", "ok": False, "violations": 5, "listed": [
+            {"invariant": "1", "address": "0x7f0000001000", "domain": 1,
+             "text": 'maps frame 0x12, the canonical entry 0x13: "wrong"'},
+            {"invariant": "3", "address": "0x7f0000200000", "domain": 0, "text": "not a sharer"},
+        ]}
+    done = kernel.run("check", 12)
+    assert done.returncode == 1
+    assert "process 12 (httpd): 5 violations" in done.stdout
+    assert "invariant 3, address 0x7f0000200000, domain 0: not a sharer" in done.stdout
+
+
+@pytest.mark.parametrize("text", [
+    "fine\n",
+    "ok tables 3\n",
+    "ok tables 3 entries x\n",
+    "ok tables 3 entries 4\nok tables 3 entries 4\n",
+    "violations 0\n",
+    "violation 1 address 0x1000 domain 1: cut short\n",
+    "violation 1 address 0x1000 domain 1: one\nviolation 1 address 0x2000 domain 1: two\nviolations 1\n",
+    "violation 1 address 0x1000 domain 1: one\nok tables 3 entries 4\n",
+    "violation 1 address 1000 domain 1: no hex\nviolations 1\n",
+    "violation 1 address 0xyz domain 1: no hex\nviolations 1\n",
+    "violation 1 address 0x1000 domain one: no number\nviolations 1\n",
+    "violation 1 address 0x1000 domain 1\nviolations 1\n",
+])
+def test_check_that_makes_no_sense_is_not_ok(kernel, text):
+    kernel.process(12, hydra_check=text)
+    done = kernel.run("check", 12, "--json")
+    assert done.returncode == 2
+    assert f"cannot make sense of {kernel.proc}/12/hydra_check" in done.stderr
+    assert done.stdout == ""

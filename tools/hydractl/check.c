@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* hydractl check: have the kernel test the invariants of a process's page tables. */
+#include <argp.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "json.h"
+#include "kernel.h"
+#include "view.h"
+
+static const struct argp argp = {
+	.options = view_options,
+	.parser = view_parse,
+	.args_doc = "PID",
+	.doc = "Have the kernel walk all page tables of process PID and test Hydra's invariants.\v"
+	       "Exit status: 0 all hold; 1 violations, printed; 2 an error.",
+};
+
+struct violation {
+	struct record where;
+	const char *text;
+};
+
+struct result {
+	bool complete;
+	uint64_t tables, entries;
+	uint64_t count;		/* of violations; the kernel may list fewer */
+	size_t listed;
+	struct violation *violation;
+};
+
+/* "violation INVARIANT address 0x... domain D: text" */
+static bool parse_violation(struct violation *violation, char *line)
+{
+	const struct record *where = &violation->where;
+	char *colon = strstr(line, ": ");
+	const char *address;
+	uint64_t domain;
+
+	if (!colon)
+		return false;
+	*colon = '\0';
+	violation->text = colon + 2;
+	if (!record_parse(&violation->where, line, NULL) || !record_get(where, "violation"))
+		return false;
+	address = record_get(where, "address");
+	return address && !strncmp(address, "0x", 2) && address[2] &&
+	       !address[2 + strspn(address + 2, "0123456789abcdef")] &&
+	       record_get_u64(where, "domain", &domain);
+}
+
+/* The last line tells that the kernel went through to the end. */
+static bool parse_last(struct result *result, char *line)
+{
+	struct record record;
+
+	if (!record_parse(&record, line, NULL))
+		return false;
+	if (record_get_u64(&record, "violations", &result->count))
+		result->complete = result->count && result->count >= result->listed;
+	return result->complete;
+}
+
+static bool parse_line(struct result *result, char *line)
+{
+	struct record record;
+
+	if (result->complete)
+		return false;
+	if (!strncmp(line, "violation ", strlen("violation ")))
+		return parse_violation(&result->violation[result->listed++], line);
+	if (strncmp(line, "ok ", strlen("ok ")))
+		return parse_last(result, line);
+	result->complete = !result->listed &&
+			   record_parse(&record, line + strlen("ok "), NULL) &&
+			   record_get_u64(&record, "tables", &result->tables) &&
+			   record_get_u64(&record, "entries", &result->entries);
+	return result->complete;
+}
+
+/* Returns the line that makes no sense, NULL if all do. */
+static const char *parse(struct result *result, char *text)
+{
+	size_t lines = 1;
+	char *save, *line;
+
+	for (line = text; *line; line++)
+		lines += *line == '\n';
+	*result = (struct result){ 0 };
+	result->violation = must_have(calloc(lines, sizeof(*result->violation)));
+	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		if (!parse_line(result, line))
+			return line;
+	return result->complete ? NULL : "it ends too early";
+}
+
+static void json_result(pid_t pid, const char *name, const struct result *result)
+{
+	json_open_object(NULL);
+	json_number("pid", pid);
+	json_string("comm", name);
+	json_bool("ok", !result->count);
+	if (!result->count) {
+		json_number("tables", result->tables);
+		json_number("entries", result->entries);
+	}
+	json_number("violations", result->count);
+	json_open_list("listed");
+	for (size_t i = 0; i < result->listed; i++) {
+		const struct record *where = &result->violation[i].where;
+		uint64_t domain = 0;
+
+		record_get_u64(where, "domain", &domain);
+		json_open_object(NULL);
+		json_string("invariant", record_get(where, "violation"));
+		json_string("address", record_get(where, "address"));
+		json_number("domain", domain);
+		json_string("text", result->violation[i].text);
+		json_close_object();
+	}
+	json_close_list();
+	json_close_object();
+}
+
+static void print_result(pid_t pid, const char *name, const struct result *result)
+{
+	if (!result->count) {
+		printf("process %d (%s): all invariants hold (%" PRIu64 " tables, %" PRIu64
+		       " entries)\n", pid, name, result->tables, result->entries);
+		return;
+	}
+	printf("process %d (%s): %" PRIu64 " violations\n", pid, name, result->count);
+	for (size_t i = 0; i < result->listed; i++) {
+		const struct record *where = &result->violation[i].where;
+
+		printf("  invariant %s, address %s, domain %s: %s\n",
+		       record_get(where, "violation"), record_get(where, "address"),
+		       record_get(where, "domain"), result->violation[i].text);
+	}
+}
+
+int command_check(int argc, char **argv)
+{
+	struct view view = { 0 };
+	struct result result;
+	const char *nonsense;
+	char *text, *name;
+	int status;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &view);
+	kernel_require(EXIT_ERROR);
+	text = process_file(view.pid, "hydra_check");
+	if (!text)
+		process_fail(view.pid, "check");
+	nonsense = parse(&result, text);
+	if (nonsense)
+		process_unexpected(view.pid, "hydra_check", nonsense);
+	name = process_name(view.pid);
+	if (view.json)
+		json_result(view.pid, name, &result);
+	else
+		print_result(view.pid, name, &result);
+	status = result.count ? EXIT_VIOLATIONS : 0;
+	free(name);
+	free(result.violation);
+	free(text);
+	return status;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The commands: each takes its own arguments and returns an exit status. */
+#ifndef COMMANDS_H
+#define COMMANDS_H
+
+int command_run(int argc, char **argv);
+int command_set(int argc, char **argv);
+int command_status(int argc, char **argv);
+int command_tables(int argc, char **argv);
+int command_check(int argc, char **argv);
+
+#endif /* COMMANDS_H */

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "kernel.h"
+
+#include <errno.h>
+#include <error.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int failure = EXIT_ERROR;
+
+/* The roots can be moved so that tests can put trees of files in their place. */
+static const char *root(const char *variable, const char *usual)
+{
+	const char *path = getenv(variable);
+
+	return path && *path ? path : usual;
+}
+
+const char *kernel_proc(void)
+{
+	return root("HYDRACTL_PROC", "/proc");
+}
+
+void *must_have(void *pointer)
+{
+	if (!pointer)
+		error(failure, ENOMEM, "cannot go on");
+	return pointer;
+}
+
+static char *sys_path(const char *name)
+{
+	char *path;
+
+	if (asprintf(&path, "%s/kernel/mm/hydra%s%s", root("HYDRACTL_SYS", "/sys"),
+		     *name ? "/" : "", name) < 0)
+		path = NULL;
+	return must_have(path);
+}
+
+void kernel_require(int status)
+{
+	char *path = sys_path("");
+
+	failure = status;
+	if (access(path, F_OK))
+		error(failure, 0,
+		      "this kernel has no Hydra (%s is missing): boot a kernel built with CONFIG_HYDRA",
+		      path);
+	free(path);
+}
+
+char *kernel_file(const char *name)
+{
+	char *path = sys_path(name);
+	char *text = file_read(path);
+	size_t length;
+
+	if (!text)
+		error(failure, errno, "cannot read %s", path);
+	for (length = strlen(text); length && text[length - 1] == '\n'; length--)
+		text[length - 1] = '\0';
+	free(path);
+	return text;
+}
+
+char *process_path(pid_t pid, const char *name)
+{
+	char *path;
+
+	if (asprintf(&path, "%s/%d/%s", kernel_proc(), pid, name) < 0)
+		path = NULL;
+	return must_have(path);
+}
+
+char *process_file(pid_t pid, const char *name)
+{
+	char *path = process_path(pid, name);
+	char *text = file_read(path);
+
+	if (text && !*text) {
+		free(text);
+		text = NULL;
+		errno = ENODATA;
+	}
+	free(path);
+	return text;
+}
+
+struct records process_records(pid_t pid, const char *name)
+{
+	char *text = process_file(pid, name);
+	struct records records;
+
+	if (!text)
+		process_fail(pid, "read");
+	if (!records_parse(&records, text, NULL))
+		process_unexpected(pid, name, strerror(errno));
+	return records;
+}
+
+char *process_name(pid_t pid)
+{
+	char *name = process_file(pid, "comm");
+
+	if (!name)
+		return must_have(strdup("?"));
+	name[strcspn(name, "\n")] = '\0';
+	return name;
+}
+
+void process_fail(pid_t pid, const char *doing)
+{
+	switch (errno) {
+	case ENOENT:
+	case ESRCH:
+		error(failure, 0, "no process %d", pid);
+		break;
+	case ENODATA:
+		error(failure, 0, "process %d has no user memory (a kernel thread, or one that has ended)",
+		      pid);
+		break;
+	case EACCES:
+	case EPERM:
+		error(failure, 0, "not permitted to %s process %d: be its owner or root",
+		      doing, pid);
+		break;
+	default:
+		error(failure, errno, "cannot %s process %d", doing, pid);
+	}
+	abort();
+}
+
+static _Noreturn void unexpected(const char *path, const char *what)
+{
+	error(failure, 0, "cannot make sense of %s (%s): is hydractl of the same version as the kernel?",
+	      path, what);
+	abort();
+}
+
+void kernel_unexpected(const char *name, const char *what)
+{
+	unexpected(sys_path(name), what);
+}
+
+void process_unexpected(pid_t pid, const char *name, const char *what)
+{
+	unexpected(process_path(pid, name), what);
+}
+
+void settings_refused(const char *settings)
+{
+	int saved = errno;
+	char *supported;
+
+	if (saved != EOPNOTSUPP)
+		error(failure, saved, "the kernel refused the settings '%s'", settings);
+	supported = kernel_file("supported");
+	if (strcmp(supported, "yes"))
+		error(failure, 0, "Hydra cannot work on this machine (%s)", supported);
+	error(failure, 0, "this kernel cannot do '%s' yet: choose other settings", settings);
+	abort();
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* hydractl: run programs under Hydra, and see what it does for them. */
+#include <argp.h>
+#include <errno.h>
+#include <error.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "kernel.h"
+
+struct command {
+	const char *name;
+	int (*main)(int argc, char **argv);
+};
+
+static const struct command commands[] = {
+	{ "run", command_run },
+	{ "set", command_set },
+	{ "status", command_status },
+	{ "tables", command_tables },
+	{ "check", command_check },
+	{ NULL, NULL }
+};
+
+struct call {
+	const struct command *command;
+	int first;
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct call *call = state->input;
+
+	switch (key) {
+	case ARGP_KEY_ARG:
+		for (call->command = commands; call->command->name; call->command++)
+			if (!strcmp(call->command->name, arg))
+				break;
+		if (!call->command->name)
+			argp_error(state, "unknown command '%s': choose run, set, status, tables or check",
+				   arg);
+		/* The rest is for the command to parse. */
+		call->first = state->next - 1;
+		state->next = state->argc;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "no command: choose run, set, status, tables or check");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+	.parser = parse_option,
+	.args_doc = "COMMAND [OPTION...]",
+	.doc = "Run programs under Hydra (page tables replicated per NUMA node, TLB shootdowns only to nodes that need them), and see what it does for them.\n"
+	       "\n"
+	       "Commands (each has its own --help):\n"
+	       "  run     run a program under a policy\n"
+	       "  set     change the policy of a running process\n"
+	       "  status  show settings and counters\n"
+	       "  tables  show through whose page tables each node reaches its memory\n"
+	       "  check   check the invariants of a process's page tables\n"
+	       "\v"
+	       "For example:\n"
+	       "  hydractl run -- httpd -X\n"
+	       "  hydractl status\n"
+	       "  hydractl set --policy linux 1234\n"
+	       "\n"
+	       "Exit status: 0 done; 1 'check' found violations; 2 an error. "
+	       "'run': that of the program; 125 hydractl failed; 126 the program cannot be run; 127 there is no such program.\n"
+	       "\n"
+	       "Environment, for testing hydractl itself: HYDRACTL_PROC and HYDRACTL_SYS stand in for /proc and /sys.",
+};
+
+int main(int argc, char **argv)
+{
+	static char name[] = "hydractl", full_name[64];
+	struct call call = { 0 };
+	int status;
+
+	program_invocation_name = name;
+	argp_err_exit_status = EXIT_ERROR;
+	argv[0] = name;
+	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &call);
+
+	snprintf(full_name, sizeof(full_name), "%s %s", name, call.command->name);
+	argv += call.first;
+	argv[0] = full_name;
+	status = call.command->main(argc - call.first, argv);
+
+	if (fflush(stdout) || ferror(stdout))
+		error(EXIT_ERROR, errno, "cannot write the output");
+	return status;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Reading the files of Hydra in /proc and /sys: strict, but open to new keys. */
+#ifndef PROCFILE_H
+#define PROCFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RECORD_PAIRS 16
+
+/* One line of a file: "key value key value ..." */
+struct record {
+	size_t count;
+	struct {
+		const char *key;
+		const char *value;
+	} pair[RECORD_PAIRS];
+};
+
+/* A whole file, as lines of pairs; the strings live in text. */
+struct records {
+	char *text;
+	size_t count;
+	struct record *record;
+};
+
+/* The whole of @text is one number of decimal digits that fits. */
+bool parse_u64(const char *text, uint64_t *value);
+
+/*
+ * Read all of the file at @path into a string to be freed.
+ * NULL and errno if that cannot be done.
+ */
+char *file_read(const char *path);
+
+/*
+ * Split @line, which is changed, into pairs. If @first_key is given, the line
+ * begins with the value of that key, the key itself left out. False and errno
+ * if it is too long to be one of ours.
+ */
+bool record_parse(struct record *record, char *line, const char *first_key);
+
+/*
+ * Split @text, which is changed and taken over, into one record for each line
+ * that is not empty. False and errno as above.
+ */
+bool records_parse(struct records *records, char *text, const char *first_key);
+void records_free(struct records *records);
+
+/* The value of @key in @record, NULL if it has none. */
+const char *record_get(const struct record *record, const char *key);
+
+/* The same as a number; false if there is none. */
+bool record_get_u64(const struct record *record, const char *key, uint64_t *value);
+
+/* The value of the line "@key value", NULL if there is none. */
+const char *records_get(const struct records *records, const char *key);
+
+#endif /* PROCFILE_H */

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* hydractl set: change the policy of a running process. */
+#include <argp.h>
+#include <errno.h>
+#include <error.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "kernel.h"
+#include "settings.h"
+#include "view.h"
+
+struct options {
+	struct settings_choice choice;
+	pid_t pid;
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *options = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &options->choice;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (state->arg_num)
+			argp_error(state, "one PID only");
+		options->pid = parse_pid(state, arg);
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "no PID given");
+		return 0;
+	case ARGP_KEY_END:
+		if (!options->choice.policy && options->choice.prefetch < 0 &&
+		    options->choice.filter < 0)
+			argp_error(state, "nothing to set: give --policy, --prefetch or --filter");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_child children[] = { { .argp = &settings_argp }, { 0 } };
+
+static const struct argp argp = {
+	.parser = parse_option,
+	.children = children,
+	.args_doc = "PID",
+	.doc = "Change the policy of a running process. Without --policy, its settings stay except for those given.\v"
+	       "Exit status: 0 done; 2 an error, nothing changed.",
+};
+
+static struct hydra_settings current_settings(pid_t pid)
+{
+	struct records records = process_records(pid, "hydra");
+	struct hydra_settings settings;
+
+	if (!settings_from_records(&settings, &records))
+		process_unexpected(pid, "hydra", "settings");
+	records_free(&records);
+	return settings;
+}
+
+int command_set(int argc, char **argv)
+{
+	struct options options = { .choice = SETTINGS_CHOICE_NONE };
+	struct hydra_settings settings;
+	char *path, *text;
+	int fd;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &options);
+	kernel_require(EXIT_ERROR);
+
+	if (options.choice.policy) {
+		settings = settings_choose(&options.choice);
+	} else {
+		settings = current_settings(options.pid);
+		if (settings.domains == HYDRA_DOMAINS_MACHINE)
+			error(EXIT_ERROR, 0, "process %d runs under policy linux, where --prefetch and --filter mean nothing: give --policy too",
+			      options.pid);
+		settings_apply(&settings, &options.choice);
+	}
+
+	text = must_have(settings_text(&settings));
+	path = process_path(options.pid, "hydra");
+	fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	if (fd < 0)
+		process_fail(options.pid, "change");
+	if (write(fd, text, strlen(text)) < 0) {
+		if (errno == EINVAL || errno == EOPNOTSUPP)
+			settings_refused(text);
+		process_fail(options.pid, "change");
+	}
+	close(fd);
+	free(path);
+	free(text);
+	return 0;
+}

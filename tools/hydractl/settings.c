@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "settings.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "procfile.h"
+
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
+
+static const struct policy policies[] = {
+	{ "linux", { .domains = HYDRA_DOMAINS_MACHINE } },
+	{ "hydra", { .domains = HYDRA_DOMAINS_NODE, .replication = HYDRA_REPLICATE_LAZY,
+		     .prefetch = HYDRA_PREFETCH_MAX, .filter = HYDRA_FILTER_TABLE } },
+	{ "hydra-nofilter", { .domains = HYDRA_DOMAINS_NODE, .replication = HYDRA_REPLICATE_LAZY,
+			      .prefetch = HYDRA_PREFETCH_MAX, .filter = HYDRA_FILTER_NONE } },
+};
+
+static const char *const domains_names[] = {
+	[HYDRA_DOMAINS_MACHINE] = "machine",
+	[HYDRA_DOMAINS_NODE] = "node",
+	[HYDRA_DOMAINS_LLC] = "llc",
+	[HYDRA_DOMAINS_CORE] = "core",
+};
+
+static const char *const replication_names[] = {
+	[HYDRA_REPLICATE_LAZY] = "lazy",
+	[HYDRA_REPLICATE_EAGER] = "eager",
+};
+
+static const char *const filter_names[] = {
+	[HYDRA_FILTER_NONE] = "none",
+	[HYDRA_FILTER_TABLE] = "table",
+	[HYDRA_FILTER_ENTRY] = "entry",
+	[HYDRA_FILTER_ACCESSED] = "accessed",
+};
+
+static int name_index(const char *const *names, size_t count, const char *name)
+{
+	for (size_t i = 0; name && i < count; i++)
+		if (!strcmp(names[i], name))
+			return i;
+	return -1;
+}
+
+static const struct policy *policy_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(policies); i++)
+		if (!strcmp(policies[i].name, name))
+			return &policies[i];
+	return NULL;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct settings_choice *choice = state->input;
+	uint64_t degree;
+
+	switch (key) {
+	case 'p':
+		choice->policy = policy_find(arg);
+		if (!choice->policy)
+			argp_error(state, "unknown policy '%s': choose linux, hydra or hydra-nofilter",
+				   arg);
+		return 0;
+	case 'd':
+		if (!parse_u64(arg, &degree) || degree > HYDRA_PREFETCH_MAX)
+			argp_error(state, "prefetch degree '%s' is not a number from 0 to %d",
+				   arg, HYDRA_PREFETCH_MAX);
+		choice->prefetch = degree;
+		return 0;
+	case 'f':
+		choice->filter = name_index(filter_names, ARRAY_SIZE(filter_names), arg);
+		if (choice->filter < 0)
+			argp_error(state, "unknown filter '%s': choose none, table, entry or accessed",
+				   arg);
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		if (choice->policy && choice->policy->settings.domains == HYDRA_DOMAINS_MACHINE &&
+		    (choice->prefetch >= 0 || choice->filter >= 0))
+			argp_error(state, "policy '%s' replicates nothing: --prefetch and --filter mean nothing there",
+				   choice->policy->name);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option options[] = {
+	{ "policy", 'p', "POLICY", 0,
+	  "linux: one page table for all. hydra: page tables per NUMA node, TLB shootdowns only to the nodes that share a table. hydra-nofilter: page tables per node, shootdowns as in Linux",
+	  0 },
+	{ "prefetch", 'd', "DEGREE", 0,
+	  "A node that asks for one entry gets up to 2^DEGREE around it; 0 to 9 (9: the whole table)", 0 },
+	{ "filter", 'f', "FILTER", 0,
+	  "Whom a TLB shootdown interrupts. none: every node the process runs on. table: nodes that share a table of the range. entry, accessed: finer, where the kernel has them", 0 },
+	{ 0 }
+};
+
+const struct argp settings_argp = { .options = options, .parser = parse_option };
+
+struct hydra_settings settings_choose(const struct settings_choice *choice)
+{
+	const struct policy *policy = choice->policy ? choice->policy : policy_find("hydra");
+	struct hydra_settings settings = policy->settings;
+
+	settings_apply(&settings, choice);
+	return settings;
+}
+
+void settings_apply(struct hydra_settings *settings, const struct settings_choice *choice)
+{
+	if (choice->prefetch >= 0)
+		settings->prefetch = choice->prefetch;
+	if (choice->filter >= 0)
+		settings->filter = choice->filter;
+}
+
+char *settings_text(const struct hydra_settings *settings)
+{
+	char *text;
+	int length;
+
+	if (settings->domains == HYDRA_DOMAINS_MACHINE)
+		return strdup("linux");
+	length = asprintf(&text, "hydra,domains=%s,replication=%s,prefetch=%u,filter=%s",
+			  domains_names[settings->domains],
+			  replication_names[settings->replication],
+			  settings->prefetch, filter_names[settings->filter]);
+	return length < 0 ? NULL : text;
+}
+
+bool settings_from_records(struct hydra_settings *settings, const struct records *records)
+{
+	int domains = name_index(domains_names, ARRAY_SIZE(domains_names),
+				 records_get(records, "domains"));
+	int replication = name_index(replication_names, ARRAY_SIZE(replication_names),
+				     records_get(records, "replication"));
+	int filter = name_index(filter_names, ARRAY_SIZE(filter_names),
+				records_get(records, "filter"));
+	const char *prefetch = records_get(records, "prefetch");
+	uint64_t degree;
+
+	if (domains < 0 || replication < 0 || filter < 0 || !prefetch ||
+	    !parse_u64(prefetch, &degree) || degree > HYDRA_PREFETCH_MAX)
+		return false;
+	*settings = (struct hydra_settings){ domains, replication, degree, filter };
+	return true;
+}

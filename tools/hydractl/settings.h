@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Names of policies and settings, and the options that choose them. */
+#ifndef SETTINGS_H
+#define SETTINGS_H
+
+#include <argp.h>
+#include <linux/hydra.h>
+#include <stdbool.h>
+
+struct records;
+
+struct policy {
+	const char *name;
+	struct hydra_settings settings;
+};
+
+/* What the options asked for; what was not asked for is NULL or -1. */
+struct settings_choice {
+	const struct policy *policy;
+	int prefetch;
+	int filter;
+};
+
+#define SETTINGS_CHOICE_NONE ((struct settings_choice){ .prefetch = -1, .filter = -1 })
+
+/* --policy, --prefetch, --filter: a child parser; its input is a settings_choice. */
+extern const struct argp settings_argp;
+
+/* What @choice asks for; policy hydra if it names none. */
+struct hydra_settings settings_choose(const struct settings_choice *choice);
+
+/* Put the prefetch degree and the filter of @choice, if any, into @settings. */
+void settings_apply(struct hydra_settings *settings, const struct settings_choice *choice);
+
+/* The text form that /proc/PID/hydra takes, to be freed. */
+char *settings_text(const struct hydra_settings *settings);
+
+/*
+ * From names as /proc/PID/hydra shows them. False if one of them is unknown
+ * here.
+ */
+bool settings_from_records(struct hydra_settings *settings, const struct records *records);
+
+#endif /* SETTINGS_H */

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* hydractl status: settings and counters, of one process or of the system. */
+#include <argp.h>
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <error.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "json.h"
+#include "kernel.h"
+#include "view.h"
+
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
+
+static const struct argp argp = {
+	.options = view_options,
+	.parser = view_parse,
+	.args_doc = "[PID]",
+	.doc = "Show the settings of process PID and what Hydra counted for it. Without PID: the settings of the system, its domains, and the processes that Hydra works for.\v"
+	       "Exit status: 0 done; 2 an error.",
+};
+
+struct process {
+	pid_t pid;
+	char *name;
+	struct records records;
+};
+
+struct system {
+	char *initial, *supported, *limit, *violations;
+	struct records domains;
+	size_t process_count;
+	struct process *process;
+	unsigned int unreadable;
+};
+
+static const char *const texts[] = { "policy", "domains", "replication", "filter" };
+static const char *const numbers[] = {
+	"prefetch", "active", "fills", "prefetched", "propagated", "flushes", "cpus_interrupted",
+	"cpus_spared", "fallbacks", "replica_tables", "replica_kib", "upper_tables",
+};
+
+/* All that is promised must be there; more may be. Returns the first that is not. */
+static const char *missing(const struct records *records)
+{
+	uint64_t number;
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		if (!records_get(records, texts[i]))
+			return texts[i];
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		const char *value = records_get(records, numbers[i]);
+
+		if (!value || !parse_u64(value, &number))
+			return numbers[i];
+	}
+	return NULL;
+}
+
+static void json_value(const char *key, const char *value)
+{
+	uint64_t number;
+
+	if (parse_u64(value, &number))
+		json_number(key, number);
+	else
+		json_string(key, value);
+}
+
+static void json_pairs(const struct record *record)
+{
+	for (size_t i = 0; i < record->count; i++)
+		json_value(record->pair[i].key, record->pair[i].value);
+}
+
+static bool is_domain(const struct record *record)
+{
+	return record->count > 1 && !strcmp(record->pair[0].key, "domain");
+}
+
+static void json_process(const struct process *process)
+{
+	const struct records *records = &process->records;
+
+	json_open_object(NULL);
+	json_number("pid", process->pid);
+	json_string("comm", process->name);
+	for (size_t i = 0; i < records->count; i++)
+		if (records->record[i].count == 1)
+			json_pairs(&records->record[i]);
+	json_open_list("per_domain");
+	for (size_t i = 0; i < records->count; i++) {
+		if (!is_domain(&records->record[i]))
+			continue;
+		json_open_object(NULL);
+		json_pairs(&records->record[i]);
+		json_close_object();
+	}
+	json_close_list();
+	json_close_object();
+}
+
+static void print_process(const struct process *process)
+{
+	const struct records *records = &process->records;
+	bool header = false;
+
+	printf("process %d (%s)\n", process->pid, process->name);
+	for (size_t i = 0; i < records->count; i++)
+		if (records->record[i].count == 1)
+			printf("  %-16s %s\n", records->record[i].pair[0].key,
+			       records->record[i].pair[0].value);
+	for (size_t i = 0; i < records->count; i++) {
+		const struct record *record = &records->record[i];
+
+		if (!is_domain(record))
+			continue;
+		for (size_t j = 0; !header && j < record->count; j++)
+			printf("%s%-14s", j ? " " : "\n  ", record->pair[j].key);
+		header = true;
+		for (size_t j = 0; j < record->count; j++)
+			printf("%s%-14s", j ? " " : "\n  ", record->pair[j].value);
+	}
+	putchar('\n');
+}
+
+/* Takes over @text, the content of /proc/@pid/hydra. */
+static struct process process_load(pid_t pid, char *text)
+{
+	struct process process = { .pid = pid };
+	const char *gap;
+
+	if (!records_parse(&process.records, text, NULL))
+		process_unexpected(pid, "hydra", strerror(errno));
+	gap = missing(&process.records);
+	if (gap)
+		process_unexpected(pid, "hydra", gap);
+	process.name = process_name(pid);
+	return process;
+}
+
+static void process_free(struct process *process)
+{
+	free(process->name);
+	records_free(&process->records);
+}
+
+static int status_process(const struct view *view)
+{
+	char *text = process_file(view->pid, "hydra");
+	struct process process;
+
+	if (!text)
+		process_fail(view->pid, "read");
+	process = process_load(view->pid, text);
+	if (view->json)
+		json_process(&process);
+	else
+		print_process(&process);
+	process_free(&process);
+	return 0;
+}
+
+static void load_system(struct system *system)
+{
+	uint64_t number;
+
+	system->initial = kernel_file("default");
+	system->supported = kernel_file("supported");
+	system->limit = kernel_file("replica_limit_kib");
+	system->violations = kernel_file("violations");
+	if (!parse_u64(system->violations, &number))
+		kernel_unexpected("violations", system->violations);
+	if (!records_parse(&system->domains, kernel_file("domains"), "domain"))
+		kernel_unexpected("domains", strerror(errno));
+	for (size_t i = 0; i < system->domains.count; i++) {
+		const struct record *record = &system->domains.record[i];
+
+		if (!record_get_u64(record, "domain", &number) ||
+		    !record_get_u64(record, "node", &number) || !record_get(record, "cpus"))
+			kernel_unexpected("domains", "a line without its domain, node or cpus");
+	}
+}
+
+static int is_process(const struct dirent *entry)
+{
+	return isdigit((unsigned char)*entry->d_name);
+}
+
+/* Every process that Hydra works for. */
+static void load_processes(struct system *system)
+{
+	struct dirent **entries;
+	int count = scandir(kernel_proc(), &entries, is_process, versionsort);
+
+	if (count < 0)
+		error(EXIT_ERROR, errno, "cannot list %s", kernel_proc());
+	system->process = must_have(calloc(count + 1, sizeof(*system->process)));
+	for (int i = 0; i < count; i++) {
+		struct process *process = &system->process[system->process_count];
+		pid_t pid = atoi(entries[i]->d_name);
+		char *text = process_file(pid, "hydra");
+
+		free(entries[i]);
+		if (!text) {
+			/* Else gone meanwhile, or a kernel thread: nothing to show. */
+			if (errno == EACCES || errno == EPERM)
+				system->unreadable++;
+			continue;
+		}
+		*process = process_load(pid, text);
+		if (strcmp(records_get(&process->records, "active"), "0"))
+			system->process_count++;
+		else
+			process_free(process);
+	}
+	free(entries);
+}
+
+static void json_system(const struct system *system)
+{
+	json_open_object(NULL);
+	json_string("default", system->initial);
+	json_string("supported", system->supported);
+	json_value("replica_limit_kib", system->limit);
+	json_value("violations", system->violations);
+	json_open_list("domains");
+	for (size_t i = 0; i < system->domains.count; i++) {
+		json_open_object(NULL);
+		json_pairs(&system->domains.record[i]);
+		json_close_object();
+	}
+	json_close_list();
+	json_open_list("processes");
+	for (size_t i = 0; i < system->process_count; i++)
+		json_process(&system->process[i]);
+	json_close_list();
+	json_close_object();
+}
+
+static void print_system(const struct system *system)
+{
+	printf("default for new processes  %s\n"
+	       "supported                  %s\n"
+	       "replica limit, KiB         %s\n"
+	       "violations at exits        %s\n"
+	       "\n%6s %4s  CPUS\n", system->initial, system->supported, system->limit,
+	       system->violations, "DOMAIN", "NODE");
+	for (size_t i = 0; i < system->domains.count; i++) {
+		const struct record *record = &system->domains.record[i];
+
+		printf("%6s %4s  %s\n", record_get(record, "domain"),
+		       record_get(record, "node"), record_get(record, "cpus"));
+	}
+	if (!system->process_count) {
+		printf("\nno process runs under Hydra: start one with 'hydractl run'\n");
+		return;
+	}
+	printf("\n%7s %-16s %-7s %8s %-8s %11s %10s %11s %10s\n", "PID", "COMMAND", "POLICY",
+	       "PREFETCH", "FILTER", "REPLICA-KIB", "FLUSHES", "INTERRUPTED", "SPARED");
+	for (size_t i = 0; i < system->process_count; i++) {
+		const struct process *process = &system->process[i];
+		const struct records *records = &process->records;
+
+		printf("%7d %-16s %-7s %8s %-8s %11s %10s %11s %10s\n", process->pid,
+		       process->name, records_get(records, "policy"),
+		       records_get(records, "prefetch"), records_get(records, "filter"),
+		       records_get(records, "replica_kib"), records_get(records, "flushes"),
+		       records_get(records, "cpus_interrupted"),
+		       records_get(records, "cpus_spared"));
+	}
+}
+
+static void free_system(struct system *system)
+{
+	for (size_t i = 0; i < system->process_count; i++)
+		process_free(&system->process[i]);
+	free(system->process);
+	records_free(&system->domains);
+	free(system->initial);
+	free(system->supported);
+	free(system->limit);
+	free(system->violations);
+}
+
+static int status_system(bool json)
+{
+	struct system system = { 0 };
+
+	load_system(&system);
+	load_processes(&system);
+	if (json)
+		json_system(&system);
+	else
+		print_system(&system);
+	if (system.unreadable)
+		error(0, 0, "%u processes left out: not permitted to read them (be root)",
+		      system.unreadable);
+	free_system(&system);
+	return 0;
+}
+
+int command_status(int argc, char **argv)
+{
+	struct view view = { .pid_optional = true };
+
+	argp_parse(&argp, argc, argv, 0, NULL, &view);
+	kernel_require(EXIT_ERROR);
+	return view.pid ? status_process(&view) : status_system(view.json);
+}
