@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "machine.h"
+
+#include <errno.h>
+#include <error.h>
+#include <numa.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+
+struct machine machine_read(void)
+{
+	struct machine machine = { 0 };
+	int nodes, cpus;
+
+	if (numa_available() < 0)
+		error(EXIT_LACKING, 0, "this kernel has no NUMA: boot one built with CONFIG_NUMA");
+	nodes = numa_max_node() + 1;
+	cpus = numa_num_configured_cpus();
+
+	machine.node = calloc(nodes, sizeof(*machine.node));
+	if (!machine.node)
+		error(EXIT_FAILURE, errno, "list of nodes");
+	for (int id = 0; id < nodes; id++) {
+		struct node *node = &machine.node[machine.node_count];
+
+		node->id = id;
+		node->cpu = calloc(cpus, sizeof(*node->cpu));
+		if (!node->cpu)
+			error(EXIT_FAILURE, errno, "list of CPUs");
+		for (int cpu = 0; cpu < cpus; cpu++)
+			if (numa_bitmask_isbitset(numa_all_cpus_ptr, cpu) &&
+			    numa_node_of_cpu(cpu) == id)
+				node->cpu[node->cpu_count++] = cpu;
+		if (node->cpu_count)
+			machine.node_count++;
+		else
+			free(node->cpu);
+	}
+	return machine;
+}
+
+static void cpu_set_one(cpu_set_t *set, int cpu)
+{
+	CPU_ZERO(set);
+	CPU_SET(cpu, set);
+}
+
+void pin_self(int cpu)
+{
+	cpu_set_t set;
+
+	cpu_set_one(&set, cpu);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		error(EXIT_FAILURE, errno, "cannot run on CPU %d", cpu);
+}
+
+pthread_t start_pinned(int cpu, void *(*function)(void *argument), void *argument)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	cpu_set_t set;
+	int failed;
+
+	cpu_set_one(&set, cpu);
+	pthread_attr_init(&attributes);
+	failed = pthread_attr_setaffinity_np(&attributes, sizeof(set), &set);
+	if (!failed)
+		failed = pthread_create(&thread, &attributes, function, argument);
+	if (failed)
+		error(EXIT_FAILURE, failed, "cannot start a thread on CPU %d", cpu);
+	pthread_attr_destroy(&attributes);
+	return thread;
+}
+
+void forbid_huge_pages(void)
+{
+	/* EINVAL: a kernel that has no transparent huge pages. */
+	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) && errno != EINVAL)
+		error(EXIT_FAILURE, errno, "cannot turn transparent huge pages off");
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The nodes and CPUs of the machine, and threads pinned to them. */
+#ifndef MACHINE_H
+#define MACHINE_H
+
+#include <pthread.h>
+#include <stddef.h>
+
+/* Exit status when the machine or the kernel lacks what a program needs. */
+#define EXIT_LACKING 2
+
+struct node {
+	int id;
+	size_t cpu_count;
+	int *cpu;
+};
+
+/* Nodes that have CPUs this process may run on, in order. */
+struct machine {
+	size_t node_count;
+	struct node *node;
+};
+
+/* Leaves with a message on machines without NUMA. */
+struct machine machine_read(void);
+
+/* Pin the calling thread. */
+void pin_self(int cpu);
+
+/* Start a thread that never runs user code anywhere but on @cpu. */
+pthread_t start_pinned(int cpu, void *(*function)(void *argument), void *argument);
+
+/*
+ * Keep to 4 KiB pages from here on: what these programs measure is leaf page
+ * tables, and a huge page has none.
+ */
+void forbid_huge_pages(void);
+
+#endif /* MACHINE_H */

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What a change of one page's mapping costs while other threads only compute:
+ * interrupts for TLB shootdowns, and time. The other threads ("spinners") touch
+ * nothing but a counter of their own, so none of them needs the interrupt.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <error.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "interrupts.h"
+#include "json.h"
+#include "machine.h"
+
+#define WARM_UP 5
+#define LEAST_ITERATIONS 5
+
+struct spinner {
+	/* A cache line of its own. */
+	volatile uint64_t turns __attribute__((aligned(64)));
+};
+
+struct operation {
+	const char *name;
+	void (*prepare)(void);
+	void (*once)(void);
+};
+
+struct placement {
+	const char *name;
+	const char *result_name;
+	bool remote, local;
+};
+
+struct options {
+	const struct operation *operation;
+	const struct placement *placement;
+	uint64_t iterations;
+	double seconds;
+};
+
+static size_t page_size;
+static volatile char *page;
+
+static void map_page(void)
+{
+	page = mmap(NULL, page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (page == MAP_FAILED)
+		error(EXIT_FAILURE, errno, "mmap of one page");
+	*page = 1;
+}
+
+/* The touch brings the entry back to life, so that the next call changes it. */
+static void flip_protection(void)
+{
+	static bool writable = true;
+
+	writable = !writable;
+	if (mprotect((void *)page, page_size, writable ? PROT_READ | PROT_WRITE : PROT_READ))
+		error(EXIT_FAILURE, errno, "mprotect of one page");
+	if (writable)
+		*page = 1;
+	else
+		(void)*page;
+}
+
+static void map_and_unmap(void)
+{
+	map_page();
+	if (munmap((void *)page, page_size))
+		error(EXIT_FAILURE, errno, "munmap of one page");
+}
+
+static void nothing(void)
+{
+}
+
+static const struct operation operations[] = {
+	{ "mprotect", map_page, flip_protection },
+	{ "munmap", nothing, map_and_unmap },
+	{ 0 }
+};
+
+static const struct placement placements[] = {
+	{ "quiet", "quiet", false, false },
+	{ "remote", "remote-spinners", true, false },
+	{ "remote-and-local", "remote-and-local-spinners", true, true },
+	{ 0 }
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *options = state->input;
+	char *end;
+
+	switch (key) {
+	case 'o':
+		for (options->operation = operations; options->operation->name; options->operation++)
+			if (!strcmp(options->operation->name, arg))
+				return 0;
+		argp_error(state, "unknown operation '%s': choose mprotect or munmap", arg);
+		return 0;
+	case 's':
+		for (options->placement = placements; options->placement->name; options->placement++)
+			if (!strcmp(options->placement->name, arg))
+				return 0;
+		argp_error(state, "unknown spinners '%s': choose quiet, remote or remote-and-local",
+			   arg);
+		return 0;
+	case 'n':
+		errno = 0;
+		options->iterations = strtoull(arg, &end, 10);
+		if (errno || *end || *arg < '0' || *arg > '9' || !options->iterations)
+			argp_error(state, "'%s' is not a number of iterations", arg);
+		return 0;
+	case 't':
+		options->seconds = strtod(arg, &end);
+		if (*end || end == arg || !(options->seconds > 0))
+			argp_error(state, "'%s' is not a number of seconds", arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (!options->operation || !options->placement)
+			argp_error(state, "give --op and --spinners");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option argp_options[] = {
+	{ "op", 'o', "OPERATION", 0,
+	  "mprotect: flip one page's protection and touch it. munmap: map one page, write to it, unmap it", 0 },
+	{ "spinners", 's', "WHERE", 0,
+	  "quiet: none. remote: on all CPUs of the other nodes. remote-and-local: one more on the measuring thread's node", 0 },
+	{ "iterations", 'n', "N", 0, "Stop after N operations (default 30)", 0 },
+	{ "seconds", 't', "S", 0,
+	  "Stop after S seconds (default 10), but not before 5 operations or N, if that is less", 0 },
+	{ 0 }
+};
+
+static const struct argp argp = {
+	.options = argp_options,
+	.parser = parse_option,
+	.doc = "Count TLB shootdown interrupts and time per operation, from the first CPU of the first node, while other threads spin. Prints one line of JSON.\v"
+	       "Exit status: 0 done; 1 failed; 2 this machine lacks what is needed; 64 wrong usage.",
+};
+
+static _Noreturn void *spin(void *argument)
+{
+	struct spinner *spinner = argument;
+
+	for (;;)
+		spinner->turns++;
+}
+
+static struct spinner *start_spinners(const struct machine *machine,
+				      const struct placement *placement, size_t *count)
+{
+	size_t most = 0;
+	struct spinner *spinners;
+
+	if (placement->remote && machine->node_count < 2)
+		error(EXIT_LACKING, 0, "there is no other node to put spinners on: boot with two or more");
+	if (placement->local && machine->node[0].cpu_count < 2)
+		error(EXIT_LACKING, 0, "node %d has no CPU for a local spinner: boot with two or more per node",
+		      machine->node[0].id);
+	for (size_t i = 0; i < machine->node_count; i++)
+		most += machine->node[i].cpu_count;
+	spinners = aligned_alloc(_Alignof(struct spinner), most * sizeof(*spinners));
+	if (!spinners)
+		error(EXIT_FAILURE, errno, "counters of spinners");
+	memset(spinners, 0, most * sizeof(*spinners));
+
+	*count = 0;
+	for (size_t i = 1; placement->remote && i < machine->node_count; i++)
+		for (size_t j = 0; j < machine->node[i].cpu_count; j++, ++*count)
+			start_pinned(machine->node[i].cpu[j], spin, &spinners[*count]);
+	if (placement->local)
+		start_pinned(machine->node[0].cpu[1], spin, &spinners[(*count)++]);
+	return spinners;
+}
+
+/* Every spinner runs: none is still on its way to its CPU. */
+static void wait_for_spinners(const struct spinner *spinners, size_t count)
+{
+	const struct timespec while_they_run = { .tv_nsec = 10000000 };
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t before = spinners[i].turns;
+
+		while (spinners[i].turns == before)
+			nanosleep(&while_they_run, NULL);
+	}
+}
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = { .iterations = 30, .seconds = 10 };
+	struct machine machine;
+	struct spinner *spinners;
+	uint64_t interrupts, made = 0;
+	double start, spent = 0;
+	size_t count;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &options);
+	machine = machine_read();
+	page_size = sysconf(_SC_PAGESIZE);
+	forbid_huge_pages();
+	pin_self(machine.node[0].cpu[0]);
+	spinners = start_spinners(&machine, options.placement, &count);
+	wait_for_spinners(spinners, count);
+
+	/* Mapped after the stacks of the spinners, so not next to the top of one. */
+	options.operation->prepare();
+	for (int i = 0; i < WARM_UP; i++)
+		options.operation->once();
+
+	interrupts = shootdown_interrupts();
+	start = now();
+	while (made < options.iterations &&
+	       (made < LEAST_ITERATIONS || spent < options.seconds)) {
+		options.operation->once();
+		made++;
+		spent = now() - start;
+	}
+	interrupts = shootdown_interrupts() - interrupts;
+
+	json_open_object(NULL);
+	json_string("program", "shootdown");
+	json_string("op", options.operation->name);
+	json_string("case", options.placement->result_name);
+	json_number("iterations", made);
+	json_real("seconds", spent);
+	json_number("interrupts", interrupts);
+	json_real("interrupts_per_op", (double)interrupts / made);
+	json_real("us_per_op", spent * 1e6 / made);
+	json_number("spinners", count);
+	json_number("nodes", machine.node_count);
+	json_close_object();
+	/* Ends the spinners too. */
+	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
+}
