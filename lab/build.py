@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./hydra kernel: from the sources to a bzImage.
+
+Images are kept by the hash of everything that went into them: a second call with nothing changed finds its image and
+builds nothing; an image is moved into place whole or not at all; another working copy with other hooks does not
+pull the image away from under a running machine.
+"""
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+
+from lab import children, kconfig, paths, progress, source
+from lab.errors import LabError
+
+KEEP_IMAGES = 6               # per configuration
+FULL_BUILD_STEPS = {"lab": 1850, "debug": 1880}     # until the first full build has counted them
+STEP = re.compile(r"^  ([A-Z][A-Z0-9_]+) +(\S+)")
+ERROR = re.compile(r"error:|Error \d|undefined reference|multiple definition|No space left|fatal:|\*\*\*")
+
+# The same image whoever builds it, whenever.
+BUILD_ENVIRONMENT = {"KBUILD_BUILD_USER": "hydra", "KBUILD_BUILD_HOST": "lab", "LC_ALL": "C.UTF-8",
+                     "KBUILD_BUILD_TIMESTAMP": "2024-11-17 00:00:00"}
+
+
+def cpus():
+    return len(os.sched_getaffinity(0))
+
+
+def make_environment():
+    # ccache looks at the directories of the cache only, so a tree may move without losing what was compiled in it.
+    return dict(os.environ, **BUILD_ENVIRONMENT, CCACHE_DIR=str(paths.cache_dir("ccache")), CCACHE_MAXSIZE="5G",
+                CCACHE_NOHASHDIR="1", CCACHE_COMPRESS="1", CCACHE_BASEDIR=str(paths.cache()))
+
+
+def make_command(tree, objects, *targets):
+    return ["nice", "-n", "5", "make", "-C", str(tree), f"O={objects}", "CC=ccache gcc", "HOSTCC=ccache gcc",
+            f"-j{cpus()}", *targets]
+
+
+def users_fingerprint(users):
+    """Name, size and date of every file of a user's tree."""
+    digest = hashlib.sha256()
+    for directory, names, files in os.walk(users):
+        names[:] = sorted(name for name in names if name != ".git")
+        for name in sorted(files):
+            status = os.lstat(os.path.join(directory, name))
+            digest.update(f"{directory}/{name} {status.st_size} {status.st_mtime_ns}\n".encode(errors="replace"))
+    return digest.hexdigest()
+
+
+def image_key(config):
+    """The hash of all that goes into an image."""
+    digest = hashlib.sha256()
+    users = os.environ.get("HYDRA_LINUX_SRC")
+    digest.update((users_fingerprint(users) if users else source.debian_version()).encode())
+    compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=False).stdout
+    digest.update(compiler.encode() + kconfig.text(kconfig.merged(config)).encode())
+    files = [source.OURS / name for name in source.overlay_files() if not name.startswith(("Documentation/", "tools/"))]
+    for path in files + source.hook_series():
+        digest.update(str(path.relative_to(source.OURS)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def configure(tree, objects, config):
+    """Write .config in the object directory if it would differ; say which options Kconfig did not take."""
+    wanted = kconfig.merged(config)
+    fragment, stamp = objects / "wanted.config", objects / ".config"
+    kconfigs = hashlib.sha256()
+    for path in sorted(source.OURS.rglob("Kconfig*")) + source.hook_series():
+        kconfigs.update(path.read_bytes())
+    text = f"# Kconfig files: {kconfigs.hexdigest()}\n{kconfig.text(wanted)}"
+    if stamp.exists() and fragment.exists() and fragment.read_text(encoding="utf-8") == text:
+        return
+    fragment.unlink(missing_ok=True)
+    merged = objects / "merged.config"
+    merged.write_text(kconfig.text(wanted), encoding="utf-8")
+    environment = dict(make_environment(), KCONFIG_ALLCONFIG=str(merged))
+    status, output = children.run(make_command(tree, objects, "allnoconfig"), env=environment)
+    if status:
+        raise LabError("configuring the kernel failed:\n    " + "\n    ".join(output.splitlines()[-8:]))
+    made = kconfig.parse((objects / ".config").read_text(encoding="utf-8"), ".config")
+    refused = kconfig.refused(wanted, made)
+    ours = [entry for entry in refused if entry[0].startswith("HYDRA")]
+    if ours and not source.hook_series():
+        progress.say("the hook series is empty: this is Linux without Hydra")
+        refused = [entry for entry in refused if entry not in ours]
+    if refused:
+        listed = "\n    ".join(f"CONFIG_{name}={value} became {got}" for name, value, got in refused)
+        raise LabError(f"Kconfig did not take over these options of the configuration '{config}':\n    {listed}",
+                       "Set what they depend on in lab/configs/, or remove them there.")
+    fragment.write_text(text, encoding="utf-8")
+
+
+def compile_image(tree, objects, config):
+    """Run make, show its progress, keep its log."""
+    log = paths.cache_dir("logs") / f"build-{config}.log"
+    counted = objects / "steps"
+    fresh = not (objects / "vmlinux.a").exists()
+    total = None
+    if fresh:
+        total = int(counted.read_text()) if counted.exists() else FULL_BUILD_STEPS[config]
+    steps = 0
+    with progress.counting(f"building the kernel ({config})", total) as bar, open(log, "wb") as sink:
+        command = make_command(tree, objects, "bzImage")
+        with children.leashed(command, env=make_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT) as make:
+            for line in make.stdout:
+                sink.write(line)
+                if match := STEP.match(line.decode(errors="replace")):
+                    steps += 1
+                    bar.advance(1, match[2])
+            status = make.wait()
+    if status:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        errors = [line for line in lines if ERROR.search(line)][:20] or lines[-10:]
+        raise LabError("building the kernel failed:\n    " + "\n    ".join(errors), f"The whole log: {log}")
+    if fresh:
+        counted.write_text(str(steps))
+    return steps
+
+
+def store_image(objects, key, config, release):
+    """Move the image into the store; whole or not at all."""
+    images = paths.cache_dir("images")
+    part, final = images / f".{config}-{key}.part", images / f"{config}-{key}"
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir()
+    shutil.copyfile(objects / "arch/x86/boot/bzImage", part / "bzImage")
+    shutil.copyfile(objects / ".config", part / "config")
+    shutil.copyfile(objects / "System.map", part / "System.map")
+    (part / "release").write_text(release + "\n", encoding="utf-8")
+    part.rename(final)
+    old = sorted(images.glob(f"{config}-*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for image in old[KEEP_IMAGES:]:
+        shutil.rmtree(image)
+    return final / "bzImage"
+
+
+def tree():
+    """The kernel tree with our files and hooks in it, current."""
+    with paths.locked("kernel"):
+        base = source.base_tree()
+        base.lay()
+        return base.path
+
+
+def kernel(config="lab"):
+    """The path of a current bzImage, built if need be."""
+    final = paths.cache() / "images" / f"{config}-{image_key(config)}"
+    if final.exists():
+        os.utime(final)
+        return final / "bzImage"
+    with paths.locked("kernel"):
+        if final.exists():
+            return final / "bzImage"
+        start = time.monotonic()
+        paths.remove_parts(paths.cache_dir("images"))
+        base = source.base_tree()
+        changed = base.lay()
+        objects = paths.cache_dir("builds", f"{base.path.name}-{config}")
+        fresh = not (objects / "vmlinux").exists()
+        if fresh:
+            paths.need_space(objects, 4, "build the kernel")
+        release = source.version(base.path)
+        progress.say(f"Linux {release}, configuration {config}: {changed} files changed in the tree")
+        configure(base.path, objects, config)
+        steps = compile_image(base.path, objects, config)
+        image = store_image(objects, image_key(config), config, release)
+        progress.say(f"built in {(time.monotonic() - start) / 60:.1f} min ({steps} steps)")
+        return image
+
+
+def release(image):
+    return (image.parent / "release").read_text(encoding="utf-8").strip()

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The command line: what the verbs are called, what they take, and what --help teaches."""
+import argparse
+import sys
+
+from lab import setup
+from lab.errors import LabError
+
+INTRO = """\
+Hydra for Linux: page tables replicated per NUMA node, and TLB shootdowns only for the nodes that share a mapping.
+
+Start here:
+  ./hydra demo       what Hydra does, measured on an emulated NUMA machine (sets up and builds all it needs)
+  ./hydra test       all tests
+
+To work on it:
+  ./hydra kernel     build the kernel, print where its image is
+  ./hydra run -- CMD run a command on that kernel
+  ./hydra bench NAME one measurement of the demo, alone
+"""
+
+ENDING = """\
+Each verb explains itself: ./hydra VERB --help.
+
+Environment:
+  HYDRA_CACHE      where downloads, kernel trees, builds and logs live (default: hydra in the user's cache directory)
+  HYDRA_LINUX_SRC  a 6.12.y kernel tree to use instead of Debian's linux-source-6.12 (copied, never changed)
+"""
+
+
+def parser():
+    raw = argparse.RawDescriptionHelpFormatter
+    top = argparse.ArgumentParser(prog="./hydra", description=INTRO, epilog=ENDING, formatter_class=raw)
+    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
+
+    demo = verbs.add_parser("demo", formatter_class=raw, help="show what Hydra does, in numbers", description="""\
+Boot NUMA machines on the Hydra kernel and measure four things under Linux's own policy, under Hydra without its
+shootdown filter, and under Hydra: a page protected and unprotected in a loop, a page mapped and unmapped, the Apache
+web server under load, and where page-table entries are read from. Every column of a row is measured in the same boot.
+Then compare with what must come out; the exit status is 1 if anything does not.
+
+The machine is emulated: counts are exact, times only mean something relative to each other.""")
+    demo.add_argument("--json", metavar="FILE", help="write the values as a list of {row, case, policy, metric, value, unit}")
+    demo.add_argument("--png", metavar="FILE", help="where the picture goes (default: hydra-demo.png in the cache)")
+
+    bench = verbs.add_parser("bench", formatter_class=raw, help="one measurement, alone", description="""\
+Boot a NUMA machine and make one of the demo's measurements under every policy.
+
+  ./hydra bench --list
+  ./hydra bench munmap --json munmap.json""")
+    bench.add_argument("name", nargs="?", metavar="NAME", help="which one (see --list)")
+    bench.add_argument("--list", action="store_true", help="list the measurements and end")
+    bench.add_argument("--json", metavar="FILE", help="write the values as JSON")
+
+    kernel = verbs.add_parser("kernel", formatter_class=raw, help="build the kernel", description="""\
+Take Debian's linux-source-6.12 (or the tree HYDRA_LINUX_SRC names), lay the files of kernel/ over it, apply the
+patches of kernel/hooks/, build, and print where the bzImage is. Some ten minutes on two cores the first time; seconds
+when nothing changed; a minute or so after a change to one .c file.""")
+    add_config(kernel)
+
+    run = verbs.add_parser("run", formatter_class=raw, usage="./hydra run [options] -- CMD [ARG …]",
+                           help="run a command on a NUMA machine with this kernel", description="""\
+Boot an emulated NUMA machine with the kernel of this repository and run CMD in it as root, in the same directory. The
+host's files are visible there; changes to them are not kept (write to $HYDRA_OUT, which the end of the run names). CMD's
+output is streamed, its exit status is returned; 127 if there is no such command. If the kernel crashes or hangs, what it
+said is printed and the exit status is 70; on --timeout it is 124. Kernel warnings also give 70.
+
+  ./hydra run -- numactl --hardware
+  ./hydra run --nodes 8 -- hydractl status
+  ./hydra run --policy hydra -- stress-ng --mmap 4 -t 10
+  ./hydra run --config debug --append pti=on -- ./my-test""")
+    run.add_argument("--nodes", type=int, default=4, help="NUMA nodes (default 4)")
+    run.add_argument("--cpus-per-node", type=int, default=2, help="CPUs on each (default 2)")
+    run.add_argument("--memory", default="2G", help="memory of the whole machine, shared out evenly (default 2G)")
+    add_config(run)
+    run.add_argument("--append", action="append", default=[], metavar="ARGS",
+                     help="kernel parameters, e.g. --append 'pti=on hydra=hydra' (may be repeated)")
+    run.add_argument("--policy", metavar="P", help="run CMD through 'hydractl run --policy P' (linux, hydra-nofilter, hydra)")
+    run.add_argument("--timeout", type=float, default=3600, metavar="S", help="end the machine after S seconds (default 3600)")
+    run.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD", help="the command and its arguments, after --")
+
+    test = verbs.add_parser("test", formatter_class=raw, help="run all tests", description="""\
+The tests of the lab and the tools on this machine (pytest), then in virtual machines the kernel's unit tests (KUnit) and
+its self tests. Ends with a line "N passed, N failed"; a kernel warning counts as a failure, and so does a suite in
+which no test ran.""")
+    test.add_argument("--debug", action="store_true",
+                      help="run the self tests on the debug kernel too (lock and page-table checkers; another kernel build)")
+    test.add_argument("--only", metavar="WORD", help="only the self tests whose name contains WORD (no host tests)")
+    return top
+
+
+def add_config(verb):
+    verb.add_argument("--config", choices=["lab", "debug"], default="lab",
+                      help="lab: lean; debug: with the kernel's own checkers, and Hydra's at every process exit")
+
+
+def dispatch(arguments):
+    """Import late: these modules need what setup installs."""
+    if arguments.verb == "kernel":
+        from lab import build
+        print(build.kernel(arguments.config))
+        return 0
+    if arguments.verb == "run":
+        from lab import vm
+        return vm.run_verb(arguments)
+    if arguments.verb == "bench":
+        from lab import bench
+        return bench.bench_verb(arguments)
+    if arguments.verb == "demo":
+        from lab import demo
+        return demo.demo_verb(arguments)
+    from lab import test
+    return test.test_verb(arguments)
+
+
+def main(argv):
+    arguments = parser().parse_args(argv)
+    try:
+        setup.ensure(argv)
+        from lab import children
+        children.die_by_exception()
+        return dispatch(arguments)
+    except LabError as error:
+        print(f"hydra: {error}", file=sys.stderr)
+        return error.status
+    except KeyboardInterrupt:
+        print("\nhydra: interrupted", file=sys.stderr)
+        return 130

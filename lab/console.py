@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Reads a kernel's console log: did the kernel crash, hang or complain?"""
+import re
+
+_TIME = r"^(?:\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? )?"
+
+# What a healthy kernel never says. The names are what the report calls it.
+TROUBLE = [(name, re.compile(_TIME + pattern)) for name, pattern in (
+    ("kernel panic", r"Kernel panic - not syncing"),
+    ("kernel crash", r".*\bOops(?:: |\b.*\[#\d+\])|.*general protection fault|.*BUG: unable to handle|"
+                     r".*unable to handle (?:kernel|page fault)|kernel BUG at |.*double fault"),
+    ("kernel hang", r".*soft lockup|.*hard LOCKUP|INFO: task .* blocked for more than|"
+                    r".*rcu.*(?:self-)?detected (?:expedited )?stalls?"),
+    ("locking error", r"WARNING: .*(?:locking|lock |deadlock|irq-safe|nested lock|inversion)|"
+                      r"WARNING: suspicious RCU usage|BUG: sleeping function|BUG: scheduling while atomic|"
+                      r"WARNING: inconsistent lock state"),
+    ("memory error", r"BUG: Bad (?:page|rss)|BUG: (?:KASAN|KFENCE|KCSAN)|=+\nBUG |BUG \w+|UBSAN:|"
+                     r"BUG: non-zero pgtables_bytes|page_table_check"),
+    ("Hydra invariant violated", r"hydra: (?:.*: )?violation\b"),
+    ("kernel warning", r"WARNING: CPU: |WARNING: .* at |BUG: |WARNING: bad unlock|refcount_t: |list_(?:add|del) corruption"),
+)]
+
+PANIC = dict(TROUBLE)["kernel panic"]
+END = re.compile(r"---\[ end |Kernel Offset|Rebooting in")
+LONGEST = 70                # lines of one report
+
+
+def trouble(log, most=3):
+    """The first reports in a log, each as (name, its lines)."""
+    lines = log.replace("\r", "").splitlines()
+    found, at = [], 0
+    while at < len(lines) and len(found) < most:
+        name = next((name for name, pattern in TROUBLE if pattern.match(lines[at])), None)
+        if name is None:
+            at += 1
+            continue
+        stop = next((n + 1 for n in range(at, min(at + LONGEST, len(lines))) if END.search(lines[n])),
+                    min(at + LONGEST // 2, len(lines)))
+        found.append((name, lines[at:stop]))
+        at = stop
+    return found
+
+
+def report(log):
+    """The reports as text for people; empty if the kernel was content."""
+    return "\n".join(f"{name}:\n    " + "\n    ".join(lines) for name, lines in trouble(log))
+
+
+def tail(log, lines=25):
+    return "\n    ".join(log.replace("\r", "").splitlines()[-lines:])

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs inside the virtual machine: makes the measurements and prints them, one JSON object per line.
+
+Standard library only, any Python 3.9 or later. Lines are {"doing": text} before each step and
+{"row", "case", "policy", "metric", "value", "unit"} for each value; apache gives one value per run.
+Messages go to stderr; the exit status is 1 if a measurement could not be made.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+SPINNERS = ("quiet", "remote", "remote-and-local")
+PAGE_BYTES = 16 * 1024
+APACHE = "/usr/sbin/apache2"
+APACHE_MODULES = "/usr/lib/apache2/modules"
+# One process, so that all threads share one address space; static files mapped, not sent by the kernel alone.
+APACHE_CONFIG = """\
+ServerRoot {directory}
+ServerName localhost
+PidFile {directory}/pid
+Listen 127.0.0.1:{port}
+LoadModule mpm_event_module {modules}/mod_mpm_event.so
+LoadModule authz_core_module {modules}/mod_authz_core.so
+User www-data
+Group www-data
+ServerLimit 1
+StartServers 1
+ThreadsPerChild {threads}
+ThreadLimit {threads}
+MaxRequestWorkers {threads}
+MinSpareThreads {threads}
+MaxSpareThreads {threads}
+MaxConnectionsPerChild 0
+KeepAlive On
+MaxKeepAliveRequests 0
+KeepAliveTimeout 60
+EnableMMAP On
+EnableSendfile Off
+ErrorLog {directory}/errors
+LogLevel warn
+DocumentRoot {directory}/pages
+<Directory {directory}/pages>
+    AllowOverride None
+    Require all granted
+</Directory>
+"""
+
+
+class Failure(Exception):
+    """A measurement that could not be made."""
+
+
+def put(**fields):
+    print(json.dumps(fields), flush=True)
+
+
+def shootdown_interrupts(text):
+    """The sum of the TLB line of /proc/interrupts: shootdowns received by all CPUs."""
+    for line in text.splitlines():
+        name, _, rest = line.strip().partition(":")
+        if name == "TLB":
+            return sum(int(word) for word in rest.split() if word.isdigit())
+    raise Failure("/proc/interrupts has no TLB line")
+
+
+def read_interrupts():
+    return shootdown_interrupts(pathlib.Path("/proc/interrupts").read_text(encoding="ascii"))
+
+
+def node_cpus():
+    """The CPUs of each node, as sets, in order of the nodes."""
+    nodes = sorted(pathlib.Path("/sys/devices/system/node").glob("node[0-9]*"), key=lambda path: int(path.name[4:]))
+    return [cpus for node in nodes if (cpus := cpu_set((node / "cpulist").read_text(encoding="ascii")))]
+
+
+def cpu_set(text):
+    """{0, 1, 4} from '0-1,4'."""
+    cpus = set()
+    for part in filter(None, text.strip().split(",")):
+        first, _, last = part.partition("-")
+        cpus |= set(range(int(first), int(last or first) + 1))
+    return cpus
+
+
+class Lab:
+    """Where the programs are, and what to run."""
+
+    def __init__(self, options):
+        self.policies = options.policies.split(",")
+        self.options = options
+        # Programs on the host's file system are read anew at every start; a copy in memory is not.
+        self.home = pathlib.Path(tempfile.mkdtemp(prefix="hydra-", dir="/dev/shm"))
+        self.home.chmod(0o755)
+        for program in options.programs:
+            shutil.copy(program, self.home)
+
+    def under(self, policy, *command):
+        return [str(self.home / "hydractl"), "run", "--policy", policy, "--", *map(str, command)]
+
+    def workload(self, policy, program, *arguments):
+        """Run one of our workloads; returns what it reports."""
+        command = self.under(policy, self.home / program, *arguments)
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            raise Failure(f"{' '.join(command)}: exit status {done.returncode}")
+        return json.loads(done.stdout)
+
+    def shootdown(self, row):
+        for spinners in SPINNERS:
+            for policy in self.policies:
+                put(doing=f"{row}, spinning threads: {spinners}, {policy}")
+                seen = self.workload(policy, "shootdown", "--op", row, "--spinners", spinners,
+                                     "--iterations", self.options.iterations, "--seconds", self.options.seconds)
+                same = {"row": row, "case": seen["case"], "policy": policy}
+                put(**same, metric="interrupts_per_op", value=seen["interrupts_per_op"], unit="interrupts")
+                put(**same, metric="us_per_op", value=seen["us_per_op"], unit="us")
+
+    def locality(self):
+        for case in ("shared", "private"):
+            for policy in self.policies:
+                put(doing=f"locality, {case} data, {policy}")
+                seen = self.workload(policy, "locality", "--case", case, "--mib", self.options.mib)
+                same = {"row": "locality", "case": case, "policy": policy}
+                put(**same, metric="local_leaf_share", value=seen["local_leaf_share"], unit="share")
+                put(**same, metric="pagetable_kib", value=seen["pagetable_kib"], unit="KiB")
+                put(**same, metric="pagetable_kib_before", value=seen["pagetable_kib_before"], unit="KiB")
+
+    def apache(self):
+        servers = {}
+        try:
+            for port, policy in enumerate(self.policies, 8080):
+                put(doing=f"apache: starting the server, {policy}")
+                servers[policy] = Server(self, policy, port)
+            for turn in range(self.options.runs):
+                for policy, server in servers.items():
+                    put(doing=f"apache, run {turn + 1} of {self.options.runs}, {policy}")
+                    requests, rate, interrupts = server.load(self.options.web_seconds)
+                    same = {"row": "apache", "case": "quiet", "policy": policy}
+                    put(**same, metric="interrupts_per_request", value=interrupts / requests, unit="interrupts")
+                    put(**same, metric="requests_per_s", value=rate, unit="requests/s")
+        finally:
+            for server in servers.values():
+                server.stop()
+
+
+class Server:
+    """One Apache under one policy."""
+
+    def __init__(self, lab, policy, port):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="apache-", dir=lab.home))
+        self.directory.chmod(0o755)
+        (self.directory / "pages").mkdir()
+        (self.directory / "pages" / "page.html").write_bytes(b"<p>Hydra.</p>\n".ljust(PAGE_BYTES, b"."))
+        self.url = f"http://127.0.0.1:{port}/page.html"
+        nodes = node_cpus()
+        config = APACHE_CONFIG.format(directory=self.directory, port=port, modules=APACHE_MODULES,
+                                      threads=2 * sum(map(len, nodes)))
+        (self.directory / "apache.conf").write_text(config, encoding="ascii")
+        self.process = subprocess.Popen(lab.under(policy, APACHE, "-d", self.directory, "-f", self.directory / "apache.conf",
+                                                  "-D", "FOREGROUND"))
+        self.wait_until_it_answers(port)
+        self.spread(nodes)
+
+    def wait_until_it_answers(self, port):
+        import socket
+        for _ in range(600):
+            if self.process.poll() is not None:
+                raise Failure(f"Apache ended with status {self.process.returncode}: {self.errors()}")
+            try:
+                with socket.create_connection(("127.0.0.1", port), timeout=10) as link:
+                    link.sendall(b"GET /page.html HTTP/1.0\r\n\r\n")
+                    link.settimeout(30)
+                    if link.recv(64).startswith(b"HTTP/1.1 200"):
+                        return
+                    raise Failure(f"Apache does not serve the page: {self.errors()}")
+            except ConnectionRefusedError:
+                time.sleep(0.1)
+        raise Failure("Apache does not answer")
+
+    def errors(self):
+        log = self.directory / "errors"
+        return log.read_text(encoding="utf-8", errors="replace")[-500:] if log.exists() else "(no error log)"
+
+    def spread(self, nodes):
+        """Threads over all nodes, as many on each."""
+        worker = max(children_of(self.process.pid), key=lambda pid: len(os.listdir(f"/proc/{pid}/task")))
+        for number, thread in enumerate(sorted(int(name) for name in os.listdir(f"/proc/{worker}/task"))):
+            os.sched_setaffinity(thread, nodes[number % len(nodes)])
+
+    def load(self, seconds):
+        """Load it with wrk; returns (requests, requests per second, shootdown interrupts)."""
+        before = read_interrupts()
+        done = subprocess.run(["wrk", "-t", "2", "-c", "16", "-d", f"{seconds}s", "--timeout", "30s", self.url],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        interrupts = read_interrupts() - before
+        requests, rate = wrk_result(done.stdout)
+        if done.returncode:
+            raise Failure(f"wrk: exit status {done.returncode}\n{done.stdout}")
+        return requests, rate, interrupts
+
+    def stop(self):
+        self.process.terminate()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def wrk_result(text):
+    """(requests, requests per second) from what wrk prints; any request that went wrong is a failure."""
+    count = re.search(r"(\d+) requests in", text)
+    rate = re.search(r"Requests/sec: +([\d.]+)", text)
+    if not count or not rate or int(count[1]) == 0 or "Non-2xx" in text or "Socket errors" in text:
+        raise Failure(f"wrk did not get all its pages:\n{text}")
+    return int(count[1]), float(rate[1])
+
+
+def children_of(pid):
+    found = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    return [int(child) for child in found] or [pid]
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--programs", nargs="+", required=True, help="hydractl and the workloads")
+    options.add_argument("--policies", required=True, help="separated by commas")
+    options.add_argument("--iterations", type=int, default=2000, help="operations per loop at most")
+    options.add_argument("--seconds", type=int, default=5, help="seconds per loop at most")
+    options.add_argument("--runs", type=int, default=5, help="alternating runs of the web server")
+    options.add_argument("--web-seconds", type=int, default=4, help="seconds of each")
+    options.add_argument("--mib", type=int, default=256, help="data of the locality table")
+    options.add_argument("--rows", nargs="+", required=True)
+    options = options.parse_args()
+    lab = Lab(options)
+    rows = {"mprotect": lambda: lab.shootdown("mprotect"), "munmap": lambda: lab.shootdown("munmap"),
+            "apache": lab.apache, "locality": lab.locality}
+    try:
+        for row in options.rows:
+            rows[row]()
+    except Failure as failure:
+        print(f"measurement failed: {failure}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

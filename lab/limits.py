@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What must come out of the demo, checked against what came out."""
+import dataclasses
+
+SPINNERS_ELSEWHERE = 14      # the demo's first machine: 7 other nodes of 2 CPUs
+ROUNDING = 0.9               # a spinner may be off its CPU for a moment: of so many interrupts, this share must arrive
+
+
+@dataclasses.dataclass
+class Check:
+    row: str
+    text: str                # the limit, in words
+    seen: str                # what was measured
+    passed: bool
+
+
+class Values:
+    """The values by row, case, policy and metric; a missing one fails the check that needs it."""
+
+    def __init__(self, entries):
+        self.entries = {(e["row"], e["case"], e["policy"], e["metric"]): e["value"] for e in entries}
+
+    def get(self, row, case, policy, metric):
+        return self.entries[row, case, policy, metric]
+
+    def rows(self):
+        return {key[0] for key in self.entries}
+
+
+def check(values):
+    """The checks of every row that was measured."""
+    values = Values(values)
+    checks = []
+    for row in ("mprotect", "munmap"):
+        if row in values.rows():
+            checks += shootdown(values, row)
+    if "apache" in values.rows():
+        checks += apache(values)
+    if "locality" in values.rows():
+        checks += locality(values)
+    return checks
+
+
+def shootdown(values, row):
+    def get(case, policy, metric):
+        return values.get(row, case, policy, metric)
+    linux, hydra = (get("remote-spinners", policy, "interrupts_per_op") for policy in ("linux", "hydra"))
+    yield Check(row, "spinners on other nodes: Linux interrupts every one of them", f"{linux:.2f} of {SPINNERS_ELSEWHERE} per operation",
+                linux >= ROUNDING * SPINNERS_ELSEWHERE)
+    yield Check(row, "spinners on other nodes: Hydra interrupts at most 0.05 CPUs per operation", f"{hydra:.3f}", hydra <= 0.05)
+    linux, hydra = (get("remote-spinners", policy, "us_per_op") for policy in ("linux", "hydra"))
+    yield Check(row, "spinners on other nodes: Hydra's time per operation is at least 40x shorter", f"{linux / hydra:.0f}x",
+                linux >= 40 * hydra)
+    linux, hydra = (get("remote-and-local-spinners", policy, "interrupts_per_op") for policy in ("linux", "hydra"))
+    once = linux / (SPINNERS_ELSEWHERE + 1)      # what one spinner gets per operation under Linux
+    yield Check(row, "one more spinner on the same node: Hydra interrupts that one, and only that one",
+                f"{hydra:.2f} per operation (Linux: {once:.2f} for each spinner)",
+                ROUNDING <= hydra <= max(1.0, once) / ROUNDING)
+
+
+def apache(values):
+    linux, hydra = (values.get("apache", "quiet", policy, "interrupts_per_request") for policy in ("linux", "hydra"))
+    fewer = 1 - hydra / linux if linux else 0.0
+    yield Check("apache", "at least 80 % fewer interrupts per request", f"{100 * fewer:.0f} % fewer", linux > 0 and fewer >= 0.8)
+    linux, hydra = (values.get("apache", "quiet", policy, "requests_per_s") for policy in ("linux", "hydra"))
+    yield Check("apache", "requests per second no lower than Linux's", f"{hydra:.0f} against {linux:.0f}", hydra >= linux > 0)
+
+
+def locality(values):
+    share = values.get("locality", "shared", "hydra", "local_leaf_share")
+    yield Check("locality", "shared data: every node reads all leaf entries through its own tables", f"{100 * share:.1f} %", share >= 1)
+    linux, hydra = (values.get("locality", "private", policy, "pagetable_kib") for policy in ("linux", "hydra"))
+    fixed = values.get("locality", "private", "hydra", "pagetable_kib_before") - \
+        values.get("locality", "private", "linux", "pagetable_kib_before")
+    yield Check("locality", "private data: page tables at most 1.05x Linux's plus the fixed roots",
+                f"{hydra:.0f} KiB against {linux:.0f} KiB, fixed {fixed:.0f} KiB", hydra <= 1.05 * linux + max(fixed, 0))

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Where things are: the repository, and the cache that holds everything made or downloaded."""
+import contextlib
+import fcntl
+import os
+import pathlib
+import shutil
+import sys
+
+from lab.errors import LabError
+
+REPO = pathlib.Path(__file__).resolve().parent.parent
+
+
+def cache():
+    """HYDRA_CACHE, or 'hydra' in the user's cache directory."""
+    named = os.environ.get("HYDRA_CACHE")
+    if named:
+        return pathlib.Path(named).absolute()
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return pathlib.Path(base).absolute() / "hydra"
+
+
+def cache_dir(*parts):
+    """A directory in the cache, made if need be."""
+    path = cache().joinpath(*parts)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(f"cannot make the directory {path}: {error.strerror}",
+                       "Set HYDRA_CACHE to a directory you can write to.") from error
+    return path
+
+
+def need_space(path, gib, purpose):
+    """Refuse to start what would run out of disk."""
+    free = shutil.disk_usage(path).free / 2**30
+    if free < gib:
+        raise LabError(f"not enough disk space to {purpose}: {free:.1f} GiB free at {path}, {gib} GiB needed",
+                       "Free some space, or set HYDRA_CACHE to a directory on a larger disk.")
+
+
+@contextlib.contextmanager
+def locked(name):
+    """One process at a time; the kernel drops the lock however the holder ends."""
+    path = cache_dir("locks") / f"{name}.lock"
+    with open(path, "w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"hydra: waiting for another ./hydra that holds {path} …", file=sys.stderr)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def write_whole(path, text):
+    """Write a file so that it is either whole or not there."""
+    path = pathlib.Path(path)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)
+
+
+def remove_parts(directory):
+    """Remove what an interrupted call left unfinished (call with the lock held)."""
+    for left in directory.glob(".*.part"):
+        shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Builds the programs of this repository (tool, workloads, self tests) into the cache."""
+from lab import children, paths
+from lab.errors import LabError
+
+SOURCES = {"hydractl": "tools/hydractl", "workloads": "workloads", "selftests": "kernel/tools/testing/selftests/hydra"}
+
+
+def build(name, **variables):
+    """Make one of SOURCES; returns the directory its programs are in."""
+    out = paths.cache_dir("programs", name)
+    log = paths.cache_dir("logs") / f"{name}.log"
+    command = ["make", "-C", str(paths.REPO / SOURCES[name]), *(f"{key}={value}" for key, value in variables.items())]
+    with paths.locked(f"programs-{name}"):
+        status, output = children.run(command)
+    log.write_text(output, encoding="utf-8")
+    if status:
+        errors = [line for line in output.splitlines() if "error" in line.lower() or "***" in line]
+        raise LabError(f"building {SOURCES[name]} failed:\n    " + "\n    ".join(errors[:12] or output.splitlines()[-8:]),
+                       f"The whole log: {log}")
+    return out
+
+
+def hydractl():
+    return build("hydractl", O=paths.cache() / "programs" / "hydractl") / "hydractl"
+
+
+def workloads():
+    return build("workloads", O=paths.cache() / "programs" / "workloads")
+
+
+def selftests():
+    return build("selftests", OUTPUT=paths.cache() / "programs" / "selftests")
