@@ -217,7 +217,7 @@ int main(int argc, char **argv)
 	page_size = sysconf(_SC_PAGESIZE);
 	data_size = options.mib * MIB / (options.kind->all_in_one ? 1 : machine.node_count);
 	data_size -= data_size % page_size;
-	forbid_huge_pages();
+	use_plain_memory();
 	pin_self(machine.node[0].cpu[0]);
 
 	thread = calloc(machine.node_count, sizeof(*thread));

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <error.h>
 #include <numa.h>
+#include <numaif.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -73,9 +74,12 @@ pthread_t start_pinned(int cpu, void *(*function)(void *argument), void *argumen
 	return thread;
 }
 
-void forbid_huge_pages(void)
+void use_plain_memory(void)
 {
 	/* EINVAL: a kernel that has no transparent huge pages. */
 	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) && errno != EINVAL)
 		error(EXIT_FAILURE, errno, "cannot turn transparent huge pages off");
+	/* Local is the default too; NUMA balancing leaves alone who asks for it. */
+	if (set_mempolicy(MPOL_LOCAL, NULL, 0))
+		error(EXIT_FAILURE, errno, "cannot keep memory where it is");
 }

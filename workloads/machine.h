@@ -31,9 +31,12 @@ void pin_self(int cpu);
 pthread_t start_pinned(int cpu, void *(*function)(void *argument), void *argument);
 
 /*
- * Keep to 4 KiB pages from here on: what these programs measure is leaf page
- * tables, and a huge page has none.
+ * From here on, memory of this process and of threads it starts is made of
+ * 4 KiB pages that stay where they are. What these programs measure is leaf
+ * page tables, and a huge page has none. NUMA balancing would take access away
+ * from pages now and then to see who uses them, each time with a shootdown that
+ * belongs to no operation.
  */
-void forbid_huge_pages(void);
+void use_plain_memory(void);
 
 #endif /* MACHINE_H */

@@ -221,7 +221,7 @@ int main(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
 	machine = machine_read();
 	page_size = sysconf(_SC_PAGESIZE);
-	forbid_huge_pages();
+	use_plain_memory();
 	pin_self(machine.node[0].cpu[0]);
 	spinners = start_spinners(&machine, options.placement, &count);
 	wait_for_spinners(spinners, count);
