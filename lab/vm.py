@@ -32,9 +32,9 @@ WRITABLE = ["/etc", "/home", "/opt", "/root", "/srv", "/tmp", "/usr", "/var"]
 
 # A crash or a hang ends the machine. The limits fit an emulator whose CPUs share two real ones.
 KERNEL_PARAMETERS = [
-    "root=/dev/root", "console=ttyS1,115200", "ignore_loglevel", "earlyprintk=serial,ttyS1,115200", "oops=panic",
+    "root=/dev/root", "ignore_loglevel", "oops=panic",
     "softlockup_panic=1", "hung_task_panic=1", "sysctl.kernel.watchdog_thresh=60", "sysctl.kernel.panic_on_rcu_stall=1",
-    "tsc=nowatchdog",
+    "tsc=nowatchdog", "lpj=10000000",        # else the emulator makes Linux doubt its clock and measure for seconds
 ]
 
 
@@ -62,7 +62,8 @@ class Machine:
 
     def arguments(self):
         """What describes the machine to virtme-run."""
-        arguments = ["--memory", f"{self.node_mib() * self.nodes}M", "--cpus", str(self.nodes * self.cpus_per_node)]
+        cpus = f"{self.nodes * self.cpus_per_node},sockets={self.nodes},cores={self.cpus_per_node},threads=1"
+        arguments = ["--memory", f"{self.node_mib() * self.nodes}M", "--cpus", cpus]
         for node in range(self.nodes):
             first = node * self.cpus_per_node
             arguments += ["--numa", f"{self.node_mib()}M,cpus={first}-{first + self.cpus_per_node - 1}"]
@@ -119,8 +120,8 @@ def virtme_command(image, machine, directory):
     for parameter in [*KERNEL_PARAMETERS, *(word for words in machine.append for word in words.split())]:
         command += ["-a", parameter]
     command += ["--script-sh", f"sh {SHARED}/command"]
-    # The kernel's console goes to the second serial port; the first is virtme's.
-    return command + ["--qemu-opts", "-chardev", f"file,id=kernel,path={directory}/console.log", "-serial", "chardev:kernel"]
+    # virtme-run throws the kernel's console away unless it may mix it with the command's errors: name a file instead.
+    return command + ["--qemu-opts", "-set", f"chardev.console.path={directory}/console.log"]
 
 
 def pump(source, sink):
