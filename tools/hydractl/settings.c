@@ -10,8 +10,10 @@
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
 
+/* The kernel knows a policy by these very values; others it calls "custom". */
 static const struct policy policies[] = {
-	{ "linux", { .domains = HYDRA_DOMAINS_MACHINE } },
+	{ "linux", { .domains = HYDRA_DOMAINS_MACHINE, .replication = HYDRA_REPLICATE_LAZY,
+		     .prefetch = HYDRA_PREFETCH_MAX, .filter = HYDRA_FILTER_NONE } },
 	{ "hydra", { .domains = HYDRA_DOMAINS_NODE, .replication = HYDRA_REPLICATE_LAZY,
 		     .prefetch = HYDRA_PREFETCH_MAX, .filter = HYDRA_FILTER_TABLE } },
 	{ "hydra-nofilter", { .domains = HYDRA_DOMAINS_NODE, .replication = HYDRA_REPLICATE_LAZY,
