@@ -160,8 +160,9 @@ class Server:
         (self.directory / "pages" / "page.html").write_bytes(b"<p>Hydra.</p>\n".ljust(PAGE_BYTES, b"."))
         self.url = f"http://127.0.0.1:{port}/page.html"
         nodes = node_cpus()
-        config = APACHE_CONFIG.format(directory=self.directory, port=port, modules=APACHE_MODULES,
-                                      threads=2 * sum(map(len, nodes)))
+        # Twice as many threads as connections: a server short of threads would close connections on wrk.
+        self.threads = 2 * sum(map(len, nodes))
+        config = APACHE_CONFIG.format(directory=self.directory, port=port, modules=APACHE_MODULES, threads=self.threads)
         (self.directory / "apache.conf").write_text(config, encoding="ascii")
         self.process = subprocess.Popen(lab.under(policy, APACHE, "-d", self.directory, "-f", self.directory / "apache.conf",
                                                   "-D", "FOREGROUND"))
@@ -197,7 +198,7 @@ class Server:
     def load(self, seconds):
         """Load it with wrk; returns (requests, requests per second, shootdown interrupts)."""
         before = read_interrupts()
-        done = subprocess.run(["wrk", "-t", "2", "-c", "16", "-d", f"{seconds}s", "--timeout", "30s", self.url],
+        done = subprocess.run(["wrk", "-t", "2", "-c", str(self.threads // 2), "-d", f"{seconds}s", "--timeout", "30s", self.url],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         interrupts = read_interrupts() - before
         requests, rate = wrk_result(done.stdout)
