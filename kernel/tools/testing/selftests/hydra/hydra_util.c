@@ -1,0 +1,722 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What the selftests of Hydra share. See hydra_util.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <numa.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "hydra_util.h"
+
+#define MISTAKES_SHOWN	4	/* of one probe: the others are only counted */
+
+static void __attribute__((noreturn, format(printf, 1, 2)))
+die(const char *format, ...)
+{
+	va_list args;
+
+	fprintf(stderr, "# ");
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fprintf(stderr, ": %s\n", strerror(errno));
+	abort();
+}
+
+/* The machine */
+
+static struct {
+	bool known;
+	int nodes;
+	int id[HYDRA_MAX_NODES];
+} machine;
+
+static void learn_machine(void)
+{
+	int cpus[HYDRA_MAX_CPUS];
+	int id;
+
+	if (machine.known)
+		return;
+	if (numa_available() < 0) {
+		errno = ENOSYS;
+		die("this kernel knows nothing of NUMA");
+	}
+	for (id = 0; id <= numa_max_node() && machine.nodes < HYDRA_MAX_NODES; id++) {
+		machine.id[machine.nodes] = id;
+		if (hydra_node_cpus(machine.nodes, cpus) > 0)
+			machine.nodes++;
+	}
+	machine.known = true;
+}
+
+int hydra_nodes(void)
+{
+	learn_machine();
+	return machine.nodes;
+}
+
+int hydra_node_id(int node)
+{
+	learn_machine();
+	return machine.id[node];
+}
+
+int hydra_node_cpus(int node, int cpus[HYDRA_MAX_CPUS])
+{
+	struct bitmask *mask = numa_allocate_cpumask();
+	int cpu, count = 0;
+
+	if (!numa_node_to_cpus(machine.id[node], mask))
+		for (cpu = 0; cpu < mask->size && count < HYDRA_MAX_CPUS; cpu++)
+			if (numa_bitmask_isbitset(mask, cpu) &&
+			    numa_bitmask_isbitset(numa_all_cpus_ptr, cpu))
+				cpus[count++] = cpu;
+	numa_free_cpumask(mask);
+	return count;
+}
+
+void hydra_pin_to_cpu(int cpu)
+{
+	cpu_set_t *set = CPU_ALLOC(HYDRA_MAX_CPUS);
+	size_t size = CPU_ALLOC_SIZE(HYDRA_MAX_CPUS);
+
+	CPU_ZERO_S(size, set);
+	CPU_SET_S(cpu, size, set);
+	if (sched_setaffinity(0, size, set))
+		die("cannot run on CPU %d", cpu);
+	CPU_FREE(set);
+}
+
+void hydra_pin_to_node(int node)
+{
+	int cpus[HYDRA_MAX_CPUS];
+
+	learn_machine();
+	if (!hydra_node_cpus(node, cpus)) {
+		errno = ENODEV;
+		die("node %d has no CPU", machine.id[node]);
+	}
+	hydra_pin_to_cpu(cpus[0]);
+}
+
+/* Files */
+
+int hydra_write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	ssize_t written;
+	int err = 0;
+
+	if (fd < 0)
+		return -errno;
+	written = write(fd, text, strlen(text));
+	if (written < 0)
+		err = -errno;
+	else if (written != strlen(text))
+		err = -EIO;
+	close(fd);
+	return err;
+}
+
+int hydra_read_file(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t len = 0;
+	ssize_t got;
+
+	if (fd < 0)
+		return -errno;
+	do {
+		got = read(fd, text + len, size - 1 - len);
+		if (got < 0) {
+			int err = -errno;
+
+			close(fd);
+			return err;
+		}
+		len += got;
+	} while (got > 0 && len < size - 1);
+	text[len] = 0;
+	close(fd);
+	return len;
+}
+
+static void proc_path(char path[64], pid_t pid, const char *name)
+{
+	snprintf(path, 64, "/proc/%d/%s", pid, name);
+}
+
+int hydra_write_policy(pid_t pid, const char *text)
+{
+	char path[64];
+
+	proc_path(path, pid, "hydra");
+	return hydra_write_file(path, text);
+}
+
+/* Settings */
+
+int hydra_set(const struct hydra_settings *settings)
+{
+	return prctl(PR_SET_HYDRA, settings, sizeof(*settings), 0, 0) ? -errno : 0;
+}
+
+int hydra_get(struct hydra_settings *settings)
+{
+	return prctl(PR_GET_HYDRA, settings, sizeof(*settings), 0, 0) ? -errno : 0;
+}
+
+int hydra_on(unsigned int prefetch, unsigned int filter)
+{
+	struct hydra_settings settings = {
+		.domains = HYDRA_DOMAINS_NODE,
+		.replication = HYDRA_REPLICATE_LAZY,
+		.prefetch = prefetch,
+		.filter = filter,
+	};
+
+	return hydra_set(&settings);
+}
+
+int hydra_off(void)
+{
+	return hydra_write_policy(getpid(), "linux");
+}
+
+const char *hydra_missing(void)
+{
+	static char why[256];
+	char text[128];
+	int len;
+
+	if (access(HYDRA_SYSFS, F_OK))
+		return "no " HYDRA_SYSFS ": this is not a Hydra kernel (CONFIG_HYDRA)";
+	if (access("/proc/self/hydra", R_OK | W_OK))
+		return "no /proc/self/hydra that can be read and written";
+	len = hydra_read_file(HYDRA_SYSFS "supported", text, sizeof(text));
+	if (len < 0 || strncmp(text, "yes", 3)) {
+		snprintf(why, sizeof(why), "Hydra is not supported here: %s",
+			 len < 0 ? strerror(-len) : text);
+		return why;
+	}
+	if (geteuid())
+		return "these tests run as root";
+	if (hydra_nodes() < 2)
+		return "this machine has a single NUMA node: nothing to test. Boot one with several";
+	return NULL;
+}
+
+/* Numbers of a process */
+
+static const struct {
+	const char *key;
+	size_t offset;
+	bool text;
+} stats_lines[] = {
+#define TEXT(field)	{ #field, offsetof(struct hydra_stats, field), true }
+#define NUMBER(field)	{ #field, offsetof(struct hydra_stats, field), false }
+	TEXT(policy), TEXT(domains), TEXT(replication), TEXT(filter),
+	NUMBER(prefetch), NUMBER(active), NUMBER(fills), NUMBER(prefetched),
+	NUMBER(propagated), NUMBER(flushes), NUMBER(cpus_interrupted),
+	NUMBER(cpus_spared), NUMBER(fallbacks), NUMBER(replica_tables),
+	NUMBER(replica_kib), NUMBER(upper_tables),
+#undef TEXT
+#undef NUMBER
+};
+
+static bool parse_domain(const char *line, struct hydra_stats *stats)
+{
+	struct hydra_domain_stats *d = &stats->domain[stats->nr_domains];
+	char root[16];
+
+	if (stats->nr_domains == HYDRA_MAX_NODES ||
+	    sscanf(line, "domain %d node %d root %15s replica_tables %lu replica_kib %lu upper_tables %lu fills %lu",
+		   &d->domain, &d->node, root, &d->replica_tables,
+		   &d->replica_kib, &d->upper_tables, &d->fills) != 7)
+		return false;
+	d->own_root = !strcmp(root, "own");
+	stats->nr_domains++;
+	return d->own_root || !strcmp(root, "canonical");
+}
+
+int hydra_read_stats(pid_t pid, struct hydra_stats *stats)
+{
+	char path[64], text[16384], *line, *rest;
+	unsigned int seen = 0;
+	int i, len;
+
+	proc_path(path, pid, "hydra");
+	len = hydra_read_file(path, text, sizeof(text));
+	if (len < 0)
+		return len;
+	memset(stats, 0, sizeof(*stats));
+	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		char key[32], value[16];
+
+		if (!strncmp(line, "domain ", 7)) {
+			if (!parse_domain(line, stats)) {
+				fprintf(stderr, "# %s: cannot read \"%s\"\n", path, line);
+				return -EPROTO;
+			}
+			continue;
+		}
+		if (sscanf(line, "%31s %15s", key, value) != 2)
+			continue;
+		for (i = 0; i < sizeof(stats_lines) / sizeof(stats_lines[0]); i++) {
+			void *field = (char *)stats + stats_lines[i].offset;
+
+			if (strcmp(key, stats_lines[i].key))
+				continue;
+			seen |= 1U << i;
+			if (stats_lines[i].text)
+				snprintf(field, sizeof(stats->policy), "%s", value);
+			else
+				*(uint64_t *)field = strtoull(value, NULL, 10);
+		}
+	}
+	for (i = 0; i < sizeof(stats_lines) / sizeof(stats_lines[0]); i++)
+		if (!(seen & (1U << i))) {
+			fprintf(stderr, "# %s: no line \"%s\"\n", path, stats_lines[i].key);
+			return -EPROTO;
+		}
+	return 0;
+}
+
+const struct hydra_domain_stats *hydra_on_node(const struct hydra_stats *stats, int node)
+{
+	static const struct hydra_domain_stats none = { .domain = -1, .node = -1 };
+	int i;
+
+	for (i = 0; i < stats->nr_domains; i++)
+		if (stats->domain[i].node == hydra_node_id(node))
+			return &stats->domain[i];
+	return &none;
+}
+
+int hydra_read_tables(pid_t pid, struct hydra_tables *tables)
+{
+	char path[64], text[16384], *line, *rest;
+	int len, node, domain, id;
+
+	proc_path(path, pid, "hydra_tables");
+	len = hydra_read_file(path, text, sizeof(text));
+	if (len < 0)
+		return len;
+	memset(tables, 0, sizeof(*tables));
+	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		uint64_t local, remote, kib;
+
+		if (sscanf(line, "domain %d node %d local_leaves %lu remote_leaves %lu",
+			   &domain, &id, &local, &remote) == 4) {
+			for (node = 0; node < hydra_nodes(); node++)
+				if (hydra_node_id(node) == id) {
+					tables->local_leaves[node] = local;
+					tables->remote_leaves[node] = remote;
+				}
+		} else if (sscanf(line, "node %d pagetable_kib %lu", &id, &kib) == 2) {
+			for (node = 0; node < hydra_nodes(); node++)
+				if (hydra_node_id(node) == id)
+					tables->pagetable_kib[node] = kib;
+		} else {
+			fprintf(stderr, "# %s: cannot read \"%s\"\n", path, line);
+			return -EPROTO;
+		}
+	}
+	return 0;
+}
+
+bool hydra_consistent(pid_t pid)
+{
+	char path[64], text[16384];
+	int len;
+
+	proc_path(path, pid, "hydra_check");
+	len = hydra_read_file(path, text, sizeof(text));
+	if (len < 0) {
+		fprintf(stderr, "# %s: %s\n", path, strerror(-len));
+		return false;
+	}
+	if (!strncmp(text, "ok ", 3))
+		return true;
+	fprintf(stderr, "# %s says:\n%s", path, text);
+	return false;
+}
+
+/* Accesses that may fail */
+
+static _Thread_local sigjmp_buf fault_return;
+static _Thread_local volatile sig_atomic_t fault_expected;
+
+static void on_fault(int sig, siginfo_t *info, void *context)
+{
+	if (fault_expected)
+		siglongjmp(fault_return, sig);
+	fprintf(stderr, "# unexpected signal %d at address %p\n", sig, info->si_addr);
+	signal(sig, SIG_DFL);
+}
+
+int hydra_begin(void)
+{
+	struct sigaction action = {
+		.sa_sigaction = on_fault,
+		.sa_flags = SA_SIGINFO | SA_NODEFER,
+	};
+
+	hydra_pin_to_node(0);
+	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) ||
+	    sigaction(SIGSEGV, &action, NULL) || sigaction(SIGBUS, &action, NULL))
+		return -errno;
+	return 0;
+}
+
+int hydra_try_read(const void *addr, uint64_t *value)
+{
+	int sig = sigsetjmp(fault_return, 0);
+
+	if (!sig) {
+		fault_expected = 1;
+		*value = *(const volatile uint64_t *)addr;
+	}
+	fault_expected = 0;
+	return sig;
+}
+
+int hydra_try_write(void *addr, uint64_t value)
+{
+	int sig = sigsetjmp(fault_return, 0);
+
+	if (!sig) {
+		fault_expected = 1;
+		*(volatile uint64_t *)addr = value;
+	}
+	fault_expected = 0;
+	return sig;
+}
+
+static int try_read_page(const void *addr, uint64_t words[PAGE_WORDS])
+{
+	const volatile uint64_t *from = addr;
+	int sig = sigsetjmp(fault_return, 0);
+
+	if (!sig) {
+		fault_expected = 1;
+		for (size_t i = 0; i < PAGE_WORDS; i++)
+			words[i] = from[i];
+	}
+	fault_expected = 0;
+	return sig;
+}
+
+/* Threads on all nodes */
+
+struct worker {
+	pthread_t thread;
+	int node, cpu;
+	sem_t go, done;
+	atomic_uint asked, finished;
+	void (*fn)(void *arg);
+	void *arg;
+};
+
+static struct worker workers[HYDRA_MAX_NODES];
+static enum hydra_wait workers_wait;
+
+static void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+
+	hydra_pin_to_cpu(w->cpu);
+	for (;;) {
+		if (workers_wait == HYDRA_SPIN) {
+			while (atomic_load(&w->asked) == atomic_load(&w->finished))
+				__builtin_ia32_pause();
+		} else {
+			while (sem_wait(&w->go))
+				;
+		}
+		if (!w->fn)
+			return NULL;
+		w->fn(w->arg);
+		atomic_fetch_add(&w->finished, 1);
+		sem_post(&w->done);
+	}
+}
+
+static void worker_ask(struct worker *w, void (*fn)(void *), void *arg)
+{
+	w->fn = fn;
+	w->arg = arg;
+	atomic_fetch_add(&w->asked, 1);
+	if (workers_wait == HYDRA_SLEEP)
+		sem_post(&w->go);
+}
+
+void hydra_start_workers(enum hydra_wait wait)
+{
+	int cpus[HYDRA_MAX_CPUS];
+	int node, count;
+
+	workers_wait = wait;
+	for (node = 0; node < hydra_nodes(); node++) {
+		struct worker *w = &workers[node];
+
+		memset(w, 0, sizeof(*w));
+		w->node = node;
+		count = hydra_node_cpus(node, cpus);
+		w->cpu = cpus[count - 1];
+		sem_init(&w->go, 0, 0);
+		sem_init(&w->done, 0, 0);
+		errno = pthread_create(&w->thread, NULL, worker_main, w);
+		if (errno)
+			die("cannot start a thread for node %d", hydra_node_id(node));
+	}
+}
+
+void hydra_stop_workers(void)
+{
+	for (int node = 0; node < hydra_nodes(); node++) {
+		worker_ask(&workers[node], NULL, NULL);
+		pthread_join(workers[node].thread, NULL);
+	}
+}
+
+void hydra_run(int node, void (*fn)(void *), void *arg)
+{
+	worker_ask(&workers[node], fn, arg);
+	while (sem_wait(&workers[node].done))
+		;
+}
+
+struct call {
+	long nr;
+	const long *args;
+	long result;
+};
+
+static void make_call(void *arg)
+{
+	struct call *c = arg;
+	const long *a = c->args;
+
+	c->result = syscall(c->nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+	if (c->result == -1)
+		c->result = -errno;
+}
+
+long hydra_syscall_on(int node, long nr, const long args[6])
+{
+	struct call call = { .nr = nr, .args = args };
+
+	hydra_run(node, make_call, &call);
+	return call.result;
+}
+
+int hydra_wait_child(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) != pid)
+		if (errno != EINTR)
+			return -1;
+	if (WIFSIGNALED(status))
+		return 128 + WTERMSIG(status);
+	return WEXITSTATUS(status);
+}
+
+/* Memory */
+
+void *hydra_reserve(size_t size)
+{
+	char *addr;
+
+	size = (size + TABLE_SIZE - 1) / TABLE_SIZE * TABLE_SIZE;
+	addr = mmap(NULL, size + 3 * TABLE_SIZE, PROT_NONE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (addr == MAP_FAILED)
+		die("cannot reserve %zu bytes of address space", size);
+	addr += TABLE_SIZE - (uintptr_t)addr % TABLE_SIZE;
+	return addr + TABLE_SIZE;
+}
+
+void *hydra_map(void *addr, size_t pages)
+{
+	if (mmap(addr, pages * PAGE_SIZE, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != addr)
+		die("cannot map %zu pages at %p", pages, addr);
+	return addr;
+}
+
+uint64_t hydra_word(uint64_t seed, size_t page, size_t word)
+{
+	if (!seed)
+		return 0;
+	return (seed * 0x9e3779b97f4a7c15 ^ (page * PAGE_WORDS + word)) * 0xbf58476d1ce4e5b9;
+}
+
+struct area {
+	int node;
+	char *addr;
+	size_t pages;
+	enum hydra_access access;
+	uint64_t seed;
+	/* the last word of each page passes from node to node what they write */
+	uint64_t last_word;	/* what it is to contain; 0: as in the others */
+	uint64_t new_last_word;
+	size_t mistakes;
+};
+
+static void write_pages(void *arg)
+{
+	struct area *a = arg;
+
+	for (size_t page = 0; page < a->pages; page++)
+		for (size_t word = 0; word < PAGE_WORDS; word++)
+			((uint64_t *)(a->addr + page * PAGE_SIZE))[word] =
+				hydra_word(a->seed, page, word);
+}
+
+void hydra_write_pages(int node, void *addr, size_t pages, uint64_t seed)
+{
+	struct area area = { .addr = addr, .pages = pages, .seed = seed };
+
+	hydra_run(node, write_pages, &area);
+}
+
+static void __attribute__((format(printf, 3, 4)))
+mistake(struct area *a, size_t page, const char *format, ...)
+{
+	va_list args;
+
+	if (a->mistakes++ >= MISTAKES_SHOWN)
+		return;
+	flockfile(stderr);
+	fprintf(stderr, "# node %d, page %zu of %zu at %p: ", hydra_node_id(a->node),
+		page, a->pages, a->addr + page * PAGE_SIZE);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fprintf(stderr, "\n");
+	funlockfile(stderr);
+}
+
+static const char *outcome(int sig)
+{
+	switch (sig) {
+	case 0:
+		return "succeeded";
+	case SIGSEGV:
+		return "got SIGSEGV";
+	case SIGBUS:
+		return "got SIGBUS";
+	default:
+		return "got a strange signal";
+	}
+}
+
+static void probe_contents(struct area *a, size_t page, const uint64_t words[PAGE_WORDS])
+{
+	for (size_t word = 0; word < PAGE_WORDS; word++) {
+		uint64_t expected = hydra_word(a->seed, page, word);
+
+		if (word == PAGE_WORDS - 1 && a->last_word)
+			expected = a->last_word;
+		if (words[word] != expected) {
+			mistake(a, page, "word %zu is %#lx, not %#lx", word, words[word], expected);
+			return;
+		}
+	}
+}
+
+static void probe_page(struct area *a, size_t page)
+{
+	uint64_t words[PAGE_WORDS];
+	char *addr = a->addr + page * PAGE_SIZE;
+	uint64_t *last = (uint64_t *)(addr + PAGE_SIZE) - 1;
+	int may_read = 0, may_write = 0;
+	int sig;
+
+	if (a->access == HYDRA_NO_ACCESS)
+		may_read = may_write = SIGSEGV;
+	else if (a->access == HYDRA_BUS_ERROR)
+		may_read = may_write = SIGBUS;
+	else if (a->access == HYDRA_READ_ONLY)
+		may_write = SIGSEGV;
+
+	sig = try_read_page(addr, words);
+	if (sig != may_read)
+		mistake(a, page, "reading %s, should have %s", outcome(sig), outcome(may_read));
+	else if (!sig)
+		probe_contents(a, page, words);
+
+	if (a->access == HYDRA_READABLE)
+		return;
+	sig = hydra_try_write(last, a->new_last_word);
+	if (sig != may_write)
+		mistake(a, page, "writing %s, should have %s", outcome(sig), outcome(may_write));
+}
+
+static void probe(void *arg)
+{
+	struct area *a = arg;
+
+	for (size_t page = 0; page < a->pages; page++)
+		probe_page(a, page);
+	if (a->mistakes > MISTAKES_SHOWN)
+		fprintf(stderr, "# node %d: %zu mistakes more\n", hydra_node_id(a->node),
+			a->mistakes - MISTAKES_SHOWN);
+}
+
+/* The last word of all pages of a write probe is the same: write the seed's own back */
+static void restore_last_words(void *arg)
+{
+	struct area *a = arg;
+
+	for (size_t page = 0; page < a->pages; page++)
+		((uint64_t *)(a->addr + (page + 1) * PAGE_SIZE))[-1] =
+			hydra_word(a->seed, page, PAGE_WORDS - 1);
+}
+
+static size_t probe_from(int first, int end, void *addr, size_t pages,
+			 enum hydra_access access, uint64_t seed)
+{
+	static uint64_t stamp = 0x57a3b00000000000;
+	struct area a = { .addr = addr, .pages = pages, .access = access, .seed = seed };
+
+	for (a.node = first; a.node < end; a.node++) {
+		a.new_last_word = ++stamp;
+		hydra_run(a.node, probe, &a);
+		if (access == HYDRA_READ_WRITE)
+			a.last_word = stamp;
+	}
+	if (access == HYDRA_READ_WRITE && !a.mistakes) {
+		a.node = first;
+		a.access = HYDRA_READABLE;
+		hydra_run(first, probe, &a);
+		hydra_run(first, restore_last_words, &a);
+	}
+	return a.mistakes;
+}
+
+size_t hydra_probe(int node, void *addr, size_t pages, enum hydra_access access, uint64_t seed)
+{
+	return probe_from(node, node + 1, addr, pages, access, seed);
+}
+
+size_t hydra_probe_all(void *addr, size_t pages, enum hydra_access access, uint64_t seed)
+{
+	return probe_from(0, hydra_nodes(), addr, pages, access, seed);
+}

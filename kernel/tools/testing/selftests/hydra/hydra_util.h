@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the selftests of Hydra share: the kernel's interface, threads that sit
+ * on one NUMA node each, and probes that look at memory from all of them.
+ */
+#ifndef HYDRA_UTIL_H
+#define HYDRA_UTIL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+
+#include "../../../../include/uapi/linux/hydra.h"
+
+#define HYDRA_SYSFS		"/sys/kernel/mm/hydra/"
+#define HYDRA_MAX_NODES		64
+#define HYDRA_MAX_CPUS		1024
+
+#define PAGE_SIZE		4096UL
+#define PAGE_WORDS		(PAGE_SIZE / sizeof(uint64_t))
+#define TABLE_PAGES		512UL
+#define TABLE_SIZE		(TABLE_PAGES * PAGE_SIZE)	/* what one leaf table maps */
+
+/* The machine: nodes that have CPUs are counted 0, 1, ...; the last one is hydra_nodes() - 1. */
+int hydra_nodes(void);
+int hydra_node_id(int node);
+int hydra_node_cpus(int node, int cpus[HYDRA_MAX_CPUS]);
+void hydra_pin_to_cpu(int cpu);
+void hydra_pin_to_node(int node);
+
+/* NULL, or why the tests cannot run on this kernel and machine */
+const char *hydra_missing(void);
+
+/*
+ * To begin a test: the kernel is a Hydra kernel on a machine with several
+ * nodes, or the test has failed. Transparent huge pages are off, the thread
+ * sits on node 0, and faults that probes cause are caught.
+ */
+#define HYDRA_BEGIN() do {						\
+	const char *__missing = hydra_missing();			\
+									\
+	ASSERT_EQ(NULL, __missing)					\
+		TH_LOG("%s", __missing);				\
+	ASSERT_EQ(0, hydra_begin());					\
+} while (0)
+int hydra_begin(void);
+
+/* Invariants 1 to 5 hold for this process, as the kernel's checker sees it */
+#define hydra_assert_consistent() EXPECT_TRUE(hydra_consistent(getpid()))
+bool hydra_consistent(pid_t pid);
+
+/* Settings. All return 0 or a negative errno. */
+int hydra_set(const struct hydra_settings *settings);
+int hydra_get(struct hydra_settings *settings);
+int hydra_on(unsigned int prefetch, unsigned int filter);
+int hydra_off(void);
+
+/* Files. Reading returns the length and ends the text with a zero byte. */
+int hydra_write_file(const char *path, const char *text);
+int hydra_read_file(const char *path, char *text, size_t size);
+int hydra_write_policy(pid_t pid, const char *text);
+
+/* /proc/PID/hydra */
+struct hydra_stats {
+	char policy[16], domains[16], replication[16], filter[16];
+	uint64_t prefetch, active;
+	uint64_t fills, prefetched, propagated, flushes;
+	uint64_t cpus_interrupted, cpus_spared, fallbacks;
+	uint64_t replica_tables, replica_kib, upper_tables;
+	int nr_domains;
+	struct hydra_domain_stats {
+		int domain, node;
+		bool own_root;
+		uint64_t replica_tables, replica_kib, upper_tables, fills;
+	} domain[HYDRA_MAX_NODES];
+};
+
+int hydra_read_stats(pid_t pid, struct hydra_stats *stats);
+/* That of the domain at home on a node (counted as above) */
+const struct hydra_domain_stats *hydra_on_node(const struct hydra_stats *stats, int node);
+
+/* /proc/PID/hydra_tables; all by node, counted as above */
+struct hydra_tables {
+	uint64_t local_leaves[HYDRA_MAX_NODES];
+	uint64_t remote_leaves[HYDRA_MAX_NODES];
+	uint64_t pagetable_kib[HYDRA_MAX_NODES];
+};
+
+int hydra_read_tables(pid_t pid, struct hydra_tables *tables);
+
+/*
+ * One thread on each node. HYDRA_SPIN: they run while they wait, so that their
+ * CPUs keep every translation until somebody shoots it down. HYDRA_SLEEP: they
+ * leave their CPU idle, which Linux flushes lazily.
+ */
+enum hydra_wait { HYDRA_SLEEP, HYDRA_SPIN };
+
+void hydra_start_workers(enum hydra_wait wait);
+void hydra_stop_workers(void);
+/* Call fn on that node and wait for its end */
+void hydra_run(int node, void (*fn)(void *), void *arg);
+/* Make a system call on that node: its result, or a negative errno */
+#define hydra_syscall(node, nr, ...) \
+	hydra_syscall_on(node, nr, (const long[6]){ __VA_ARGS__ })
+long hydra_syscall_on(int node, long nr, const long args[6]);
+
+/* Wait for a child: its exit status, 128 + signal, or -1 */
+int hydra_wait_child(pid_t pid);
+
+/* One access: 0, or the signal it got */
+int hydra_try_read(const void *addr, uint64_t *value);
+int hydra_try_write(void *addr, uint64_t value);
+
+/*
+ * Address space for a test alone: whole leaf tables, with at least one more on
+ * each side, all without access. Nothing else comes to lie there.
+ */
+void *hydra_reserve(size_t size);
+/* Private memory in such a place */
+void *hydra_map(void *addr, size_t pages);
+
+/* What page number page of an area with that seed contains. Seed 0: zeroes. */
+uint64_t hydra_word(uint64_t seed, size_t page, size_t word);
+void hydra_write_pages(int node, void *addr, size_t pages, uint64_t seed);
+
+enum hydra_access {
+	HYDRA_NO_ACCESS,	/* reads and writes get SIGSEGV */
+	HYDRA_BUS_ERROR,	/* reads and writes get SIGBUS */
+	HYDRA_READ_ONLY,	/* writes get SIGSEGV */
+	HYDRA_READABLE,		/* writes are not tried */
+	HYDRA_READ_WRITE,	/* and what one node writes the next one reads */
+};
+
+/* Look at every page of an area; the number of mistakes, each of them printed */
+size_t hydra_probe(int node, void *addr, size_t pages, enum hydra_access access, uint64_t seed);
+size_t hydra_probe_all(void *addr, size_t pages, enum hydra_access access, uint64_t seed);
+
+/* The same as a statement of a test */
+#define PROBE_ALL(addr, pages, access, seed) \
+	EXPECT_EQ(0, hydra_probe_all(addr, pages, access, seed))
+
+#endif /* HYDRA_UTIL_H */

@@ -1,0 +1,608 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The interface of Hydra: prctl, /proc/PID/hydra, /sys/kernel/mm/hydra. */
+#include <pthread.h>
+#include <pwd.h>
+#include <stdatomic.h>
+#include <sys/prctl.h>
+
+#include "kselftest_harness.h"
+#include "hydra_util.h"
+
+#define SEED	0x1001
+#define PAGES	16
+
+static const struct hydra_settings hydra_settings = {
+	HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY, 9, HYDRA_FILTER_TABLE,
+};
+
+static bool same(const struct hydra_settings *a, const struct hydra_settings *b)
+{
+	return !memcmp(a, b, sizeof(*a));
+}
+
+/* Memory that all nodes see right, in a process whose threads have all to be started anew */
+static size_t memory_mistakes(void)
+{
+	void *area = hydra_map((char *)hydra_reserve(2 * TABLE_SIZE) + TABLE_SIZE -
+			       PAGES / 2 * PAGE_SIZE, PAGES);
+	size_t mistakes;
+
+	hydra_start_workers(HYDRA_SLEEP);
+	hydra_write_pages(hydra_nodes() - 1, area, PAGES, SEED);
+	mistakes = hydra_probe_all(area, PAGES, HYDRA_READ_WRITE, SEED);
+	if (hydra_syscall(1, SYS_mprotect, (long)area, PAGES * PAGE_SIZE, PROT_READ))
+		mistakes++;
+	mistakes += hydra_probe_all(area, PAGES, HYDRA_READ_ONLY, SEED);
+	hydra_stop_workers();
+	return mistakes;
+}
+
+#define REPORT	"DOMAINS %u REPLICATION %u PREFETCH %u FILTER %u ACTIVE %lu MISTAKES %zu"
+
+/* What this program does when a test executes it with the argument "report" */
+static int report(void)
+{
+	struct hydra_settings s;
+	struct hydra_stats stats;
+	size_t mistakes;
+
+	if (hydra_begin() || hydra_get(&s) || hydra_read_stats(getpid(), &stats))
+		return 1;
+	mistakes = memory_mistakes();
+	if (!hydra_consistent(getpid()))
+		mistakes++;
+	printf(REPORT "\n", s.domains, s.replication, s.prefetch, s.filter, stats.active,
+	       mistakes);
+	return 0;
+}
+
+/* Execute this program anew and read its report; its settings, or all ones when there are none */
+static struct hydra_settings execute(uint64_t *active, size_t *mistakes)
+{
+	struct hydra_settings s = { -1, -1, -1, -1 };
+	char text[256] = "";
+	int out[2], child;
+	FILE *from;
+
+	if (pipe(out))
+		return s;
+	fflush(NULL);
+	child = fork();
+	if (!child) {
+		dup2(out[1], STDOUT_FILENO);
+		execl("/proc/self/exe", "interface", "report", NULL);
+		_exit(1);
+	}
+	close(out[1]);
+	from = fdopen(out[0], "r");
+	if (!fgets(text, sizeof(text), from) ||
+	    sscanf(text, REPORT, &s.domains, &s.replication, &s.prefetch, &s.filter, active,
+		   mistakes) != 6)
+		fprintf(stderr, "# the program executed reports \"%s\"\n", text);
+	fclose(from);
+	if (hydra_wait_child(child))
+		s.domains = -1;
+	return s;
+}
+
+FIXTURE(interface) {
+	char sysfs_default[128];
+	char limit[64];
+};
+
+FIXTURE_SETUP(interface)
+{
+	HYDRA_BEGIN();
+	ASSERT_LT(0, hydra_read_file(HYDRA_SYSFS "default", self->sysfs_default,
+				     sizeof(self->sysfs_default)));
+	ASSERT_LT(0, hydra_read_file(HYDRA_SYSFS "replica_limit_kib", self->limit,
+				     sizeof(self->limit)));
+}
+
+FIXTURE_TEARDOWN(interface)
+{
+	EXPECT_EQ(0, hydra_write_file(HYDRA_SYSFS "default", self->sysfs_default));
+	EXPECT_EQ(0, hydra_write_file(HYDRA_SYSFS "replica_limit_kib", self->limit));
+	hydra_assert_consistent();
+}
+
+TEST_F(interface, off_at_first)
+{
+	struct hydra_settings s;
+	struct hydra_stats stats;
+
+	ASSERT_EQ(0, hydra_get(&s));
+	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, s.domains);
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
+	EXPECT_STREQ("linux", stats.policy);
+	EXPECT_EQ(0, stats.active);
+	EXPECT_EQ(0, stats.replica_tables);
+}
+
+TEST_F(interface, set_and_get)
+{
+	struct hydra_settings s = hydra_settings, seen;
+	struct hydra_stats stats;
+
+	for (s.prefetch = 0; s.prefetch <= HYDRA_PREFETCH_MAX; s.prefetch++)
+		for (s.filter = HYDRA_FILTER_NONE; s.filter <= HYDRA_FILTER_TABLE; s.filter++) {
+			ASSERT_EQ(0, hydra_set(&s));
+			ASSERT_EQ(0, hydra_get(&seen));
+			EXPECT_TRUE(same(&s, &seen));
+			ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
+			EXPECT_EQ(1, stats.active);
+			EXPECT_STREQ("node", stats.domains);
+			EXPECT_STREQ("lazy", stats.replication);
+			EXPECT_STREQ(s.filter ? "table" : "none", stats.filter);
+			EXPECT_EQ(s.prefetch, stats.prefetch);
+			EXPECT_STREQ(same(&s, &hydra_settings) ? "hydra" : "custom",
+				     stats.policy);
+		}
+
+	s = (struct hydra_settings){ .domains = HYDRA_DOMAINS_MACHINE };
+	ASSERT_EQ(0, hydra_set(&s));
+	ASSERT_EQ(0, hydra_get(&seen));
+	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, seen.domains);
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
+	EXPECT_STREQ("linux", stats.policy);
+	EXPECT_EQ(0, stats.active);
+	EXPECT_EQ(0, stats.replica_tables);
+}
+
+TEST_F(interface, bad_values_change_nothing)
+{
+	static const struct {
+		struct hydra_settings settings;
+		int error;
+	} bad[] = {
+		{ { 4, 0, 9, 1 }, EINVAL },
+		{ { -1, 0, 9, 1 }, EINVAL },
+		{ { 1, 2, 9, 1 }, EINVAL },
+		{ { 1, 0, 10, 1 }, EINVAL },
+		{ { 1, 0, -1, 1 }, EINVAL },
+		{ { 1, 0, 9, 4 }, EINVAL },
+		{ { HYDRA_DOMAINS_LLC, 0, 9, 1 }, EOPNOTSUPP },
+		{ { HYDRA_DOMAINS_CORE, 0, 9, 1 }, EOPNOTSUPP },
+		{ { 1, HYDRA_REPLICATE_EAGER, 9, 1 }, EOPNOTSUPP },
+		{ { 1, 0, 9, HYDRA_FILTER_ENTRY }, EOPNOTSUPP },
+		{ { 1, 0, 9, HYDRA_FILTER_ACCESSED }, EOPNOTSUPP },
+	};
+	const struct hydra_settings other = { 1, 0, 3, 0 };
+	struct hydra_settings seen;
+
+	for (int on = 0; on < 2; on++) {
+		struct hydra_settings before;
+
+		if (on) {
+			ASSERT_EQ(0, hydra_on(7, HYDRA_FILTER_NONE));
+		}
+		ASSERT_EQ(0, hydra_get(&before));
+		for (int i = 0; i < ARRAY_SIZE(bad); i++) {
+			EXPECT_EQ(-bad[i].error, hydra_set(&bad[i].settings))
+				TH_LOG("with bad[%d]", i);
+			ASSERT_EQ(0, hydra_get(&seen));
+			EXPECT_TRUE(same(&before, &seen))
+				TH_LOG("after bad[%d]", i);
+		}
+
+		EXPECT_EQ(-1, prctl(PR_SET_HYDRA, &other, sizeof(other) - 4, 0, 0));
+		EXPECT_EQ(EINVAL, errno);
+		EXPECT_EQ(-1, prctl(PR_SET_HYDRA, &other, sizeof(other), 1, 0));
+		EXPECT_EQ(EINVAL, errno);
+		EXPECT_EQ(-1, prctl(PR_SET_HYDRA, &other, sizeof(other), 0, 1));
+		EXPECT_EQ(EINVAL, errno);
+		EXPECT_EQ(-1, prctl(PR_SET_HYDRA, NULL, sizeof(other), 0, 0));
+		EXPECT_EQ(EFAULT, errno);
+		EXPECT_EQ(-1, prctl(PR_GET_HYDRA, &seen, sizeof(seen) - 4, 0, 0));
+		EXPECT_EQ(EINVAL, errno);
+		EXPECT_EQ(-1, prctl(PR_GET_HYDRA, &seen, sizeof(seen), 1, 0));
+		EXPECT_EQ(EINVAL, errno);
+		EXPECT_EQ(-1, prctl(PR_GET_HYDRA, NULL, sizeof(seen), 0, 0));
+		EXPECT_EQ(EFAULT, errno);
+		ASSERT_EQ(0, hydra_get(&seen));
+		EXPECT_TRUE(same(&before, &seen));
+	}
+}
+
+static const char * const bad_texts[] = {
+	"\n", "hydro", "Hydra", "linux hydra", "hydra,", ",hydra", "hydra,,filter=none",
+	"prefetch=3", "hydra,prefetch", "hydra,prefetch=", "hydra,prefetch=10",
+	"hydra,prefetch=-1", "hydra,prefetch=3x", "hydra,filter=maybe", "hydra,domains=socket",
+	"hydra,replication=never", "hydra,colour=red", "hydra,filter=none,prefetch=99",
+	"hydra prefetch=3",
+};
+
+static const char * const unbuilt_texts[] = {
+	"hydra,domains=llc", "hydra,domains=core", "hydra,replication=eager",
+	"hydra,filter=entry", "hydra,filter=accessed",
+};
+
+TEST_F(interface, bad_text_changes_nothing)
+{
+	struct hydra_settings before, seen;
+	char text[128], now[128];
+	char *huge = malloc(3 * PAGE_SIZE);
+
+	memset(huge, ',', 3 * PAGE_SIZE);
+	memcpy(huge, "hydra", 5);
+	huge[3 * PAGE_SIZE - 1] = 0;
+	ASSERT_EQ(0, hydra_on(4, HYDRA_FILTER_NONE));
+	ASSERT_EQ(0, hydra_get(&before));
+	ASSERT_LT(0, hydra_read_file(HYDRA_SYSFS "default", text, sizeof(text)));
+
+	for (int i = 0; i < ARRAY_SIZE(bad_texts); i++) {
+		EXPECT_EQ(-EINVAL, hydra_write_policy(getpid(), bad_texts[i]))
+			TH_LOG("/proc/self/hydra takes \"%s\"", bad_texts[i]);
+		EXPECT_EQ(-EINVAL, hydra_write_file(HYDRA_SYSFS "default", bad_texts[i]))
+			TH_LOG("the default takes \"%s\"", bad_texts[i]);
+	}
+	for (int i = 0; i < ARRAY_SIZE(unbuilt_texts); i++) {
+		EXPECT_EQ(-EOPNOTSUPP, hydra_write_policy(getpid(), unbuilt_texts[i]))
+			TH_LOG("/proc/self/hydra, \"%s\"", unbuilt_texts[i]);
+		EXPECT_EQ(-EOPNOTSUPP, hydra_write_file(HYDRA_SYSFS "default", unbuilt_texts[i]))
+			TH_LOG("default, \"%s\"", unbuilt_texts[i]);
+	}
+	EXPECT_GT(0, hydra_write_policy(getpid(), huge));
+
+	ASSERT_EQ(0, hydra_get(&seen));
+	EXPECT_TRUE(same(&before, &seen));
+	ASSERT_LT(0, hydra_read_file(HYDRA_SYSFS "default", now, sizeof(now)));
+	EXPECT_STREQ(text, now);
+}
+
+TEST_F(interface, proc_write)
+{
+	static const struct {
+		const char *text;
+		struct hydra_settings settings;
+	} good[] = {
+		{ "hydra", { 1, 0, 9, 1 } },
+		{ "hydra\n", { 1, 0, 9, 1 } },
+		{ "hydra,prefetch=4,filter=none", { 1, 0, 4, 0 } },
+		{ "hydra,filter=none,prefetch=0\n", { 1, 0, 0, 0 } },
+		{ "linux,domains=node,replication=lazy,prefetch=2,filter=table", { 1, 0, 2, 1 } },
+	};
+	struct hydra_settings seen;
+
+	for (int i = 0; i < ARRAY_SIZE(good); i++) {
+		EXPECT_EQ(0, hydra_write_policy(getpid(), good[i].text))
+			TH_LOG("with \"%s\"", good[i].text);
+		ASSERT_EQ(0, hydra_get(&seen));
+		EXPECT_TRUE(same(&good[i].settings, &seen))
+			TH_LOG("after \"%s\": %u %u %u %u", good[i].text, seen.domains,
+			       seen.replication, seen.prefetch, seen.filter);
+	}
+	EXPECT_EQ(0, memory_mistakes());
+	EXPECT_EQ(0, hydra_write_policy(getpid(), "hydra,domains=machine"));
+	ASSERT_EQ(0, hydra_get(&seen));
+	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, seen.domains);
+	EXPECT_EQ(0, memory_mistakes());
+}
+
+TEST_F(interface, other_process)
+{
+	const struct hydra_settings wanted = { 1, 0, 5, 0 };
+	int go[2], child;
+	char c;
+
+	ASSERT_EQ(0, pipe(go));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		struct hydra_settings seen;
+
+		close(go[1]);
+		if (read(go[0], &c, 1) != 1 || hydra_get(&seen) || !same(&wanted, &seen))
+			_exit(1);
+		_exit(memory_mistakes() || !hydra_consistent(getpid()) ? 2 : 0);
+	}
+	EXPECT_EQ(0, hydra_write_policy(child, "hydra,prefetch=5,filter=none"));
+	EXPECT_TRUE(hydra_consistent(child));
+	EXPECT_EQ(1, write(go[1], "x", 1));
+	EXPECT_EQ(0, hydra_wait_child(child));
+	/* a process that is gone, and has been waited for */
+	EXPECT_EQ(-ENOENT, hydra_write_policy(child, "hydra"));
+}
+
+TEST_F(interface, fork_inherits)
+{
+	const struct hydra_settings wanted = { 1, 0, 6, 1 };
+	struct hydra_settings seen;
+	int child;
+
+	ASSERT_EQ(0, hydra_set(&wanted));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		struct hydra_stats stats;
+
+		if (hydra_get(&seen) || !same(&wanted, &seen))
+			_exit(1);
+		if (hydra_read_stats(getpid(), &stats) || !stats.active)
+			_exit(2);
+		if (memory_mistakes() || !hydra_consistent(getpid()))
+			_exit(3);
+		/* what the child changes is its own affair */
+		_exit(hydra_off() ? 4 : 0);
+	}
+	EXPECT_EQ(0, hydra_wait_child(child));
+	ASSERT_EQ(0, hydra_get(&seen));
+	EXPECT_TRUE(same(&wanted, &seen));
+	EXPECT_EQ(0, memory_mistakes());
+}
+
+TEST_F(interface, exec_inherits)
+{
+	const struct hydra_settings wanted = { 1, 0, 2, 1 };
+	struct hydra_settings seen;
+	size_t mistakes = -1;
+	uint64_t active = 0;
+
+	ASSERT_EQ(0, hydra_set(&wanted));
+	seen = execute(&active, &mistakes);
+	EXPECT_TRUE(same(&wanted, &seen))
+		TH_LOG("saw %u %u %u %u", seen.domains, seen.replication, seen.prefetch,
+		       seen.filter);
+	EXPECT_EQ(1, active);
+	EXPECT_EQ(0, mistakes);
+}
+
+TEST_F(interface, default_for_new_programs)
+{
+	const struct hydra_settings wanted = { 1, 0, 3, 1 };
+	struct hydra_settings seen;
+	size_t mistakes = -1;
+	uint64_t active = -1;
+
+	ASSERT_EQ(0, hydra_write_file(HYDRA_SYSFS "default", "hydra,prefetch=3\n"));
+	seen = execute(&active, &mistakes);
+	EXPECT_TRUE(same(&wanted, &seen))
+		TH_LOG("saw %u %u %u %u", seen.domains, seen.replication, seen.prefetch,
+		       seen.filter);
+	EXPECT_EQ(1, active);
+	EXPECT_EQ(0, mistakes);
+	/* a running process keeps what it has */
+	ASSERT_EQ(0, hydra_get(&seen));
+	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, seen.domains);
+
+	ASSERT_EQ(0, hydra_write_file(HYDRA_SYSFS "default", "linux"));
+	seen = execute(&active, &mistakes);
+	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, seen.domains);
+	EXPECT_EQ(0, active);
+	EXPECT_EQ(0, mistakes);
+
+	/* a choice of one's own counts more than the default, either way */
+	ASSERT_EQ(0, hydra_on(3, HYDRA_FILTER_TABLE));
+	seen = execute(&active, &mistakes);
+	EXPECT_TRUE(same(&wanted, &seen));
+	ASSERT_EQ(0, hydra_write_file(HYDRA_SYSFS "default", "hydra"));
+	ASSERT_EQ(0, hydra_off());
+	seen = execute(&active, &mistakes);
+	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, seen.domains);
+}
+
+static atomic_bool switching_stop;
+static atomic_ulong switching_mistakes;
+static char *switching_area;
+
+struct verifier {
+	pthread_t thread;
+	int node;
+	atomic_ulong rounds;
+};
+
+/* Each thread owns one page in four and reads the others, without a pause */
+static void *verify_memory(void *arg)
+{
+	struct verifier *v = arg;
+	uint64_t *page, round = 0;
+
+	hydra_pin_to_node(v->node);
+	while (!atomic_load(&switching_stop)) {
+		round++;
+		for (size_t i = 0; i < 64; i++) {
+			page = (uint64_t *)(switching_area + i * PAGE_SIZE);
+			if (page[0] != hydra_word(SEED, i, 0)) {
+				fprintf(stderr, "# node %d: page %zu reads %#lx\n",
+					hydra_node_id(v->node), i, page[0]);
+				atomic_fetch_add(&switching_mistakes, 1);
+			}
+			page[1 + v->node] = round;
+			if (page[1 + v->node] != round) {
+				fprintf(stderr, "# node %d: page %zu lost what was written\n",
+					hydra_node_id(v->node), i);
+				atomic_fetch_add(&switching_mistakes, 1);
+			}
+		}
+		atomic_store(&v->rounds, round);
+	}
+	return NULL;
+}
+
+TEST_F_TIMEOUT(interface, switch_while_running, 60)
+{
+	static struct verifier verifiers[HYDRA_MAX_NODES];
+	int nodes = hydra_nodes();
+	struct hydra_stats stats;
+
+	switching_area = hydra_map((char *)hydra_reserve(2 * TABLE_SIZE) + TABLE_SIZE -
+				   32 * PAGE_SIZE, 64);
+	for (size_t i = 0; i < 64; i++)
+		*(uint64_t *)(switching_area + i * PAGE_SIZE) = hydra_word(SEED, i, 0);
+	for (int i = 0; i < nodes; i++) {
+		verifiers[i].node = i;
+		ASSERT_EQ(0, pthread_create(&verifiers[i].thread, NULL, verify_memory,
+					    &verifiers[i]));
+	}
+
+	for (int turn = 0; turn < 12; turn++) {
+		static const char * const policies[] = {
+			"hydra", "linux", "hydra,prefetch=0", "hydra,filter=none", "linux",
+		};
+		const char *policy = policies[turn % ARRAY_SIZE(policies)];
+
+		ASSERT_EQ(0, hydra_write_policy(getpid(), policy))
+			TH_LOG("turn %d, %s", turn, policy);
+		/* every thread has gone round once, and once more, since */
+		for (int i = 0; i < nodes; i++) {
+			unsigned long from = atomic_load(&verifiers[i].rounds);
+
+			while (atomic_load(&verifiers[i].rounds) < from + 2)
+				usleep(1000);
+		}
+		ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
+		EXPECT_EQ(strcmp(policy, "linux") != 0, stats.active);
+		if (!stats.active) {
+			EXPECT_EQ(0, stats.replica_tables);
+		}
+		hydra_assert_consistent();
+		ASSERT_EQ(0, atomic_load(&switching_mistakes))
+			TH_LOG("after turn %d, %s", turn, policy);
+	}
+
+	atomic_store(&switching_stop, true);
+	for (int i = 0; i < nodes; i++)
+		pthread_join(verifiers[i].thread, NULL);
+	for (int i = 0; i < nodes; i++)
+		for (size_t page = 0; page < 64; page++) {
+			EXPECT_EQ(atomic_load(&verifiers[i].rounds),
+				  ((uint64_t *)(switching_area + page * PAGE_SIZE))[1 + i]);
+		}
+}
+
+TEST_F(interface, unprivileged)
+{
+	struct passwd *nobody = getpwnam("nobody");
+	struct hydra_settings before, seen;
+	int child, parent = getpid();
+
+	ASSERT_NE(NULL, nobody);
+	ASSERT_EQ(0, hydra_get(&before));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		int err;
+
+		if (setgid(nobody->pw_gid) || setuid(nobody->pw_uid))
+			_exit(1);
+		err = hydra_write_policy(parent, "hydra");
+		if (err != -EPERM) {
+			fprintf(stderr, "# writing the settings of a process of root: %s\n",
+				strerror(-err));
+			_exit(2);
+		}
+		err = hydra_write_file(HYDRA_SYSFS "default", "hydra");
+		if (err != -EACCES && err != -EPERM)
+			_exit(3);
+		err = hydra_write_file(HYDRA_SYSFS "replica_limit_kib", "0");
+		if (err != -EACCES && err != -EPERM)
+			_exit(4);
+		/* its own settings anybody may change */
+		if (hydra_on(1, HYDRA_FILTER_TABLE) || hydra_get(&seen) || seen.prefetch != 1)
+			_exit(5);
+		if (prctl(PR_SET_DUMPABLE, 1) || hydra_write_policy(getpid(), "hydra,prefetch=2"))
+			_exit(6);
+		if (hydra_get(&seen) || seen.prefetch != 2)
+			_exit(7);
+		_exit(memory_mistakes() ? 8 : 0);
+	}
+	EXPECT_EQ(0, hydra_wait_child(child));
+	ASSERT_EQ(0, hydra_get(&seen));
+	EXPECT_TRUE(same(&before, &seen));
+}
+
+/* No memory for replicas: the program must not notice */
+TEST_F(interface, no_replicas_allowed)
+{
+	struct hydra_stats stats;
+
+	ASSERT_EQ(0, hydra_write_file(HYDRA_SYSFS "replica_limit_kib", "0"));
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	EXPECT_EQ(0, memory_mistakes());
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
+	EXPECT_LT(0, stats.fallbacks);
+	EXPECT_EQ(0, stats.replica_tables);
+	EXPECT_EQ(0, stats.replica_kib);
+	hydra_assert_consistent();
+
+	/* a little: no more than that, and right */
+	ASSERT_EQ(0, hydra_write_file(HYDRA_SYSFS "replica_limit_kib", "8"));
+	EXPECT_EQ(0, memory_mistakes());
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
+	EXPECT_GE(8, stats.replica_kib);
+	hydra_assert_consistent();
+
+	ASSERT_EQ(0, hydra_write_file(HYDRA_SYSFS "replica_limit_kib", "max"));
+	EXPECT_EQ(0, memory_mistakes());
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
+	EXPECT_LT(8, stats.replica_kib);
+}
+
+TEST_F(interface, bad_limits)
+{
+	static const char * const bad[] = { "-1", "many", "12k", "max 3", "1 2",
+					    "99999999999999999999999" };
+	char limit[64];
+
+	for (int i = 0; i < ARRAY_SIZE(bad); i++) {
+		EXPECT_GT(0, hydra_write_file(HYDRA_SYSFS "replica_limit_kib", bad[i]))
+			TH_LOG("replica_limit_kib takes \"%s\"", bad[i]);
+	}
+	ASSERT_LT(0, hydra_read_file(HYDRA_SYSFS "replica_limit_kib", limit, sizeof(limit)));
+	EXPECT_STREQ(self->limit, limit);
+	ASSERT_EQ(0, hydra_write_file(HYDRA_SYSFS "replica_limit_kib", "4096\n"));
+	ASSERT_LT(0, hydra_read_file(HYDRA_SYSFS "replica_limit_kib", limit, sizeof(limit)));
+	EXPECT_STREQ("4096\n", limit);
+}
+
+TEST_F(interface, domains_are_the_nodes)
+{
+	char text[4096], cpus[128], expected[128], path[64], *line, *rest;
+	int domain, node, count = 0;
+
+	ASSERT_LT(0, hydra_read_file(HYDRA_SYSFS "domains", text, sizeof(text)));
+	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		ASSERT_EQ(3, sscanf(line, "%d node %d cpus %127s", &domain, &node, cpus))
+			TH_LOG("cannot read \"%s\"", line);
+		EXPECT_EQ(count, domain);
+		EXPECT_EQ(hydra_node_id(count), node);
+		snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/cpulist", node);
+		ASSERT_LT(0, hydra_read_file(path, expected, sizeof(expected)));
+		expected[strcspn(expected, "\n")] = 0;
+		EXPECT_STREQ(expected, cpus);
+		count++;
+	}
+	EXPECT_EQ(hydra_nodes(), count);
+}
+
+TEST_F(interface, numbers_add_up)
+{
+	struct hydra_stats stats;
+	uint64_t fills = 0, tables = 0, kib = 0, upper = 0;
+
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	EXPECT_EQ(0, memory_mistakes());
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
+	EXPECT_EQ(hydra_nodes(), stats.nr_domains);
+	for (int i = 0; i < stats.nr_domains; i++) {
+		fills += stats.domain[i].fills;
+		tables += stats.domain[i].replica_tables;
+		kib += stats.domain[i].replica_kib;
+		upper += stats.domain[i].upper_tables;
+		EXPECT_EQ(stats.domain[i].replica_tables * 4, stats.domain[i].replica_kib);
+	}
+	EXPECT_LT(0, fills);
+	EXPECT_LT(0, tables);
+	EXPECT_LT(0, upper);
+	EXPECT_EQ(stats.fills, fills);
+	EXPECT_EQ(stats.replica_tables, tables);
+	EXPECT_EQ(stats.replica_kib, kib);
+	EXPECT_EQ(stats.upper_tables, upper);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && !strcmp(argv[1], "report"))
+		return report();
+	return test_harness_run(argc, argv);
+}
