@@ -41,7 +41,7 @@ Then compare with what must come out; the exit status is 1 if anything does not.
 
 The machine is emulated: counts are exact, times only mean something relative to each other.""")
     demo.add_argument("--json", metavar="FILE", help="write the values as a list of {row, case, policy, metric, value, unit}")
-    demo.add_argument("--png", metavar="FILE", help="where the picture goes (default: hydra-demo.png in the cache)")
+    demo.add_argument("--png", metavar="FILE", help="where the picture goes (default: hydra-demo.png in HYDRA_CACHE)")
 
     bench = verbs.add_parser("bench", formatter_class=raw, help="one measurement, alone", description="""\
 Boot a NUMA machine and make one of the demo's measurements under every policy.

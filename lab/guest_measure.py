@@ -198,7 +198,7 @@ class Server:
     def load(self, seconds):
         """Load it with wrk; returns (requests, requests per second, shootdown interrupts)."""
         before = read_interrupts()
-        done = subprocess.run(["wrk", "-t", "2", "-c", str(self.threads // 2), "-d", f"{seconds}s", "--timeout", "30s", self.url],
+        done = subprocess.run(["wrk", "-t", "1", "-c", str(self.threads // 2), "-d", f"{seconds}s", "--timeout", "30s", self.url],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         interrupts = read_interrupts() - before
         requests, rate = wrk_result(done.stdout)

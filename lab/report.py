@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Shows measured values: a table with a line of plain words under each row, one picture, and the limits."""
+import pathlib
+
+from rich.console import Console
+from rich.table import Table
+
+from lab import progress
+from lab.errors import LabError
+from lab.measure import POLICIES
+
+COLUMNS = {"linux": "Linux", "hydra-nofilter": "Hydra without the filter", "hydra": "Hydra"}
+COLOURS = {"linux": "#888888", "hydra-nofilter": "#d9a441", "hydra": "#2a7fb8"}
+TITLES = {"mprotect": "mprotect of one page, in a loop", "munmap": "mmap + touch + munmap of one page, in a loop",
+          "apache": "Apache, a 16 KiB page, under wrk", "locality": "Where page-table entries are read from"}
+CASES = {"quiet": "no other thread", "remote-spinners": "spinners on other nodes",
+         "remote-and-local-spinners": "one more on the same node", "shared": "shared data", "private": "private data"}
+METRICS = {"interrupts_per_op": "interrupts/operation", "us_per_op": "µs/operation",
+           "interrupts_per_request": "interrupts/request", "requests_per_s": "requests/s",
+           "local_leaf_share": "entries reached locally", "pagetable_kib": "page tables, KiB"}
+
+
+def number(value, metric):
+    if metric == "local_leaf_share":
+        return f"{100 * value:.1f} %"
+    if metric == "pagetable_kib" or value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 100 else f"{value:.2f}"
+
+
+class Values:
+    """Values by row, case, policy and metric, in the order they were made."""
+
+    def __init__(self, entries):
+        self.value = {(e["row"], e["case"], e["policy"], e["metric"]): e["value"] for e in entries
+                      if e["metric"] in METRICS}
+
+    def __call__(self, row, case, policy, metric):
+        return self.value[row, case, policy, metric]
+
+    def rows(self):
+        return list(dict.fromkeys(row for row, *_ in self.value))
+
+    def lines(self, row):
+        """(case, metric) pairs of a row."""
+        return list(dict.fromkeys((case, metric) for r, case, _, metric in self.value if r == row))
+
+
+def fewer(old, new):
+    """'93 % fewer' or '4 % more', of a pair of values."""
+    if not old:
+        return "as many (none)" if not new else "more (from none)"
+    change = 100 * (1 - new / old)
+    return f"{change:.0f} % fewer" if change >= 0 else f"{-change:.0f} % more"
+
+
+def speed(old, new):
+    """'12x faster', '1.3x slower': of a pair of times."""
+    return f"{old / new:,.1f}x faster" if new <= old else f"{new / old:,.1f}x slower"
+
+
+def words(values, row):
+    """What a row means, in one sentence made of its values."""
+    if row in ("mprotect", "munmap"):
+        def get(case, policy, metric="interrupts_per_op"):
+            return values(row, case, policy, metric)
+        far, both = "remote-spinners", "remote-and-local-spinners"
+        return (f"With threads spinning on other nodes, Linux sends {get(far, 'linux'):.1f} interrupts per operation and Hydra "
+                f"{get(far, 'hydra'):.2f}: {speed(get(far, 'linux', 'us_per_op'), get(far, 'hydra', 'us_per_op'))}. "
+                f"Without the filter Hydra sends {get(far, 'hydra-nofilter'):.1f}. With one more on the same node, Hydra sends "
+                f"{get(both, 'hydra'):.2f}, Linux {get(both, 'linux'):.1f}.")
+    if row == "apache":
+        def get(policy, metric):
+            return values(row, "quiet", policy, metric)
+        slower = get("hydra", "requests_per_s") / get("linux", "requests_per_s") - 1
+        return (f"Under Hydra a request costs {get('hydra', 'interrupts_per_request'):.2f} shootdown interrupts, "
+                f"{fewer(get('linux', 'interrupts_per_request'), get('hydra', 'interrupts_per_request'))} than the "
+                f"{get('linux', 'interrupts_per_request'):.2f} of Linux; {100 * slower:+.0f} % requests per second.")
+
+    def share(case, policy):
+        return f"{100 * values(row, case, policy, 'local_leaf_share'):.0f} %"
+    tables = [values(row, "private", policy, "pagetable_kib") for policy in ("linux", "hydra")]
+    return (f"Of the entries of shared data, the worst-placed node reaches {share('shared', 'linux')} in its own memory under Linux, "
+            f"{share('shared', 'hydra')} under Hydra. For data each node keeps to itself, Hydra's page tables take "
+            f"{tables[1] / tables[0]:.2f} times the memory of Linux's.")
+
+
+def printer():
+    """Tables as wide as the terminal; elsewhere as wide as they need."""
+    out = Console(highlight=False)
+    return out if out.is_terminal else Console(highlight=False, width=120)
+
+
+def table(entries):
+    """Print the table: each row's lines under its title, then its words."""
+    values = Values(entries)
+    out = printer()
+    for row in values.rows():
+        grid = Table(title=TITLES[row], title_justify="left", caption=words(values, row), caption_justify="left",
+                     title_style="bold", caption_style="italic", expand=False, min_width=min(100, out.width))
+        grid.add_column("case")
+        grid.add_column("metric")
+        for policy in POLICIES:
+            grid.add_column(COLUMNS[policy], justify="right")
+        last = None
+        for case, metric in values.lines(row):
+            shown = CASES[case] if case != last and row != "apache" else ""
+            grid.add_row(shown, METRICS[metric], *(number(values(row, case, policy, metric), metric) for policy in POLICIES))
+            last = case
+        out.print(grid)
+        out.print()
+
+
+def verdicts(checks):
+    """Print the limits as passed or failed; returns how many failed."""
+    out = printer()
+    grid = Table(title="What must come out", title_justify="left", title_style="bold")
+    for heading in ("", "row", "limit", "measured"):
+        grid.add_column(heading)
+    for check in checks:
+        grid.add_row("[green]pass[/]" if check.passed else "[bold red]FAIL[/]", check.row, check.text, check.seen)
+    out.print(grid)
+    return sum(not check.passed for check in checks)
+
+
+def bars(axis, values, row, metric, cases, labels, log=False):
+    """Grouped bars: one group for each case, one bar for each policy."""
+    width = 0.8 / len(POLICIES)
+    for index, policy in enumerate(POLICIES):
+        heights = [values(row, case, policy, metric) for case in cases]
+        places = [group + (index - 1) * width for group in range(len(cases))]
+        drawn = axis.bar(places, heights, width, label=COLUMNS[policy], color=COLOURS[policy])
+        axis.bar_label(drawn, [number(height, metric) for height in heights], fontsize=7, padding=1)
+    axis.set_xticks(range(len(cases)), labels, fontsize=8)
+    axis.set_ylabel(METRICS[metric], fontsize=8)
+    axis.margins(y=0.15)
+    if log:
+        axis.set_yscale("log")
+    for side in ("top", "right"):
+        axis.spines[side].set_visible(False)
+
+
+def picture(path, entries):
+    """All rows in one PNG: interrupts or locality on the left, times, rates or memory on the right."""
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    values = Values(entries)
+    rows = values.rows()
+    figure, axes = pyplot.subplots(len(rows), 2, figsize=(12, 3.1 * len(rows)), squeeze=False, layout="constrained")
+    for (left, right), row in zip(axes, rows):
+        metrics = list(dict.fromkeys(metric for _, metric in values.lines(row)))
+        cases = list(dict.fromkeys(case for case, _ in values.lines(row)))
+        labels = [CASES[case] if row != "apache" else "" for case in cases]
+        bars(left, values, row, metrics[0], cases, labels)
+        bars(right, values, row, metrics[1], cases, labels, log=metrics[1] == "us_per_op")
+        left.set_title(TITLES[row], loc="left", fontsize=10, fontweight="bold")
+    handles, names = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper right", ncols=len(POLICIES), frameon=False, fontsize=9)
+    try:
+        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=110, format="png")
+    except OSError as error:
+        raise LabError(f"cannot write {path}: {error.strerror}") from error
+    pyplot.close(figure)
+    progress.say(f"picture written to {path}")
