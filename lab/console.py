@@ -5,18 +5,18 @@ import re
 _TIME = r"^(?:\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? )?"
 
 # What a healthy kernel never says. The names are what the report calls it.
-TROUBLE = [(name, re.compile(_TIME + pattern)) for name, pattern in (
+TROUBLE = [(name, re.compile(f"{_TIME}(?:{pattern})")) for name, pattern in (
     ("kernel panic", r"Kernel panic - not syncing"),
-    ("kernel crash", r".*\bOops(?:: |\b.*\[#\d+\])|.*general protection fault|.*BUG: unable to handle|"
+    ("kernel crash", r".*\bOops(?:: |\b.*\[#\d+\])|.*general protection fault|BUG: kernel NULL pointer|"
                      r".*unable to handle (?:kernel|page fault)|kernel BUG at |.*double fault"),
     ("kernel hang", r".*soft lockup|.*hard LOCKUP|INFO: task .* blocked for more than|"
                     r".*rcu.*(?:self-)?detected (?:expedited )?stalls?"),
     ("locking error", r"WARNING: .*(?:locking|lock |deadlock|irq-safe|nested lock|inversion)|"
                       r"WARNING: suspicious RCU usage|BUG: sleeping function|BUG: scheduling while atomic|"
                       r"WARNING: inconsistent lock state"),
-    ("memory error", r"BUG: Bad (?:page|rss)|BUG: (?:KASAN|KFENCE|KCSAN)|=+\nBUG |BUG \w+|UBSAN:|"
+    ("memory error", r"BUG: Bad (?:page|rss)|BUG: (?:KASAN|KFENCE|KCSAN)|BUG \w|UBSAN:|"
                      r"BUG: non-zero pgtables_bytes|page_table_check"),
-    ("Hydra invariant violated", r"hydra: (?:.*: )?violation\b"),
+    ("Hydra invariant violated", r"hydra: .*\bviolations?\b"),
     ("kernel warning", r"WARNING: CPU: |WARNING: .* at |BUG: |WARNING: bad unlock|refcount_t: |list_(?:add|del) corruption"),
 )]
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Builds the programs of this repository (tool, workloads, self tests) into the cache."""
+import re
+
 from lab import children, paths
 from lab.errors import LabError
 
@@ -29,5 +31,13 @@ def workloads():
     return build("workloads", O=paths.cache() / "programs" / "workloads")
 
 
-def selftests():
-    return build("selftests", OUTPUT=paths.cache() / "programs" / "selftests")
+def selftests(kernel_tree):
+    """Build the self tests with the test harness of a kernel tree; returns their paths."""
+    harness = kernel_tree / "tools/testing/selftests"
+    out = build("selftests", OUTPUT=paths.cache() / "programs" / "selftests", KSELFTEST_DIR=harness)
+    status, listed = children.run(["make", "-s", "-C", str(paths.REPO / SOURCES["selftests"]), f"OUTPUT={out}",
+                                   f"KSELFTEST_DIR={harness}", "emit_tests"])
+    names = re.findall(r"^\S+:(\S+)$", listed, re.M)
+    if status or not names:
+        raise LabError(f"{SOURCES['selftests']} does not say which tests it has:\n    {listed}")
+    return [out / name for name in names]

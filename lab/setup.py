@@ -15,7 +15,7 @@ from lab.errors import LabError
 
 # Every Debian package the lab, the tool and the tests use. apache2-bin is the server without its service.
 PACKAGES = """
-    apache2-bin bc bison build-essential ccache cpio flex git kmod libelf-dev libnuma-dev libssl-dev
+    apache2-bin bc bison build-essential ccache cpio e2fsprogs flex git kmod libelf-dev libnuma-dev libssl-dev
     linux-source-6.12 numactl python3-venv qemu-system-x86 rsync udev wrk xz-utils
 """.split()
 

@@ -1,0 +1,11 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Runs inside the virtual machine: guest_selftests.sh SECONDS PROGRAM…
+# runs each program, for SECONDS at most, and marks in the output where each begins and ends.
+limit=$1
+shift
+for program; do
+	printf '\n### begin %s\n' "${program##*/}"
+	timeout -k 5 "$limit" "$program" 2>&1
+	printf '\n### end %s %d\n' "${program##*/}" $?
+done

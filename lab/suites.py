@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The test suites, each giving a list of outcomes: host tests, KUnit, self tests, the kernel's own complaints."""
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+from lab import build, children, console, ktap, paths, programs, progress, vm
+from lab.ktap import Outcome
+
+SELFTEST_LIMIT = 180         # seconds for one program
+MARK = re.compile(r"^### (begin|end) (\S+)(?: (\d+))?$", re.M)
+MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G")
+
+
+def pytest(which, title):
+    """The tests under tests/ that the marker expression picks."""
+    results = paths.cache_dir("logs") / f"pytest-{title.split()[0]}.xml"
+    results.unlink(missing_ok=True)
+    progress.say(f"{title} (pytest)")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={results}", "-m", which,
+               str(paths.REPO / "tests")]
+    with children.leashed(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, env=dict(os.environ, PYTHONPATH=str(paths.REPO))) as child:
+        status = child.wait()
+    outcomes = junit(results.read_text(encoding="utf-8"), title) if results.exists() else []
+    if status and not any(outcome.failed for outcome in outcomes):
+        outcomes.append(Outcome(f"{title}: pytest", "failed", f"it ended with status {status}"))
+    return outcomes
+
+
+def junit(text, suite):
+    """Outcomes from pytest's XML."""
+    outcomes = []
+    for case in xml.etree.ElementTree.fromstring(text).iter("testcase"):
+        name = f"{suite}: {case.get('classname', '').rpartition('.')[2]}.{case.get('name')}"
+        bad = [child for child in case if child.tag in ("failure", "error")]
+        skipped = [child for child in case if child.tag == "skipped"]
+        if bad:
+            outcomes.append(Outcome(name, "failed", bad[0].get("message", "")))
+        else:
+            outcomes.append(Outcome(name, "skipped", skipped[0].get("message", "")) if skipped else Outcome(name, "passed"))
+    return outcomes
+
+
+def split_programs(output, names):
+    """Outcomes of self test programs from the marked output of guest_selftests.sh."""
+    outcomes, marks = [], list(MARK.finditer(output.replace("\r", "")))
+    text = output.replace("\r", "")
+    ended = {}
+    for begin, end in zip(marks, marks[1:]):
+        if begin[1] == "begin" and end[1] == "end" and begin[2] == end[2]:
+            ended[begin[2]] = (text[begin.end():end.start()], int(end[3]))
+    begun = {mark[2] for mark in marks if mark[1] == "begin"}
+    for name in names:
+        if name not in ended:
+            outcomes.append(Outcome(name, "failed", "it did not end" if name in begun else "it did not run"))
+        else:
+            outcomes += program(name, *ended[name])
+    return outcomes
+
+
+def program(name, output, status):
+    """Outcomes of one self test program: its results, and its exit status if they do not explain it."""
+    outcomes = ktap.parse(output, name)
+    words = "\n".join(output.strip().splitlines()[-6:])
+    if status == 4:                       # kselftest: the whole program was skipped
+        return outcomes or [Outcome(name, "skipped", words)]
+    if status == 124:
+        outcomes.append(Outcome(name, "failed", f"it did not end within {SELFTEST_LIMIT} s; its last words:\n{words}"))
+    elif status and not any(outcome.failed for outcome in outcomes):
+        outcomes.append(Outcome(name, "failed", f"exit status {status}; its last words:\n{words}"))
+    elif not status and not outcomes:
+        outcomes.append(Outcome(name, "failed", "it reported no result"))
+    return outcomes
+
+
+def in_machine(config, only=""):
+    """KUnit and the self tests in one boot."""
+    tests = [test for test in programs.selftests(build.tree()) if only in test.name]
+    if not tests:
+        return [Outcome(f"self tests ({config})", "failed", f"no self test is called like '{only}'")]
+    output = bytearray()
+    machine = vm.Machine(**{**vars(MACHINE), "config": config, "append": ["kunit.enable=1"]})
+    with progress.counting(f"self tests ({config})", len(tests) + 1) as bar:
+        def feed(data):
+            for mark in MARK.finditer(data.decode(errors="replace")):
+                if mark[1] == "begin":
+                    bar.advance(1, mark[2])
+            output.extend(data)
+        limit = vm.BOOT_LIMIT + (SELFTEST_LIMIT + 10) * len(tests)
+        result = vm.run(["sh", str(paths.REPO / "lab/guest_selftests.sh"), str(SELFTEST_LIMIT), *map(str, tests)],
+                        machine, limit, on_output=feed)
+    text = output.decode(errors="replace")
+    (result.directory / "selftests.log").write_text(text, encoding="utf-8")
+    outcomes = [] if only else ktap.kunit(result.console) or [Outcome("KUnit", "failed", "no unit test ran in the kernel")]
+    outcomes += split_programs(text, [test.name for test in tests])
+    for name, lines in console.trouble(result.console):
+        outcomes.append(Outcome(f"kernel log: {name}", "failed", "\n".join(lines)))
+    if result.trouble and not console.trouble(result.console):
+        outcomes.append(Outcome("the machine", "failed", result.trouble))
+    suffix = "" if config == "lab" else f" [{config}]"
+    return [Outcome(outcome.name + suffix, outcome.result, outcome.why) for outcome in outcomes]

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What in a kernel's console counts as trouble, and what does not."""
+import pytest
+
+from lab import console
+
+HEALTHY = """\
+[    0.000000] Linux version 6.12.117 (hydra@lab)
+[    0.477419] Performance Events: PMU not available due to virtualization, using software events only.
+[    9.731698] hrtimer: interrupt took 12901720 ns
+[    9.800000] Out of memory: Killed process 12 (test) total-vm:100kB
+[   10.000000] test[99]: segfault at 7f00 ip 0000000000401136 sp 00007ffd error 6 in test[401000+1000]
+[   11.000000] traps: test[100] general protection ip:401136 sp:7ffd error:0 in test[401000+1000]
+"""
+
+
+@pytest.mark.parametrize("line, name", [
+    ("Kernel panic - not syncing: sysrq triggered crash", "kernel panic"),
+    ("BUG: kernel NULL pointer dereference, address: 0000000000000000", "kernel crash"),
+    ("BUG: unable to handle page fault for address: ffff888100000000", "kernel crash"),
+    ("Oops: Oops: 0002 [#1] SMP", "kernel crash"),
+    ("Oops: general protection fault, probably for non-canonical address 0xdead: 0000 [#1] SMP", "kernel crash"),
+    ("kernel BUG at mm/hydra/fill.c:12!", "kernel crash"),
+    ("watchdog: BUG: soft lockup - CPU#3 stuck for 131s! [race:77]", "kernel hang"),
+    ("watchdog: CPU3: Watchdog detected hard LOCKUP on cpu 3", "kernel hang"),
+    ("INFO: task race:77 blocked for more than 241 seconds.", "kernel hang"),
+    ("rcu: INFO: rcu_sched detected stalls on CPUs/tasks:", "kernel hang"),
+    ("rcu: INFO: rcu_preempt self-detected stall on CPU", "kernel hang"),
+    ("WARNING: possible circular locking dependency detected", "locking error"),
+    ("WARNING: possible recursive locking detected", "locking error"),
+    ("WARNING: suspicious RCU usage", "locking error"),
+    ("BUG: sleeping function called from invalid context at mm/page_alloc.c:1", "locking error"),
+    ("BUG: Bad page state in process test  pfn:12345", "memory error"),
+    ("BUG: Bad rss-counter state mm:0000000012345678 type:MM_ANONPAGES val:1", "memory error"),
+    ("BUG: non-zero pgtables_bytes on freeing mm: 4096", "memory error"),
+    ("BUG kmalloc-64 (Not tainted): Redzone overwritten", "memory error"),
+    ("hydra: 2 violations in race[77] at exit", "Hydra invariant violated"),
+    ("WARNING: CPU: 2 PID: 0 at mm/hydra/fill.c:350 hydra_fill+0x63/0x70", "kernel warning"),
+    ("list_del corruption. prev->next should be ff11, but was ff12", "kernel warning"),
+])
+@pytest.mark.parametrize("stamp", ["[   17.742716] ", "[   17.742716][  T198] ", ""])
+def test_trouble_is_seen_and_named(line, name, stamp):
+    found = console.trouble(HEALTHY + stamp + line + "\n")
+    assert [what for what, _ in found] == [name]
+    assert line in console.report(HEALTHY + stamp + line + "\n")
+
+
+def test_a_healthy_log_is_no_trouble():
+    assert console.trouble(HEALTHY) == []
+    assert console.report(HEALTHY) == ""
+
+
+def test_a_report_ends_where_the_kernel_ends_it():
+    log = "[ 1.0] WARNING: CPU: 1 PID: 1 at a.c:1\r\n[ 1.1] Call Trace:\r\n[ 1.2] ---[ end trace 0 ]---\r\n[ 1.3] later\r\n"
+    (name, lines), = console.trouble(log)
+    assert lines[-1].endswith("end trace 0 ]---") and len(lines) == 3
+
+
+def test_several_reports_and_a_limit():
+    log = "".join(f"[ {n}.0] WARNING: CPU: 1 PID: 1 at a.c:{n}\n[ {n}.1] ---[ end trace 0 ]---\n" for n in range(9))
+    assert len(console.trouble(log)) == 3

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Measuring: reading what the kernel and wrk say, collecting values, their published form, and the limits."""
+import json
+
+import pytest
+
+from lab import guest_measure, limits, measure, report
+
+ROWS = {"mprotect", "munmap", "apache", "locality"}
+CASES = {"quiet", "remote-spinners", "remote-and-local-spinners", "shared", "private"}
+METRICS = {"interrupts_per_op", "us_per_op", "interrupts_per_request", "requests_per_s", "local_leaf_share", "pagetable_kib"}
+
+INTERRUPTS = """\
+            CPU0       CPU1       CPU2
+   1:          9          0          0   IO-APIC   1-edge      i8042
+ LOC:       1234       5678       9012   Local timer interrupts
+ TLB:         10          0         32   TLB shootdowns
+ERR:          0
+"""
+
+WRK = """\
+Running 4s test @ http://127.0.0.1:8080/page.html
+  1 threads and 8 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency    56.84ms   33.15ms 191.16ms   69.17%
+    Req/Sec   142.55     42.32   277.00     66.23%
+  1147 requests in 4.03s, 18.15MB read
+Requests/sec:    284.44
+Transfer/sec:      4.50MB
+"""
+
+
+def good_values():
+    """Values that keep every limit."""
+    made = []
+
+    def put(row, case, metric, linux, nofilter, hydra):
+        for policy, value in zip(measure.POLICIES, (linux, nofilter, hydra)):
+            made.append({"row": row, "case": case, "policy": policy, "metric": metric, "value": value, "unit": ""})
+    for row, flushes in (("mprotect", 1), ("munmap", 2)):
+        put(row, "quiet", "interrupts_per_op", 0, 0, 0)
+        put(row, "quiet", "us_per_op", 300, 310, 320)
+        put(row, "remote-spinners", "interrupts_per_op", 14 * flushes, 14 * flushes, 0.01)
+        put(row, "remote-spinners", "us_per_op", 95000, 96000, 400)
+        put(row, "remote-and-local-spinners", "interrupts_per_op", 15 * flushes, 15 * flushes, flushes)
+        put(row, "remote-and-local-spinners", "us_per_op", 99000, 99000, 900)
+    put("apache", "quiet", "interrupts_per_request", 1.2, 1.2, 0.1)
+    put("apache", "quiet", "requests_per_s", 200, 190, 230)
+    for case in ("shared", "private"):
+        put("locality", case, "local_leaf_share", 0.2, 1.0, 1.0)
+        put("locality", case, "pagetable_kib", 800, 850, 850)
+        put("locality", case, "pagetable_kib_before", 140, 160, 160)
+    return made
+
+
+def changed(row, case, policy, metric, value):
+    return [dict(entry, value=value) if (entry["row"], entry["case"], entry["policy"], entry["metric"]) == (row, case, policy, metric)
+            else entry for entry in good_values()]
+
+
+def test_shootdowns_are_the_tlb_line():
+    assert guest_measure.shootdown_interrupts(INTERRUPTS) == 42
+
+
+def test_a_kernel_without_the_line_fails():
+    with pytest.raises(guest_measure.Failure, match="no TLB line"):
+        guest_measure.shootdown_interrupts("LOC: 1 2 Local timer interrupts\n")
+
+
+def test_wrk_is_read():
+    assert guest_measure.wrk_result(WRK) == (1147, 284.44)
+
+
+@pytest.mark.parametrize("bad", [WRK.replace("1147", "0"), WRK + "  Non-2xx or 3xx responses: 3\n", "",
+                                 WRK.replace("Requests/sec", "  Socket errors: connect 0, read 2, write 0, timeout 0\nRequests/sec")])
+def test_wrk_that_missed_pages_fails(bad):
+    with pytest.raises(guest_measure.Failure):
+        guest_measure.wrk_result(bad)
+
+
+def test_cpu_lists():
+    assert guest_measure.cpu_set("0-1,4\n") == {0, 1, 4}
+    assert guest_measure.cpu_set("\n") == set()
+
+
+class Bar:
+    def __init__(self):
+        self.notes = []
+
+    def advance(self, _steps, note):
+        self.notes.append(note)
+
+
+def test_the_collector_takes_any_pieces(capsys):
+    bar, value = Bar(), good_values()[0]
+    collector = measure.Collector(bar)
+    stream = b'{"doing": "first"}\r\nstray words\n' + json.dumps(value).encode() + b"\n"
+    for start in range(0, len(stream), 7):
+        collector.feed(stream[start:start + 7])
+    assert collector.values == [value] and bar.notes == ["first"]
+    assert "stray words" in capsys.readouterr().err
+
+
+def test_medians_of_several_runs():
+    runs = [dict(row="apache", case="quiet", policy="hydra", metric="requests_per_s", value=value, unit="requests/s")
+            for value in (1, 100, 3, 2, 4)]
+    assert measure.medians(runs) == [dict(runs[0], value=3)]
+
+
+def test_the_published_list_has_the_agreed_form(tmp_path):
+    measure.write_json(tmp_path / "demo.json", good_values())
+    entries = json.loads((tmp_path / "demo.json").read_text())
+    assert {entry["row"] for entry in entries} == ROWS
+    assert {entry["case"] for entry in entries} == CASES
+    assert {entry["policy"] for entry in entries} == set(measure.POLICIES) == {"linux", "hydra-nofilter", "hydra"}
+    assert {entry["metric"] for entry in entries} == METRICS
+    for entry in entries:
+        assert set(entry) == {"row", "case", "policy", "metric", "value", "unit"}
+        assert isinstance(entry["value"], (int, float))
+    keys = [(entry["row"], entry["case"], entry["policy"], entry["metric"]) for entry in entries]
+    assert len(keys) == len(set(keys))
+
+
+def test_every_row_of_the_demo_is_a_bench():
+    assert set(measure.ROWS) == ROWS == set(measure.STEPS)
+
+
+def test_good_values_keep_every_limit():
+    checks = limits.check(good_values())
+    assert len(checks) == 12 and all(check.passed for check in checks)
+    assert {check.row for check in checks} == ROWS
+
+
+@pytest.mark.parametrize("row, case, policy, metric, value", [
+    ("mprotect", "remote-spinners", "linux", "interrupts_per_op", 9.0),
+    ("mprotect", "remote-spinners", "hydra", "interrupts_per_op", 0.06),
+    ("mprotect", "remote-spinners", "hydra", "us_per_op", 2400),
+    ("mprotect", "remote-and-local-spinners", "hydra", "interrupts_per_op", 0.2),
+    ("mprotect", "remote-and-local-spinners", "hydra", "interrupts_per_op", 2.0),
+    ("munmap", "remote-spinners", "linux", "interrupts_per_op", 12.0),
+    ("munmap", "remote-spinners", "hydra", "interrupts_per_op", 14.0),
+    ("munmap", "remote-spinners", "hydra", "us_per_op", 95000),
+    ("munmap", "remote-and-local-spinners", "hydra", "interrupts_per_op", 4.0),
+    ("apache", "quiet", "hydra", "interrupts_per_request", 0.3),
+    ("apache", "quiet", "linux", "interrupts_per_request", 0),
+    ("apache", "quiet", "hydra", "requests_per_s", 199),
+    ("locality", "shared", "hydra", "local_leaf_share", 0.999),
+    ("locality", "private", "hydra", "pagetable_kib", 861),
+])
+def test_a_bad_value_breaks_exactly_one_limit(row, case, policy, metric, value):
+    failed = [check for check in limits.check(changed(row, case, policy, metric, value)) if not check.passed]
+    assert [check.row for check in failed] == [row]
+
+
+@pytest.mark.parametrize("row", sorted(ROWS))
+def test_a_row_that_was_not_measured_fails(row):
+    checks = limits.check([entry for entry in good_values() if entry["row"] != row])
+    assert [check.row for check in checks if not check.passed] == [row]
+
+
+def test_the_words_come_from_the_values():
+    def words(values, row):
+        return report.words(report.Values(values), row)
+    assert "14.0 interrupts per operation" in words(good_values(), "mprotect")
+    assert "237.5x faster" in words(good_values(), "mprotect")
+    slow = changed("mprotect", "remote-spinners", "hydra", "us_per_op", 190000)
+    assert "2.0x slower" in words(slow, "mprotect")
+    assert "92 % fewer" in words(good_values(), "apache")
+    assert "100 % more" in words(changed("apache", "quiet", "hydra", "interrupts_per_request", 2.4), "apache")
+
+
+def test_table_and_picture(tmp_path, capsys):
+    report.table(good_values())
+    shown = capsys.readouterr().out
+    assert all(title in shown for title in report.TITLES.values()) and "Hydra without the filter" in shown
+    report.picture(tmp_path / "demo.png", good_values())
+    assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_verdicts_count_the_failures(capsys):
+    assert report.verdicts(limits.check(good_values())) == 0
+    assert report.verdicts(limits.check(changed("apache", "quiet", "hydra", "requests_per_s", 1))) == 1
+    assert "FAIL" in capsys.readouterr().out

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Counting tests: nothing that went wrong may count as passed, nothing that did not run may be forgotten."""
+import pytest
+
+from lab import suites, test
+from lab.errors import LabError
+from lab.ktap import Outcome
+
+GOOD = "TAP version 13\n1..1\nok 1 basic\n"
+OUTPUT = f"\n### begin fill\n{GOOD}\n### end fill 0\n\n### begin race\nTAP version 13\n1..1\nnot ok 1 order\n\n### end race 1\n"
+
+
+def results(outcomes):
+    return [(outcome.name, outcome.result) for outcome in outcomes]
+
+
+def test_programs_are_told_apart():
+    assert results(suites.split_programs(OUTPUT, ["fill", "race"])) == [("fill: basic", "passed"), ("race: order", "failed")]
+
+
+def test_programs_that_never_ran_or_never_ended():
+    found = suites.split_programs(OUTPUT + "\n### begin huge\nTAP version 13\n", ["fill", "race", "huge", "arena"])
+    assert [(outcome.name, outcome.why) for outcome in found[2:]] == [("huge", "it did not end"), ("arena", "it did not run")]
+    assert all(outcome.failed for outcome in found[2:])
+
+
+@pytest.mark.parametrize("output, status, expected", [
+    (GOOD, 0, ["passed"]), (GOOD, 1, ["passed", "failed"]), (GOOD, 124, ["passed", "failed"]), ("", 0, ["failed"]),
+    ("", 139, ["failed"]), ("no nodes\n", 4, ["skipped"]), (GOOD.replace("1..1", "1..2"), 0, ["passed", "failed"])])
+def test_exit_status_and_results_together(output, status, expected):
+    assert [outcome.result for outcome in suites.program("fill", output, status)] == expected
+
+
+def test_pytests_results():
+    xml = """<testsuites><testsuite>
+    <testcase classname="tests.test_a" name="good"/>
+    <testcase classname="tests.test_a" name="bad"><failure message="assert 1 == 2">trace</failure></testcase>
+    <testcase classname="tests.test_a" name="broken"><error message="fixture">trace</error></testcase>
+    <testcase classname="tests.test_a" name="later"><skipped message="no root"/></testcase></testsuite></testsuites>"""
+    assert results(suites.junit(xml, "host")) == [
+        ("host: test_a.good", "passed"), ("host: test_a.bad", "failed"), ("host: test_a.broken", "failed"),
+        ("host: test_a.later", "skipped")]
+
+
+def test_a_suite_without_tests_is_a_failure():
+    assert results(test.attempt("host", lambda: [])) == [("host", "failed")]
+
+
+def test_a_suite_that_cannot_run_is_a_failure():
+    def broken():
+        raise LabError("no compiler")
+    (outcome,) = test.attempt("self tests", broken)
+    assert outcome.failed and outcome.why == "no compiler"
+
+
+def test_the_summary_counts(capsys):
+    groups = {"a": [Outcome("one", "passed"), Outcome("two", "skipped", "why not")], "b": [Outcome("three", "failed", "[because]")]}
+    assert test.summary(groups, 60) == (1, 1)
+    shown = capsys.readouterr().out
+    assert "FAILED three" in shown and "[because]" in shown and "why not" in shown

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The virtual machine's description, the command's way into it, and what a run comes to. (No machine boots here.)"""
+import subprocess
+
+import pytest
+
+from lab import cli, vm
+from lab.errors import LabError
+
+
+@pytest.mark.parametrize("arguments", [
+    ["a b", "c'd", 'e"f', "$HOME", "`id`", "*", "", "new\nline", "\\", "--", "-n", "ü", "; exit 3"]])
+def test_arguments_arrive_as_they_were(tmp_path, arguments):
+    text = vm.script(["printf", "%s\\0", *arguments], str(tmp_path), "/nowhere/bin dir").replace(vm.SHARED, str(tmp_path))
+    done = subprocess.run(["sh", "-c", text], capture_output=True, text=True, check=False)
+    assert done.stdout.split("\0")[:-1] == arguments, done.stderr
+    assert (tmp_path / "status").read_text() == "0\n"
+
+
+@pytest.mark.parametrize("command, status", [(["sh", "-c", "exit 7"], "7"), (["no-such-command-anywhere"], "127"),
+                                             (["/etc/passwd"], "126"), (["sh", "-c", "kill -TERM $$"], "143")])
+def test_the_status_is_left_in_the_shared_directory(tmp_path, command, status):
+    text = vm.script(command, "/", "/bin").replace(vm.SHARED, str(tmp_path))
+    subprocess.run(["sh", "-c", text], capture_output=True, check=False)
+    assert (tmp_path / "status").read_text().strip() == status
+    assert (tmp_path / "started").exists()
+
+
+def test_the_machine_is_described_node_by_node():
+    assert vm.Machine(nodes=2, cpus_per_node=3, memory="1G").arguments() == [
+        "--memory", "1024M", "--cpus", "6,sockets=2,cores=3,threads=1", "--numa", "512M,cpus=0-2", "--numa", "512M,cpus=3-5"]
+
+
+@pytest.mark.parametrize("wrong", [{"nodes": 0}, {"nodes": 17}, {"cpus_per_node": 0}, {"nodes": 16, "cpus_per_node": 5},
+                                   {"memory": "lots"}, {"memory": "128M"}])
+def test_an_impossible_machine_is_refused(wrong):
+    with pytest.raises(LabError, match="--") as caught:
+        vm.Machine(**wrong).check()
+    assert caught.value.status == 2
+
+
+def test_kernel_parameters_reach_the_machine(tmp_path):
+    command = vm.virtme_command("bzImage", vm.Machine(append=["pti=on hydra=hydra", "quiet"]), tmp_path)
+    given = [value for option, value in zip(command, command[1:]) if option == "-a"]
+    assert given[-3:] == ["pti=on", "hydra=hydra", "quiet"]
+    assert "oops=panic" in given
+
+
+def result(directory, status=None, log="", started=True, ended=""):
+    (directory / "console.log").write_text(log)
+    if status is not None:
+        (directory / "status").write_text(f"{status}\n")
+    if started:
+        (directory / "started").touch()
+    return vm.verdict(directory, ended)
+
+
+WARNING = "[ 1.0] WARNING: CPU: 1 PID: 1 at a.c:1\n"
+
+
+def test_a_good_run_gives_the_commands_status(tmp_path):
+    run = result(tmp_path, 7, "[ 1.0] all is well\n")
+    assert (run.status, run.trouble) == (7, "")
+
+
+def test_a_warning_overrules_success(tmp_path):
+    run = result(tmp_path, 0, WARNING)
+    assert run.status == vm.MACHINE_FAILED and "a.c:1" in run.trouble
+
+
+def test_a_machine_that_died_silently(tmp_path):
+    run = result(tmp_path, None, "[ 1.0] last words\n")
+    assert run.status == vm.MACHINE_FAILED and "last words" in run.trouble and "before the command did" in run.trouble
+
+
+def test_a_machine_that_did_not_boot(tmp_path):
+    run = result(tmp_path, None, "", started=False, ended="the machine did not boot within 300 s")
+    assert run.status == vm.MACHINE_FAILED and "did not boot" in run.trouble
+
+
+def test_a_time_limit(tmp_path):
+    run = result(tmp_path, None, "[ 1.0] busy\n", ended="the time limit of 5 s was reached")
+    assert run.status == vm.TIMED_OUT and "time limit" in run.trouble
+
+
+class Child:
+    """A machine that never ends."""
+
+    def poll(self):
+        return None
+
+
+def test_waiting_has_an_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(vm.time, "sleep", lambda _: None)
+    assert "time limit" in vm.wait(Child(), tmp_path, 0.05)
+    monkeypatch.setattr(vm, "BOOT_LIMIT", 0.05)
+    assert "did not boot" in vm.wait(Child(), tmp_path, 60)
+    (tmp_path / "started").touch()
+    (tmp_path / "console.log").write_text("[ 1.0] Kernel panic - not syncing: test\n")
+    monkeypatch.setattr(vm, "PANIC_GRACE", 0.05)
+    assert "panicked" in vm.wait(Child(), tmp_path, 60)
+
+
+def test_old_runs_go(cache):
+    made = [vm.run_dir() for _ in range(vm.KEEP_RUNS + 3)]
+    assert made[-1].exists() and len(list((cache / "runs").iterdir())) <= vm.KEEP_RUNS + 1
+
+
+def test_run_without_a_command_is_an_error():
+    arguments = cli.parser().parse_args(["run", "--nodes", "2", "--"])
+    with pytest.raises(LabError, match="no command"):
+        vm.run_verb(arguments)
+
+
+def test_everything_after_the_dashes_is_the_commands():
+    arguments = cli.parser().parse_args(["run", "--nodes", "2", "--", "ls", "--nodes", "-l"])
+    assert arguments.command == ["--", "ls", "--nodes", "-l"] or arguments.command == ["ls", "--nodes", "-l"]
+    assert arguments.nodes == 2
+
+
