@@ -204,7 +204,7 @@ const char *hydra_missing(void)
 	int len;
 
 	if (access(HYDRA_SYSFS, F_OK))
-		return "no " HYDRA_SYSFS ": this is not a Hydra kernel (CONFIG_HYDRA)";
+		return "no " HYDRA_SYSFS ": this is not a Hydra kernel (CONFIG_HYDRA_MM)";
 	if (access("/proc/self/hydra", R_OK | W_OK))
 		return "no /proc/self/hydra that can be read and written";
 	len = hydra_read_file(HYDRA_SYSFS "supported", text, sizeof(text));
@@ -601,7 +601,7 @@ mistake(struct area *a, size_t page, const char *format, ...)
 {
 	va_list args;
 
-	if (a->mistakes++ >= MISTAKES_SHOWN)
+	if (++a->mistakes > MISTAKES_SHOWN)
 		return;
 	flockfile(stderr);
 	fprintf(stderr, "# node %d, page %zu of %zu at %p: ", hydra_node_id(a->node),
@@ -675,9 +675,6 @@ static void probe(void *arg)
 
 	for (size_t page = 0; page < a->pages; page++)
 		probe_page(a, page);
-	if (a->mistakes > MISTAKES_SHOWN)
-		fprintf(stderr, "# node %d: %zu mistakes more\n", hydra_node_id(a->node),
-			a->mistakes - MISTAKES_SHOWN);
 }
 
 /* The last word of all pages of a write probe is the same: write the seed's own back */
@@ -702,6 +699,8 @@ static size_t probe_from(int first, int end, void *addr, size_t pages,
 		if (access == HYDRA_READ_WRITE)
 			a.last_word = stamp;
 	}
+	if (a.mistakes > MISTAKES_SHOWN)
+		fprintf(stderr, "# and %zu mistakes more\n", a.mistakes - MISTAKES_SHOWN);
 	if (access == HYDRA_READ_WRITE && !a.mistakes) {
 		a.node = first;
 		a.access = HYDRA_READABLE;

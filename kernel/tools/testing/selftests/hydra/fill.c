@@ -1,0 +1,779 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * How a node gets its entries: only those asked for and the ones prefetched
+ * with them, into tables of its own, whatever the kind of access that asks.
+ */
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+
+#include "kselftest_harness.h"
+#include "hydra_util.h"
+
+#define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
+
+FIXTURE(fill) {
+	char *warm;	/* two leaf tables to warm up with */
+	char *base;	/* eight leaf tables */
+	int last;	/* node */
+	char numa_balancing[16];
+};
+
+FIXTURE_SETUP(fill)
+{
+	HYDRA_BEGIN();
+	ASSERT_LT(0, hydra_read_file(NUMA_BALANCING, self->numa_balancing,
+				     sizeof(self->numa_balancing)));
+	ASSERT_EQ(0, hydra_write_file(NUMA_BALANCING, "0"));
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	self->warm = hydra_reserve(2 * TABLE_SIZE);
+	self->base = hydra_reserve(8 * TABLE_SIZE);
+	self->last = hydra_nodes() - 1;
+	hydra_start_workers(HYDRA_SLEEP);
+}
+
+FIXTURE_TEARDOWN(fill)
+{
+	EXPECT_EQ(0, hydra_write_file(NUMA_BALANCING, self->numa_balancing));
+	hydra_assert_consistent();
+	hydra_stop_workers();
+}
+
+/* Reads of single pages by one node, and what they cost it */
+
+struct reads {
+	char *area;
+	size_t from, pages, step;
+	uint64_t seed;
+	size_t mistakes;
+};
+
+static void read_first_words(void *arg)
+{
+	struct reads *r = arg;
+
+	for (size_t page = r->from; page < r->from + r->pages; page += r->step)
+		r->mistakes += *(volatile uint64_t *)(r->area + page * PAGE_SIZE) !=
+			       hydra_word(r->seed, page, 0);
+}
+
+static void read_pages(struct __test_metadata *_metadata, int node, char *area, size_t from,
+		       size_t pages, size_t step)
+{
+	struct reads r = { area, from, pages, step, 1 };
+
+	hydra_run(node, read_first_words, &r);
+	EXPECT_EQ(0, r.mistakes)
+		TH_LOG("node %d reads %zu wrong words", node, r.mistakes);
+}
+
+struct cost {
+	uint64_t fills, prefetched, replica_tables, others;
+};
+
+static struct cost cost_so_far(struct __test_metadata *_metadata, int node)
+{
+	struct hydra_stats stats;
+	struct cost cost;
+
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
+	cost.fills = hydra_on_node(&stats, node)->fills;
+	cost.replica_tables = hydra_on_node(&stats, node)->replica_tables;
+	cost.prefetched = stats.prefetched;
+	cost.others = stats.fills - cost.fills;
+	return cost;
+}
+
+/*
+ * These reads of that node take so many fills, prefetched entries and new
+ * replicas. The node's own code, stack and so on have been filled by reading the
+ * warm area in the same way, and other nodes sleep.
+ */
+#define READ_COSTS(node, area, from, pages, step, want_fills, want_prefetched, want_tables) do {	\
+	struct cost before, after;									\
+													\
+	before = cost_so_far(_metadata, node);								\
+	read_pages(_metadata, node, area, from, pages, step);						\
+	after = cost_so_far(_metadata, node);								\
+	EXPECT_EQ(want_fills, after.fills - before.fills);						\
+	EXPECT_EQ(want_prefetched, after.prefetched - before.prefetched);				\
+	EXPECT_EQ(want_tables, after.replica_tables - before.replica_tables);				\
+	EXPECT_EQ(0, after.others - before.others);							\
+} while (0)
+
+/* Tables owned by node 0; every node has warmed up on others */
+static void owned_by_first(struct __test_metadata *_metadata, FIXTURE_DATA(fill) *self,
+			   size_t tables)
+{
+	hydra_map(self->warm, TABLE_PAGES);
+	hydra_write_pages(0, self->warm, TABLE_PAGES, 1);
+	hydra_map(self->base, tables * TABLE_PAGES);
+	hydra_write_pages(0, self->base, tables * TABLE_PAGES, 1);
+	for (int node = 1; node <= self->last; node++) {
+		for (size_t page = 0; page < 2; page++) {
+			read_pages(_metadata, node, self->warm, page, 1, 1);
+			cost_so_far(_metadata, node);
+		}
+	}
+}
+
+TEST_F(fill, entries_asked_for)
+{
+	ASSERT_EQ(0, hydra_on(0, HYDRA_FILTER_TABLE));
+	owned_by_first(_metadata, self, 1);
+	for (int node = 1; node <= self->last; node++) {
+		READ_COSTS(node, self->base, 3, 1, 1, 1, 0, 1);
+		READ_COSTS(node, self->base, 17, 1, 1, 1, 0, 0);
+		READ_COSTS(node, self->base, 3, 1, 1, 0, 0, 0);
+		READ_COSTS(node, self->base, 0, 64, 1, 62, 0, 0);
+		READ_COSTS(node, self->base, 0, 64, 1, 0, 0, 0);
+	}
+	/* the owner has nothing to fill: its tree links the table */
+	READ_COSTS(0, self->base, 0, 512, 1, 0, 0, 0);
+	EXPECT_EQ(0, hydra_probe_all(self->base, 64, HYDRA_READ_WRITE, 1));
+}
+
+TEST_F(fill, prefetch_degrees)
+{
+	static const unsigned int degrees[] = { 1, 2, 4, 8, 9 };
+
+	for (int i = 0; i < ARRAY_SIZE(degrees); i++) {
+		unsigned int entries = 1U << degrees[i];
+		struct cost before, after;
+
+		ASSERT_EQ(0, hydra_on(degrees[i], HYDRA_FILTER_TABLE));
+		owned_by_first(_metadata, self, 1);
+		READ_COSTS(1, self->base, 300, 1, 1, 1, entries - 1, 1);
+		/* and no more than needed for the rest */
+		before = cost_so_far(_metadata, 1);
+		read_pages(_metadata, 1, self->base, 0, 512, 1);
+		after = cost_so_far(_metadata, 1);
+		EXPECT_EQ(512 - entries, after.fills + after.prefetched -
+					 before.fills - before.prefetched);
+		EXPECT_GE(2 * 512 / entries, after.fills - before.fills);
+		READ_COSTS(1, self->base, 0, 512, 1, 0, 0, 0);
+		EXPECT_EQ(0, hydra_probe_all(self->base, 16, HYDRA_READ_WRITE, 1));
+		hydra_assert_consistent();
+	}
+}
+
+TEST_F(fill, prefetch_ends_with_table)
+{
+	owned_by_first(_metadata, self, 2);
+	READ_COSTS(1, self->base, 511, 1, 1, 1, 511, 1);
+	READ_COSTS(1, self->base, 0, 511, 1, 0, 0, 0);
+	READ_COSTS(1, self->base, 512, 1, 1, 1, 511, 1);
+	READ_COSTS(1, self->base, 513, 511, 1, 0, 0, 0);
+}
+
+TEST_F(fill, prefetch_ends_with_mapping)
+{
+	owned_by_first(_metadata, self, 1);
+	/* three mappings in one table: 100, 100 and 312 pages */
+	ASSERT_EQ(0, mprotect(self->base + 100 * PAGE_SIZE, 100 * PAGE_SIZE, PROT_READ));
+	READ_COSTS(1, self->base, 150, 1, 1, 1, 99, 1);
+	READ_COSTS(1, self->base, 100, 100, 1, 0, 0, 0);
+	READ_COSTS(1, self->base, 99, 1, 1, 1, 99, 0);
+	READ_COSTS(1, self->base, 200, 1, 1, 1, 311, 0);
+	READ_COSTS(1, self->base, 0, 512, 1, 0, 0, 0);
+	EXPECT_EQ(0, hydra_probe_all(self->base, 100, HYDRA_READ_WRITE, 1));
+}
+
+TEST_F(fill, prefetch_takes_what_is_there)
+{
+	owned_by_first(_metadata, self, 1);
+	/* the second half of the table is empty again */
+	ASSERT_EQ(0, madvise(self->base + 256 * PAGE_SIZE, 256 * PAGE_SIZE, MADV_DONTNEED));
+	READ_COSTS(1, self->base, 10, 1, 1, 1, 255, 1);
+	READ_COSTS(1, self->base, 0, 256, 1, 0, 0, 0);
+	EXPECT_EQ(0, hydra_probe_all(self->base + 256 * PAGE_SIZE, 8, HYDRA_READ_WRITE, 0));
+}
+
+/* What a node keeps to itself costs no table more than Linux has */
+TEST_F(fill, private_memory_makes_no_replica)
+{
+	struct hydra_tables before, after;
+	size_t pages = 2 * TABLE_PAGES;
+
+	for (int node = 0; node <= self->last; node++) {
+		char *warm = hydra_map(hydra_reserve(TABLE_SIZE), TABLE_PAGES);
+		char *area = hydra_map(hydra_reserve(pages * PAGE_SIZE), pages);
+		struct cost from, to;
+
+		hydra_write_pages(node, warm, TABLE_PAGES, 1);
+		read_pages(_metadata, node, warm, 0, TABLE_PAGES, 1);
+		from = cost_so_far(_metadata, node);
+		ASSERT_EQ(0, hydra_read_tables(getpid(), &before));
+		ASSERT_EQ(0, hydra_read_tables(getpid(), &before));
+		from = cost_so_far(_metadata, node);
+		hydra_write_pages(node, area, pages, 1);
+		read_pages(_metadata, node, area, 0, pages, 1);
+		to = cost_so_far(_metadata, node);
+		EXPECT_EQ(0, to.fills - from.fills);
+		EXPECT_EQ(0, to.replica_tables - from.replica_tables);
+		ASSERT_EQ(0, hydra_read_tables(getpid(), &after));
+		EXPECT_EQ(pages, after.local_leaves[node] - before.local_leaves[node]);
+		EXPECT_EQ(0, after.remote_leaves[node] - before.remote_leaves[node]);
+		for (int other = 0; other <= self->last; other++) {
+			/* the two tables, and on the node itself at most one above, twice */
+			uint64_t kib = after.pagetable_kib[other] - before.pagetable_kib[other];
+
+			EXPECT_LE(other == node ? 8 : 0, kib);
+			EXPECT_GE(other == node ? 16 : 4, kib);
+			if (other == node)
+				continue;
+			EXPECT_EQ(after.local_leaves[other], before.local_leaves[other]);
+			EXPECT_EQ(after.remote_leaves[other], before.remote_leaves[other]);
+		}
+	}
+}
+
+/* Every node reads shared memory through tables of its own. Linux does not. */
+TEST_F(fill, shared_memory_is_local)
+{
+	struct hydra_tables before, after;
+	size_t pages = 2 * TABLE_PAGES;
+	char *area = self->base;
+
+	for (int hydra = 0; hydra < 2; hydra++, area += 4 * TABLE_SIZE) {
+		ASSERT_EQ(0, hydra ? hydra_on(9, HYDRA_FILTER_TABLE) : hydra_off());
+		hydra_map(self->warm, TABLE_PAGES);
+		hydra_write_pages(0, self->warm, TABLE_PAGES, 1);
+		for (int node = 0; node <= self->last; node++)
+			read_pages(_metadata, node, self->warm, 0, TABLE_PAGES, 1);
+		ASSERT_EQ(0, hydra_read_tables(getpid(), &before));
+		ASSERT_EQ(0, hydra_read_tables(getpid(), &before));
+		hydra_map(area, pages);
+		hydra_write_pages(0, area, pages, 1);
+		for (int node = 0; node <= self->last; node++)
+			read_pages(_metadata, node, area, 0, pages, 1);
+		ASSERT_EQ(0, hydra_read_tables(getpid(), &after));
+		for (int node = 0; node <= self->last; node++) {
+			uint64_t local = after.local_leaves[node] - before.local_leaves[node];
+			uint64_t remote = after.remote_leaves[node] - before.remote_leaves[node];
+			bool own = hydra || node == 0;
+
+			EXPECT_EQ(own ? pages : 0, local)
+				TH_LOG("node %d, %s", node, hydra ? "hydra" : "linux");
+			EXPECT_EQ(own ? 0 : pages, remote)
+				TH_LOG("node %d, %s", node, hydra ? "hydra" : "linux");
+			EXPECT_LE(own ? 8 : 0,
+				  after.pagetable_kib[node] - before.pagetable_kib[node]);
+		}
+		EXPECT_EQ(0, hydra_probe_all(area, 16, HYDRA_READ_WRITE, 1));
+	}
+}
+
+/* The stack grows under a thread that goes from node to node */
+static size_t grow_stack(int depth)
+{
+	volatile uint64_t frame[2 * PAGE_WORDS];
+	size_t mistakes = 0;
+
+	hydra_pin_to_node(depth % hydra_nodes());
+	for (size_t word = 0; word < 2 * PAGE_WORDS; word++)
+		frame[word] = hydra_word(depth + 1, 0, word);
+	if (depth < 150)
+		mistakes = grow_stack(depth + 1);
+	hydra_pin_to_node((depth + 1) % hydra_nodes());
+	for (size_t word = 0; word < 2 * PAGE_WORDS; word++)
+		mistakes += frame[word] != hydra_word(depth + 1, 0, word);
+	return mistakes;
+}
+
+TEST_F(fill, stack_growth)
+{
+	EXPECT_EQ(0, grow_stack(0));
+	hydra_pin_to_node(0);
+}
+
+TEST_F(fill, brk_growth)
+{
+	size_t size = 48 * PAGE_SIZE;
+	char *end = sbrk(0);
+
+	end += -(uintptr_t)end % PAGE_SIZE;
+	/* malloc shares the heap: all in one step, and no messages before it shrinks */
+	for (int node = 0; node <= self->last; node++) {
+		char *area = end + node * size;
+
+		EXPECT_EQ((long)(area + size), hydra_syscall(node, SYS_brk, (long)(area + size)));
+		hydra_write_pages(self->last - node, area, 48, node + 1);
+		EXPECT_EQ(0, hydra_probe_all(area, 48, HYDRA_READ_WRITE, node + 1));
+	}
+	EXPECT_EQ((long)end, hydra_syscall(1, SYS_brk, (long)end));
+	EXPECT_EQ(0, hydra_probe_all(end, (self->last + 1) * 48, HYDRA_NO_ACCESS, 0));
+}
+
+/*
+ * Accesses the kernel makes for a node whose tables do not have the entry. Each
+ * gets a page that node 0 has written and that node has never used.
+ */
+#define COLD_PAGES	64
+
+FIXTURE(cold) {
+	char *next;	/* the next cold page, in a table of its own */
+	int last;
+	char numa_balancing[16];
+};
+
+FIXTURE_VARIANT(cold) {
+	int flags;
+};
+
+FIXTURE_VARIANT_ADD(cold, private_memory) {
+	.flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+};
+
+FIXTURE_VARIANT_ADD(cold, shared_memory) {
+	.flags = MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED,
+};
+
+FIXTURE_SETUP(cold)
+{
+	HYDRA_BEGIN();
+	ASSERT_LT(0, hydra_read_file(NUMA_BALANCING, self->numa_balancing,
+				     sizeof(self->numa_balancing)));
+	ASSERT_EQ(0, hydra_write_file(NUMA_BALANCING, "0"));
+	ASSERT_EQ(0, hydra_on(0, HYDRA_FILTER_TABLE));
+	self->last = hydra_nodes() - 1;
+	hydra_start_workers(HYDRA_SLEEP);
+	self->next = hydra_reserve(COLD_PAGES * TABLE_SIZE);
+	for (size_t i = 0; i < COLD_PAGES; i++) {
+		char *page = self->next + i * TABLE_SIZE;
+
+		ASSERT_EQ(page, mmap(page, PAGE_SIZE, PROT_READ | PROT_WRITE, variant->flags,
+				     -1, 0));
+		hydra_write_pages(0, page, 1, 1);
+	}
+}
+
+FIXTURE_TEARDOWN(cold)
+{
+	EXPECT_EQ(0, hydra_write_file(NUMA_BALANCING, self->numa_balancing));
+	hydra_assert_consistent();
+	hydra_stop_workers();
+}
+
+static uint32_t *cold_page(FIXTURE_DATA(cold) *self)
+{
+	self->next += TABLE_SIZE;
+	return (uint32_t *)(self->next - TABLE_SIZE);
+}
+
+/* Begin and end of an access that has to fill an entry for that node: else it was not cold */
+static uint64_t fills_of(struct __test_metadata *_metadata, int node)
+{
+	return cost_so_far(_metadata, node).fills;
+}
+
+static size_t word_seen_wrong(const uint32_t *word, uint32_t expected)
+{
+	size_t wrong = 0;
+
+	for (int node = 0; node < hydra_nodes(); node++) {
+		uint32_t copy = 0;
+
+		/* the kernel reads it there, into another page */
+		if (hydra_syscall(node, SYS_futex, (long)word, FUTEX_WAIT, expected + 1) != -EAGAIN)
+			wrong++;
+		hydra_pin_to_node(node);
+		copy = *(volatile uint32_t *)word;
+		if (copy == expected)
+			continue;
+		fprintf(stderr, "# node %d: the word at %p is %#x, not %#x\n",
+			hydra_node_id(node), word, copy, expected);
+		wrong++;
+	}
+	hydra_pin_to_node(0);
+	return wrong;
+}
+
+TEST_F(cold, futex_wait)
+{
+	for (int node = 1; node <= self->last; node++) {
+		uint32_t *word = cold_page(self);
+		uint64_t fills = fills_of(_metadata, node);
+
+		*word = 5;
+		EXPECT_EQ(-EAGAIN, hydra_syscall(node, SYS_futex, (long)word, FUTEX_WAIT, 6));
+		EXPECT_LT(fills, fills_of(_metadata, node));
+		EXPECT_EQ(0, word_seen_wrong(word, 5));
+	}
+}
+
+/* The kernel changes the word with page faults disabled, then calls fixup_user_fault() */
+TEST_F(cold, futex_wake_op)
+{
+	for (int node = 1; node <= self->last; node++) {
+		uint32_t *first = cold_page(self), *second = cold_page(self);
+		uint64_t fills = fills_of(_metadata, node);
+
+		*first = 1;
+		*second = 41;
+		EXPECT_EQ(0, hydra_syscall(node, SYS_futex, (long)first, FUTEX_WAKE_OP, 1, 1,
+					   (long)second,
+					   FUTEX_OP(FUTEX_OP_ADD, 1, FUTEX_OP_CMP_EQ, 41)));
+		EXPECT_LT(fills, fills_of(_metadata, node));
+		EXPECT_EQ(0, word_seen_wrong(second, 42));
+		EXPECT_EQ(0, word_seen_wrong(first, 1));
+	}
+}
+
+static void lock_and_unlock(void *arg)
+{
+	uint32_t *word = arg;
+	uint32_t tid = syscall(SYS_gettid);
+
+	if (syscall(SYS_futex, word, FUTEX_LOCK_PI, 0, NULL))
+		fprintf(stderr, "# FUTEX_LOCK_PI: %s\n", strerror(errno));
+	else if (word[0] != tid)
+		fprintf(stderr, "# the lock has %#x, not its owner %#x\n", word[0], tid);
+	else if (syscall(SYS_futex, word, FUTEX_UNLOCK_PI, 0, NULL))
+		fprintf(stderr, "# FUTEX_UNLOCK_PI: %s\n", strerror(errno));
+	else
+		word[1] = tid;
+}
+
+TEST_F(cold, futex_lock_pi)
+{
+	for (int node = 1; node <= self->last; node++) {
+		uint32_t *word = cold_page(self);
+		uint64_t fills = fills_of(_metadata, node);
+
+		word[0] = word[1] = 0;
+		hydra_run(node, lock_and_unlock, word);
+		EXPECT_LT(fills, fills_of(_metadata, node));
+		EXPECT_NE(0, word[1]);
+		EXPECT_EQ(0, word_seen_wrong(word, 0));
+	}
+}
+
+static void *wait_on(void *arg)
+{
+	hydra_pin_to_node(hydra_nodes() - 1);
+	while (!syscall(SYS_futex, arg, FUTEX_WAIT, 7, NULL))
+		if (*(volatile uint32_t *)arg != 7)
+			return NULL;
+	return errno == EAGAIN ? NULL : arg;
+}
+
+/* Somebody waits on one cold word, is requeued to another one, and woken there */
+TEST_F(cold, futex_cmp_requeue)
+{
+	for (int node = 1; node <= self->last; node++) {
+		uint32_t *from = cold_page(self), *to = cold_page(self);
+		pthread_t waiter;
+		void *result;
+		long moved = 0;
+
+		*from = 7;
+		*to = 0;
+		ASSERT_EQ(0, pthread_create(&waiter, NULL, wait_on, from));
+		for (int i = 0; i < 10000 && !moved; i++) {
+			moved = hydra_syscall(node, SYS_futex, (long)from, FUTEX_CMP_REQUEUE, 0, 1,
+					      (long)to, 7);
+			usleep(1000);
+		}
+		EXPECT_EQ(1, moved);
+		EXPECT_EQ(-EAGAIN, hydra_syscall(node, SYS_futex, (long)from, FUTEX_CMP_REQUEUE,
+						 0, 1, (long)to, 8));
+		*from = 8;
+		EXPECT_EQ(1, hydra_syscall(node, SYS_futex, (long)to, FUTEX_WAKE, 1));
+		ASSERT_EQ(0, pthread_join(waiter, &result));
+		EXPECT_EQ(NULL, result);
+	}
+}
+
+/* A thread dies and leaves locks behind, in pages its node has never used */
+struct robust_lock {
+	struct robust_list list;
+	uint32_t word;
+};
+
+struct dying {
+	struct robust_lock *locks[2];
+	int node;
+	uint32_t tid;
+	int ready[2], go[2];
+};
+
+static void *die_with_locks(void *arg)
+{
+	struct dying *d = arg;
+	struct robust_list_head head = {
+		.list.next = &d->locks[0]->list,
+		.futex_offset = offsetof(struct robust_lock, word),
+	};
+	char c;
+
+	hydra_pin_to_node(d->node);
+	d->tid = syscall(SYS_gettid);
+	if (syscall(SYS_set_robust_list, &head, sizeof(head)))
+		return d;
+	/* the main thread writes the locks: they know their owner */
+	if (write(d->ready[1], "x", 1) != 1 || read(d->go[0], &c, 1) != 1)
+		return d;
+	d->locks[1]->list.next = &head.list;
+	syscall(SYS_exit, 0);
+	return d;
+}
+
+TEST_F(cold, robust_list)
+{
+	for (int node = 1; node <= self->last; node++) {
+		struct dying d = { .node = node };
+		pthread_t thread;
+		char c;
+
+		ASSERT_EQ(0, pipe(d.ready));
+		ASSERT_EQ(0, pipe(d.go));
+		for (int i = 0; i < 2; i++)
+			d.locks[i] = (struct robust_lock *)cold_page(self);
+		ASSERT_EQ(0, pthread_create(&thread, NULL, die_with_locks, &d));
+		ASSERT_EQ(1, read(d.ready[0], &c, 1));
+		for (int i = 0; i < 2; i++) {
+			d.locks[i]->list.next = i ? NULL : &d.locks[1]->list;
+			d.locks[i]->word = d.tid | FUTEX_WAITERS;
+		}
+		ASSERT_EQ(1, write(d.go[1], "x", 1));
+		ASSERT_EQ(0, pthread_join(thread, NULL));
+		for (int i = 0; i < 2; i++) {
+			EXPECT_EQ(0, word_seen_wrong(&d.locks[i]->word,
+						     FUTEX_OWNER_DIED | FUTEX_WAITERS));
+		}
+	}
+}
+
+/* read() into and write() from cold pages */
+TEST_F(cold, read_and_write)
+{
+	for (int node = 1; node <= self->last; node++) {
+		char *from = (char *)cold_page(self), *to = (char *)cold_page(self);
+		uint64_t fills = fills_of(_metadata, node);
+		int p[2];
+
+		ASSERT_EQ(0, pipe(p));
+		EXPECT_EQ(PAGE_SIZE, hydra_syscall(node, SYS_write, p[1], (long)from, PAGE_SIZE));
+		EXPECT_LT(fills, fills_of(_metadata, node));
+		memset(to, 0, PAGE_SIZE);
+		fills = fills_of(_metadata, node);
+		EXPECT_EQ(PAGE_SIZE, hydra_syscall(node, SYS_read, p[0], (long)to, PAGE_SIZE));
+		EXPECT_LT(fills, fills_of(_metadata, node));
+		EXPECT_EQ(0, hydra_probe_all(to, 1, HYDRA_READ_WRITE, 1));
+		close(p[0]);
+		close(p[1]);
+	}
+}
+
+/* get_user_pages(): a pipe keeps the page itself */
+TEST_F(cold, vmsplice)
+{
+	for (int node = 1; node <= self->last; node++) {
+		char *page = (char *)cold_page(self);
+		struct iovec piece = { page, PAGE_SIZE };
+		uint64_t seen[PAGE_WORDS];
+		int p[2];
+
+		ASSERT_EQ(0, pipe(p));
+		EXPECT_EQ(PAGE_SIZE, hydra_syscall(node, SYS_vmsplice, p[1], (long)&piece, 1, 0));
+		hydra_write_pages(self->last, page, 1, 2);
+		EXPECT_EQ(PAGE_SIZE, read(p[0], seen, PAGE_SIZE));
+		for (size_t word = 0; word < PAGE_WORDS; word++) {
+			EXPECT_EQ(hydra_word(2, 0, word), seen[word]);
+		}
+		EXPECT_EQ(0, hydra_probe_all(page, 1, HYDRA_READ_WRITE, 2));
+		close(p[0]);
+		close(p[1]);
+	}
+}
+
+struct copying {
+	pid_t pid;
+	char *from, *to;
+	long result;
+};
+
+static void copy_from_process(void *arg)
+{
+	struct copying *c = arg;
+	struct iovec local = { c->to, PAGE_SIZE }, remote = { c->from, PAGE_SIZE };
+
+	c->result = process_vm_readv(c->pid, &local, 1, &remote, 1, 0);
+}
+
+static void copy_to_process(void *arg)
+{
+	struct copying *c = arg;
+	struct iovec local = { c->from, PAGE_SIZE }, remote = { c->to, PAGE_SIZE };
+
+	c->result = process_vm_writev(c->pid, &local, 1, &remote, 1, 0);
+}
+
+TEST_F(cold, process_vm)
+{
+	for (int node = 1; node <= self->last; node++) {
+		struct copying c = { .pid = getpid() };
+		char *to = (char *)cold_page(self);
+
+		c.from = (char *)cold_page(self);
+		c.to = to;
+		memset(to, 0, PAGE_SIZE);
+		hydra_run(node, copy_from_process, &c);
+		EXPECT_EQ(PAGE_SIZE, c.result);
+		EXPECT_EQ(0, hydra_probe_all(to, 1, HYDRA_READ_WRITE, 1));
+		c.from = (char *)cold_page(self);
+		hydra_write_pages(0, c.from, 1, 2);
+		hydra_run(node, copy_to_process, &c);
+		EXPECT_EQ(PAGE_SIZE, c.result);
+		EXPECT_EQ(0, hydra_probe_all(to, 1, HYDRA_READ_WRITE, 2));
+	}
+}
+
+/* Another process reads and writes ours, in every way there is */
+static int meddle(pid_t pid, int node, char *area)
+{
+	uint64_t words[PAGE_WORDS];
+	struct iovec local = { words, PAGE_SIZE }, remote = { area, PAGE_SIZE };
+	char path[64];
+	long word;
+	int fd;
+
+	hydra_pin_to_node(node);
+	if (process_vm_readv(pid, &local, 1, &remote, 1, 0) != PAGE_SIZE ||
+	    words[9] != hydra_word(1, 0, 9))
+		return 1;
+	for (size_t i = 0; i < PAGE_WORDS; i++)
+		words[i] = hydra_word(2, 0, i);
+	if (process_vm_writev(pid, &local, 1, &remote, 1, 0) != PAGE_SIZE)
+		return 2;
+
+	remote.iov_base = area + TABLE_SIZE;
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	fd = open(path, O_RDWR);
+	if (fd < 0 || pread(fd, words, PAGE_SIZE, (off_t)(uintptr_t)remote.iov_base) != PAGE_SIZE ||
+	    words[9] != hydra_word(1, 0, 9))
+		return 3;
+	for (size_t i = 0; i < PAGE_WORDS; i++)
+		words[i] = hydra_word(3, 0, i);
+	if (pwrite(fd, words, PAGE_SIZE, (off_t)(uintptr_t)remote.iov_base) != PAGE_SIZE)
+		return 4;
+
+	remote.iov_base = area + 2 * TABLE_SIZE;
+	if (ptrace(PTRACE_ATTACH, pid, NULL, NULL) || waitpid(pid, NULL, 0) != pid)
+		return 5;
+	errno = 0;
+	word = ptrace(PTRACE_PEEKDATA, pid, (uint64_t *)remote.iov_base + 9, NULL);
+	if (errno || (uint64_t)word != hydra_word(1, 0, 9))
+		return 6;
+	for (size_t i = 0; i < PAGE_WORDS; i++)
+		if (ptrace(PTRACE_POKEDATA, pid, (uint64_t *)remote.iov_base + i,
+			   hydra_word(4, 0, i)))
+			return 7;
+	if (ptrace(PTRACE_DETACH, pid, NULL, NULL))
+		return 8;
+	return 0;
+}
+
+TEST_F(cold, other_process)
+{
+	for (int node = 0; node <= self->last; node++) {
+		char *area = (char *)cold_page(self);
+		int parent = getpid(), child;
+
+		cold_page(self);
+		cold_page(self);
+		/* one that no node but the first has, ones that all have */
+		if (node % 2) {
+			for (int i = 0; i < 3; i++) {
+				EXPECT_EQ(0, hydra_probe_all(area + i * TABLE_SIZE, 1,
+							     HYDRA_READ_WRITE, 1));
+			}
+		}
+		child = fork();
+		ASSERT_LE(0, child);
+		if (!child)
+			_exit(meddle(parent, node, area));
+		EXPECT_EQ(0, hydra_wait_child(child))
+			TH_LOG("that is where meddle() returned, on node %d", node);
+		for (int i = 0; i < 3; i++) {
+			EXPECT_EQ(0, hydra_probe_all(area + i * TABLE_SIZE, 1, HYDRA_READ_WRITE,
+						     2 + i));
+		}
+	}
+}
+
+/* The same of ourselves, which also writes where there is no permission */
+TEST_F(cold, own_mem_file)
+{
+	int fd = open("/proc/self/mem", O_RDWR);
+
+	ASSERT_LE(0, fd);
+	for (int node = 1; node <= self->last; node++) {
+		char *from = (char *)cold_page(self), *to = (char *)cold_page(self);
+
+		EXPECT_EQ(PAGE_SIZE, hydra_syscall(node, SYS_pread64, fd, (long)to, PAGE_SIZE,
+						   (long)from));
+		EXPECT_EQ(0, hydra_probe_all(to, 1, HYDRA_READ_WRITE, 1));
+		if (variant->flags & MAP_SHARED)
+			continue;
+		hydra_write_pages(0, from, 1, 2);
+		ASSERT_EQ(0, mprotect(to, PAGE_SIZE, PROT_READ));
+		EXPECT_EQ(0, hydra_probe_all(to, 1, HYDRA_READ_ONLY, 1));
+		EXPECT_EQ(PAGE_SIZE, hydra_syscall(node, SYS_pwrite64, fd, (long)from, PAGE_SIZE,
+						   (long)to));
+		EXPECT_EQ(0, hydra_probe_all(to, 1, HYDRA_READ_ONLY, 2));
+	}
+	close(fd);
+}
+
+/*
+ * A private copy of memory that has no struct page: the kernel reads the source
+ * through the user's address with page faults disabled, and takes zeroes when it
+ * cannot. The firmware's ROM is such memory.
+ */
+#define ROM_START	0xf0000
+#define ROM_PAGES	16
+
+TEST_F(cold, copy_of_device_memory)
+{
+	int fd = open("/dev/mem", O_RDONLY);
+
+	if (fd < 0 && errno == ENOENT)
+		SKIP(return, "no /dev/mem (CONFIG_DEVMEM)");
+	ASSERT_LE(0, fd);
+	for (int node = 1; node <= self->last; node++) {
+		uint64_t *rom = mmap(NULL, ROM_PAGES * PAGE_SIZE, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE, fd, ROM_START);
+		size_t contents = 0;
+
+		ASSERT_NE(MAP_FAILED, rom);
+		for (size_t page = 0; page < ROM_PAGES; page++) {
+			uint64_t expected[PAGE_WORDS], seen = 0;
+			uint64_t *addr = rom + page * PAGE_WORDS;
+
+			memcpy(expected, addr, PAGE_SIZE);
+			for (size_t word = 0; word < PAGE_WORDS; word++)
+				contents += expected[word] && expected[word] != UINT64_MAX;
+			/* the first use that node makes of the page is a write */
+			EXPECT_EQ(8, hydra_syscall(node, SYS_pread64, fd, (long)(addr + 3), 8, 0));
+			for (size_t word = 0; word < PAGE_WORDS; word++) {
+				EXPECT_EQ(0, hydra_try_read(addr + word, &seen));
+				if (word == 3)
+					continue;
+				ASSERT_EQ(expected[word], seen)
+					TH_LOG("word %zu of page %zu, copied by node %d", word,
+					       page, node);
+			}
+		}
+		EXPECT_LT(0, contents)
+			TH_LOG("the ROM is empty: this shows nothing");
+		EXPECT_EQ(0, munmap(rom, ROM_PAGES * PAGE_SIZE));
+	}
+	close(fd);
+}
+
+TEST_HARNESS_MAIN

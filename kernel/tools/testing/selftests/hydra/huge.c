@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Huge pages, transparent and of hugetlbfs: the same contents and rights on all nodes. */
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include "kselftest_harness.h"
+#include "hydra_util.h"
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE	25
+#endif
+
+#define HUGE_SIZE	TABLE_SIZE
+#define GIB		(1UL << 30)
+#define THP		"/sys/kernel/mm/transparent_hugepage/enabled"
+#define HUGETLB		"/proc/sys/vm/nr_hugepages"
+
+/* Each huge page is looked at where it begins, in the middle and where it ends */
+#define PIECE		4
+static const size_t pieces[] = { 0, TABLE_PAGES / 2 - PIECE / 2, TABLE_PAGES - PIECE };
+
+static void write_huge(int node, char *area, size_t count, uint64_t seed)
+{
+	for (size_t page = 0; page < count; page++)
+		for (int i = 0; i < ARRAY_SIZE(pieces); i++)
+			hydra_write_pages(node, area + page * HUGE_SIZE + pieces[i] * PAGE_SIZE,
+					  PIECE, seed ? seed + page * 8 + i : 0);
+}
+
+static size_t probe_huge(char *area, size_t count, enum hydra_access access, uint64_t seed)
+{
+	size_t mistakes = 0;
+
+	for (size_t page = 0; page < count; page++)
+		for (int i = 0; i < ARRAY_SIZE(pieces); i++)
+			mistakes += hydra_probe_all(area + page * HUGE_SIZE +
+						    pieces[i] * PAGE_SIZE, PIECE, access,
+						    seed ? seed + page * 8 + i : 0);
+	return mistakes;
+}
+
+#define PROBE_HUGE(area, count, access, seed) \
+	EXPECT_EQ(0, probe_huge(area, count, access, seed))
+
+/* Huge pages of these bytes, as smaps counts them in all entries there */
+static size_t transparent_huge_pages(char *area, size_t size)
+{
+	FILE *f = fopen("/proc/self/smaps", "r");
+	bool here = false;
+	char line[256];
+	size_t kib = 0;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		unsigned long start, end, value;
+
+		if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
+			here = start < (uintptr_t)area + size && end > (uintptr_t)area;
+		else if (here && sscanf(line, "AnonHugePages: %lu", &value) == 1)
+			kib += value;
+	}
+	if (f)
+		fclose(f);
+	return kib * 1024 / HUGE_SIZE;
+}
+
+FIXTURE(huge) {
+	char *area;	/* four huge pages */
+	char *other;	/* as much */
+	int last;
+	char nr_hugepages[32];
+};
+
+FIXTURE_VARIANT(huge) {
+	unsigned int filter;
+	enum hydra_wait wait;
+};
+
+FIXTURE_VARIANT_ADD(huge, running) {
+	.filter = HYDRA_FILTER_TABLE, .wait = HYDRA_SPIN,
+};
+
+FIXTURE_VARIANT_ADD(huge, idle) {
+	.filter = HYDRA_FILTER_TABLE, .wait = HYDRA_SLEEP,
+};
+
+FIXTURE_SETUP(huge)
+{
+	HYDRA_BEGIN();
+	ASSERT_EQ(0, prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0));
+	self->nr_hugepages[0] = 0;
+	hydra_read_file(HUGETLB, self->nr_hugepages, sizeof(self->nr_hugepages));
+	ASSERT_EQ(0, hydra_on(9, variant->filter));
+	self->area = hydra_reserve(4 * HUGE_SIZE);
+	self->other = hydra_reserve(4 * HUGE_SIZE);
+	self->last = hydra_nodes() - 1;
+	hydra_start_workers(variant->wait);
+}
+
+FIXTURE_TEARDOWN(huge)
+{
+	hydra_assert_consistent();
+	hydra_stop_workers();
+	EXPECT_EQ(0, munmap(self->area, 4 * HUGE_SIZE));
+	EXPECT_EQ(0, munmap(self->other, 4 * HUGE_SIZE));
+	if (self->nr_hugepages[0]) {
+		EXPECT_EQ(0, hydra_write_file(HUGETLB, self->nr_hugepages));
+	}
+	hydra_assert_consistent();
+}
+
+static bool have_thp(void)
+{
+	return !access(THP, F_OK);
+}
+
+/* Huge pages of that node that all nodes have used */
+static void thp_area(struct __test_metadata *_metadata, char *area, int owner, size_t count)
+{
+	hydra_map(area, count * TABLE_PAGES);
+	ASSERT_EQ(0, madvise(area, count * HUGE_SIZE, MADV_HUGEPAGE));
+	write_huge(owner, area, count, 1);
+	ASSERT_EQ(count, transparent_huge_pages(area, count * HUGE_SIZE))
+		TH_LOG("no huge pages to be had: is there memory, and is %s not \"never\"?", THP);
+	PROBE_HUGE(area, count, HYDRA_READ_WRITE, 1);
+}
+
+#define NEED_THP() do {								\
+	if (!have_thp())							\
+		SKIP(return, "no " THP " (CONFIG_TRANSPARENT_HUGEPAGE)");	\
+} while (0)
+
+TEST_F(huge, thp_protect_and_unmap)
+{
+	NEED_THP();
+	for (int owner = 0; owner <= self->last; owner += self->last) {
+		thp_area(_metadata, self->area, owner, 2);
+		EXPECT_EQ(0, hydra_syscall(0, SYS_mprotect, (long)self->area, 2 * HUGE_SIZE,
+					   PROT_READ));
+		PROBE_HUGE(self->area, 2, HYDRA_READ_ONLY, 1);
+		EXPECT_EQ(0, hydra_syscall(1, SYS_mprotect, (long)self->area, 2 * HUGE_SIZE,
+					   PROT_NONE));
+		PROBE_HUGE(self->area, 2, HYDRA_NO_ACCESS, 0);
+		EXPECT_EQ(0, hydra_syscall(self->last, SYS_mprotect, (long)self->area,
+					   2 * HUGE_SIZE, PROT_READ | PROT_WRITE));
+		write_huge(1, self->area, 2, 2);
+		PROBE_HUGE(self->area, 2, HYDRA_READ_WRITE, 2);
+		EXPECT_EQ(2, transparent_huge_pages(self->area, 2 * HUGE_SIZE));
+		EXPECT_EQ(0, hydra_syscall(0, SYS_madvise, (long)self->area, HUGE_SIZE,
+					   MADV_DONTNEED));
+		PROBE_HUGE(self->area, 1, HYDRA_READABLE, 0);
+		EXPECT_EQ(0, hydra_syscall(0, SYS_munmap, (long)self->area, 2 * HUGE_SIZE));
+		PROBE_HUGE(self->area, 2, HYDRA_NO_ACCESS, 0);
+	}
+}
+
+TEST_F(huge, thp_split)
+{
+	NEED_THP();
+	for (int owner = 0; owner <= self->last; owner += self->last) {
+		char *middle;
+
+		thp_area(_metadata, self->area, owner, 2);
+		/* one small page in each becomes read-only, then goes */
+		for (size_t page = 0; page < 2; page++) {
+			middle = self->area + page * HUGE_SIZE + 100 * PAGE_SIZE;
+			hydra_write_pages(owner, middle, 1, 77);
+			PROBE_ALL(middle, 1, HYDRA_READ_WRITE, 77);
+			EXPECT_EQ(0, hydra_syscall(0, SYS_mprotect, (long)middle, PAGE_SIZE,
+						   PROT_READ));
+			PROBE_ALL(middle, 1, HYDRA_READ_ONLY, 77);
+		}
+		EXPECT_EQ(0, transparent_huge_pages(self->area, 2 * HUGE_SIZE));
+		PROBE_HUGE(self->area, 2, HYDRA_READ_WRITE, 1);
+		EXPECT_EQ(0, hydra_syscall(1, SYS_munmap, (long)middle, PAGE_SIZE));
+		PROBE_ALL(middle, 1, HYDRA_NO_ACCESS, 0);
+		write_huge(self->last, self->area, 2, 2);
+		PROBE_HUGE(self->area, 2, HYDRA_READ_WRITE, 2);
+		EXPECT_EQ(0, hydra_syscall(0, SYS_madvise, (long)(self->area + PIECE * PAGE_SIZE),
+					   PIECE * PAGE_SIZE, MADV_DONTNEED));
+		PROBE_ALL(self->area + PIECE * PAGE_SIZE, PIECE, HYDRA_READABLE, 0);
+		PROBE_HUGE(self->area, 2, HYDRA_READ_WRITE, 2);
+		hydra_assert_consistent();
+	}
+}
+
+/* Half of a huge page goes: it is split and the table of its pieces must be everybody's */
+TEST_F(huge, thp_partial_unmap)
+{
+	NEED_THP();
+	thp_area(_metadata, self->area, 1, 2);
+	EXPECT_EQ(0, hydra_syscall(0, SYS_munmap, (long)(self->area + HUGE_SIZE / 2),
+				   HUGE_SIZE));
+	PROBE_ALL(self->area, PIECE, HYDRA_READ_WRITE, 1);
+	PROBE_ALL(self->area + HUGE_SIZE - PIECE * PAGE_SIZE, PIECE, HYDRA_NO_ACCESS, 0);
+	PROBE_ALL(self->area + HUGE_SIZE, PIECE, HYDRA_NO_ACCESS, 0);
+	PROBE_ALL(self->area + 2 * HUGE_SIZE - PIECE * PAGE_SIZE, PIECE, HYDRA_READ_WRITE,
+		  1 + 8 + 2);
+}
+
+/* Small pages, in the tables of all nodes, become a huge one, and small ones again */
+TEST_F(huge, thp_collapse)
+{
+	NEED_THP();
+	for (int owner = 0; owner <= self->last; owner += self->last) {
+		hydra_map(self->area, 2 * TABLE_PAGES);
+		ASSERT_EQ(0, madvise(self->area, 2 * HUGE_SIZE, MADV_NOHUGEPAGE));
+		write_huge(owner, self->area, 2, 1);
+		PROBE_HUGE(self->area, 2, HYDRA_READ_WRITE, 1);
+		ASSERT_EQ(0, transparent_huge_pages(self->area, 2 * HUGE_SIZE));
+		ASSERT_EQ(0, madvise(self->area, 2 * HUGE_SIZE, MADV_HUGEPAGE));
+		EXPECT_EQ(0, hydra_syscall(1, SYS_madvise, (long)self->area, 2 * HUGE_SIZE,
+					   MADV_COLLAPSE));
+		EXPECT_EQ(2, transparent_huge_pages(self->area, 2 * HUGE_SIZE));
+		hydra_assert_consistent();
+		PROBE_HUGE(self->area, 2, HYDRA_READ_WRITE, 1);
+		write_huge(self->last, self->area, 2, 2);
+		PROBE_HUGE(self->area, 2, HYDRA_READ_WRITE, 2);
+		EXPECT_EQ(0, hydra_syscall(0, SYS_mprotect, (long)(self->area + HUGE_SIZE),
+					   PAGE_SIZE, PROT_NONE));
+		PROBE_ALL(self->area + HUGE_SIZE, 1, HYDRA_NO_ACCESS, 0);
+		PROBE_HUGE(self->area, 1, HYDRA_READ_WRITE, 2);
+	}
+}
+
+TEST_F(huge, thp_mremap)
+{
+	NEED_THP();
+	thp_area(_metadata, self->area, 1, 2);
+	EXPECT_EQ((long)self->other,
+		  hydra_syscall(0, SYS_mremap, (long)self->area, 2 * HUGE_SIZE, 2 * HUGE_SIZE,
+				MREMAP_MAYMOVE | MREMAP_FIXED, (long)self->other));
+	EXPECT_EQ(2, transparent_huge_pages(self->other, 2 * HUGE_SIZE));
+	PROBE_HUGE(self->area, 2, HYDRA_NO_ACCESS, 0);
+	PROBE_HUGE(self->other, 2, HYDRA_READ_WRITE, 1);
+	write_huge(self->last, self->other, 2, 2);
+	PROBE_HUGE(self->other, 2, HYDRA_READ_WRITE, 2);
+	/* to where it cannot stay huge */
+	EXPECT_EQ((long)(self->area + PAGE_SIZE),
+		  hydra_syscall(1, SYS_mremap, (long)self->other, 2 * HUGE_SIZE, 2 * HUGE_SIZE,
+				MREMAP_MAYMOVE | MREMAP_FIXED, (long)(self->area + PAGE_SIZE)));
+	PROBE_HUGE(self->other, 2, HYDRA_NO_ACCESS, 0);
+	PROBE_HUGE(self->area + PAGE_SIZE, 2, HYDRA_READ_WRITE, 2);
+}
+
+/* In a child, with threads of its own. What goes wrong is its exit status. */
+static int child_writes_huge(char *area, enum hydra_wait wait, int told, int tell, bool shared)
+{
+	char c;
+
+	hydra_start_workers(wait);
+	if (probe_huge(area, 2, HYDRA_READABLE, 1))
+		return 1;
+	if (write(tell, "x", 1) != 1 || read(told, &c, 1) != 1)
+		return 2;
+	/* the parent has written seed 2 */
+	if (probe_huge(area, 2, HYDRA_READABLE, shared ? 2 : 1))
+		return 3;
+	write_huge(1, area, 2, 3);
+	if (probe_huge(area, 2, HYDRA_READ_WRITE, 3))
+		return 4;
+	return hydra_consistent(getpid()) ? 0 : 5;
+}
+
+/* Parent and child, both with threads on all nodes, each of them writing */
+static void fork_and_write(struct __test_metadata *_metadata, char *area, int writer,
+			   enum hydra_wait wait, bool shared)
+{
+	int to_child[2], to_parent[2], child;
+	char c;
+
+	ASSERT_EQ(0, pipe(to_child));
+	ASSERT_EQ(0, pipe(to_parent));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child)
+		_exit(child_writes_huge(area, wait, to_child[0], to_parent[1], shared));
+	PROBE_HUGE(area, 2, HYDRA_READABLE, 1);
+	EXPECT_EQ(1, read(to_parent[0], &c, 1));
+	write_huge(writer, area, 2, 2);
+	PROBE_HUGE(area, 2, HYDRA_READABLE, 2);
+	EXPECT_EQ(1, write(to_child[1], "x", 1));
+	EXPECT_EQ(0, hydra_wait_child(child))
+		TH_LOG("that is where child_writes_huge() returned");
+	PROBE_HUGE(area, 2, HYDRA_READ_WRITE, shared ? 3 : 2);
+	for (int i = 0; i < 2; i++) {
+		close(to_child[i]);
+		close(to_parent[i]);
+	}
+}
+
+TEST_F(huge, thp_fork)
+{
+	NEED_THP();
+	thp_area(_metadata, self->area, 1, 2);
+	fork_and_write(_metadata, self->area, self->last, variant->wait, false);
+}
+
+/* hugetlbfs */
+
+#define NEED_HUGETLB(count) do {						\
+	if (!self->nr_hugepages[0])						\
+		SKIP(return, "no " HUGETLB " (CONFIG_HUGETLBFS)");		\
+	ASSERT_EQ(0, hydra_write_file(HUGETLB, #count));			\
+} while (0)
+
+static void hugetlb_area(struct __test_metadata *_metadata, char *area, int flags, int owner)
+{
+	ASSERT_EQ(area, mmap(area, 2 * HUGE_SIZE, PROT_READ | PROT_WRITE,
+			     flags | MAP_ANONYMOUS | MAP_HUGETLB | MAP_FIXED, -1, 0));
+	write_huge(owner, area, 2, 1);
+	PROBE_HUGE(area, 2, HYDRA_READ_WRITE, 1);
+}
+
+TEST_F(huge, hugetlb_changes)
+{
+	static const int flags[] = { MAP_PRIVATE, MAP_SHARED };
+
+	NEED_HUGETLB(8);
+	for (int i = 0; i < ARRAY_SIZE(flags); i++) {
+		int owner = i ? self->last : 0;
+
+		hugetlb_area(_metadata, self->area, flags[i], owner);
+		EXPECT_EQ(0, hydra_syscall(0, SYS_mprotect, (long)self->area, 2 * HUGE_SIZE,
+					   PROT_READ));
+		PROBE_HUGE(self->area, 2, HYDRA_READ_ONLY, 1);
+		EXPECT_EQ(0, hydra_syscall(1, SYS_mprotect, (long)self->area, 2 * HUGE_SIZE,
+					   PROT_NONE));
+		PROBE_HUGE(self->area, 2, HYDRA_NO_ACCESS, 0);
+		EXPECT_EQ(0, hydra_syscall(0, SYS_mprotect, (long)self->area, 2 * HUGE_SIZE,
+					   PROT_READ | PROT_WRITE));
+		write_huge(1, self->area, 2, 2);
+		PROBE_HUGE(self->area, 2, HYDRA_READ_WRITE, 2);
+		EXPECT_EQ((long)self->other,
+			  hydra_syscall(1, SYS_mremap, (long)self->area, 2 * HUGE_SIZE,
+					2 * HUGE_SIZE, MREMAP_MAYMOVE | MREMAP_FIXED,
+					(long)self->other));
+		PROBE_HUGE(self->area, 2, HYDRA_NO_ACCESS, 0);
+		PROBE_HUGE(self->other, 2, HYDRA_READ_WRITE, 2);
+		if (flags[i] == MAP_PRIVATE) {
+			EXPECT_EQ(0, hydra_syscall(0, SYS_madvise, (long)self->other, HUGE_SIZE,
+						   MADV_DONTNEED));
+			PROBE_HUGE(self->other, 1, HYDRA_READ_WRITE, 0);
+		}
+		EXPECT_EQ(0, hydra_syscall(self->last, SYS_munmap, (long)self->other,
+					   2 * HUGE_SIZE));
+		PROBE_HUGE(self->other, 2, HYDRA_NO_ACCESS, 0);
+		hydra_assert_consistent();
+	}
+}
+
+TEST_F(huge, hugetlb_fork)
+{
+	static const int flags[] = { MAP_PRIVATE, MAP_SHARED };
+
+	NEED_HUGETLB(16);
+	for (int i = 0; i < ARRAY_SIZE(flags); i++) {
+		hugetlb_area(_metadata, self->area, flags[i], 1);
+		fork_and_write(_metadata, self->area, self->last, variant->wait,
+			       flags[i] == MAP_SHARED);
+	}
+}
+
+/*
+ * Two processes map the same gigabyte: Linux would give them one page table for
+ * it. What one of them does to its mapping must not reach the other.
+ */
+TEST_F(huge, hugetlb_gigabyte_in_two_processes)
+{
+	int fd, to_child[2], to_parent[2], child;
+	char *place, *area, c;
+
+	NEED_HUGETLB(8);
+	fd = memfd_create("gigabyte", MFD_HUGETLB);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, ftruncate(fd, 2 * GIB));
+	ASSERT_EQ(0, pipe(to_child));
+	ASSERT_EQ(0, pipe(to_parent));
+	place = hydra_reserve(3 * GIB);
+	area = place + GIB - (uintptr_t)place % GIB;
+	ASSERT_EQ(area, mmap(area, 2 * GIB, PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0));
+	write_huge(1, area, 2, 1);
+	PROBE_HUGE(area, 2, HYDRA_READ_WRITE, 1);
+
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		hydra_start_workers(variant->wait);
+		if (probe_huge(area, 2, HYDRA_READ_WRITE, 1))
+			_exit(1);
+		if (mprotect(area, GIB, PROT_READ) || probe_huge(area, 2, HYDRA_READ_ONLY, 1))
+			_exit(2);
+		if (write(to_parent[1], "x", 1) != 1 || read(to_child[0], &c, 1) != 1)
+			_exit(3);
+		/* the parent has written, then unmapped */
+		if (probe_huge(area, 2, HYDRA_READ_ONLY, 2))
+			_exit(4);
+		_exit(hydra_consistent(getpid()) ? 0 : 5);
+	}
+	EXPECT_EQ(1, read(to_parent[0], &c, 1));
+	PROBE_HUGE(area, 2, HYDRA_READ_WRITE, 1);
+	write_huge(self->last, area, 2, 2);
+	PROBE_HUGE(area, 2, HYDRA_READ_WRITE, 2);
+	hydra_assert_consistent();
+	EXPECT_EQ(0, hydra_syscall(0, SYS_munmap, (long)area, 2 * GIB));
+	PROBE_HUGE(area, 2, HYDRA_NO_ACCESS, 0);
+	EXPECT_EQ(1, write(to_child[1], "x", 1));
+	EXPECT_EQ(0, hydra_wait_child(child));
+	close(fd);
+}
+
+TEST_HARNESS_MAIN
