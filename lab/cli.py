@@ -75,7 +75,7 @@ said is printed and the exit status is 70; on --timeout it is 124. Kernel warnin
     add_config(run)
     run.add_argument("--append", action="append", default=[], metavar="ARGS",
                      help="kernel parameters, e.g. --append 'pti=on hydra=hydra' (may be repeated)")
-    run.add_argument("--policy", metavar="P", help="run CMD through 'hydractl run --policy P' (linux, hydra-nofilter, hydra)")
+    run.add_argument("--policy", choices=["linux", "hydra-nofilter", "hydra"], help="run CMD through 'hydractl run --policy …'")
     run.add_argument("--timeout", type=float, default=3600, metavar="S", help="end the machine after S seconds (default 3600)")
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD", help="the command and its arguments, after --")
 
