@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Hydra's part in struct mmu_gather. Included by asm/tlb.h, where the struct is
+ * known.
+ */
+#ifndef _ASM_X86_HYDRA_TLB_H
+#define _ASM_X86_HYDRA_TLB_H
+
+#include <asm/hydra.h>
+
+#ifdef CONFIG_HYDRA_MM
+
+/**
+ * hydra_tlb_flush - do the flush of a gather if its address space has domains
+ * @tlb: the gather
+ * @start: first address
+ * @end: address after the last one, or TLB_FLUSH_ALL
+ * @stride_shift: step between the addresses
+ *
+ * Return: false if it is Linux's to do.
+ */
+static inline bool hydra_tlb_flush(struct mmu_gather *tlb, unsigned long start,
+				   unsigned long end, unsigned int stride_shift)
+{
+	struct hydra_mm *h = hydra_active(tlb->mm);
+
+	if (!h)
+		return false;
+	/* One that began before its address space had any notes is for all. */
+	flush_tlb_mm_targets(tlb->mm, start, end, stride_shift,
+			     tlb->freed_tables,
+			     tlb->hydra ? hydra_gather_targets(h) :
+					  HYDRA_EVERYBODY);
+	return true;
+}
+
+/**
+ * hydra_free_table - a canonical table is being freed
+ * @tlb: the gather it goes through
+ * @ptdesc: the table
+ * @ptl: lock of a leaf table, NULL for a table above
+ */
+static inline void hydra_free_table(struct mmu_gather *tlb,
+				    struct ptdesc *ptdesc, spinlock_t *ptl)
+{
+	if (hydra_mm(tlb->mm))
+		__hydra_free_table(tlb, ptdesc, ptl);
+}
+
+/**
+ * hydra_remove_table - free a canonical table after a grace period
+ * @tlb: the gather it goes through
+ * @page: the table
+ *
+ * Lockless walkers of Linux keep interrupts off and count on the flush to wait
+ * for them. A CPU that is spared does not hear of it, so RCU has to wait.
+ *
+ * Return: false if it is Linux's to do.
+ */
+static inline bool hydra_remove_table(struct mmu_gather *tlb, struct page *page)
+{
+	if (!hydra_mm(tlb->mm))
+		return false;
+	tlb_remove_table(tlb, page);
+	return true;
+}
+
+#else /* !CONFIG_HYDRA_MM */
+
+static inline bool hydra_tlb_flush(struct mmu_gather *tlb, unsigned long start,
+				   unsigned long end, unsigned int stride_shift)
+{
+	return false;
+}
+
+static inline void hydra_free_table(struct mmu_gather *tlb,
+				    struct ptdesc *ptdesc, spinlock_t *ptl)
+{
+}
+
+static inline bool hydra_remove_table(struct mmu_gather *tlb, struct page *page)
+{
+	return false;
+}
+
+#endif /* CONFIG_HYDRA_MM */
+#endif /* _ASM_X86_HYDRA_TLB_H */

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /proc/PID/hydra, hydra_tables and hydra_check. What they say is made in
+ * mm/hydra/; here is who may ask.
+ */
+
+#include <linux/fs.h>
+#include <linux/ptrace.h>
+#include <linux/sched/mm.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "../../mm/hydra/internal.h"
+#include "internal.h"
+
+/*
+ * The address space of a process, if the reader or writer may. As for other
+ * processes' settings: EPERM if not.
+ */
+static struct mm_struct *hydra_task_mm(struct inode *inode, unsigned int mode)
+{
+	struct task_struct *task = get_proc_task(inode);
+	struct mm_struct *mm;
+
+	if (!task)
+		return ERR_PTR(-ESRCH);
+	mm = mm_access(task, mode);
+	put_task_struct(task);
+	if (!mm)
+		return ERR_PTR(-ESRCH);
+	return mm == ERR_PTR(-EACCES) ? ERR_PTR(-EPERM) : mm;
+}
+
+static int hydra_show_with(struct seq_file *m,
+			   int (*show)(struct mm_struct *, struct seq_file *))
+{
+	struct mm_struct *mm = hydra_task_mm(m->private, PTRACE_MODE_READ_FSCREDS);
+	int ret;
+
+	if (IS_ERR(mm))
+		return PTR_ERR(mm);
+	ret = show(mm, m);
+	mmput(mm);
+	return ret;
+}
+
+static int hydra_settings_show(struct seq_file *m, void *v)
+{
+	return hydra_show_with(m, hydra_show);
+}
+
+static int hydra_settings_open(struct inode *inode, struct file *file)
+{
+	return single_open(file, hydra_settings_show, inode);
+}
+
+static ssize_t hydra_settings_write(struct file *file, const char __user *buf,
+				    size_t count, loff_t *ppos)
+{
+	struct mm_struct *mm;
+	u32 settings;
+	char *text;
+	int ret;
+
+	if (*ppos || count >= HYDRA_TEXT_MAX)
+		return -EINVAL;
+	text = memdup_user_nul(buf, count);
+	if (IS_ERR(text))
+		return PTR_ERR(text);
+	mm = hydra_task_mm(file_inode(file), PTRACE_MODE_ATTACH_FSCREDS);
+	if (IS_ERR(mm)) {
+		ret = PTR_ERR(mm);
+		goto free;
+	}
+	settings = hydra_get(mm);
+	ret = hydra_parse(text, &settings);
+	if (!ret)
+		ret = hydra_set(mm, settings);
+	mmput(mm);
+free:
+	kfree(text);
+	return ret ?: count;
+}
+
+const struct file_operations proc_pid_hydra_operations = {
+	.open		= hydra_settings_open,
+	.read		= seq_read,
+	.write		= hydra_settings_write,
+	.llseek		= seq_lseek,
+	.release	= single_release,
+};
+
+static int hydra_tables_show(struct seq_file *m, void *v)
+{
+	return hydra_show_with(m, hydra_show_tables);
+}
+
+static int hydra_tables_open(struct inode *inode, struct file *file)
+{
+	return single_open(file, hydra_tables_show, inode);
+}
+
+const struct file_operations proc_pid_hydra_tables_operations = {
+	.open		= hydra_tables_open,
+	.read		= seq_read,
+	.llseek		= seq_lseek,
+	.release	= single_release,
+};
+
+static int hydra_check_and_say(struct mm_struct *mm, struct seq_file *m)
+{
+	return min(hydra_check(mm, m), 0L);
+}
+
+static int hydra_check_show(struct seq_file *m, void *v)
+{
+	return hydra_show_with(m, hydra_check_and_say);
+}
+
+static int hydra_check_open(struct inode *inode, struct file *file)
+{
+	return single_open(file, hydra_check_show, inode);
+}
+
+const struct file_operations proc_pid_hydra_check_operations = {
+	.open		= hydra_check_open,
+	.read		= seq_read,
+	.llseek		= seq_lseek,
+	.release	= single_release,
+};

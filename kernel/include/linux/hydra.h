@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Hydra: page tables per domain of CPUs, and TLB shootdowns limited to the
+ * domains that share a table. See Documentation/mm/hydra.rst.
+ */
+#ifndef _LINUX_HYDRA_H
+#define _LINUX_HYDRA_H
+
+#include <linux/hydra_pgtable.h>
+#include <linux/mm_types.h>
+
+struct mmu_gather;
+struct vm_unmapped_area_info;
+
+#ifdef CONFIG_HYDRA_MM
+#include <linux/atomic.h>
+#include <linux/cpumask.h>
+#include <linux/percpu.h>
+#include <linux/spinlock.h>
+#include <uapi/linux/hydra.h>
+
+/* Domains of one address space are bits of a u64, whatever NR_CPUS is. */
+#define HYDRA_MAX_DOMAINS	64
+#define HYDRA_EVERYBODY		(~0ULL)
+
+/* Counters, kept per (address space, domain). */
+enum hydra_stat {
+	HYDRA_STAT_FILLS,
+	HYDRA_STAT_PREFETCHED,
+	HYDRA_STAT_PROPAGATED,
+	HYDRA_STAT_FLUSHES,
+	HYDRA_STAT_INTERRUPTED,
+	HYDRA_STAT_SPARED,
+	HYDRA_STAT_FALLBACKS,
+	NR_HYDRA_STATS
+};
+
+/**
+ * struct hydra_domain - one domain of one address space
+ * @root: what its CPUs load into CR3: @pgd, or the canonical root once a
+ *	table of the tree could not be had
+ * @pgd: root of the domain tree
+ * @tlb_gen: flushes this domain has to have seen; replaces
+ *	mm->context.tlb_gen for its CPUs while the address space is active
+ * @lock: guards the entries of the domain tree above its leaf tables
+ * @nr_replicas: leaf tables that are private copies
+ * @nr_upper: tables of the domain tree above the leaf tables, without @pgd
+ * @stat: counters, see &enum hydra_stat
+ */
+struct hydra_domain {
+	pgd_t *root;
+	pgd_t *pgd;
+	atomic64_t tlb_gen;
+	spinlock_t lock;
+	atomic_long_t nr_replicas;
+	atomic_long_t nr_upper;
+	atomic_long_t stat[NR_HYDRA_STATS];
+} ____cacheline_aligned_in_smp;
+
+/**
+ * struct hydra_mm - what Hydra knows of one address space
+ * @mm: the address space
+ * @settings: packed settings, see hydra_pack(); written under mmap_lock
+ * @active: its CPUs use domain trees; written under mmap_lock
+ * @unfiltered: while not zero, every flush goes to every domain
+ * @universal: domains that every flush includes
+ * @gather_lock: guards @gathers and the reset of @pending
+ * @gathers: mmu_gathers under way
+ * @pending: sharers of all tables whose entries changed, or that were
+ *	unlinked, since the first of the @gathers began
+ * @domain: the domains
+ *
+ * Allocated when the settings of an address space are first set, freed with
+ * the address space: a flush may hold on to it without a reference.
+ */
+struct hydra_mm {
+	struct mm_struct *mm;
+	u32 settings;
+	bool active;
+	atomic_t unfiltered;
+	atomic64_t universal;
+	spinlock_t gather_lock;
+	unsigned int gathers;
+	atomic64_t pending;
+	struct hydra_domain domain[];
+};
+
+/* The machine: fixed at boot, see mm/hydra/domain.c. */
+DECLARE_PER_CPU_READ_MOSTLY(u8, hydra_cpu_domain);
+extern unsigned int hydra_nr_domains;
+extern cpumask_var_t hydra_domain_cpus[HYDRA_MAX_DOMAINS];
+
+/**
+ * hydra_active - does this address space use domain trees?
+ * @mm: the address space
+ *
+ * Context: any. The answer may change at once unless mmap_lock is held; both
+ * answers are then right for what the caller does with them (see
+ * mm/hydra/core.c on switching).
+ * Return: its struct hydra_mm, or NULL.
+ */
+static inline struct hydra_mm *hydra_active(const struct mm_struct *mm)
+{
+	struct hydra_mm *h;
+
+	if (!static_branch_unlikely(&hydra_key.key))
+		return NULL;
+	h = READ_ONCE(mm->hydra);
+	return h && READ_ONCE(h->active) ? h : NULL;
+}
+
+/**
+ * hydra_mm - has this address space ever been under Hydra?
+ * @mm: the address space
+ *
+ * For choices that have to hold on also while the address space is switched.
+ *
+ * Context: any.
+ */
+static inline bool hydra_mm(const struct mm_struct *mm)
+{
+	return static_branch_unlikely(&hydra_key.key) && READ_ONCE(mm->hydra);
+}
+
+/**
+ * hydra_pgd - the root this CPU loads for an address space
+ * @mm: the address space
+ *
+ * Context: preemption disabled.
+ */
+static inline pgd_t *hydra_pgd(const struct mm_struct *mm)
+{
+	struct hydra_mm *h = hydra_active(mm);
+
+	if (!h)
+		return mm->pgd;
+	return READ_ONCE(h->domain[this_cpu_read(hydra_cpu_domain)].root);
+}
+
+/**
+ * hydra_tlb_gen - the flush generation this CPU has to catch up with
+ * @mm: the address space
+ *
+ * Context: preemption disabled.
+ */
+static inline atomic64_t *hydra_tlb_gen(struct mm_struct *mm)
+{
+	struct hydra_mm *h = hydra_active(mm);
+
+	if (!h)
+		return &mm->context.tlb_gen;
+	return &h->domain[this_cpu_read(hydra_cpu_domain)].tlb_gen;
+}
+
+/* Life of an address space: mm/hydra/core.c */
+void hydra_mm_init(struct mm_struct *mm);
+void __hydra_mm_exit(struct mm_struct *mm);
+void __hydra_mm_destroy(struct mm_struct *mm);
+
+static inline void hydra_mm_exit(struct mm_struct *mm)
+{
+	if (hydra_mm(mm))
+		__hydra_mm_exit(mm);
+}
+
+static inline void hydra_mm_destroy(struct mm_struct *mm)
+{
+	if (mm->hydra)
+		__hydra_mm_destroy(mm);
+}
+
+/* Settings: mm/hydra/settings.c */
+long hydra_prctl_set(unsigned long arg2, unsigned long arg3,
+		     unsigned long arg4, unsigned long arg5);
+long hydra_prctl_get(unsigned long arg2, unsigned long arg3,
+		     unsigned long arg4, unsigned long arg5);
+
+/* Faults: mm/hydra/fill.c */
+bool __hydra_fault(struct hydra_mm *h, struct vm_area_struct *vma,
+		   unsigned long addr, unsigned int flags);
+bool __hydra_fault_atomic(struct hydra_mm *h, unsigned long addr, bool write);
+
+/**
+ * hydra_fault - try to answer a fault from the canonical tree alone
+ * @vma: area that was hit
+ * @addr: address that was hit
+ * @flags: FAULT_FLAG_*
+ *
+ * Context: as handle_mm_fault(): vma locked for read, may sleep.
+ * Return: true if this CPU's domain can do the access now.
+ */
+static inline bool hydra_fault(struct vm_area_struct *vma, unsigned long addr,
+			       unsigned int flags)
+{
+	struct hydra_mm *h = hydra_active(vma->vm_mm);
+
+	return h && __hydra_fault(h, vma, addr, flags);
+}
+
+/**
+ * hydra_fault_done - Linux has handled a fault: give the entry to this domain
+ * @mm: address space that was hit
+ * @vma: area that was hit; not looked at unless still locked
+ * @addr: address that was hit
+ * @flags: FAULT_FLAG_*
+ * @ret: what the handler returned
+ *
+ * Context: as hydra_fault().
+ */
+static inline void hydra_fault_done(struct mm_struct *mm,
+				    struct vm_area_struct *vma,
+				    unsigned long addr, unsigned int flags,
+				    vm_fault_t ret)
+{
+	struct hydra_mm *h = hydra_active(mm);
+
+	if (h && !(ret & (VM_FAULT_ERROR | VM_FAULT_RETRY | VM_FAULT_COMPLETED)))
+		__hydra_fault(h, vma, addr, flags & ~FAULT_FLAG_UNSHARE);
+}
+
+/**
+ * hydra_fault_atomic - a fault where no fault may be handled
+ * @mm: current->mm
+ * @addr: user address that the kernel hit
+ * @write: it was a write
+ *
+ * Code that runs with page faults disabled expects an entry that the
+ * canonical tree holds to be usable; here this domain gets it.
+ *
+ * Context: kernel mode, interrupts off, any lock may be held.
+ * Return: true if the access can be tried again.
+ */
+static inline bool hydra_fault_atomic(struct mm_struct *mm, unsigned long addr,
+				      bool write)
+{
+	struct hydra_mm *h = mm ? hydra_active(mm) : NULL;
+
+	return h && __hydra_fault_atomic(h, addr, write);
+}
+
+/* Flushes: mm/hydra/flush.c */
+u64 __hydra_range_targets(struct hydra_mm *h, unsigned long start,
+			  unsigned long end);
+u64 hydra_gather_targets(struct hydra_mm *h);
+void __hydra_gather_begin(struct hydra_mm *h, bool fullmm);
+void __hydra_gather_end(struct hydra_mm *h);
+void __hydra_collapse_cut(struct hydra_mm *h, pmd_t pmd);
+
+/**
+ * hydra_range_targets - the domains that a flush of a range has to reach
+ * @mm: the address space
+ * @start: first address
+ * @end: address after the last one, or TLB_FLUSH_ALL
+ *
+ * Context: any; the entries of the range have been changed.
+ * Return: mask of domains.
+ */
+static inline u64 hydra_range_targets(struct mm_struct *mm, unsigned long start,
+				      unsigned long end)
+{
+	struct hydra_mm *h = hydra_active(mm);
+
+	return h ? __hydra_range_targets(h, start, end) : HYDRA_EVERYBODY;
+}
+
+/*
+ * hydra_mm(), not hydra_active(): a gather that spans a switch must be counted
+ * out if it was counted in. That it was counted in is remembered in the
+ * gather by its caller.
+ */
+static inline bool hydra_gather_begin(struct mm_struct *mm, bool fullmm)
+{
+	struct hydra_mm *h;
+
+	if (!static_branch_unlikely(&hydra_key.key))
+		return false;
+	h = READ_ONCE(mm->hydra);
+	if (!h)
+		return false;
+	__hydra_gather_begin(h, fullmm);
+	return true;
+}
+
+static inline void hydra_gather_end(struct mm_struct *mm, bool counted)
+{
+	if (counted)
+		__hydra_gather_end(mm->hydra);
+}
+
+/**
+ * hydra_collapse_begin - a leaf table is about to leave the canonical tree
+ * @mm: the address space
+ *
+ * While it leaves, a flush that finds it gone cannot know who shares it, so
+ * from here to hydra_collapse_end() flushes go to everybody.
+ *
+ * Context: the lock of the entry it hangs on is held until hydra_collapse_end().
+ * Return: to be handed to the other two.
+ */
+static inline struct hydra_mm *hydra_collapse_begin(struct mm_struct *mm)
+{
+	struct hydra_mm *h;
+
+	if (!static_branch_unlikely(&hydra_key.key))
+		return NULL;
+	h = READ_ONCE(mm->hydra);
+	if (h) {
+		atomic_inc(&h->unfiltered);
+		smp_mb__after_atomic();
+	}
+	return h;
+}
+
+/**
+ * hydra_collapse_cut - cut every domain's link to the table that has left
+ * @h: from hydra_collapse_begin()
+ * @pmd: what the canonical entry held; it is cleared now
+ *
+ * The caller flushes the range of the table before it drops the lock.
+ */
+static inline void hydra_collapse_cut(struct hydra_mm *h, pmd_t pmd)
+{
+	if (h)
+		__hydra_collapse_cut(h, pmd);
+}
+
+/**
+ * hydra_collapse_end - the flush is done
+ * @h: from hydra_collapse_begin()
+ */
+static inline void hydra_collapse_end(struct hydra_mm *h)
+{
+	if (h) {
+		smp_mb__before_atomic();
+		atomic_dec(&h->unfiltered);
+	}
+}
+
+/* Tables: mm/hydra/table.c */
+void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
+			spinlock_t *ptl);
+struct page *hydra_pte_alloc_one(gfp_t gfp);
+
+/* Roots: the architecture's pgd_alloc() and pgd_free() are beside them */
+pgd_t *hydra_pgd_alloc(struct mm_struct *mm, int nid);
+void hydra_pgd_free(struct mm_struct *mm, pgd_t *pgd);
+
+/* Placement: mm/hydra/arena.c */
+unsigned long hydra_unmapped_area(struct vm_unmapped_area_info *info,
+				  unsigned long flags);
+
+#else /* !CONFIG_HYDRA_MM */
+
+struct hydra_mm;
+
+static inline struct hydra_mm *hydra_active(const struct mm_struct *mm)
+{
+	return NULL;
+}
+
+static inline bool hydra_mm(const struct mm_struct *mm)
+{
+	return false;
+}
+
+#define hydra_pgd(mm)			((mm)->pgd)
+#define hydra_tlb_gen(mm)		(&(mm)->context.tlb_gen)
+#define hydra_mm_init(mm)		do { } while (0)
+#define hydra_mm_exit(mm)		do { } while (0)
+#define hydra_mm_destroy(mm)		do { } while (0)
+#define hydra_fault_done(mm, vma, addr, flags, ret)	do { } while (0)
+#define hydra_unmapped_area(info, flags)	vm_unmapped_area(info)
+
+static inline struct page *hydra_pte_alloc_one(gfp_t gfp)
+{
+	return NULL;
+}
+
+static inline bool hydra_fault(struct vm_area_struct *vma, unsigned long addr,
+			       unsigned int flags)
+{
+	return false;
+}
+
+static inline bool hydra_fault_atomic(struct mm_struct *mm, unsigned long addr,
+				      bool write)
+{
+	return false;
+}
+
+static inline bool hydra_gather_begin(struct mm_struct *mm, bool fullmm)
+{
+	return false;
+}
+
+static inline void hydra_gather_end(struct mm_struct *mm, bool counted)
+{
+}
+
+static inline struct hydra_mm *hydra_collapse_begin(struct mm_struct *mm)
+{
+	return NULL;
+}
+
+static inline void hydra_collapse_cut(struct hydra_mm *h, pmd_t pmd)
+{
+}
+
+static inline void hydra_collapse_end(struct hydra_mm *h)
+{
+}
+
+#endif /* CONFIG_HYDRA_MM */
+#endif /* _LINUX_HYDRA_H */

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Hydra's hooks into the accessors of page-table entries. Apart from
+ * linux/hydra.h because asm/pgtable.h needs them before struct mm_struct is
+ * known.
+ */
+#ifndef _LINUX_HYDRA_PGTABLE_H
+#define _LINUX_HYDRA_PGTABLE_H
+
+struct mm_struct;
+
+#ifdef CONFIG_HYDRA_MM
+#include <linux/jump_label_ratelimit.h>
+
+extern struct static_key_false_deferred hydra_key;
+
+void __hydra_entries_set(struct mm_struct *mm, void *entry, unsigned int nr);
+unsigned long __hydra_entry_cleared(struct mm_struct *mm, void *entry,
+				    unsigned long old);
+int __hydra_test_and_clear_young(struct mm_struct *mm, void *entry);
+bool __hydra_young(void *entry, unsigned int nr);
+
+/**
+ * hydra_entries_set - the caller has stored canonical entries
+ * @mm: address space the entries belong to
+ * @entry: the first of them, of any level
+ * @nr: how many, all in one table
+ *
+ * Brings the replicas of the entries in line: permissions, frame and dirty
+ * state follow, accessed bits of the replicas stay.
+ *
+ * Context: the lock of the canonical table is held, or the table is not
+ * reachable.
+ */
+static __always_inline void hydra_entries_set(struct mm_struct *mm, void *entry,
+					      unsigned int nr)
+{
+	if (static_branch_unlikely(&hydra_key.key))
+		__hydra_entries_set(mm, entry, nr);
+}
+
+/**
+ * hydra_entry_cleared - the caller has cleared a canonical entry
+ * @mm: address space the entry belongs to
+ * @entry: the entry, of any level
+ * @old: its value before
+ *
+ * Context: as hydra_entries_set().
+ * Return: @old with the accessed bits of the replicas folded in.
+ */
+static __always_inline unsigned long
+hydra_entry_cleared(struct mm_struct *mm, void *entry, unsigned long old)
+{
+	if (static_branch_unlikely(&hydra_key.key))
+		return __hydra_entry_cleared(mm, entry, old);
+	return old;
+}
+
+/**
+ * hydra_test_and_clear_young - the accessed bits of the replicas of an entry
+ * @mm: address space the entry belongs to
+ * @entry: the canonical entry, of any level
+ *
+ * Context: as hydra_entries_set().
+ * Return: 1 if one was set, else 0; none is set any more.
+ */
+static __always_inline int hydra_test_and_clear_young(struct mm_struct *mm,
+						      void *entry)
+{
+	if (static_branch_unlikely(&hydra_key.key))
+		return __hydra_test_and_clear_young(mm, entry);
+	return 0;
+}
+
+/**
+ * hydra_young - for readers of the accessed bit that only look
+ * @entry: the first canonical entry, of any level
+ * @nr: how many, all in one table
+ *
+ * Context: as hydra_entries_set().
+ * Return: true if a replica of one of the entries has been accessed.
+ */
+static __always_inline bool hydra_young(void *entry, unsigned int nr)
+{
+	return static_branch_unlikely(&hydra_key.key) && __hydra_young(entry, nr);
+}
+
+#else /* !CONFIG_HYDRA_MM */
+
+static __always_inline void hydra_entries_set(struct mm_struct *mm, void *entry,
+					      unsigned int nr)
+{
+}
+
+static __always_inline unsigned long
+hydra_entry_cleared(struct mm_struct *mm, void *entry, unsigned long old)
+{
+	return old;
+}
+
+static __always_inline int hydra_test_and_clear_young(struct mm_struct *mm,
+						      void *entry)
+{
+	return 0;
+}
+
+static __always_inline bool hydra_young(void *entry, unsigned int nr)
+{
+	return false;
+}
+
+#endif /* CONFIG_HYDRA_MM */
+#endif /* _LINUX_HYDRA_PGTABLE_H */

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM hydra
+
+#if !defined(_TRACE_HYDRA_H) || defined(TRACE_HEADER_MULTI_READ)
+#define _TRACE_HYDRA_H
+
+#include <linux/tracepoint.h>
+
+TRACE_EVENT(hydra_fill,
+
+	TP_PROTO(struct mm_struct *mm, unsigned long addr, unsigned int domain,
+		 unsigned int level, unsigned int prefetched),
+
+	TP_ARGS(mm, addr, domain, level, prefetched),
+
+	TP_STRUCT__entry(
+		__field(struct mm_struct *, mm)
+		__field(unsigned long, addr)
+		__field(unsigned int, domain)
+		__field(unsigned int, level)
+		__field(unsigned int, prefetched)
+	),
+
+	TP_fast_assign(
+		__entry->mm = mm;
+		__entry->addr = addr;
+		__entry->domain = domain;
+		__entry->level = level;
+		__entry->prefetched = prefetched;
+	),
+
+	TP_printk("mm=%p addr=0x%lx domain=%u level=%u prefetched=%u",
+		  __entry->mm, __entry->addr, __entry->domain, __entry->level,
+		  __entry->prefetched)
+);
+
+TRACE_EVENT(hydra_propagate,
+
+	TP_PROTO(struct mm_struct *mm, unsigned long base, unsigned int index,
+		 unsigned int domain, unsigned int level, unsigned int entries),
+
+	TP_ARGS(mm, base, index, domain, level, entries),
+
+	TP_STRUCT__entry(
+		__field(struct mm_struct *, mm)
+		__field(unsigned long, base)
+		__field(unsigned int, index)
+		__field(unsigned int, domain)
+		__field(unsigned int, level)
+		__field(unsigned int, entries)
+	),
+
+	TP_fast_assign(
+		__entry->mm = mm;
+		__entry->base = base;
+		__entry->index = index;
+		__entry->domain = domain;
+		__entry->level = level;
+		__entry->entries = entries;
+	),
+
+	TP_printk("mm=%p base=0x%lx index=%u domain=%u level=%u entries=%u",
+		  __entry->mm, __entry->base, __entry->index, __entry->domain,
+		  __entry->level, __entry->entries)
+);
+
+TRACE_EVENT(hydra_flush,
+
+	TP_PROTO(struct mm_struct *mm, unsigned long start, unsigned long end,
+		 u64 targets, unsigned int interrupted, unsigned int spared),
+
+	TP_ARGS(mm, start, end, targets, interrupted, spared),
+
+	TP_STRUCT__entry(
+		__field(struct mm_struct *, mm)
+		__field(unsigned long, start)
+		__field(unsigned long, end)
+		__field(u64, targets)
+		__field(unsigned int, interrupted)
+		__field(unsigned int, spared)
+	),
+
+	TP_fast_assign(
+		__entry->mm = mm;
+		__entry->start = start;
+		__entry->end = end;
+		__entry->targets = targets;
+		__entry->interrupted = interrupted;
+		__entry->spared = spared;
+	),
+
+	TP_printk("mm=%p start=0x%lx end=0x%lx targets=0x%llx interrupted=%u spared=%u",
+		  __entry->mm, __entry->start, __entry->end, __entry->targets,
+		  __entry->interrupted, __entry->spared)
+);
+
+#endif /* _TRACE_HYDRA_H */
+
+#include <trace/define_trace.h>

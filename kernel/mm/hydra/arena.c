@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Arenas: where mmap() places what a domain asks for.
+ *
+ * Small regions of several domains side by side in one leaf table would make
+ * all of them sharers of it for no reason. So each domain has a part of the
+ * mmap window for its own, at least one leaf table apart from its neighbours.
+ * An arena is a preference only: if it is full, the whole window is searched
+ * as ever. Its place moves with the randomised mmap base, so an address has as
+ * many random bits as before.
+ */
+
+#include <linux/compat.h>
+#include <linux/mm.h>
+#include <linux/mman.h>
+#include <linux/sched.h>
+#include <linux/sizes.h>
+
+#include "internal.h"
+
+#define ARENA_MAX	SZ_1T
+
+/**
+ * hydra_arena - the part of a window that belongs to a domain
+ * @d: the domain
+ * @nr: number of domains
+ * @low: first address of the window
+ * @high: address after the last one of the window
+ * @topdown: the window is filled from the top
+ * @arena_low: set to the first address of the arena
+ * @arena_high: set to the address after the last one
+ *
+ * Return: false if the window is too small to be divided.
+ */
+bool hydra_arena(unsigned int d, unsigned int nr, unsigned long low,
+		 unsigned long high, bool topdown, unsigned long *arena_low,
+		 unsigned long *arena_high)
+{
+	unsigned long stride;
+
+	if (nr < 2 || d >= nr || high <= low)
+		return false;
+	stride = min((high - low) / nr, ARENA_MAX) & PMD_MASK;
+	if (stride < 4 * PMD_SIZE)
+		return false;
+	if (topdown) {
+		*arena_high = high - d * stride;
+		*arena_low = *arena_high - stride + PMD_SIZE;
+	} else {
+		*arena_low = low + d * stride;
+		*arena_high = *arena_low + stride - PMD_SIZE;
+	}
+	return true;
+}
+
+/**
+ * hydra_unmapped_area - vm_unmapped_area() that looks in the arena first
+ * @info: as for vm_unmapped_area()
+ * @flags: MAP_* of the mapping; fixed and hinted mappings do not come here
+ *
+ * Context: mmap_lock held for writing.
+ * Return: an address, or -ENOMEM.
+ */
+unsigned long hydra_unmapped_area(struct vm_unmapped_area_info *info,
+				  unsigned long flags)
+{
+	struct vm_unmapped_area_info arena = *info;
+	unsigned long addr;
+
+	if (!hydra_active(current->mm) || (flags & MAP_32BIT) ||
+	    in_32bit_syscall())
+		return vm_unmapped_area(info);
+	if (!hydra_arena(hydra_this_domain(), hydra_nr_domains,
+			 max(info->low_limit, SZ_4G), info->high_limit,
+			 info->flags & VM_UNMAPPED_AREA_TOPDOWN,
+			 &arena.low_limit, &arena.high_limit))
+		return vm_unmapped_area(info);
+	addr = vm_unmapped_area(&arena);
+	if (offset_in_page(addr))
+		return vm_unmapped_area(info);
+	return addr;
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Domains of the machine: which CPUs share one set of page tables.
+ *
+ * Numbered once at boot over all possible CPUs and never changed, so that a
+ * CPU that comes online later finds its place and nothing here needs a lock.
+ * Machines with more nodes than HYDRA_MAX_DOMAINS share the last domain among
+ * the rest; it uses the canonical tree and takes part in every flush.
+ */
+
+#define pr_fmt(fmt) "hydra: " fmt
+
+#include <linux/gfp.h>
+#include <linux/init.h>
+#include <linux/mmzone.h>
+#include <linux/nodemask.h>
+#include <linux/topology.h>
+
+#include "internal.h"
+
+DEFINE_PER_CPU_READ_MOSTLY(u8, hydra_cpu_domain);
+unsigned int hydra_nr_domains __ro_after_init = 1;
+cpumask_var_t hydra_domain_cpus[HYDRA_MAX_DOMAINS] __ro_after_init;
+/* The node a domain stands for, and the node its tables are taken from. */
+int hydra_domain_nid[HYDRA_MAX_DOMAINS] __ro_after_init;
+int hydra_domain_home[HYDRA_MAX_DOMAINS] __ro_after_init;
+/* Domains that always use the canonical tree. */
+u64 hydra_overflow_mask __ro_after_init;
+
+/**
+ * hydra_all_domains - mask of the domains of this machine
+ */
+u64 hydra_all_domains(void)
+{
+	return GENMASK_ULL(hydra_nr_domains - 1, 0);
+}
+
+/**
+ * hydra_node_owner - the domain that owns the tables on a node
+ * @nid: the node
+ *
+ * Return: the domain that stands for the node, else the first that takes its
+ * tables from there, else HYDRA_NO_OWNER.
+ */
+unsigned int hydra_node_owner(int nid)
+{
+	unsigned int d, found = HYDRA_NO_OWNER;
+
+	for (d = 0; d < hydra_nr_domains; d++) {
+		if (hydra_domain_home[d] != nid)
+			continue;
+		if (hydra_domain_nid[d] == nid)
+			return d;
+		if (found == HYDRA_NO_OWNER)
+			found = d;
+	}
+	return found;
+}
+
+/* Nearest node with memory: a node may have CPUs only. */
+static int __init home_of(int nid)
+{
+	struct zoneref *z = first_zones_zonelist(node_zonelist(nid, GFP_KERNEL),
+						 gfp_zone(GFP_KERNEL), NULL);
+
+	return zonelist_zone(z) ? zonelist_node_idx(z) : nid;
+}
+
+static int __init hydra_domain_init(void)
+{
+	unsigned int cpu, d, nr = 0;
+
+	for_each_possible_cpu(cpu) {
+		int nid = cpu_to_node(cpu);
+
+		if (nid == NUMA_NO_NODE)
+			nid = first_online_node;
+		for (d = 0; d < nr; d++)
+			if (hydra_domain_nid[d] == nid)
+				break;
+		if (d == nr && nr == HYDRA_MAX_DOMAINS) {
+			d = HYDRA_MAX_DOMAINS - 1;
+			hydra_overflow_mask = BIT_ULL(d);
+		} else if (d == nr) {
+			if (!zalloc_cpumask_var(&hydra_domain_cpus[d], GFP_KERNEL))
+				panic("hydra: no memory for %u domains", nr + 1);
+			hydra_domain_nid[d] = nid;
+			hydra_domain_home[d] = home_of(nid);
+			nr++;
+		}
+		per_cpu(hydra_cpu_domain, cpu) = d;
+		cpumask_set_cpu(cpu, hydra_domain_cpus[d]);
+	}
+	hydra_nr_domains = nr;
+	pr_info("%u domains\n", nr);
+	return 0;
+}
+core_initcall(hydra_domain_init);

@@ -1,0 +1,533 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Fills: how entries of the canonical tree come into the tree of a domain.
+ *
+ * A fault first asks the canonical tree. If it holds a present entry, the
+ * domain gets it, and if that permits the access the fault is over: without
+ * mmap_lock, under the lock of the VMA or whatever the fault came with.
+ * Otherwise Linux handles the fault as ever, on the canonical tree, and the
+ * domain gets the result.
+ *
+ * A domain links a leaf table that lies on its home node, and copies entries
+ * of one that does not to a replica of its own. Which of the two was chosen
+ * stays until the table goes.
+ *
+ * Entries are handed on even if they do not permit the access that faulted: a
+ * copy-on-write fault reads the old page through the user's address, and a
+ * shadow stack fault must find what the hardware complained about.
+ */
+
+#include <linux/hugetlb.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include <asm/pgalloc.h>
+
+#include "internal.h"
+
+#include <trace/events/hydra.h>
+
+/* What is asked for, and what has been got together for it. */
+struct hydra_request {
+	struct hydra_mm *h;
+	unsigned int d;
+	unsigned long addr;
+	unsigned long vm_start;
+	unsigned long vm_end;
+	unsigned int degree;
+	bool write;
+	bool exec;
+	bool shstk;
+	/* Holds no VMA, must not sleep nor wait for a lock. */
+	bool atomic;
+	gfp_t gfp;
+
+	struct hydra_table *spare;	/* not yet in use */
+	pteval_t *replica;		/* not yet in use */
+	bool no_replica;		/* could not be had: link instead */
+};
+
+enum hydra_result {
+	HYDRA_MISS,	/* nothing to hand on, or it does not permit this */
+	HYDRA_HIT,	/* the domain can do the access */
+	HYDRA_AGAIN,	/* something has to be allocated first */
+	HYDRA_NOMEM,	/* a table above the leaf tables cannot be had */
+};
+
+/**
+ * hydra_window - the entries a fill copies
+ * @addr: address that was asked for
+ * @degree: up to 2^degree entries, aligned to their number
+ * @vm_start: first address of the VMA
+ * @vm_end: address after its last one
+ * @first: set to the index of the first entry in the leaf table
+ * @end: set to the index after the last one
+ *
+ * Prefetch as in the Hydra paper, section 3.4: inside the leaf table and the
+ * VMA.
+ */
+void hydra_window(unsigned long addr, unsigned int degree,
+		  unsigned long vm_start, unsigned long vm_end,
+		  unsigned int *first, unsigned int *end)
+{
+	unsigned long base = addr & PMD_MASK;
+	unsigned int nr = 1U << degree;
+
+	*first = pte_index(addr) & ~(nr - 1);
+	*end = *first + nr;
+	if (vm_start > base)
+		*first = max_t(unsigned long, *first,
+			       (vm_start - base) >> PAGE_SHIFT);
+	*end = min_t(unsigned long, *end,
+		     (min(vm_end, base + PMD_SIZE) - base) >> PAGE_SHIFT);
+}
+
+/* Does a canonical entry permit the access? As the hardware would judge. */
+static bool permits(const struct hydra_request *r, pteval_t val)
+{
+	if (r->exec && (val & _PAGE_NX))
+		return false;
+	if (r->write && r->shstk)
+		return (val & (_PAGE_RW | _PAGE_DIRTY)) == _PAGE_DIRTY;
+	return !r->write || (val & _PAGE_RW);
+}
+
+/*
+ * Mark the canonical entry as the hardware would for this access. Whoever can
+ * change it otherwise is locked out but for hardware, which sets these very
+ * bits. Dirty goes only into a writable entry: in a read-only one it would make
+ * a shadow stack.
+ */
+static pteval_t mark_used(const struct hydra_request *r, pteval_t *entry)
+{
+	pteval_t val = READ_ONCE(*entry);
+
+	if (!permits(r, val))
+		return val;
+	if (!(val & _PAGE_ACCESSED))
+		set_bit(_PAGE_BIT_ACCESSED, (unsigned long *)entry);
+	if (r->write && (val & _PAGE_RW) && !(val & _PAGE_DIRTY))
+		set_bit(_PAGE_BIT_DIRTY, (unsigned long *)entry);
+	return READ_ONCE(*entry);
+}
+
+/* Copy one entry. An accessed bit the replica has for the same page stays. */
+static void copy_entry(pteval_t *to, pteval_t val)
+{
+	pteval_t old = READ_ONCE(*to), new;
+
+	do {
+		new = hydra_derive(val);
+		if (hydra_present(old) && !((old ^ val) & PTE_PFN_MASK))
+			new |= old & _PAGE_ACCESSED;
+		if (old == new)
+			return;
+	} while (!try_cmpxchg(to, &old, new));
+}
+
+/* Copy what the window holds. Context: the leaf table's lock. */
+static void copy_window(const struct hydra_request *r, pteval_t *canonical,
+			pteval_t *replica)
+{
+	struct hydra_domain *dom = &r->h->domain[r->d];
+	unsigned int i, first, end, asked = pte_index(r->addr), prefetched = 0;
+
+	hydra_window(r->addr, r->degree, r->vm_start, r->vm_end, &first, &end);
+	for (i = first; i < end; i++) {
+		pteval_t val = READ_ONCE(canonical[i]);
+
+		if (i == asked || !hydra_present(val) ||
+		    hydra_present(READ_ONCE(replica[i])))
+			continue;
+		copy_entry(&replica[i], val);
+		prefetched++;
+	}
+	/* Last: it is what the CPU waits for. */
+	copy_entry(&replica[asked], READ_ONCE(canonical[asked]));
+	hydra_count(dom, HYDRA_STAT_FILLS, 1);
+	hydra_count(dom, HYDRA_STAT_PREFETCHED, prefetched);
+	trace_hydra_fill(r->h->mm, r->addr, r->d, HYDRA_PTE, prefetched);
+}
+
+/* May this domain have a replica of a leaf table, or does it have to link it? */
+static bool wants_replica(const struct hydra_request *r, void *canonical)
+{
+	return page_to_nid(virt_to_page(canonical)) != hydra_domain_home[r->d];
+}
+
+static bool replica_allowed(struct hydra_mm *h)
+{
+	unsigned long limit = READ_ONCE(hydra_replica_limit), nr = 0;
+	unsigned int d;
+
+	if (limit == ULONG_MAX)
+		return true;
+	for (d = 0; d < hydra_nr_domains; d++)
+		nr += atomic_long_read(&h->domain[d].nr_replicas);
+	return (nr + 1) * PAGE_SIZE <= limit;
+}
+
+/*
+ * Make the domain a sharer of a leaf table.
+ *
+ * The canonical entry is looked at under the domain's lock once more: the leaf
+ * table's lock does not keep a collapse from taking the table away, but a
+ * collapse takes the domains' locks after it has cleared the entry. For the same
+ * reason a new struct hydra_table is hung on the table here and nowhere else.
+ *
+ * Context: the leaf table's lock.
+ */
+static enum hydra_result join(struct hydra_request *r, struct hydra_table *t,
+			      pmd_t *pmd, pteval_t *canonical)
+{
+	struct hydra_domain *dom = &r->h->domain[r->d];
+	bool replicate = wants_replica(r, canonical) && !r->no_replica;
+	enum hydra_result ret = HYDRA_MISS;
+	pteval_t *table = canonical;
+
+	if (replicate) {
+		if (!r->replica)
+			return HYDRA_AGAIN;
+		table = r->replica;
+	}
+	spin_lock(&dom->lock);
+	if (READ_ONCE(r->h->active) && t->parent->table[r->d] &&
+	    hydra_same_table(pmd_val(READ_ONCE(*pmd)),
+			     _PAGE_TABLE | __pa(canonical))) {
+		if (t == r->spare) {
+			WRITE_ONCE(virt_to_ptdesc(canonical)->__page_mapping,
+				   (unsigned long)t);
+			r->spare = NULL;
+		}
+		WRITE_ONCE(t->sharers, t->sharers | BIT_ULL(r->d));
+		WRITE_ONCE(t->table[r->d], table);
+		hydra_slot_set(t, r->d, table);
+		ret = HYDRA_HIT;
+	}
+	spin_unlock(&dom->lock);
+	if (ret == HYDRA_HIT && replicate) {
+		r->replica = NULL;
+		atomic_long_inc(&dom->nr_replicas);
+	} else if (ret == HYDRA_HIT && r->no_replica) {
+		hydra_count(dom, HYDRA_STAT_FALLBACKS, 1);
+	}
+	return ret;
+}
+
+static pte_t *lock_leaf(struct hydra_request *r, pmd_t *pmd, spinlock_t **ptl)
+{
+	pmd_t pmdval;
+	pte_t *pte;
+
+	if (!r->atomic)
+		return pte_offset_map_lock(r->h->mm, pmd, r->addr, ptl);
+	pmdval = pmdp_get_lockless(pmd);
+	pte = pte_offset_map_nolock(r->h->mm, pmd, r->addr, ptl);
+	if (!pte)
+		return NULL;
+	if (spin_trylock(*ptl)) {
+		if (pmd_same(pmdval, pmdp_get_lockless(pmd)))
+			return pte;
+		spin_unlock(*ptl);
+	}
+	pte_unmap(pte);
+	return NULL;
+}
+
+static enum hydra_result fill_leaf(struct hydra_request *r,
+				   struct hydra_table *parent, pmd_t *pmd)
+{
+	enum hydra_result ret = HYDRA_MISS;
+	struct hydra_table *t;
+	pteval_t *canonical;
+	spinlock_t *ptl;
+	pteval_t val;
+	pte_t *pte;
+
+	pte = lock_leaf(r, pmd, &ptl);
+	if (!pte)
+		return HYDRA_MISS;
+	canonical = hydra_table_start(pte);
+	if (!hydra_present(pte_val(ptep_get(pte))) || !READ_ONCE(r->h->active))
+		goto unlock;
+
+	t = hydra_table_of(pte);
+	if (!t) {
+		if (!r->spare) {
+			ret = HYDRA_AGAIN;
+			goto unlock;
+		}
+		t = r->spare;
+		hydra_table_init(t, r->h, parent, pte, r->addr, HYDRA_PTE);
+	}
+	if (!t->table[r->d]) {
+		ret = join(r, t, pmd, canonical);
+		if (ret != HYDRA_HIT)
+			goto unlock;
+	}
+	if (t->table[r->d] == canonical) {
+		/* Linked: hardware and Linux see to the rest. */
+		val = pte_val(ptep_get(pte));
+	} else {
+		val = mark_used(r, (pteval_t *)pte);
+		copy_window(r, canonical, t->table[r->d]);
+	}
+	ret = permits(r, val) ? HYDRA_HIT : HYDRA_MISS;
+unlock:
+	pte_unmap_unlock(pte, ptl);
+	return ret;
+}
+
+/*
+ * Huge entries: the domain's own PMD or PUD table is the replica that the
+ * copy goes into. Context: may wait for the table's lock.
+ */
+static enum hydra_result fill_huge(struct hydra_request *r,
+				   struct hydra_table *t, pteval_t *entry)
+{
+	struct hydra_domain *dom = &r->h->domain[r->d];
+	enum hydra_result ret = HYDRA_MISS;
+	spinlock_t *ptl;
+	pteval_t val;
+
+	ptl = t->level == HYDRA_PMD ? pmd_lockptr(r->h->mm, (pmd_t *)entry) :
+				      pud_lockptr(r->h->mm, (pud_t *)entry);
+	if (!r->atomic)
+		spin_lock(ptl);
+	else if (!spin_trylock(ptl))
+		return HYDRA_MISS;
+	if (!hydra_leaf(READ_ONCE(*entry)))
+		goto unlock;
+	val = mark_used(r, entry);
+	spin_lock(&dom->lock);
+	if (READ_ONCE(r->h->active) && t->table[r->d]) {
+		WRITE_ONCE(t->sharers, t->sharers | BIT_ULL(r->d));
+		/* The sharer before the entry. */
+		smp_wmb();
+		copy_entry(&t->table[r->d][hydra_entry_index(entry)], val);
+		hydra_count(dom, HYDRA_STAT_FILLS, 1);
+		ret = permits(r, val) ? HYDRA_HIT : HYDRA_MISS;
+	}
+	spin_unlock(&dom->lock);
+	trace_hydra_fill(r->h->mm, r->addr, r->d, t->level, 0);
+unlock:
+	spin_unlock(ptl);
+	return ret;
+}
+
+/*
+ * Walk the canonical tree down to the entry, with the domain's tree beside it.
+ * Context: interrupts off if r->atomic, else a VMA is locked.
+ */
+static enum hydra_result fill(struct hydra_request *r)
+{
+	gfp_t gfp = r->atomic ? 0 : r->gfp;
+	struct hydra_table *pud_table, *pmd_table;
+	pgd_t *pgd = pgd_offset(r->h->mm, r->addr);
+	p4d_t *p4d, p4dval;
+	pud_t *pud, pudval;
+	pmd_t *pmd, pmdval;
+
+	if (pgd_none(READ_ONCE(*pgd)))
+		return HYDRA_MISS;
+	p4d = p4d_offset(pgd, r->addr);
+	p4dval = READ_ONCE(*p4d);
+	if (!hydra_present(p4d_val(p4dval)))
+		return HYDRA_MISS;
+	pud = pud_offset(&p4dval, r->addr);
+	pudval = READ_ONCE(*pud);
+	if (!hydra_present(pud_val(pudval)))
+		return HYDRA_MISS;
+
+	pud_table = hydra_table_get(r->h, NULL, pud, r->addr, HYDRA_PUD, gfp);
+	if (!pud_table)
+		return HYDRA_NOMEM;
+	if (!hydra_domain_upper(pud_table, r->d, p4d, p4d_val(p4dval), r->gfp))
+		return HYDRA_NOMEM;
+	if (hydra_leaf(pud_val(pudval)))
+		return fill_huge(r, pud_table, (pteval_t *)pud);
+
+	pmd = pmd_offset(&pudval, r->addr);
+	pmdval = pmdp_get_lockless(pmd);
+	if (!hydra_present(pmd_val(pmdval)))
+		return HYDRA_MISS;
+	pmd_table = hydra_table_get(r->h, pud_table, pmd, r->addr, HYDRA_PMD,
+				    gfp);
+	if (!pmd_table)
+		return HYDRA_NOMEM;
+	if (!hydra_domain_upper(pmd_table, r->d, pud, pud_val(pudval), r->gfp))
+		return HYDRA_NOMEM;
+	if (hydra_leaf(pmd_val(pmdval)))
+		return fill_huge(r, pmd_table, (pteval_t *)pmd);
+	return fill_leaf(r, pmd_table, pmd);
+}
+
+/* Allocate what fill() said is missing. */
+static bool prepare(struct hydra_request *r)
+{
+	if (!r->spare) {
+		r->spare = hydra_table_alloc(r->gfp);
+		if (!r->spare)
+			return false;
+	}
+	if (!r->replica && !r->no_replica) {
+		if (replica_allowed(r->h))
+			r->replica = hydra_page_alloc(r->h,
+						      hydra_domain_home[r->d],
+						      r->gfp | __GFP_THISNODE |
+						      __GFP_NOWARN);
+		r->no_replica = !r->replica;
+	}
+	return true;
+}
+
+static enum hydra_result fill_retry(struct hydra_request *r)
+{
+	enum hydra_result ret = fill(r);
+
+	while (ret == HYDRA_AGAIN) {
+		if (!prepare(r)) {
+			ret = HYDRA_NOMEM;
+			break;
+		}
+		ret = fill(r);
+	}
+	kfree(r->spare);
+	if (r->replica)
+		hydra_page_free(r->h, r->replica);
+	return ret;
+}
+
+/* Does a domain have no tree of its own to fill? */
+static bool uses_canonical(struct hydra_mm *h, unsigned int d)
+{
+	return READ_ONCE(h->domain[d].root) == h->mm->pgd;
+}
+
+/*
+ * The entry of the canonical tree that a leaf table would hang on.
+ * Context: a VMA is locked. Return: it, or NULL if no leaf table can be there.
+ */
+static pmd_t *canonical_pmd(struct hydra_mm *h, unsigned long addr)
+{
+	pgd_t *pgd = pgd_offset(h->mm, addr);
+	p4d_t *p4d, p4dval;
+	pud_t pudval;
+
+	if (pgd_none(READ_ONCE(*pgd)))
+		return NULL;
+	p4d = p4d_offset(pgd, addr);
+	p4dval = READ_ONCE(*p4d);
+	if (!hydra_present(p4d_val(p4dval)))
+		return NULL;
+	pudval = READ_ONCE(*pud_offset(&p4dval, addr));
+	if (!hydra_present(pud_val(pudval)) || hydra_leaf(pud_val(pudval)))
+		return NULL;
+	return pmd_offset(&pudval, addr);
+}
+
+/*
+ * Nothing to do? The common case of a fault in memory that the domain has
+ * mapped itself: it links the leaf table.
+ */
+static bool nothing_to_fill(struct hydra_mm *h, unsigned int d,
+			    unsigned long addr)
+{
+	bool linked = false;
+	struct hydra_table *t;
+	unsigned long flags;
+	pmd_t *pmd, pmdval;
+
+	if (uses_canonical(h, d))
+		return true;
+	pmd = canonical_pmd(h, addr);
+	if (!pmd)
+		return false;
+	/* A collapse may take the leaf table away without our VMA. */
+	local_irq_save(flags);
+	pmdval = pmdp_get_lockless(pmd);
+	if (hydra_present(pmd_val(pmdval)) && !hydra_leaf(pmd_val(pmdval))) {
+		pteval_t *canonical = hydra_next_table(pmd_val(pmdval));
+
+		t = hydra_table_of(canonical);
+		linked = t && READ_ONCE(t->table[d]) == canonical;
+	}
+	local_irq_restore(flags);
+	return linked;
+}
+
+/**
+ * __hydra_fault - hand an entry on to this CPU's domain
+ * @h: address space, active
+ * @vma: area that was hit
+ * @addr: address that was hit
+ * @flags: FAULT_FLAG_*
+ *
+ * Context: see hydra_fault().
+ * Return: true if the domain can do the access.
+ */
+bool __hydra_fault(struct hydra_mm *h, struct vm_area_struct *vma,
+		   unsigned long addr, unsigned int flags)
+{
+	struct hydra_request r = {
+		.h = h,
+		.d = hydra_this_domain(),
+		.addr = addr,
+		.vm_start = vma->vm_start,
+		.vm_end = vma->vm_end,
+		.degree = hydra_prefetch_setting(READ_ONCE(h->settings)),
+		.write = flags & FAULT_FLAG_WRITE,
+		.exec = flags & FAULT_FLAG_INSTRUCTION,
+		.shstk = vma->vm_flags & VM_SHADOW_STACK,
+		.gfp = GFP_PGTABLE_USER,
+	};
+	enum hydra_result ret;
+
+	/* Faults on behalf of others are not this CPU's to fill for. */
+	if (h->mm != current->mm)
+		return false;
+	/* Unsharing is more than what the entry permits. */
+	if (flags & FAULT_FLAG_UNSHARE)
+		return false;
+	if (nothing_to_fill(h, r.d, addr))
+		return false;
+	ret = fill_retry(&r);
+	if (ret == HYDRA_NOMEM)
+		hydra_degrade(h, r.d);
+	return ret == HYDRA_HIT;
+}
+
+/**
+ * __hydra_fault_atomic - hand an entry on where nothing may be waited for
+ * @h: address space, active
+ * @addr: address that was hit
+ * @write: it was a write
+ *
+ * No VMA is locked. Interrupts are off, so no table found in the canonical tree
+ * is freed meanwhile, and what is added to a table is added under its lock, if
+ * that is free, after looking that the table is still in place.
+ *
+ * Context: see hydra_fault_atomic().
+ * Return: true if the domain can do the access.
+ */
+bool __hydra_fault_atomic(struct hydra_mm *h, unsigned long addr, bool write)
+{
+	struct hydra_request r = {
+		.h = h,
+		.d = hydra_this_domain(),
+		.addr = addr,
+		.vm_start = addr & PAGE_MASK,
+		.vm_end = (addr & PAGE_MASK) + PAGE_SIZE,
+		.write = write,
+		.atomic = true,
+		.gfp = GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT,
+	};
+
+	lockdep_assert_irqs_disabled();
+	/* These may have interrupted a holder of hydra_domain.lock. */
+	if (in_nmi() || in_hardirq() || in_serving_softirq())
+		return false;
+	if (uses_canonical(h, r.d))
+		return false;
+	return fill_retry(&r) == HYDRA_HIT;
+}

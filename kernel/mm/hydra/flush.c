@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The shootdown filter: which domains a TLB flush has to reach.
+ *
+ * Two ways to know:
+ *
+ *  - A flush of a range, outside a gather, looks up the sharers of the tables
+ *    that the canonical tree has in the range. No lock: flushes happen under
+ *    page-table locks. Why what it finds is enough: the caller changed the
+ *    entries under the lock of their table. A domain that joined the table
+ *    before is in its sharers by then; one that joins later takes that lock, and
+ *    copies or links what the caller left. And if a table has gone since, either
+ *    whoever took it out has flushed it (munmap and exit come only after the
+ *    entries' users have been locked out), or a collapse is at it, and then
+ *    hydra_mm::unfiltered is raised until its flush is done: see the order of
+ *    reads below.
+ *
+ *  - A gather does not look up anything. Every hook that changes an entry, or
+ *    frees a table, while gathers are at work notes the sharers of the table in
+ *    hydra_mm::pending, and each of them flushes that whole set. Thus gathers
+ *    that overlap flush for one another, which tlb_finish_mmu() asks for, at the
+ *    price of the union of their sharers and not of everybody.
+ *
+ * Domains leave neither sharers nor pending sets while a flush may need them:
+ * sharers stay for the life of the table, pending for that of the gathers.
+ *
+ * A domain that is not targeted is left alone in full: its generation does not
+ * move, so its CPUs have nothing to catch up with, then or later.
+ */
+
+#include <linux/mm.h>
+#include <linux/pgtable.h>
+
+#include "internal.h"
+
+/* A range of more than this has more tables than are worth a look: 1 GiB. */
+#define LOOKUP_MAX	PUD_SIZE
+
+static u64 unfiltered(struct hydra_mm *h)
+{
+	if (hydra_filter_setting(READ_ONCE(h->settings)) == HYDRA_FILTER_NONE ||
+	    atomic_read(&h->unfiltered))
+		return HYDRA_EVERYBODY;
+	return atomic64_read(&h->universal);
+}
+
+static u64 sharers_of(const void *entry)
+{
+	struct hydra_table *t = hydra_table_of(entry);
+
+	return t ? READ_ONCE(t->sharers) : 0;
+}
+
+/*
+ * Sharers of the leaf entries of one PMD table's part of a range, in the table
+ * itself (huge pages) and in the leaf tables on it.
+ */
+static u64 pmd_sharers(pud_t pudval, unsigned long addr, unsigned long end)
+{
+	pmd_t *pmd = pmd_offset(&pudval, addr);
+	u64 mask = sharers_of(pmd);
+
+	for (; addr < end; addr = pmd_addr_end(addr, end), pmd++) {
+		pteval_t val = pmd_val(pmdp_get_lockless(pmd));
+
+		if (hydra_present(val) && !hydra_leaf(val))
+			mask |= sharers_of(hydra_next_table(val));
+	}
+	return mask;
+}
+
+/**
+ * __hydra_range_targets - the domains that a flush of a range has to reach
+ * @h: address space, active
+ * @start: first address
+ * @end: address after the last one, or TLB_FLUSH_ALL
+ *
+ * Context: see hydra_range_targets().
+ * Return: mask of domains.
+ */
+u64 __hydra_range_targets(struct hydra_mm *h, unsigned long start,
+			  unsigned long end)
+{
+	u64 mask = unfiltered(h);
+	unsigned long addr, next, flags;
+
+	if (mask == HYDRA_EVERYBODY || end == TLB_FLUSH_ALL || end <= start ||
+	    end - start > LOOKUP_MAX || start >= TASK_SIZE_MAX)
+		return HYDRA_EVERYBODY;
+
+	/* Interrupts off: tables cannot be freed, as for GUP-fast. */
+	local_irq_save(flags);
+	for (addr = start; addr < end; addr = next) {
+		pgd_t *pgd = pgd_offset(h->mm, addr);
+		p4d_t *p4d, p4dval;
+		pud_t *pud, pudval;
+
+		next = pud_addr_end(addr, end);
+		if (pgd_none(READ_ONCE(*pgd)))
+			continue;
+		p4d = p4d_offset(pgd, addr);
+		p4dval = READ_ONCE(*p4d);
+		if (!hydra_present(p4d_val(p4dval)))
+			continue;
+		pud = pud_offset(&p4dval, addr);
+		mask |= sharers_of(pud);
+		pudval = READ_ONCE(*pud);
+		if (hydra_present(pud_val(pudval)) && !hydra_leaf(pud_val(pudval)))
+			mask |= pmd_sharers(pudval, addr, next);
+	}
+	local_irq_restore(flags);
+
+	/*
+	 * If a table was missing above because a collapse took it out, the
+	 * collapse had raised unfiltered before it cleared the entry. Then it is
+	 * still raised here, or the collapse has finished its flush.
+	 */
+	smp_rmb();
+	return mask | unfiltered(h);
+}
+
+/**
+ * hydra_gather_targets - the domains that the flush of a gather has to reach
+ * @h: address space, active; the gather was counted by hydra_gather_begin()
+ *
+ * Context: any.
+ * Return: mask of domains.
+ */
+u64 hydra_gather_targets(struct hydra_mm *h)
+{
+	return atomic64_read(&h->pending) | unfiltered(h);
+}
+
+/**
+ * __hydra_gather_begin - a gather begins
+ * @h: address space
+ * @fullmm: it is to take everything down, kernel half too: the sharers that
+ *	hooks note are not all there is
+ *
+ * Context: process context.
+ */
+void __hydra_gather_begin(struct hydra_mm *h, bool fullmm)
+{
+	spin_lock(&h->gather_lock);
+	/*
+	 * Under the lock: else the next gather could begin, and note its
+	 * first change, between the count and the reset.
+	 */
+	if (!h->gathers)
+		atomic64_set(&h->pending, 0);
+	WRITE_ONCE(h->gathers, h->gathers + 1);
+	if (fullmm)
+		atomic64_set(&h->pending, HYDRA_EVERYBODY);
+	spin_unlock(&h->gather_lock);
+}
+
+/**
+ * __hydra_gather_end - a gather has done its last flush
+ * @h: address space
+ */
+void __hydra_gather_end(struct hydra_mm *h)
+{
+	spin_lock(&h->gather_lock);
+	WARN_ON_ONCE(!h->gathers);
+	WRITE_ONCE(h->gathers, h->gathers - 1);
+	spin_unlock(&h->gather_lock);
+}
+
+/**
+ * __hydra_collapse_cut - cut every domain's link to a table that has left
+ * @h: address space
+ * @pmd: what its canonical entry held
+ *
+ * Context: see hydra_collapse_begin(). Preemption is off until the caller has
+ * flushed, so no grace period ends before.
+ */
+void __hydra_collapse_cut(struct hydra_mm *h, pmd_t pmd)
+{
+	struct hydra_table *t;
+	pteval_t *canonical;
+	unsigned int d;
+
+	if (!hydra_present(pmd_val(pmd)) || hydra_leaf(pmd_val(pmd)))
+		return;
+	/* A fill that saw the entry before it was cleared: see join(). */
+	for (d = 0; d < hydra_nr_domains; d++) {
+		spin_lock(&h->domain[d].lock);
+		spin_unlock(&h->domain[d].lock);
+	}
+	canonical = hydra_next_table(pmd_val(pmd));
+	t = hydra_table_detach(virt_to_ptdesc(canonical));
+	if (t)
+		hydra_table_release(t, canonical);
+}

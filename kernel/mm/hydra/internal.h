@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the parts of Hydra share among themselves.
+ */
+#ifndef _MM_HYDRA_INTERNAL_H
+#define _MM_HYDRA_INTERNAL_H
+
+#include <linux/hydra.h>
+#include <linux/mm.h>
+#include <linux/pgtable.h>
+
+struct seq_file;
+
+/* Levels of tables that hold leaf entries, counted from the bottom. */
+#define HYDRA_PTE	1
+#define HYDRA_PMD	2
+#define HYDRA_PUD	3
+
+#define HYDRA_NO_OWNER	U8_MAX
+
+/*
+ * In an entry of a replica: not present, but it was, and its domain is to get
+ * the next entry that the canonical tree holds here without asking again.
+ */
+#define HYDRA_WANTED	_PAGE_SOFTW1
+
+/**
+ * struct hydra_table - what the canonical table it hangs on is to the domains
+ * @hmm: address space
+ * @parent: of the canonical table one level up; NULL for HYDRA_PUD
+ * @sharers: domains that link the table or have a copy of one of its leaf
+ *	entries, or had since it came to be. Written under the table's lock
+ *	before the entry can be seen, read by anyone.
+ * @base: address of its first entry
+ * @index: of the entry it hangs on in the parent
+ * @level: HYDRA_PTE, HYDRA_PMD or HYDRA_PUD
+ * @owner: the domain whose home node the canonical table lies on
+ * @rcu: frees it
+ * @table: by domain, its table of this level and place: none, a table of its
+ *	own, or (HYDRA_PTE only) the canonical table, which it then links
+ *
+ * Found through ptdesc->__page_mapping of the canonical table.
+ */
+struct hydra_table {
+	struct hydra_mm *hmm;
+	struct hydra_table *parent;
+	u64 sharers;
+	unsigned long base;
+	u16 index;
+	u8 level;
+	u8 owner;
+	struct rcu_head rcu;
+	pteval_t *table[];
+};
+
+/* The canonical table that an entry lies in. */
+static inline pteval_t *hydra_table_start(const void *entry)
+{
+	return (pteval_t *)((unsigned long)entry & PAGE_MASK);
+}
+
+static inline unsigned int hydra_entry_index(const void *entry)
+{
+	return ((unsigned long)entry & ~PAGE_MASK) / sizeof(pteval_t);
+}
+
+static inline struct hydra_table *hydra_ptdesc_table(const struct ptdesc *ptdesc)
+{
+	return (struct hydra_table *)READ_ONCE(ptdesc->__page_mapping);
+}
+
+/*
+ * Context: the table's lock, RCU or interrupts off; pages of kernel stacks are
+ * no tables and must not be asked about.
+ */
+static inline struct hydra_table *hydra_table_of(const void *entry)
+{
+	return hydra_ptdesc_table(virt_to_ptdesc(entry));
+}
+
+static inline bool hydra_present(pteval_t val)
+{
+	return val & _PAGE_PRESENT;
+}
+
+/* Does the entry of a table above HYDRA_PTE map memory? */
+static inline bool hydra_leaf(pteval_t val)
+{
+	return (val & (_PAGE_PRESENT | _PAGE_PSE)) ==
+	       (_PAGE_PRESENT | _PAGE_PSE);
+}
+
+/* Do two values of an entry point to the same table? */
+static inline bool hydra_same_table(pteval_t a, pteval_t b)
+{
+	return !((a ^ b) & (PTE_PFN_MASK | _PAGE_PRESENT | _PAGE_PSE));
+}
+
+static inline pteval_t *hydra_next_table(pteval_t val)
+{
+	return __va(val & PTE_PFN_MASK);
+}
+
+/**
+ * hydra_derive - the entry a replica holds for a canonical entry
+ * @val: present canonical entry
+ *
+ * Not accessed until its domain accesses it. Writable only if the canonical
+ * entry is dirty already (invariant 4), so hardware never has a dirty bit to
+ * set in a replica. A shadow stack entry (dirty, not writable) stays one.
+ */
+static inline pteval_t hydra_derive(pteval_t val)
+{
+	val &= ~(pteval_t)_PAGE_ACCESSED;
+	if (!(val & _PAGE_DIRTY))
+		val &= ~(pteval_t)_PAGE_RW;
+	return val;
+}
+
+static inline void hydra_count(struct hydra_domain *dom, enum hydra_stat stat,
+			       long n)
+{
+	atomic_long_add(n, &dom->stat[stat]);
+}
+
+static inline unsigned int hydra_this_domain(void)
+{
+	return raw_cpu_read(hydra_cpu_domain);
+}
+
+/* domain.c */
+extern int hydra_domain_nid[HYDRA_MAX_DOMAINS];
+extern int hydra_domain_home[HYDRA_MAX_DOMAINS];
+extern u64 hydra_overflow_mask;
+u64 hydra_all_domains(void);
+unsigned int hydra_node_owner(int nid);
+
+/* core.c */
+int hydra_set(struct mm_struct *mm, u32 settings);
+u32 hydra_get(struct mm_struct *mm);
+void hydra_lock_out_faults(struct mm_struct *mm);
+void hydra_degrade(struct hydra_mm *h, unsigned int d);
+
+/* table.c */
+extern unsigned long hydra_replica_limit;
+struct hydra_table *hydra_table_alloc(gfp_t gfp);
+void hydra_table_init(struct hydra_table *t, struct hydra_mm *h,
+		      struct hydra_table *parent, void *canonical,
+		      unsigned long addr, u8 level);
+struct hydra_table *hydra_table_get(struct hydra_mm *h,
+				    struct hydra_table *parent,
+				    void *canonical, unsigned long addr,
+				    u8 level, gfp_t gfp);
+pteval_t *hydra_page_alloc(struct hydra_mm *h, int nid, gfp_t gfp);
+void hydra_page_free(struct hydra_mm *h, pteval_t *table);
+bool hydra_domain_upper(struct hydra_table *t, unsigned int d, void *entry,
+			pteval_t want, gfp_t gfp);
+void hydra_table_release(struct hydra_table *t, void *canonical);
+void hydra_slot_set(struct hydra_table *t, unsigned int d, pteval_t *table);
+pteval_t hydra_slot_get(struct hydra_table *t, unsigned int d);
+struct hydra_table *hydra_table_detach(struct ptdesc *ptdesc);
+void hydra_free_p4ds(struct hydra_mm *h);
+
+/* fill.c */
+void hydra_window(unsigned long addr, unsigned int degree,
+		  unsigned long vm_start, unsigned long vm_end,
+		  unsigned int *first, unsigned int *end);
+
+/* settings.c */
+#define HYDRA_TEXT_MAX		128
+
+#define hydra_pack(domains, replication, prefetch, filter)		\
+	((u32)(domains) | (u32)(replication) << 8 |			\
+	 (u32)(prefetch) << 16 | (u32)(filter) << 24)
+
+#define HYDRA_LINUX_SETTINGS \
+	hydra_pack(HYDRA_DOMAINS_MACHINE, HYDRA_REPLICATE_LAZY, \
+		   HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE)
+#define HYDRA_HYDRA_SETTINGS \
+	hydra_pack(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY, \
+		   HYDRA_PREFETCH_MAX, HYDRA_FILTER_TABLE)
+
+static inline unsigned int hydra_domains_setting(u32 s)
+{
+	return s & 0xff;
+}
+
+static inline unsigned int hydra_replication_setting(u32 s)
+{
+	return (s >> 8) & 0xff;
+}
+
+static inline unsigned int hydra_prefetch_setting(u32 s)
+{
+	return (s >> 16) & 0xff;
+}
+
+static inline unsigned int hydra_filter_setting(u32 s)
+{
+	return s >> 24;
+}
+
+extern u32 hydra_default_settings;
+int hydra_check_settings(u32 domains, u32 replication, u32 prefetch,
+			 u32 filter);
+int hydra_parse(const char *text, u32 *settings);
+const char *hydra_policy_name(u32 settings);
+int hydra_format(char *buf, size_t size, u32 settings);
+const char *hydra_domains_name(u32 settings);
+const char *hydra_replication_name(u32 settings);
+const char *hydra_filter_name(u32 settings);
+
+/* arena.c */
+bool hydra_arena(unsigned int d, unsigned int nr, unsigned long low,
+		 unsigned long high, bool topdown, unsigned long *arena_low,
+		 unsigned long *arena_high);
+
+/* check.c */
+extern atomic_long_t hydra_violations;
+long hydra_check(struct mm_struct *mm, struct seq_file *m);
+int hydra_show_tables(struct mm_struct *mm, struct seq_file *m);
+
+/* report.c */
+int hydra_show(struct mm_struct *mm, struct seq_file *m);
+
+/* Architecture: arch/x86/mm/hydra.c */
+const char *hydra_arch_refuses(void);
+void hydra_sync_ldt(struct mm_struct *mm);
+void hydra_note_roots(void);
+void hydra_switch_roots(struct mm_struct *mm, const struct cpumask *cpus);
+
+#endif /* _MM_HYDRA_INTERNAL_H */

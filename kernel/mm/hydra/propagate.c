@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Propagation: every change of a canonical entry reaches its replicas before
+ * the lock of the canonical table is dropped, and so before the flush that
+ * Linux does for the change.
+ *
+ * The hooks stand in the accessors of entries. They find the replicas by the
+ * table the entry lies in and its index there, not by address: the accessors
+ * are also used on tables that hang nowhere, or were just taken away.
+ *
+ * Accessed bits: hardware sets them in the copy its domain walks. Readers get
+ * the union, and who clears clears all. Dirty bits: in the canonical entry
+ * alone, see hydra_derive().
+ */
+
+#include <linux/export.h>
+#include <linux/mm.h>
+
+#include "internal.h"
+
+#include <trace/events/hydra.h>
+
+DEFINE_STATIC_KEY_DEFERRED_FALSE(hydra_key, HZ);
+EXPORT_SYMBOL_GPL(hydra_key);
+
+/*
+ * A gather will flush what is changed under it only when it finishes. Leave
+ * word whom for: with several gathers at work, one may have to flush for
+ * another (see tlb_finish_mmu()).
+ */
+static void note_change(struct hydra_table *t)
+{
+	struct hydra_mm *h = t->hmm;
+	u64 sharers = READ_ONCE(t->sharers);
+
+	if (READ_ONCE(h->gathers) &&
+	    (sharers & ~(u64)atomic64_read(&h->pending)))
+		atomic64_or(sharers, &h->pending);
+}
+
+/* The struct hydra_table of a changed entry, if there is anything to do. */
+static struct hydra_table *changed_table(struct mm_struct *mm, void *entry)
+{
+	struct hydra_table *t;
+
+	if (!READ_ONCE(mm->hydra))
+		return NULL;
+	t = hydra_table_of(entry);
+	if (t)
+		note_change(t);
+	return t;
+}
+
+/*
+ * The next domain from @d on that has copies of leaf entries of a table.
+ * A domain tree's own entries above the leaf tables are guarded by its lock:
+ * taken here, dropped by replica_end().
+ */
+static pteval_t *replica_begin(struct hydra_table *t, const void *entry,
+			       unsigned int *d)
+{
+	for (; *d < hydra_nr_domains; (*d)++) {
+		pteval_t *table;
+
+		if (!(READ_ONCE(t->sharers) & BIT_ULL(*d)))
+			continue;
+		if (t->level != HYDRA_PTE)
+			spin_lock(&t->hmm->domain[*d].lock);
+		table = READ_ONCE(t->table[*d]);
+		if (table && table != hydra_table_start(entry))
+			return table + hydra_entry_index(entry);
+		if (t->level != HYDRA_PTE)
+			spin_unlock(&t->hmm->domain[*d].lock);
+	}
+	return NULL;
+}
+
+static void replica_end(struct hydra_table *t, unsigned int d)
+{
+	if (t->level != HYDRA_PTE)
+		spin_unlock(&t->hmm->domain[d].lock);
+}
+
+#define for_each_replica(t, entry, d, copy)				\
+	for ((d) = 0; ((copy) = replica_begin(t, entry, &(d)));		\
+	     replica_end(t, d), (d)++)
+
+/* An entry above the leaf tables that leads to another table is no copy. */
+static bool is_copy(const struct hydra_table *t, pteval_t val)
+{
+	return t->level == HYDRA_PTE || !hydra_present(val) || hydra_leaf(val);
+}
+
+/* Bring one copy in line. Return: true if there was anything to bring. */
+static bool update_copy(struct hydra_table *t, pteval_t *copy, pteval_t val)
+{
+	bool present = t->level == HYDRA_PTE ? hydra_present(val) :
+					       hydra_leaf(val);
+	pteval_t old = READ_ONCE(*copy), new;
+
+	do {
+		if (!old || !is_copy(t, old))
+			return false;
+		new = present ? hydra_derive(val) : HYDRA_WANTED;
+		if (present && hydra_present(old) &&
+		    !((old ^ val) & PTE_PFN_MASK))
+			new |= old & _PAGE_ACCESSED;
+		if (old == new)
+			return false;
+	} while (!try_cmpxchg(copy, &old, new));
+	return true;
+}
+
+static void propagated(struct hydra_table *t, void *entry, unsigned int d,
+		       unsigned int nr)
+{
+	if (!nr)
+		return;
+	hydra_count(&t->hmm->domain[d], HYDRA_STAT_PROPAGATED, nr);
+	trace_hydra_propagate(t->hmm->mm, t->base, hydra_entry_index(entry), d,
+			      t->level, nr);
+}
+
+void __hydra_entries_set(struct mm_struct *mm, void *entry, unsigned int nr)
+{
+	struct hydra_table *t = changed_table(mm, entry);
+	unsigned int d, i, changed;
+	pteval_t *copy;
+
+	if (!t)
+		return;
+	for_each_replica(t, entry, d, copy) {
+		for (i = 0, changed = 0; i < nr; i++)
+			changed += update_copy(t, copy + i,
+					       READ_ONCE(((pteval_t *)entry)[i]));
+		propagated(t, entry, d, changed);
+	}
+}
+EXPORT_SYMBOL_GPL(__hydra_entries_set);
+
+unsigned long __hydra_entry_cleared(struct mm_struct *mm, void *entry,
+				    unsigned long old)
+{
+	struct hydra_table *t = changed_table(mm, entry);
+	pteval_t *copy, was;
+	unsigned int d;
+
+	if (!t)
+		return old;
+	for_each_replica(t, entry, d, copy) {
+		was = READ_ONCE(*copy);
+		if (!hydra_present(was) || !is_copy(t, was))
+			continue;
+		was = xchg(copy, HYDRA_WANTED);
+		if (hydra_present(old))
+			old |= was & _PAGE_ACCESSED;
+		propagated(t, entry, d, 1);
+	}
+	return old;
+}
+EXPORT_SYMBOL_GPL(__hydra_entry_cleared);
+
+int __hydra_test_and_clear_young(struct mm_struct *mm, void *entry)
+{
+	struct hydra_table *t = changed_table(mm, entry);
+	unsigned int d;
+	pteval_t *copy;
+	int young = 0;
+
+	if (!t)
+		return 0;
+	for_each_replica(t, entry, d, copy) {
+		pteval_t val = READ_ONCE(*copy);
+
+		if (hydra_present(val) && is_copy(t, val) &&
+		    (val & _PAGE_ACCESSED))
+			young |= test_and_clear_bit(_PAGE_BIT_ACCESSED,
+						    (unsigned long *)copy);
+	}
+	return young;
+}
+EXPORT_SYMBOL_GPL(__hydra_test_and_clear_young);
+
+bool __hydra_young(void *entry, unsigned int nr)
+{
+	struct hydra_table *t = hydra_table_of(entry);
+	bool young = false;
+	unsigned int d, i;
+	pteval_t *copy;
+
+	if (!t)
+		return false;
+	for_each_replica(t, entry, d, copy) {
+		for (i = 0; i < nr; i++) {
+			pteval_t val = READ_ONCE(copy[i]);
+
+			young |= hydra_present(val) && is_copy(t, val) &&
+				 (val & _PAGE_ACCESSED);
+		}
+	}
+	return young;
+}
+EXPORT_SYMBOL_GPL(__hydra_young);

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What operators see: settings and counters of a process, and the files in
+ * /sys/kernel/mm/hydra/. See Documentation/admin-guide/mm/hydra.rst.
+ */
+
+#include <linux/init.h>
+#include <linux/kobject.h>
+#include <linux/mm.h>
+#include <linux/seq_file.h>
+#include <linux/sysfs.h>
+
+#include "internal.h"
+
+static const char * const stat_names[NR_HYDRA_STATS] = {
+	[HYDRA_STAT_FILLS] = "fills",
+	[HYDRA_STAT_PREFETCHED] = "prefetched",
+	[HYDRA_STAT_PROPAGATED] = "propagated",
+	[HYDRA_STAT_FLUSHES] = "flushes",
+	[HYDRA_STAT_INTERRUPTED] = "cpus_interrupted",
+	[HYDRA_STAT_SPARED] = "cpus_spared",
+	[HYDRA_STAT_FALLBACKS] = "fallbacks",
+};
+
+static unsigned long kib(unsigned long tables)
+{
+	return tables << (PAGE_SHIFT - 10);
+}
+
+/**
+ * hydra_show - settings and counters of an address space, "key value" lines
+ * @mm: the address space
+ * @m: where to
+ *
+ * Context: process context; no locks. Counters are read one by one.
+ * Return: 0.
+ */
+int hydra_show(struct mm_struct *mm, struct seq_file *m)
+{
+	struct hydra_mm *h = READ_ONCE(mm->hydra);
+	unsigned long replicas = 0, upper = 0;
+	u32 settings = hydra_get(mm);
+	unsigned int d, i;
+
+	seq_printf(m, "policy %s\n", hydra_policy_name(settings));
+	seq_printf(m, "domains %s\n", hydra_domains_name(settings));
+	seq_printf(m, "replication %s\n", hydra_replication_name(settings));
+	seq_printf(m, "prefetch %u\n", hydra_prefetch_setting(settings));
+	seq_printf(m, "filter %s\n", hydra_filter_name(settings));
+	seq_printf(m, "active %d\n", h && READ_ONCE(h->active));
+	for (i = 0; i < NR_HYDRA_STATS; i++) {
+		unsigned long sum = 0;
+
+		for (d = 0; h && d < hydra_nr_domains; d++)
+			sum += atomic_long_read(&h->domain[d].stat[i]);
+		seq_printf(m, "%s %lu\n", stat_names[i], sum);
+	}
+	for (d = 0; h && d < hydra_nr_domains; d++) {
+		replicas += atomic_long_read(&h->domain[d].nr_replicas);
+		upper += atomic_long_read(&h->domain[d].nr_upper);
+	}
+	seq_printf(m, "replica_tables %lu\n", replicas);
+	seq_printf(m, "replica_kib %lu\n", kib(replicas));
+	seq_printf(m, "upper_tables %lu\n", upper);
+
+	for (d = 0; h && READ_ONCE(h->active) && d < hydra_nr_domains; d++) {
+		struct hydra_domain *dom = &h->domain[d];
+
+		replicas = atomic_long_read(&dom->nr_replicas);
+		seq_printf(m, "domain %u node %d root %s replica_tables %lu replica_kib %lu upper_tables %lu fills %lu\n",
+			   d, hydra_domain_nid[d],
+			   READ_ONCE(dom->root) == dom->pgd ? "own" : "canonical",
+			   replicas, kib(replicas),
+			   atomic_long_read(&dom->nr_upper),
+			   atomic_long_read(&dom->stat[HYDRA_STAT_FILLS]));
+	}
+	return 0;
+}
+
+static ssize_t default_show(struct kobject *kobj, struct kobj_attribute *attr,
+			    char *buf)
+{
+	int len = hydra_format(buf, PAGE_SIZE - 1,
+			       READ_ONCE(hydra_default_settings));
+
+	return len + sysfs_emit_at(buf, len, "\n");
+}
+
+static ssize_t default_store(struct kobject *kobj, struct kobj_attribute *attr,
+			     const char *buf, size_t count)
+{
+	u32 settings = READ_ONCE(hydra_default_settings);
+	int ret = hydra_parse(buf, &settings);
+
+	if (ret)
+		return ret;
+	if (hydra_domains_setting(settings) != HYDRA_DOMAINS_MACHINE &&
+	    hydra_arch_refuses())
+		return -EOPNOTSUPP;
+	WRITE_ONCE(hydra_default_settings, settings);
+	return count;
+}
+
+static struct kobj_attribute default_attr = __ATTR_RW_MODE(default, 0644);
+
+static ssize_t replica_limit_kib_show(struct kobject *kobj,
+				      struct kobj_attribute *attr, char *buf)
+{
+	unsigned long limit = READ_ONCE(hydra_replica_limit);
+
+	if (limit == ULONG_MAX)
+		return sysfs_emit(buf, "max\n");
+	return sysfs_emit(buf, "%lu\n", limit >> 10);
+}
+
+static ssize_t replica_limit_kib_store(struct kobject *kobj,
+				       struct kobj_attribute *attr,
+				       const char *buf, size_t count)
+{
+	unsigned long limit;
+
+	if (sysfs_streq(buf, "max"))
+		limit = ULONG_MAX;
+	else if (kstrtoul(buf, 10, &limit) || limit > ULONG_MAX >> 11)
+		return -EINVAL;
+	else
+		limit <<= 10;
+	WRITE_ONCE(hydra_replica_limit, limit);
+	return count;
+}
+
+static struct kobj_attribute replica_limit_attr = __ATTR_RW(replica_limit_kib);
+
+static ssize_t domains_show(struct kobject *kobj, struct kobj_attribute *attr,
+			    char *buf)
+{
+	unsigned int d, len = 0;
+
+	for (d = 0; d < hydra_nr_domains; d++)
+		len += sysfs_emit_at(buf, len, "%u node %d cpus %*pbl\n", d,
+				     hydra_domain_nid[d],
+				     cpumask_pr_args(hydra_domain_cpus[d]));
+	return len;
+}
+
+static struct kobj_attribute domains_attr = __ATTR_RO(domains);
+
+static ssize_t supported_show(struct kobject *kobj, struct kobj_attribute *attr,
+			      char *buf)
+{
+	const char *why = hydra_arch_refuses();
+
+	return why ? sysfs_emit(buf, "no: %s\n", why) : sysfs_emit(buf, "yes\n");
+}
+
+static struct kobj_attribute supported_attr = __ATTR_RO(supported);
+
+static ssize_t violations_show(struct kobject *kobj,
+			       struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%ld\n", atomic_long_read(&hydra_violations));
+}
+
+static struct kobj_attribute violations_attr = __ATTR_RO(violations);
+
+static struct attribute *hydra_attrs[] = {
+	&default_attr.attr,
+	&replica_limit_attr.attr,
+	&domains_attr.attr,
+	&supported_attr.attr,
+	&violations_attr.attr,
+	NULL
+};
+
+static const struct attribute_group hydra_attr_group = {
+	.name = "hydra",
+	.attrs = hydra_attrs,
+};
+
+static int __init hydra_sysfs_init(void)
+{
+	return sysfs_create_group(mm_kobj, &hydra_attr_group);
+}
+subsys_initcall(hydra_sysfs_init);

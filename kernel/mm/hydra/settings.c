@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Settings: what they are called, which go together, and where they come from
+ * (prctl, the boot parameter, text written to a file).
+ *
+ * Packed into one word, so that they can be read without a lock.
+ */
+
+#define pr_fmt(fmt) "hydra: " fmt
+
+#include <linux/init.h>
+#include <linux/kernel.h>
+#include <linux/sched.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+
+#include "internal.h"
+
+/* Settings of a process image whose parent has none; see hydra_mm_init(). */
+u32 hydra_default_settings __read_mostly = HYDRA_LINUX_SETTINGS;
+
+static const char * const domains_names[] = { "machine", "node", "llc", "core" };
+static const char * const replication_names[] = { "lazy", "eager" };
+static const char * const filter_names[] = { "none", "table", "entry", "accessed" };
+
+static const struct {
+	const char *name;
+	u32 settings;
+} policies[] = {
+	{ "linux", HYDRA_LINUX_SETTINGS },
+	{ "hydra", HYDRA_HYDRA_SETTINGS },
+};
+
+/**
+ * hydra_check_settings - can this kernel do what is asked?
+ * @domains: enum hydra_domains
+ * @replication: enum hydra_replication
+ * @prefetch: degree
+ * @filter: enum hydra_filter
+ *
+ * Return: 0, -EINVAL for a value that means nothing, -EOPNOTSUPP for one that
+ * has a meaning but no code behind it yet.
+ */
+int hydra_check_settings(u32 domains, u32 replication, u32 prefetch, u32 filter)
+{
+	if (domains >= ARRAY_SIZE(domains_names) ||
+	    replication >= ARRAY_SIZE(replication_names) ||
+	    prefetch > HYDRA_PREFETCH_MAX ||
+	    filter >= ARRAY_SIZE(filter_names))
+		return -EINVAL;
+	if (domains > HYDRA_DOMAINS_NODE ||
+	    replication > HYDRA_REPLICATE_LAZY || filter > HYDRA_FILTER_TABLE)
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+const char *hydra_domains_name(u32 settings)
+{
+	return domains_names[hydra_domains_setting(settings)];
+}
+
+const char *hydra_replication_name(u32 settings)
+{
+	return replication_names[hydra_replication_setting(settings)];
+}
+
+const char *hydra_filter_name(u32 settings)
+{
+	return filter_names[hydra_filter_setting(settings)];
+}
+
+/**
+ * hydra_policy_name - name of a policy with exactly these settings
+ * @settings: packed settings
+ *
+ * Return: the name, or "custom".
+ */
+const char *hydra_policy_name(u32 settings)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(policies); i++)
+		if (policies[i].settings == settings)
+			return policies[i].name;
+	return "custom";
+}
+
+/**
+ * hydra_format - settings as text that hydra_parse() reads
+ * @buf: where to
+ * @size: of it
+ * @settings: packed settings
+ *
+ * Return: length of the text.
+ */
+int hydra_format(char *buf, size_t size, u32 settings)
+{
+	const char *name = hydra_policy_name(settings);
+
+	if (strcmp(name, "custom"))
+		return scnprintf(buf, size, "%s", name);
+	return scnprintf(buf, size,
+			 "domains=%s,replication=%s,prefetch=%u,filter=%s",
+			 hydra_domains_name(settings),
+			 hydra_replication_name(settings),
+			 hydra_prefetch_setting(settings),
+			 hydra_filter_name(settings));
+}
+
+static int set_one(char *word, u32 *domains, u32 *replication, u32 *prefetch,
+		   u32 *filter)
+{
+	char *value = strchr(word, '=');
+	u32 *where;
+	int ret;
+
+	if (!value)
+		return -EINVAL;
+	*value++ = '\0';
+	if (!strcmp(word, "prefetch"))
+		return kstrtou32(value, 10, prefetch) ? -EINVAL : 0;
+
+	if (!strcmp(word, "domains")) {
+		where = domains;
+		ret = match_string(domains_names, ARRAY_SIZE(domains_names),
+				   value);
+	} else if (!strcmp(word, "replication")) {
+		where = replication;
+		ret = match_string(replication_names,
+				   ARRAY_SIZE(replication_names), value);
+	} else if (!strcmp(word, "filter")) {
+		where = filter;
+		ret = match_string(filter_names, ARRAY_SIZE(filter_names),
+				   value);
+	} else {
+		return -EINVAL;
+	}
+	if (ret < 0)
+		return -EINVAL;
+	*where = ret;
+	return 0;
+}
+
+/**
+ * hydra_parse - read settings from text
+ * @text: "POLICY[,KEY=VALUE…]" or "KEY=VALUE[,…]", white space around it
+ * @settings: where they go; if the text begins with a key, what is not named
+ *	stays as it is here
+ *
+ * Return: 0, or as hydra_check_settings() with @settings unchanged.
+ */
+int hydra_parse(const char *text, u32 *settings)
+{
+	char buf[HYDRA_TEXT_MAX], *rest, *word;
+	u32 s = *settings, domains, replication, prefetch, filter;
+	bool first = true;
+	int i, ret;
+
+	if (strscpy(buf, text, sizeof(buf)) < 0)
+		return -EINVAL;
+	rest = strim(buf);
+	word = strsep(&rest, ",");
+	for (i = 0; i < ARRAY_SIZE(policies); i++) {
+		if (strcmp(policies[i].name, word))
+			continue;
+		s = policies[i].settings;
+		first = false;
+	}
+	domains = hydra_domains_setting(s);
+	replication = hydra_replication_setting(s);
+	prefetch = hydra_prefetch_setting(s);
+	filter = hydra_filter_setting(s);
+
+	for (; first || (word = strsep(&rest, ",")); first = false) {
+		ret = set_one(word, &domains, &replication, &prefetch, &filter);
+		if (ret)
+			return ret;
+	}
+	ret = hydra_check_settings(domains, replication, prefetch, filter);
+	if (!ret)
+		*settings = hydra_pack(domains, replication, prefetch, filter);
+	return ret;
+}
+
+/**
+ * hydra_prctl_set - PR_SET_HYDRA
+ * @arg2: user pointer to struct hydra_settings
+ * @arg3: its size
+ * @arg4: 0
+ * @arg5: 0
+ *
+ * Context: process context, no locks.
+ * Return: 0; -EINVAL, -EOPNOTSUPP, -EFAULT, -ENOMEM or -EINTR with nothing
+ * changed.
+ */
+long hydra_prctl_set(unsigned long arg2, unsigned long arg3,
+		     unsigned long arg4, unsigned long arg5)
+{
+	struct hydra_settings s;
+	int ret;
+
+	if (arg3 != sizeof(s) || arg4 || arg5)
+		return -EINVAL;
+	if (copy_from_user(&s, (void __user *)arg2, sizeof(s)))
+		return -EFAULT;
+	ret = hydra_check_settings(s.domains, s.replication, s.prefetch,
+				   s.filter);
+	if (ret)
+		return ret;
+	return hydra_set(current->mm, hydra_pack(s.domains, s.replication,
+						 s.prefetch, s.filter));
+}
+
+/**
+ * hydra_prctl_get - PR_GET_HYDRA
+ * @arg2: user pointer to struct hydra_settings
+ * @arg3: its size
+ * @arg4: 0
+ * @arg5: 0
+ *
+ * Context: process context, no locks.
+ * Return: 0, -EINVAL or -EFAULT.
+ */
+long hydra_prctl_get(unsigned long arg2, unsigned long arg3,
+		     unsigned long arg4, unsigned long arg5)
+{
+	u32 now = hydra_get(current->mm);
+	struct hydra_settings s = {
+		.domains = hydra_domains_setting(now),
+		.replication = hydra_replication_setting(now),
+		.prefetch = hydra_prefetch_setting(now),
+		.filter = hydra_filter_setting(now),
+	};
+
+	if (arg3 != sizeof(s) || arg4 || arg5)
+		return -EINVAL;
+	return copy_to_user((void __user *)arg2, &s, sizeof(s)) ? -EFAULT : 0;
+}
+
+static int __init hydra_setup(char *text)
+{
+	int ret = hydra_parse(text, &hydra_default_settings);
+
+	if (ret)
+		pr_err("boot parameter hydra=%s is not understood (%d): ignored\n",
+		       text, ret);
+	return 1;
+}
+__setup("hydra=", hydra_setup);

@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Which CPUs a TLB shootdown interrupts: those of the nodes that share a leaf
+ * table of the range, all of them, and no others. Interrupts are counted by
+ * Linux: the line "TLB" of /proc/interrupts.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "kselftest_harness.h"
+#include "hydra_util.h"
+
+#define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
+
+#define OPERATIONS	100	/* where nobody is to be interrupted */
+#define COSTLY		20	/* where somebody is */
+#define STRAY		2	/* interrupts a CPU may get for other reasons */
+#define MOST(n)		((n) * 3 / 4)	/* a spinner does not run all the time */
+
+/* A thread that keeps its CPU busy, and may watch one word */
+struct spinner {
+	pthread_t thread;
+	int cpu, node;
+	_Atomic(const volatile uint64_t *) watched;
+	atomic_ulong seen;	/* the latest value of the word */
+	atomic_ulong rounds;
+	atomic_ulong stale;	/* times it had a value it should not have had any more */
+};
+
+static struct {
+	struct spinner *spinners;
+	int count;
+	atomic_bool stop;
+	atomic_ulong forbidden;	/* a value that no read begun from now on may return */
+} spin;
+
+static void *spinner_main(void *arg)
+{
+	struct spinner *s = arg;
+	const volatile uint64_t *word;
+	uint64_t forbidden, value;
+
+	hydra_pin_to_cpu(s->cpu);
+	while (!atomic_load(&spin.stop)) {
+		word = atomic_load(&s->watched);
+		if (word) {
+			forbidden = atomic_load(&spin.forbidden);
+			value = *word;
+			if (forbidden && value == forbidden)
+				atomic_fetch_add(&s->stale, 1);
+			atomic_store(&s->seen, value);
+		}
+		atomic_fetch_add(&s->rounds, 1);
+		__builtin_ia32_pause();
+	}
+	return NULL;
+}
+
+static void start_spinner(int node, int cpu)
+{
+	struct spinner *s = &spin.spinners[spin.count++];
+
+	s->node = node;
+	s->cpu = cpu;
+	if (pthread_create(&s->thread, NULL, spinner_main, s))
+		abort();
+	while (!atomic_load(&s->rounds))
+		usleep(1000);
+}
+
+/* On all CPUs of all nodes but the first one, where the tests run */
+static int spin_on_other_nodes(void)
+{
+	int cpus[HYDRA_MAX_CPUS];
+
+	for (int node = 1; node < hydra_nodes(); node++) {
+		int count = hydra_node_cpus(node, cpus);
+
+		for (int i = 0; i < count; i++)
+			start_spinner(node, cpus[i]);
+	}
+	return spin.count;
+}
+
+static struct spinner *spinner_of(int node)
+{
+	for (int i = 0; i < spin.count; i++)
+		if (spin.spinners[i].node == node)
+			return &spin.spinners[i];
+	return NULL;
+}
+
+/* The spinner has the word in its TLB, with that value */
+static void watch(struct spinner *s, const volatile uint64_t *word, uint64_t value)
+{
+	atomic_store(&s->watched, word);
+	while (atomic_load(&s->seen) != value)
+		usleep(100);
+}
+
+/* TLB shootdowns that each CPU has been interrupted for */
+static int read_interrupts(uint64_t count[HYDRA_MAX_CPUS])
+{
+	FILE *f = fopen("/proc/interrupts", "r");
+	int cpus[HYDRA_MAX_CPUS], nr = 0, found = 0;
+	static char line[65536];
+
+	if (!f)
+		return -errno;
+	if (fgets(line, sizeof(line), f)) {
+		char *rest = line;
+		int used;
+
+		while (nr < HYDRA_MAX_CPUS && sscanf(rest, " CPU%d%n", &cpus[nr], &used) == 1) {
+			rest += used;
+			nr++;
+		}
+	}
+	while (!found && fgets(line, sizeof(line), f)) {
+		char *rest = strstr(line, "TLB:");
+
+		if (!rest)
+			continue;
+		rest += strlen("TLB:");
+		for (int i = 0; i < nr; i++)
+			if (cpus[i] < HYDRA_MAX_CPUS)
+				count[cpus[i]] = strtoull(rest, &rest, 10);
+		found = 1;
+	}
+	fclose(f);
+	return found ? 0 : -ENOENT;
+}
+
+FIXTURE(shootdown) {
+	char *area;	/* four leaf tables */
+	char *alone;	/* one page that has a leaf table for itself */
+	char numa_balancing[16];
+};
+
+FIXTURE_SETUP(shootdown)
+{
+	char *hole = hydra_reserve(4 * TABLE_SIZE);
+
+	HYDRA_BEGIN();
+	ASSERT_LT(0, hydra_read_file(NUMA_BALANCING, self->numa_balancing,
+				     sizeof(self->numa_balancing)));
+	ASSERT_EQ(0, hydra_write_file(NUMA_BALANCING, "0"));
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	self->area = hydra_reserve(4 * TABLE_SIZE);
+	ASSERT_EQ(0, munmap(hole, 4 * TABLE_SIZE));
+	self->alone = hole + 2 * TABLE_SIZE;
+	spin.spinners = calloc(HYDRA_MAX_CPUS, sizeof(*spin.spinners));
+	ASSERT_NE(NULL, spin.spinners);
+	hydra_start_workers(HYDRA_SLEEP);
+}
+
+FIXTURE_TEARDOWN(shootdown)
+{
+	atomic_store(&spin.stop, true);
+	for (int i = 0; i < spin.count; i++)
+		pthread_join(spin.spinners[i].thread, NULL);
+	EXPECT_EQ(0, hydra_write_file(NUMA_BALANCING, self->numa_balancing));
+	hydra_assert_consistent();
+	hydra_stop_workers();
+}
+
+/* Operations: each takes something from the TLB of the CPU it runs on */
+
+static int op_mprotect(char *area)
+{
+	int err = mprotect(area, PAGE_SIZE, PROT_READ);
+
+	err |= mprotect(area, PAGE_SIZE, PROT_READ | PROT_WRITE);
+	*(volatile uint64_t *)area += 1;
+	return err;
+}
+
+static int op_madvise(char *area)
+{
+	*(volatile uint64_t *)area = 1;
+	return madvise(area, PAGE_SIZE, MADV_DONTNEED);
+}
+
+static int op_munmap(char *area)
+{
+	if (mmap(area, PAGE_SIZE, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != area)
+		return -1;
+	*(volatile uint64_t *)area = 1;
+	return munmap(area, PAGE_SIZE);
+}
+
+static int op_mprotect_tables(char *area)
+{
+	int err = mprotect(area, 4 * TABLE_SIZE, PROT_READ);
+
+	err |= mprotect(area, 4 * TABLE_SIZE, PROT_READ | PROT_WRITE);
+	for (int i = 0; i < 4; i++)
+		*(volatile uint64_t *)(area + i * TABLE_SIZE + PAGE_SIZE) += 1;
+	return err;
+}
+
+struct outcome {
+	uint64_t interrupts[HYDRA_MAX_CPUS];
+	uint64_t flushes, interrupted, spared;
+	int errors;
+};
+
+static void count_operations(struct __test_metadata *_metadata, int (*op)(char *), char *area,
+			     int operations, struct outcome *out)
+{
+	static uint64_t before[HYDRA_MAX_CPUS];
+	struct hydra_stats from, to;
+
+	memset(out, 0, sizeof(*out));
+	/* the tables are there, and what the program itself needs */
+	for (int i = 0; i < 3; i++)
+		out->errors += op(area) != 0;
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &from));
+	ASSERT_EQ(0, read_interrupts(before));
+	ASSERT_EQ(0, read_interrupts(before));
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &from));
+	for (int i = 0; i < operations; i++)
+		out->errors += op(area) != 0;
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &to));
+	ASSERT_EQ(0, read_interrupts(out->interrupts));
+	for (int cpu = 0; cpu < HYDRA_MAX_CPUS; cpu++)
+		out->interrupts[cpu] -= before[cpu];
+	out->flushes = to.flushes - from.flushes;
+	out->interrupted = to.cpus_interrupted - from.cpus_interrupted;
+	out->spared = to.cpus_spared - from.cpus_spared;
+	EXPECT_EQ(0, out->errors);
+}
+
+/* The spinners of that node are interrupted by the operations, all others are not */
+static void expect_only(struct __test_metadata *_metadata, const struct outcome *out, int node,
+			int operations)
+{
+	for (int i = 0; i < spin.count; i++) {
+		const struct spinner *s = &spin.spinners[i];
+
+		if (s->node == node) {
+			EXPECT_LE(MOST(operations), out->interrupts[s->cpu])
+				TH_LOG("CPU %d of node %d is not interrupted, but has the table",
+				       s->cpu, hydra_node_id(s->node));
+		} else {
+			EXPECT_GE(STRAY, out->interrupts[s->cpu])
+				TH_LOG("CPU %d of node %d is interrupted for nothing",
+				       s->cpu, hydra_node_id(s->node));
+		}
+	}
+}
+
+#define NOBODY	-1
+
+static const struct {
+	const char *name;
+	int (*op)(char *);
+	bool alone;	/* in a table that is freed with it */
+	bool mapped;	/* the area is mapped before and after */
+} operations[] = {
+	{ "mprotect", op_mprotect, false, true },
+	{ "madvise", op_madvise, false, true },
+	{ "munmap", op_munmap, false, false },
+	{ "munmap with its table", op_munmap, true, false },
+	{ "mprotect of four tables", op_mprotect_tables, false, true },
+};
+
+static char *area_for(FIXTURE_DATA(shootdown) *self, int i)
+{
+	if (operations[i].mapped)
+		hydra_map(self->area, 4 * TABLE_PAGES);
+	return operations[i].alone ? self->alone : self->area;
+}
+
+TEST_F_TIMEOUT(shootdown, other_nodes_are_spared, 60)
+{
+	static struct outcome out;
+	int spinners = spin_on_other_nodes();
+
+	for (int i = 0; i < ARRAY_SIZE(operations); i++) {
+		count_operations(_metadata, operations[i].op, area_for(self, i), OPERATIONS, &out);
+		expect_only(_metadata, &out, NOBODY, OPERATIONS);
+		EXPECT_LE(OPERATIONS, out.flushes);
+		EXPECT_GE(spinners * STRAY, out.interrupted);
+		EXPECT_LE(MOST(OPERATIONS * spinners), out.spared)
+			TH_LOG("in %s", operations[i].name);
+	}
+}
+
+TEST_F_TIMEOUT(shootdown, own_node_is_interrupted, 60)
+{
+	static struct outcome out;
+	int cpus[HYDRA_MAX_CPUS];
+
+	ASSERT_LT(1, hydra_node_cpus(0, cpus))
+		TH_LOG("this test needs two CPUs on each node");
+	spin_on_other_nodes();
+	start_spinner(0, cpus[1]);
+	for (int i = 0; i < ARRAY_SIZE(operations); i++) {
+		count_operations(_metadata, operations[i].op, area_for(self, i), COSTLY, &out);
+		expect_only(_metadata, &out, 0, COSTLY);
+		EXPECT_LE(MOST(COSTLY), out.interrupted)
+			TH_LOG("in %s", operations[i].name);
+	}
+}
+
+/* With all replicas and no filter, and on Linux as it was, everybody is */
+TEST_F_TIMEOUT(shootdown, no_filter_interrupts_all, 60)
+{
+	static struct outcome out;
+	int spinners = spin_on_other_nodes();
+
+	for (int hydra = 0; hydra < 2; hydra++) {
+		ASSERT_EQ(0, hydra ? hydra_on(9, HYDRA_FILTER_NONE) : hydra_off());
+		hydra_map(self->area, 4 * TABLE_PAGES);
+		count_operations(_metadata, op_mprotect, self->area, COSTLY, &out);
+		for (int i = 0; i < spinners; i++) {
+			EXPECT_LE(MOST(COSTLY), out.interrupts[spin.spinners[i].cpu])
+				TH_LOG("CPU %d, %s", spin.spinners[i].cpu,
+				       hydra ? "no filter" : "linux");
+		}
+		if (hydra) {
+			EXPECT_LE(MOST(COSTLY * spinners), out.interrupted);
+			EXPECT_EQ(0, out.spared);
+		}
+	}
+}
+
+/* One node has read the page since: its CPU is interrupted each time and sees the change */
+TEST_F_TIMEOUT(shootdown, reader_is_interrupted_and_sees, 60)
+{
+	static uint64_t before[HYDRA_MAX_CPUS];
+	static struct outcome out;
+	volatile uint64_t *word = (uint64_t *)self->area;
+
+	spin_on_other_nodes();
+	hydra_map(self->area, TABLE_PAGES);
+	for (int node = 1; node < hydra_nodes(); node++) {
+		struct spinner *reader = spinner_of(node);
+
+		*word = 1000;
+		watch(reader, word, 1000);
+		ASSERT_EQ(0, read_interrupts(before));
+		for (uint64_t i = 1; i <= COSTLY; i++) {
+			*word = 1000 + i;
+			while (atomic_load(&reader->seen) != 1000 + i)
+				usleep(100);
+			ASSERT_EQ(0, madvise(self->area, PAGE_SIZE, MADV_DONTNEED));
+			atomic_store(&spin.forbidden, 1000 + i);
+			while (atomic_load(&reader->seen) != 0)
+				usleep(100);
+			atomic_store(&spin.forbidden, 0);
+		}
+		ASSERT_EQ(0, read_interrupts(out.interrupts));
+		EXPECT_EQ(0, atomic_load(&reader->stale))
+			TH_LOG("CPU %d read the page after it was gone", reader->cpu);
+		EXPECT_LE(MOST(COSTLY), out.interrupts[reader->cpu] - before[reader->cpu]);
+		/* nobody else of the nodes that have not been readers */
+		for (int i = 0; i < spin.count; i++) {
+			int cpu = spin.spinners[i].cpu;
+
+			if (spin.spinners[i].node <= node)
+				continue;
+			EXPECT_GE(STRAY, out.interrupts[cpu] - before[cpu])
+				TH_LOG("CPU %d, while node %d reads", cpu, node);
+		}
+		atomic_store(&reader->watched, NULL);
+	}
+}
+
+/* A range over four tables, one of which another node has read too */
+TEST_F_TIMEOUT(shootdown, reader_of_one_of_several_tables, 60)
+{
+	static struct outcome out;
+
+	spin_on_other_nodes();
+	for (int node = 1; node < hydra_nodes(); node++) {
+		volatile uint64_t *word;
+
+		/* fresh tables: the last reader has no part in them */
+		self->area = hydra_reserve(4 * TABLE_SIZE);
+		hydra_map(self->area, 4 * TABLE_PAGES);
+		ASSERT_EQ(0, op_mprotect_tables(self->area));
+		word = (uint64_t *)(self->area + 2 * TABLE_SIZE);
+		*word = 5;
+		for (int i = 0; i < spin.count; i++)
+			if (spin.spinners[i].node == node)
+				watch(&spin.spinners[i], word, 5);
+		count_operations(_metadata, op_mprotect_tables, self->area, COSTLY, &out);
+		expect_only(_metadata, &out, node, COSTLY);
+		/* the other tables alone */
+		count_operations(_metadata, op_mprotect, self->area + PAGE_SIZE, COSTLY, &out);
+		expect_only(_metadata, &out, NOBODY, COSTLY);
+		count_operations(_metadata, op_mprotect,
+				 self->area + 3 * TABLE_SIZE + PAGE_SIZE, COSTLY, &out);
+		expect_only(_metadata, &out, NOBODY, COSTLY);
+		for (int i = 0; i < spin.count; i++)
+			atomic_store(&spin.spinners[i].watched, NULL);
+	}
+}
+
+/*
+ * A CPU that was spared has nothing to catch up with: a thread that wakes up
+ * there need not flush, as the tracepoint tlb:tlb_flush would tell.
+ */
+#define TRACEFS		"/sys/kernel/tracing"
+#define INSTANCE	TRACEFS "/instances/hydra-shootdown"
+#define TASK_SWITCH	"reason == 0"
+
+static void wake_up(void *arg)
+{
+	atomic_fetch_add((atomic_ulong *)arg, 1);
+}
+
+/* Flushes on that CPU because of task switches, in so many operations and wake-ups */
+static int64_t late_flushes(struct __test_metadata *_metadata, char *area, int node, int cpu)
+{
+	atomic_ulong wakeups = 0;
+	char path[128], text[512];
+	char *entries;
+
+	/* opened to be truncated: the events of before are gone */
+	snprintf(path, sizeof(path), INSTANCE "/per_cpu/cpu%d/trace", cpu);
+	close(open(path, O_WRONLY | O_TRUNC));
+	for (int i = 0; i < OPERATIONS; i++) {
+		EXPECT_EQ(0, op_mprotect(area));
+		hydra_run(node, wake_up, &wakeups);
+		usleep(1000);
+	}
+	EXPECT_EQ(OPERATIONS, atomic_load(&wakeups));
+	snprintf(path, sizeof(path), INSTANCE "/per_cpu/cpu%d/stats", cpu);
+	if (hydra_read_file(path, text, sizeof(text)) < 0)
+		return -1;
+	entries = strstr(text, "entries: ");
+	return entries ? atoll(entries + strlen("entries: ")) : -1;
+}
+
+TEST_F_TIMEOUT(shootdown, spared_cpu_has_no_flush_left_to_do, 60)
+{
+	int cpus[HYDRA_MAX_CPUS];
+	int cpu = cpus[hydra_node_cpus(1, cpus) - 1];
+	int64_t on_linux, on_hydra;
+
+	if (access(TRACEFS "/events", F_OK))
+		mount("tracefs", TRACEFS, "tracefs", 0, NULL);
+	if (access(TRACEFS "/events/tlb/tlb_flush", F_OK))
+		SKIP(return, "no tracepoint tlb:tlb_flush (CONFIG_FTRACE, CONFIG_ENABLE_DEFAULT_TRACERS)");
+	ASSERT_TRUE(!mkdir(INSTANCE, 0700) || errno == EEXIST);
+	ASSERT_EQ(0, hydra_write_file(INSTANCE "/events/tlb/tlb_flush/filter", TASK_SWITCH));
+	ASSERT_EQ(0, hydra_write_file(INSTANCE "/events/tlb/tlb_flush/enable", "1"));
+	hydra_map(self->area, TABLE_PAGES);
+
+	ASSERT_EQ(0, hydra_off());
+	on_linux = late_flushes(_metadata, self->area, 1, cpu);
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	on_hydra = late_flushes(_metadata, self->area, 1, cpu);
+
+	EXPECT_EQ(0, hydra_write_file(INSTANCE "/events/tlb/tlb_flush/enable", "0"));
+	EXPECT_EQ(0, rmdir(INSTANCE));
+	/* Linux flushes nearly every time, else this shows nothing */
+	EXPECT_LE(MOST(OPERATIONS), on_linux);
+	EXPECT_GE(OPERATIONS / 10, on_hydra)
+		TH_LOG("CPU %d, which no flush was for, flushed in %ld of %d switches; on Linux in %ld",
+		       cpu, on_hydra, OPERATIONS, on_linux);
+}
+
+TEST_HARNESS_MAIN
