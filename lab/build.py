@@ -55,7 +55,7 @@ def users_fingerprint(users):
 def image_key(config):
     """The hash of all that goes into an image."""
     digest = hashlib.sha256()
-    users = os.environ.get("HYDRA_LINUX_SRC")
+    users = source.users_tree()
     digest.update((users_fingerprint(users) if users else source.debian_version()).encode())
     compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=False).stdout
     digest.update(compiler.encode() + kconfig.text(kconfig.merged(config)).encode())

@@ -9,6 +9,7 @@ import filecmp
 import hashlib
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -118,7 +119,7 @@ class Tree:
                 raise LabError(f"kernel/{name} exists in Linux {version(self.path)} already",
                                "Files under kernel/ are new files; change Linux's own with a hook.")
         with tempfile.TemporaryDirectory(dir=self.path.parent, prefix=".stage-", suffix=".part") as stage_name:
-            stage = type(self.path)(stage_name)
+            stage = pathlib.Path(stage_name)
             patched = self.patched_files(patches, stage)
             both = set(patched) & set(files)
             if both:
@@ -196,9 +197,6 @@ def unpack_debian(trees):
 
 def copy_users_tree(trees, users):
     """Bring a copy of the user's tree up to date, leaving alone the files we changed in the copy."""
-    if not users.is_dir():
-        raise LabError(f"HYDRA_LINUX_SRC={users}: no such directory")
-    version(users)
     name = "src-" + hashlib.sha256(str(users.resolve()).encode()).hexdigest()[:12]
     tree = Tree(trees / name)
     if not tree.path.exists():
@@ -222,9 +220,21 @@ def copy_users_tree(trees, users):
     return tree.path
 
 
+def users_tree():
+    """The tree HYDRA_LINUX_SRC names, or None."""
+    named = os.environ.get("HYDRA_LINUX_SRC")
+    if not named:
+        return None
+    users = pathlib.Path(named).absolute()
+    if not users.is_dir():
+        raise LabError(f"HYDRA_LINUX_SRC={users}: no such directory")
+    version(users)
+    return users
+
+
 def base_tree():
     """A tree of Linux in the cache (call with the lock 'kernel' held)."""
     trees = paths.cache_dir("trees")
     paths.remove_parts(trees)
-    users = os.environ.get("HYDRA_LINUX_SRC")
-    return Tree(copy_users_tree(trees, type(trees)(users)) if users else unpack_debian(trees))
+    users = users_tree()
+    return Tree(copy_users_tree(trees, users) if users else unpack_debian(trees))
