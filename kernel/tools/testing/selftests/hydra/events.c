@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What Hydra counts, and its tracepoints: they tell what happened, and how often. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "kselftest_harness.h"
+#include "hydra_util.h"
+
+#define PAGES		32
+#define SIZE		(PAGES * PAGE_SIZE)
+#define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
+#define TRACEFS		"/sys/kernel/tracing"
+#define INSTANCE	TRACEFS "/instances/hydra-events"
+
+FIXTURE(events) {
+	char *warm, *area;
+	int last;
+	char numa_balancing[16];
+	struct hydra_stats before, after;
+};
+
+FIXTURE_SETUP(events)
+{
+	HYDRA_BEGIN();
+	ASSERT_LT(0, hydra_read_file(NUMA_BALANCING, self->numa_balancing,
+				     sizeof(self->numa_balancing)));
+	ASSERT_EQ(0, hydra_write_file(NUMA_BALANCING, "0"));
+	ASSERT_EQ(0, hydra_on(0, HYDRA_FILTER_TABLE));
+	self->last = hydra_nodes() - 1;
+	self->warm = hydra_reserve(TABLE_SIZE);
+	self->area = hydra_reserve(TABLE_SIZE);
+	hydra_start_workers(HYDRA_SLEEP);
+	/* all code that the tests use has run once on each node */
+	hydra_map(self->warm, PAGES);
+	hydra_write_pages(0, self->warm, PAGES, 1);
+	for (int i = 0; i < 2; i++) {
+		EXPECT_EQ(0, hydra_probe_all(self->warm, PAGES, HYDRA_READABLE, 1));
+		EXPECT_EQ(0, mprotect(self->warm, SIZE, PROT_READ));
+		ASSERT_EQ(0, hydra_read_stats(getpid(), &self->before));
+	}
+	hydra_map(self->area, PAGES);
+	hydra_write_pages(0, self->area, PAGES, 1);
+}
+
+FIXTURE_TEARDOWN(events)
+{
+	EXPECT_EQ(0, hydra_write_file(NUMA_BALANCING, self->numa_balancing));
+	hydra_assert_consistent();
+	hydra_stop_workers();
+}
+
+#define BEFORE()	ASSERT_EQ(0, hydra_read_stats(getpid(), &self->before))
+#define AFTER()		ASSERT_EQ(0, hydra_read_stats(getpid(), &self->after))
+#define GROWTH(field)	(self->after.field - self->before.field)
+
+TEST_F(events, nothing_counted_without_replicas)
+{
+	ASSERT_EQ(0, hydra_off());
+	BEFORE();
+	EXPECT_EQ(0, hydra_probe_all(self->area, PAGES, HYDRA_READ_WRITE, 1));
+	EXPECT_EQ(0, mprotect(self->area, SIZE, PROT_READ));
+	EXPECT_EQ(0, hydra_probe_all(self->area, PAGES, HYDRA_READ_ONLY, 1));
+	AFTER();
+	EXPECT_EQ(0, GROWTH(fills));
+	EXPECT_EQ(0, GROWTH(propagated));
+	EXPECT_EQ(0, GROWTH(flushes));
+	EXPECT_EQ(0, GROWTH(replica_tables));
+}
+
+/* Every entry of every replica is changed or removed once, or taken out and put back */
+TEST_F(events, propagated_entries)
+{
+	uint64_t replicas = PAGES * self->last;
+
+	BEFORE();
+	EXPECT_EQ(0, hydra_probe_all(self->area, PAGES, HYDRA_READABLE, 1));
+	AFTER();
+	EXPECT_EQ(replicas, GROWTH(fills));
+	EXPECT_EQ(self->last, GROWTH(replica_tables));
+	EXPECT_EQ(0, GROWTH(propagated));
+
+	BEFORE();
+	EXPECT_EQ(0, mprotect(self->area, SIZE, PROT_READ));
+	AFTER();
+	EXPECT_LE(replicas, GROWTH(propagated));
+	EXPECT_GE(2 * replicas, GROWTH(propagated));
+	EXPECT_LE(1, GROWTH(flushes));
+	EXPECT_EQ(0, hydra_probe_all(self->area, PAGES, HYDRA_READ_ONLY, 1));
+
+	BEFORE();
+	EXPECT_EQ(0, munmap(self->area, SIZE));
+	AFTER();
+	EXPECT_EQ(replicas, GROWTH(propagated));
+	EXPECT_EQ(0, hydra_probe_all(self->area, PAGES, HYDRA_NO_ACCESS, 0));
+}
+
+/* Replicas go with the tables they are copies of, and are counted down */
+TEST_F(events, replicas_go)
+{
+	char *hole = hydra_reserve(4 * TABLE_SIZE);
+	char *alone = hole + 2 * TABLE_SIZE;
+
+	ASSERT_EQ(0, munmap(hole, 4 * TABLE_SIZE));
+	BEFORE();
+	hydra_map(alone, PAGES);
+	hydra_write_pages(0, alone, PAGES, 2);
+	EXPECT_EQ(0, hydra_probe_all(alone, PAGES, HYDRA_READ_WRITE, 2));
+	AFTER();
+	EXPECT_EQ(self->last, GROWTH(replica_tables));
+	EXPECT_EQ(4 * self->last, GROWTH(replica_kib));
+	EXPECT_EQ(0, munmap(alone, SIZE));
+	AFTER();
+	EXPECT_EQ(0, GROWTH(replica_tables));
+	EXPECT_EQ(0, GROWTH(replica_kib));
+	EXPECT_EQ(0, hydra_probe_all(alone, PAGES, HYDRA_NO_ACCESS, 0));
+}
+
+/* Tracepoints */
+
+static int set_events(const char *value)
+{
+	static const char * const names[] = { "hydra_fill", "hydra_propagate", "hydra_flush" };
+	char path[128];
+	int err = 0;
+
+	for (int i = 0; i < ARRAY_SIZE(names) && !err; i++) {
+		snprintf(path, sizeof(path), INSTANCE "/events/hydra/%s/enable", names[i]);
+		err = hydra_write_file(path, value);
+		if (err)
+			fprintf(stderr, "# %s: %s\n", path, strerror(-err));
+	}
+	return err;
+}
+
+/* Lines of that event that this process has caused */
+static uint64_t events_seen(const char *event)
+{
+	FILE *f = fopen(INSTANCE "/trace", "r");
+	char line[512], thread[32];
+	uint64_t seen = 0;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		struct dirent *task;
+		DIR *tasks;
+
+		if (line[0] == '#' || !strstr(line, event))
+			continue;
+		tasks = opendir("/proc/self/task");
+		while (tasks && (task = readdir(tasks))) {
+			snprintf(thread, sizeof(thread), "-%.16s ", task->d_name);
+			if (task->d_name[0] != '.' && strstr(line, thread)) {
+				seen++;
+				break;
+			}
+		}
+		if (tasks)
+			closedir(tasks);
+	}
+	if (f)
+		fclose(f);
+	return seen;
+}
+
+TEST_F(events, tracepoints)
+{
+	if (access(TRACEFS "/events", F_OK))
+		mount("tracefs", TRACEFS, "tracefs", 0, NULL);
+	if (access(TRACEFS "/events", F_OK))
+		SKIP(return, "no " TRACEFS " (CONFIG_FTRACE, CONFIG_ENABLE_DEFAULT_TRACERS)");
+	ASSERT_TRUE(!mkdir(INSTANCE, 0700) || errno == EEXIST);
+
+	/* disabled, they are silent */
+	close(open(INSTANCE "/trace", O_WRONLY | O_TRUNC));
+	EXPECT_EQ(0, hydra_probe_all(self->area, PAGES / 2, HYDRA_READABLE, 1));
+	EXPECT_EQ(0, events_seen("hydra_"));
+
+	ASSERT_EQ(0, set_events("1"));
+	BEFORE();
+	EXPECT_EQ(0, hydra_probe_all(self->area, PAGES, HYDRA_READABLE, 1));
+	EXPECT_EQ(0, mprotect(self->area, SIZE, PROT_READ));
+	EXPECT_EQ(0, munmap(self->area, SIZE));
+	AFTER();
+	ASSERT_EQ(0, set_events("0"));
+
+	EXPECT_LE(PAGES / 2 * self->last, GROWTH(fills));
+	EXPECT_EQ(GROWTH(fills), events_seen(" hydra_fill:"));
+	EXPECT_EQ(GROWTH(flushes), events_seen(" hydra_flush:"));
+	EXPECT_LT(0, events_seen(" hydra_propagate:"));
+	EXPECT_EQ(0, rmdir(INSTANCE));
+}
+
+TEST_HARNESS_MAIN
