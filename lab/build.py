@@ -6,7 +6,6 @@ builds nothing; an image is moved into place whole or not at all; another workin
 pull the image away from under a running machine.
 """
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -123,16 +122,16 @@ def compile_image(tree, objects, config):
     return steps
 
 
-def store_image(objects, key, config, release):
+def store_image(objects, key, config):
     """Move the image into the store; whole or not at all."""
     images = paths.cache_dir("images")
     part, final = images / f".{config}-{key}.part", images / f"{config}-{key}"
-    shutil.rmtree(part, ignore_errors=True)
+    if final.exists():               # our files changed back and forth while it was built
+        return final / "bzImage"
     part.mkdir()
     shutil.copyfile(objects / "arch/x86/boot/bzImage", part / "bzImage")
     shutil.copyfile(objects / ".config", part / "config")
     shutil.copyfile(objects / "System.map", part / "System.map")
-    (part / "release").write_text(release + "\n", encoding="utf-8")
     part.rename(final)
     old = sorted(images.glob(f"{config}-*"), key=lambda path: path.stat().st_mtime, reverse=True)
     for image in old[KEEP_IMAGES:]:
@@ -148,6 +147,19 @@ def tree():
         return base.path
 
 
+def lay(base, config):
+    """Bring our files into the tree; returns (image key, files changed).
+
+    Somebody may be editing them meanwhile: the key must be that of what was laid.
+    """
+    changed = 0
+    while True:
+        key = image_key(config)
+        changed += base.lay()
+        if image_key(config) == key:
+            return key, changed
+
+
 def kernel(config="lab"):
     """The path of a current bzImage, built if need be."""
     final = paths.cache() / "images" / f"{config}-{image_key(config)}"
@@ -160,19 +172,14 @@ def kernel(config="lab"):
         start = time.monotonic()
         paths.remove_parts(paths.cache_dir("images"))
         base = source.base_tree()
-        changed = base.lay()
+        key, changed = lay(base, config)
         objects = paths.cache_dir("builds", f"{base.path.name}-{config}")
         fresh = not (objects / "vmlinux").exists()
         if fresh:
             paths.need_space(objects, 4, "build the kernel")
-        release = source.version(base.path)
-        progress.say(f"Linux {release}, configuration {config}: {changed} files changed in the tree")
+        progress.say(f"Linux {source.version(base.path)}, configuration {config}: {changed} files changed in the tree")
         configure(base.path, objects, config)
         steps = compile_image(base.path, objects, config)
-        image = store_image(objects, image_key(config), config, release)
+        image = store_image(objects, key, config)
         progress.say(f"built in {(time.monotonic() - start) / 60:.1f} min ({steps} steps)")
         return image
-
-
-def release(image):
-    return (image.parent / "release").read_text(encoding="utf-8").strip()

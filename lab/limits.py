@@ -40,8 +40,8 @@ def shootdown(values, row):
     def get(case, policy, metric):
         return values.get(row, case, policy, metric)
     linux, hydra = (get("remote-spinners", policy, "interrupts_per_op") for policy in ("linux", "hydra"))
-    yield Check(row, "spinners on other nodes: Linux interrupts every one of them", f"{linux:.2f} per operation, {SPINNERS_ELSEWHERE} spinners",
-                linux >= ROUNDING * SPINNERS_ELSEWHERE)
+    yield Check(row, "spinners on other nodes: Linux interrupts every one of them",
+                f"{linux:.2f} per operation, {SPINNERS_ELSEWHERE} spinners", linux >= ROUNDING * SPINNERS_ELSEWHERE)
     yield Check(row, "spinners on other nodes: Hydra interrupts at most 0.05 CPUs per operation", f"{hydra:.3f}", hydra <= 0.05)
     linux, hydra = (get("remote-spinners", policy, "us_per_op") for policy in ("linux", "hydra"))
     yield Check(row, "spinners on other nodes: Hydra's time per operation is at least 40x shorter", f"{linux / hydra:.0f}x",

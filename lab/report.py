@@ -80,8 +80,8 @@ def words(values, row):
     def share(case, policy):
         return f"{100 * values(row, case, policy, 'local_leaf_share'):.0f} %"
     tables = [values(row, "private", policy, "pagetable_kib") for policy in ("linux", "hydra")]
-    return (f"Of the entries of shared data, the worst-placed node reaches {share('shared', 'linux')} in its own memory under Linux, "
-            f"{share('shared', 'hydra')} under Hydra. For data each node keeps to itself, Hydra's page tables take "
+    return (f"Of the entries of shared data, the worst-placed node reaches {share('shared', 'linux')} in its own memory "
+            f"under Linux, {share('shared', 'hydra')} under Hydra. For data each node keeps to itself, Hydra's page tables take "
             f"{tables[1] / tables[0]:.2f} times the memory of Linux's.")
 
 

@@ -33,13 +33,14 @@ def version(tree):
         head = (tree / "Makefile").read_text(encoding="utf-8", errors="replace")[:2000]
     except OSError as error:
         raise LabError(f"{tree} is not a kernel tree: no Makefile") from error
-    fields = dict(re.findall(r"^(VERSION|PATCHLEVEL|SUBLEVEL) *= *(\d+)$", head, re.M))
+    found = dict(re.findall(r"^(VERSION|PATCHLEVEL|SUBLEVEL) *= *(\d+)$", head, re.M))
+    fields = {name: found[name] for name in ("VERSION", "PATCHLEVEL", "SUBLEVEL") if name in found}
     if len(fields) != 3:
         raise LabError(f"{tree} is not a kernel tree: its Makefile states no version")
     if (fields["VERSION"], fields["PATCHLEVEL"]) != ("6", "12"):
-        raise LabError(f"{tree} is Linux {fields['VERSION']}.{fields['PATCHLEVEL']}.{fields['SUBLEVEL']}; Hydra needs a 6.12.y tree",
+        raise LabError(f"{tree} is Linux {'.'.join(fields.values())}; Hydra needs a 6.12.y tree",
                        "Point HYDRA_LINUX_SRC at one, or unset it to use Debian's linux-source-6.12.")
-    return "{VERSION}.{PATCHLEVEL}.{SUBLEVEL}".format(**fields)
+    return ".".join(fields.values())
 
 
 def overlay_files(ours=OURS):

@@ -21,7 +21,8 @@ def pytest(which, title):
     progress.say(f"{title} (pytest)")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={results}", "-m", which,
                str(paths.REPO / "tests")]
-    with children.leashed(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, env=dict(os.environ, PYTHONPATH=str(paths.REPO))) as child:
+    environment = dict(os.environ, PYTHONPATH=str(paths.REPO))
+    with children.leashed(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, env=environment) as child:
         status = child.wait()
     outcomes = junit(results.read_text(encoding="utf-8"), title) if results.exists() else []
     if status and not any(outcome.failed for outcome in outcomes):

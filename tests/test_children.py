@@ -41,7 +41,8 @@ def lab(tmp_path):
         with children.leashed(["sh", "-c", "sleep 600 & echo $! $$ >{pids}.part; mv {pids}.part {pids}; wait"]) as child:
             child.wait()
         """)
-    process = subprocess.Popen([sys.executable, "-c", program], env=dict(os.environ, PYTHONPATH=str(REPO)), stderr=subprocess.DEVNULL)
+    environment = dict(os.environ, PYTHONPATH=str(REPO))
+    process = subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.DEVNULL)
     wait_until(pids.exists, "the children to start")
     yield process, [int(pid) for pid in pids.read_text().split()]
     process.kill()

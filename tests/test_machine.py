@@ -34,7 +34,8 @@ def emulators_below(pid):
 
 def test_nodes_output_input_arguments_and_status(tmp_path):
     (tmp_path / "seen").write_text("a file of the host\n")
-    command = r'cat seen; cat; printf "<%s>" "$@"; echo; ls -d /sys/devices/system/node/node*; echo out >$HYDRA_OUT/left; echo err >&2; exit 7'
+    command = ('cat seen; cat; printf "<%s>" "$@"; echo; ls -d /sys/devices/system/node/node*; '
+               'echo out >$HYDRA_OUT/left; echo err >&2; exit 7')
     done = hydra_run("--", "sh", "-c", command, "sh", "a  b", "'$HOME\"", cwd=tmp_path, input="from stdin\n")
     assert done.returncode == 7, done.stderr
     lines = done.stdout.splitlines()
