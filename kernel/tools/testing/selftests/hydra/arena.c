@@ -208,7 +208,8 @@ TEST_F(arena, random_places)
 	for (int node = 0; node <= self->last; node++) {
 		for (int i = 0; i < RUNS; i++) {
 			place[i] = strtok_r(node ? NULL : text[i], " \n", &rest[i]);
-			ASSERT_NE(NULL, place[i]);
+			ASSERT_NE(NULL, place[i])
+				TH_LOG("run %d has no place for node %d", i, node);
 			for (int j = 0; j < i; j++) {
 				EXPECT_STRNE(place[j], place[i])
 					TH_LOG("node %d, runs %d and %d", node, j, i);

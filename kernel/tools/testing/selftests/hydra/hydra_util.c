@@ -82,8 +82,7 @@ int hydra_node_cpus(int node, int cpus[HYDRA_MAX_CPUS])
 
 	if (!numa_node_to_cpus(machine.id[node], mask))
 		for (cpu = 0; cpu < mask->size && count < HYDRA_MAX_CPUS; cpu++)
-			if (numa_bitmask_isbitset(mask, cpu) &&
-			    numa_bitmask_isbitset(numa_all_cpus_ptr, cpu))
+			if (numa_bitmask_isbitset(mask, cpu))
 				cpus[count++] = cpu;
 	numa_free_cpumask(mask);
 	return count;

@@ -139,10 +139,11 @@ TEST_F(interface, set_and_get)
 				     stats.policy);
 		}
 
-	s = (struct hydra_settings){ .domains = HYDRA_DOMAINS_MACHINE };
+	s = hydra_settings;
+	s.domains = HYDRA_DOMAINS_MACHINE;
 	ASSERT_EQ(0, hydra_set(&s));
 	ASSERT_EQ(0, hydra_get(&seen));
-	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, seen.domains);
+	EXPECT_TRUE(same(&s, &seen));
 	ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
 	EXPECT_STREQ("linux", stats.policy);
 	EXPECT_EQ(0, stats.active);
@@ -206,7 +207,7 @@ TEST_F(interface, bad_values_change_nothing)
 
 static const char * const bad_texts[] = {
 	"\n", "hydro", "Hydra", "linux hydra", "hydra,", ",hydra", "hydra,,filter=none",
-	"prefetch=3", "hydra,prefetch", "hydra,prefetch=", "hydra,prefetch=10",
+	"prefetch", "hydra,prefetch", "hydra,prefetch=", "hydra,prefetch=10",
 	"hydra,prefetch=-1", "hydra,prefetch=3x", "hydra,filter=maybe", "hydra,domains=socket",
 	"hydra,replication=never", "hydra,colour=red", "hydra,filter=none,prefetch=99",
 	"hydra prefetch=3",
@@ -261,6 +262,8 @@ TEST_F(interface, proc_write)
 		{ "hydra,prefetch=4,filter=none", { 1, 0, 4, 0 } },
 		{ "hydra,filter=none,prefetch=0\n", { 1, 0, 0, 0 } },
 		{ "linux,domains=node,replication=lazy,prefetch=2,filter=table", { 1, 0, 2, 1 } },
+		/* without the name of a policy, the others stay */
+		{ "filter=none", { 1, 0, 2, 0 } },
 	};
 	struct hydra_settings seen;
 
