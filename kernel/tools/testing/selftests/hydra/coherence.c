@@ -122,6 +122,57 @@ TEST_F(coherence, mprotect_one_page)
 	}
 }
 
+struct call {
+	const void *code;
+	int sig, value;
+};
+
+static void call_code(void *arg)
+{
+	struct call *c = arg;
+
+	c->sig = hydra_try_call(c->code, &c->value);
+}
+
+/* Every node gets that signal for the call, or that number from it */
+static void call_on_all(struct __test_metadata *_metadata, FIXTURE_DATA(coherence) *self,
+			const void *code, int sig, int value)
+{
+	for (int node = 0; node <= self->last; node++) {
+		struct call c = { .code = code };
+
+		hydra_run(node, call_code, &c);
+		EXPECT_EQ(sig, c.sig)
+			TH_LOG("node %d", node);
+		EXPECT_EQ(sig ? 0 : value, c.value)
+			TH_LOG("node %d", node);
+	}
+}
+
+TEST_F(coherence, executable)
+{
+	/* mov $VALUE, %eax; ret */
+	const unsigned char code[] = { 0xb8, 0x34, 0x12, 0, 0, 0xc3 };
+	const unsigned char other[] = { 0xb8, 0x78, 0x56, 0, 0, 0xc3 };
+
+	FOR_OWNERS(owner) {
+		char *area = owned_area(_metadata, self, owner, 1);
+
+		memcpy(area, code, sizeof(code));
+		call_on_all(_metadata, self, area, SIGSEGV, 0);
+		EXPECT_EQ(0, hydra_syscall(1, SYS_mprotect, (long)area, PAGE_SIZE,
+					   PROT_READ | PROT_EXEC));
+		call_on_all(_metadata, self, area, 0, 0x1234);
+		EXPECT_EQ(0, hydra_syscall(0, SYS_mprotect, (long)area, PAGE_SIZE,
+					   PROT_READ | PROT_WRITE));
+		call_on_all(_metadata, self, area, SIGSEGV, 0);
+		memcpy(area, other, sizeof(other));
+		EXPECT_EQ(0, hydra_syscall(0, SYS_mprotect, (long)area, PAGE_SIZE,
+					   PROT_READ | PROT_EXEC));
+		call_on_all(_metadata, self, area, 0, 0x5678);
+	}
+}
+
 TEST_F(coherence, munmap)
 {
 	FOR_OWNERS(owner) {
@@ -461,13 +512,12 @@ TEST_F(coherence, zero_page)
 #define HALF	(PAGES / 2)
 
 /* In a child: threads of its own on all nodes. What goes wrong is its exit status. */
-static int child_writes(char *area, enum hydra_wait wait, const int told[2],
-			const int tell[2])
+static int child_writes(char *area, const int told[2], const int tell[2])
 {
 	char *rest = area + HALF * PAGE_SIZE;
 	char c;
 
-	hydra_start_workers(wait);
+	hydra_start_workers(HYDRA_SLEEP);
 	if (hydra_probe_all(area, HALF, HYDRA_READABLE, 1) ||
 	    hydra_probe_all(rest, HALF, HYDRA_READABLE, 2))
 		return 1;
@@ -505,7 +555,7 @@ TEST_F(coherence, fork_and_copy_on_write)
 		child = fork();
 		ASSERT_LE(0, child);
 		if (!child)
-			_exit(child_writes(area, variant->wait, to_child, to_parent));
+			_exit(child_writes(area, to_child, to_parent));
 		PROBE_ALL(area, HALF, HYDRA_READABLE, 1);
 		hydra_write_pages(self->last, area, HALF, 4);
 		PROBE_ALL(area, HALF, HYDRA_READ_WRITE, 4);
@@ -538,7 +588,7 @@ TEST_F(coherence, fork_and_shared_memory)
 		child = fork();
 		ASSERT_LE(0, child);
 		if (!child) {
-			hydra_start_workers(variant->wait);
+			hydra_start_workers(HYDRA_SLEEP);
 			if (hydra_probe_all(self->area, PAGES, HYDRA_READ_WRITE, 1))
 				_exit(1);
 			hydra_write_pages(self->last, self->area, PAGES, 2);

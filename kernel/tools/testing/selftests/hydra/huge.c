@@ -244,11 +244,11 @@ TEST_F(huge, thp_mremap)
 }
 
 /* In a child, with threads of its own. What goes wrong is its exit status. */
-static int child_writes_huge(char *area, enum hydra_wait wait, int told, int tell, bool shared)
+static int child_writes_huge(char *area, int told, int tell, bool shared)
 {
 	char c;
 
-	hydra_start_workers(wait);
+	hydra_start_workers(HYDRA_SLEEP);
 	if (probe_huge(area, 2, HYDRA_READABLE, 1))
 		return 1;
 	if (write(tell, "x", 1) != 1 || read(told, &c, 1) != 1)
@@ -263,8 +263,7 @@ static int child_writes_huge(char *area, enum hydra_wait wait, int told, int tel
 }
 
 /* Parent and child, both with threads on all nodes, each of them writing */
-static void fork_and_write(struct __test_metadata *_metadata, char *area, int writer,
-			   enum hydra_wait wait, bool shared)
+static void fork_and_write(struct __test_metadata *_metadata, char *area, int writer, bool shared)
 {
 	int to_child[2], to_parent[2], child;
 	char c;
@@ -274,7 +273,7 @@ static void fork_and_write(struct __test_metadata *_metadata, char *area, int wr
 	child = fork();
 	ASSERT_LE(0, child);
 	if (!child)
-		_exit(child_writes_huge(area, wait, to_child[0], to_parent[1], shared));
+		_exit(child_writes_huge(area, to_child[0], to_parent[1], shared));
 	PROBE_HUGE(area, 2, HYDRA_READABLE, 1);
 	EXPECT_EQ(1, read(to_parent[0], &c, 1));
 	write_huge(writer, area, 2, 2);
@@ -293,7 +292,7 @@ TEST_F(huge, thp_fork)
 {
 	NEED_THP();
 	thp_area(_metadata, self->area, 1, 2);
-	fork_and_write(_metadata, self->area, self->last, variant->wait, false);
+	fork_and_write(_metadata, self->area, self->last, false);
 }
 
 /* hugetlbfs */
@@ -356,7 +355,7 @@ TEST_F(huge, hugetlb_fork)
 	NEED_HUGETLB(16);
 	for (int i = 0; i < ARRAY_SIZE(flags); i++) {
 		hugetlb_area(_metadata, self->area, flags[i], 1);
-		fork_and_write(_metadata, self->area, self->last, variant->wait,
+		fork_and_write(_metadata, self->area, self->last,
 			       flags[i] == MAP_SHARED);
 	}
 }
@@ -386,7 +385,7 @@ TEST_F(huge, hugetlb_gigabyte_in_two_processes)
 	child = fork();
 	ASSERT_LE(0, child);
 	if (!child) {
-		hydra_start_workers(variant->wait);
+		hydra_start_workers(HYDRA_SLEEP);
 		if (probe_huge(area, 2, HYDRA_READ_WRITE, 1))
 			_exit(1);
 		if (mprotect(area, GIB, PROT_READ) || probe_huge(area, 2, HYDRA_READ_ONLY, 1))

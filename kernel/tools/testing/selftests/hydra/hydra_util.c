@@ -406,6 +406,18 @@ int hydra_try_write(void *addr, uint64_t value)
 	return sig;
 }
 
+int hydra_try_call(const void *addr, int *value)
+{
+	int sig = sigsetjmp(fault_return, 0);
+
+	if (!sig) {
+		fault_expected = 1;
+		*value = ((int (*)(void))addr)();
+	}
+	fault_expected = 0;
+	return sig;
+}
+
 static int try_read_page(const void *addr, uint64_t words[PAGE_WORDS])
 {
 	const volatile uint64_t *from = addr;

@@ -112,6 +112,8 @@ int hydra_wait_child(pid_t pid);
 /* One access: 0, or the signal it got */
 int hydra_try_read(const void *addr, uint64_t *value);
 int hydra_try_write(void *addr, uint64_t value);
+/* Call the function at addr, which takes nothing and returns a number */
+int hydra_try_call(const void *addr, int *value);
 
 /*
  * Address space for a test alone: whole leaf tables, with at least one more on

@@ -139,8 +139,11 @@ TEST_F(interface, set_and_get)
 				     stats.policy);
 		}
 
-	s = hydra_settings;
-	s.domains = HYDRA_DOMAINS_MACHINE;
+	/* what "linux" stands for can be set by prctl too */
+	ASSERT_EQ(0, hydra_off());
+	ASSERT_EQ(0, hydra_get(&s));
+	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, s.domains);
+	ASSERT_EQ(0, hydra_set(&hydra_settings));
 	ASSERT_EQ(0, hydra_set(&s));
 	ASSERT_EQ(0, hydra_get(&seen));
 	EXPECT_TRUE(same(&s, &seen));
