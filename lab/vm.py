@@ -23,6 +23,7 @@ from lab.errors import LabError
 MACHINE_FAILED = 70          # exit status when the machine, not the command, failed (EX_SOFTWARE)
 TIMED_OUT = 124              # as timeout(1)
 BOOT_LIMIT = 300             # seconds: a machine of 16 emulated CPUs boots in 20 to 60
+BOOT_ATTEMPTS = 3            # for an emulator that dies, not for a kernel that does
 PANIC_GRACE = 10             # seconds a panicked machine gets to end by itself
 KEEP_RUNS = 20
 SHARED = "/run/hydra"        # where the machine sees the run's directory
@@ -166,18 +167,31 @@ def run(command, machine=Machine(), timeout=3600.0, stdin=None, on_output=None, 
     machine.check()
     image = build.kernel(machine.config)
     search = os.path.dirname(programs.hydractl())
-    directory = run_dir()
+    for attempt in range(1, BOOT_ATTEMPTS + 1):
+        directory = run_dir()
+        ended = boot(command, virtme_command(image, machine, directory), directory, search, timeout, stdin,
+                     on_output or to_stream(sys.stdout), on_error or to_stream(sys.stderr))
+        if attempt == BOOT_ATTEMPTS or not emulator_died(directory, ended):
+            return verdict(directory, ended)
+        progress.say("the emulator died before the machine was up; booting it again")
+
+
+def boot(command, machine_command, directory, search, timeout, stdin, on_output, on_error):
+    """Start the machine and wait for its end; returns why it was ended ('' if it ended by itself)."""
     (directory / "command").write_text(script(command, os.getcwd(), search), encoding="utf-8")
-    child_command = virtme_command(image, machine, directory)
-    (directory / "machine").write_text(shlex.join(child_command) + "\n", encoding="utf-8")
-    with children.leashed(child_command, stdin=stdin or subprocess.DEVNULL, stdout=subprocess.PIPE,
+    (directory / "machine").write_text(shlex.join(machine_command) + "\n", encoding="utf-8")
+    with children.leashed(machine_command, stdin=stdin or subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE) as child:
-        pumps = [start_pump(child.stdout, on_output or to_stream(sys.stdout)),
-                 start_pump(child.stderr, on_error or to_stream(sys.stderr))]
+        pumps = [start_pump(child.stdout, on_output), start_pump(child.stderr, on_error)]
         ended = wait(child, directory, timeout)
     for thread in pumps:
         thread.join(5)
-    return verdict(directory, ended)
+    return ended
+
+
+def emulator_died(directory, ended):
+    """QEMU 7.2 now and then fails an assertion of its own while the kernel looks for PCI devices."""
+    return not ended and not (directory / "started").exists() and not console.trouble(read(directory / "console.log"))
 
 
 def verdict(directory, ended):

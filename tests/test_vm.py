@@ -101,6 +101,25 @@ def test_waiting_has_an_end(tmp_path, monkeypatch):
     assert "panicked" in vm.wait(Child(), tmp_path, 60)
 
 
+@pytest.mark.parametrize("started, log, ended, again", [
+    (False, "[ 0.6] pci 0000:00:02.0: BAR 1\n", "", True), (True, "[ 0.6] pci\n", "", False), (False, WARNING, "", False),
+    (False, "[ 0.6] pci\n", "the machine did not boot within 300 s", False)])
+def test_only_a_dead_emulator_is_started_again(cache, monkeypatch, started, log, ended, again):
+    boots = []
+
+    def fake_boot(_command, _machine, directory, *_):
+        boots.append(directory)
+        (directory / "console.log").write_text(log)
+        if started:
+            (directory / "started").touch()
+        return ended
+    monkeypatch.setattr(vm, "boot", fake_boot)
+    monkeypatch.setattr(vm.build, "kernel", lambda _config: "bzImage")
+    monkeypatch.setattr(vm.programs, "hydractl", lambda: "hydractl")
+    assert vm.run(["true"]).status == vm.MACHINE_FAILED
+    assert len(boots) == (vm.BOOT_ATTEMPTS if again else 1)
+
+
 def test_old_runs_go(cache):
     made = [vm.run_dir() for _ in range(vm.KEEP_RUNS + 3)]
     assert made[-1].exists() and len(list((cache / "runs").iterdir())) <= vm.KEEP_RUNS + 1
