@@ -5,6 +5,7 @@
  */
 
 #include <linux/fs.h>
+#include <linux/mutex.h>
 #include <linux/ptrace.h>
 #include <linux/sched/mm.h>
 #include <linux/seq_file.h>
@@ -52,8 +53,19 @@ static int hydra_settings_show(struct seq_file *m, void *v)
 
 static int hydra_settings_open(struct inode *inode, struct file *file)
 {
+	struct mm_struct *mm;
+
+	/* So that nobody hands the open file to a program that may more. */
+	if (file->f_mode & FMODE_WRITE) {
+		mm = hydra_task_mm(inode, PTRACE_MODE_ATTACH_FSCREDS);
+		if (IS_ERR(mm))
+			return PTR_ERR(mm);
+		mmput(mm);
+	}
 	return single_open(file, hydra_settings_show, inode);
 }
+
+static DEFINE_MUTEX(hydra_write_lock);
 
 static ssize_t hydra_settings_write(struct file *file, const char __user *buf,
 				    size_t count, loff_t *ppos)
@@ -73,10 +85,13 @@ static ssize_t hydra_settings_write(struct file *file, const char __user *buf,
 		ret = PTR_ERR(mm);
 		goto free;
 	}
+	/* Keys alone change what they name: two writers must not mix. */
+	mutex_lock(&hydra_write_lock);
 	settings = hydra_get(mm);
 	ret = hydra_parse(text, &settings);
 	if (!ret)
 		ret = hydra_set(mm, settings);
+	mutex_unlock(&hydra_write_lock);
 	mmput(mm);
 free:
 	kfree(text);

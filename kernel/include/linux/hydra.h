@@ -64,6 +64,7 @@ struct hydra_domain {
  * @active: its CPUs use domain trees; written under mmap_lock
  * @unfiltered: while not zero, every flush goes to every domain
  * @universal: domains that every flush includes
+ * @nr_replicas: leaf replicas there are, or are about to be
  * @gather_lock: guards @gathers and the reset of @pending
  * @gathers: mmu_gathers under way
  * @pending: sharers of all tables whose entries changed, or that were
@@ -79,6 +80,7 @@ struct hydra_mm {
 	bool active;
 	atomic_t unfiltered;
 	atomic64_t universal;
+	atomic_long_t nr_replicas;
 	spinlock_t gather_lock;
 	unsigned int gathers;
 	atomic64_t pending;
@@ -179,6 +181,7 @@ long hydra_prctl_get(unsigned long arg2, unsigned long arg3,
 bool __hydra_fault(struct hydra_mm *h, struct vm_area_struct *vma,
 		   unsigned long addr, unsigned int flags);
 bool __hydra_fault_atomic(struct hydra_mm *h, unsigned long addr, bool write);
+bool __hydra_entry_missing(struct hydra_mm *h, void *entry);
 
 /**
  * hydra_fault - try to answer a fault from the canonical tree alone
@@ -236,6 +239,23 @@ static inline bool hydra_fault_atomic(struct mm_struct *mm, unsigned long addr,
 	struct hydra_mm *h = mm ? hydra_active(mm) : NULL;
 
 	return h && __hydra_fault_atomic(h, addr, write);
+}
+
+/**
+ * hydra_entry_missing - does a present canonical entry lack in this domain?
+ * @mm: address space that was hit
+ * @entry: the canonical entry, of a leaf table
+ *
+ * For code that takes a failed access to an entry it has just looked at for an
+ * error.
+ *
+ * Context: the leaf table's lock.
+ */
+static inline bool hydra_entry_missing(struct mm_struct *mm, void *entry)
+{
+	struct hydra_mm *h = hydra_active(mm);
+
+	return h && __hydra_entry_missing(h, entry);
 }
 
 /* Flushes: mm/hydra/flush.c */
@@ -384,6 +404,11 @@ static inline bool hydra_fault(struct vm_area_struct *vma, unsigned long addr,
 
 static inline bool hydra_fault_atomic(struct mm_struct *mm, unsigned long addr,
 				      bool write)
+{
+	return false;
+}
+
+static inline bool hydra_entry_missing(struct mm_struct *mm, void *entry)
 {
 	return false;
 }

@@ -5,9 +5,12 @@
  * Small regions of several domains side by side in one leaf table would make
  * all of them sharers of it for no reason. So each domain has a part of the
  * mmap window for its own, at least one leaf table apart from its neighbours.
- * An arena is a preference only: if it is full, the whole window is searched
- * as ever. Its place moves with the randomised mmap base, so an address has as
- * many random bits as before.
+ *
+ * An arena is a preference only. What does not fit goes beyond all arenas, so as
+ * not to fill those of others, and if there is no room there, anywhere, as ever.
+ * Arenas move with the randomised mmap base, so an address has as many random
+ * bits as before. They are small enough that those of a few nodes lie on one PUD
+ * table.
  */
 
 #include <linux/compat.h>
@@ -18,7 +21,7 @@
 
 #include "internal.h"
 
-#define ARENA_MAX	SZ_1T
+#define ARENA_MAX	(64UL * SZ_1G)
 
 /**
  * hydra_arena - the part of a window that belongs to a domain
@@ -64,19 +67,31 @@ bool hydra_arena(unsigned int d, unsigned int nr, unsigned long low,
 unsigned long hydra_unmapped_area(struct vm_unmapped_area_info *info,
 				  unsigned long flags)
 {
-	struct vm_unmapped_area_info arena = *info;
-	unsigned long addr;
+	struct vm_unmapped_area_info part = *info;
+	unsigned long low = max(info->low_limit, SZ_4G), addr;
+	bool topdown = info->flags & VM_UNMAPPED_AREA_TOPDOWN;
+	unsigned int nr = hydra_nr_domains;
 
 	if (!hydra_active(current->mm) || (flags & MAP_32BIT) ||
 	    in_32bit_syscall())
 		return vm_unmapped_area(info);
-	if (!hydra_arena(hydra_this_domain(), hydra_nr_domains,
-			 max(info->low_limit, SZ_4G), info->high_limit,
-			 info->flags & VM_UNMAPPED_AREA_TOPDOWN,
-			 &arena.low_limit, &arena.high_limit))
+	if (!hydra_arena(hydra_this_domain(), nr, low, info->high_limit, topdown,
+			 &part.low_limit, &part.high_limit))
 		return vm_unmapped_area(info);
-	addr = vm_unmapped_area(&arena);
-	if (offset_in_page(addr))
-		return vm_unmapped_area(info);
-	return addr;
+	addr = vm_unmapped_area(&part);
+	if (!offset_in_page(addr))
+		return addr;
+
+	/* Beyond the last arena. */
+	hydra_arena(nr - 1, nr, low, info->high_limit, topdown,
+		    &part.low_limit, &part.high_limit);
+	if (topdown) {
+		part.high_limit = part.low_limit - PMD_SIZE;
+		part.low_limit = info->low_limit;
+	} else {
+		part.low_limit = part.high_limit + PMD_SIZE;
+		part.high_limit = info->high_limit;
+	}
+	addr = vm_unmapped_area(&part);
+	return offset_in_page(addr) ? vm_unmapped_area(info) : addr;
 }

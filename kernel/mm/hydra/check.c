@@ -69,6 +69,8 @@ static void check_copy(struct hydra_walk *w, unsigned long addr, pteval_t copy,
 		violation(w, 1, addr, "other attributes than the canonical entry");
 	if ((copy & _PAGE_RW) && !(val & _PAGE_DIRTY))
 		violation(w, 4, addr, "writable while the canonical entry is clean");
+	if ((copy & _PAGE_DIRTY) && !(copy & _PAGE_RW) && (val & _PAGE_RW))
+		violation(w, 1, addr, "a shadow stack where the canonical entry is none");
 	if ((copy & _PAGE_DIRTY) && !(val & _PAGE_DIRTY))
 		violation(w, 4, addr, "dirty while the canonical entry is clean");
 }
@@ -162,6 +164,8 @@ static void walk_huge(struct hydra_walk *w, spinlock_t *ptl, pteval_t *entry,
 		check_copy(w, addr, copy, hydra_leaf(val) ? val : 0);
 	} else if (hydra_present(copy) && hydra_leaf(val)) {
 		violation(w, 1, addr, "a table where the canonical entry is huge");
+	} else if (hydra_present(copy) && !hydra_present(val)) {
+		violation(w, 5, addr, "a table where the canonical tree has none");
 	}
 	spin_unlock(ptl);
 }
@@ -247,12 +251,15 @@ static void walk_domain(struct hydra_walk *w)
 		}
 		next = p4d_addr_end(addr, TASK_SIZE_MAX);
 		p4d = p4d_offset(pgd, addr);
-		if (!hydra_present(p4d_val(*p4d)))
-			continue;
 		if (w->h) {
 			pgd = pgd_offset_pgd(w->h->domain[w->d].pgd, addr);
 			own = pgd_none(*pgd) ? NULL : p4d_offset(pgd, addr);
 			up = own ? p4d_val(*own) : 0;
+		}
+		if (!hydra_present(p4d_val(*p4d))) {
+			if (w->check && hydra_present(up))
+				violation(w, 5, addr, "a table where the canonical tree has none");
+			continue;
 		}
 		walk_puds(w, p4d, up, addr & P4D_MASK);
 	} while (addr = next, addr < TASK_SIZE_MAX);

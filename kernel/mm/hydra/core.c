@@ -40,6 +40,7 @@
 /* More than the flushes that can be under way at one moment. */
 #define GENERATION_GAP	(1ULL << 24)
 
+/* Context: no mmap_lock: the first switches hydra_key, under cpus_read_lock(). */
 static struct hydra_mm *hydra_alloc(struct mm_struct *mm)
 {
 	struct hydra_mm *h;
@@ -54,6 +55,7 @@ static struct hydra_mm *hydra_alloc(struct mm_struct *mm)
 	spin_lock_init(&h->gather_lock);
 	for (d = 0; d < hydra_nr_domains; d++)
 		spin_lock_init(&h->domain[d].lock);
+	static_branch_deferred_inc(&hydra_key);
 	return h;
 }
 
@@ -108,19 +110,10 @@ static void set_generations(struct hydra_mm *h)
 		atomic64_set(&h->domain[d].tlb_gen, gen);
 }
 
-/* Context: mmap_lock held for writing, or the address space is not live yet. */
-static struct hydra_mm *hydra_attach(struct mm_struct *mm, bool live)
+static void hydra_free(struct hydra_mm *h)
 {
-	struct hydra_mm *h = hydra_alloc(mm);
-
-	if (!h)
-		return NULL;
-	static_branch_deferred_inc(&hydra_key);
-	/* Which root a CPU has loaded is only kept track of from here on. */
-	if (live)
-		hydra_note_roots();
-	smp_store_release(&mm->hydra, h);
-	return h;
+	kfree(h);
+	static_branch_slow_dec_deferred(&hydra_key);
 }
 
 /*
@@ -148,7 +141,7 @@ static int hydra_activate(struct hydra_mm *h)
 	unshare_hugetlb(h->mm);
 	atomic_inc(&h->unfiltered);
 	set_generations(h);
-	hydra_sync_ldt(h->mm);
+	hydra_roots_sync_ldt(h->mm);
 	/* Roots, generations and unfiltered before anyone acts on active. */
 	smp_store_release(&h->active, true);
 	hydra_switch_roots(h->mm, cpu_online_mask);
@@ -184,7 +177,15 @@ static void release_pmds(struct hydra_mm *h, pud_t *pud, unsigned long addr)
 		pte_unmap_unlock(pte, ptl);
 		cond_resched();
 	}
-	release_detached(h, pmd_offset(pud, addr - PUD_SIZE));
+	/*
+	 * A collapse that found its way here by the reverse map holds this lock
+	 * from before it clears the entry, which made us pass over it, until it
+	 * has cut the links, for which it needs the table above.
+	 */
+	pmd = pmd_offset(pud, addr - PUD_SIZE);
+	spin_lock(pmd_lockptr(h->mm, pmd));
+	spin_unlock(pmd_lockptr(h->mm, pmd));
+	release_detached(h, pmd);
 }
 
 static void release_puds(struct hydra_mm *h, p4d_t *p4d, unsigned long addr)
@@ -282,25 +283,43 @@ u32 hydra_get(struct mm_struct *mm)
  */
 int hydra_set(struct mm_struct *mm, u32 settings)
 {
-	struct hydra_mm *h;
+	struct hydra_mm *h, *new = NULL;
 	int ret = 0;
 
 	if (wants_domains(settings) && hydra_arch_refuses()) {
 		pr_info_once("not on this platform: %s\n", hydra_arch_refuses());
 		return -EOPNOTSUPP;
 	}
-	if (mmap_write_lock_killable(mm))
+	if (!READ_ONCE(mm->hydra)) {
+		/* Stock Linux needs no word of it, unless against the default. */
+		if (!wants_domains(settings) &&
+		    !wants_domains(READ_ONCE(hydra_default_settings)))
+			return 0;
+		new = hydra_alloc(mm);
+		if (!new)
+			return -ENOMEM;
+		/* CPUs keep note of their roots only since hydra_key is on. */
+		hydra_note_roots();
+	}
+	if (mmap_write_lock_killable(mm)) {
+		if (new)
+			hydra_free(new);
 		return -EINTR;
-	h = mm->hydra ?: hydra_attach(mm, true);
-	if (!h)
-		ret = -ENOMEM;
-	else if (wants_domains(settings) && !h->active)
+	}
+	if (!mm->hydra) {
+		smp_store_release(&mm->hydra, new);
+		new = NULL;
+	}
+	h = mm->hydra;
+	if (wants_domains(settings) && !h->active)
 		ret = hydra_activate(h);
 	else if (!wants_domains(settings) && h->active)
 		hydra_deactivate(h);
 	if (!ret)
 		WRITE_ONCE(h->settings, settings);
 	mmap_write_unlock(mm);
+	if (new)
+		hydra_free(new);
 	return ret;
 }
 
@@ -321,14 +340,21 @@ void hydra_mm_init(struct mm_struct *mm)
 			      READ_ONCE(hydra_default_settings);
 	struct hydra_mm *h;
 
+	/*
+	 * The kernel makes some for itself while it boots, before there are
+	 * domains, and maps things in them that no fault would bring.
+	 */
+	if (system_state < SYSTEM_RUNNING)
+		return;
 	/* No settings are the settings of stock Linux. */
 	if (!from && !wants_domains(settings))
 		return;
 	if (wants_domains(settings) && hydra_arch_refuses())
 		return;
-	h = hydra_attach(mm, true);
+	h = hydra_alloc(mm);
 	if (!h)
 		return;
+	mm->hydra = h;
 	if (wants_domains(settings)) {
 		if (alloc_roots(h))
 			return;
@@ -369,8 +395,7 @@ void __hydra_mm_destroy(struct mm_struct *mm)
 	hydra_free_p4ds(h);
 	free_roots(h);
 	mm->hydra = NULL;
-	kfree(h);
-	static_branch_slow_dec_deferred(&hydra_key);
+	hydra_free(h);
 }
 
 /**

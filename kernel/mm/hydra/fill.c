@@ -38,7 +38,7 @@ struct hydra_request {
 	bool write;
 	bool exec;
 	bool shstk;
-	/* Holds no VMA, must not sleep nor wait for a lock. */
+	/* Holds no VMA, must neither wait for a lock nor allocate. */
 	bool atomic;
 	gfp_t gfp;
 
@@ -155,16 +155,33 @@ static bool wants_replica(const struct hydra_request *r, void *canonical)
 	return page_to_nid(virt_to_page(canonical)) != hydra_domain_home[r->d];
 }
 
-static bool replica_allowed(struct hydra_mm *h)
+/* One that is hard to get, or on another node, is not worth it. */
+static pteval_t *replica_alloc(struct hydra_request *r)
 {
-	unsigned long limit = READ_ONCE(hydra_replica_limit), nr = 0;
-	unsigned int d;
+	unsigned long nr = atomic_long_inc_return(&r->h->nr_replicas);
+	pteval_t *replica = NULL;
 
-	if (limit == ULONG_MAX)
-		return true;
-	for (d = 0; d < hydra_nr_domains; d++)
-		nr += atomic_long_read(&h->domain[d].nr_replicas);
-	return (nr + 1) * PAGE_SIZE <= limit;
+	if (nr <= READ_ONCE(hydra_replica_limit) >> PAGE_SHIFT)
+		replica = hydra_page_alloc(r->h, hydra_domain_home[r->d],
+					   GFP_PGTABLE_USER | __GFP_THISNODE |
+					   __GFP_NORETRY | __GFP_NOWARN);
+	if (!replica)
+		atomic_long_dec(&r->h->nr_replicas);
+	return replica;
+}
+
+/*
+ * An atomic fill may have interrupted whoever holds the lock: a probe or a trace
+ * event inside may look at user memory.
+ */
+static bool lock_domain(struct hydra_request *r)
+{
+	spinlock_t *lock = &r->h->domain[r->d].lock;
+
+	if (r->atomic)
+		return spin_trylock(lock);
+	spin_lock(lock);
+	return true;
 }
 
 /*
@@ -175,10 +192,11 @@ static bool replica_allowed(struct hydra_mm *h)
  * collapse takes the domains' locks after it has cleared the entry. For the same
  * reason a new struct hydra_table is hung on the table here and nowhere else.
  *
- * Context: the leaf table's lock.
+ * Context: the leaf table's lock. @joined is set to what the domain walks now.
  */
 static enum hydra_result join(struct hydra_request *r, struct hydra_table *t,
-			      pmd_t *pmd, pteval_t *canonical)
+			      pmd_t *pmd, pteval_t *canonical,
+			      pteval_t **joined)
 {
 	struct hydra_domain *dom = &r->h->domain[r->d];
 	bool replicate = wants_replica(r, canonical) && !r->no_replica;
@@ -190,7 +208,8 @@ static enum hydra_result join(struct hydra_request *r, struct hydra_table *t,
 			return HYDRA_AGAIN;
 		table = r->replica;
 	}
-	spin_lock(&dom->lock);
+	if (!lock_domain(r))
+		return HYDRA_MISS;
 	if (READ_ONCE(r->h->active) && t->parent->table[r->d] &&
 	    hydra_same_table(pmd_val(READ_ONCE(*pmd)),
 			     _PAGE_TABLE | __pa(canonical))) {
@@ -205,6 +224,7 @@ static enum hydra_result join(struct hydra_request *r, struct hydra_table *t,
 		ret = HYDRA_HIT;
 	}
 	spin_unlock(&dom->lock);
+	*joined = table;
 	if (ret == HYDRA_HIT && replicate) {
 		r->replica = NULL;
 		atomic_long_inc(&dom->nr_replicas);
@@ -238,8 +258,8 @@ static enum hydra_result fill_leaf(struct hydra_request *r,
 				   struct hydra_table *parent, pmd_t *pmd)
 {
 	enum hydra_result ret = HYDRA_MISS;
+	pteval_t *canonical, *table;
 	struct hydra_table *t;
-	pteval_t *canonical;
 	spinlock_t *ptl;
 	pteval_t val;
 	pte_t *pte;
@@ -260,17 +280,22 @@ static enum hydra_result fill_leaf(struct hydra_request *r,
 		t = r->spare;
 		hydra_table_init(t, r->h, parent, pte, r->addr, HYDRA_PTE);
 	}
-	if (!t->table[r->d]) {
-		ret = join(r, t, pmd, canonical);
+	table = READ_ONCE(t->table[r->d]);
+	if (!table) {
+		ret = join(r, t, pmd, canonical, &table);
 		if (ret != HYDRA_HIT)
 			goto unlock;
 	}
-	if (t->table[r->d] == canonical) {
+	/*
+	 * While an atomic fill is here, a collapse may cut the table. What is
+	 * written to a replica then is of no use and does no harm.
+	 */
+	if (table == canonical) {
 		/* Linked: hardware and Linux see to the rest. */
 		val = pte_val(ptep_get(pte));
 	} else {
 		val = mark_used(r, (pteval_t *)pte);
-		copy_window(r, canonical, t->table[r->d]);
+		copy_window(r, canonical, table);
 	}
 	ret = permits(r, val) ? HYDRA_HIT : HYDRA_MISS;
 unlock:
@@ -299,7 +324,8 @@ static enum hydra_result fill_huge(struct hydra_request *r,
 	if (!hydra_leaf(READ_ONCE(*entry)))
 		goto unlock;
 	val = mark_used(r, entry);
-	spin_lock(&dom->lock);
+	if (!lock_domain(r))
+		goto unlock;
 	if (READ_ONCE(r->h->active) && t->table[r->d]) {
 		WRITE_ONCE(t->sharers, t->sharers | BIT_ULL(r->d));
 		/* The sharer before the entry. */
@@ -315,14 +341,28 @@ unlock:
 	return ret;
 }
 
+/* The domain's own table for one above the leaf tables. */
+static enum hydra_result upper(struct hydra_request *r, struct hydra_table *t,
+			       void *entry, pteval_t val)
+{
+	int err = 0;
+
+	if (!READ_ONCE(t->table[r->d]))
+		err = r->atomic ? -EAGAIN :
+		      hydra_domain_upper(t, r->d, entry, val, r->gfp);
+	if (!err)
+		return HYDRA_HIT;
+	return err == -ENOMEM ? HYDRA_NOMEM : HYDRA_MISS;
+}
+
 /*
  * Walk the canonical tree down to the entry, with the domain's tree beside it.
  * Context: interrupts off if r->atomic, else a VMA is locked.
  */
 static enum hydra_result fill(struct hydra_request *r)
 {
-	gfp_t gfp = r->atomic ? 0 : r->gfp;
 	struct hydra_table *pud_table, *pmd_table;
+	enum hydra_result ret;
 	pgd_t *pgd = pgd_offset(r->h->mm, r->addr);
 	p4d_t *p4d, p4dval;
 	pud_t *pud, pudval;
@@ -339,11 +379,13 @@ static enum hydra_result fill(struct hydra_request *r)
 	if (!hydra_present(pud_val(pudval)))
 		return HYDRA_MISS;
 
-	pud_table = hydra_table_get(r->h, NULL, pud, r->addr, HYDRA_PUD, gfp);
+	pud_table = hydra_table_get(r->h, NULL, pud, r->addr, HYDRA_PUD,
+				    r->gfp);
 	if (!pud_table)
 		return HYDRA_NOMEM;
-	if (!hydra_domain_upper(pud_table, r->d, p4d, p4d_val(p4dval), r->gfp))
-		return HYDRA_NOMEM;
+	ret = upper(r, pud_table, p4d, p4d_val(p4dval));
+	if (ret != HYDRA_HIT)
+		return ret;
 	if (hydra_leaf(pud_val(pudval)))
 		return fill_huge(r, pud_table, (pteval_t *)pud);
 
@@ -352,11 +394,12 @@ static enum hydra_result fill(struct hydra_request *r)
 	if (!hydra_present(pmd_val(pmdval)))
 		return HYDRA_MISS;
 	pmd_table = hydra_table_get(r->h, pud_table, pmd, r->addr, HYDRA_PMD,
-				    gfp);
+				    r->gfp);
 	if (!pmd_table)
 		return HYDRA_NOMEM;
-	if (!hydra_domain_upper(pmd_table, r->d, pud, pud_val(pudval), r->gfp))
-		return HYDRA_NOMEM;
+	ret = upper(r, pmd_table, pud, pud_val(pudval));
+	if (ret != HYDRA_HIT)
+		return ret;
 	if (hydra_leaf(pmd_val(pmdval)))
 		return fill_huge(r, pmd_table, (pteval_t *)pmd);
 	return fill_leaf(r, pmd_table, pmd);
@@ -371,11 +414,7 @@ static bool prepare(struct hydra_request *r)
 			return false;
 	}
 	if (!r->replica && !r->no_replica) {
-		if (replica_allowed(r->h))
-			r->replica = hydra_page_alloc(r->h,
-						      hydra_domain_home[r->d],
-						      r->gfp | __GFP_THISNODE |
-						      __GFP_NOWARN);
+		r->replica = replica_alloc(r);
 		r->no_replica = !r->replica;
 	}
 	return true;
@@ -385,7 +424,8 @@ static enum hydra_result fill_retry(struct hydra_request *r)
 {
 	enum hydra_result ret = fill(r);
 
-	while (ret == HYDRA_AGAIN) {
+	/* The caller of an atomic fill has a way to ask for a sleeping one. */
+	while (ret == HYDRA_AGAIN && !r->atomic) {
 		if (!prepare(r)) {
 			ret = HYDRA_NOMEM;
 			break;
@@ -393,8 +433,10 @@ static enum hydra_result fill_retry(struct hydra_request *r)
 		ret = fill(r);
 	}
 	kfree(r->spare);
-	if (r->replica)
+	if (r->replica) {
 		hydra_page_free(r->h, r->replica);
+		atomic_long_dec(&r->h->nr_replicas);
+	}
 	return ret;
 }
 
@@ -479,7 +521,8 @@ bool __hydra_fault(struct hydra_mm *h, struct vm_area_struct *vma,
 		.write = flags & FAULT_FLAG_WRITE,
 		.exec = flags & FAULT_FLAG_INSTRUCTION,
 		.shstk = vma->vm_flags & VM_SHADOW_STACK,
-		.gfp = GFP_PGTABLE_USER,
+		/* Not worth killing anything for: there are ways to do without. */
+		.gfp = GFP_PGTABLE_USER | __GFP_RETRY_MAYFAIL | __GFP_NOWARN,
 	};
 	enum hydra_result ret;
 
@@ -505,7 +548,10 @@ bool __hydra_fault(struct hydra_mm *h, struct vm_area_struct *vma,
  *
  * No VMA is locked. Interrupts are off, so no table found in the canonical tree
  * is freed meanwhile, and what is added to a table is added under its lock, if
- * that is free, after looking that the table is still in place.
+ * that is free, after looking that the table is still in place. Nothing is
+ * allocated, so the domain has to have come near before: who fails here goes on
+ * to handle_mm_fault(), by fixup_user_fault() or by touching the page, or fails
+ * as it does on a page that is not there.
  *
  * Context: see hydra_fault_atomic().
  * Return: true if the domain can do the access.
@@ -520,14 +566,35 @@ bool __hydra_fault_atomic(struct hydra_mm *h, unsigned long addr, bool write)
 		.vm_end = (addr & PAGE_MASK) + PAGE_SIZE,
 		.write = write,
 		.atomic = true,
-		.gfp = GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT,
 	};
 
 	lockdep_assert_irqs_disabled();
+	/* Locks that are allocated are freed at once, not after a grace period. */
+	if (ALLOC_SPLIT_PTLOCKS)
+		return false;
 	/* These may have interrupted a holder of hydra_domain.lock. */
 	if (in_nmi() || in_hardirq() || in_serving_softirq())
 		return false;
 	if (uses_canonical(h, r.d))
 		return false;
 	return fill_retry(&r) == HYDRA_HIT;
+}
+
+/**
+ * __hydra_entry_missing - does a present canonical entry lack in this domain?
+ * @h: address space, active
+ * @entry: the canonical entry, of a leaf table
+ *
+ * Context: the leaf table's lock.
+ * Return: true if an access by this CPU faults for that reason alone.
+ */
+bool __hydra_entry_missing(struct hydra_mm *h, void *entry)
+{
+	unsigned int d = hydra_this_domain();
+	struct hydra_table *t = hydra_table_of(entry);
+	pteval_t *table = t ? READ_ONCE(t->table[d]) : NULL;
+
+	if (h->mm != current->mm || uses_canonical(h, d))
+		return false;
+	return !table || !hydra_present(READ_ONCE(table[hydra_entry_index(entry)]));
 }

@@ -153,8 +153,8 @@ struct hydra_table *hydra_table_get(struct hydra_mm *h,
 				    u8 level, gfp_t gfp);
 pteval_t *hydra_page_alloc(struct hydra_mm *h, int nid, gfp_t gfp);
 void hydra_page_free(struct hydra_mm *h, pteval_t *table);
-bool hydra_domain_upper(struct hydra_table *t, unsigned int d, void *entry,
-			pteval_t want, gfp_t gfp);
+int hydra_domain_upper(struct hydra_table *t, unsigned int d, void *entry,
+		       pteval_t want, gfp_t gfp);
 void hydra_table_release(struct hydra_table *t, void *canonical);
 void hydra_slot_set(struct hydra_table *t, unsigned int d, pteval_t *table);
 pteval_t hydra_slot_get(struct hydra_table *t, unsigned int d);
@@ -225,7 +225,7 @@ int hydra_show(struct mm_struct *mm, struct seq_file *m);
 
 /* Architecture: arch/x86/mm/hydra.c */
 const char *hydra_arch_refuses(void);
-void hydra_sync_ldt(struct mm_struct *mm);
+void hydra_roots_sync_ldt(struct mm_struct *mm);
 void hydra_note_roots(void);
 void hydra_switch_roots(struct mm_struct *mm, const struct cpumask *cpus);
 

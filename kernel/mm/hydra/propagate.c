@@ -20,7 +20,8 @@
 
 #include <trace/events/hydra.h>
 
-DEFINE_STATIC_KEY_DEFERRED_FALSE(hydra_key, HZ);
+/* Kept on for a while after the last user: to switch it stops all CPUs. */
+DEFINE_STATIC_KEY_DEFERRED_FALSE(hydra_key, 60 * HZ);
 EXPORT_SYMBOL_GPL(hydra_key);
 
 /*
@@ -81,10 +82,6 @@ static void replica_end(struct hydra_table *t, unsigned int d)
 		spin_unlock(&t->hmm->domain[d].lock);
 }
 
-#define for_each_replica(t, entry, d, copy)				\
-	for ((d) = 0; ((copy) = replica_begin(t, entry, &(d)));		\
-	     replica_end(t, d), (d)++)
-
 /* An entry above the leaf tables that leads to another table is no copy. */
 static bool is_copy(const struct hydra_table *t, pteval_t val)
 {
@@ -129,10 +126,11 @@ void __hydra_entries_set(struct mm_struct *mm, void *entry, unsigned int nr)
 
 	if (!t)
 		return;
-	for_each_replica(t, entry, d, copy) {
+	for (d = 0; (copy = replica_begin(t, entry, &d)); d++) {
 		for (i = 0, changed = 0; i < nr; i++)
 			changed += update_copy(t, copy + i,
 					       READ_ONCE(((pteval_t *)entry)[i]));
+		replica_end(t, d);
 		propagated(t, entry, d, changed);
 	}
 }
@@ -147,11 +145,14 @@ unsigned long __hydra_entry_cleared(struct mm_struct *mm, void *entry,
 
 	if (!t)
 		return old;
-	for_each_replica(t, entry, d, copy) {
+	for (d = 0; (copy = replica_begin(t, entry, &d)); d++) {
 		was = READ_ONCE(*copy);
-		if (!hydra_present(was) || !is_copy(t, was))
+		if (!hydra_present(was) || !is_copy(t, was)) {
+			replica_end(t, d);
 			continue;
+		}
 		was = xchg(copy, HYDRA_WANTED);
+		replica_end(t, d);
 		if (hydra_present(old))
 			old |= was & _PAGE_ACCESSED;
 		propagated(t, entry, d, 1);
@@ -169,13 +170,14 @@ int __hydra_test_and_clear_young(struct mm_struct *mm, void *entry)
 
 	if (!t)
 		return 0;
-	for_each_replica(t, entry, d, copy) {
+	for (d = 0; (copy = replica_begin(t, entry, &d)); d++) {
 		pteval_t val = READ_ONCE(*copy);
 
 		if (hydra_present(val) && is_copy(t, val) &&
 		    (val & _PAGE_ACCESSED))
 			young |= test_and_clear_bit(_PAGE_BIT_ACCESSED,
 						    (unsigned long *)copy);
+		replica_end(t, d);
 	}
 	return young;
 }
@@ -190,13 +192,14 @@ bool __hydra_young(void *entry, unsigned int nr)
 
 	if (!t)
 		return false;
-	for_each_replica(t, entry, d, copy) {
+	for (d = 0; (copy = replica_begin(t, entry, &d)); d++) {
 		for (i = 0; i < nr; i++) {
 			pteval_t val = READ_ONCE(copy[i]);
 
 			young |= hydra_present(val) && is_copy(t, val) &&
 				 (val & _PAGE_ACCESSED);
 		}
+		replica_end(t, d);
 	}
 	return young;
 }

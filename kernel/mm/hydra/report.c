@@ -7,6 +7,7 @@
 #include <linux/init.h>
 #include <linux/kobject.h>
 #include <linux/mm.h>
+#include <linux/mutex.h>
 #include <linux/seq_file.h>
 #include <linux/sysfs.h>
 
@@ -89,9 +90,13 @@ static ssize_t default_show(struct kobject *kobj, struct kobj_attribute *attr,
 static ssize_t default_store(struct kobject *kobj, struct kobj_attribute *attr,
 			     const char *buf, size_t count)
 {
-	u32 settings = READ_ONCE(hydra_default_settings);
-	int ret = hydra_parse(buf, &settings);
+	static DEFINE_MUTEX(lock);
+	u32 settings;
+	int ret;
 
+	guard(mutex)(&lock);
+	settings = hydra_default_settings;
+	ret = hydra_parse(buf, &settings);
 	if (ret)
 		return ret;
 	if (hydra_domains_setting(settings) != HYDRA_DOMAINS_MACHINE &&

@@ -70,14 +70,19 @@ const char *hydra_filter_name(u32 settings)
 }
 
 /**
- * hydra_policy_name - name of a policy with exactly these settings
+ * hydra_policy_name - name of a policy with these settings
  * @settings: packed settings
+ *
+ * One domain makes stock Linux, whatever the rest says.
  *
  * Return: the name, or "custom".
  */
 const char *hydra_policy_name(u32 settings)
 {
 	int i;
+
+	if (hydra_domains_setting(settings) == HYDRA_DOMAINS_MACHINE)
+		return policies[0].name;
 
 	for (i = 0; i < ARRAY_SIZE(policies); i++)
 		if (policies[i].settings == settings)
@@ -95,10 +100,11 @@ const char *hydra_policy_name(u32 settings)
  */
 int hydra_format(char *buf, size_t size, u32 settings)
 {
-	const char *name = hydra_policy_name(settings);
+	int i;
 
-	if (strcmp(name, "custom"))
-		return scnprintf(buf, size, "%s", name);
+	for (i = 0; i < ARRAY_SIZE(policies); i++)
+		if (policies[i].settings == settings)
+			return scnprintf(buf, size, "%s", policies[i].name);
 	return scnprintf(buf, size,
 			 "domains=%s,replication=%s,prefetch=%u,filter=%s",
 			 hydra_domains_name(settings),

@@ -252,33 +252,31 @@ void hydra_slot_set(struct hydra_table *t, unsigned int d, pteval_t *table)
  * @want: what it has to hold for the table to still be part of the tree
  * @gfp: how to allocate
  *
- * Context: as hydra_table_get().
- * Return: true if the domain has it now; false if there is no memory for it or
- * the canonical table has gone.
+ * Context: as hydra_table_get(); may sleep if @gfp does.
+ * Return: 0 if the domain has it now, -ENOMEM, or -EAGAIN if the canonical table
+ * or the domain tree has gone.
  */
-bool hydra_domain_upper(struct hydra_table *t, unsigned int d, void *entry,
+int hydra_domain_upper(struct hydra_table *t, unsigned int d, void *entry,
 			pteval_t want, gfp_t gfp)
 {
 	struct hydra_mm *h = t->hmm;
 	struct hydra_domain *dom = &h->domain[d];
 	pteval_t *page = NULL;
-	bool ok = false;
+	int ret = 0;
 
-	if (READ_ONCE(t->table[d]))
-		return true;
 again:
 	if (!page) {
 		page = hydra_page_alloc(h, hydra_domain_home[d], gfp);
 		if (!page)
-			return false;
+			return -ENOMEM;
 	}
 	spin_lock(&dom->lock);
 	if (t->table[d]) {
-		ok = true;
+		ret = 0;
 	} else if (!READ_ONCE(h->active) ||
 		   !hydra_same_table(READ_ONCE(*(pteval_t *)entry), want) ||
 		   (t->parent && !t->parent->table[d])) {
-		ok = false;
+		ret = -EAGAIN;
 	} else if (!t->parent && !domain_p4d(dom, t->base)) {
 		/* Five levels: the page becomes the p4d table on the way. */
 		smp_wmb();
@@ -293,12 +291,11 @@ again:
 		hydra_slot_set(t, d, page);
 		atomic_long_inc(&dom->nr_upper);
 		page = NULL;
-		ok = true;
 	}
 	spin_unlock(&dom->lock);
 	if (page)
 		hydra_page_free(h, page);
-	return ok;
+	return ret;
 }
 
 /**
@@ -317,14 +314,44 @@ struct hydra_table *hydra_table_detach(struct ptdesc *ptdesc)
 }
 
 /*
- * Cut the links of all domains to a table. Leaves its own tables of the
- * domains in @own, to be freed once flushed.
- * Return: how many.
+ * Accessed bits of the replicas go to the canonical entries, which stay. By
+ * cmpxchg: not all callers have the lock of the table.
  */
-static unsigned int hydra_table_cut(struct hydra_table *t, void *canonical,
-				    pteval_t **own)
+static void fold_accessed(struct hydra_table *t, pteval_t *canonical)
 {
-	unsigned int d, nr = 0;
+	unsigned int d, i;
+
+	for (d = 0; d < hydra_nr_domains; d++) {
+		pteval_t *table = READ_ONCE(t->table[d]), copy, val;
+
+		if (!table || table == canonical ||
+		    !(READ_ONCE(t->sharers) & BIT_ULL(d)))
+			continue;
+		for (i = 0; i < PTRS_PER_PTE; i++) {
+			copy = READ_ONCE(table[i]);
+			if (!hydra_present(copy) || !(copy & _PAGE_ACCESSED) ||
+			    (t->level != HYDRA_PTE && !hydra_leaf(copy)))
+				continue;
+			val = READ_ONCE(canonical[i]);
+			while (hydra_present(val) && !((copy ^ val) & PTE_PFN_MASK) &&
+			       !try_cmpxchg(&canonical[i], &val, val | _PAGE_ACCESSED))
+				;
+		}
+	}
+}
+
+/*
+ * Cut the links of all domains to a table. Leaves the domains' own tables in
+ * @own, to be freed once flushed, and their number in @nr.
+ * Return: the domains whose CPUs may have cached the way through the table.
+ */
+static u64 hydra_table_cut(struct hydra_table *t, void *canonical,
+			   pteval_t **own, unsigned int *nr)
+{
+	u64 users = READ_ONCE(t->sharers);
+	unsigned int d;
+
+	*nr = 0;
 
 	for (d = 0; d < hydra_nr_domains; d++) {
 		struct hydra_domain *dom = &t->hmm->domain[d];
@@ -335,26 +362,19 @@ static unsigned int hydra_table_cut(struct hydra_table *t, void *canonical,
 		if (table) {
 			hydra_slot_set(t, d, NULL);
 			WRITE_ONCE(t->table[d], NULL);
+			users |= BIT_ULL(d);
 		}
 		spin_unlock(&dom->lock);
 		if (!table || table == canonical)
 			continue;
-		atomic_long_dec(t->level == HYDRA_PTE ? &dom->nr_replicas :
-							&dom->nr_upper);
-		own[nr++] = table;
+		if (t->level == HYDRA_PTE) {
+			atomic_long_dec(&dom->nr_replicas);
+			atomic_long_dec(&t->hmm->nr_replicas);
+		} else {
+			atomic_long_dec(&dom->nr_upper);
+		}
+		own[(*nr)++] = table;
 	}
-	return nr;
-}
-
-/* Domains whose CPUs may have cached the way through a table. */
-static u64 hydra_table_users(struct hydra_table *t)
-{
-	u64 users = READ_ONCE(t->sharers);
-	unsigned int d;
-
-	for (d = 0; d < hydra_nr_domains; d++)
-		if (READ_ONCE(t->table[d]))
-			users |= BIT_ULL(d);
 	return users;
 }
 
@@ -376,6 +396,7 @@ void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
 	pteval_t *own[HYDRA_MAX_DOMAINS];
 	struct hydra_table *t;
 	unsigned int i, nr;
+	u64 users;
 
 	/*
 	 * An atomic fill holds no VMA, and may have looked at the canonical
@@ -390,8 +411,8 @@ void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
 	t = hydra_table_detach(ptdesc);
 	if (!t)
 		return;
-	atomic64_or(hydra_table_users(t), &t->hmm->pending);
-	nr = hydra_table_cut(t, ptdesc_address(ptdesc), own);
+	users = hydra_table_cut(t, ptdesc_address(ptdesc), own, &nr);
+	atomic64_or(users, &t->hmm->pending);
 	for (i = 0; i < nr; i++)
 		tlb_remove_table(tlb, ptdesc_page(hydra_page_retire(t->hmm, own[i])));
 	kfree_rcu(t, rcu);
@@ -407,8 +428,10 @@ void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
 void hydra_table_release(struct hydra_table *t, void *canonical)
 {
 	pteval_t *own[HYDRA_MAX_DOMAINS];
-	unsigned int i, nr = hydra_table_cut(t, canonical, own);
+	unsigned int i, nr;
 
+	fold_accessed(t, canonical);
+	hydra_table_cut(t, canonical, own, &nr);
 	for (i = 0; i < nr; i++)
 		hydra_page_free(t->hmm, own[i]);
 	kfree_rcu(t, rcu);

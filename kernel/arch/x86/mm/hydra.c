@@ -34,6 +34,12 @@ void __hydra_flush_start(struct flush_tlb_info *info, struct hydra_mm *h,
 	struct hydra_flush *f = this_cpu_ptr(&hydra_flush);
 	unsigned int d, own = hydra_this_domain();
 
+	/*
+	 * inc_mm_tlb_gen() was a full barrier. A domain that began to use the
+	 * canonical tree before the caller's changes could be seen there had
+	 * become universal before: look once more.
+	 */
+	targets |= atomic64_read(&h->universal);
 	f->h = h;
 	f->targets = targets & hydra_all_domains();
 	f->interrupted = 0;
@@ -73,11 +79,15 @@ void __hydra_flush_end(struct flush_tlb_info *info)
 {
 	struct hydra_flush *f = info->hydra;
 	struct hydra_domain *dom = &f->h->domain[hydra_this_domain()];
-	unsigned int running = cpumask_weight(mm_cpumask(info->mm)), spared;
+	unsigned int d, spared = 0;
 
-	if (cpumask_test_cpu(info->initiating_cpu, mm_cpumask(info->mm)))
-		running--;
-	spared = running > f->interrupted ? running - f->interrupted : 0;
+	for (d = 0; d < hydra_nr_domains; d++)
+		if (!(f->targets & BIT_ULL(d)))
+			spared += cpumask_weight_and(mm_cpumask(info->mm),
+						     hydra_domain_cpus[d]);
+	if (!(f->targets & BIT_ULL(hydra_this_domain())) &&
+	    cpumask_test_cpu(info->initiating_cpu, mm_cpumask(info->mm)))
+		spared--;
 	hydra_count(dom, HYDRA_STAT_FLUSHES, 1);
 	hydra_count(dom, HYDRA_STAT_INTERRUPTED, f->interrupted);
 	hydra_count(dom, HYDRA_STAT_SPARED, spared);
@@ -196,15 +206,28 @@ static void copy_ldt_entry(struct mm_struct *mm, pgd_t *from)
 }
 
 /**
- * hydra_sync_ldt - the mapping of an LDT, or the roots, are new
+ * hydra_sync_ldt - the mapping of an LDT is new
  * @mm: the address space
  *
- * Context: mm->context.ldt_usr_sem is held for writing, or mmap_lock is. The
- * entry never changes but from none, so both may copy it at once.
+ * Context: mm->context.ldt_usr_sem held for writing, or nobody runs @mm yet.
  */
 void hydra_sync_ldt(struct mm_struct *mm)
 {
 	copy_ldt_entry(mm, mm->pgd);
+}
+
+/**
+ * hydra_roots_sync_ldt - the roots are new
+ * @mm: the address space
+ *
+ * Context: mmap_lock held for writing.
+ */
+void hydra_roots_sync_ldt(struct mm_struct *mm)
+{
+	/* An LDT that cannot be mapped in full is unmapped under the same. */
+	down_read(&mm->context.ldt_usr_sem);
+	copy_ldt_entry(mm, mm->pgd);
+	up_read(&mm->context.ldt_usr_sem);
 }
 
 /**
@@ -217,6 +240,10 @@ void hydra_clear_ldt(struct mm_struct *mm)
 }
 #else
 void hydra_sync_ldt(struct mm_struct *mm)
+{
+}
+
+void hydra_roots_sync_ldt(struct mm_struct *mm)
 {
 }
 
