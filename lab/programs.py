@@ -37,7 +37,7 @@ def selftests(kernel_tree):
     out = build("selftests", OUTPUT=paths.cache() / "programs" / "selftests", KSELFTEST_DIR=harness)
     status, listed = children.run(["make", "-s", "-C", str(paths.REPO / SOURCES["selftests"]), f"OUTPUT={out}",
                                    f"KSELFTEST_DIR={harness}", "emit_tests"])
-    names = re.findall(r"^\S+:(\S+)$", listed, re.M)
+    names = re.findall(r"^\S*:(\S+)$", listed, re.M)
     if status or not names:
         raise LabError(f"{SOURCES['selftests']} does not say which tests it has:\n    {listed}")
     return [out / name for name in names]
