@@ -126,7 +126,7 @@ static void test_arena(struct kunit *test)
 	int topdown;
 
 	for (topdown = 0; topdown < 2; topdown++) {
-		for (nr = 2; nr <= HYDRA_MAX_DOMAINS; nr++) {
+		for (nr = 2; nr <= 2 * HYDRA_MAX_DOMAINS; nr++) {
 			for (d = 0; d < nr; d++) {
 				KUNIT_ASSERT_TRUE(test, hydra_arena(d, nr, low, high,
 								    topdown, &a_low, &a_high));

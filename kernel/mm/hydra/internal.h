@@ -211,7 +211,7 @@ const char *hydra_replication_name(u32 settings);
 const char *hydra_filter_name(u32 settings);
 
 /* arena.c */
-bool hydra_arena(unsigned int d, unsigned int nr, unsigned long low,
+bool hydra_arena(unsigned int i, unsigned int nr, unsigned long low,
 		 unsigned long high, bool topdown, unsigned long *arena_low,
 		 unsigned long *arena_high);
 
