@@ -4,7 +4,7 @@ import json
 import statistics
 import sys
 
-from lab import paths, programs, progress, vm
+from lab import build, paths, programs, progress, vm
 from lab.errors import LabError
 
 POLICIES = ("linux", "hydra-nofilter", "hydra")
@@ -47,15 +47,15 @@ class Collector:
                 self.values.append(entry)
 
 
-def take(rows, bar, policies=POLICIES):
-    """Make the measurements of some rows in one boot; returns the raw values."""
+def take(rows, bar, image):
+    """Make the measurements of some rows in one boot of a kernel; returns the raw values."""
     tools = [programs.hydractl(), programs.workloads() / "shootdown", programs.workloads() / "locality"]
     machine = ROWS[rows[0]][0]
-    command = ["/usr/bin/python3", "-I", str(paths.REPO / "lab" / "guest_measure.py"), "--policies", ",".join(policies),
+    command = ["/usr/bin/python3", "-I", str(paths.REPO / "lab" / "guest_measure.py"), "--policies", ",".join(POLICIES),
                "--programs", *map(str, tools), "--rows", *rows]
     collector = Collector(bar)
     errors = bytearray()
-    result = vm.run(command, machine, TIME_LIMIT, on_output=collector.feed, on_error=errors.extend)
+    result = vm.run(command, machine, TIME_LIMIT, on_output=collector.feed, on_error=errors.extend, image=image)
     if result.status or result.trouble:
         said = errors.decode(errors="replace").strip()
         raise LabError(f"measuring {', '.join(rows)} failed.\n  {said}\n  {result.trouble}".rstrip(),
@@ -75,12 +75,13 @@ def medians(values):
 def measure(rows):
     """All values of some rows; one boot for each kind of machine."""
     values = []
+    image = build.kernel()           # once: every boot is of the same kernel, even if somebody edits it meanwhile
     with progress.counting("measuring", sum(STEPS[row] for row in rows)) as bar:
         for machine in (EIGHT_NODES, FOUR_NODES):
             here = [row for row in rows if ROWS[row][0] is machine]
             if here:
                 progress.say(f"booting {machine.nodes} nodes of {machine.cpus_per_node} CPUs for {', '.join(here)}")
-                values += take(here, bar)
+                values += take(here, bar, image)
     return medians(values)
 
 

@@ -78,6 +78,7 @@ def program(name, output, status):
 
 def in_machine(config, only=""):
     """KUnit and the self tests in one boot."""
+    image = build.kernel(config)
     tests = [test for test in programs.selftests(build.tree()) if only in test.name]
     if not tests:
         return [Outcome(f"self tests ({config})", "failed", f"no self test is called like '{only}'")]
@@ -91,7 +92,7 @@ def in_machine(config, only=""):
             output.extend(data)
         limit = vm.BOOT_LIMIT + (SELFTEST_LIMIT + 10) * len(tests)
         result = vm.run(["sh", str(paths.REPO / "lab/guest_selftests.sh"), str(SELFTEST_LIMIT), *map(str, tests)],
-                        machine, limit, on_output=feed)
+                        machine, limit, on_output=feed, image=image)
     text = output.decode(errors="replace")
     (result.directory / "selftests.log").write_text(text, encoding="utf-8")
     outcomes = [] if only else ktap.kunit(result.console) or [Outcome("KUnit", "failed", "no unit test ran in the kernel")]

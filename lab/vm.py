@@ -162,10 +162,14 @@ def wait(child, directory, timeout):
     return ""
 
 
-def run(command, machine=Machine(), timeout=3600.0, stdin=None, on_output=None, on_error=None):
-    """Run a command in a new machine; on_output and on_error take its bytes as they come (default: our own streams)."""
+def run(command, machine=Machine(), timeout=3600.0, stdin=None, on_output=None, on_error=None, image=None):
+    """Run a command in a new machine.
+
+    on_output and on_error take its bytes as they come (default: our own streams); image is the kernel to boot (default: a
+    current one of the machine's configuration).
+    """
     machine.check()
-    image = build.kernel(machine.config)
+    image = image or build.kernel(machine.config)
     search = os.path.dirname(programs.hydractl())
     for attempt in range(1, BOOT_ATTEMPTS + 1):
         directory = run_dir()
