@@ -37,7 +37,7 @@ static struct {
 	uint64_t seed;
 	unsigned int ops;
 	const char *policy;
-} option = { .ops = 120 };
+} option = { .ops = 200 };
 
 enum access { NONE, READ, WRITE };
 
@@ -576,7 +576,7 @@ int main(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
 		{ "seed", 's', "N", 0, "begin all sequences of random numbers with N" },
-		{ "ops", 'o', "N", 0, "changes that each node makes (default: 120)" },
+		{ "ops", 'o', "N", 0, "changes that each node makes (default: 200)" },
 		{ "policy", 'p', "TEXT", 0, "run this policy alone, as written to /proc/PID/hydra" },
 		{ 0 }
 	};
