@@ -9,7 +9,6 @@
 #include <linux/hydra_pgtable.h>
 #include <linux/mm_types.h>
 
-struct file;
 struct mmu_gather;
 struct vm_unmapped_area_info;
 
@@ -368,7 +367,7 @@ void hydra_pgd_free(struct mm_struct *mm, pgd_t *pgd);
 
 /* Placement: mm/hydra/arena.c */
 unsigned long hydra_unmapped_area(struct vm_unmapped_area_info *info,
-				  const struct file *file, unsigned long flags);
+				  unsigned long flags);
 
 #else /* !CONFIG_HYDRA_MM */
 
@@ -390,7 +389,7 @@ static inline bool hydra_mm(const struct mm_struct *mm)
 #define hydra_mm_exit(mm)		do { } while (0)
 #define hydra_mm_destroy(mm)		do { } while (0)
 #define hydra_fault_done(mm, vma, addr, flags, ret)	do { } while (0)
-#define hydra_unmapped_area(info, file, flags)	vm_unmapped_area(info)
+#define hydra_unmapped_area(info, flags)	vm_unmapped_area(info)
 
 static inline struct page *hydra_pte_alloc_one(gfp_t gfp)
 {

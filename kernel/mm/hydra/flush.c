@@ -70,23 +70,19 @@ static u64 pmd_sharers(pud_t pudval, unsigned long addr, unsigned long end)
 }
 
 /**
- * __hydra_range_targets - the domains that a flush of a range has to reach
- * @h: address space, active
+ * hydra_range_sharers - the domains that share the tables of a range
+ * @h: address space
  * @start: first address
- * @end: address after the last one, or TLB_FLUSH_ALL
+ * @end: address after the last one
  *
- * Context: see hydra_range_targets().
- * Return: mask of domains.
+ * Context: any.
+ * Return: mask of domains, as far as the canonical tree has tables now.
  */
-u64 __hydra_range_targets(struct hydra_mm *h, unsigned long start,
-			  unsigned long end)
+u64 hydra_range_sharers(struct hydra_mm *h, unsigned long start,
+			unsigned long end)
 {
-	u64 mask = unfiltered(h);
 	unsigned long addr, next, flags;
-
-	if (mask == HYDRA_EVERYBODY || end == TLB_FLUSH_ALL || end <= start ||
-	    end - start > LOOKUP_MAX || start >= TASK_SIZE_MAX)
-		return HYDRA_EVERYBODY;
+	u64 mask = 0;
 
 	/* Interrupts off: tables cannot be freed, as for GUP-fast. */
 	local_irq_save(flags);
@@ -109,11 +105,31 @@ u64 __hydra_range_targets(struct hydra_mm *h, unsigned long start,
 			mask |= pmd_sharers(pudval, addr, next);
 	}
 	local_irq_restore(flags);
+	return mask;
+}
 
+/**
+ * __hydra_range_targets - the domains that a flush of a range has to reach
+ * @h: address space, active
+ * @start: first address
+ * @end: address after the last one, or TLB_FLUSH_ALL
+ *
+ * Context: see hydra_range_targets().
+ * Return: mask of domains.
+ */
+u64 __hydra_range_targets(struct hydra_mm *h, unsigned long start,
+			  unsigned long end)
+{
+	u64 mask;
+
+	if (unfiltered(h) == HYDRA_EVERYBODY || end == TLB_FLUSH_ALL ||
+	    end <= start || end - start > LOOKUP_MAX || start >= TASK_SIZE_MAX)
+		return HYDRA_EVERYBODY;
+	mask = hydra_range_sharers(h, start, end);
 	/*
-	 * If a table was missing above because a collapse took it out, the
-	 * collapse had raised unfiltered before it cleared the entry. Then it is
-	 * still raised here, or the collapse has finished its flush.
+	 * If a table was missing because a collapse took it out, the collapse
+	 * had raised unfiltered before it cleared the entry. Then it is still
+	 * raised here, or the collapse has finished its flush.
 	 */
 	smp_rmb();
 	return mask | unfiltered(h);

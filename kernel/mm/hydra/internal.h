@@ -166,6 +166,10 @@ void hydra_window(unsigned long addr, unsigned int degree,
 		  unsigned long vm_start, unsigned long vm_end,
 		  unsigned int *first, unsigned int *end);
 
+/* flush.c */
+u64 hydra_range_sharers(struct hydra_mm *h, unsigned long start,
+			unsigned long end);
+
 /* settings.c */
 #define HYDRA_TEXT_MAX		128
 

@@ -7,7 +7,9 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 
 #include "kselftest_harness.h"
@@ -567,6 +569,45 @@ TEST_F(cold, read_and_write)
 		close(p[0]);
 		close(p[1]);
 	}
+}
+
+/*
+ * The kernel reads with page faults disabled and never tries again: what is
+ * there on Linux has to be there in a cold domain. Tracing does so with what is
+ * written to trace_marker, and says "<faulted>" when it fails.
+ */
+#define TRACEFS		"/sys/kernel/tracing"
+#define INSTANCE	TRACEFS "/instances/hydra-fill"
+
+TEST_F(cold, trace_marker)
+{
+	static char trace[65536];
+	char text[64];
+	int fd;
+
+	if (access(TRACEFS "/instances", F_OK))
+		mount("tracefs", TRACEFS, "tracefs", 0, NULL);
+	if (access(TRACEFS "/instances", F_OK))
+		SKIP(return, "no " TRACEFS " (CONFIG_FTRACE, CONFIG_ENABLE_DEFAULT_TRACERS)");
+	ASSERT_TRUE(!mkdir(INSTANCE, 0700) || errno == EEXIST);
+	fd = open(INSTANCE "/trace_marker", O_WRONLY);
+	ASSERT_LE(0, fd);
+	for (int node = 1; node <= self->last; node++) {
+		char *page = (char *)cold_page(self);
+
+		snprintf(text, sizeof(text), "cold page read on node %d", node);
+		strcpy(page, text);
+		EXPECT_EQ(strlen(text), hydra_syscall(node, SYS_write, fd, (long)page,
+						      strlen(text)));
+		ASSERT_LT(0, hydra_read_file(INSTANCE "/trace", trace, sizeof(trace)));
+		EXPECT_NE(NULL, strstr(trace, text))
+			TH_LOG("node %d: the trace has instead %s", node,
+			       strstr(trace, "faulted") ? "\"<faulted>\"" : "nothing");
+		/* empty the trace */
+		close(open(INSTANCE "/trace", O_WRONLY | O_TRUNC));
+	}
+	close(fd);
+	EXPECT_EQ(0, rmdir(INSTANCE));
 }
 
 /* get_user_pages(): a pipe keeps the page itself */

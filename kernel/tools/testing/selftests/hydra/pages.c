@@ -470,6 +470,12 @@ TEST_F(pages, referenced)
 		EXPECT_EQ(0, hydra_probe(node, self->area, 3, HYDRA_READABLE, 1));
 		EXPECT_EQ(3, smaps(self->area, "Referenced"))
 			TH_LOG("after node %d has read 3 pages", node);
+		/* whoever takes the entries out and puts them back keeps that */
+		EXPECT_EQ(0, hydra_syscall(0, SYS_mprotect, (long)self->area, SIZE, PROT_READ));
+		EXPECT_EQ(3, smaps(self->area, "Referenced"))
+			TH_LOG("after node %d has read 3 pages, and mprotect", node);
+		EXPECT_EQ(0, hydra_syscall(0, SYS_mprotect, (long)self->area, SIZE,
+					   PROT_READ | PROT_WRITE));
 		PROBE_ALL(self->area, PAGES, HYDRA_READABLE, 1);
 		EXPECT_EQ(PAGES, smaps(self->area, "Referenced"));
 	}
