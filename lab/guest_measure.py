@@ -190,10 +190,18 @@ class Server:
         return log.read_text(encoding="utf-8", errors="replace")[-500:] if log.exists() else "(no error log)"
 
     def spread(self, nodes):
-        """Threads over all nodes, as many on each."""
+        """Threads over all nodes, as many on each, once all are there: workers, listener and the main thread."""
         worker = max(children_of(self.process.pid), key=lambda pid: len(os.listdir(f"/proc/{pid}/task")))
-        for number, thread in enumerate(sorted(int(name) for name in os.listdir(f"/proc/{worker}/task"))):
-            os.sched_setaffinity(thread, nodes[number % len(nodes)])
+        for _ in range(600):
+            threads = sorted(int(name) for name in os.listdir(f"/proc/{worker}/task"))
+            if len(threads) >= self.threads + 2:
+                break
+            time.sleep(0.1)
+        for number, thread in enumerate(threads):
+            try:
+                os.sched_setaffinity(thread, nodes[number % len(nodes)])
+            except ProcessLookupError:
+                pass        # the thread that starts the others ends when it has
 
     def load(self, seconds):
         """Load it with wrk; returns (requests, requests per second, shootdown interrupts)."""
