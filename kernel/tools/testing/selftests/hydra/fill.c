@@ -572,9 +572,10 @@ TEST_F(cold, read_and_write)
 }
 
 /*
- * The kernel reads with page faults disabled and never tries again: what is
- * there on Linux has to be there in a cold domain. Tracing does so with what is
- * written to trace_marker, and says "<faulted>" when it fails.
+ * The kernel reads with page faults disabled and never tries again. Such a fill
+ * can allocate nothing, so it is for nodes that have a part in the table already.
+ * Tracing reads like this what is written to trace_marker, and says "<faulted>"
+ * when it fails.
  */
 #define TRACEFS		"/sys/kernel/tracing"
 #define INSTANCE	TRACEFS "/instances/hydra-fill"
@@ -593,8 +594,12 @@ TEST_F(cold, trace_marker)
 	fd = open(INSTANCE "/trace_marker", O_WRONLY);
 	ASSERT_LE(0, fd);
 	for (int node = 1; node <= self->last; node++) {
-		char *page = (char *)cold_page(self);
+		char *page = (char *)cold_page(self), *warm = page + PAGE_SIZE;
 
+		ASSERT_EQ(warm, mmap(warm, PAGE_SIZE, PROT_READ | PROT_WRITE, variant->flags,
+				     -1, 0));
+		hydra_write_pages(0, warm, 1, 1);
+		EXPECT_EQ(0, hydra_probe(node, warm, 1, HYDRA_READABLE, 1));
 		snprintf(text, sizeof(text), "cold page read on node %d", node);
 		strcpy(page, text);
 		EXPECT_EQ(strlen(text), hydra_syscall(node, SYS_write, fd, (long)page,
