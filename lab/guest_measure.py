@@ -160,6 +160,7 @@ class Server:
         (self.directory / "pages" / "page.html").write_bytes(b"<p>Hydra.</p>\n".ljust(PAGE_BYTES, b"."))
         self.url = f"http://127.0.0.1:{port}/page.html"
         nodes = node_cpus()
+        self.load_cpus = sorted(cpu for node in nodes for cpu in node if cpu != min(node) or len(node) == 1)
         # Twice as many threads as connections: a server short of threads would close connections on wrk.
         self.threads = 2 * sum(map(len, nodes))
         config = APACHE_CONFIG.format(directory=self.directory, port=port, modules=APACHE_MODULES, threads=self.threads)
@@ -190,7 +191,11 @@ class Server:
         return log.read_text(encoding="utf-8", errors="replace")[-500:] if log.exists() else "(no error log)"
 
     def spread(self, nodes):
-        """Threads over all nodes, as many on each, once all are there: workers, listener and the main thread."""
+        """Threads over all nodes once all are there: workers, listener and the main thread.
+
+        On the first CPU of each node; the others are the load generator's, which would else decide by where it happens
+        to run which of the server's CPUs are busy, and so are interrupted.
+        """
         worker = max(children_of(self.process.pid), key=lambda pid: len(os.listdir(f"/proc/{pid}/task")))
         for _ in range(600):
             threads = sorted(int(name) for name in os.listdir(f"/proc/{worker}/task"))
@@ -199,14 +204,14 @@ class Server:
             time.sleep(0.1)
         for number, thread in enumerate(threads):
             try:
-                os.sched_setaffinity(thread, nodes[number % len(nodes)])
+                os.sched_setaffinity(thread, {min(nodes[number % len(nodes)])})
             except ProcessLookupError:
                 pass        # the thread that starts the others ends when it has
 
     def load(self, seconds):
         """Load it with wrk; returns (requests, requests per second, shootdown interrupts)."""
         before = read_interrupts()
-        done = subprocess.run(["wrk", "-t", "1", "-c", str(self.threads // 2), "-d", f"{seconds}s", "--timeout", "30s", self.url],
+        done = subprocess.run(["taskset", "-c", ",".join(map(str, self.load_cpus)), "wrk", "-t", "1", "-c", str(self.threads // 2), "-d", f"{seconds}s", "--timeout", "30s", self.url],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         interrupts = read_interrupts() - before
         requests, rate = wrk_result(done.stdout)
