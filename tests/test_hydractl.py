@@ -190,7 +190,7 @@ def test_kernel_without_hydra(kernel, arguments, status):
     done = kernel.run(*arguments, preexec_fn=ACCEPTS)
     assert done.returncode == status
     assert done.stderr == (f"hydractl: this kernel has no Hydra ({kernel.hydra} is missing): "
-                           "boot a kernel built with CONFIG_HYDRA\n")
+                           "boot a kernel built with CONFIG_HYDRA_MM\n")
     assert done.stdout == ""
     assert (kernel.proc / "1" / "hydra").read_text() == HYDRA
 

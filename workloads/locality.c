@@ -162,7 +162,7 @@ static struct leaf_tables read_tables(void)
 	char *text = file_read(TABLES);
 
 	if (!text && errno == ENOENT)
-		error(EXIT_LACKING, 0, "this kernel has no Hydra (%s is missing): boot a kernel built with CONFIG_HYDRA",
+		error(EXIT_LACKING, 0, "this kernel has no Hydra (%s is missing): boot a kernel built with CONFIG_HYDRA_MM",
 		      TABLES);
 	if (!text || !leaf_tables_parse(&tables, text))
 		error(EXIT_FAILURE, errno, "cannot read %s", TABLES);

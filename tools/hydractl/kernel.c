@@ -47,7 +47,7 @@ void kernel_require(int status)
 	failure = status;
 	if (access(path, F_OK))
 		error(failure, 0,
-		      "this kernel has no Hydra (%s is missing): boot a kernel built with CONFIG_HYDRA",
+		      "this kernel has no Hydra (%s is missing): boot a kernel built with CONFIG_HYDRA_MM",
 		      path);
 	free(path);
 }

@@ -2,10 +2,10 @@
 /* What the selftests of Hydra share. See hydra_util.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <numa.h>
 #include <pthread.h>
 #include <sched.h>
-#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -434,10 +434,23 @@ static int try_read_page(const void *addr, uint64_t words[PAGE_WORDS])
 
 /* Threads on all nodes */
 
+/*
+ * No semaphores: these ways to wait and to wake go through the same few pages of
+ * code each time, so that tests can count the fills of a node.
+ */
+static void futex_wait(atomic_uint *word, unsigned int value)
+{
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void futex_wake(atomic_uint *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
 struct worker {
 	pthread_t thread;
 	int node, cpu;
-	sem_t go, done;
 	atomic_uint asked, finished;
 	void (*fn)(void *arg);
 	void *arg;
@@ -449,31 +462,36 @@ static enum hydra_wait workers_wait;
 static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
+	unsigned int finished = 0;
 
 	hydra_pin_to_cpu(w->cpu);
+	/* returns at once, by the way that a wake-up before the wait takes */
+	futex_wait(&w->asked, -1);
 	for (;;) {
-		if (workers_wait == HYDRA_SPIN) {
-			while (atomic_load(&w->asked) == atomic_load(&w->finished))
+		while (atomic_load(&w->asked) == finished) {
+			if (workers_wait == HYDRA_SPIN)
 				__builtin_ia32_pause();
-		} else {
-			while (sem_wait(&w->go))
-				;
+			else
+				futex_wait(&w->asked, finished);
 		}
 		if (!w->fn)
 			return NULL;
 		w->fn(w->arg);
-		atomic_fetch_add(&w->finished, 1);
-		sem_post(&w->done);
+		atomic_store(&w->finished, ++finished);
+		futex_wake(&w->finished);
 	}
 }
 
-static void worker_ask(struct worker *w, void (*fn)(void *), void *arg)
+/* Returns what w->finished will be then */
+static unsigned int worker_ask(struct worker *w, void (*fn)(void *), void *arg)
 {
+	unsigned int asked;
+
 	w->fn = fn;
 	w->arg = arg;
-	atomic_fetch_add(&w->asked, 1);
-	if (workers_wait == HYDRA_SLEEP)
-		sem_post(&w->go);
+	asked = atomic_fetch_add(&w->asked, 1) + 1;
+	futex_wake(&w->asked);
+	return asked;
 }
 
 void hydra_start_workers(enum hydra_wait wait)
@@ -489,8 +507,6 @@ void hydra_start_workers(enum hydra_wait wait)
 		w->node = node;
 		count = hydra_node_cpus(node, cpus);
 		w->cpu = cpus[count - 1];
-		sem_init(&w->go, 0, 0);
-		sem_init(&w->done, 0, 0);
 		errno = pthread_create(&w->thread, NULL, worker_main, w);
 		if (errno)
 			die("cannot start a thread for node %d", hydra_node_id(node));
@@ -507,9 +523,11 @@ void hydra_stop_workers(void)
 
 void hydra_run(int node, void (*fn)(void *), void *arg)
 {
-	worker_ask(&workers[node], fn, arg);
-	while (sem_wait(&workers[node].done))
-		;
+	struct worker *w = &workers[node];
+	unsigned int asked = worker_ask(w, fn, arg);
+
+	while (atomic_load(&w->finished) != asked)
+		futex_wait(&w->finished, asked - 1);
 }
 
 struct call {
