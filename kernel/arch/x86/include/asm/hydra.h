@@ -83,6 +83,12 @@ static inline pgd_t *hydra_loaded_pgd(const struct mm_struct *mm)
 	return hydra_mm(mm) ? this_cpu_read(cpu_tlbstate.loaded_root) : mm->pgd;
 }
 
+/* Is this CPU to leave its address space when it runs nothing of it? */
+static inline bool hydra_never_lazy(void)
+{
+	return hydra_active(this_cpu_read(cpu_tlbstate.loaded_mm));
+}
+
 void flush_tlb_mm_targets(struct mm_struct *mm, unsigned long start,
 			  unsigned long end, unsigned int stride_shift,
 			  bool freed_tables, u64 targets);
@@ -97,8 +103,7 @@ void hydra_clear_ldt(struct mm_struct *mm);
 
 #else /* !CONFIG_HYDRA_MM */
 
-#define HYDRA_EVERYBODY	0
-#define hydra_range_targets(mm, start, end)	HYDRA_EVERYBODY
+#define hydra_never_lazy()			false
 #define hydra_flush_start(info, targets)	do { } while (0)
 #define hydra_flush_end(info)			do { } while (0)
 #define hydra_flush_remote(info, cpu) \

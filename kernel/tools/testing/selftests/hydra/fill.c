@@ -65,8 +65,10 @@ static void read_first_words(void *arg)
 static void read_pages(struct __test_metadata *_metadata, int node, char *area, size_t from,
 		       size_t pages, size_t step)
 {
-	struct reads r = { area, from, pages, step, 1 };
+	/* in the same place each time: on the stack it could lie in two pages */
+	static struct reads r;
 
+	r = (struct reads){ area, from, pages, step, 1 };
 	hydra_run(node, read_first_words, &r);
 	EXPECT_EQ(0, r.mistakes)
 		TH_LOG("node %d reads %zu wrong words", node, r.mistakes);

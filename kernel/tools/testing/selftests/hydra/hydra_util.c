@@ -494,6 +494,10 @@ static unsigned int worker_ask(struct worker *w, void (*fn)(void *), void *arg)
 	return asked;
 }
 
+static void do_nothing(void *arg)
+{
+}
+
 void hydra_start_workers(enum hydra_wait wait)
 {
 	int cpus[HYDRA_MAX_CPUS];
@@ -511,6 +515,8 @@ void hydra_start_workers(enum hydra_wait wait)
 		if (errno)
 			die("cannot start a thread for node %d", hydra_node_id(node));
 	}
+	for (node = 0; node < hydra_nodes(); node++)
+		hydra_run(node, do_nothing, NULL);
 }
 
 void hydra_stop_workers(void)
@@ -530,11 +536,15 @@ void hydra_run(int node, void (*fn)(void *), void *arg)
 		futex_wait(&w->finished, asked - 1);
 }
 
-struct call {
+/*
+ * What workers are given lies in the same place each time, not on the stack: that
+ * would cross the border of two pages now and then, and cost a fill more.
+ */
+static struct call {
 	long nr;
-	const long *args;
+	long args[6];
 	long result;
-};
+} call;
 
 static void make_call(void *arg)
 {
@@ -548,8 +558,8 @@ static void make_call(void *arg)
 
 long hydra_syscall_on(int node, long nr, const long args[6])
 {
-	struct call call = { .nr = nr, .args = args };
-
+	call.nr = nr;
+	memcpy(call.args, args, sizeof(call.args));
 	hydra_run(node, make_call, &call);
 	return call.result;
 }
@@ -596,7 +606,7 @@ uint64_t hydra_word(uint64_t seed, size_t page, size_t word)
 	return (seed * 0x9e3779b97f4a7c15 ^ (page * PAGE_WORDS + word)) * 0xbf58476d1ce4e5b9;
 }
 
-struct area {
+static struct area {
 	int node;
 	char *addr;
 	size_t pages;
@@ -606,7 +616,7 @@ struct area {
 	uint64_t last_word;	/* what it is to contain; 0: as in the others */
 	uint64_t new_last_word;
 	size_t mistakes;
-};
+} area;
 
 static void write_pages(void *arg)
 {
@@ -620,8 +630,7 @@ static void write_pages(void *arg)
 
 void hydra_write_pages(int node, void *addr, size_t pages, uint64_t seed)
 {
-	struct area area = { .addr = addr, .pages = pages, .seed = seed };
-
+	area = (struct area){ .addr = addr, .pages = pages, .seed = seed };
 	hydra_run(node, write_pages, &area);
 }
 
@@ -720,23 +729,23 @@ static size_t probe_from(int first, int end, void *addr, size_t pages,
 			 enum hydra_access access, uint64_t seed)
 {
 	static uint64_t stamp = 0x57a3b00000000000;
-	struct area a = { .addr = addr, .pages = pages, .access = access, .seed = seed };
 
-	for (a.node = first; a.node < end; a.node++) {
-		a.new_last_word = ++stamp;
-		hydra_run(a.node, probe, &a);
+	area = (struct area){ .addr = addr, .pages = pages, .access = access, .seed = seed };
+	for (area.node = first; area.node < end; area.node++) {
+		area.new_last_word = ++stamp;
+		hydra_run(area.node, probe, &area);
 		if (access == HYDRA_READ_WRITE)
-			a.last_word = stamp;
+			area.last_word = stamp;
 	}
-	if (a.mistakes > MISTAKES_SHOWN)
-		fprintf(stderr, "# and %zu mistakes more\n", a.mistakes - MISTAKES_SHOWN);
-	if (access == HYDRA_READ_WRITE && !a.mistakes) {
-		a.node = first;
-		a.access = HYDRA_READABLE;
-		hydra_run(first, probe, &a);
-		hydra_run(first, restore_last_words, &a);
+	if (area.mistakes > MISTAKES_SHOWN)
+		fprintf(stderr, "# and %zu mistakes more\n", area.mistakes - MISTAKES_SHOWN);
+	if (access == HYDRA_READ_WRITE && !area.mistakes) {
+		area.node = first;
+		area.access = HYDRA_READABLE;
+		hydra_run(first, probe, &area);
+		hydra_run(first, restore_last_words, &area);
 	}
-	return a.mistakes;
+	return area.mistakes;
 }
 
 size_t hydra_probe(int node, void *addr, size_t pages, enum hydra_access access, uint64_t seed)
