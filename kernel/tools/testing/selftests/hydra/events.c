@@ -56,6 +56,13 @@ FIXTURE_TEARDOWN(events)
 #define AFTER()		ASSERT_EQ(0, hydra_read_stats(getpid(), &self->after))
 #define GROWTH(field)	(self->after.field - self->before.field)
 
+/* So much, and what the program itself may need now and then: counters are the whole process's */
+#define STRAY		2
+#define EXPECT_GROWTH(number, field) do {		\
+	EXPECT_LE(number, GROWTH(field));		\
+	EXPECT_GE((number) + STRAY, GROWTH(field));	\
+} while (0)
+
 TEST_F(events, nothing_counted_without_replicas)
 {
 	ASSERT_EQ(0, hydra_off());
@@ -78,22 +85,22 @@ TEST_F(events, propagated_entries)
 	BEFORE();
 	EXPECT_EQ(0, hydra_probe_all(self->area, PAGES, HYDRA_READABLE, 1));
 	AFTER();
-	EXPECT_EQ(replicas, GROWTH(fills));
-	EXPECT_EQ(self->last, GROWTH(replica_tables));
-	EXPECT_EQ(0, GROWTH(propagated));
+	EXPECT_GROWTH(replicas, fills);
+	EXPECT_GROWTH(self->last, replica_tables);
+	EXPECT_GROWTH(0, propagated);
 
 	BEFORE();
 	EXPECT_EQ(0, mprotect(self->area, SIZE, PROT_READ));
 	AFTER();
 	EXPECT_LE(replicas, GROWTH(propagated));
-	EXPECT_GE(2 * replicas, GROWTH(propagated));
+	EXPECT_GE(2 * replicas + STRAY, GROWTH(propagated));
 	EXPECT_LE(1, GROWTH(flushes));
 	EXPECT_EQ(0, hydra_probe_all(self->area, PAGES, HYDRA_READ_ONLY, 1));
 
 	BEFORE();
 	EXPECT_EQ(0, munmap(self->area, SIZE));
 	AFTER();
-	EXPECT_EQ(replicas, GROWTH(propagated));
+	EXPECT_GROWTH(replicas, propagated);
 	EXPECT_EQ(0, hydra_probe_all(self->area, PAGES, HYDRA_NO_ACCESS, 0));
 }
 
@@ -105,17 +112,19 @@ TEST_F(events, replicas_go)
 
 	ASSERT_EQ(0, munmap(hole, 4 * TABLE_SIZE));
 	BEFORE();
-	hydra_map(alone, PAGES);
-	hydra_write_pages(0, alone, PAGES, 2);
-	EXPECT_EQ(0, hydra_probe_all(alone, PAGES, HYDRA_READ_WRITE, 2));
-	AFTER();
-	EXPECT_EQ(self->last, GROWTH(replica_tables));
-	EXPECT_EQ(4 * self->last, GROWTH(replica_kib));
-	EXPECT_EQ(0, munmap(alone, SIZE));
-	AFTER();
-	EXPECT_EQ(0, GROWTH(replica_tables));
-	EXPECT_EQ(0, GROWTH(replica_kib));
-	EXPECT_EQ(0, hydra_probe_all(alone, PAGES, HYDRA_NO_ACCESS, 0));
+	for (int i = 0; i < 4; i++) {
+		hydra_map(alone, PAGES);
+		hydra_write_pages(0, alone, PAGES, 2);
+		EXPECT_EQ(0, hydra_probe_all(alone, PAGES, HYDRA_READ_WRITE, 2));
+		AFTER();
+		EXPECT_GROWTH(self->last, replica_tables);
+		EXPECT_EQ(4 * GROWTH(replica_tables), GROWTH(replica_kib));
+		EXPECT_EQ(0, munmap(alone, SIZE));
+		AFTER();
+		EXPECT_GROWTH(0, replica_tables);
+		EXPECT_EQ(4 * GROWTH(replica_tables), GROWTH(replica_kib));
+		EXPECT_EQ(0, hydra_probe_all(alone, PAGES, HYDRA_NO_ACCESS, 0));
+	}
 }
 
 /* Tracepoints */
