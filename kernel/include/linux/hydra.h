@@ -182,6 +182,7 @@ bool __hydra_fault(struct hydra_mm *h, struct vm_area_struct *vma,
 		   unsigned long addr, unsigned int flags);
 bool __hydra_fault_atomic(struct hydra_mm *h, unsigned long addr, bool write);
 bool __hydra_entry_missing(struct hydra_mm *h, void *entry);
+bool __hydra_on_own_root(const struct mm_struct *mm);
 
 /**
  * hydra_fault - try to answer a fault from the canonical tree alone
@@ -242,20 +243,32 @@ static inline bool hydra_fault_atomic(struct mm_struct *mm, unsigned long addr,
 }
 
 /**
- * hydra_entry_missing - does a present canonical entry lack in this domain?
+ * hydra_on_own_root - does this CPU use the root of a domain tree?
+ * @mm: the address space
+ *
+ * Context: preemption disabled.
+ */
+static inline bool hydra_on_own_root(const struct mm_struct *mm)
+{
+	return hydra_mm(mm) && __hydra_on_own_root(mm);
+}
+
+/**
+ * hydra_entry_missing - may a domain root have lacked an entry just now?
  * @mm: address space that was hit
  * @entry: the canonical entry, of a leaf table
+ * @own_root: hydra_on_own_root() before the access
  *
  * For code that takes a failed access to an entry it has just looked at for an
- * error.
+ * error. If the root may have been switched meanwhile, the answer is yes: on
+ * the canonical root it is no the next time.
  *
- * Context: the leaf table's lock.
+ * Context: the leaf table's lock, since before the access.
  */
-static inline bool hydra_entry_missing(struct mm_struct *mm, void *entry)
+static inline bool hydra_entry_missing(struct mm_struct *mm, void *entry,
+				       bool own_root)
 {
-	struct hydra_mm *h = hydra_active(mm);
-
-	return h && __hydra_entry_missing(h, entry);
+	return own_root && __hydra_entry_missing(mm->hydra, entry);
 }
 
 /* Flushes: mm/hydra/flush.c */
@@ -326,6 +339,7 @@ static inline struct hydra_mm *hydra_collapse_begin(struct mm_struct *mm)
 	h = READ_ONCE(mm->hydra);
 	if (h) {
 		atomic_inc(&h->unfiltered);
+		/* Before the entry is cleared: see __hydra_range_targets(). */
 		smp_mb__after_atomic();
 	}
 	return h;
@@ -351,6 +365,7 @@ static inline void hydra_collapse_cut(struct hydra_mm *h, pmd_t pmd)
 static inline void hydra_collapse_end(struct hydra_mm *h)
 {
 	if (h) {
+		/* After the flush. */
 		smp_mb__before_atomic();
 		atomic_dec(&h->unfiltered);
 	}
@@ -408,7 +423,13 @@ static inline bool hydra_fault_atomic(struct mm_struct *mm, unsigned long addr,
 	return false;
 }
 
-static inline bool hydra_entry_missing(struct mm_struct *mm, void *entry)
+static inline bool hydra_on_own_root(const struct mm_struct *mm)
+{
+	return false;
+}
+
+static inline bool hydra_entry_missing(struct mm_struct *mm, void *entry,
+				       bool own_root)
 {
 	return false;
 }

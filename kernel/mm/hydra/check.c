@@ -249,7 +249,7 @@ static void walk_domain(struct hydra_walk *w)
 			next = pgd_addr_end(addr, TASK_SIZE_MAX);
 			continue;
 		}
-		next = p4d_addr_end(addr, TASK_SIZE_MAX);
+		next = hydra_next_p4d(addr);
 		p4d = p4d_offset(pgd, addr);
 		if (w->h) {
 			pgd = pgd_offset_pgd(w->h->domain[w->d].pgd, addr);
@@ -364,7 +364,7 @@ static void census(struct mm_struct *mm, unsigned long *tables)
 			next = pgd_addr_end(addr, TASK_SIZE_MAX);
 			continue;
 		}
-		next = p4d_addr_end(addr, TASK_SIZE_MAX);
+		next = hydra_next_p4d(addr);
 		p4d = p4d_offset(pgd, addr);
 		if (!hydra_present(p4d_val(*p4d)))
 			continue;

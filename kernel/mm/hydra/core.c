@@ -11,9 +11,10 @@
  *  - hydra_mm::unfiltered is raised, so flushes go to every CPU in either way;
  *  - the generations of the way to come are set ahead of those of the way that
  *    goes by more than any flush under way can add. A CPU that has not switched
- *    looks behind and flushes all; a flush begun in the old way carries a
- *    generation that is too low for the new one. Its receiver either is behind,
- *    and then flushes all, or has switched meanwhile, with a full flush, after
+ *    looks behind and flushes all. A flush begun in the old way carries a low
+ *    generation: on the way on, a receiver that has not switched is behind that
+ *    too, and on the way off, the sender takes a new one (see
+ *    __hydra_flush_start()). A receiver that has switched has flushed all, after
  *    the sender had changed its entries;
  *  - then every CPU is told to load the root that is now its own, dropping all
  *    it has cached, active context or not, and only after the last one has done
@@ -38,7 +39,7 @@
 #include "internal.h"
 
 /* More than the flushes that can be under way at one moment. */
-#define GENERATION_GAP	(1ULL << 24)
+#define GENERATION_GAP	BIT_ULL(24)
 
 /* Context: no mmap_lock: the first switches hydra_key, under cpus_read_lock(). */
 static struct hydra_mm *hydra_alloc(struct mm_struct *mm)
@@ -141,7 +142,7 @@ static int hydra_activate(struct hydra_mm *h)
 	unshare_hugetlb(h->mm);
 	atomic_inc(&h->unfiltered);
 	set_generations(h);
-	hydra_roots_sync_ldt(h->mm);
+	hydra_sync_ldt(h->mm);
 	/* Roots, generations and unfiltered before anyone acts on active. */
 	smp_store_release(&h->active, true);
 	hydra_switch_roots(h->mm, cpu_online_mask);
@@ -212,7 +213,7 @@ static void release_tables(struct hydra_mm *h)
 			next = pgd_addr_end(addr, TASK_SIZE_MAX);
 			continue;
 		}
-		next = p4d_addr_end(addr, TASK_SIZE_MAX);
+		next = hydra_next_p4d(addr);
 		p4d = p4d_offset(pgd, addr);
 		if (hydra_present(p4d_val(READ_ONCE(*p4d))))
 			release_puds(h, p4d, addr & P4D_MASK);
@@ -245,6 +246,7 @@ static void hydra_deactivate(struct hydra_mm *h)
 	atomic_inc(&h->unfiltered);
 	atomic64_set(&h->mm->context.tlb_gen,
 		     highest_generation(h) + GENERATION_GAP);
+	/* The generation before the CPUs compare with it. */
 	smp_store_release(&h->active, false);
 	hydra_switch_roots(h->mm, cpu_online_mask);
 	/* A fill may sleep with a struct hydra_table in hand. */
@@ -292,7 +294,7 @@ int hydra_set(struct mm_struct *mm, u32 settings)
 	}
 	if (!READ_ONCE(mm->hydra)) {
 		/* Stock Linux needs no word of it, unless against the default. */
-		if (!wants_domains(settings) &&
+		if (settings == HYDRA_LINUX_SETTINGS &&
 		    !wants_domains(READ_ONCE(hydra_default_settings)))
 			return 0;
 		new = hydra_alloc(mm);
@@ -301,12 +303,15 @@ int hydra_set(struct mm_struct *mm, u32 settings)
 		/* CPUs keep note of their roots only since hydra_key is on. */
 		hydra_note_roots();
 	}
+	hydra_arch_lock(mm);
 	if (mmap_write_lock_killable(mm)) {
+		hydra_arch_unlock(mm);
 		if (new)
 			hydra_free(new);
 		return -EINTR;
 	}
 	if (!mm->hydra) {
+		/* Whoever sees it sees it whole. */
 		smp_store_release(&mm->hydra, new);
 		new = NULL;
 	}
@@ -318,6 +323,7 @@ int hydra_set(struct mm_struct *mm, u32 settings)
 	if (!ret)
 		WRITE_ONCE(h->settings, settings);
 	mmap_write_unlock(mm);
+	hydra_arch_unlock(mm);
 	if (new)
 		hydra_free(new);
 	return ret;
@@ -412,6 +418,7 @@ void hydra_degrade(struct hydra_mm *h, unsigned int d)
 {
 	/* In every flush before its CPUs can cache what is not its own. */
 	atomic64_or(BIT_ULL(d), &h->universal);
+	/* Pairs with the barrier of inc_mm_tlb_gen(). */
 	smp_mb__after_atomic();
 	WRITE_ONCE(h->domain[d].root, h->mm->pgd);
 	hydra_count(&h->domain[d], HYDRA_STAT_FALLBACKS, 1);

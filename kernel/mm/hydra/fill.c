@@ -581,12 +581,11 @@ bool __hydra_fault_atomic(struct hydra_mm *h, unsigned long addr, bool write)
 }
 
 /**
- * __hydra_entry_missing - does a present canonical entry lack in this domain?
- * @h: address space, active
+ * __hydra_entry_missing - may a domain root have lacked an entry just now?
+ * @h: address space
  * @entry: the canonical entry, of a leaf table
  *
- * Context: the leaf table's lock.
- * Return: true if an access by this CPU faults for that reason alone.
+ * Context: see hydra_entry_missing().
  */
 bool __hydra_entry_missing(struct hydra_mm *h, void *entry)
 {
@@ -594,7 +593,5 @@ bool __hydra_entry_missing(struct hydra_mm *h, void *entry)
 	struct hydra_table *t = hydra_table_of(entry);
 	pteval_t *table = t ? READ_ONCE(t->table[d]) : NULL;
 
-	if (h->mm != current->mm || uses_canonical(h, d))
-		return false;
-	return !table || !hydra_present(READ_ONCE(table[hydra_entry_index(entry)]));
+	return !READ_ONCE(h->active) || uses_canonical(h, d) || !table || !hydra_present(READ_ONCE(table[hydra_entry_index(entry)]));
 }

@@ -52,19 +52,23 @@ static u64 sharers_of(const void *entry)
 }
 
 /*
- * Sharers of the leaf entries of one PMD table's part of a range, in the table
- * itself (huge pages) and in the leaf tables on it.
+ * Sharers of one PMD table's part of a range: of the leaf tables on it, and
+ * where there is none, of the huge page that is there or may just have been.
+ * A table only comes where a huge page was after that has been flushed.
  */
-static u64 pmd_sharers(pud_t pudval, unsigned long addr, unsigned long end)
+static u64 pmd_sharers(pud_t pudval, unsigned long addr, unsigned long end,
+		       bool huge)
 {
 	pmd_t *pmd = pmd_offset(&pudval, addr);
-	u64 mask = sharers_of(pmd);
+	u64 mask = 0;
 
 	for (; addr < end; addr = pmd_addr_end(addr, end), pmd++) {
 		pteval_t val = pmd_val(pmdp_get_lockless(pmd));
 
 		if (hydra_present(val) && !hydra_leaf(val))
 			mask |= sharers_of(hydra_next_table(val));
+		else if (huge)
+			mask |= sharers_of(pmd);
 	}
 	return mask;
 }
@@ -74,12 +78,13 @@ static u64 pmd_sharers(pud_t pudval, unsigned long addr, unsigned long end)
  * @h: address space
  * @start: first address
  * @end: address after the last one
+ * @huge: include who shares huge pages
  *
  * Context: any.
  * Return: mask of domains, as far as the canonical tree has tables now.
  */
 u64 hydra_range_sharers(struct hydra_mm *h, unsigned long start,
-			unsigned long end)
+			unsigned long end, bool huge)
 {
 	unsigned long addr, next, flags;
 	u64 mask = 0;
@@ -99,10 +104,11 @@ u64 hydra_range_sharers(struct hydra_mm *h, unsigned long start,
 		if (!hydra_present(p4d_val(p4dval)))
 			continue;
 		pud = pud_offset(&p4dval, addr);
-		mask |= sharers_of(pud);
 		pudval = READ_ONCE(*pud);
 		if (hydra_present(pud_val(pudval)) && !hydra_leaf(pud_val(pudval)))
-			mask |= pmd_sharers(pudval, addr, next);
+			mask |= pmd_sharers(pudval, addr, next, huge);
+		else if (huge)
+			mask |= sharers_of(pud);
 	}
 	local_irq_restore(flags);
 	return mask;
@@ -125,7 +131,7 @@ u64 __hydra_range_targets(struct hydra_mm *h, unsigned long start,
 	if (unfiltered(h) == HYDRA_EVERYBODY || end == TLB_FLUSH_ALL ||
 	    end <= start || end - start > LOOKUP_MAX || start >= TASK_SIZE_MAX)
 		return HYDRA_EVERYBODY;
-	mask = hydra_range_sharers(h, start, end);
+	mask = hydra_range_sharers(h, start, end, true);
 	/*
 	 * If a table was missing because a collapse took it out, the collapse
 	 * had raised unfiltered before it cleared the entry. Then it is still

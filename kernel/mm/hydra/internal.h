@@ -117,6 +117,15 @@ static inline pteval_t hydra_derive(pteval_t val)
 	return val;
 }
 
+/*
+ * The first address after the part of the address space that a p4d entry maps.
+ * Not p4d_addr_end(), which knows no such part where there are four levels.
+ */
+static inline unsigned long hydra_next_p4d(unsigned long addr)
+{
+	return min((addr & P4D_MASK) + P4D_SIZE, TASK_SIZE_MAX);
+}
+
 static inline void hydra_count(struct hydra_domain *dom, enum hydra_stat stat,
 			       long n)
 {
@@ -168,7 +177,7 @@ void hydra_window(unsigned long addr, unsigned int degree,
 
 /* flush.c */
 u64 hydra_range_sharers(struct hydra_mm *h, unsigned long start,
-			unsigned long end);
+			unsigned long end, bool huge);
 
 /* settings.c */
 #define HYDRA_TEXT_MAX		128
@@ -229,7 +238,9 @@ int hydra_show(struct mm_struct *mm, struct seq_file *m);
 
 /* Architecture: arch/x86/mm/hydra.c */
 const char *hydra_arch_refuses(void);
-void hydra_roots_sync_ldt(struct mm_struct *mm);
+void hydra_sync_ldt(struct mm_struct *mm);
+void hydra_arch_lock(struct mm_struct *mm);
+void hydra_arch_unlock(struct mm_struct *mm);
 void hydra_note_roots(void);
 void hydra_switch_roots(struct mm_struct *mm, const struct cpumask *cpus);
 

@@ -28,12 +28,26 @@
 
 static DEFINE_PER_CPU_SHARED_ALIGNED(struct hydra_flush, hydra_flush);
 
-void __hydra_flush_start(struct flush_tlb_info *info, struct hydra_mm *h,
-			 u64 targets)
+void __hydra_flush_start(struct flush_tlb_info *info, u64 targets)
 {
 	struct hydra_flush *f = this_cpu_ptr(&hydra_flush);
+	struct hydra_mm *h = hydra_active(info->mm);
 	unsigned int d, own = hydra_this_domain();
 
+	if (!h) {
+		/*
+		 * If the address space is being switched off, the generation
+		 * that the caller has may be from before it was set ahead, and
+		 * the CPUs that still use domain roots would take it for old.
+		 * One from now on is not. If all CPUs have switched, they have
+		 * flushed since the caller's changes.
+		 */
+		smp_rmb();
+		if (hydra_mm(info->mm) &&
+		    atomic_read(&info->mm->hydra->unfiltered))
+			info->new_tlb_gen = inc_mm_tlb_gen(info->mm);
+		return;
+	}
 	/*
 	 * inc_mm_tlb_gen() was a full barrier. A domain that began to use the
 	 * canonical tree before the caller's changes could be seen there had
@@ -128,6 +142,19 @@ bool hydra_tlbbatch_add(struct arch_tlbflush_unmap_batch *batch,
 	return true;
 }
 
+/**
+ * __hydra_on_own_root - does this CPU use the root of a domain tree?
+ * @mm: the address space
+ *
+ * Context: preemption disabled.
+ * Return: true if @mm is the current one and its domain root is loaded.
+ */
+bool __hydra_on_own_root(const struct mm_struct *mm)
+{
+	return mm == current->mm &&
+	       this_cpu_read(cpu_tlbstate.loaded_root) != mm->pgd;
+}
+
 static void note_root(void *unused)
 {
 	struct mm_struct *mm = this_cpu_read(cpu_tlbstate.loaded_mm);
@@ -209,7 +236,8 @@ static void copy_ldt_entry(struct mm_struct *mm, pgd_t *from)
  * hydra_sync_ldt - the mapping of an LDT is new
  * @mm: the address space
  *
- * Context: mm->context.ldt_usr_sem held for writing, or nobody runs @mm yet.
+ * Context: mm->context.ldt_usr_sem held for writing, or between
+ * hydra_arch_lock() and hydra_arch_unlock(), or nobody runs @mm yet.
  */
 void hydra_sync_ldt(struct mm_struct *mm)
 {
@@ -217,17 +245,28 @@ void hydra_sync_ldt(struct mm_struct *mm)
 }
 
 /**
- * hydra_roots_sync_ldt - the roots are new
- * @mm: the address space
+ * hydra_arch_lock - keep the LDT as it is
+ * @mm: address space to be switched
  *
- * Context: mmap_lock held for writing.
+ * An LDT that cannot be mapped in full is unmapped, and new roots must not copy
+ * the entry meanwhile.
+ *
+ * Context: before mmap_lock: read_ldt() faults under this lock.
  */
-void hydra_roots_sync_ldt(struct mm_struct *mm)
+void hydra_arch_lock(struct mm_struct *mm)
 {
-	/* An LDT that cannot be mapped in full is unmapped under the same. */
-	down_read(&mm->context.ldt_usr_sem);
-	copy_ldt_entry(mm, mm->pgd);
-	up_read(&mm->context.ldt_usr_sem);
+	if (boot_cpu_has(X86_FEATURE_PTI))
+		down_read(&mm->context.ldt_usr_sem);
+}
+
+/**
+ * hydra_arch_unlock - undo hydra_arch_lock()
+ * @mm: the address space
+ */
+void hydra_arch_unlock(struct mm_struct *mm)
+{
+	if (boot_cpu_has(X86_FEATURE_PTI))
+		up_read(&mm->context.ldt_usr_sem);
 }
 
 /**
@@ -243,7 +282,11 @@ void hydra_sync_ldt(struct mm_struct *mm)
 {
 }
 
-void hydra_roots_sync_ldt(struct mm_struct *mm)
+void hydra_arch_lock(struct mm_struct *mm)
+{
+}
+
+void hydra_arch_unlock(struct mm_struct *mm)
 {
 }
 

@@ -27,31 +27,33 @@ struct hydra_flush {
 	struct flush_tlb_info info[HYDRA_MAX_DOMAINS];
 };
 
-void __hydra_flush_start(struct flush_tlb_info *info, struct hydra_mm *h,
-			 u64 targets);
+void __hydra_flush_start(struct flush_tlb_info *info, u64 targets);
 void __hydra_flush_end(struct flush_tlb_info *info);
 bool __hydra_flush_remote(const struct flush_tlb_info *info, int cpu);
 
 /* Make a flush one of domains if its address space has them. */
 static inline void hydra_flush_start(struct flush_tlb_info *info, u64 targets)
 {
-	struct hydra_mm *h = hydra_active(info->mm);
+	if (static_branch_unlikely(&hydra_key.key))
+		__hydra_flush_start(info, targets);
+}
 
-	info->hydra = NULL;
-	if (h)
-		__hydra_flush_start(info, h, targets);
+/* Is it one? */
+static inline bool hydra_flushes(const struct flush_tlb_info *info)
+{
+	return static_branch_unlikely(&hydra_key.key) && info->hydra;
 }
 
 static inline void hydra_flush_end(struct flush_tlb_info *info)
 {
-	if (info->hydra)
+	if (hydra_flushes(info))
 		__hydra_flush_end(info);
 }
 
 /* Is there any CPU but @cpu to tell? */
 static inline bool hydra_flush_remote(const struct flush_tlb_info *info, int cpu)
 {
-	if (info->hydra)
+	if (hydra_flushes(info))
 		return __hydra_flush_remote(info, cpu);
 	return cpumask_any_but(mm_cpumask(info->mm), cpu) < nr_cpu_ids;
 }
@@ -61,7 +63,7 @@ static inline const struct flush_tlb_info *hydra_this_flush(const void *info)
 {
 	const struct flush_tlb_info *f = info;
 
-	return f->hydra ? &f->hydra->info[this_cpu_read(hydra_cpu_domain)] : f;
+	return hydra_flushes(f) ? &f->hydra->info[this_cpu_read(hydra_cpu_domain)] : f;
 }
 
 static inline void hydra_note_loaded(pgd_t *root)
@@ -83,12 +85,6 @@ static inline pgd_t *hydra_loaded_pgd(const struct mm_struct *mm)
 	return hydra_mm(mm) ? this_cpu_read(cpu_tlbstate.loaded_root) : mm->pgd;
 }
 
-/* Is this CPU to leave its address space when it runs nothing of it? */
-static inline bool hydra_never_lazy(void)
-{
-	return hydra_active(this_cpu_read(cpu_tlbstate.loaded_mm));
-}
-
 void flush_tlb_mm_targets(struct mm_struct *mm, unsigned long start,
 			  unsigned long end, unsigned int stride_shift,
 			  bool freed_tables, u64 targets);
@@ -103,7 +99,6 @@ void hydra_clear_ldt(struct mm_struct *mm);
 
 #else /* !CONFIG_HYDRA_MM */
 
-#define hydra_never_lazy()			false
 #define hydra_flush_start(info, targets)	do { } while (0)
 #define hydra_flush_end(info)			do { } while (0)
 #define hydra_flush_remote(info, cpu) \
