@@ -405,68 +405,71 @@ TEST_F_TIMEOUT(shootdown, reader_of_one_of_several_tables, 60)
 }
 
 /*
- * A CPU that was spared has nothing to catch up with: a thread that wakes up
- * there need not flush, as the tracepoint tlb:tlb_flush would tell.
+ * A CPU that was spared has nothing to catch up with: when its turn comes, for
+ * one page, it flushes that page and not all it has. The tracepoint tlb:tlb_flush
+ * tells how many pages a flush is of, -1 for all.
  */
 #define TRACEFS		"/sys/kernel/tracing"
 #define INSTANCE	TRACEFS "/instances/hydra-shootdown"
-#define TASK_SWITCH	"reason == 0"
+#define EVENT		"/events/tlb/tlb_flush"
+#define BY_INTERRUPT	"reason == 1"
 
-static void wake_up(void *arg)
+static void count_flushes(int cpu, int *flushes, int *whole)
 {
-	atomic_fetch_add((atomic_ulong *)arg, 1);
-}
+	char path[128], line[512], *pages;
+	FILE *f;
 
-/* Flushes on that CPU because of task switches, in so many operations and wake-ups */
-static int64_t late_flushes(struct __test_metadata *_metadata, char *area, int node, int cpu)
-{
-	atomic_ulong wakeups = 0;
-	char path[128], text[512];
-	char *entries;
-
-	/* opened to be truncated: the events of before are gone */
+	*flushes = *whole = 0;
 	snprintf(path, sizeof(path), INSTANCE "/per_cpu/cpu%d/trace", cpu);
-	close(open(path, O_WRONLY | O_TRUNC));
-	for (int i = 0; i < OPERATIONS; i++) {
-		EXPECT_EQ(0, op_mprotect(area));
-		hydra_run(node, wake_up, &wakeups);
-		usleep(1000);
+	f = fopen(path, "r");
+	while (f && fgets(line, sizeof(line), f)) {
+		pages = strstr(line, "tlb_flush: pages:");
+		if (!pages)
+			continue;
+		++*flushes;
+		*whole += atol(pages + strlen("tlb_flush: pages:")) < 0;
 	}
-	EXPECT_EQ(OPERATIONS, atomic_load(&wakeups));
-	snprintf(path, sizeof(path), INSTANCE "/per_cpu/cpu%d/stats", cpu);
-	if (hydra_read_file(path, text, sizeof(text)) < 0)
-		return -1;
-	entries = strstr(text, "entries: ");
-	return entries ? atoll(entries + strlen("entries: ")) : -1;
+	if (f)
+		fclose(f);
 }
 
-TEST_F_TIMEOUT(shootdown, spared_cpu_has_no_flush_left_to_do, 60)
+TEST_F_TIMEOUT(shootdown, spared_cpu_has_nothing_to_catch_up_with, 60)
 {
-	int cpus[HYDRA_MAX_CPUS];
-	int cpu = cpus[hydra_node_cpus(1, cpus) - 1];
-	int64_t on_linux, on_hydra;
+	int cpus[HYDRA_MAX_CPUS], flushes, whole;
+	char *shared = self->area + 2 * TABLE_SIZE;
 
 	if (access(TRACEFS "/events", F_OK))
 		mount("tracefs", TRACEFS, "tracefs", 0, NULL);
-	if (access(TRACEFS "/events/tlb/tlb_flush", F_OK))
+	if (access(TRACEFS EVENT, F_OK))
 		SKIP(return, "no tracepoint tlb:tlb_flush (CONFIG_FTRACE, CONFIG_ENABLE_DEFAULT_TRACERS)");
 	ASSERT_TRUE(!mkdir(INSTANCE, 0700) || errno == EEXIST);
-	ASSERT_EQ(0, hydra_write_file(INSTANCE "/events/tlb/tlb_flush/filter", TASK_SWITCH));
-	ASSERT_EQ(0, hydra_write_file(INSTANCE "/events/tlb/tlb_flush/enable", "1"));
-	hydra_map(self->area, TABLE_PAGES);
+	ASSERT_EQ(0, hydra_write_file(INSTANCE EVENT "/filter", BY_INTERRUPT));
 
-	ASSERT_EQ(0, hydra_off());
-	on_linux = late_flushes(_metadata, self->area, 1, cpu);
-	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
-	on_hydra = late_flushes(_metadata, self->area, 1, cpu);
+	hydra_node_cpus(1, cpus);
+	start_spinner(1, cpus[0]);
+	hydra_map(self->area, 4 * TABLE_PAGES);
+	EXPECT_EQ(0, op_mprotect(self->area));
+	*(volatile uint64_t *)shared = 5;
+	watch(&spin.spinners[0], (uint64_t *)shared, 5);
 
-	EXPECT_EQ(0, hydra_write_file(INSTANCE "/events/tlb/tlb_flush/enable", "0"));
+	ASSERT_EQ(0, hydra_write_file(INSTANCE EVENT "/enable", "1"));
+	for (int i = 0; i < COSTLY; i++) {
+		/* these spare it, this one does not */
+		for (int j = 0; j < 5; j++) {
+			EXPECT_EQ(0, op_mprotect(self->area));
+		}
+		EXPECT_EQ(0, op_mprotect(shared));
+		watch(&spin.spinners[0], (uint64_t *)shared, *(volatile uint64_t *)shared);
+	}
+	ASSERT_EQ(0, hydra_write_file(INSTANCE EVENT "/enable", "0"));
+	count_flushes(cpus[0], &flushes, &whole);
 	EXPECT_EQ(0, rmdir(INSTANCE));
-	/* Linux flushes nearly every time, else this shows nothing */
-	EXPECT_LE(MOST(OPERATIONS), on_linux);
-	EXPECT_GE(OPERATIONS / 10, on_hydra)
-		TH_LOG("CPU %d, which no flush was for, flushed in %ld of %d switches; on Linux in %ld",
-		       cpu, on_hydra, OPERATIONS, on_linux);
+
+	EXPECT_LE(MOST(COSTLY), flushes);
+	EXPECT_GE(2 * COSTLY + STRAY, flushes);
+	EXPECT_GE(STRAY, whole)
+		TH_LOG("CPU %d flushed all it had in %d of %d flushes of one page", cpus[0],
+		       whole, flushes);
 }
 
 TEST_HARNESS_MAIN
