@@ -326,7 +326,8 @@ TEST_F_TIMEOUT(shootdown, no_filter_interrupts_all, 60)
 		}
 		if (hydra) {
 			EXPECT_LE(MOST(COSTLY * spinners), out.interrupted);
-			EXPECT_EQ(0, out.spared);
+			/* a spinner that does not run just then need not be told */
+			EXPECT_GE(spinners * STRAY, out.spared);
 		}
 	}
 }
