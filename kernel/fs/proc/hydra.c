@@ -86,12 +86,15 @@ static ssize_t hydra_settings_write(struct file *file, const char __user *buf,
 		goto free;
 	}
 	/* Keys alone change what they name: two writers must not mix. */
-	mutex_lock(&hydra_write_lock);
+	ret = mutex_lock_killable(&hydra_write_lock);
+	if (ret)
+		goto put;
 	settings = hydra_get(mm);
 	ret = hydra_parse(text, &settings);
 	if (!ret)
 		ret = hydra_set(mm, settings);
 	mutex_unlock(&hydra_write_lock);
+put:
 	mmput(mm);
 free:
 	kfree(text);
