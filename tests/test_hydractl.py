@@ -27,6 +27,7 @@ flushes 78
 cpus_interrupted 9
 cpus_spared 1234
 fallbacks 0
+reclaimed 4
 replica_tables 21
 replica_kib 84
 upper_tables 6
@@ -321,8 +322,8 @@ def test_status_of_a_process(kernel):
     assert got == {
         "pid": 12, "comm": "httpd", "policy": "hydra", "domains": "node", "replication": "lazy", "prefetch": 9,
         "filter": "table", "active": 1, "fills": 12, "prefetched": 3400, "propagated": 56, "flushes": 78,
-        "cpus_interrupted": 9, "cpus_spared": 1234, "fallbacks": 0, "replica_tables": 21, "replica_kib": 84,
-        "upper_tables": 6,
+        "cpus_interrupted": 9, "cpus_spared": 1234, "fallbacks": 0, "reclaimed": 4, "replica_tables": 21,
+        "replica_kib": 84, "upper_tables": 6,
         "per_domain": [
             {"domain": 0, "node": 0, "root": "own", "replica_tables": 10, "replica_kib": 40, "upper_tables": 3,
              "fills": 5},

@@ -41,7 +41,7 @@ struct system {
 static const char *const texts[] = { "policy", "domains", "replication", "filter" };
 static const char *const numbers[] = {
 	"prefetch", "active", "fills", "prefetched", "propagated", "flushes", "cpus_interrupted",
-	"cpus_spared", "fallbacks", "replica_tables", "replica_kib", "upper_tables",
+	"cpus_spared", "fallbacks", "reclaimed", "replica_tables", "replica_kib", "upper_tables",
 };
 
 /* All that is promised must be there; more may be. Returns the first that is not. */

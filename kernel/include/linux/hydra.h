@@ -32,6 +32,7 @@ enum hydra_stat {
 	HYDRA_STAT_INTERRUPTED,
 	HYDRA_STAT_SPARED,
 	HYDRA_STAT_FALLBACKS,
+	HYDRA_STAT_RECLAIMED,
 	NR_HYDRA_STATS
 };
 
@@ -65,6 +66,9 @@ struct hydra_domain {
  * @unfiltered: while not zero, every flush goes to every domain
  * @universal: domains that every flush includes
  * @nr_replicas: leaf replicas there are, or are about to be
+ * @reclaim: in the list of those that replicas may be taken from
+ * @reclaim_next: address where the next look for replicas begins
+ * @atomic_fills: atomic fills under way, counted if ALLOC_SPLIT_PTLOCKS
  * @gather_lock: guards @gathers and the reset of @pending
  * @gathers: mmu_gathers under way
  * @pending: sharers of all tables whose entries changed, or that were
@@ -81,6 +85,9 @@ struct hydra_mm {
 	atomic_t unfiltered;
 	atomic64_t universal;
 	atomic_long_t nr_replicas;
+	struct list_head reclaim;
+	unsigned long reclaim_next;
+	atomic_t atomic_fills;
 	spinlock_t gather_lock;
 	unsigned int gathers;
 	atomic64_t pending;

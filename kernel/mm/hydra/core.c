@@ -48,7 +48,7 @@ static struct hydra_mm *hydra_alloc(struct mm_struct *mm)
 	unsigned int d;
 
 	h = kzalloc(struct_size(h, domain, hydra_nr_domains),
-		    GFP_KERNEL_ACCOUNT);
+		    GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN);
 	if (!h)
 		return NULL;
 	h->mm = mm;
@@ -57,6 +57,7 @@ static struct hydra_mm *hydra_alloc(struct mm_struct *mm)
 	for (d = 0; d < hydra_nr_domains; d++)
 		spin_lock_init(&h->domain[d].lock);
 	static_branch_deferred_inc(&hydra_key);
+	hydra_reclaim_add(h);
 	return h;
 }
 
@@ -113,6 +114,7 @@ static void set_generations(struct hydra_mm *h)
 
 static void hydra_free(struct hydra_mm *h)
 {
+	hydra_reclaim_remove(h);
 	kfree(h);
 	static_branch_slow_dec_deferred(&hydra_key);
 }
@@ -303,13 +305,12 @@ int hydra_set(struct mm_struct *mm, u32 settings)
 		/* CPUs keep note of their roots only since hydra_key is on. */
 		hydra_note_roots();
 	}
-	hydra_arch_lock(mm);
-	if (mmap_write_lock_killable(mm)) {
-		hydra_arch_unlock(mm);
-		if (new)
-			hydra_free(new);
-		return -EINTR;
-	}
+	ret = hydra_arch_lock(mm);
+	if (ret)
+		goto free;
+	ret = mmap_write_lock_killable(mm);
+	if (ret)
+		goto unlock;
 	if (!mm->hydra) {
 		/* Whoever sees it sees it whole. */
 		smp_store_release(&mm->hydra, new);
@@ -323,7 +324,9 @@ int hydra_set(struct mm_struct *mm, u32 settings)
 	if (!ret)
 		WRITE_ONCE(h->settings, settings);
 	mmap_write_unlock(mm);
+unlock:
 	hydra_arch_unlock(mm);
+free:
 	if (new)
 		hydra_free(new);
 	return ret;
@@ -417,7 +420,8 @@ void __hydra_mm_destroy(struct mm_struct *mm)
 void hydra_degrade(struct hydra_mm *h, unsigned int d)
 {
 	/* In every flush before its CPUs can cache what is not its own. */
-	atomic64_or(BIT_ULL(d), &h->universal);
+	if (!hydra_breaks(DEGRADE_QUIETLY))
+		atomic64_or(BIT_ULL(d), &h->universal);
 	/* Pairs with the barrier of inc_mm_tlb_gen(). */
 	smp_mb__after_atomic();
 	WRITE_ONCE(h->domain[d].root, h->mm->pgd);

@@ -218,16 +218,20 @@ static enum hydra_result join(struct hydra_request *r, struct hydra_table *t,
 				   (unsigned long)t);
 			r->spare = NULL;
 		}
-		WRITE_ONCE(t->sharers, t->sharers | BIT_ULL(r->d));
+		if (!hydra_breaks(FORGET_SHARER))
+			WRITE_ONCE(t->sharers, t->sharers | BIT_ULL(r->d));
 		WRITE_ONCE(t->table[r->d], table);
 		hydra_slot_set(t, r->d, table);
+		if (replicate) {
+			atomic_long_inc(&dom->nr_replicas);
+			atomic_long_inc(&hydra_replicas[r->d]);
+		}
 		ret = HYDRA_HIT;
 	}
 	spin_unlock(&dom->lock);
 	*joined = table;
 	if (ret == HYDRA_HIT && replicate) {
 		r->replica = NULL;
-		atomic_long_inc(&dom->nr_replicas);
 	} else if (ret == HYDRA_HIT && r->no_replica) {
 		hydra_count(dom, HYDRA_STAT_FALLBACKS, 1);
 	}
@@ -327,7 +331,8 @@ static enum hydra_result fill_huge(struct hydra_request *r,
 	if (!lock_domain(r))
 		goto unlock;
 	if (READ_ONCE(r->h->active) && t->table[r->d]) {
-		WRITE_ONCE(t->sharers, t->sharers | BIT_ULL(r->d));
+		if (!hydra_breaks(FORGET_HUGE_SHARER))
+			WRITE_ONCE(t->sharers, t->sharers | BIT_ULL(r->d));
 		/* The sharer before the entry. */
 		smp_wmb();
 		copy_entry(&t->table[r->d][hydra_entry_index(entry)], val);
@@ -567,17 +572,21 @@ bool __hydra_fault_atomic(struct hydra_mm *h, unsigned long addr, bool write)
 		.write = write,
 		.atomic = true,
 	};
+	bool hit;
 
 	lockdep_assert_irqs_disabled();
-	/* Locks that are allocated are freed at once, not after a grace period. */
-	if (ALLOC_SPLIT_PTLOCKS)
-		return false;
 	/* These may have interrupted a holder of hydra_domain.lock. */
 	if (in_nmi() || in_hardirq() || in_serving_softirq())
 		return false;
-	if (uses_canonical(h, r.d))
+	if (uses_canonical(h, r.d) || hydra_breaks(SKIP_ATOMIC_FILL))
 		return false;
-	return fill_retry(&r) == HYDRA_HIT;
+	/* Before the look at the tables: see __hydra_free_table(). */
+	if (ALLOC_SPLIT_PTLOCKS)
+		atomic_inc_return(&h->atomic_fills);
+	hit = fill_retry(&r) == HYDRA_HIT;
+	if (ALLOC_SPLIT_PTLOCKS)
+		atomic_dec_return(&h->atomic_fills);
+	return hit;
 }
 
 /**
@@ -593,5 +602,6 @@ bool __hydra_entry_missing(struct hydra_mm *h, void *entry)
 	struct hydra_table *t = hydra_table_of(entry);
 	pteval_t *table = t ? READ_ONCE(t->table[d]) : NULL;
 
-	return !READ_ONCE(h->active) || uses_canonical(h, d) || !table || !hydra_present(READ_ONCE(table[hydra_entry_index(entry)]));
+	return !READ_ONCE(h->active) || uses_canonical(h, d) || !table ||
+	       !hydra_present(READ_ONCE(table[hydra_entry_index(entry)]));
 }

@@ -22,13 +22,15 @@
  *    price of the union of their sharers and not of everybody.
  *
  * Domains leave neither sharers nor pending sets while a flush may need them:
- * sharers stay for the life of the table, pending for that of the gathers.
+ * sharers stay for the life of the table, or until they have been flushed under
+ * its lock (see reclaim.c), pending for that of the gathers.
  *
  * A domain that is not targeted is left alone in full: its generation does not
  * move, so its CPUs have nothing to catch up with, then or later.
  */
 
 #include <linux/mm.h>
+#include <linux/mm_inline.h>
 #include <linux/pgtable.h>
 
 #include "internal.h"
@@ -39,7 +41,7 @@
 static u64 unfiltered(struct hydra_mm *h)
 {
 	if (hydra_filter_setting(READ_ONCE(h->settings)) == HYDRA_FILTER_NONE ||
-	    atomic_read(&h->unfiltered))
+	    (atomic_read(&h->unfiltered) && !hydra_breaks(FILTER_ALWAYS)))
 		return HYDRA_EVERYBODY;
 	return atomic64_read(&h->universal);
 }
@@ -166,9 +168,14 @@ void __hydra_gather_begin(struct hydra_mm *h, bool fullmm)
 	spin_lock(&h->gather_lock);
 	/*
 	 * Under the lock: else the next gather could begin, and note its
-	 * first change, between the count and the reset.
+	 * first change, between the count and the reset. One that began
+	 * before the address space had notes has left none, and this one may
+	 * have to flush for it.
 	 */
 	if (!h->gathers)
+		atomic64_set(&h->pending, mm_tlb_flush_nested(h->mm) ?
+			     HYDRA_EVERYBODY : 0);
+	else if (hydra_breaks(DROP_NOTES))
 		atomic64_set(&h->pending, 0);
 	WRITE_ONCE(h->gathers, h->gathers + 1);
 	if (fullmm)

@@ -9,6 +9,8 @@
 #include <linux/mm.h>
 #include <linux/pgtable.h>
 
+#include "inject.h"
+
 struct seq_file;
 
 /* Levels of tables that hold leaf entries, counted from the bottom. */
@@ -112,7 +114,7 @@ static inline pteval_t *hydra_next_table(pteval_t val)
 static inline pteval_t hydra_derive(pteval_t val)
 {
 	val &= ~(pteval_t)_PAGE_ACCESSED;
-	if (!(val & _PAGE_DIRTY))
+	if (!(val & _PAGE_DIRTY) && !hydra_breaks(WRITE_CLEAN))
 		val &= ~(pteval_t)_PAGE_RW;
 	return val;
 }
@@ -168,6 +170,9 @@ void hydra_table_release(struct hydra_table *t, void *canonical);
 void hydra_slot_set(struct hydra_table *t, unsigned int d, pteval_t *table);
 pteval_t hydra_slot_get(struct hydra_table *t, unsigned int d);
 struct hydra_table *hydra_table_detach(struct ptdesc *ptdesc);
+void hydra_fold_accessed(pteval_t *table, pteval_t *canonical, u8 level);
+pteval_t *hydra_table_cut_domain(struct hydra_table *t, unsigned int d,
+				 void *canonical);
 void hydra_free_p4ds(struct hydra_mm *h);
 
 /* fill.c */
@@ -178,6 +183,11 @@ void hydra_window(unsigned long addr, unsigned int degree,
 /* flush.c */
 u64 hydra_range_sharers(struct hydra_mm *h, unsigned long start,
 			unsigned long end, bool huge);
+
+/* reclaim.c */
+extern atomic_long_t hydra_replicas[HYDRA_MAX_DOMAINS];
+void hydra_reclaim_add(struct hydra_mm *h);
+void hydra_reclaim_remove(struct hydra_mm *h);
 
 /* settings.c */
 #define HYDRA_TEXT_MAX		128
@@ -239,7 +249,7 @@ int hydra_show(struct mm_struct *mm, struct seq_file *m);
 /* Architecture: arch/x86/mm/hydra.c */
 const char *hydra_arch_refuses(void);
 void hydra_sync_ldt(struct mm_struct *mm);
-void hydra_arch_lock(struct mm_struct *mm);
+int hydra_arch_lock(struct mm_struct *mm);
 void hydra_arch_unlock(struct mm_struct *mm);
 void hydra_note_roots(void);
 void hydra_switch_roots(struct mm_struct *mm, const struct cpumask *cpus);

@@ -34,6 +34,8 @@ static void note_change(struct hydra_table *t)
 	struct hydra_mm *h = t->hmm;
 	u64 sharers = READ_ONCE(t->sharers);
 
+	if (hydra_breaks(SKIP_NOTE))
+		return;
 	if (READ_ONCE(h->gathers) &&
 	    (sharers & ~(u64)atomic64_read(&h->pending)))
 		atomic64_or(sharers, &h->pending);
@@ -118,6 +120,17 @@ static void propagated(struct hydra_table *t, void *entry, unsigned int d,
 			      t->level, nr);
 }
 
+/* Injected faults: one domain does not hear of a change. */
+static bool skips_set(unsigned int d)
+{
+	return hydra_breaks(SKIP_SET) && d == hydra_nr_domains - 1;
+}
+
+static bool skips_clear(unsigned int d)
+{
+	return hydra_breaks(SKIP_CLEAR) && d == hydra_nr_domains - 1;
+}
+
 void __hydra_entries_set(struct mm_struct *mm, void *entry, unsigned int nr)
 {
 	struct hydra_table *t = changed_table(mm, entry);
@@ -127,7 +140,7 @@ void __hydra_entries_set(struct mm_struct *mm, void *entry, unsigned int nr)
 	if (!t)
 		return;
 	for (d = 0; (copy = replica_begin(t, entry, &d)); d++) {
-		for (i = 0, changed = 0; i < nr; i++)
+		for (i = 0, changed = 0; i < nr && !skips_set(d); i++)
 			changed += update_copy(t, copy + i,
 					       READ_ONCE(((pteval_t *)entry)[i]));
 		replica_end(t, d);
@@ -147,13 +160,13 @@ unsigned long __hydra_entry_cleared(struct mm_struct *mm, void *entry,
 		return old;
 	for (d = 0; (copy = replica_begin(t, entry, &d)); d++) {
 		was = READ_ONCE(*copy);
-		if (!hydra_present(was) || !is_copy(t, was)) {
+		if (!hydra_present(was) || !is_copy(t, was) || skips_clear(d)) {
 			replica_end(t, d);
 			continue;
 		}
 		was = xchg(copy, HYDRA_WANTED);
 		replica_end(t, d);
-		if (hydra_present(old))
+		if (hydra_present(old) && !hydra_breaks(IGNORE_ACCESSED))
 			old |= was & _PAGE_ACCESSED;
 		propagated(t, entry, d, 1);
 	}
@@ -168,7 +181,7 @@ int __hydra_test_and_clear_young(struct mm_struct *mm, void *entry)
 	pteval_t *copy;
 	int young = 0;
 
-	if (!t)
+	if (!t || hydra_breaks(IGNORE_ACCESSED))
 		return 0;
 	for (d = 0; (copy = replica_begin(t, entry, &d)); d++) {
 		pteval_t val = READ_ONCE(*copy);
@@ -190,7 +203,7 @@ bool __hydra_young(void *entry, unsigned int nr)
 	unsigned int d, i;
 	pteval_t *copy;
 
-	if (!t)
+	if (!t || hydra_breaks(IGNORE_ACCESSED))
 		return false;
 	for (d = 0; (copy = replica_begin(t, entry, &d)); d++) {
 		for (i = 0; i < nr; i++) {

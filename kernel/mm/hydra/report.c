@@ -21,6 +21,7 @@ static const char * const stat_names[NR_HYDRA_STATS] = {
 	[HYDRA_STAT_INTERRUPTED] = "cpus_interrupted",
 	[HYDRA_STAT_SPARED] = "cpus_spared",
 	[HYDRA_STAT_FALLBACKS] = "fallbacks",
+	[HYDRA_STAT_RECLAIMED] = "reclaimed",
 };
 
 static unsigned long kib(unsigned long tables)
@@ -174,6 +175,9 @@ static struct attribute *hydra_attrs[] = {
 	&domains_attr.attr,
 	&supported_attr.attr,
 	&violations_attr.attr,
+#ifdef CONFIG_HYDRA_MM_INJECT
+	&hydra_break_attr.attr,
+#endif
 	NULL
 };
 

@@ -145,7 +145,8 @@ static struct ptdesc *hydra_page_retire(struct hydra_mm *h, pteval_t *table)
 {
 	struct ptdesc *ptdesc = virt_to_ptdesc(table);
 
-	mm_dec_nr_ptes(h->mm);
+	if (!hydra_breaks(KEEP_CHARGE))
+		mm_dec_nr_ptes(h->mm);
 	pagetable_pte_dtor(ptdesc);
 	return ptdesc;
 }
@@ -237,10 +238,15 @@ void hydra_slot_set(struct hydra_table *t, unsigned int d, pteval_t *table)
 	lockdep_assert_held(&dom->lock);
 	/* The table's entries, and its sharers, before the way to them. */
 	smp_wmb();
-	if (t->parent)
-		WRITE_ONCE(t->parent->table[d][t->index], val);
-	else
+	if (t->parent) {
+		pteval_t *slot = &t->parent->table[d][t->index];
+
+		/* Else its CPUs may have it cached, and nobody would flush. */
+		WARN_ON_ONCE(table && hydra_leaf(READ_ONCE(*slot)));
+		WRITE_ONCE(*slot, val);
+	} else {
 		set_p4d(domain_p4d(dom, t->base), __p4d(val));
+	}
 }
 
 /**
@@ -313,31 +319,66 @@ struct hydra_table *hydra_table_detach(struct ptdesc *ptdesc)
 	return (struct hydra_table *)xchg(&ptdesc->__page_mapping, 0);
 }
 
-/*
- * Accessed bits of the replicas go to the canonical entries, which stay. By
- * cmpxchg: not all callers have the lock of the table.
+/**
+ * hydra_fold_accessed - what a domain has accessed goes to the canonical entries
+ * @table: the domain's table
+ * @canonical: the canonical table, whose entries stay
+ * @level: of both
+ *
+ * By cmpxchg: not all callers have the lock of the table.
  */
-static void fold_accessed(struct hydra_table *t, pteval_t *canonical)
+void hydra_fold_accessed(pteval_t *table, pteval_t *canonical, u8 level)
 {
-	unsigned int d, i;
+	unsigned int i;
 
-	for (d = 0; d < hydra_nr_domains; d++) {
-		pteval_t *table = READ_ONCE(t->table[d]), copy, val;
+	if (hydra_breaks(DROP_ACCESSED))
+		return;
+	for (i = 0; i < PTRS_PER_PTE; i++) {
+		pteval_t copy = READ_ONCE(table[i]), val;
 
-		if (!table || table == canonical ||
-		    !(READ_ONCE(t->sharers) & BIT_ULL(d)))
+		if (!hydra_present(copy) || !(copy & _PAGE_ACCESSED) ||
+		    (level != HYDRA_PTE && !hydra_leaf(copy)))
 			continue;
-		for (i = 0; i < PTRS_PER_PTE; i++) {
-			copy = READ_ONCE(table[i]);
-			if (!hydra_present(copy) || !(copy & _PAGE_ACCESSED) ||
-			    (t->level != HYDRA_PTE && !hydra_leaf(copy)))
-				continue;
-			val = READ_ONCE(canonical[i]);
-			while (hydra_present(val) && !((copy ^ val) & PTE_PFN_MASK) &&
-			       !try_cmpxchg(&canonical[i], &val, val | _PAGE_ACCESSED))
-				;
-		}
+		val = READ_ONCE(canonical[i]);
+		while (hydra_present(val) && !((copy ^ val) & PTE_PFN_MASK) &&
+		       !try_cmpxchg(&canonical[i], &val, val | _PAGE_ACCESSED))
+			;
 	}
+}
+
+/**
+ * hydra_table_cut_domain - cut a domain's link to its table
+ * @t: of the canonical table
+ * @d: the domain
+ * @canonical: the canonical table
+ *
+ * Return: what the domain walked there, not to be freed before the domain has
+ * been flushed, if it is not the canonical table; NULL if nothing.
+ */
+pteval_t *hydra_table_cut_domain(struct hydra_table *t, unsigned int d,
+				 void *canonical)
+{
+	struct hydra_domain *dom = &t->hmm->domain[d];
+	pteval_t *table;
+
+	spin_lock(&dom->lock);
+	table = t->table[d];
+	if (table) {
+		if (!hydra_breaks(KEEP_LINK) || t->level != HYDRA_PTE)
+			hydra_slot_set(t, d, NULL);
+		WRITE_ONCE(t->table[d], NULL);
+	}
+	spin_unlock(&dom->lock);
+	if (!table || table == canonical)
+		return table;
+	if (t->level == HYDRA_PTE) {
+		atomic_long_dec(&dom->nr_replicas);
+		atomic_long_dec(&hydra_replicas[d]);
+		atomic_long_dec(&t->hmm->nr_replicas);
+	} else {
+		atomic_long_dec(&dom->nr_upper);
+	}
+	return table;
 }
 
 /*
@@ -352,28 +393,14 @@ static u64 hydra_table_cut(struct hydra_table *t, void *canonical,
 	unsigned int d;
 
 	*nr = 0;
-
 	for (d = 0; d < hydra_nr_domains; d++) {
-		struct hydra_domain *dom = &t->hmm->domain[d];
-		pteval_t *table;
+		pteval_t *table = hydra_table_cut_domain(t, d, canonical);
 
-		spin_lock(&dom->lock);
-		table = t->table[d];
-		if (table) {
-			hydra_slot_set(t, d, NULL);
-			WRITE_ONCE(t->table[d], NULL);
-			users |= BIT_ULL(d);
-		}
-		spin_unlock(&dom->lock);
-		if (!table || table == canonical)
+		if (!table)
 			continue;
-		if (t->level == HYDRA_PTE) {
-			atomic_long_dec(&dom->nr_replicas);
-			atomic_long_dec(&t->hmm->nr_replicas);
-		} else {
-			atomic_long_dec(&dom->nr_upper);
-		}
-		own[(*nr)++] = table;
+		users |= BIT_ULL(d);
+		if (table != canonical)
+			own[(*nr)++] = table;
 	}
 	return users;
 }
@@ -402,9 +429,15 @@ void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
 	 * An atomic fill holds no VMA, and may have looked at the canonical
 	 * entry before it was cleared: then it holds the leaf table's lock, and
 	 * may be making the struct hydra_table. Wait for it. A later one finds
-	 * the entry cleared.
+	 * the entry cleared. Where the lock is allocated apart from the table it
+	 * is freed next, not after a grace period, so wait for any atomic fill.
 	 */
-	if (ptl) {
+	if (ALLOC_SPLIT_PTLOCKS && hydra_mm(tlb->mm)) {
+		/* The entry cleared before the look; pairs with the fill. */
+		smp_mb();
+		while (atomic_read(&tlb->mm->hydra->atomic_fills))
+			cpu_relax();
+	} else if (ptl) {
 		spin_lock(ptl);
 		spin_unlock(ptl);
 	}
@@ -430,10 +463,11 @@ void hydra_table_release(struct hydra_table *t, void *canonical)
 	pteval_t *own[HYDRA_MAX_DOMAINS];
 	unsigned int i, nr;
 
-	fold_accessed(t, canonical);
 	hydra_table_cut(t, canonical, own, &nr);
-	for (i = 0; i < nr; i++)
+	for (i = 0; i < nr; i++) {
+		hydra_fold_accessed(own[i], canonical, t->level);
 		hydra_page_free(t->hmm, own[i]);
+	}
 	kfree_rcu(t, rcu);
 }
 

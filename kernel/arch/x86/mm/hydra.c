@@ -28,6 +28,14 @@
 
 static DEFINE_PER_CPU_SHARED_ALIGNED(struct hydra_flush, hydra_flush);
 
+/* Injected faults: a domain that is flushed keeps its generation. */
+static bool skips_generation(const struct flush_tlb_info *info, unsigned int d)
+{
+	return hydra_breaks(SKIP_GENERATION) ||
+	       (hydra_breaks(SKIP_IDLE_GENERATION) &&
+		!cpumask_intersects(mm_cpumask(info->mm), hydra_domain_cpus[d]));
+}
+
 void __hydra_flush_start(struct flush_tlb_info *info, u64 targets)
 {
 	struct hydra_flush *f = this_cpu_ptr(&hydra_flush);
@@ -54,6 +62,8 @@ void __hydra_flush_start(struct flush_tlb_info *info, u64 targets)
 	 * become universal before: look once more.
 	 */
 	targets |= atomic64_read(&h->universal);
+	if (hydra_breaks(SPARE_DOMAIN) && own != hydra_nr_domains - 1)
+		targets &= ~BIT_ULL(hydra_nr_domains - 1);
 	f->h = h;
 	f->targets = targets & hydra_all_domains();
 	f->interrupted = 0;
@@ -61,9 +71,17 @@ void __hydra_flush_start(struct flush_tlb_info *info, u64 targets)
 	f->info[own] = *info;
 	f->info[own].new_tlb_gen = 1;
 	for (d = 0; d < hydra_nr_domains; d++) {
-		if (!(f->targets & BIT_ULL(d)))
+		if (!(f->targets & BIT_ULL(d))) {
+			if (hydra_breaks(CHARGE_SPARED))
+				atomic64_inc(&h->domain[d].tlb_gen);
 			continue;
+		}
 		f->info[d] = *info;
+		if (skips_generation(info, d)) {
+			f->info[d].new_tlb_gen =
+				atomic64_read(&h->domain[d].tlb_gen);
+			continue;
+		}
 		/*
 		 * As inc_mm_tlb_gen(): a full barrier between the change of
 		 * the entries and the look at mm_cpumask().
@@ -186,7 +204,8 @@ void hydra_note_roots(void)
  */
 void hydra_switch_roots(struct mm_struct *mm, const struct cpumask *cpus)
 {
-	on_each_cpu_mask(cpus, hydra_switch_root, mm, true);
+	if (!hydra_breaks(SKIP_SWITCH))
+		on_each_cpu_mask(cpus, hydra_switch_root, mm, true);
 }
 
 /**
@@ -252,11 +271,13 @@ void hydra_sync_ldt(struct mm_struct *mm)
  * the entry meanwhile.
  *
  * Context: before mmap_lock: read_ldt() faults under this lock.
+ * Return: 0 or -EINTR.
  */
-void hydra_arch_lock(struct mm_struct *mm)
+int hydra_arch_lock(struct mm_struct *mm)
 {
 	if (boot_cpu_has(X86_FEATURE_PTI))
-		down_read(&mm->context.ldt_usr_sem);
+		return down_read_killable(&mm->context.ldt_usr_sem);
+	return 0;
 }
 
 /**
@@ -282,8 +303,9 @@ void hydra_sync_ldt(struct mm_struct *mm)
 {
 }
 
-void hydra_arch_lock(struct mm_struct *mm)
+int hydra_arch_lock(struct mm_struct *mm)
 {
+	return 0;
 }
 
 void hydra_arch_unlock(struct mm_struct *mm)

@@ -231,7 +231,8 @@ static const struct {
 	TEXT(policy), TEXT(domains), TEXT(replication), TEXT(filter),
 	NUMBER(prefetch), NUMBER(active), NUMBER(fills), NUMBER(prefetched),
 	NUMBER(propagated), NUMBER(flushes), NUMBER(cpus_interrupted),
-	NUMBER(cpus_spared), NUMBER(fallbacks), NUMBER(replica_tables),
+	NUMBER(cpus_spared), NUMBER(fallbacks), NUMBER(reclaimed),
+	NUMBER(replica_tables),
 	NUMBER(replica_kib), NUMBER(upper_tables),
 #undef TEXT
 #undef NUMBER
@@ -304,6 +305,27 @@ const struct hydra_domain_stats *hydra_on_node(const struct hydra_stats *stats, 
 		if (stats->domain[i].node == hydra_node_id(node))
 			return &stats->domain[i];
 	return &none;
+}
+
+long hydra_smaps(const void *area, const char *key)
+{
+	FILE *f = fopen("/proc/self/smaps", "r");
+	size_t len = strlen(key);
+	char line[256];
+	bool here = false;
+	long kib = -1;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		unsigned long start, end;
+
+		if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
+			here = start == (uintptr_t)area;
+		else if (here && !strncmp(line, key, len) && line[len] == ':')
+			kib = atol(line + len + 1);
+	}
+	if (f)
+		fclose(f);
+	return kib < 0 ? kib : kib / 4;
 }
 
 int hydra_read_tables(pid_t pid, struct hydra_tables *tables)

@@ -67,7 +67,7 @@ struct hydra_stats {
 	char policy[16], domains[16], replication[16], filter[16];
 	uint64_t prefetch, active;
 	uint64_t fills, prefetched, propagated, flushes;
-	uint64_t cpus_interrupted, cpus_spared, fallbacks;
+	uint64_t cpus_interrupted, cpus_spared, fallbacks, reclaimed;
 	uint64_t replica_tables, replica_kib, upper_tables;
 	int nr_domains;
 	struct hydra_domain_stats {
@@ -89,6 +89,9 @@ struct hydra_tables {
 };
 
 int hydra_read_tables(pid_t pid, struct hydra_tables *tables);
+
+/* A number of the entry of an area in /proc/self/smaps, in pages; negative if it has none */
+long hydra_smaps(const void *area, const char *key);
 
 /*
  * One thread on each node. HYDRA_SPIN: they run while they wait, so that their

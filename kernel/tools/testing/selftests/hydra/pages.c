@@ -423,28 +423,6 @@ TEST_F(pages, soft_dirty)
 	}
 }
 
-/* A number of the entry of an area in /proc/self/smaps, in pages */
-static long smaps(const char *area, const char *key)
-{
-	FILE *f = fopen("/proc/self/smaps", "r");
-	size_t len = strlen(key);
-	char line[256];
-	bool here = false;
-	long kib = -1;
-
-	while (f && fgets(line, sizeof(line), f)) {
-		unsigned long start, end;
-
-		if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
-			here = start == (uintptr_t)area;
-		else if (here && !strncmp(line, key, len) && line[len] == ':')
-			kib = atol(line + len + 1);
-	}
-	if (f)
-		fclose(f);
-	return kib < 0 ? kib : kib / 4;
-}
-
 /*
  * Empty the TLB of the CPU it runs on, for nobody clears it when accessed bits
  * are cleared: a change of so many pages that Linux forgets all.
@@ -462,22 +440,22 @@ TEST_F(pages, referenced)
 {
 	for (int node = 0; node <= self->last; node++) {
 		EXPECT_EQ(0, hydra_write_file("/proc/self/clear_refs", "1"));
-		EXPECT_EQ(0, smaps(self->area, "Referenced"));
+		EXPECT_EQ(0, hydra_smaps(self->area, "Referenced"));
 		for (int i = 0; i <= self->last; i++)
 			hydra_run(i, empty_tlb, NULL);
-		EXPECT_EQ(0, smaps(self->area, "Referenced"));
+		EXPECT_EQ(0, hydra_smaps(self->area, "Referenced"));
 		/* this node alone uses a few of the pages */
 		EXPECT_EQ(0, hydra_probe(node, self->area, 3, HYDRA_READABLE, 1));
-		EXPECT_EQ(3, smaps(self->area, "Referenced"))
+		EXPECT_EQ(3, hydra_smaps(self->area, "Referenced"))
 			TH_LOG("after node %d has read 3 pages", node);
 		/* whoever takes the entries out and puts them back keeps that */
 		EXPECT_EQ(0, hydra_syscall(0, SYS_mprotect, (long)self->area, SIZE, PROT_READ));
-		EXPECT_EQ(3, smaps(self->area, "Referenced"))
+		EXPECT_EQ(3, hydra_smaps(self->area, "Referenced"))
 			TH_LOG("after node %d has read 3 pages, and mprotect", node);
 		EXPECT_EQ(0, hydra_syscall(0, SYS_mprotect, (long)self->area, SIZE,
 					   PROT_READ | PROT_WRITE));
 		PROBE_ALL(self->area, PAGES, HYDRA_READABLE, 1);
-		EXPECT_EQ(PAGES, smaps(self->area, "Referenced"));
+		EXPECT_EQ(PAGES, hydra_smaps(self->area, "Referenced"));
 	}
 }
 
@@ -532,7 +510,7 @@ TEST_F_TIMEOUT(pages, swap, 60)
 
 		EXPECT_EQ(0, drop_caches());
 		EXPECT_EQ(0, hydra_syscall(0, SYS_madvise, (long)self->area, SIZE, MADV_PAGEOUT));
-		EXPECT_EQ(PAGES, smaps(self->area, "Swap"));
+		EXPECT_EQ(PAGES, hydra_smaps(self->area, "Swap"));
 		EXPECT_EQ((1UL << PAGES) - 1, pages_with(self->area, SWAPPED));
 		/* they come back for one node; the others have entries to get anew */
 		EXPECT_EQ(0, hydra_probe(reader, self->area, PAGES, HYDRA_READABLE, seed));

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * No memory for a table above the leaf tables: its domain uses the canonical
+ * tree from then on, and takes part in every flush. The failures are made by
+ * the kernel's fault injection, limited to the one function that asks for such
+ * tables, so this needs CONFIG_FAIL_PAGE_ALLOC and
+ * CONFIG_FAULT_INJECTION_STACKTRACE_FILTER.
+ */
+#include <sys/mman.h>
+
+#include "kselftest_harness.h"
+#include "hydra_util.h"
+
+#define PAGES	16UL
+#define SEED	0xdeca
+#define INJECT	"/sys/kernel/debug/fail_page_alloc/"
+#define TABLE_OF_TABLES	(512 * TABLE_SIZE)	/* what one PMD table maps */
+
+FIXTURE(degrade) {
+	char *area;
+	int last;		/* the node whose domain will be without */
+};
+
+/* Where a function of the kernel begins and the next one does */
+static int find_function(const char *name, unsigned long *start, unsigned long *end)
+{
+	FILE *f = fopen("/proc/kallsyms", "r");
+	unsigned long addr;
+	char type, symbol[512];
+
+	*start = 0;
+	*end = ~0UL;
+	for (int pass = 0; f && pass < 2; pass++) {
+		rewind(f);
+		while (fscanf(f, "%lx %c %511s%*[^\n]", &addr, &type, symbol) == 3) {
+			if (!pass && !strcmp(symbol, name))
+				*start = addr;
+			if (pass && addr > *start && addr < *end)
+				*end = addr;
+		}
+	}
+	if (f)
+		fclose(f);
+	return *start && *end != ~0UL ? 0 : -ENOENT;
+}
+
+static int inject(const char *key, const char *format, unsigned long value)
+{
+	char path[128], text[32];
+
+	snprintf(path, sizeof(path), INJECT "%s", key);
+	snprintf(text, sizeof(text), format, value);
+	return hydra_write_file(path, text);
+}
+
+/* From now on the last domain gets no table it does not have */
+static void degrade_last(struct __test_metadata *_metadata, int last, const char *addr)
+{
+	unsigned long start, end;
+
+	ASSERT_EQ(0, find_function("hydra_domain_upper", &start, &end));
+	ASSERT_EQ(0, inject("probability", "%lu", 100))
+		TH_LOG("needs CONFIG_FAIL_PAGE_ALLOC and debugfs at /sys/kernel/debug");
+	ASSERT_EQ(0, inject("interval", "%lu", 1));
+	ASSERT_EQ(0, inject("space", "%lu", 0));
+	ASSERT_EQ(0, inject("verbose", "%lu", 0));
+	ASSERT_EQ(0, inject("min-order", "%lu", 0));
+	ASSERT_EQ(0, inject("ignore-gfp-wait", "N", 0));
+	ASSERT_EQ(0, inject("stacktrace-depth", "%lu", 32))
+		TH_LOG("needs CONFIG_FAULT_INJECTION_STACKTRACE_FILTER");
+	ASSERT_EQ(0, inject("require-start", "0x%lx", start));
+	ASSERT_EQ(0, inject("require-end", "0x%lx", end));
+	ASSERT_EQ(0, inject("times", "%ld", -1));
+	EXPECT_EQ(0, hydra_probe(last, (void *)addr, 1, HYDRA_READABLE, SEED));
+	ASSERT_EQ(0, inject("times", "%lu", 0));
+}
+
+FIXTURE_SETUP(degrade)
+{
+	struct hydra_stats stats;
+
+	HYDRA_BEGIN();
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	hydra_start_workers(HYDRA_SPIN);
+	self->last = hydra_nodes() - 1;
+	/* Far from everything else, so that it needs a PMD table of its own. */
+	self->area = hydra_reserve(2 * TABLE_OF_TABLES);
+	self->area = (char *)(((uintptr_t)self->area + TABLE_OF_TABLES - 1) &
+			      ~(TABLE_OF_TABLES - 1));
+	ASSERT_NE(NULL, hydra_map(self->area, PAGES));
+	hydra_write_pages(0, self->area, PAGES, SEED);
+	degrade_last(_metadata, self->last, self->area);
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
+	ASSERT_LT(0, stats.fallbacks);
+	for (int node = 0; node <= self->last; node++) {
+		ASSERT_EQ(node != self->last, hydra_on_node(&stats, node)->own_root)
+			TH_LOG("node %d", hydra_node_id(node));
+	}
+}
+
+FIXTURE_TEARDOWN(degrade)
+{
+	hydra_assert_consistent();
+	hydra_stop_workers();
+}
+
+TEST_F(degrade, program_goes_on)
+{
+	PROBE_ALL(self->area, PAGES, HYDRA_READ_WRITE, SEED);
+}
+
+TEST_F(degrade, every_flush_reaches_it)
+{
+	struct hydra_stats before, after;
+	char *addr = self->area;
+
+	/* Nodes 0 and the last have them in their TLBs; only the first is a sharer. */
+	hydra_write_pages(0, addr, PAGES, SEED);
+	EXPECT_EQ(0, hydra_probe(self->last, addr, PAGES, HYDRA_READABLE, SEED));
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &before));
+	ASSERT_EQ(0, mprotect(addr, PAGES * PAGE_SIZE, PROT_READ));
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &after));
+	EXPECT_EQ(1, after.cpus_interrupted - before.cpus_interrupted);
+	PROBE_ALL(addr, PAGES, HYDRA_READ_ONLY, SEED);
+	ASSERT_EQ(0, mprotect(addr, PAGES * PAGE_SIZE, PROT_NONE));
+	PROBE_ALL(addr, PAGES, HYDRA_NO_ACCESS, 0);
+	ASSERT_EQ(0, munmap(addr, PAGES * PAGE_SIZE));
+	PROBE_ALL(addr, PAGES, HYDRA_NO_ACCESS, 0);
+}
+
+TEST_F(degrade, switching_gives_it_another_chance)
+{
+	struct hydra_stats stats;
+
+	ASSERT_EQ(0, hydra_off());
+	PROBE_ALL(self->area, PAGES, HYDRA_READ_WRITE, SEED);
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	PROBE_ALL(self->area, PAGES, HYDRA_READABLE, SEED);
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
+	EXPECT_TRUE(hydra_on_node(&stats, self->last)->own_root);
+}
+
+TEST_HARNESS_MAIN

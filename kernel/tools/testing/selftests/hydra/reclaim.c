@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Replicas given back: as when a node runs short of memory, but asked for, by
+ * /proc/sys/vm/drop_caches. The threads on all nodes run meanwhile, so their
+ * CPUs keep every translation that is not shot down.
+ */
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "kselftest_harness.h"
+#include "hydra_util.h"
+
+#define PAGES	64UL
+#define TABLES	3UL
+#define SEED	0x5eed
+
+FIXTURE(reclaim) {
+	char *area;
+	struct hydra_stats before;
+};
+
+static void drop_replicas(struct __test_metadata *_metadata)
+{
+	ASSERT_EQ(0, hydra_write_file("/proc/sys/vm/drop_caches", "2"));
+}
+
+FIXTURE_SETUP(reclaim)
+{
+	HYDRA_BEGIN();
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	hydra_start_workers(HYDRA_SPIN);
+	self->area = hydra_reserve(TABLES * TABLE_SIZE);
+	for (size_t i = 0; i < TABLES; i++) {
+		ASSERT_NE(NULL, hydra_map(self->area + i * TABLE_SIZE, PAGES));
+		hydra_write_pages(0, self->area + i * TABLE_SIZE, PAGES, SEED + i);
+		PROBE_ALL(self->area + i * TABLE_SIZE, PAGES, HYDRA_READABLE, SEED + i);
+	}
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &self->before));
+	ASSERT_LE(TABLES * (hydra_nodes() - 1), self->before.replica_tables);
+}
+
+FIXTURE_TEARDOWN(reclaim)
+{
+	hydra_assert_consistent();
+	hydra_stop_workers();
+}
+
+TEST_F(reclaim, tables_are_given_back)
+{
+	struct hydra_stats after;
+
+	drop_replicas(_metadata);
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &after));
+	/* A thread that runs asks for its stack and its code again at once. */
+	EXPECT_LE(TABLES * (hydra_nodes() - 1), after.reclaimed);
+	EXPECT_GE(self->before.replica_tables, after.replica_tables);
+	EXPECT_EQ(self->before.active, after.active);
+	for (size_t i = 0; i < TABLES; i++)
+		PROBE_ALL(self->area + i * TABLE_SIZE, PAGES, HYDRA_READABLE, SEED + i);
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &after));
+	EXPECT_LT(self->before.fills, after.fills);
+}
+
+/* Who leaves the sharers must not hold anything any more. */
+TEST_F(reclaim, nothing_stale_is_left)
+{
+	for (size_t i = 0; i < TABLES; i++) {
+		char *addr = self->area + i * TABLE_SIZE;
+
+		PROBE_ALL(addr, PAGES, HYDRA_READABLE, SEED + i);
+		drop_replicas(_metadata);
+		switch (i) {
+		case 0:
+			ASSERT_EQ(0, munmap(addr, PAGES * PAGE_SIZE));
+			PROBE_ALL(addr, PAGES, HYDRA_NO_ACCESS, 0);
+			break;
+		case 1:
+			ASSERT_EQ(0, mprotect(addr, PAGES * PAGE_SIZE, PROT_NONE));
+			PROBE_ALL(addr, PAGES, HYDRA_NO_ACCESS, 0);
+			ASSERT_EQ(0, mprotect(addr, PAGES * PAGE_SIZE, PROT_READ));
+			PROBE_ALL(addr, PAGES, HYDRA_READ_ONLY, SEED + i);
+			break;
+		default:
+			ASSERT_EQ(0, madvise(addr, PAGES * PAGE_SIZE, MADV_DONTNEED));
+			PROBE_ALL(addr, PAGES, HYDRA_READ_WRITE, 0);
+		}
+	}
+}
+
+/* And is interrupted no more: of the threads that run, only that of node 0 is. */
+TEST_F(reclaim, domains_leave_the_sharers)
+{
+	struct hydra_stats before, after;
+	uint64_t flushes;
+
+	drop_replicas(_metadata);
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &before));
+	ASSERT_EQ(0, mprotect(self->area, PAGES * PAGE_SIZE, PROT_READ));
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &after));
+	flushes = after.flushes - before.flushes;
+	EXPECT_LT(0, flushes);
+	EXPECT_GE(flushes, after.cpus_interrupted - before.cpus_interrupted);
+	EXPECT_LE((hydra_nodes() - 1) * flushes, after.cpus_spared - before.cpus_spared);
+}
+
+/* Pages that only other nodes have accessed are known to be accessed. */
+TEST_F(reclaim, accessed_bits_are_kept)
+{
+	drop_replicas(_metadata);
+	ASSERT_EQ(0, hydra_write_file("/proc/self/clear_refs", "1"));
+	ASSERT_EQ(0, hydra_smaps(self->area, "Referenced"));
+	EXPECT_EQ(0, hydra_probe(1, self->area, PAGES, HYDRA_READABLE, SEED));
+	drop_replicas(_metadata);
+	EXPECT_EQ(PAGES, hydra_smaps(self->area, "Referenced"));
+}
+
+TEST_HARNESS_MAIN
