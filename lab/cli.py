@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from lab import setup
+from lab import kconfig, setup
 from lab.errors import LabError
 
 INTRO = """\
@@ -90,8 +90,8 @@ which no test ran.""")
 
 
 def add_config(verb):
-    verb.add_argument("--config", choices=["lab", "debug"], default="lab",
-                      help="lab: lean; debug: with the kernel's own checkers, and Hydra's at every process exit")
+    verb.add_argument("--config", choices=list(kconfig.LAYERS), default="lab",
+                      help="lab: lean; debug: with the kernel's own checkers, and faults to inject; kcsan: with its data race detector")
 
 
 def dispatch(arguments):

@@ -31,12 +31,15 @@ def workloads():
     return build("workloads", O=paths.cache() / "programs" / "workloads")
 
 
-def selftests(kernel_tree):
-    """Build the self tests with the test harness of a kernel tree; returns their paths."""
+def selftests(kernel_tree, everything=False):
+    """Build the self tests with the test harness of a kernel tree; returns their paths.
+
+    Everything: also those that only run on a kernel in which allocations can be made to fail.
+    """
     harness = kernel_tree / "tools/testing/selftests"
     out = build("selftests", OUTPUT=paths.cache() / "programs" / "selftests", KSELFTEST_DIR=harness)
     status, listed = children.run(["make", "-s", "-C", str(paths.REPO / SOURCES["selftests"]), f"OUTPUT={out}",
-                                   f"KSELFTEST_DIR={harness}", "emit_tests"])
+                                   f"KSELFTEST_DIR={harness}", "emit_tests", *(["emit_extended"] if everything else [])])
     names = re.findall(r"^\S*:(\S+)$", listed, re.M)
     if status or not names:
         raise LabError(f"{SOURCES['selftests']} does not say which tests it has:\n    {listed}")

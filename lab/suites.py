@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The test suites, each giving a list of outcomes: host tests, KUnit, self tests, the kernel's own complaints."""
+import dataclasses
 import os
 import re
 import subprocess
@@ -78,15 +79,22 @@ def program(name, output, status):
 
 def in_machine(config, only=""):
     """KUnit and the self tests in one boot."""
-    image = build.kernel(config)
-    tests = [test for test in programs.selftests(build.tree()) if only in test.name]
+    build.kernel(config)
+    tests = [test for test in programs.selftests(build.tree(), everything=config == "debug") if only in test.name]
     if not tests:
         return [Outcome(f"self tests ({config})", "failed", f"no self test is called like '{only}'")]
+    machine = dataclasses.replace(MACHINE, config=config, append=[] if only else ["kunit.enable=1"])
+    return selftests(tests, machine, "" if config == "lab" else config, want_kunit=not only)
+
+
+def selftests(tests, machine, label, want_kunit=False):
+    """Self tests in one boot of a machine; each may be a path or a list of a path and arguments."""
+    image = build.kernel(machine.config)
     output = bytearray()
     # The tests want NUMA balancing off but for one. Switching it patches the kernel's text on all CPUs, and the emulator
     # now and then runs a breakpoint that was there for it when it is long gone: not more often than need be.
-    machine = vm.Machine(**{**vars(MACHINE), "config": config, "append": ["kunit.enable=1", "numa_balancing=disable"]})
-    with progress.counting(f"self tests ({config})", len(tests) + 1) as bar:
+    machine = dataclasses.replace(machine, append=[*machine.append, "numa_balancing=disable"])
+    with progress.counting(f"self tests ({label or machine.config})", len(tests) + 1) as bar:
         def feed(data):
             for mark in MARK.finditer(data.decode(errors="replace")):
                 if mark[1] == "begin":
@@ -97,11 +105,13 @@ def in_machine(config, only=""):
                         machine, limit, on_output=feed, image=image)
     text = output.decode(errors="replace")
     (result.directory / "selftests.log").write_text(text, encoding="utf-8")
-    outcomes = [] if only else ktap.kunit(result.console) or [Outcome("KUnit", "failed", "no unit test ran in the kernel")]
+    outcomes = []
+    if want_kunit:
+        outcomes = ktap.kunit(result.console) or [Outcome("KUnit", "failed", "no unit test ran in the kernel")]
     outcomes += split_programs(text, [test.name for test in tests])
     for name, lines in console.trouble(result.console):
         outcomes.append(Outcome(f"kernel log: {name}", "failed", "\n".join(lines)))
     if result.trouble and not console.trouble(result.console):
         outcomes.append(Outcome("the machine", "failed", result.trouble))
-    suffix = "" if config == "lab" else f" [{config}]"
+    suffix = f" [{label}]" if label else ""
     return [Outcome(outcome.name + suffix, outcome.result, outcome.why) for outcome in outcomes]

@@ -46,10 +46,15 @@ class Machine:
     memory: str = "2G"
     config: str = "lab"
     append: list = dataclasses.field(default_factory=list)
+    memoryless: tuple = ()   # nodes that have CPUs only
+    cpuless: tuple = ()      # nodes that have memory only
 
     def check(self):
         if not 1 <= self.nodes <= 16:
             raise LabError(f"--nodes {self.nodes}: must be 1 to 16", status=2)
+        if not {*range(self.nodes)} >= {*self.memoryless, *self.cpuless} or set(self.memoryless) & set(self.cpuless) or \
+                self.nodes in (len(self.memoryless), len(self.cpuless)):
+            raise LabError("each node needs CPUs or memory, and the machine both", status=2)
         if self.cpus_per_node < 1 or self.nodes * self.cpus_per_node > 64:
             raise LabError(f"--cpus-per-node {self.cpus_per_node}: must be at least 1, and 64 CPUs at most in all", status=2)
         if self.node_mib() < 64:
@@ -59,15 +64,20 @@ class Machine:
         match = re.fullmatch(r"(\d+)([MG])", self.memory)
         if not match:
             raise LabError(f"--memory {self.memory}: write it like 2G or 1536M", status=2)
-        return int(match[1]) * (1024 if match[2] == "G" else 1) // self.nodes
+        return int(match[1]) * (1024 if match[2] == "G" else 1) // (self.nodes - len(self.memoryless))
 
     def arguments(self):
         """What describes the machine to virtme-run."""
-        cpus = f"{self.nodes * self.cpus_per_node},sockets={self.nodes},cores={self.cpus_per_node},threads=1"
-        arguments = ["--memory", f"{self.node_mib() * self.nodes}M", "--cpus", cpus]
+        sockets = self.nodes - len(self.cpuless)
+        cpus = f"{sockets * self.cpus_per_node},sockets={sockets},cores={self.cpus_per_node},threads=1"
+        memory = self.node_mib() * (self.nodes - len(self.memoryless))
+        arguments, first = ["--memory", f"{memory}M", "--cpus", cpus], 0
         for node in range(self.nodes):
-            first = node * self.cpus_per_node
-            arguments += ["--numa", f"{self.node_mib()}M,cpus={first}-{first + self.cpus_per_node - 1}"]
+            numa = "0" if node in self.memoryless else f"{self.node_mib()}M"
+            if node not in self.cpuless:
+                numa += f",cpus={first}-{first + self.cpus_per_node - 1}"
+                first += self.cpus_per_node
+            arguments += ["--numa", numa]
         return arguments
 
 

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs inside the virtual machine: breaks one of Hydra's rules after the other and sees what notices.
+
+guest_faults.py LIMIT PLAN, where PLAN is JSON: a list of [rule, [command, …]]. Prints one JSON object per line:
+{"rules": […]} all that this kernel knows; {"begin": rule}; {"rule", "by", "seconds", "words"} for each, by being what
+noticed: a command's first failed test, the invariant checker, the kernel's log; or null if nothing did.
+"""
+import json
+import os
+import pathlib
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+
+BREAK = pathlib.Path("/sys/kernel/mm/hydra/break")
+VIOLATIONS = pathlib.Path("/sys/kernel/mm/hydra/violations")
+FAILED = re.compile(r"^\s*not ok \d+ *-? *(.*)")
+COMPLAINT = re.compile(r"BUG:|WARNING:|hydra: invariant")
+
+
+def put(**fields):
+    print(json.dumps(fields), flush=True)
+
+
+def complaints():
+    log = subprocess.run(["dmesg"], capture_output=True, text=True, check=False).stdout
+    return [line for line in log.splitlines() if COMPLAINT.search(line)]
+
+
+def first_failure(command, limit):
+    """Run a command until its first failed test, its end, or the limit; returns (what failed or '', its last words)."""
+    end = time.monotonic() + limit
+    lines, rest = [], b""
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          start_new_session=True) as child:
+        try:
+            while (left := end - time.monotonic()) > 0:
+                if not select.select([child.stdout], [], [], left)[0]:
+                    break
+                data = os.read(child.stdout.fileno(), 65536)
+                if not data:
+                    status = child.wait()
+                    return (f"exit status {status}" if status not in (0, 4) else "", lines[-6:])
+                *whole, rest = (rest + data).split(b"\n")
+                for line in (text.decode(errors="replace") for text in whole):
+                    if match := FAILED.match(line):
+                        return match[1], lines[-6:]
+                    lines.append(line)
+            return f"no end within {limit:g} s", lines[-6:]
+        finally:
+            try:
+                os.killpg(child.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            child.stdout.close()
+
+
+def attempt(rule, commands, limit):
+    """What notices that a rule is broken."""
+    put(begin=rule)
+    start = time.monotonic()
+    by, words = None, []
+    said, violations = len(complaints()), VIOLATIONS.read_text()
+    for command in commands:
+        BREAK.write_text(rule)
+        try:
+            failure, words = first_failure(command, limit)
+        finally:
+            BREAK.write_text("none")
+        name = os.path.basename(command[0])
+        new = complaints()[said:]
+        if failure:
+            by = f"{name}: {failure}"
+        elif VIOLATIONS.read_text() != violations:
+            by, words = f"the invariant checker, at the exit of {name}", new[:3]
+        elif new:
+            by, words = f"the kernel's log, after {name}", new[:3]
+        if by:
+            break
+    put(rule=rule, by=by, seconds=round(time.monotonic() - start, 1), words=words)
+
+
+def main():
+    limit, plan = float(sys.argv[1]), json.loads(sys.argv[2])
+    put(rules=[word.strip("[]") for word in BREAK.read_text().split() if word.strip("[]") != "none"])
+    for rule, commands in plan:
+        attempt(rule, commands, limit)
+
+
+if __name__ == "__main__":
+    main()

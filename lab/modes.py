@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The modes a kernel may run in and the machines it may meet, and which self tests look at Hydra there."""
+import dataclasses
+
+from lab import build, programs, suites
+from lab.ktap import Outcome
+from lab.vm import Machine
+
+
+@dataclasses.dataclass
+class Mode:
+    name: str
+    machine: Machine
+    tests: list
+    long: bool = False       # only with --long
+
+
+EVERYTHING = ["interface", "fill", "coherence", "pages", "huge", "shootdown", "race", "arena", "events", "reclaim"]
+
+MODES = [
+    Mode("4 levels, isolated tables, THP always", Machine(append=["no5lvl pti=on transparent_hugepage=always"]),
+         ["fill", "coherence", "huge"]),
+    Mode("a node without memory, one without CPUs", Machine(nodes=5, memoryless=(3,), cpuless=(1,)), ["coherence", "race"]),
+    Mode("Hydra for all from the start", Machine(append=["hydra=hydra"]), ["coherence", "shootdown"]),
+    Mode("5 levels, isolated tables", Machine(append=["pti=on"]), EVERYTHING, long=True),
+    Mode("4 levels, tables not isolated, no THP", Machine(append=["no5lvl pti=off transparent_hugepage=never"]),
+         EVERYTHING, long=True),
+    Mode("two nodes", Machine(nodes=2), EVERYTHING, long=True),
+    Mode("eight nodes of one CPU", Machine(nodes=8, cpus_per_node=1), ["coherence", "race", "shootdown"], long=True),
+    Mode("sixteen nodes, 32 CPUs", Machine(nodes=16, memory="4G"), ["coherence", "race", "huge"], long=True),
+]
+
+
+def run(long=False, only=""):
+    """Each mode in a boot of its own; a dict from mode to outcomes."""
+    where = {test.name: test for test in programs.selftests(build.tree())}
+    groups = {}
+    for mode in MODES:
+        if (mode.long and not long) or only not in mode.name:
+            continue
+        missing = [name for name in mode.tests if name not in where]
+        if missing:
+            groups[mode.name] = [Outcome(f"mode {mode.name}", "failed", f"no such self test: {', '.join(missing)}")]
+        else:
+            groups[mode.name] = suites.selftests([where[name] for name in mode.tests], mode.machine, mode.name)
+    return groups
