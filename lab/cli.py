@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from lab import kconfig, setup
+from lab import kconfig, setup, stages
 from lab.errors import LabError
 
 INTRO = """\
@@ -80,12 +80,18 @@ said is printed and the exit status is 70; on --timeout it is 124. Kernel warnin
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD", help="the command and its arguments, after --")
 
     test = verbs.add_parser("test", formatter_class=raw, help="run all tests", description="""\
-The tests of the lab and the tools on this machine (pytest), then in virtual machines the kernel's unit tests (KUnit) and
-its self tests. Ends with a line "N passed, N failed"; a kernel warning counts as a failure, and so does a suite in
-which no test ran.""")
-    test.add_argument("--debug", action="store_true",
-                      help="run the self tests on the debug kernel too (lock and page-table checkers; another kernel build)")
-    test.add_argument("--only", metavar="WORD", help="only the self tests whose name contains WORD (no host tests)")
+Ends with a line "N passed, N failed"; a kernel warning counts as a failure, and so does a suite in which no test ran.
+The stages, in their order:
+
+""" + stages.described() + """
+
+  ./hydra test                                  what is to pass before every change lands
+  ./hydra test --long                           everything, some hours
+  ./hydra test --only coherence                 one self test program
+  ./hydra test --stage faults --only sharer     the injected faults with this word in their name""")
+    test.add_argument("--long", action="store_true", help="everything that there is time for only now and then")
+    test.add_argument("--stage", action="append", choices=list(stages.STAGES), metavar="STAGE", help="only this stage (may be repeated)")
+    test.add_argument("--only", metavar="WORD", help="only self tests or faults whose name contains WORD; without --stage: self tests")
     return top
 
 

@@ -56,6 +56,6 @@ def test_a_suite_that_cannot_run_is_a_failure():
 def test_the_summary_counts(capsys):
     groups = {"a": [Outcome("one", "passed"), Outcome("two", "skipped", "why not")],
               "b": [Outcome("three", "failed", "[because]")]}
-    assert test.summary(groups, 60) == (1, 1)
+    assert test.summary(groups, {}, 60) == (1, 1)
     shown = capsys.readouterr().out
     assert "FAILED three" in shown and "[because]" in shown and "why not" in shown

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Injected faults and modes: what is tried, and what counts as noticed."""
+import json
+import re
+
+import pytest
+
+from lab import faults, modes, paths, vm
+from lab.errors import LabError
+
+
+def known_rules():
+    text = (paths.REPO / "kernel/mm/hydra/inject.h").read_text(encoding="utf-8")
+    return re.findall(r'X\(\w+, "([\w-]+)"\)', text)
+
+
+def selftest_names():
+    makefile = (paths.REPO / "kernel/tools/testing/selftests/hydra/Makefile").read_text(encoding="utf-8")
+    return set(" ".join(re.findall(r"^TEST_GEN_PROGS\w* := (.*)$", makefile, re.M)).split())
+
+
+def test_every_rule_of_the_kernel_has_a_test_named_for_it():
+    rules = known_rules()
+    assert len(rules) > 10
+    assert set(rules) == set(faults.CATCHERS) | set(faults.ELSEWHERE)
+
+
+def test_every_rule_is_asked_for_somewhere_in_the_kernel():
+    code = "".join(path.read_text(encoding="utf-8") for directory in ("mm/hydra", "arch/x86/mm")
+                   for path in (paths.REPO / "kernel" / directory).glob("*.[ch]"))
+    names = re.findall(r"X\(([A-Z_]+), ", (paths.REPO / "kernel/mm/hydra/inject.h").read_text(encoding="utf-8"))
+    assert [name for name in names if f"hydra_breaks({name})" not in code] == []
+
+
+def test_the_tests_that_are_named_exist():
+    named = {name for names in faults.CATCHERS.values() for name in names} | {name for mode in modes.MODES for name in mode.tests}
+    assert named <= selftest_names()
+
+
+def lines(*entries):
+    return faults.objects("\n".join(json.dumps(entry) for entry in entries))
+
+
+def test_a_rule_that_a_test_noticed_passes_and_one_that_nothing_did_fails():
+    seen = lines({"begin": "skip-set"}, {"rule": "skip-set", "by": "coherence: x", "seconds": 1, "words": []},
+                 {"begin": "skip-clear"}, {"rule": "skip-clear", "by": None, "seconds": 9, "words": []})
+    made = {outcome.name: outcome for outcome in faults.outcomes(faults.judge(seen, ""), ["skip-set", "skip-clear"])}
+    assert made["injected fault skip-set"].result == "passed"
+    assert made["injected fault skip-clear"].failed and "coherence" in made["injected fault skip-clear"].why
+
+
+def test_a_machine_that_dies_of_a_rule_has_noticed_it():
+    assert faults.judge(lines({"begin": "keep-link"}), "kernel crash")["keep-link"]["by"] == "the kernel: kernel crash"
+
+
+def test_a_machine_that_just_ends_has_noticed_nothing():
+    assert faults.judge(lines({"begin": "keep-link"}), "")["keep-link"]["by"] is None
+
+
+def test_a_rule_that_was_not_tried_or_is_new_or_unknown_to_the_kernel_fails():
+    made = {outcome.name.rpartition(" ")[2]: outcome for outcome in faults.outcomes({}, ["skip-set", "brand-new"])}
+    assert made["skip-set"].failed and made["brand-new"].failed and made["keep-link"].failed
+
+
+def test_a_rule_that_shows_elsewhere_is_said_to_be_skipped():
+    rule = next(iter(faults.ELSEWHERE))
+    assert faults.outcomes({}, [rule])[0].result == "skipped"
+
+
+def test_a_machine_with_odd_nodes():
+    machine = vm.Machine(nodes=4, memory="3G", memoryless=(3,), cpuless=(1,))
+    machine.check()
+    assert machine.arguments() == [
+        "--memory", "3072M", "--cpus", "6,sockets=3,cores=2,threads=1", "--numa", "1024M,cpus=0-1", "--numa", "1024M",
+        "--numa", "1024M,cpus=2-3", "--numa", "0,cpus=4-5"]
+
+
+@pytest.mark.parametrize("wrong", [{"memoryless": (1,), "cpuless": (1,)}, {"memoryless": (0, 1, 2, 3)}, {"cpuless": (7,)}])
+def test_a_machine_of_nothing_is_refused(wrong):
+    with pytest.raises(LabError):
+        vm.Machine(**wrong).check()
