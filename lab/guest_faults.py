@@ -30,12 +30,21 @@ def complaints():
     return [line for line in log.splitlines() if COMPLAINT.search(line)]
 
 
+def kill_all(program):
+    """Kill every process of a program: tests run in process groups of their own, and would go on under the next fault."""
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if os.readlink(process / "exe") == os.path.realpath(program):
+                os.kill(int(process.name), signal.SIGKILL)
+        except OSError:
+            pass                     # it has ended, or is a thread of the kernel
+
+
 def first_failure(command, limit):
     """Run a command until its first failed test, its end, or the limit; returns (what failed or '', its last words)."""
     end = time.monotonic() + limit
     lines, rest = [], b""
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          start_new_session=True) as child:
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
         try:
             while (left := end - time.monotonic()) > 0:
                 if not select.select([child.stdout], [], [], left)[0]:
@@ -51,10 +60,7 @@ def first_failure(command, limit):
                     lines.append(line)
             return f"no end within {limit:g} s", lines[-6:]
         finally:
-            try:
-                os.killpg(child.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            kill_all(command[0])
             child.stdout.close()
 
 

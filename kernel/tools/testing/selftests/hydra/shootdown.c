@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include "kselftest_harness.h"
@@ -18,6 +19,10 @@
 
 #define OPERATIONS	100	/* where nobody is to be interrupted */
 #define COSTLY		20	/* where somebody is */
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE	25
+#endif
 #define STRAY		2	/* interrupts a CPU may get for other reasons */
 #define MOST(n)		((n) * 3 / 4)	/* a spinner does not run all the time */
 
@@ -371,6 +376,76 @@ TEST_F_TIMEOUT(shootdown, reader_is_interrupted_and_sees, 60)
 				TH_LOG("CPU %d, while node %d reads", cpu, node);
 		}
 		atomic_store(&reader->watched, NULL);
+	}
+}
+
+/* From now on nobody may read that value from the word that all spinners watch. */
+static void forbid(struct __test_metadata *_metadata, uint64_t value, const char *what)
+{
+	atomic_store(&spin.forbidden, value);
+	for (int i = 0; i < spin.count; i++) {
+		struct spinner *s = &spin.spinners[i];
+		unsigned long rounds = atomic_load(&s->rounds);
+
+		while (atomic_load(&s->rounds) < rounds + 2)
+			usleep(100);
+		ASSERT_EQ(0, atomic_load(&s->stale))
+			TH_LOG("CPU %d reads a page %s", s->cpu, what);
+		atomic_store(&s->watched, NULL);
+	}
+	atomic_store(&spin.forbidden, 0);
+}
+
+static void watch_all(const volatile uint64_t *word, uint64_t value)
+{
+	for (int i = 0; i < spin.count; i++)
+		watch(&spin.spinners[i], word, value);
+}
+
+/*
+ * Small pages become a huge one while all nodes read: the leaf table is gone from
+ * the tree before the flush, which has to reach those who read through it all the
+ * same. Each time elsewhere, where no node is known for huge pages yet.
+ */
+TEST_F_TIMEOUT(shootdown, readers_of_collapsed_pages, 60)
+{
+	const size_t apart = TABLE_PAGES * TABLE_SIZE;
+	char *area = hydra_reserve((COSTLY / 2) * apart);
+
+	if (access("/sys/kernel/mm/transparent_hugepage", F_OK))
+		SKIP(return, "no transparent huge pages (CONFIG_TRANSPARENT_HUGEPAGE)");
+	ASSERT_EQ(0, prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0));
+	spin_on_other_nodes();
+	for (uint64_t i = 1; i <= COSTLY; i += 2, area += apart) {
+		volatile uint64_t *word = (uint64_t *)area;
+
+		hydra_map(area, TABLE_PAGES);
+		ASSERT_EQ(0, madvise(area, TABLE_SIZE, MADV_NOHUGEPAGE));
+		for (size_t page = 0; page < TABLE_PAGES; page++)
+			area[page * PAGE_SIZE] = 0;
+		*word = i;
+		watch_all(word, i);
+		ASSERT_EQ(0, madvise(area, TABLE_SIZE, MADV_HUGEPAGE));
+		ASSERT_EQ(0, madvise(area, TABLE_SIZE, MADV_COLLAPSE));
+		ASSERT_EQ(TABLE_PAGES, hydra_smaps(area, "AnonHugePages"));
+		*word = i + 1;
+		forbid(_metadata, i, "that has been collapsed");
+	}
+}
+
+/* Readers that run all the time while the process is switched on and off */
+TEST_F_TIMEOUT(shootdown, readers_while_switched, 60)
+{
+	volatile uint64_t *word = (uint64_t *)self->area;
+
+	spin_on_other_nodes();
+	hydra_map(self->area, TABLE_PAGES);
+	for (uint64_t i = 1; i <= COSTLY; i++) {
+		*word = i;
+		watch_all(word, i);
+		ASSERT_EQ(0, i % 2 ? hydra_off() : hydra_on(9, HYDRA_FILTER_TABLE));
+		ASSERT_EQ(0, madvise(self->area, PAGE_SIZE, MADV_DONTNEED));
+		forbid(_metadata, i, "that was gone before");
 	}
 }
 
