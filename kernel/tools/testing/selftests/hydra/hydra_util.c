@@ -167,6 +167,34 @@ int hydra_write_policy(pid_t pid, const char *text)
 	return hydra_write_file(path, text);
 }
 
+/* Compressed RAM disks */
+
+#define ZRAM_CONTROL	"/sys/class/zram-control/"
+
+int hydra_add_zram(const char *size)
+{
+	char text[32], path[64];
+	int err, number;
+
+	if (access(ZRAM_CONTROL, F_OK) && system("modprobe -q zram num_devices=0"))
+		return -ENODEV;
+	err = hydra_read_file(ZRAM_CONTROL "hot_add", text, sizeof(text));
+	if (err < 0)
+		return err;
+	number = atoi(text);
+	snprintf(path, sizeof(path), "/sys/block/zram%d/disksize", number);
+	err = hydra_write_file(path, size);
+	return err ? err : number;
+}
+
+int hydra_remove_zram(int number)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%d", number);
+	return hydra_write_file(ZRAM_CONTROL "hot_remove", text);
+}
+
 /* Settings */
 
 int hydra_set(const struct hydra_settings *settings)

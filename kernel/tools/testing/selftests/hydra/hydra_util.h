@@ -62,6 +62,10 @@ int hydra_write_file(const char *path, const char *text);
 int hydra_read_file(const char *path, char *text, size_t size);
 int hydra_write_policy(pid_t pid, const char *text);
 
+/* A compressed RAM disk, for swap or a file system: N of /dev/zramN, or a negative errno */
+int hydra_add_zram(const char *size);
+int hydra_remove_zram(int number);
+
 /* /proc/PID/hydra */
 struct hydra_stats {
 	char policy[16], domains[16], replication[16], filter[16];

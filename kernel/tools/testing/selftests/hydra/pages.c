@@ -465,41 +465,13 @@ static int drop_caches(void)
 	return hydra_write_file("/proc/sys/vm/drop_caches", "1");
 }
 
-/* A compressed RAM disk: for swap and for a file system. Its number, or a negative errno. */
-
-#define ZRAM_CONTROL	"/sys/class/zram-control/"
-
-static int add_zram(const char *size)
-{
-	char text[32], path[64];
-	int err, number;
-
-	if (access(ZRAM_CONTROL, F_OK) && system("modprobe -q zram num_devices=0"))
-		return -ENODEV;
-	err = hydra_read_file(ZRAM_CONTROL "hot_add", text, sizeof(text));
-	if (err < 0)
-		return err;
-	number = atoi(text);
-	snprintf(path, sizeof(path), "/sys/block/zram%d/disksize", number);
-	err = hydra_write_file(path, size);
-	return err ? err : number;
-}
-
-static int remove_zram(int number)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%d", number);
-	return hydra_write_file(ZRAM_CONTROL "hot_remove", text);
-}
-
 TEST_F_TIMEOUT(pages, swap, 60)
 {
 	char device[32], command[64];
-	int zram = add_zram("64M");
+	int zram = hydra_add_zram("64M");
 
 	if (zram == -ENODEV)
-		SKIP(return, "no " ZRAM_CONTROL " (CONFIG_ZRAM)");
+		SKIP(return, "no compressed RAM disks (CONFIG_ZRAM)");
 	ASSERT_LE(0, zram);
 	snprintf(device, sizeof(device), "/dev/zram%d", zram);
 	snprintf(command, sizeof(command), "mkswap -q %s >/dev/null", device);
@@ -519,7 +491,7 @@ TEST_F_TIMEOUT(pages, swap, 60)
 	EXPECT_EQ(0, hydra_syscall(0, SYS_madvise, (long)self->area, SIZE, MADV_PAGEOUT));
 	EXPECT_EQ(0, swapoff(device));
 	PROBE_ALL(self->area, PAGES, HYDRA_READ_WRITE, self->last + 2);
-	EXPECT_EQ(0, remove_zram(zram));
+	EXPECT_EQ(0, hydra_remove_zram(zram));
 }
 
 struct touch {
@@ -587,12 +559,12 @@ static size_t wrong_words_in_file(int fd, uint64_t seed)
 TEST_F_TIMEOUT(pages, file_written_back, 60)
 {
 	char device[32], command[64], dir[] = "/tmp/hydra-pages-XXXXXX", path[64];
-	int zram = add_zram("32M");
+	int zram = hydra_add_zram("32M");
 	uint64_t seed = 1;
 	int fd;
 
 	if (zram == -ENODEV)
-		SKIP(return, "no " ZRAM_CONTROL " (CONFIG_ZRAM)");
+		SKIP(return, "no compressed RAM disks (CONFIG_ZRAM)");
 	ASSERT_LE(0, zram);
 	snprintf(device, sizeof(device), "/dev/zram%d", zram);
 	snprintf(command, sizeof(command), "mkfs.ext4 -q %s", device);
@@ -639,7 +611,7 @@ TEST_F_TIMEOUT(pages, file_written_back, 60)
 	close(fd);
 	EXPECT_EQ(0, umount(dir));
 	EXPECT_EQ(0, rmdir(dir));
-	EXPECT_EQ(0, remove_zram(zram));
+	EXPECT_EQ(0, hydra_remove_zram(zram));
 }
 
 TEST_HARNESS_MAIN
