@@ -420,7 +420,7 @@ void __hydra_mm_destroy(struct mm_struct *mm)
 void hydra_degrade(struct hydra_mm *h, unsigned int d)
 {
 	/* In every flush before its CPUs can cache what is not its own. */
-	if (!hydra_breaks(DEGRADE_QUIETLY))
+	if (!hydra_breaks(HYDRA_BREAK_DEGRADE_QUIETLY))
 		atomic64_or(BIT_ULL(d), &h->universal);
 	/* Pairs with the barrier of inc_mm_tlb_gen(). */
 	smp_mb__after_atomic();

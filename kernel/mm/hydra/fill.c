@@ -218,7 +218,7 @@ static enum hydra_result join(struct hydra_request *r, struct hydra_table *t,
 				   (unsigned long)t);
 			r->spare = NULL;
 		}
-		if (!hydra_breaks(FORGET_SHARER))
+		if (!hydra_breaks(HYDRA_BREAK_FORGET_SHARER))
 			WRITE_ONCE(t->sharers, t->sharers | BIT_ULL(r->d));
 		WRITE_ONCE(t->table[r->d], table);
 		hydra_slot_set(t, r->d, table);
@@ -230,11 +230,10 @@ static enum hydra_result join(struct hydra_request *r, struct hydra_table *t,
 	}
 	spin_unlock(&dom->lock);
 	*joined = table;
-	if (ret == HYDRA_HIT && replicate) {
+	if (ret == HYDRA_HIT && replicate)
 		r->replica = NULL;
-	} else if (ret == HYDRA_HIT && r->no_replica) {
+	else if (ret == HYDRA_HIT && r->no_replica)
 		hydra_count(dom, HYDRA_STAT_FALLBACKS, 1);
-	}
 	return ret;
 }
 
@@ -331,7 +330,7 @@ static enum hydra_result fill_huge(struct hydra_request *r,
 	if (!lock_domain(r))
 		goto unlock;
 	if (READ_ONCE(r->h->active) && t->table[r->d]) {
-		if (!hydra_breaks(FORGET_HUGE_SHARER))
+		if (!hydra_breaks(HYDRA_BREAK_FORGET_HUGE_SHARER))
 			WRITE_ONCE(t->sharers, t->sharers | BIT_ULL(r->d));
 		/* The sharer before the entry. */
 		smp_wmb();
@@ -578,7 +577,7 @@ bool __hydra_fault_atomic(struct hydra_mm *h, unsigned long addr, bool write)
 	/* These may have interrupted a holder of hydra_domain.lock. */
 	if (in_nmi() || in_hardirq() || in_serving_softirq())
 		return false;
-	if (uses_canonical(h, r.d) || hydra_breaks(SKIP_ATOMIC_FILL))
+	if (uses_canonical(h, r.d) || hydra_breaks(HYDRA_BREAK_SKIP_ATOMIC_FILL))
 		return false;
 	/* Before the look at the tables: see __hydra_free_table(). */
 	if (ALLOC_SPLIT_PTLOCKS)

@@ -41,7 +41,7 @@
 static u64 unfiltered(struct hydra_mm *h)
 {
 	if (hydra_filter_setting(READ_ONCE(h->settings)) == HYDRA_FILTER_NONE ||
-	    (atomic_read(&h->unfiltered) && !hydra_breaks(FILTER_ALWAYS)))
+	    (atomic_read(&h->unfiltered) && !hydra_breaks(HYDRA_BREAK_FILTER_ALWAYS)))
 		return HYDRA_EVERYBODY;
 	return atomic64_read(&h->universal);
 }
@@ -175,7 +175,7 @@ void __hydra_gather_begin(struct hydra_mm *h, bool fullmm)
 	if (!h->gathers)
 		atomic64_set(&h->pending, mm_tlb_flush_nested(h->mm) ?
 			     HYDRA_EVERYBODY : 0);
-	else if (hydra_breaks(DROP_NOTES))
+	else if (hydra_breaks(HYDRA_BREAK_DROP_NOTES))
 		atomic64_set(&h->pending, 0);
 	WRITE_ONCE(h->gathers, h->gathers + 1);
 	if (fullmm)

@@ -10,10 +10,28 @@
 
 #include "inject.h"
 
-#define RULE_TEXT(name, text)	[HYDRA_BREAK_##name] = text,
-static const char * const rule_texts[] = {
+static const char * const rule_texts[NR_HYDRA_RULES] = {
 	[HYDRA_BREAK_NONE] = "none",
-	HYDRA_RULES(RULE_TEXT)
+	[HYDRA_BREAK_SKIP_SET] = "skip-set",
+	[HYDRA_BREAK_SKIP_CLEAR] = "skip-clear",
+	[HYDRA_BREAK_FORGET_SHARER] = "forget-sharer",
+	[HYDRA_BREAK_FORGET_HUGE_SHARER] = "forget-huge-sharer",
+	[HYDRA_BREAK_SPARE_DOMAIN] = "spare-domain",
+	[HYDRA_BREAK_SKIP_NOTE] = "skip-note",
+	[HYDRA_BREAK_DROP_NOTES] = "drop-notes",
+	[HYDRA_BREAK_FILTER_ALWAYS] = "filter-always",
+	[HYDRA_BREAK_SKIP_GENERATION] = "skip-generation",
+	[HYDRA_BREAK_SKIP_IDLE_GENERATION] = "skip-idle-generation",
+	[HYDRA_BREAK_CHARGE_SPARED] = "charge-spared",
+	[HYDRA_BREAK_WRITE_CLEAN] = "write-clean",
+	[HYDRA_BREAK_IGNORE_ACCESSED] = "ignore-accessed",
+	[HYDRA_BREAK_DROP_ACCESSED] = "drop-accessed",
+	[HYDRA_BREAK_KEEP_LINK] = "keep-link",
+	[HYDRA_BREAK_KEEP_CHARGE] = "keep-charge",
+	[HYDRA_BREAK_SKIP_ATOMIC_FILL] = "skip-atomic-fill",
+	[HYDRA_BREAK_SKIP_SWITCH] = "skip-switch",
+	[HYDRA_BREAK_DEGRADE_QUIETLY] = "degrade-quietly",
+	[HYDRA_BREAK_RECLAIM_QUIETLY] = "reclaim-quietly",
 };
 
 enum hydra_rule hydra_broken_rule __read_mostly;

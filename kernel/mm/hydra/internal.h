@@ -114,7 +114,7 @@ static inline pteval_t *hydra_next_table(pteval_t val)
 static inline pteval_t hydra_derive(pteval_t val)
 {
 	val &= ~(pteval_t)_PAGE_ACCESSED;
-	if (!(val & _PAGE_DIRTY) && !hydra_breaks(WRITE_CLEAN))
+	if (!(val & _PAGE_DIRTY) && !hydra_breaks(HYDRA_BREAK_WRITE_CLEAN))
 		val &= ~(pteval_t)_PAGE_RW;
 	return val;
 }

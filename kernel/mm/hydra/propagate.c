@@ -9,7 +9,7 @@
  * are also used on tables that hang nowhere, or were just taken away.
  *
  * Accessed bits: hardware sets them in the copy its domain walks. Readers get
- * the union, and who clears clears all. Dirty bits: in the canonical entry
+ * the union, and they are cleared in all. Dirty bits: in the canonical entry
  * alone, see hydra_derive().
  */
 
@@ -34,7 +34,7 @@ static void note_change(struct hydra_table *t)
 	struct hydra_mm *h = t->hmm;
 	u64 sharers = READ_ONCE(t->sharers);
 
-	if (hydra_breaks(SKIP_NOTE))
+	if (hydra_breaks(HYDRA_BREAK_SKIP_NOTE))
 		return;
 	if (READ_ONCE(h->gathers) &&
 	    (sharers & ~(u64)atomic64_read(&h->pending)))
@@ -123,12 +123,12 @@ static void propagated(struct hydra_table *t, void *entry, unsigned int d,
 /* Injected faults: one domain does not hear of a change. */
 static bool skips_set(unsigned int d)
 {
-	return hydra_breaks(SKIP_SET) && d == hydra_nr_domains - 1;
+	return hydra_breaks(HYDRA_BREAK_SKIP_SET) && d == hydra_nr_domains - 1;
 }
 
 static bool skips_clear(unsigned int d)
 {
-	return hydra_breaks(SKIP_CLEAR) && d == hydra_nr_domains - 1;
+	return hydra_breaks(HYDRA_BREAK_SKIP_CLEAR) && d == hydra_nr_domains - 1;
 }
 
 void __hydra_entries_set(struct mm_struct *mm, void *entry, unsigned int nr)
@@ -166,7 +166,7 @@ unsigned long __hydra_entry_cleared(struct mm_struct *mm, void *entry,
 		}
 		was = xchg(copy, HYDRA_WANTED);
 		replica_end(t, d);
-		if (hydra_present(old) && !hydra_breaks(IGNORE_ACCESSED))
+		if (hydra_present(old) && !hydra_breaks(HYDRA_BREAK_IGNORE_ACCESSED))
 			old |= was & _PAGE_ACCESSED;
 		propagated(t, entry, d, 1);
 	}
@@ -181,7 +181,7 @@ int __hydra_test_and_clear_young(struct mm_struct *mm, void *entry)
 	pteval_t *copy;
 	int young = 0;
 
-	if (!t || hydra_breaks(IGNORE_ACCESSED))
+	if (!t || hydra_breaks(HYDRA_BREAK_IGNORE_ACCESSED))
 		return 0;
 	for (d = 0; (copy = replica_begin(t, entry, &d)); d++) {
 		pteval_t val = READ_ONCE(*copy);
@@ -203,7 +203,7 @@ bool __hydra_young(void *entry, unsigned int nr)
 	unsigned int d, i;
 	pteval_t *copy;
 
-	if (!t || hydra_breaks(IGNORE_ACCESSED))
+	if (!t || hydra_breaks(HYDRA_BREAK_IGNORE_ACCESSED))
 		return false;
 	for (d = 0; (copy = replica_begin(t, entry, &d)); d++) {
 		for (i = 0; i < nr; i++) {

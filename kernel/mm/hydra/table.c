@@ -145,7 +145,7 @@ static struct ptdesc *hydra_page_retire(struct hydra_mm *h, pteval_t *table)
 {
 	struct ptdesc *ptdesc = virt_to_ptdesc(table);
 
-	if (!hydra_breaks(KEEP_CHARGE))
+	if (!hydra_breaks(HYDRA_BREAK_KEEP_CHARGE))
 		mm_dec_nr_ptes(h->mm);
 	pagetable_pte_dtor(ptdesc);
 	return ptdesc;
@@ -211,15 +211,15 @@ static p4d_t *domain_p4d(struct hydra_domain *dom, unsigned long addr)
  */
 pteval_t hydra_slot_get(struct hydra_table *t, unsigned int d)
 {
+	pteval_t *up;
+	p4d_t *p4d;
+
 	if (t->parent) {
-		pteval_t *up = t->parent->table[d];
-
+		up = t->parent->table[d];
 		return up ? READ_ONCE(up[t->index]) : 0;
-	} else {
-		p4d_t *p4d = domain_p4d(&t->hmm->domain[d], t->base);
-
-		return p4d ? p4d_val(READ_ONCE(*p4d)) : 0;
 	}
+	p4d = domain_p4d(&t->hmm->domain[d], t->base);
+	return p4d ? p4d_val(READ_ONCE(*p4d)) : 0;
 }
 
 /**
@@ -263,7 +263,7 @@ void hydra_slot_set(struct hydra_table *t, unsigned int d, pteval_t *table)
  * or the domain tree has gone.
  */
 int hydra_domain_upper(struct hydra_table *t, unsigned int d, void *entry,
-			pteval_t want, gfp_t gfp)
+		       pteval_t want, gfp_t gfp)
 {
 	struct hydra_mm *h = t->hmm;
 	struct hydra_domain *dom = &h->domain[d];
@@ -331,7 +331,7 @@ void hydra_fold_accessed(pteval_t *table, pteval_t *canonical, u8 level)
 {
 	unsigned int i;
 
-	if (hydra_breaks(DROP_ACCESSED))
+	if (hydra_breaks(HYDRA_BREAK_DROP_ACCESSED))
 		return;
 	for (i = 0; i < PTRS_PER_PTE; i++) {
 		pteval_t copy = READ_ONCE(table[i]), val;
@@ -364,7 +364,7 @@ pteval_t *hydra_table_cut_domain(struct hydra_table *t, unsigned int d,
 	spin_lock(&dom->lock);
 	table = t->table[d];
 	if (table) {
-		if (!hydra_breaks(KEEP_LINK) || t->level != HYDRA_PTE)
+		if (!hydra_breaks(HYDRA_BREAK_KEEP_LINK) || t->level != HYDRA_PTE)
 			hydra_slot_set(t, d, NULL);
 		WRITE_ONCE(t->table[d], NULL);
 	}

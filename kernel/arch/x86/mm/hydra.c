@@ -31,8 +31,8 @@ static DEFINE_PER_CPU_SHARED_ALIGNED(struct hydra_flush, hydra_flush);
 /* Injected faults: a domain that is flushed keeps its generation. */
 static bool skips_generation(const struct flush_tlb_info *info, unsigned int d)
 {
-	return hydra_breaks(SKIP_GENERATION) ||
-	       (hydra_breaks(SKIP_IDLE_GENERATION) &&
+	return hydra_breaks(HYDRA_BREAK_SKIP_GENERATION) ||
+	       (hydra_breaks(HYDRA_BREAK_SKIP_IDLE_GENERATION) &&
 		!cpumask_intersects(mm_cpumask(info->mm), hydra_domain_cpus[d]));
 }
 
@@ -62,7 +62,7 @@ void __hydra_flush_start(struct flush_tlb_info *info, u64 targets)
 	 * become universal before: look once more.
 	 */
 	targets |= atomic64_read(&h->universal);
-	if (hydra_breaks(SPARE_DOMAIN) && own != hydra_nr_domains - 1)
+	if (hydra_breaks(HYDRA_BREAK_SPARE_DOMAIN) && own != hydra_nr_domains - 1)
 		targets &= ~BIT_ULL(hydra_nr_domains - 1);
 	f->h = h;
 	f->targets = targets & hydra_all_domains();
@@ -72,7 +72,7 @@ void __hydra_flush_start(struct flush_tlb_info *info, u64 targets)
 	f->info[own].new_tlb_gen = 1;
 	for (d = 0; d < hydra_nr_domains; d++) {
 		if (!(f->targets & BIT_ULL(d))) {
-			if (hydra_breaks(CHARGE_SPARED))
+			if (hydra_breaks(HYDRA_BREAK_CHARGE_SPARED))
 				atomic64_inc(&h->domain[d].tlb_gen);
 			continue;
 		}
@@ -204,7 +204,7 @@ void hydra_note_roots(void)
  */
 void hydra_switch_roots(struct mm_struct *mm, const struct cpumask *cpus)
 {
-	if (!hydra_breaks(SKIP_SWITCH))
+	if (!hydra_breaks(HYDRA_BREAK_SKIP_SWITCH))
 		on_each_cpu_mask(cpus, hydra_switch_root, mm, true);
 }
 
