@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash
+# Sourced by bash inside the virtual machine: runs Linux's own tests and marks in the output where each begins and ends.
+#
+# run_vmtests.sh of tools/testing/selftests/mm knows what each of its tests needs (huge pages, limits, arguments), but has no
+# time limit and mixes the outputs. It is run with this file as BASH_ENV, so that its run_test is the one below: bash keeps
+# a function that is readonly.
+unset BASH_ENV
+HERE=/run/linux-suites
+
+# prepare DIRECTORY: the tests in a directory they can write to (nothing of it is kept), and something to swap to.
+prepare() {
+	mkdir -p "$HERE/upper" "$HERE/work" "$HERE/tests"
+	mount -t overlay -o "lowerdir=$1,upperdir=$HERE/upper,workdir=$HERE/work" overlay "$HERE/tests"
+	echo 512M >/sys/block/zram0/disksize
+	mkswap -q /dev/zram0 && swapon /dev/zram0
+}
+
+# one NAME SECONDS COMMAND…
+one() {
+	local name=$1 limit=$2 start=$EPOCHREALTIME status
+	shift 2
+	printf '\n### begin %s\n' "$name"
+	timeout -k 5 "$limit" "$@" 2>&1 </dev/null
+	status=$?
+	printf '\n# took %s ms\n### end %s %d\n' $(((${EPOCHREALTIME/./} - ${start/./}) / 1000)) "$name" "$status"
+}
+
+# selftest NAME SECONDS PROGRAM…: NAME begins with the suite it is of.
+selftest() {
+	cd "$HERE/tests/${1%%:*}" && one "$@"
+}
+
+# What run_vmtests.sh calls for each of its tests. VMTESTS_ONLY, VMTESTS_SKIP: patterns of names; VMTESTS_LIMIT: seconds.
+run_test() {
+	local name="$*" pattern chosen=
+	name=mm:${name#bash }
+	name=${name//.\//}
+	name=${name// /_}
+	set -f
+	for pattern in $VMTESTS_ONLY; do
+		[[ $name == $pattern ]] && chosen=1
+	done
+	for pattern in $VMTESTS_SKIP; do
+		[[ $name == $pattern ]] && chosen=
+	done
+	set +f
+	[ "$chosen" ] || return 0
+	if [ "$CATEGORY" = thp ] || [ "$CATEGORY" = hugetlb ]; then     # they need unfragmented memory
+		echo 3 >/proc/sys/vm/drop_caches
+		echo 1 >/proc/sys/vm/compact_memory
+	fi
+	one "$name" "$VMTESTS_LIMIT" "$@"
+}
+readonly -f run_test
+
+# vmtests ARGUMENT…: run_vmtests.sh; some of its tests map more than a small machine has, others want huge pages it does not
+# give them.
+vmtests() {
+	cd "$HERE/tests/mm" || return
+	echo 16 >/proc/sys/vm/nr_hugepages
+	echo 1 >/proc/sys/vm/overcommit_memory
+	BASH_ENV=${BASH_SOURCE[0]} bash ./run_vmtests.sh "$@"
+	echo 0 >/proc/sys/vm/overcommit_memory
+}

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Comparing stock Linux with Hydra: what only fails with Hydra has to be told, however it fails, and nothing else blamed on it."""
+import pytest
+
+from lab import differences, linux_suites
+from lab.ktap import Outcome
+
+STEADY = "TAP version 13\n1..2\nok 1 map\nok 2 unmap\n"
+
+
+def program(name, text=STEADY, status=0):
+    return f"\n### begin {name}\n{text}\n### end {name} {status}\n"
+
+
+def run(*programs):
+    return differences.read("".join(programs), 45)
+
+
+def kinds(verdicts):
+    return {entry.name: entry.kind for entry in verdicts if entry.kind != "passed"}
+
+
+def result(text, name="mm:cow", status=0):
+    return {case.name: case.result for case in run(program(name, text, status))[name].values()}
+
+
+def test_nothing_differs():
+    verdicts = differences.compare(run(program("mm:cow")), run(program("mm:cow")))
+    assert [entry.kind for entry in verdicts] == ["passed"] * 3
+    assert all(outcome.result == "passed" for outcome in differences.outcomes(verdicts))
+
+
+def test_a_case_that_fails_only_with_hydra_is_a_failure():
+    hydra = run(program("mm:cow", STEADY.replace("ok 2", "# lost\nnot ok 2"), 1))
+    verdicts = differences.compare(run(program("mm:cow")), hydra)
+    assert kinds(verdicts) == {"mm:cow": "only with Hydra", "mm:cow: unmap": "only with Hydra"}
+    (failure,) = [outcome for outcome in differences.outcomes(verdicts) if outcome.failed]
+    assert "mm:cow" in failure.name and "unmap" in failure.why and "lost" in failure.why
+    assert differences.suspects(verdicts) == ["mm:cow"]
+
+
+@pytest.mark.parametrize("text, status, kind", [
+    ("TAP version 13\n1..2\nok 1 map\n", 0, "only with Hydra"),                         # vanished
+    (STEADY.replace("ok 2 unmap", "ok 2 unmap # SKIP no memory"), 0, "only with Hydra"),
+    ("TAP version 13\n1..2\nok 1 map\n", 124, "only with Hydra")])                      # hung
+def test_a_case_that_vanishes_is_skipped_or_hangs_with_hydra_is_a_failure(text, status, kind):
+    verdicts = differences.compare(run(program("mm:cow")), run(program("mm:cow", text, status)))
+    assert kinds(verdicts)["mm:cow: unmap"] == kind
+
+
+@pytest.mark.parametrize("hydra", [[], ["\n### begin mm:cow\nTAP version 13\n1..2\nok 1 map\n"]])
+def test_a_program_that_never_runs_or_never_ends_with_hydra_is_a_failure(hydra):
+    verdicts = differences.compare(run(program("mm:cow")), run(*hydra))
+    assert set(kinds(verdicts).values()) == {"only with Hydra"} and len(verdicts) == 3
+
+
+def test_what_fails_on_both_is_listed_and_no_failure():
+    failing = run(program("mm:cow", STEADY.replace("ok 2", "not ok 2"), 1))
+    verdicts = differences.compare(failing, failing)
+    assert kinds(verdicts) == {"mm:cow": "fails on both", "mm:cow: unmap": "fails on both"}
+    told = differences.outcomes(verdicts)
+    assert not any(outcome.failed for outcome in told)
+    assert any(outcome.result == "skipped" and "fails on both, 2" in outcome.why for outcome in told)
+
+
+def test_a_failure_where_stock_skips_is_a_failure():
+    stock = run(program("mm:cow", "TAP version 13\n1..1\nok 1 map # SKIP\n"))
+    assert kinds(differences.compare(stock, run(program("mm:cow", "TAP version 13\n1..1\nnot ok 1 map\n"))))["mm:cow: map"] \
+        == "only with Hydra"
+
+
+@pytest.mark.parametrize("stock, hydra, kind", [
+    (STEADY, STEADY, "unsteady"),                                               # the second time it passes
+    (STEADY.replace("ok 2", "not ok 2"), STEADY.replace("ok 2", "not ok 2"), "unsteady"),
+    (STEADY, STEADY.replace("ok 2", "not ok 2"), "only with Hydra")])
+def test_a_second_run_tells_unsteady_from_broken(stock, hydra, kind):
+    first = run(program("mm:cow")), run(program("mm:cow", STEADY.replace("ok 2", "not ok 2")))
+    again = run(program("mm:cow", stock)), run(program("mm:cow", hydra))
+    (entry,) = [entry for entry in differences.compare(*first, again) if entry.name == "mm:cow: unmap"]
+    assert entry.kind == kind and "passed, then" in entry.why and "failed, then" in entry.why
+
+
+def test_the_kernels_complaints_are_never_unsteady_nor_excused_by_stock():
+    bad = {"machine:kernel log": {"machine:kernel log": Outcome("machine:kernel log", "failed", "WARNING")}}
+    good = {"machine:kernel log": {"machine:kernel log": Outcome("machine:kernel log", "passed")}}
+    assert set(kinds(differences.compare(bad, bad)).values()) == {"only with Hydra"}
+    assert set(kinds(differences.compare(good, bad, (good, good))).values()) == {"only with Hydra"}
+    assert differences.suspects(differences.compare(good, bad)) == []
+
+
+def test_results_are_named_alike_whether_they_pass_or_fail():
+    good = "1..2\n# [RUN] fork, base page\nok 1 No leak\n# [RUN] fork, huge page\nok 2 No leak\n"
+    bad = good.replace("ok 2 No leak", "not ok 2 Leak")
+    assert result(good) == {"mm:cow": "passed", "mm:cow: fork, base page": "passed", "mm:cow: fork, huge page": "passed"}
+    assert result(bad)["mm:cow: fork, huge page"] == "failed" and len(result(bad)) == 3
+
+
+def test_a_name_that_comes_twice_is_two_cases():
+    assert list(result("1..2\nok 1 Locked\nnot ok 2 Locked\n").items())[1:] == \
+        [("mm:cow: Locked", "passed"), ("mm:cow: Locked (2)", "failed")]
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("Testing move on anon... done\nTesting wp on shmem... skipped [reason: feature missing]\nTesting poison on anon... ERROR",
+     ["passed", "skipped", "failed"]),
+    ("test  0 PASSED (iteration 1)\ntest 12 FAILED (iteration 1)\n", ["passed", "failed"]),
+    ("Run test: full (anon)\nFill... \x1b[32mOK\x1b[0m\n\nRun test: swap (anon)\nFill... OK\nSwap... \x1b[31mFail\x1b[0m\n"
+     "Run test: none (file)\nFill... Skip\nRun test: last (file)\n", ["passed", "failed", "skipped", "failed"])])
+def test_results_in_a_programs_own_words(text, expected):
+    assert list(result(text).values())[1:] == expected
+
+
+@pytest.mark.parametrize("text, status, expected", [
+    ("", 0, "passed"), ("", 1, "failed"), ("", 4, "skipped"), ("", 124, "failed"), ("", 139, "failed"),
+    ("stress-ng: error: [9] No stress workers invoked (one or more were unsupported)", 0, "skipped")])
+def test_how_a_program_ended(text, status, expected):
+    assert result(text, "stress-vm:brk", status) == {"stress-vm:brk": expected}
+
+
+def test_the_table_counts(capsys):
+    stock = run(program("mm:cow"), program("x86:ldt"), program("mm:ksm", "", 1), program("mm:hmm", "", 4))
+    hydra = run(program("mm:cow", STEADY.replace("ok 2", "not ok 2")), program("x86:ldt"), program("mm:ksm", "", 1),
+                program("mm:hmm", "", 4))
+    grid = differences.table(differences.compare(stock, hydra), "title")
+    cells = [list(column.cells) for column in grid.columns]
+    assert cells[0] == ["mm", "x86"]
+    assert [column[0] for column in cells[1:]] == ["3", "2", "1", "[bold red]1[/]", "0", "1"]
+
+
+LOG = "[    1.0] Linux version 6.12\n[    2.0] traps: ldt[9] general protection fault ip:1 sp:2 error:0\n"
+POLICY = "policy {0}\nactive {1}\nfills 1\n"
+
+
+def machine(policy, text, violations="0", log=LOG):
+    output = program("machine:policy", text) + program("machine:invariants", violations + "\n\n# took 3 ms")
+    found = linux_suites.machine_cases(policy, output, log)
+    return {name: case.result for cases in found.values() for name, case in cases.items()}
+
+
+@pytest.mark.parametrize("policy, active", [("hydra", 1), ("linux", 0)])
+def test_the_machine_says_which_policy_all_have(policy, active):
+    assert set(machine(policy, 2 * POLICY.format(policy, active)).values()) == {"passed"}
+    assert machine("hydra", POLICY.format("hydra", 1) + POLICY.format("linux", 0))["machine:policy"] == "failed"
+
+
+def test_violations_and_warnings_are_failures():
+    text = 2 * POLICY.format("hydra", 1)
+    assert machine("hydra", text, violations="2")["machine:invariants"] == "failed"
+    assert machine("hydra", text, violations="")["machine:invariants"] == "failed"
+    assert machine("hydra", text, log=LOG + "[    3.0] BUG: Bad page map in process\n")["machine:kernel log"] == "failed"
+
+
+def test_a_machine_that_dies_is_booted_again_past_the_program_it_died_of(monkeypatch):
+    scripts = []
+
+    def boot(_image, _machine, _policy, text, _seconds, _bar):
+        scripts.append(text)
+        bad = {"machine:kernel log": {"machine:kernel log": Outcome("machine:kernel log", "failed", "panic")}}
+        good = {"machine:kernel log": {"machine:kernel log": Outcome("machine:kernel log", "passed")}}
+        if len(scripts) == 1:
+            return {**run(program("exec:one"), "\n### begin exec:two\nlast words"), **bad}, False
+        return {**run(program("exec:three")), **good}, True
+    monkeypatch.setattr(linux_suites, "boot", boot)
+    found = linux_suites.run_all("image", None, "hydra", ("/tests", ["exec:one", "exec:two", "exec:three"]), "short", ["exec:*"], [])
+    assert [name for name in found if name.startswith("exec")] == ["exec:one", "exec:two", "exec:three"]
+    assert found["exec:two"]["exec:two"].failed and "last words" in found["exec:two"]["exec:two"].why
+    assert found["machine:kernel log"]["machine:kernel log"].failed
+    assert "selftest exec:two" in scripts[0] and "selftest exec:two" not in scripts[1] and "exec:three" in scripts[1]
+
+
+def test_a_suite_of_which_nothing_passes_on_stock_is_a_failure(monkeypatch):
+    verdicts = differences.compare(run(program("mm:cow", "", 4)), run(program("mm:cow", "", 4)))
+    monkeypatch.setattr(linux_suites, "verdicts", lambda *_: verdicts)
+    monkeypatch.setattr(linux_suites, "SELFTESTS", ["mm"])
+    monkeypatch.setattr(linux_suites, "STRESSORS", {})
+    assert [(outcome.name, outcome.failed) for outcome in linux_suites.outcomes()] == \
+        [("Linux's mm:cow", False), ("Linux's mm", True)]
+
+
+def test_selections():
+    built = ("/tests", ["x86:sysret_ss_attrs_64", "exec:execveat", "mm:mseal_test"])
+    text = linux_suites.script(*built, "short", ["*"], list(linux_suites.NEVER))
+    assert "selftest x86:sysret_ss_attrs_64" not in text and "exec:execveat 45" in text and "-a -d" not in text
+    assert "--brk-ops" in text and "--dev-shm-ops" not in text
+    text = linux_suites.script(*built, "long", ["stress-vm:dev-shm", "mm:mseal_test"], [])
+    assert "--dev-shm-ops" in text and "--brk-ops" not in text and "selftest mm:mseal_test" in text and "execveat" not in text
