@@ -20,18 +20,22 @@ PACKAGES = """
     xz-utils
 """.split()
 
+# What only the tests in Bochs use (./hydra test --long).
+BOCHS_PACKAGES = "bochsbios isolinux syslinux-common vgabios xorriso".split()
+
 REQUIREMENTS = paths.REPO / "lab" / "requirements.txt"
 
 
-def missing_packages():
-    """The packages of the list that are not installed."""
+def missing_packages(packages=None):
+    """The packages of a list (PACKAGES) that are not installed."""
+    packages = PACKAGES if packages is None else packages
     try:
-        query = subprocess.run(["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\\n", *PACKAGES],
+        query = subprocess.run(["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\\n", *packages],
                                capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
         raise LabError("this is not a Debian system (no dpkg-query): the lab needs Debian 12") from error
     installed = {line.split()[1] for line in query.stdout.splitlines() if line.startswith("installed ")}
-    return [name for name in PACKAGES if name not in installed]
+    return [name for name in packages if name not in installed]
 
 
 def install_command(packages):
@@ -90,15 +94,15 @@ def run_apt(arguments, log):
                            f"Its whole output: {log}")
 
 
-def ensure_packages():
-    missing = missing_packages()
+def ensure_packages(packages=None):
+    missing = missing_packages(packages)
     if not missing:
         return
     if os.geteuid() != 0:
         raise LabError(f"Debian packages are missing: {' '.join(missing)}",
                        "As root, run:  " + shlex.join(install_command(missing)))
     with paths.locked("setup"):
-        missing = missing_packages()
+        missing = missing_packages(packages)
         if not missing:
             return
         paths.need_space("/", 3, "install Debian packages")
@@ -106,8 +110,9 @@ def ensure_packages():
         print(f"hydra: installing {len(missing)} Debian packages: {' '.join(missing)}", file=sys.stderr)
         run_apt(["apt-get", "update"], log)
         run_apt(install_command(missing), log)
-        if missing_packages():
-            raise LabError(f"apt-get succeeded, yet these packages are not installed: {' '.join(missing_packages())}",
+        missing = missing_packages(packages)
+        if missing:
+            raise LabError(f"apt-get succeeded, yet these packages are not installed: {' '.join(missing)}",
                            f"See {log}.")
 
 

@@ -11,7 +11,7 @@ from lab.errors import LabError
 
 
 def test_no_root_and_a_missing_package(monkeypatch):
-    monkeypatch.setattr(setup, "missing_packages", lambda: ["wrk", "bison"])
+    monkeypatch.setattr(setup, "missing_packages", lambda *_: ["wrk", "bison"])
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(LabError) as caught:
         setup.ensure_packages()
@@ -20,7 +20,7 @@ def test_no_root_and_a_missing_package(monkeypatch):
 
 
 def test_nothing_missing_asks_nothing(monkeypatch):
-    monkeypatch.setattr(setup, "missing_packages", lambda: [])
+    monkeypatch.setattr(setup, "missing_packages", lambda *_: [])
     monkeypatch.setattr(setup, "run_apt", lambda *_: pytest.fail("apt was run"))
     setup.ensure_packages()
 

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The self tests on an emulated processor with PCID, and the injected fault that shows only there."""
+import dataclasses
+
+from lab import bochs, build, faults, programs
+from lab.ktap import Outcome
+
+CATCHER = "coherence"
+
+
+@dataclasses.dataclass
+class Boot:
+    name: str
+    machine: bochs.Machine
+    tests: list
+
+
+BOOTS = [
+    Boot("PCID, isolated tables", bochs.Machine(append=["pti=on"]),
+         ["coherence", "oracle", "fill", "pages", "huge", "interface", "arena", "events", "reclaim"]),
+    Boot("PCID, tables not isolated", bochs.Machine(append=["pti=off"]), ["coherence", "oracle"]),
+    Boot("PCID, four nodes of one CPU", bochs.Machine(nodes=4, cpus_per_node=1, mib_per_node=256), ["coherence", "oracle"]),
+    # It counts the interrupts of CPUs that are meant to do nothing but run the test.
+    Boot("PCID, no neighbours", bochs.Machine(neighbours=False), ["shootdown"]),
+]
+
+
+def injected(rule, where):
+    """One outcome: does a test notice that a rule is broken?"""
+    name = f"injected fault {rule}"
+    by = bochs.first_failure(build.kernel("debug"), [where[CATCHER]], bochs.Machine(mib_per_node=768, broken=rule), name)
+    if by:
+        return Outcome(name, "passed", f"{CATCHER}: {by}")
+    return Outcome(name, "failed", "no test ran" if by is None else f"nothing noticed it; tried: {CATCHER}")
+
+
+def run():
+    """Each boot; a dict from what it is called to its outcomes."""
+    where = {test.name: test for test in programs.selftests(build.tree())}
+    groups = {}
+    for boot in BOOTS:
+        missing = [name for name in boot.tests if name not in where]
+        if missing:
+            groups[boot.name] = [Outcome(boot.name, "failed", f"no such self test: {', '.join(missing)}")]
+            continue
+        outcomes = bochs.run(build.kernel("lab"), [where[name] for name in boot.tests], boot.machine, boot.name)
+        groups[boot.name] = [Outcome(f"{outcome.name} [{boot.name}]", outcome.result, outcome.why) for outcome in outcomes]
+    groups["injected faults [PCID]"] = [injected(rule, where) for rule in faults.ELSEWHERE]
+    return groups
