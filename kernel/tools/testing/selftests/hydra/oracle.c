@@ -1,0 +1,724 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Looks for stale translations: random operations on all kinds of memory, by a
+ * thread on each node, while others on all CPUs read and write it. Whatever they
+ * come upon must be what the last operation that has returned left: no access
+ * that it forbids, no byte that was there before, nothing written that is lost.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/swap.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kselftest.h"
+#include "oracle.h"
+
+#define OPERATIONS	800	/* of a run, unless the user says otherwise */
+#define REST		400	/* operations of each changer between two looks at everything */
+#define MAX_RANGE	16	/* cells */
+#define PROGRESS	10	/* seconds from one word of progress to the next */
+#define PATIENCE	60	/* seconds without any progress, until a run is taken for hung */
+
+struct run run;
+
+static struct changer {
+	pthread_t thread;
+	unsigned int number;
+	int cpu;
+	atomic_ulong doing;	/* op_id() */
+} changers[HYDRA_MAX_NODES];
+
+static atomic_ulong performed;
+static pthread_barrier_t rest;
+
+uint64_t next_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state * 0x2545f4914f6cdd1d >> 16;
+}
+
+/* Drawing an operation. Its number and the seed say all: nothing that went before. */
+
+/* Each changer begins with a few of each kind */
+static bool is_sample(const struct op *op)
+{
+	return op->number < nr_kinds * 3;
+}
+
+static struct kind *draw_kind(struct op *op)
+{
+	unsigned int total = 0, at;
+
+	if (is_sample(op) && !kinds[(op->number + 11 * op->changer) % nr_kinds].unavailable)
+		return &kinds[(op->number + 11 * op->changer) % nr_kinds];
+	for (unsigned int i = 0; i < nr_kinds; i++)
+		total += kinds[i].unavailable ? 0 : kinds[i].weight;
+	at = next_random(&op->random) % total;
+	for (unsigned int i = 0;; i++) {
+		unsigned int weight = kinds[i].unavailable ? 0 : kinds[i].weight;
+
+		if (at < weight)
+			return &kinds[i];
+		at -= weight;
+	}
+}
+
+static struct zone *draw_zone(struct op *op)
+{
+	unsigned int total = 0, at;
+
+	for (struct zone *z = zones; z < zones + ZONES; z++)
+		total += is_in(z, op->kind->zones) ? z->weight : 0;
+	at = next_random(&op->random) % total;
+	for (struct zone *z = zones;; z++) {
+		unsigned int weight = is_in(z, op->kind->zones) ? z->weight : 0;
+
+		if (at < weight)
+			return z;
+		at -= weight;
+	}
+}
+
+static void draw_range(struct op *op)
+{
+	const struct zone *z = op->zone;
+	unsigned int max, flags = op->kind->flags, unit = 1;
+
+	if (flags & WHOLE) {
+		op->first = 0;
+		op->count = z->cells;
+		return;
+	}
+	if (flags & PART) {
+		op->count = 1 + next_random(&op->random) % (z->huge / 2);
+		op->first = next_random(&op->random) % (z->cells / z->huge) * z->huge;
+		op->first += next_random(&op->random) % (z->huge - op->count + 1);
+		return;
+	}
+	/* what moves within a file would lie where it cannot be huge */
+	if (flags & ALIGNED || (z == &zones[HUGE_MEMFD] && flags & MOVES) ||
+	    (z->huge > 1 && next_random(&op->random) % 2))
+		unit = z->huge;
+	/* a third, so that there is room beside it to move to; between lonely pages there are holes */
+	max = z->step == z->size ? z->cells / unit / 3 : 1;
+	if (max > MAX_RANGE)
+		max = MAX_RANGE;
+	else if (!max)
+		max = 1;
+	op->count = (1 + next_random(&op->random) % max) * unit;
+	if (flags & SEVERAL && op->count < 2)
+		op->count = 2;
+	op->first = next_random(&op->random) % ((z->cells - op->count) / unit + 1) * unit;
+	if (flags & MOVES) {
+		op->other = next_random(&op->random) % ((z->cells - op->count) / unit + 1) * unit;
+		if (op->other < op->first + op->count && op->first < op->other + op->count)
+			op->other = op->first >= op->count ? op->first - op->count :
+							     op->first + op->count;
+	}
+}
+
+static int draw_cpu(struct op *op)
+{
+	return probe_cpu(next_random(&op->random) % nr_probes());
+}
+
+static void draw_samples(struct op *op)
+{
+	unsigned int cells = op->zone->cells;
+
+	op->sample[0] = op->first;
+	op->sample[1] = op->first + op->count - 1;
+	op->sample[2] = op->first + next_random(&op->random) % op->count;
+	op->sample[3] = op->kind->flags & MOVES ? op->other + next_random(&op->random) % op->count :
+						  next_random(&op->random) % cells;
+	/* its neighbours */
+	op->sample[4] = (op->first + cells - 1) % cells;
+	op->sample[5] = (op->first + op->count) % cells;
+}
+
+static void draw(struct op *op, unsigned int changer, unsigned long number)
+{
+	*op = (struct op){
+		.changer = changer, .number = number,
+		.random = (run.seed * HYDRA_MAX_NODES + changer + 1) * 0x9e3779b97f4a7c15 ^
+			  (number + 1) * 0xbf58476d1ce4e5b9,
+		.awake = { -1, -1 }, .cpu = -1,
+	};
+	if (!op->random)
+		op->random = 1;
+	for (int i = 0; i < 4; i++)
+		next_random(&op->random);
+	op->kind = draw_kind(op);
+	op->zone = draw_zone(op);
+	draw_range(op);
+	op->locked = op->count;
+	op->locked_other = op->kind->flags & MOVES;
+	op->word = next_random(&op->random) % PATTERN_WORDS;
+	for (int i = 0; i < 2; i++)
+		op->rewrite[i] = is_sample(op) ? !!(op->kind->flags & QUIET) :
+						 next_random(&op->random) % 2;
+	draw_samples(op);
+	if (next_random(&op->random) % 4 == 0)
+		op->cpu = draw_cpu(op);
+	for (int i = next_random(&op->random) % 3; i > 0; i--)
+		op->awake[i - 1] = draw_cpu(op);
+	op->pastime = next_random(&op->random) % PASTIMES;
+	op->together = next_random(&op->random) % 8 == 0;
+}
+
+/* Doing it */
+
+static void lock(const struct op *op)
+{
+	unsigned int first = op->first, second = op->other;
+
+	/* in the order of the addresses: else two changers could wait for each other */
+	if (op->locked_other && op->other < op->first) {
+		first = op->other;
+		second = op->first;
+	}
+	for (unsigned int i = 0; i < op->locked; i++)
+		pthread_mutex_lock(&op->zone->cell[first + i].lock);
+	for (unsigned int i = 0; i < op->locked && op->locked_other; i++)
+		pthread_mutex_lock(&op->zone->cell[second + i].lock);
+}
+
+static void unlock(const struct op *op)
+{
+	for (unsigned int i = 0; i < op->locked; i++) {
+		pthread_mutex_unlock(&op->zone->cell[op->first + i].lock);
+		if (op->locked_other)
+			pthread_mutex_unlock(&op->zone->cell[op->other + i].lock);
+	}
+}
+
+/* To the cells that are fit for it; if they are too few, do instead what makes them fit */
+static void settle(struct op *op)
+{
+	const struct cell *c = &op->zone->cell[op->first];
+	unsigned int fit, least;
+
+	for (;;) {
+		if (op->kind->flags & (ALIGNED | WHOLE))
+			least = op->count;
+		else
+			least = op->kind->flags & SEVERAL ? 2 : 1;
+		for (fit = 0; fit < op->count && fits(c + fit, op->kind->needs); fit++)
+			;
+		if (fit >= least)
+			break;
+		op->kind = repair(op->zone, c + fit, op->kind->needs);
+	}
+	op->count = fit;
+}
+
+static void announce_changes(const struct op *op)
+{
+	for (unsigned int i = 0; i < op->locked; i++) {
+		struct cell *c = &op->zone->cell[op->first + i], *other = c;
+
+		if (op->locked_other)
+			other = &op->zone->cell[op->other + i];
+		else if (op->kind->flags & MIRRORS && i < op->count)
+			other = &op->zone->cell[op->first + op->count - 1 - i];
+		announce_change(c, op_id(op), other->now.contents);
+		if (op->locked_other)
+			announce_change(other, op_id(op), c->now.contents);
+	}
+}
+
+static void announce_all(const struct op *op)
+{
+	for (unsigned int i = 0; i < op->locked; i++) {
+		announce(&op->zone->cell[op->first + i]);
+		if (op->locked_other)
+			announce(&op->zone->cell[op->other + i]);
+	}
+}
+
+/* What each probe wrote in cells that it looked at closely must be there for others */
+static void check_stamps(const struct op *op)
+{
+	for (int i = 0; i < SAMPLES; i++) {
+		unsigned int cell = op->sample[i];
+
+		if ((cell - op->first >= op->locked &&
+		     !(op->locked_other && cell - op->other < op->locked)) ||
+		    op->zone->cell[cell].now.access != READ_WRITE || op->zone == &zones[MERGEABLE])
+			continue;
+		for (unsigned int p = 0; p < nr_probes(); p++) {
+			char *addr = address(op->zone, cell) + stamp_offset(p);
+			struct looker l = { .cpu = probe_cpu(p) };
+			uint64_t value = 0;
+			int sig = hydra_try_read(addr, &value);
+
+			if (sig || value != stamp(op, p))
+				mistake(op_id(op), &l, addr, "what this CPU wrote, read by CPU %d: expected %#lx, got %#lx",
+					changers[op->changer].cpu, stamp(op, p), value);
+		}
+	}
+}
+
+static void look_after(struct op *op, const struct op *next)
+{
+	if (op->rewrite[op->half])
+		rewrite_cells(op);
+	announce_all(op);
+	ask_probes(op->changer, op, next);
+	check_stamps(op);
+}
+
+static void perform(struct changer *c, struct op *op, const struct op *next)
+{
+	bool worked;
+
+	lock(op);
+	settle(op);
+	atomic_store(&c->doing, op_id(op));
+	announce_changes(op);
+	worked = op->kind->begin(op);
+	if (worked && op->kind->end) {
+		look_after(op, NULL);
+		op->half = 1;
+		announce_changes(op);
+		op->kind->end(op);
+	}
+	if (worked)
+		atomic_fetch_add(&op->kind->done, 1);
+	look_after(op, next);
+	unlock(op);
+	atomic_fetch_add(&performed, 1);
+}
+
+/* Changers */
+
+static void go_to(struct changer *c, int cpu)
+{
+	if (c->cpu >= 0)
+		atomic_fetch_sub(&changers_on[c->cpu], 1);
+	c->cpu = cpu;
+	atomic_fetch_add(&changers_on[cpu], 1);
+	hydra_pin_to_cpu(cpu);
+}
+
+static void ask_kernel(void)
+{
+	char text[16384];
+	int len = hydra_read_file("/proc/self/hydra_check", text, sizeof(text));
+
+	if (len > 0 && !strncmp(text, "ok ", 3))
+		return;
+	atomic_fetch_add(&mistakes, 1);
+	fprintf(stderr, "# MISTAKE seed %lu, policy %s, after %lu operations: /proc/self/hydra_check begins: %.*s\n",
+		run.seed, run.policy, atomic_load(&performed), (int)strcspn(text, "\n"), text);
+}
+
+/* Nothing changes: all CPUs see everything as it is, and so does the kernel's checker */
+static void look_at_everything(struct changer *c)
+{
+	pthread_barrier_wait(&rest);
+	if (c->number == 0 && !atomic_load(&mistakes)) {
+		ask_probes_for_all(0);
+		ask_kernel();
+	}
+	pthread_barrier_wait(&rest);
+}
+
+static void *change(void *arg)
+{
+	struct changer *c = arg;
+	unsigned long count = (run.operations + run.changers - 1) / run.changers;
+	int cpus[HYDRA_MAX_CPUS];
+	struct op ops[2];
+
+	hydra_node_cpus(c->number, cpus);
+	go_to(c, cpus[0]);
+	draw(&ops[0], c->number, 0);
+	ask_probes(c->number, NULL, &ops[0]);
+	for (unsigned long number = 0; number < count; number++) {
+		struct op *op = &ops[number % 2], *next = &ops[(number + 1) % 2];
+
+		draw(next, c->number, number + 1);
+		if (!atomic_load(&mistakes)) {
+			if (op->cpu >= 0)
+				go_to(c, op->cpu);
+			perform(c, op, next);
+		}
+		if (number % REST == REST - 1 || number == count - 1)
+			look_at_everything(c);
+	}
+	return NULL;
+}
+
+/* Runs */
+
+static void say_what_hangs(void)
+{
+	for (unsigned int i = 0; i < run.changers; i++) {
+		uint64_t doing = atomic_load(&changers[i].doing);
+
+		fprintf(stderr, "# MISTAKE seed %lu, policy %s, operation %u.%u (%s): no end after %d seconds\n",
+			run.seed, run.policy, i, (uint32_t)(doing >> 24),
+			doing ? kinds[doing & 0xff].name : "not even begun", PATIENCE);
+	}
+}
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec + now.tv_nsec / 1e9;
+}
+
+static bool watch(void)
+{
+	unsigned long all = (run.operations + run.changers - 1) / run.changers * run.changers;
+	double begin = seconds(), spoke = begin, progress = begin;
+	unsigned long last = 0, now;
+
+	while ((now = atomic_load(&performed)) < all && !atomic_load(&mistakes)) {
+		usleep(100000);
+		if (now != last)
+			progress = seconds();
+		last = now;
+		if (seconds() - progress > PATIENCE) {
+			say_what_hangs();
+			return false;
+		}
+		if (seconds() - spoke > PROGRESS) {
+			spoke = seconds();
+			ksft_print_msg("%lu of %lu operations, %.0f per second\n", now, all,
+				       now / (spoke - begin));
+		}
+	}
+	ksft_print_msg("%lu operations in %.0f seconds, %.0f per second; %lu accesses by probes on %u CPUs\n",
+		       now, seconds() - begin, now / (seconds() - begin), atomic_load(&looks),
+		       nr_probes());
+	return true;
+}
+
+/* Exit status of a run */
+#define WRONG	1	/* an access came upon what it must not */
+#define UNMET	2	/* an operation was never seen to do anything */
+
+static int judge_coverage(void)
+{
+	int status = 0;
+
+	for (struct kind *k = kinds; k < kinds + nr_kinds; k++) {
+		unsigned long done = atomic_load(&k->done), proved = atomic_load(&k->proved);
+		unsigned long seen = atomic_load(&k->seen);
+		bool met = done && (seen || k->flags & UNSEEN) && (proved || !(k->flags & QUIET));
+
+		if (k->unavailable) {
+			ksft_print_msg("%-34s not here: %s\n", k->name, k->unavailable);
+			continue;
+		}
+		ksft_print_msg("%-34s done %6lu", k->name, done);
+		if (k->flags & QUIET)
+			printf(", proved %6lu", proved);
+		else
+			printf("                ");
+		if (!(k->flags & UNSEEN))
+			printf(", seen %7lu", seen);
+		printf("%s\n", met ? "" : " <- NOT MET");
+		if (!met)
+			status = UNMET;
+	}
+	return run.operations < OPERATIONS ? 0 : status;
+}
+
+/*
+ * Write all variables of the program once: a page of them that some node reads as
+ * it is before, and another one then gets a copy of, would be the first to go
+ * stale, and nobody could tell.
+ */
+static void touch_variables(void)
+{
+	extern char __data_start, _end;
+
+	for (char *p = &__data_start; p < &_end; p += PAGE_SIZE)
+		*(volatile char *)p = *(volatile char *)p;
+}
+
+static int do_run(void)
+{
+	const char *missing;
+	int err;
+
+	if (hydra_begin() || prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0))
+		return WRONG;
+	/* so that the allocator does not extend the heap behind the zone that lies there */
+	mallopt(M_TOP_PAD, 1 << 20);
+	free(malloc(1 << 16));
+	err = hydra_write_policy(getpid(), run.policy);
+	if (err) {
+		fprintf(stderr, "# /proc/self/hydra does not take \"%s\": %s\n", run.policy,
+			strerror(-err));
+		return WRONG;
+	}
+	missing = make_zones();
+	if (!missing)
+		missing = prepare_operations();
+	if (missing) {
+		fprintf(stderr, "# %s: %s\n", missing, strerror(errno));
+		return WRONG;
+	}
+	touch_variables();
+	start_probes();
+	pthread_barrier_init(&rest, NULL, run.changers);
+	for (unsigned int i = 0; i < run.changers; i++) {
+		struct changer *c = &changers[i];
+
+		c->number = i;
+		c->cpu = -1;
+		errno = pthread_create(&c->thread, NULL, change, c);
+		if (errno) {
+			perror("# cannot start a thread");
+			return WRONG;
+		}
+	}
+	if (!watch())
+		return WRONG;
+	for (unsigned int i = 0; i < run.changers; i++)
+		pthread_join(changers[i].thread, NULL);
+	stop_probes();
+	if (atomic_load(&mistakes)) {
+		fprintf(stderr, "# %u mistakes in all\n", atomic_load(&mistakes));
+		return WRONG;
+	}
+	return judge_coverage();
+}
+
+/* In a child of its own, because it leaves an address space in ruins */
+static void test(const char *policy, bool serial)
+{
+	pid_t child;
+	int status;
+
+	run.policy = policy;
+	run.serial = serial;
+	run.hydra = strncmp(policy, "linux", 5);
+	run.changers = serial ? 1 : hydra_nodes();
+	ksft_print_msg("repeat with --policy '%s' --seed %lu --operations %lu%s\n", policy, run.seed,
+		       run.operations, serial ? " --serial" : "");
+	fflush(NULL);
+	child = fork();
+	if (!child) {
+		status = do_run();
+		fflush(NULL);
+		_exit(status);
+	}
+	status = child < 0 ? -1 : hydra_wait_child(child);
+	if (status > 128)
+		fprintf(stderr, "# the run died of signal %d\n", status - 128);
+	ksft_test_result(!status || status == UNMET, "policy %s%s: no stale translation\n", policy,
+			 serial ? ", one changer" : "");
+	ksft_test_result(!status, "policy %s%s: every operation has shown an effect\n", policy,
+			 serial ? ", one changer" : "");
+}
+
+/* The system as the oracle needs it */
+
+#define THP	"/sys/kernel/mm/transparent_hugepage/"
+#define KSM	"/sys/kernel/mm/ksm/"
+#define HUGETLB	"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+#define HUGETLB_PAGES	"32"
+
+static struct setting {
+	const char *path, *value;
+	char before[128];
+} settings[] = {
+	/* its flushes would hide some that are left out */
+	{ "/proc/sys/kernel/numa_balancing", "0" },
+	{ HUGETLB, HUGETLB_PAGES },
+	{ THP "enabled", "madvise" },
+	{ THP "shmem_enabled", "advise" },
+	{ THP "khugepaged/alloc_sleep_millisecs", "0" },
+	/* both work only when they are told to */
+	{ THP "khugepaged/scan_sleep_millisecs", "3600000" },
+	{ KSM "run", "0" },
+	{ KSM "sleep_millisecs", "1" },
+	{ KSM "pages_to_scan", "1000" },
+};
+
+static char directory[] = "/tmp/hydra-oracle-XXXXXX";
+static int swap_disk = -1, file_disk = -1;
+
+static void device(int number, char path[32])
+{
+	snprintf(path, 32, "/dev/zram%d", number);
+}
+
+static void restore_system(void)
+{
+	char path[32];
+
+	for (int i = ARRAY_SIZE(settings) - 1; i >= 0; i--) {
+		char *chosen = strchr(settings[i].before, '[');
+
+		/* "always [madvise] never" */
+		if (chosen) {
+			chosen[strcspn(chosen, "]")] = 0;
+			memmove(settings[i].before, chosen + 1, strlen(chosen));
+		}
+		if (settings[i].before[0])
+			hydra_write_file(settings[i].path, settings[i].before);
+	}
+	if (file_disk >= 0) {
+		umount(directory);
+		rmdir(directory);
+		hydra_remove_zram(file_disk);
+	}
+	if (swap_disk >= 0) {
+		device(swap_disk, path);
+		swapoff(path);
+		hydra_remove_zram(swap_disk);
+	}
+}
+
+static const char *make_disks(void)
+{
+	char path[32], command[128];
+
+	swap_disk = hydra_add_zram("128M");
+	file_disk = hydra_add_zram("32M");
+	if (swap_disk < 0 || file_disk < 0)
+		return "no compressed RAM disks (CONFIG_ZRAM; modprobe zram)";
+	device(swap_disk, path);
+	snprintf(command, sizeof(command), "mkswap -q %s >/dev/null", path);
+	if (system(command) || swapon(path, 0))
+		return "cannot swap to a RAM disk (CONFIG_SWAP; mkswap of util-linux)";
+	device(file_disk, path);
+	snprintf(command, sizeof(command), "mkfs.ext4 -q -b 4096 -O ^has_journal %s", path);
+	if (system(command) || !mkdtemp(directory) || mount(path, directory, "ext4", 0, NULL))
+		return "cannot make and mount a file system on a RAM disk (CONFIG_EXT4_FS; mkfs.ext4 of e2fsprogs)";
+	run.directory = directory;
+	return NULL;
+}
+
+static const char *prepare_system(void)
+{
+	static char why[256];
+	char text[32] = "";
+
+	for (int i = 0; i < ARRAY_SIZE(settings); i++) {
+		struct setting *s = &settings[i];
+		int err = hydra_read_file(s->path, s->before, sizeof(s->before));
+
+		if (err >= 0)
+			err = hydra_write_file(s->path, s->value);
+		if (err < 0) {
+			snprintf(why, sizeof(why), "cannot set %s to %s: %s", s->path, s->value,
+				 strerror(-err));
+			return why;
+		}
+	}
+	hydra_read_file(HUGETLB, text, sizeof(text));
+	if (atoi(text) < atoi(HUGETLB_PAGES)) {
+		snprintf(why, sizeof(why), "only %d huge pages of " HUGETLB_PAGES
+			 " are to be had: give the machine more memory, or when it has just booted do: echo "
+			 HUGETLB_PAGES " >" HUGETLB, atoi(text));
+		return why;
+	}
+	return make_disks();
+}
+
+/* Options */
+
+static struct {
+	const char *policy;
+	bool serial;
+} option;
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	char *end = "";
+
+	switch (key) {
+	case 's':
+		run.seed = strtoull(arg, &end, 0);
+		break;
+	case 'o':
+		run.operations = strtoul(arg, &end, 0);
+		break;
+	case 'p':
+		option.policy = arg;
+		break;
+	case '1':
+		option.serial = true;
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	if (arg && (*end || !*arg))
+		argp_error(state, "\"%s\" is not a number", arg);
+	return 0;
+}
+
+static const struct argp_option options[] = {
+	{ "seed", 's', "N", 0, "begin all sequences of random numbers with N" },
+	{ "operations", 'o', "N", 0, "do N operations in each run" },
+	{ "policy", 'p', "TEXT", 0, "run this policy alone, as written to /proc/PID/hydra" },
+	{ "serial", '1', NULL, 0, "let one thread do all operations" },
+	{ 0 }
+};
+
+static const char doc[] =
+	"Looks for stale translations: does random operations on memory of all kinds, on all nodes, and "
+	"has every CPU look after each of them.\v"
+	"A mistake is reported with the seed and the operation as CHANGER.NUMBER. The same seed gives each "
+	"changer the same operations in the same order; how those of several changers meet is up to "
+	"the scheduler. With --serial a single changer does them one after the other, with nothing else going on: "
+	"the same seed does the same again.\n\n"
+	"A long run: oracle --policy hydra --operations 1000000";
+
+int main(int argc, char **argv)
+{
+	static const struct argp argp = { options, parse, NULL, doc };
+	static const struct {
+		const char *policy;
+		bool serial;
+	} runs[] = {
+		{ "hydra", false }, { "hydra,prefetch=0", true }, { "linux", false },
+	};
+	const char *missing;
+
+	if (getrandom(&run.seed, sizeof(run.seed), 0) != sizeof(run.seed))
+		run.seed = getpid();
+	run.seed %= 1000000;
+	run.operations = OPERATIONS;
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+
+	ksft_print_header();
+	missing = hydra_missing();
+	if (missing)
+		ksft_exit_fail_msg("%s\n", missing);
+	ksft_set_plan(option.policy || option.serial ? 2 : 2 * ARRAY_SIZE(runs));
+	missing = prepare_system();
+	if (missing) {
+		restore_system();
+		ksft_exit_fail_msg("%s\n", missing);
+	}
+	if (option.policy || option.serial) {
+		test(option.policy ?: "hydra", option.serial);
+	} else {
+		for (int i = 0; i < ARRAY_SIZE(runs); i++)
+			test(runs[i].policy, runs[i].serial);
+	}
+	restore_system();
+	ksft_finished();
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The oracle for stale translations. Changers make random changes to cells,
+ * pieces of address space, in several zones, kinds of memory. Each cell says
+ * what accesses to it must come to. After each change a probe on every CPU
+ * looks whether they do.
+ *
+ *	oracle.c		options, runs, changers, coverage
+ *	oracle_memory.c		zones and cells, what they say, mistakes
+ *	oracle_probes.c		the probes
+ *	oracle_operations.c	the changes
+ */
+#ifndef ORACLE_H
+#define ORACLE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hydra_util.h"
+
+struct op;
+
+/* What is being run: set up by oracle.c */
+extern struct run {
+	const char *policy;		/* as /proc/self/hydra takes it */
+	uint64_t seed;
+	unsigned long operations;
+	unsigned int changers;
+	bool serial;			/* one changer; probes do nothing of their own accord */
+	bool hydra;			/* the policy is not linux */
+	const char *directory;		/* a file system on a disk */
+} run;
+
+uint64_t next_random(uint64_t *state);
+
+/* Memory: oracle_memory.c */
+
+#define HUGE_SIZE	TABLE_SIZE
+#define MAX_CELLS	192	/* of a zone */
+
+enum access {
+	HOLE,			/* not mapped */
+	NO_ACCESS,
+	READ_ONLY,
+	READ_WRITE,
+	WRITE_IS_BUS,		/* write-protected by userfaultfd */
+	READ_IS_BUS,		/* beyond the end of a file that is not to be written */
+	ALL_IS_BUS,		/* beyond the end of the file, or missing for userfaultfd */
+};
+
+static inline bool may_read(enum access access)
+{
+	return access == READ_ONLY || access == READ_WRITE || access == WRITE_IS_BUS;
+}
+
+/*
+ * A piece of memory, of which the first page is used. Who holds the lock knows
+ * its state, and tells all others before and after changing it.
+ */
+struct cell {
+	pthread_mutex_t lock;
+	struct state {
+		enum access access;
+		bool maybe_zero;	/* after MADV_FREE */
+		uint64_t contents;	/* 0: zeroes */
+		unsigned int backing;	/* page of the file */
+	} now;
+	enum access later;		/* between the halves of an operation */
+
+	atomic_ulong said;		/* generation, state, and whether it is being changed */
+	atomic_ulong says_contents, says_contents_too;
+	atomic_ulong by;		/* the last operation, see op_id() */
+};
+
+enum {
+	ANONYMOUS, LONELY, USERFAULT, MERGEABLE, SYSV, MEMFD, PRIVATE_FILE, SHARED_FILE, BREAK,
+	HUGE, HUGE_MEMFD, HUGETLB_PRIVATE, HUGETLB_SHARED, ZONES
+};
+
+#define IN(zone)	(1U << (zone))
+#define PRIVATE_ZONES	(IN(ANONYMOUS) | IN(LONELY) | IN(USERFAULT) | IN(MERGEABLE) | IN(BREAK) | \
+			 IN(HUGE) | IN(HUGETLB_PRIVATE))	/* zero at first */
+#define SHARED_ZONES	(IN(SYSV) | IN(MEMFD) | IN(SHARED_FILE) | IN(HUGE_MEMFD) | IN(HUGETLB_SHARED))
+
+extern struct zone {
+	const char *name;
+	uintptr_t at;
+	unsigned int cells;
+	size_t step, size;		/* from one cell to the next; of what is mapped of each */
+	unsigned int huge;		/* cells in a huge page */
+	unsigned int weight;		/* how often it is drawn */
+	int fd, disk;			/* its file, and that without the page cache */
+	struct cell cell[MAX_CELLS];
+} zones[ZONES];
+
+static inline bool is_in(const struct zone *z, unsigned int set)
+{
+	return set >> (z - zones) & 1;
+}
+
+static inline char *address(const struct zone *z, unsigned int cell)
+{
+	return (char *)z->at + cell * z->step;
+}
+
+/* NULL, or what is missing and what to do about it. */
+const char *make_zones(void);
+/* Map cells anew, for reading and writing, and say so in their state */
+bool map_cells(struct zone *z, unsigned int first, unsigned int count);
+/* A page for one probe alone, in a leaf table that no other node shares; NULL if there is none */
+char *map_own_page(unsigned int probe);
+extern int userfault_fd;
+/* System V segments go when nobody has them attached any more, here or in another process */
+void forget_segments(void);
+uint64_t file_contents(unsigned int backing);
+
+/* What a page contains: who wrote it, in which operation, which part of that */
+#define PATTERN_WORDS	8
+#define BY_CHILD	0xfe
+#define BY_FILE		0xff
+
+uint64_t contents_by(unsigned int who, unsigned long number, unsigned int part);
+
+static inline uint64_t pattern_word(uint64_t contents, unsigned int word)
+{
+	return contents ? contents | word : 0;
+}
+
+static inline size_t pattern_offset(unsigned int word)
+{
+	return word * (PAGE_SIZE / PATTERN_WORDS);
+}
+
+void fill_page(void *page, uint64_t contents);
+
+/* Between the words of the pattern, two for each probe */
+#define MAX_PROBES	127
+
+static inline size_t stamp_offset(unsigned int probe)
+{
+	return (4 * probe + 1) * sizeof(uint64_t);
+}
+
+static inline size_t scratch_offset(unsigned int probe)
+{
+	return (4 * probe + 3) * sizeof(uint64_t);
+}
+
+/* Say that a cell is about to change, perhaps to contents of another; and how it is now */
+void announce_change(struct cell *c, uint64_t by, uint64_t contents_too);
+void announce(struct cell *c);
+
+/* One look at a cell: how accesses ended, or would have if it is not worth a try */
+struct sight {
+	int read_signal, write_signal;
+	uint64_t value;
+};
+
+enum look {
+	LOOK_CLOSELY,	/* nobody changes the cell meanwhile: try all, write the stamp */
+	LOOK,		/* it may change meanwhile: try what it says it allows */
+	LOOK_ANYHOW,	/* try something */
+};
+
+struct looker {
+	int cpu, probe;		/* probe -1: writes nothing */
+	uint64_t random;
+};
+
+void look_at(struct looker *l, struct zone *z, unsigned int cell, unsigned int word,
+	     enum look how, uint64_t stamp, struct sight *sight);
+
+extern atomic_uint mistakes;
+void __attribute__((format(printf, 4, 5)))
+mistake(uint64_t by, const struct looker *l, const void *addr, const char *format, ...);
+
+/* Changes: oracle_operations.c */
+
+#define SAMPLES	6			/* cells that are looked at after an operation */
+
+struct op {
+	unsigned int changer;
+	unsigned long number;
+	unsigned int half;		/* 0, 1: some have two */
+	uint64_t random;
+	struct kind *kind;
+	struct zone *zone;
+	unsigned int first, count;	/* the cells it changes */
+	unsigned int other;		/* for kinds that MOVE: where they go */
+	unsigned int locked;		/* cells, of which some may turn out to be unfit */
+	bool locked_other;
+	bool rewrite[2];		/* in each half: the changer reads and writes them first */
+	int cpu;			/* where the changer goes before, or -1 */
+	int awake[2];			/* CPUs whose probes run while it is done */
+	enum { DO_NOTHING, DO_LOOK, DO_GATHER, PASTIMES } pastime;	/* of those meanwhile */
+	bool together;			/* probes do not wait for each other */
+	unsigned int word;		/* of the pattern, that is looked at */
+	unsigned int sample[SAMPLES];
+	uint64_t note[2];		/* from one half to the other */
+};
+
+enum needs { NOTHING, MAPPED, READABLE, WRITABLE, PROTECTED, MISSING };
+
+extern struct kind {
+	const char *name;
+	unsigned int zones;
+	enum needs needs;
+	unsigned int flags;
+#define WHOLE		1	/* changes a whole zone */
+#define ALIGNED		2	/* whole huge pages */
+#define PART		4	/* a part of a huge page */
+#define MOVES		8	/* cells to where others are */
+#define SEVERAL		16	/* not a single cell */
+#define MIRRORS		32	/* the order of the cells */
+#define QUIET		64	/* no access can tell: to be proved in another way */
+#define UNSEEN		128	/* nor one of what is written afterwards */
+#define HYDRA_ONLY	256
+	unsigned int weight;
+	/* False: refused, which does not count */
+	bool (*begin)(struct op *op);
+	/* The second half, after all have looked */
+	void (*end)(struct op *op);
+	const char *unavailable;
+	/* How often it worked; did what it is for; let a probe see something else than before */
+	atomic_ulong done, proved, seen;
+} kinds[];
+
+extern const unsigned int nr_kinds;
+
+const char *prepare_operations(void);
+bool fits(const struct cell *c, enum needs needs);
+/* The kind that makes such a cell fit */
+struct kind *repair(const struct zone *z, const struct cell *c, enum needs needs);
+uint64_t op_id(const struct op *op);
+bool must(const struct op *op, bool done, const char *call);
+/* Cells as they are, read and written anew */
+void rewrite_cells(struct op *op);
+
+/* Probes: oracle_probes.c */
+
+extern atomic_int changers_on[HYDRA_MAX_CPUS];
+extern atomic_ulong looks;
+
+unsigned int nr_probes(void);
+int probe_cpu(unsigned int probe);
+void start_probes(void);
+void stop_probes(void);
+/* All look at the samples of op, then use those of next, to be ready for it; each may be NULL */
+void ask_probes(unsigned int changer, const struct op *op, const struct op *next);
+/* While nobody changes anything: all look at everything */
+void ask_probes_for_all(unsigned int changer);
+/* What a probe has written in cells that it looked at closely */
+uint64_t stamp(const struct op *op, unsigned int probe);
+
+#endif /* ORACLE_H */
