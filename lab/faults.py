@@ -19,7 +19,7 @@ CATCHERS = {
     "forget-huge-sharer": ["huge"],
     "spare-domain": ["coherence"],
     "skip-note": ["coherence"],
-    "drop-notes": ["oracle"],
+    "drop-notes": ["race"],
     "filter-always": ["shootdown"],
     "skip-generation": ["coherence"],
     "charge-spared": ["shootdown"],

@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Runs inside the virtual machine: guest_selftests.sh SECONDS PROGRAM…
-# runs each program, for SECONDS at most, and marks in the output where each begins and ends.
+# runs each program, for SECONDS at most, and marks in the output where each begins and ends. The words of ARGUMENTS are
+# given to each.
 limit=$1
 shift
 for program; do
 	printf '\n### begin %s\n' "${program##*/}"
-	timeout -k 5 "$limit" "$program" 2>&1
+	timeout -k 5 "$limit" "$program" $ARGUMENTS 2>&1
 	printf '\n### end %s %d\n' "${program##*/}" $?
 done

@@ -10,7 +10,8 @@ import xml.etree.ElementTree
 from lab import build, children, console, ktap, paths, programs, progress, vm
 from lab.ktap import Outcome
 
-SELFTEST_LIMIT = 180         # seconds for one program
+SELFTEST_LIMIT = 240         # seconds for one program
+LONG_ORACLE = 1_000_000      # operations
 MARK = re.compile(r"^### (begin|end) (\S+)(?: (\d+))?$", re.M)
 MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G")
 
@@ -45,7 +46,7 @@ def junit(text, suite):
     return outcomes
 
 
-def split_programs(output, names):
+def split_programs(output, names, seconds=SELFTEST_LIMIT):
     """Outcomes of self test programs from the marked output of guest_selftests.sh."""
     outcomes, marks = [], list(MARK.finditer(output.replace("\r", "")))
     text = output.replace("\r", "")
@@ -58,18 +59,18 @@ def split_programs(output, names):
         if name not in ended:
             outcomes.append(Outcome(name, "failed", "it did not end" if name in begun else "it did not run"))
         else:
-            outcomes += program(name, *ended[name])
+            outcomes += program(name, *ended[name], seconds)
     return outcomes
 
 
-def program(name, output, status):
+def program(name, output, status, seconds=SELFTEST_LIMIT):
     """Outcomes of one self test program: its results, and its exit status if they do not explain it."""
     outcomes = ktap.parse(output, name)
     words = "\n".join(output.strip().splitlines()[-6:])
     if status == 4:                       # kselftest: the whole program was skipped
         return outcomes or [Outcome(name, "skipped", words)]
     if status == 124:
-        outcomes.append(Outcome(name, "failed", f"it did not end within {SELFTEST_LIMIT} s; its last words:\n{words}"))
+        outcomes.append(Outcome(name, "failed", f"it did not end within {seconds} s; its last words:\n{words}"))
     elif status and not any(outcome.failed for outcome in outcomes):
         outcomes.append(Outcome(name, "failed", f"exit status {status}; its last words:\n{words}"))
     elif not status and not outcomes:
@@ -87,8 +88,15 @@ def in_machine(config, only=""):
     return selftests(tests, machine, "" if config == "lab" else config, want_kunit=not only)
 
 
-def selftests(tests, machine, label, want_kunit=False):
-    """Self tests in one boot of a machine; each may be a path or a list of a path and arguments."""
+def long_oracle():
+    """As many operations as show what happens once in a while; they take hours."""
+    tests = [programs.selftests(build.tree())[0].with_name("oracle")]
+    arguments = f"--policy hydra --operations {LONG_ORACLE}"
+    return selftests(tests, MACHINE, f"{LONG_ORACLE} operations", seconds=LONG_ORACLE // 20, arguments=arguments)
+
+
+def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, arguments=""):
+    """Self tests in one boot of a machine, for so many seconds each, with the words of arguments given to each."""
     image = build.kernel(machine.config)
     output = bytearray()
     # The tests want NUMA balancing off but for one. Switching it patches the kernel's text on all CPUs, and the emulator
@@ -100,15 +108,15 @@ def selftests(tests, machine, label, want_kunit=False):
                 if mark[1] == "begin":
                     bar.advance(1, mark[2])
             output.extend(data)
-        limit = vm.BOOT_LIMIT + (SELFTEST_LIMIT + 10) * len(tests)
-        result = vm.run(["sh", str(paths.REPO / "lab/guest_selftests.sh"), str(SELFTEST_LIMIT), *map(str, tests)],
-                        machine, limit, on_output=feed, image=image)
+        limit = vm.BOOT_LIMIT + (seconds + 10) * len(tests)
+        result = vm.run(["env", f"ARGUMENTS={arguments}", "sh", str(paths.REPO / "lab/guest_selftests.sh"), str(seconds),
+                         *map(str, tests)], machine, limit, on_output=feed, image=image)
     text = output.decode(errors="replace")
     (result.directory / "selftests.log").write_text(text, encoding="utf-8")
     outcomes = []
     if want_kunit:
         outcomes = ktap.kunit(result.console) or [Outcome("KUnit", "failed", "no unit test ran in the kernel")]
-    outcomes += split_programs(text, [test.name for test in tests])
+    outcomes += split_programs(text, [test.name for test in tests], seconds)
     for name, lines in console.trouble(result.console):
         outcomes.append(Outcome(f"kernel log: {name}", "failed", "\n".join(lines)))
     if result.trouble and not console.trouble(result.console):

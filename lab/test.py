@@ -6,7 +6,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from lab import build, faults, modes, progress, stages, suites
+from lab import build, faults, modes, pcid, progress, stages, suites
+from lab import linux_suites as linux
 from lab.errors import LabError
 from lab.ktap import Outcome
 
@@ -46,7 +47,27 @@ def injected(arguments):
     return {"injected faults [debug kernel]": attempt("injected faults", faults.run, arguments.only or "")}
 
 
-RUN = {"host": host, "machine": machine, "selftests": selftests, "modes": in_modes, "debug": debug, "faults": injected}
+def linux_suites(arguments):
+    return {"Linux's own tests": attempt("Linux's own tests", linux.outcomes, None, "lab", arguments.long)}
+
+
+def linux_suites_debug(arguments):
+    return {"Linux's own tests [debug kernel]": attempt("Linux's own tests", linux.outcomes, None, "debug", arguments.long)}
+
+
+def oracle(_):
+    return {"oracle, a million operations": attempt("oracle", suites.long_oracle)}
+
+
+def with_pcid(_):
+    try:
+        return pcid.run()
+    except LabError as error:
+        return {"PCID": [Outcome("PCID", "failed", str(error))]}
+
+
+RUN = {"host": host, "machine": machine, "selftests": selftests, "modes": in_modes, "debug": debug, "faults": injected,
+       "suites": linux_suites, "oracle": oracle, "suites-debug": linux_suites_debug, "pcid": with_pcid}
 
 
 def summary(groups, durations, seconds):

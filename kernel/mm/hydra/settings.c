@@ -123,8 +123,10 @@ static int set_one(char *word, u32 *domains, u32 *replication, u32 *prefetch,
 	if (!value)
 		return -EINVAL;
 	*value++ = '\0';
+	/* Here too: a later word may say it again. */
 	if (!strcmp(word, "prefetch"))
-		return kstrtou32(value, 10, prefetch) ? -EINVAL : 0;
+		return kstrtou32(value, 10, prefetch) ||
+		       *prefetch > HYDRA_PREFETCH_MAX ? -EINVAL : 0;
 
 	if (!strcmp(word, "domains")) {
 		where = domains;
