@@ -97,7 +97,7 @@ The stages, in their order:
 
 def add_config(verb):
     verb.add_argument("--config", choices=list(kconfig.LAYERS), default="lab",
-                      help="lab: lean; debug: with the kernel's own checkers, and faults to inject; kcsan: with its data race detector")
+                      help="lab: lean; debug: with the kernel's own checkers, and faults to inject")
 
 
 def dispatch(arguments):
