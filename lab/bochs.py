@@ -49,7 +49,7 @@ KERNEL_PARAMETERS = [
 @dataclasses.dataclass
 class Machine:
     nodes: int = 2
-    cpus_per_node: int = 2
+    cpus_per_node: int = 2   # must be even: Bochs says that CPUs share cores by twos
     mib_per_node: int = 384
     append: list = dataclasses.field(default_factory=list)
     neighbours: bool = True
@@ -168,7 +168,8 @@ def kept(log, cpus):
 def outcomes(programs, machine, directory, ended):
     """What the files of a run come to."""
     log = vm.read(directory / "console.log")
-    found = suites.split_programs(vm.read(directory / "output.log"), [program.name for program in programs])
+    found = suites.split_programs(vm.read(directory / "output.log"), [program.name for program in programs],
+                                  PROGRAM_LIMIT)
     found += [Outcome(f"kernel log: {name}", "failed", "\n".join(lines)) for name, lines in console.trouble(log)]
     if ended or END not in log:
         why = ended or "the machine ended before its programs did"

@@ -19,7 +19,6 @@ BOOTS = [
     Boot("PCID, isolated tables", bochs.Machine(append=["pti=on"]),
          ["coherence", "oracle", "fill", "pages", "huge", "interface", "arena", "events", "reclaim"]),
     Boot("PCID, tables not isolated", bochs.Machine(append=["pti=off"]), ["coherence", "oracle"]),
-    Boot("PCID, four nodes of one CPU", bochs.Machine(nodes=4, cpus_per_node=1, mib_per_node=256), ["coherence", "oracle"]),
     # It counts the interrupts of CPUs that are meant to do nothing but run the test.
     Boot("PCID, no neighbours", bochs.Machine(neighbours=False), ["shootdown"]),
 ]
