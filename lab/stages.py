@@ -17,7 +17,7 @@ STAGES = {
     "modes": Stage("self tests with 4 and 5 levels, isolated tables, huge pages, odd machines", "lab"),
     "suites": Stage("Linux's own tests and stress-ng, on stock and with Hydra for every process", "lab", long=True),
     "debug": Stage("self tests on the debug kernel: KASAN, lockdep, page-table checks", "debug", long=True),
-    "faults": Stage("rules broken one by one on the debug kernel: does a test notice?", "debug"),
+    "faults": Stage("rules broken one by one on the debug kernel: does a test notice?", "debug", long=True),
     "oracle": Stage("a million operations of the stale-translation oracle", "lab", long=True),
     "suites-debug": Stage("Linux's own tests on the debug kernel", "debug", long=True),
     "pcid": Stage("self tests and an injected fault on an emulated processor with PCID (Bochs)", "debug", long=True),

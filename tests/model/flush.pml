@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Flushes and generations: two flushes of two pages at a time (or one of reclaim's,
+ * put off), while a CPU leaves the address space, becomes idle, and comes back. Who
+ * shares the table is fixed for the run: one domain, the other or both.
+ *
+ * That one CPU at a time comes and goes is enough: what one CPU holds makes no
+ * difference to another, and whom to interrupt is decided for each by itself. Only
+ * a generation that depends on who runs the address space would: so there is a run
+ * in which domain 1 has one CPU that does.
+ *
+ * What must be rejected, and the invariant that does not hold then:
+ *   BROKEN_SKIP_GENERATION          6
+ *   BROKEN_SKIP_IDLE_GENERATION     6
+ *   BROKEN_ONE_GENERATION           6
+ *   BROKEN_CPUS_CHOSEN_FIRST        6
+ *   BROKEN_BATCH_KEEPS_GENERATION   6
+ *   BROKEN_CHARGE_SPARED            10
+ *   BROKEN_FLUSH_EVERYBODY          10
+ */
+#define TWO_PAGES
+#include "hydra.pml"
+
+/* Takes A away, or first its write permission. */
+proctype changer_a(byte cpu)
+{
+	KERNEL_VARIABLES;
+
+	range = VALUES & ~BIT(B_DIRTY);
+	if
+	:: atomic { forbids[0] = BIT(A_DIRTY);
+		canonical_store(A_RO);
+		pte[R] = (present(pte[R]) -> A_RO : 0) }
+	   range_targets();
+	   flush_tlb_mm_targets(cpu, false);
+	   flush_returned(0)
+	:: skip
+	fi;
+	atomic { forbids[0] = BIT(A_RO) | BIT(A_DIRTY);
+		canonical_store(NONE);
+		pte[R] = (present(pte[R]) -> WANTED : 0) }
+	range_targets();
+	flush_tlb_mm_targets(cpu, false);
+	flush_returned(0)
+}
+
+proctype changer_b(byte cpu)
+{
+	KERNEL_VARIABLES;
+
+	range = BIT(B_DIRTY);
+	atomic {
+		forbids[1] = BIT(B_DIRTY);
+		pte_b[T] = NONE;
+		pte_b[R] = NONE
+	};
+	range_targets();
+	flush_tlb_mm_targets(cpu, false);
+	flush_returned(1)
+}
+
+/*
+ * Reclaim takes B away, hydra_tlbbatch_add() notes for whom, and it is flushed
+ * for later: arch_tlbbatch_flush().
+ */
+proctype batch(byte cpu)
+{
+	KERNEL_VARIABLES;
+	byte cpumask;
+
+	atomic {
+		forbids[1] = BIT(B_DIRTY);
+		pte_b[T] = NONE;
+		pte_b[R] = NONE
+	};
+	range_targets();
+#ifndef BROKEN_BATCH_KEEPS_GENERATION
+	raise_generation(0);
+	raise_generation(1);
+#endif
+	cpumask = mm_cpumask & ((targets & BIT(0) -> own_cpus(0) : 0) |
+				(targets & BIT(1) -> own_cpus(1) : 0));
+	forget_flush();
+	/* Later. It is for no address space in particular. */
+	d_step {
+		ipis = cpumask & ~((is_lazy[0] -> BIT(0) : 0) | (is_lazy[1] -> BIT(1) : 0) |
+				   (is_lazy[2] -> BIT(2) : 0) | (is_lazy[3] -> BIT(3) : 0));
+		cpumask = 0
+	};
+	do
+	:: atomic { can_interrupt(0) -> flush_tlb_func(0) }
+	:: atomic { can_interrupt(1) -> flush_tlb_func(1) }
+	:: atomic { can_interrupt(2) -> flush_tlb_func(2) }
+	:: atomic { can_interrupt(3) -> flush_tlb_func(3) }
+	:: atomic { !ipis -> break }
+	od;
+	flush_returned(1)
+}
+
+init
+{
+	atomic {
+		pte[T] = A_DIRTY;
+		pte_b[T] = B_DIRTY;
+		if
+		:: pte_b[R] = NONE; boot(1)
+		:: pte_b[R] = B_DIRTY; boot(2)
+		:: pte_b[R] = B_DIRTY; boot(3)
+		fi;
+		run changer_a(0);
+		if
+		:: run changer_b(2)
+		:: run batch(2)
+		fi;
+		if
+		:: run scheduler(1, 2)
+		:: run scheduler(3, 2)
+		:: absent(2); run scheduler(3, 2)
+		fi
+	}
+}

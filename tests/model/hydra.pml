@@ -1,0 +1,1254 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The mechanism of Hydra, function by function, for Spin. The scenarios beside
+ * this file include it and add the processes that use it; README.md tells how to
+ * run them. Read it beside the C code:
+ *
+ * here                                 in the kernel
+ * -----------------------------------  --------------------------------------
+ * changed_table, note_change,          mm/hydra/propagate.c
+ *   update_copy, entries_set,
+ *   entry_cleared
+ * fill_leaf, fill_leaf_atomic, join,   mm/hydra/fill.c
+ *   mark_used, copy_entry
+ * range_targets, gather_targets,       mm/hydra/flush.c
+ *   hydra_gather_begin, ..._end
+ * hydra_domain_upper, hydra_slot_set,  mm/hydra/table.c
+ *   table_detach, table_cut_domain
+ * hydra_derive                         mm/hydra/internal.h
+ * hydra_pgd, hydra_tlb_gen             include/linux/hydra.h
+ * flush_start, raise_generation        arch/x86/mm/hydra.c,
+ *                                        __hydra_flush_start
+ * flush_tlb_mm_targets, choose_cpus,   arch/x86/mm/tlb.c with hook 0007
+ *   flush_tlb_func, switch_mm_*,
+ *   load_mm, enter_lazy_tlb
+ * set_pte_at, ptep_get_and_clear       the accessors, with hook 0003
+ *
+ * The machine: two domains of two CPUs each. One leaf table T, on the home of
+ * domain 0, which links it. Domain 1 has a replica: R, and if that has gone, R2
+ * (no page is used twice, so what is wrong once stays wrong); if there is none to
+ * be had, it links T. Above T the canonical table P, and the domains' own tables
+ * U(0) and U(1); above these the roots:
+ *
+ *      OWN of domain d:  root --top[d]--> U(d) --slot[d]--> T, R or R2
+ *      CANON:            mm->pgd --pud--> P ------pmd-----> T
+ *
+ * A CPU may cache at any moment: what it can reach at a moment, it holds from
+ * that moment on, until it is told to drop it. What a real CPU holds is a part
+ * of that, and nothing but the invariants asks what a CPU holds. So whatever is
+ * impossible here is impossible with any part of it.
+ *
+ * An interrupt is a step its sender takes in the receiver's place, when the
+ * receiver has interrupts on. A grace period of RCU ends as soon as nobody reads
+ * who did when it began.
+ *
+ * Left out: a second leaf table; huge entries in domain trees; accessed bits; five
+ * levels; memory that cannot be had, but for replicas (and see degrade.pml); what
+ * a process on one CPU does if another one takes its place. Steps are seen by all
+ * at once: orders that x86 allows and that the code does not exclude by a locked
+ * instruction are in changer, where whom to flush for may be looked up before
+ * the change is seen.
+ *
+ * The invariants have the numbers of Documentation/mm/hydra.rst:
+ *  1   truth: a replica's entry is part of the canonical one when the lock of
+ *      the table is dropped;
+ *  3   sharers: who holds anything of a leaf table is of one of its domains;
+ *  4   dirty: no replica's entry is writable and clean;
+ *  5   lifetime: what a CPU holds the way to, or code looks at, is not freed;
+ *  6   flush: when a flush has returned, nobody uses what it forbade;
+ *  10  (second half of 6) who has to flush is of a domain that had joined;
+ *  11  a warning of the kernel does not come.
+ * Besides, Spin looks for deadlocks by itself.
+ */
+
+/* The number is in what Spin prints when it is violated. */
+#define invariant(n, holds)	assert((n) && (holds))
+
+#define BIT(n)		(1 << (n))
+
+#define NR_CPUS		4
+#define ALL_CPUS	15
+#define DOMAIN(cpu)	((cpu) >> 1)		/* hydra_cpu_domain */
+#define EVERYBODY	3			/* mask of domains */
+
+/* Tables, and other objects that are freed. */
+#define T		1
+#define R		2
+#define R2		3
+#define LEAVES		(BIT(T) | BIT(R) | BIT(R2))
+#define U(d)		(4 + (d))
+#define P		6
+#define HT(n)		(7 + (n))		/* struct hydra_table number n */
+#define NR_OBJECTS	10
+
+/*
+ * Values of a leaf entry: of frame A read-only, writable but clean, writable and
+ * dirty; of frame B.
+ */
+#define NONE		0
+#define WANTED		1			/* HYDRA_WANTED */
+#define A_RO		2
+#define A_CLEAN		3
+#define A_DIRTY		4
+#define B_DIRTY		5
+#define VALUES		(BIT(A_RO) | BIT(A_CLEAN) | BIT(A_DIRTY) | BIT(B_DIRTY))
+
+#define present(v)	((v) >= A_RO)
+#define writable(v)	((v) >= A_CLEAN)
+
+/* What may be used while the canonical entry is v. */
+#define within(v)	\
+	((v) == A_RO -> BIT(A_RO) : \
+	((v) == A_CLEAN -> BIT(A_RO) | BIT(A_CLEAN) : \
+	((v) == A_DIRTY -> BIT(A_RO) | BIT(A_CLEAN) | BIT(A_DIRTY) : \
+	((v) == B_DIRTY -> BIT(B_DIRTY) : 0))))
+
+#ifdef BROKEN_WRITE_CLEAN
+/* A replica is writable while the canonical entry is clean. */
+#define hydra_derive(v)	(v)
+#else
+#define hydra_derive(v)	((v) == A_CLEAN -> A_RO : (v))
+#endif
+
+/* ------------------------------------------------------------- the state */
+
+/* Page-table memory. */
+byte pte[4];			/* the entry we look at, of T, R, R2 */
+#ifdef TWO_PAGES
+byte pte_b[4];			/* another one, for frame B */
+#endif
+byte pmd = T;			/* canonical, leads to T */
+bool pud = true;		/* canonical, leads to P */
+byte slot[2];			/* of U(d), leads to a leaf table */
+bool top[2];			/* of the root, leads to U(d) */
+
+bool ptl;			/* the lock of T */
+bool domain_lock[2];
+byte read_locked[3];		/* mmap_lock, the lock of a VMA, of an anon_vma */
+bool write_locked[3];
+
+/* struct hydra_table: number 0 is that of P, others are for T in turn. */
+typedef hydra_table {
+	byte sharers;
+	byte table[2];
+};
+hydra_table ht[3];
+byte mapping;			/* ptdesc->__page_mapping of T; 0: NULL */
+bool mapping_of_P = true;	/* that of P: number 0, or NULL */
+byte next_ht = 1;
+byte next_replica = R;
+
+/* struct hydra_mm */
+#ifndef ACTIVE
+#define ACTIVE	true
+#endif
+bool hydra_active = ACTIVE;
+byte unfiltered;
+byte universal;
+byte gathers;
+byte pending;
+#ifdef SWITCHES
+#define FIRST_GENERATION	(ACTIVE -> 17 : 1)
+#else
+#define FIRST_GENERATION	1
+#endif
+byte tlb_gen[2] = FIRST_GENERATION;
+bool degraded[2];		/* domain[d].root is mm->pgd */
+
+/* struct mm_struct */
+byte context_tlb_gen = 1;
+byte mm_cpumask = ALL_CPUS;
+byte tlb_flush_pending;
+
+/* Per CPU. */
+#define INIT_MM			0
+#define MM			1
+#define LOADED_MM_SWITCHING	2
+#define INIT_PGD		0
+#define OWN			1
+#define CANON			2
+byte cr3[NR_CPUS];
+byte loaded_mm[NR_CPUS] = MM;
+bool is_lazy[NR_CPUS];
+bool ctx[NR_CPUS] = true;	/* an ASID is the address space's */
+byte ctx_tlb_gen[NR_CPUS] = FIRST_GENERATION;
+byte irqs_off;
+
+/* What the CPU may hold under that ASID: values, ways to tables. */
+byte tlb[NR_CPUS];
+byte psc[NR_CPUS];
+
+/* RCU: who reads; what waits, for whom; what is free. By processes' numbers. */
+byte readers;
+short queued;
+byte waits[NR_OBJECTS];
+short freed;
+
+/*
+ * For assertions only. What nobody may use any more; what nobody may once the
+ * flush of a changer has returned; domains that have had a leaf table; CPUs that
+ * have a reason to flush.
+ */
+#define NR_CHANGERS	3
+byte forbidden;
+byte forbids[NR_CHANGERS];
+byte joined;
+byte owing;
+
+/* Scratch inside a step. */
+hidden byte i_;
+hidden byte gen_;
+
+/* Variables of every process that runs code of the kernel. */
+#define KERNEL_VARIABLES \
+	byte t, table, targets, ipis, gen; \
+	byte new_tlb_gen[2]; \
+	byte range = VALUES; \
+	bool locked
+
+/* ------------------------------------------------------------- hardware */
+
+/* The CPU does something else: an interrupt of more than one step. */
+#define in_interrupt(cpu)	(irqs_off & BIT(cpu))
+
+#define walks(c)	(cr3[c] != INIT_PGD)
+/* A lazy CPU runs nobody who uses what it finds, nor does one that switches. */
+#define uses(c)		(loaded_mm[c] == MM && !is_lazy[c] && !(irqs_off & BIT(c)))
+
+inline walk(c)
+{
+	if
+	:: walks(c) ->
+		psc[c] = psc[c] |
+			(cr3[c] == OWN && top[DOMAIN(c)] -> BIT(U(DOMAIN(c))) : 0) |
+			(cr3[c] == CANON && pud -> BIT(P) : 0);
+		psc[c] = psc[c] |
+			((psc[c] & BIT(U(DOMAIN(c)))) && slot[DOMAIN(c)] -> BIT(slot[DOMAIN(c)]) : 0) |
+			((psc[c] & BIT(P)) && pmd -> BIT(pmd) : 0);
+		tlb[c] = VALUES & (tlb[c] |
+			(psc[c] & BIT(T) -> BIT(pte[T]) : 0) |
+			(psc[c] & BIT(R) -> BIT(pte[R]) : 0) |
+			(psc[c] & BIT(R2) -> BIT(pte[R2]) : 0));
+#ifdef TWO_PAGES
+		tlb[c] = VALUES & (tlb[c] |
+			(psc[c] & BIT(T) -> BIT(pte_b[T]) : 0) |
+			(psc[c] & BIT(R) -> BIT(pte_b[R]) : 0));
+#endif
+		invariant(5, (psc[c] & freed) == 0);
+		/* One that leaves is out of mm_cpumask first: RCU waits for it. */
+		invariant(3, mapping == 0 || cr3[c] == CANON || (psc[c] & LEAVES) == 0 ||
+			     (ht[mapping].sharers & BIT(DOMAIN(c))) ||
+			     loaded_mm[c] == LOADED_MM_SWITCHING);
+		invariant(6, !uses(c) || (tlb[c] & forbidden) == 0)
+	:: else
+	fi
+}
+
+inline cpus_walk()
+{
+	walk(0);
+	walk(1);
+	walk(2);
+	walk(3)
+}
+
+/* A store to the canonical entry. What it permits is not forbidden any more. */
+inline canonical_store(v)
+{
+	d_step {
+		pte[T] = v;
+		forbidden = forbidden & ~within(v);
+		forbids[0] = forbids[0] & ~within(v);
+		forbids[1] = forbids[1] & ~within(v);
+		forbids[2] = forbids[2] & ~within(v);
+		cpus_walk()
+	}
+}
+
+/* The flush of a changer has returned. */
+inline flush_returned(changer)
+{
+	d_step {
+		forbidden = forbidden | forbids[changer];
+		forbids[changer] = 0;
+		cpus_walk()
+	}
+}
+
+/* Through a linked table hardware sets the dirty bit where it lies. */
+inline hardware_sets_dirty(c)
+{
+	d_step {
+		uses(c) && (psc[c] & BIT(T)) && (tlb[c] & BIT(A_CLEAN)) &&
+		pte[T] == A_CLEAN ->
+			pte[T] = A_DIRTY;
+			cpus_walk()
+	}
+}
+
+/* ------------------------------------------------------------------ RCU */
+
+/* Interrupts or preemption off, or rcu_read_lock(). */
+inline reader_begin()
+{
+	readers = readers | BIT(_pid)
+}
+
+inline reader_end()
+{
+	d_step {
+		readers = readers & ~BIT(_pid);
+		i_ = 0;
+		do
+		:: i_ < NR_OBJECTS ->
+			waits[i_] = waits[i_] & ~BIT(_pid);
+			if
+			:: (queued & BIT(i_)) && waits[i_] == 0 ->
+				queued = queued & ~BIT(i_);
+				freed = freed | BIT(i_)
+			:: else
+			fi;
+			i_++
+		:: else -> break
+		od;
+		cpus_walk()
+	}
+}
+
+inline free_now(object)
+{
+	d_step {
+		invariant(5, ((freed | queued) & BIT(object)) == 0);
+		freed = freed | BIT(object);
+		cpus_walk()
+	}
+}
+
+inline call_rcu(object)
+{
+#ifdef BROKEN_NO_RCU
+	/* As if the flush had waited for all who walk. */
+	free_now(object)
+#else
+	if
+	:: atomic { readers ->
+		invariant(5, ((freed | queued) & BIT(object)) == 0);
+		queued = queued | BIT(object);
+		waits[object] = readers
+	   }
+	:: atomic { else -> free_now(object) }
+	fi
+#endif
+}
+
+#define not_freed(object)	invariant(5, (freed & BIT(object)) == 0)
+
+/* ----------------------------------------------------------------- locks */
+
+#define MMAP		0
+#define VMA		1
+#define ANON_VMA	2
+
+inline down_read(lock)
+{
+	atomic { !write_locked[lock] -> read_locked[lock]++ }
+}
+
+inline up_read(lock)
+{
+	read_locked[lock]--
+}
+
+inline down_write(lock)
+{
+	atomic { !read_locked[lock] -> write_locked[lock] = true }
+}
+
+inline up_write(lock)
+{
+	write_locked[lock] = false
+}
+
+/* Sets locked. A reader until the lock is dropped. */
+inline pte_offset_map_lock()
+{
+	atomic {
+		reader_begin();
+		locked = (pmd == T)
+	};
+	if
+	:: locked ->
+		atomic { !ptl -> ptl = true; not_freed(T) };
+		if
+		:: pmd != T ->
+			locked = false;
+			ptl = false
+		:: else
+		fi
+	:: else
+	fi;
+	if
+	:: !locked -> reader_end()
+	:: else
+	fi
+}
+
+#define truthful(copy)	\
+	(!present(pte[copy]) || (BIT(pte[copy]) & within(pte[T])))
+
+inline pte_unmap_unlock()
+{
+	atomic {
+		invariant(1, mapping == 0 || ht[mapping].table[1] == 0 ||
+			     truthful(ht[mapping].table[1]));
+		ptl = false;
+		locked = false;
+		t = 0;
+		table = 0;
+		reader_end()
+	}
+}
+
+inline lock_domain(dom)
+{
+	atomic { !domain_lock[dom] -> domain_lock[dom] = true }
+}
+
+inline unlock_domain(dom)
+{
+	domain_lock[dom] = false
+}
+
+/* -------------------------------------------------- mm/hydra/propagate.c */
+
+inline copy_store(copy, v)
+{
+	d_step {
+		not_freed(copy);
+		pte[copy] = v;
+		invariant(4, pte[copy] != A_CLEAN);
+		cpus_walk()
+	}
+}
+
+inline note_change()
+{
+	d_step {
+		not_freed(HT(t));
+		if
+		:: gathers ->
+#ifndef BROKEN_SKIP_NOTE
+			pending = pending | ht[t].sharers
+#else
+			skip
+#endif
+		:: else
+		fi
+	}
+}
+
+/* Only domain 1 can have a replica. Leaves it in table, or 0. */
+inline changed_table()
+{
+	t = mapping;
+	table = 0;
+	if
+	:: t ->
+		note_change();
+		d_step {
+			not_freed(HT(t));
+			table = (ht[t].sharers & BIT(1) -> ht[t].table[1] : 0);
+			table = (table == T -> 0 : table);
+			t = 0
+		}
+	:: else
+	fi
+}
+
+/* What is not there is not pushed. */
+inline update_copy()
+{
+	if
+	:: atomic { pte[table] == NONE -> skip }
+	:: atomic { pte[table] != NONE && present(pte[T]) -> copy_store(table, hydra_derive(pte[T])) }
+	:: atomic { pte[table] != NONE && !present(pte[T]) -> copy_store(table, WANTED) }
+	fi
+}
+
+/* __hydra_entries_set() */
+inline entries_set()
+{
+	changed_table();
+	if
+	:: table ->
+#ifdef BROKEN_NO_PROPAGATE
+		skip
+#else
+		update_copy()
+#endif
+	:: else
+	fi
+}
+
+/* __hydra_entry_cleared() */
+inline entry_cleared()
+{
+	changed_table();
+	if
+	:: table ->
+#ifdef BROKEN_NO_CLEAR
+		/* A cleared entry stays in the replicas. */
+		skip
+#else
+		copy_store(table, (present(pte[table]) -> WANTED : pte[table]))
+#endif
+	:: else
+	fi
+}
+
+/* Accessors of Linux with their hooks. */
+inline set_pte_at(v)
+{
+	canonical_store(v);
+	entries_set()
+}
+
+inline ptep_get_and_clear()
+{
+	canonical_store(NONE);
+	entry_cleared()
+}
+
+/* ------------------------------------------------------- mm/hydra/fill.c */
+
+/* Under the domain's lock. */
+inline hydra_slot_set(dom, to)
+{
+	d_step {
+		not_freed(U(dom));
+		slot[dom] = to;
+		cpus_walk()
+	}
+}
+
+/*
+ * The struct hydra_table t becomes the domain's way to what it will walk. Leaves
+ * that in table, or 0.
+ */
+inline join(dom)
+{
+	lock_domain(dom);
+	if
+#ifdef BROKEN_JOIN_UNCHECKED
+	/* Does not look whether the table is still in the canonical tree. */
+	:: hydra_active ->
+#else
+	:: hydra_active && ht[0].table[dom] && pmd == T ->
+#endif
+		d_step {
+			not_freed(HT(t));
+			joined = joined | BIT(dom);
+			if
+			:: dom == 0 || next_replica > R2 -> table = T
+			:: else ->
+				table = next_replica;
+				next_replica++
+			fi;
+			if
+			:: t == next_ht ->
+				mapping = t;
+				next_ht++
+			:: else
+			fi
+		};
+#ifdef BROKEN_JOIN_AFTER_LINK
+		hydra_slot_set(dom, table);
+#endif
+#ifndef BROKEN_FORGET_SHARER
+		ht[t].sharers = ht[t].sharers | BIT(dom);
+#endif
+		ht[t].table[dom] = table;
+#ifndef BROKEN_JOIN_AFTER_LINK
+		hydra_slot_set(dom, table)
+#else
+		skip
+#endif
+	:: else
+	fi;
+	unlock_domain(dom)
+}
+
+/*
+ * The domain's table for P, on the way to the leaf table. It may be made once.
+ * Sets locked if the domain has it.
+ */
+inline hydra_domain_upper(dom)
+{
+	locked = false;
+	if
+	:: mapping_of_P ->
+		/* To allocate may take long. */
+		lock_domain(dom);
+		atomic {
+			not_freed(HT(0));
+			locked = ht[0].table[dom]
+		};
+		if
+		:: !locked && hydra_active && pud && !((freed | queued) & BIT(U(dom))) ->
+			ht[0].table[dom] = U(dom);
+			d_step {
+				top[dom] = true;
+				cpus_walk()
+			};
+			locked = true
+		:: else
+		fi;
+		unlock_domain(dom)
+	:: else
+	fi
+}
+
+/* Dirty goes to the canonical entry, and only to a writable one. */
+inline mark_used(write)
+{
+	if
+	:: atomic { write && pte[T] == A_CLEAN -> canonical_store(A_DIRTY) }
+	:: else
+	fi
+}
+
+inline copy_entry()
+{
+	copy_store(table, hydra_derive(pte[T]))
+}
+
+/* By a fault that holds the VMA's lock, with what it needs allocated. */
+inline fill_leaf(dom, write)
+{
+#ifdef BROKEN_FILL_UNLOCKED
+	/* Reads the canonical entry before it has the lock. */
+	gen = hydra_derive(pte[T]);
+#endif
+	pte_offset_map_lock();
+	if
+	:: locked ->
+		if
+		:: present(pte[T]) && hydra_active ->
+			t = (mapping -> mapping : next_ht);
+			/* The model has only so many. */
+			if
+			:: t < 3 ->
+				table = ht[t].table[dom];
+				if
+				:: !table -> join(dom)
+				:: else
+				fi
+			:: else -> table = 0
+			fi;
+			if
+			:: table && table != T ->
+				mark_used(write);
+#ifdef BROKEN_FILL_UNLOCKED
+				copy_store(table, gen)
+#else
+				copy_entry()
+#endif
+			:: else
+			fi
+		:: else
+		fi;
+		pte_unmap_unlock()
+	:: else
+	fi
+}
+
+/* With interrupts off, no VMA locked, nothing waited for, nothing allocated. */
+inline fill_leaf_atomic(cpu, write)
+{
+	atomic {
+		!in_interrupt(cpu) ->
+		irqs_off = irqs_off | BIT(cpu);
+		reader_begin();
+		locked = (pmd == T)
+	};
+	if
+	:: locked ->
+		if
+		:: atomic { !ptl -> ptl = true; not_freed(T) };
+			if
+			:: pmd == T && present(pte[T]) && hydra_active ->
+				t = mapping;
+				/* None: that would have to be allocated. */
+				table = (t -> ht[t].table[DOMAIN(cpu)] : 0);
+				if
+				:: t && !table && DOMAIN(cpu) == 0 &&
+				   !domain_lock[DOMAIN(cpu)] -> join(DOMAIN(cpu))
+				:: else
+				fi;
+				if
+				:: table && table != T ->
+					mark_used(write);
+					copy_entry()
+				:: else
+				fi
+			:: else
+			fi;
+			atomic {
+				ptl = false;
+				t = 0;
+				table = 0
+			}
+		:: else
+		fi
+	:: else
+	fi;
+	atomic {
+		locked = false;
+		irqs_off = irqs_off & ~BIT(cpu);
+		reader_end()
+	}
+}
+
+/* ------------------------------------------------------ mm/hydra/flush.c */
+
+#define everybody_now()	(unfiltered -> EVERYBODY : universal)
+
+/*
+ * __hydra_range_targets(), leaves the domains in targets. The caller is a
+ * reader: hydra_range_sharers() has interrupts off.
+ */
+inline range_targets()
+{
+	targets = (hydra_active -> everybody_now() : EVERYBODY);
+	if
+	:: targets != EVERYBODY ->
+		if
+		:: pmd == T ->
+			t = mapping;
+			if
+			:: t -> atomic {
+				not_freed(HT(t));
+				targets = targets | ht[t].sharers;
+				t = 0
+			   }
+			:: else
+			fi
+		:: else
+		fi;
+#ifndef BROKEN_UNFILTERED_READ_FIRST
+		targets = targets | everybody_now()
+#endif
+	:: else
+	fi
+}
+
+#define gather_targets()	(pending | everybody_now())
+
+/* After inc_tlb_flush_pending(), so > 1 is mm_tlb_flush_nested(). */
+inline hydra_gather_begin()
+{
+	d_step {			/* gather_lock */
+		if
+#ifdef BROKEN_DROP_NOTES
+		/* Even if another gather is under way. */
+		:: true -> pending = 0
+#else
+#ifdef BROKEN_UNCOUNTED_FORGOTTEN
+		/* One that was there before the address space had notes. */
+		:: !gathers -> pending = 0
+#else
+		:: !gathers && tlb_flush_pending <= 1 -> pending = 0
+		:: !gathers && tlb_flush_pending > 1 ->
+			pending = EVERYBODY;
+			joined = EVERYBODY
+#endif
+#endif
+		:: else
+		fi;
+		gathers++
+	}
+}
+
+inline hydra_gather_end()
+{
+	d_step {
+		invariant(11, gathers);
+		gathers--
+	}
+}
+
+/* ------------------------------------------------------ mm/hydra/table.c */
+
+inline table_detach()
+{
+	d_step {
+		t = mapping;
+		mapping = 0
+	}
+}
+
+/* Leaves the domain's table in table, or 0. */
+inline table_cut_domain(dom)
+{
+	lock_domain(dom);
+	atomic {
+		not_freed(HT(t));
+		table = ht[t].table[dom]
+	};
+	if
+	:: table ->
+#ifndef BROKEN_KEEP_LINK
+		hydra_slot_set(dom, 0);
+#endif
+		ht[t].table[dom] = 0
+	:: else
+	fi;
+	unlock_domain(dom)
+}
+
+/* ----------------------------- arch/x86/mm/tlb.c, arch/x86/mm/hydra.c */
+
+#define hydra_pgd(cpu)	\
+	(hydra_active && !degraded[DOMAIN(cpu)] -> OWN : CANON)
+#define hydra_tlb_gen(cpu)	\
+	(hydra_active -> tlb_gen[DOMAIN(cpu)] : context_tlb_gen)
+
+#ifdef SWITCHES
+#define owes(cpu)	true
+#else
+#define owes(cpu)	(owing & BIT(cpu))
+#endif
+
+inline leave_mm(cpu)
+{
+	mm_cpumask = mm_cpumask & ~BIT(cpu);
+	loaded_mm[cpu] = INIT_MM;
+	cr3[cpu] = INIT_PGD;
+	is_lazy[cpu] = false
+}
+
+#define TLB_GENERATION_INVALID	0
+
+/* On the CPU that is interrupted. */
+inline flush_tlb_func(cpu)
+{
+    d_step {
+	ipis = ipis & ~BIT(cpu);
+	gen_ = hydra_tlb_gen(cpu);
+	if
+	:: loaded_mm[cpu] != MM -> skip
+	:: else ->
+		if
+		:: is_lazy[cpu] -> leave_mm(cpu)
+		:: else ->
+			if
+			:: new_tlb_gen[DOMAIN(cpu)] != TLB_GENERATION_INVALID &&
+			   new_tlb_gen[DOMAIN(cpu)] <= ctx_tlb_gen[cpu] -> skip
+			:: else ->
+				if
+				:: ctx_tlb_gen[cpu] == gen_ -> skip
+				:: else ->
+					invariant(11, ctx_tlb_gen[cpu] <= gen_);
+#ifndef SWITCHES
+					invariant(11, new_tlb_gen[DOMAIN(cpu)] <= gen_);
+#endif
+					invariant(10, owes(cpu));
+					owing = owing & ~BIT(cpu);
+					/* In part if that is all there is to do. */
+					tlb[cpu] = (new_tlb_gen[DOMAIN(cpu)] == ctx_tlb_gen[cpu] + 1 &&
+						    new_tlb_gen[DOMAIN(cpu)] == gen_ ->
+						    tlb[cpu] & ~range : 0);
+					psc[cpu] = 0;
+					ctx_tlb_gen[cpu] = gen_
+				fi
+			fi
+		fi
+	fi;
+	cpus_walk()
+    }
+}
+
+#define own_cpus(dom)	((dom) -> 12 : 3)
+
+inline raise_generation(dom)
+{
+	if
+	:: targets & BIT(dom) -> d_step {
+#ifdef BROKEN_SKIP_IDLE_GENERATION
+		/* Not if none of its CPUs runs the address space. */
+		if
+		:: mm_cpumask & own_cpus(dom) -> tlb_gen[dom] = tlb_gen[dom] + 1
+		:: else
+		fi;
+#else
+#ifndef BROKEN_SKIP_GENERATION
+		tlb_gen[dom] = tlb_gen[dom] + 1;
+#endif
+#endif
+		new_tlb_gen[dom] = tlb_gen[dom];
+#ifdef BROKEN_ONE_GENERATION
+		/* The flush carries that of one domain. */
+		new_tlb_gen[1] = tlb_gen[0];
+#endif
+		if
+		:: (joined & BIT(dom)) || unfiltered -> owing = owing | own_cpus(dom)
+		:: else
+		fi
+	   }
+#ifdef BROKEN_CHARGE_SPARED
+	:: else -> tlb_gen[dom] = tlb_gen[dom] + 1
+#else
+	:: else
+#endif
+	fi
+}
+
+/* __hydra_flush_start() */
+inline flush_start(cpu)
+{
+	if
+	:: !hydra_active ->
+#ifndef BROKEN_OLD_GENERATION
+		if
+		:: unfiltered -> d_step {
+			context_tlb_gen++;
+			new_tlb_gen[0] = context_tlb_gen;
+			new_tlb_gen[1] = context_tlb_gen
+		   }
+		:: else
+		fi;
+#endif
+		atomic {
+			targets = EVERYBODY;
+			owing = ALL_CPUS
+		}
+	:: else ->
+#ifndef BROKEN_NO_SECOND_LOOK
+		targets = targets | universal;
+#endif
+#ifdef BROKEN_OWN_DOMAIN_ONLY
+		targets = targets & BIT(DOMAIN(cpu));
+#endif
+#ifdef BROKEN_FLUSH_EVERYBODY
+		targets = EVERYBODY;
+#endif
+		raise_generation(0);
+		raise_generation(1)
+	fi
+}
+
+/* should_flush_tlb(), hydra_should_flush_tlb() */
+#define interrupts(cpu, self, freed_tables)	\
+	((targets & BIT(DOMAIN(cpu))) && \
+	 ((cpu) == (self) -> loaded_mm[cpu] == MM : \
+	  (mm_cpumask & BIT(cpu)) && \
+	  ((freed_tables) || (!is_lazy[cpu] && loaded_mm[cpu] != INIT_MM))) -> \
+	 BIT(cpu) : 0)
+
+inline choose_cpus(cpu, freed_tables)
+{
+	ipis = interrupts(0, cpu, freed_tables) | interrupts(1, cpu, freed_tables) |
+	       interrupts(2, cpu, freed_tables) | interrupts(3, cpu, freed_tables)
+}
+
+#define can_interrupt(cpu)	((ipis & BIT(cpu)) && !(irqs_off & BIT(cpu)))
+
+/*
+ * Nothing but itself depends on what a CPU holds, so the order makes a difference
+ * only where one that has interrupts off holds up those after it.
+ */
+inline interrupt(cpu)
+{
+	if
+	:: atomic { can_interrupt(cpu) -> flush_tlb_func(cpu) }
+	:: atomic { !(ipis & BIT(cpu)) -> skip }
+	fi
+}
+
+/* Afterwards, for fewer states. */
+inline forget_flush()
+{
+	d_step {
+		new_tlb_gen[0] = TLB_GENERATION_INVALID;
+		new_tlb_gen[1] = TLB_GENERATION_INVALID;
+		targets = 0
+	}
+}
+
+inline inc_mm_tlb_gen()
+{
+	d_step {
+		context_tlb_gen++;
+		new_tlb_gen[0] = context_tlb_gen;
+		new_tlb_gen[1] = context_tlb_gen
+	}
+}
+
+/* To the domains in targets, from a process on a CPU. */
+inline flush_tlb_mm_targets(cpu, freed_tables)
+{
+	inc_mm_tlb_gen();
+#ifdef BROKEN_CPUS_CHOSEN_FIRST
+	choose_cpus(cpu, freed_tables);
+#endif
+	flush_start(cpu);
+#ifndef BROKEN_CPUS_CHOSEN_FIRST
+	choose_cpus(cpu, freed_tables);
+#endif
+#ifdef IN_ORDER
+	interrupt(0);
+	interrupt(1);
+	interrupt(2);
+	interrupt(3);
+#else
+	do
+	:: atomic { can_interrupt(0) -> flush_tlb_func(0) }
+	:: atomic { can_interrupt(1) -> flush_tlb_func(1) }
+	:: atomic { can_interrupt(2) -> flush_tlb_func(2) }
+	:: atomic { can_interrupt(3) -> flush_tlb_func(3) }
+	:: atomic { !ipis -> break }
+	od;
+#endif
+	forget_flush()
+}
+
+/* switch_mm_irqs_off(), to a process of the address space and away from it. */
+inline load_mm(cpu)
+{
+	atomic {
+		gen = hydra_tlb_gen(cpu)
+	};
+	d_step {
+		if
+		:: !ctx[cpu] || ctx_tlb_gen[cpu] < gen ->
+			invariant(10, !ctx[cpu] || owes(cpu));
+			owing = owing & ~(gen == hydra_tlb_gen(cpu) -> BIT(cpu) : 0);
+			tlb[cpu] = 0;
+			psc[cpu] = 0;
+			ctx[cpu] = true;
+			ctx_tlb_gen[cpu] = gen
+		:: else
+		fi;
+		gen = 0;
+		cr3[cpu] = hydra_pgd(cpu);
+		loaded_mm[cpu] = MM;
+		irqs_off = irqs_off & ~BIT(cpu);
+		cpus_walk()
+	}
+}
+
+inline switch_mm_in(cpu)
+{
+	atomic {
+		loaded_mm[cpu] == INIT_MM && !in_interrupt(cpu) ->
+		irqs_off = irqs_off | BIT(cpu);
+		loaded_mm[cpu] = LOADED_MM_SWITCHING;
+		mm_cpumask = mm_cpumask | BIT(cpu)
+	};
+	load_mm(cpu)
+}
+
+inline switch_mm_out(cpu)
+{
+	atomic {
+		loaded_mm[cpu] == MM && !is_lazy[cpu] && !in_interrupt(cpu) ->
+		irqs_off = irqs_off | BIT(cpu);
+		reader_begin();
+		loaded_mm[cpu] = LOADED_MM_SWITCHING;
+		mm_cpumask = mm_cpumask & ~BIT(cpu)
+	};
+	atomic {
+		leave_mm(cpu);
+		irqs_off = irqs_off & ~BIT(cpu);
+		reader_end()
+	}
+}
+
+inline enter_lazy_tlb(cpu)
+{
+	atomic {
+		loaded_mm[cpu] == MM && !is_lazy[cpu] && !in_interrupt(cpu) ->
+		is_lazy[cpu] = true
+	}
+}
+
+/* prev == next in switch_mm_irqs_off(): load only if behind. */
+inline switch_mm_lazy(cpu)
+{
+	atomic {
+		is_lazy[cpu] && !in_interrupt(cpu) ->
+		irqs_off = irqs_off | BIT(cpu);
+		is_lazy[cpu] = false
+	};
+	load_mm(cpu)
+}
+
+/* One CPU comes and goes, so many times. */
+proctype scheduler(byte cpu, times)
+{
+	byte gen;
+
+	do
+	:: switch_mm_in(cpu)
+	:: switch_mm_lazy(cpu)
+	:: atomic { times && loaded_mm[cpu] == MM && !is_lazy[cpu] -> times-- };
+		if
+		:: switch_mm_out(cpu)
+		:: enter_lazy_tlb(cpu)
+		fi
+	:: atomic { !times && loaded_mm[cpu] == MM && !is_lazy[cpu] -> break }
+	od
+}
+
+/*
+ * All CPUs run the address space, and have walked what there is. These domains
+ * have joined T.
+ */
+inline boot(domains)
+{
+	d_step {
+		if
+		:: domains ->
+			mapping = next_ht;
+			next_ht++;
+			ht[mapping].sharers = domains;
+			joined = domains
+		:: else
+		fi;
+		if
+		:: (domains) & BIT(0) ->
+			ht[mapping].table[0] = T;
+			slot[0] = T
+		:: else
+		fi;
+		if
+		:: (domains) & BIT(1) ->
+			ht[mapping].table[1] = R;
+			slot[1] = R;
+			next_replica = R2;
+			pte[R] = hydra_derive(pte[T])
+		:: else
+		fi;
+		cr3[0] = hydra_pgd(0);
+		cr3[1] = hydra_pgd(1);
+		cr3[2] = hydra_pgd(2);
+		cr3[3] = hydra_pgd(3);
+		if
+		:: hydra_active ->
+			ht[0].table[0] = U(0);
+			ht[0].table[1] = U(1);
+			top[0] = true;
+			top[1] = true
+		:: else
+		fi;
+		cpus_walk()
+	}
+}
+
+/* Or this one has never run it. */
+inline absent(cpu)
+{
+	d_step {
+		leave_mm(cpu);
+		ctx[cpu] = false;
+		ctx_tlb_gen[cpu] = 0;
+		tlb[cpu] = 0;
+		psc[cpu] = 0
+	}
+}
+
+/* ----------------------------------------------- somebody with a change */
+
+inline change_entry(n)
+{
+	if
+#ifdef CHANGES_PERMISSIONS
+	:: writable(pte[T]) && pte[T] != B_DIRTY ->
+		forbids[n] = BIT(A_CLEAN) | BIT(A_DIRTY);
+		set_pte_at(A_RO)
+#endif
+	:: present(pte[T]) ->
+		forbids[n] = VALUES;
+		ptep_get_and_clear()
+	:: !present(pte[T])
+	fi
+}
+
+inline changer_unlock()
+{
+	pte_unmap_unlock();
+#ifdef ANON_VMAS
+	up_read(ANON_VMA)
+#endif
+}
+
+/*
+ * A change outside any gather, as the reverse map does it. It is flushed for
+ * while the lock is held, or after it. Whom for may be looked up even before the
+ * change is seen, and the dropping of the lock later still: x86 does that with
+ * plain stores and loads.
+ */
+proctype changer(byte n, cpu)
+{
+	KERNEL_VARIABLES;
+	bool looked, unlocked;
+
+#ifdef ANON_VMAS
+	down_read(ANON_VMA);
+#endif
+#ifdef BROKEN_LOOK_WITHOUT_LOCK
+	reader_begin();
+	range_targets();
+	reader_end();
+	looked = true;
+#endif
+	pte_offset_map_lock();
+	if
+	:: locked ->
+		if
+#ifdef PLAIN_STORES
+		:: !looked ->
+			/* An interrupt would have the store seen. */
+			irqs_off = irqs_off | BIT(cpu);
+			range_targets();
+			looked = true
+#endif
+		:: true
+		fi;
+		change_entry(n);
+		irqs_off = irqs_off & ~BIT(cpu);
+		if
+		:: changer_unlock(); unlocked = true
+		:: true
+		fi;
+		if
+		:: !looked ->
+			if
+			:: unlocked -> reader_begin()
+			:: else
+			fi;
+			range_targets();
+			if
+			:: unlocked -> reader_end()
+			:: else
+			fi
+		:: else
+		fi;
+#ifdef FLUSH_AT_ONCE
+		atomic {
+#else
+		{
+#endif
+			flush_tlb_mm_targets(cpu, false);
+			flush_returned(n)
+		};
+		if
+		:: !unlocked -> changer_unlock()
+		:: else
+		fi
+	:: else ->
+#ifdef ANON_VMAS
+		up_read(ANON_VMA)
+#endif
+	fi
+}
