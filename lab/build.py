@@ -16,7 +16,7 @@ from lab import children, kconfig, paths, progress, source
 from lab.errors import LabError
 
 KEEP_IMAGES = 6               # per configuration
-FULL_BUILD_STEPS = {"lab": 1850, "debug": 1900}     # until the first full build has counted them
+FULL_BUILD_STEPS = {"lab": 1900, "debug": 1950, "kcsan": 1950}     # until the first full build has counted them
 STEP = re.compile(r"^  ([A-Z][A-Z0-9_]+) +(\S+)")
 ERROR = re.compile(r"error:|Error \d|undefined reference|multiple definition|No space left|fatal:|\*\*\*")
 
@@ -139,6 +139,11 @@ def store_image(objects, key, config):
     return final / "bzImage"
 
 
+def objects_of(tree_path, config):
+    """Where a configuration of a tree is built."""
+    return paths.cache_dir("builds", f"{tree_path.name}-{config}")
+
+
 def tree():
     """The kernel tree with our files and hooks in it, current."""
     with paths.locked("kernel"):
@@ -173,7 +178,7 @@ def kernel(config="lab"):
         paths.remove_parts(paths.cache_dir("images"))
         base = source.base_tree()
         key, changed = lay(base, config)
-        objects = paths.cache_dir("builds", f"{base.path.name}-{config}")
+        objects = objects_of(base.path, config)
         fresh = not (objects / "vmlinux").exists()
         if fresh:
             paths.need_space(objects, 4, "build the kernel")

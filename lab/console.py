@@ -4,7 +4,7 @@ import re
 
 _TIME = r"^(?:\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? )?"
 
-# What a healthy kernel never says. The names are what the report calls it.
+# What a healthy kernel never says. The names are what the report calls it. Data races are judged by lab/races.py.
 TROUBLE = [(name, re.compile(f"{_TIME}(?:{pattern})")) for name, pattern in (
     ("kernel panic", r"Kernel panic - not syncing"),
     ("kernel crash", r".*\bOops(?:: |\b.*\[#\d+\])|.*general protection fault|BUG: kernel NULL pointer|"
@@ -14,10 +14,10 @@ TROUBLE = [(name, re.compile(f"{_TIME}(?:{pattern})")) for name, pattern in (
     ("locking error", r"WARNING: .*(?:locking|lock |deadlock|irq-safe|nested lock|inversion)|"
                       r"WARNING: suspicious RCU usage|BUG: sleeping function|BUG: scheduling while atomic|"
                       r"WARNING: inconsistent lock state"),
-    ("memory error", r"BUG: Bad (?:page|rss)|BUG: (?:KASAN|KFENCE|KCSAN)|BUG \w|UBSAN:|"
+    ("memory error", r"BUG: Bad (?:page|rss)|BUG: (?:KASAN|KFENCE)|BUG \w|UBSAN:|"
                      r"BUG: non-zero pgtables_bytes|page_table_check"),
     ("Hydra invariant violated", r"hydra: .*\bviolations?\b"),
-    ("kernel warning", r"WARNING: CPU: |WARNING: .* at |BUG: |WARNING: bad unlock|refcount_t: |list_(?:add|del) corruption"),
+    ("kernel warning", r"WARNING: CPU: |WARNING: .* at |BUG: (?!KCSAN: )|WARNING: bad unlock|refcount_t: |list_(?:add|del) corruption"),
 )]
 
 PANIC = dict(TROUBLE)["kernel panic"]

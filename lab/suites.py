@@ -95,8 +95,12 @@ def long_oracle():
     return selftests(tests, MACHINE, f"{LONG_ORACLE} operations", seconds=LONG_ORACLE // 20, arguments=arguments)
 
 
-def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, arguments=""):
-    """Self tests in one boot of a machine, for so many seconds each, with the words of arguments given to each."""
+def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, arguments="",
+              judge_log=lambda log: []):
+    """Self tests in one boot of a machine, for so many seconds each, with the words of arguments given to each.
+
+    Judge_log: outcomes from the kernel's log, besides those that hold for all.
+    """
     image = build.kernel(machine.config)
     output = bytearray()
     # The tests want NUMA balancing off but for one. Switching it patches the kernel's text on all CPUs, and the emulator
@@ -121,5 +125,6 @@ def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, a
         outcomes.append(Outcome(f"kernel log: {name}", "failed", "\n".join(lines)))
     if result.trouble and not console.trouble(result.console):
         outcomes.append(Outcome("the machine", "failed", result.trouble))
+    outcomes += judge_log(result.console)
     suffix = f" [{label}]" if label else ""
     return [Outcome(outcome.name + suffix, outcome.result, outcome.why) for outcome in outcomes]

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from lab import build, faults, modes, pcid, progress, stages, suites
+from lab import build, faults, modes, pcid, progress, races, stages, suites
 from lab import linux_suites as linux
 from lab.errors import LabError
 from lab.ktap import Outcome
@@ -55,6 +55,10 @@ def linux_suites_debug(arguments):
     return {"Linux's own tests [debug kernel]": attempt("Linux's own tests", linux.outcomes, None, "debug", arguments.long)}
 
 
+def data_races(_):
+    return {"data races [KCSAN kernel]": attempt("data races", races.run)}
+
+
 def oracle(_):
     return {"oracle, a million operations": attempt("oracle", suites.long_oracle)}
 
@@ -67,7 +71,7 @@ def with_pcid(_):
 
 
 RUN = {"host": host, "machine": machine, "selftests": selftests, "modes": in_modes, "debug": debug, "faults": injected,
-       "suites": linux_suites, "oracle": oracle, "suites-debug": linux_suites_debug, "pcid": with_pcid}
+       "suites": linux_suites, "races": data_races, "oracle": oracle, "suites-debug": linux_suites_debug, "pcid": with_pcid}
 
 
 def summary(groups, durations, seconds):
