@@ -11,30 +11,36 @@ from lab.ktap import Outcome
 LIMIT = 240                  # seconds for one program
 MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G", config="debug", append=["numa_balancing=disable"])
 
-# By rule of mm/hydra/inject.h, the self tests that may notice, the quickest first.
+# By rule of mm/hydra/inject.h, the self tests that may notice (programs, or one test of a program).
 CATCHERS = {
-    "skip-set": ["coherence"],
+    "skip-set": ["coherence -t fork_and_copy_on_write"],
     "skip-clear": ["coherence"],
     "forget-sharer": ["coherence"],
     "forget-huge-sharer": ["huge"],
     "spare-domain": ["coherence"],
     "skip-note": ["coherence"],
-    "drop-notes": ["race"],
-    "filter-always": ["shootdown"],
+    "drop-notes": ["shootdown -t readers_of_gathers_that_overlap"],
+    "filter-always": ["shootdown -t readers_of_collapsed_pages"],
     "skip-generation": ["coherence"],
-    "charge-spared": ["shootdown"],
+    "charge-spared": ["shootdown -t spared_cpu_has_nothing_to_catch_up_with"],
     "write-clean": ["coherence"],
-    "ignore-accessed": ["pages"],
+    "ignore-accessed": ["pages -t referenced"],
     "drop-accessed": ["reclaim"],
     "keep-link": ["coherence"],
     "keep-charge": ["events"],
     "skip-atomic-fill": ["fill"],
-    "skip-switch": ["shootdown"],
+    "skip-switch": ["shootdown -t readers_while_switched"],
     "degrade-quietly": ["degrade"],
     "reclaim-quietly": ["reclaim"],
 }
 # It shows only where translations outlive a switch of the address space: on processors with PCID.
 ELSEWHERE = {"skip-idle-generation": "needs PCID: ./hydra test --long runs it on an emulator that has it"}
+
+
+def command(test, where):
+    """The command that runs a test named in CATCHERS."""
+    program, *arguments = test.split()
+    return [where[program], *arguments]
 
 
 def objects(text):
@@ -96,7 +102,7 @@ def run(only=""):
     results, known = {}, []
     with progress.counting("injected faults", len(left)) as bar:
         while left:
-            plan = [[rule, [[where[name]] for name in CATCHERS[rule]]] for rule in left]
+            plan = [[rule, [command(test, where) for test in CATCHERS[rule]]] for rule in left]
             output = bytearray()
 
             def feed(data, output=output):

@@ -8,6 +8,8 @@ import pytest
 from lab import faults, modes, paths, vm
 from lab.errors import LabError
 
+SELFTESTS = paths.REPO / "kernel/tools/testing/selftests/hydra"
+
 
 def known_rules():
     text = (paths.REPO / "kernel/mm/hydra/inject.c").read_text(encoding="utf-8")
@@ -15,7 +17,7 @@ def known_rules():
 
 
 def selftest_names():
-    makefile = (paths.REPO / "kernel/tools/testing/selftests/hydra/Makefile").read_text(encoding="utf-8")
+    makefile = (SELFTESTS / "Makefile").read_text(encoding="utf-8")
     return set(" ".join(re.findall(r"^TEST_GEN_PROGS\w* := (.*)$", makefile, re.M)).split())
 
 
@@ -34,8 +36,12 @@ def test_every_rule_is_asked_for_somewhere_in_the_kernel():
 
 
 def test_the_tests_that_are_named_exist():
-    named = {name for names in faults.CATCHERS.values() for name in names} | {name for mode in modes.MODES for name in mode.tests}
-    assert named <= selftest_names()
+    named = [test for tests in faults.CATCHERS.values() for test in tests] + [test for mode in modes.MODES for test in mode.tests]
+    for test in named:
+        program, *chosen = test.split()
+        assert program in selftest_names()
+        code = (SELFTESTS / f"{program}.c").read_text(encoding="utf-8")
+        assert not chosen or (chosen[0] == "-t" and re.search(rf"^TEST\w*\(\w+, {chosen[1]}\b", code, re.M)), test
 
 
 def lines(*entries):

@@ -23,15 +23,19 @@
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE	25
 #endif
+#define PAGE_WORDS	(PAGE_SIZE / sizeof(uint64_t))
 #define STRAY		2	/* interrupts a CPU may get for other reasons */
 #define MOST(n)		((n) * 3 / 4)	/* a spinner does not run all the time */
 
-/* A thread that keeps its CPU busy, and may watch one word */
+/*
+ * A thread that keeps its CPU busy, and may watch a word, the same one of each of
+ * some pages: the more there are, the less likely its TLB has lost them all.
+ */
 struct spinner {
 	pthread_t thread;
 	int cpu, node;
 	_Atomic(const volatile uint64_t *) watched;
-	atomic_ulong seen;	/* the latest value of the word */
+	atomic_ulong seen;	/* the latest value of the word, in the last page */
 	atomic_ulong rounds;
 	atomic_ulong stale;	/* times it had a value it should not have had any more */
 };
@@ -39,6 +43,7 @@ struct spinner {
 static struct {
 	struct spinner *spinners;
 	int count;
+	size_t pages;		/* that each of them watches */
 	atomic_bool stop;
 	atomic_ulong forbidden;	/* a value that no read begun from now on may return */
 } spin;
@@ -47,16 +52,18 @@ static void *spinner_main(void *arg)
 {
 	struct spinner *s = arg;
 	const volatile uint64_t *word;
-	uint64_t forbidden, value;
+	uint64_t forbidden, value = 0;
 
 	hydra_pin_to_cpu(s->cpu);
 	while (!atomic_load(&spin.stop)) {
 		word = atomic_load(&s->watched);
 		if (word) {
 			forbidden = atomic_load(&spin.forbidden);
-			value = *word;
-			if (forbidden && value == forbidden)
-				atomic_fetch_add(&s->stale, 1);
+			for (size_t page = 0; page < spin.pages; page++) {
+				value = word[page * PAGE_WORDS];
+				if (forbidden && value == forbidden)
+					atomic_fetch_add(&s->stale, 1);
+			}
 			atomic_store(&s->seen, value);
 		}
 		atomic_fetch_add(&s->rounds, 1);
@@ -160,6 +167,7 @@ FIXTURE_SETUP(shootdown)
 	self->alone = hole + 2 * TABLE_SIZE;
 	spin.spinners = calloc(HYDRA_MAX_CPUS, sizeof(*spin.spinners));
 	ASSERT_NE(NULL, spin.spinners);
+	spin.pages = 1;
 	hydra_start_workers(HYDRA_SLEEP);
 }
 
@@ -411,24 +419,26 @@ TEST_F_TIMEOUT(shootdown, readers_of_collapsed_pages, 60)
 {
 	const size_t apart = TABLE_PAGES * TABLE_SIZE;
 	char *area = hydra_reserve((COSTLY / 2) * apart);
+	const size_t pages = 16;
 
 	if (access("/sys/kernel/mm/transparent_hugepage", F_OK))
 		SKIP(return, "no transparent huge pages (CONFIG_TRANSPARENT_HUGEPAGE)");
 	ASSERT_EQ(0, prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0));
 	spin_on_other_nodes();
+	spin.pages = pages;
 	for (uint64_t i = 1; i <= COSTLY; i += 2, area += apart) {
 		volatile uint64_t *word = (uint64_t *)area;
 
 		hydra_map(area, TABLE_PAGES);
 		ASSERT_EQ(0, madvise(area, TABLE_SIZE, MADV_NOHUGEPAGE));
 		for (size_t page = 0; page < TABLE_PAGES; page++)
-			area[page * PAGE_SIZE] = 0;
-		*word = i;
+			word[page * PAGE_WORDS] = i;
 		watch_all(word, i);
 		ASSERT_EQ(0, madvise(area, TABLE_SIZE, MADV_HUGEPAGE));
 		ASSERT_EQ(0, madvise(area, TABLE_SIZE, MADV_COLLAPSE));
 		ASSERT_EQ(TABLE_PAGES, hydra_smaps(area, "AnonHugePages"));
-		*word = i + 1;
+		for (size_t page = 0; page < pages; page++)
+			word[page * PAGE_WORDS] = i + 1;
 		forbid(_metadata, i, "that has been collapsed");
 	}
 }
@@ -447,6 +457,47 @@ TEST_F_TIMEOUT(shootdown, readers_while_switched, 60)
 		ASSERT_EQ(0, madvise(self->area, PAGE_SIZE, MADV_DONTNEED));
 		forbid(_metadata, i, "that was gone before");
 	}
+}
+
+static void *drop_page(void *page)
+{
+	int cpus[HYDRA_MAX_CPUS];
+
+	hydra_pin_to_cpu(cpus[hydra_node_cpus(0, cpus) - 1]);
+	while (!atomic_load(&spin.stop))
+		if (madvise(page, PAGE_SIZE, MADV_DONTNEED))
+			abort();
+	return NULL;
+}
+
+/*
+ * Of a large range the first pages alone are read on all nodes. While the rest is
+ * taken down, other calls begin and end: the flush at the end still has to reach
+ * the readers.
+ */
+TEST_F_TIMEOUT(shootdown, readers_of_gathers_that_overlap, 60)
+{
+	const size_t pages = 16;
+	char *start = self->area + TABLE_SIZE - pages * PAGE_SIZE;
+	volatile uint64_t *word = (uint64_t *)start;
+	size_t size = self->area + 3 * TABLE_SIZE - start;
+	pthread_t other;
+
+	spin_on_other_nodes();
+	spin.pages = pages;
+	hydra_map(self->area, 4 * TABLE_PAGES);
+	hydra_map(self->alone, 1);
+	ASSERT_EQ(0, madvise(self->area, 4 * TABLE_SIZE, MADV_NOHUGEPAGE));
+	ASSERT_EQ(0, pthread_create(&other, NULL, drop_page, self->alone));
+	for (uint64_t i = 1; i <= COSTLY; i++) {
+		for (size_t page = 0; page < size / PAGE_SIZE; page++)
+			word[page * PAGE_WORDS] = i;
+		watch_all(word, i);
+		ASSERT_EQ(0, madvise(start, size, MADV_DONTNEED));
+		forbid(_metadata, i, "that was dropped before");
+	}
+	atomic_store(&spin.stop, true);
+	ASSERT_EQ(0, pthread_join(other, NULL));
 }
 
 /* A range over four tables, one of which another node has read too */
