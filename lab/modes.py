@@ -15,20 +15,20 @@ class Mode:
     long: bool = False       # only with --long
 
 
-EVERYTHING = ["interface", "fill", "coherence", "pages", "huge", "shootdown", "race", "arena", "events", "reclaim"]
+EVERYTHING = ["interface", "fill", "coherence", "pages", "huge", "shootdown", "arena", "events", "reclaim", "oracle"]
 
 MODES = [
     Mode("4 levels, isolated tables, THP always", Machine(append=["no5lvl pti=on transparent_hugepage=always"]),
          ["fill", "coherence", "huge"]),
     # The others move pages to every node that has CPUs, or want tables on it.
-    Mode("a node without memory, one without CPUs", Machine(nodes=5, memoryless=(3,), cpuless=(1,)), ["coherence"]),
+    Mode("a node without memory, one without CPUs", Machine(nodes=5, memoryless=(3,), cpuless=(1,)), ["coherence", "oracle"]),
     Mode("Hydra for all from the start", Machine(append=["hydra=hydra"]), ["coherence", "shootdown"]),
     Mode("5 levels, isolated tables", Machine(append=["pti=on"]), EVERYTHING, long=True),
     Mode("4 levels, tables not isolated, no THP", Machine(append=["no5lvl pti=off transparent_hugepage=never"]),
          EVERYTHING, long=True),
     Mode("two nodes", Machine(nodes=2), EVERYTHING, long=True),
-    Mode("eight nodes of one CPU", Machine(nodes=8, cpus_per_node=1), ["coherence", "race", "shootdown"], long=True),
-    Mode("sixteen nodes, 32 CPUs", Machine(nodes=16, memory="4G"), ["coherence", "race", "huge"], long=True),
+    Mode("eight nodes of one CPU", Machine(nodes=8, cpus_per_node=1), ["coherence", "oracle", "reclaim"], long=True),
+    Mode("sixteen nodes, 32 CPUs", Machine(nodes=16, memory="4G"), ["coherence", "oracle", "huge"], long=True),
 ]
 
 

@@ -11,23 +11,19 @@
 
 #define PAGES		32
 #define SIZE		(PAGES * PAGE_SIZE)
-#define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
 #define TRACEFS		"/sys/kernel/tracing"
 #define INSTANCE	TRACEFS "/instances/hydra-events"
 
 FIXTURE(events) {
 	char *warm, *area;
 	int last;
-	char numa_balancing[16];
 	struct hydra_stats before, after;
 };
 
 FIXTURE_SETUP(events)
 {
 	HYDRA_BEGIN();
-	ASSERT_LT(0, hydra_read_file(NUMA_BALANCING, self->numa_balancing,
-				     sizeof(self->numa_balancing)));
-	ASSERT_EQ(0, hydra_write_file(NUMA_BALANCING, "0"));
+	ASSERT_EQ(0, hydra_stop_balancing());
 	ASSERT_EQ(0, hydra_on(0, HYDRA_FILTER_TABLE));
 	self->last = hydra_nodes() - 1;
 	self->warm = hydra_reserve(TABLE_SIZE);
@@ -47,7 +43,7 @@ FIXTURE_SETUP(events)
 
 FIXTURE_TEARDOWN(events)
 {
-	EXPECT_EQ(0, hydra_write_file(NUMA_BALANCING, self->numa_balancing));
+	EXPECT_EQ(0, hydra_restore_balancing());
 	hydra_assert_consistent();
 	hydra_stop_workers();
 }

@@ -15,21 +15,17 @@
 #include "kselftest_harness.h"
 #include "hydra_util.h"
 
-#define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
 
 FIXTURE(fill) {
 	char *warm;	/* two leaf tables to warm up with */
 	char *base;	/* eight leaf tables */
 	int last;	/* node */
-	char numa_balancing[16];
 };
 
 FIXTURE_SETUP(fill)
 {
 	HYDRA_BEGIN();
-	ASSERT_LT(0, hydra_read_file(NUMA_BALANCING, self->numa_balancing,
-				     sizeof(self->numa_balancing)));
-	ASSERT_EQ(0, hydra_write_file(NUMA_BALANCING, "0"));
+	ASSERT_EQ(0, hydra_stop_balancing());
 	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
 	self->warm = hydra_reserve(2 * TABLE_SIZE);
 	self->base = hydra_reserve(8 * TABLE_SIZE);
@@ -39,7 +35,7 @@ FIXTURE_SETUP(fill)
 
 FIXTURE_TEARDOWN(fill)
 {
-	EXPECT_EQ(0, hydra_write_file(NUMA_BALANCING, self->numa_balancing));
+	EXPECT_EQ(0, hydra_restore_balancing());
 	hydra_assert_consistent();
 	hydra_stop_workers();
 }
@@ -324,7 +320,6 @@ TEST_F(fill, brk_growth)
 FIXTURE(cold) {
 	char *next;	/* the next cold page, in a table of its own */
 	int last;
-	char numa_balancing[16];
 };
 
 FIXTURE_VARIANT(cold) {
@@ -342,9 +337,7 @@ FIXTURE_VARIANT_ADD(cold, shared_memory) {
 FIXTURE_SETUP(cold)
 {
 	HYDRA_BEGIN();
-	ASSERT_LT(0, hydra_read_file(NUMA_BALANCING, self->numa_balancing,
-				     sizeof(self->numa_balancing)));
-	ASSERT_EQ(0, hydra_write_file(NUMA_BALANCING, "0"));
+	ASSERT_EQ(0, hydra_stop_balancing());
 	ASSERT_EQ(0, hydra_on(0, HYDRA_FILTER_TABLE));
 	self->last = hydra_nodes() - 1;
 	hydra_start_workers(HYDRA_SLEEP);
@@ -360,7 +353,7 @@ FIXTURE_SETUP(cold)
 
 FIXTURE_TEARDOWN(cold)
 {
-	EXPECT_EQ(0, hydra_write_file(NUMA_BALANCING, self->numa_balancing));
+	EXPECT_EQ(0, hydra_restore_balancing());
 	hydra_assert_consistent();
 	hydra_stop_workers();
 }

@@ -171,6 +171,33 @@ int hydra_write_policy(pid_t pid, const char *text)
 
 #define ZRAM_CONTROL	"/sys/class/zram-control/"
 
+uint64_t hydra_vmstat(const char *key)
+{
+	char text[32768], name[64], *line, *rest;
+	uint64_t value;
+
+	if (hydra_read_file("/proc/vmstat", text, sizeof(text)) < 0)
+		return 0;
+	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		if (sscanf(line, "%63s %lu", name, &value) == 2 && !strcmp(name, key))
+			return value;
+	return 0;
+}
+
+static char balancing_before[16];
+
+int hydra_stop_balancing(void)
+{
+	int len = hydra_read_file(NUMA_BALANCING, balancing_before, sizeof(balancing_before));
+
+	return len < 0 ? len : hydra_write_file(NUMA_BALANCING, "0");
+}
+
+int hydra_restore_balancing(void)
+{
+	return hydra_write_file(NUMA_BALANCING, balancing_before);
+}
+
 int hydra_add_zram(const char *size)
 {
 	char text[32], path[64];

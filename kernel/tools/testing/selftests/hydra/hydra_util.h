@@ -62,6 +62,14 @@ int hydra_write_file(const char *path, const char *text);
 int hydra_read_file(const char *path, char *text, size_t size);
 int hydra_write_policy(pid_t pid, const char *text);
 
+/* A counter of /proc/vmstat; 0 if there is none such */
+uint64_t hydra_vmstat(const char *key);
+
+/* NUMA balancing flushes, which would hide flushes that are left out. Both return 0 or a negative errno. */
+#define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
+int hydra_stop_balancing(void);
+int hydra_restore_balancing(void);
+
 /* A compressed RAM disk, for swap or a file system: N of /dev/zramN, or a negative errno */
 int hydra_add_zram(const char *size);
 int hydra_remove_zram(int number);

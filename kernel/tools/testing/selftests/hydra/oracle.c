@@ -26,6 +26,8 @@
 #define OPERATIONS	800	/* of a run, unless the user says otherwise */
 #define REST		400	/* operations of each changer between two looks at everything */
 #define MAX_RANGE	16	/* cells */
+#define EXTENSION	40	/* more operations of each changer while some kind is not met */
+#define EXTENSIONS	40
 #define PROGRESS	10	/* seconds from one word of progress to the next */
 #define PATIENCE	60	/* seconds without any progress, until a run is taken for hung */
 
@@ -39,6 +41,8 @@ static struct changer {
 } changers[HYDRA_MAX_NODES];
 
 static atomic_ulong performed;
+static unsigned long planned;		/* operations of each changer; written while all rest */
+static atomic_bool finished;
 static pthread_barrier_t rest;
 
 uint64_t next_random(uint64_t *state)
@@ -49,7 +53,27 @@ uint64_t next_random(uint64_t *state)
 	return *state * 0x2545f4914f6cdd1d >> 16;
 }
 
-/* Drawing an operation. Its number and the seed say all: nothing that went before. */
+/* Has it worked, and done what it is for, where an access could tell? */
+static bool met(const struct kind *k)
+{
+	return k->unavailable ||
+	       (atomic_load(&k->done) &&
+		(atomic_load(&k->seen) || k->flags & UNSEEN) &&
+		(atomic_load(&k->proved) || !(k->flags & QUIET)));
+}
+
+static bool all_met(void)
+{
+	for (unsigned int i = 0; i < nr_kinds; i++)
+		if (!met(&kinds[i]))
+			return false;
+	return true;
+}
+
+/*
+ * Drawing an operation. Its number and the seed say all: nothing that went before.
+ * In an extension, also what has not been met by then.
+ */
 
 /* Each changer begins with a few of each kind */
 static bool is_sample(const struct op *op)
@@ -63,6 +87,10 @@ static struct kind *draw_kind(struct op *op)
 
 	if (is_sample(op) && !kinds[(op->number + 11 * op->changer) % nr_kinds].unavailable)
 		return &kinds[(op->number + 11 * op->changer) % nr_kinds];
+	if (op->number >= run.operations / run.changers && next_random(&op->random) % 2)
+		for (unsigned int i = 0; i < nr_kinds; i++)
+			if (!met(&kinds[i]))
+				return &kinds[i];
 	for (unsigned int i = 0; i < nr_kinds; i++)
 		total += kinds[i].unavailable ? 0 : kinds[i].weight;
 	at = next_random(&op->random) % total;
@@ -325,13 +353,22 @@ static void ask_kernel(void)
 		run.seed, run.policy, atomic_load(&performed), (int)strcspn(text, "\n"), text);
 }
 
-/* Nothing changes: all CPUs see everything as it is, and so does the kernel's checker */
-static void look_at_everything(struct changer *c)
+/*
+ * Nothing changes: all CPUs see everything as it is, and so does the kernel's
+ * checker. At the end go on for a while if a kind has not been met, unless the
+ * user wants so few that it cannot be expected.
+ */
+static void look_at_everything(struct changer *c, unsigned long number)
 {
+	static unsigned int extensions;
+
 	pthread_barrier_wait(&rest);
 	if (c->number == 0 && !atomic_load(&mistakes)) {
 		ask_probes_for_all(0);
 		ask_kernel();
+		if (number == planned - 1 && run.operations >= OPERATIONS && !all_met() &&
+		    extensions++ < EXTENSIONS)
+			planned += EXTENSION;
 	}
 	pthread_barrier_wait(&rest);
 }
@@ -339,7 +376,6 @@ static void look_at_everything(struct changer *c)
 static void *change(void *arg)
 {
 	struct changer *c = arg;
-	unsigned long count = (run.operations + run.changers - 1) / run.changers;
 	int cpus[HYDRA_MAX_CPUS];
 	struct op ops[2];
 
@@ -347,7 +383,7 @@ static void *change(void *arg)
 	go_to(c, cpus[0]);
 	draw(&ops[0], c->number, 0);
 	ask_probes(c->number, NULL, &ops[0]);
-	for (unsigned long number = 0; number < count; number++) {
+	for (unsigned long number = 0; number < planned; number++) {
 		struct op *op = &ops[number % 2], *next = &ops[(number + 1) % 2];
 
 		draw(next, c->number, number + 1);
@@ -356,9 +392,10 @@ static void *change(void *arg)
 				go_to(c, op->cpu);
 			perform(c, op, next);
 		}
-		if (number % REST == REST - 1 || number == count - 1)
-			look_at_everything(c);
+		if (number % REST == REST - 1 || number == planned - 1)
+			look_at_everything(c, number);
 	}
+	atomic_store(&finished, true);
 	return NULL;
 }
 
@@ -385,12 +422,12 @@ static double seconds(void)
 
 static bool watch(void)
 {
-	unsigned long all = (run.operations + run.changers - 1) / run.changers * run.changers;
 	double begin = seconds(), spoke = begin, progress = begin;
 	unsigned long last = 0, now;
 
-	while ((now = atomic_load(&performed)) < all && !atomic_load(&mistakes)) {
+	while (!atomic_load(&finished) && !atomic_load(&mistakes)) {
 		usleep(100000);
+		now = atomic_load(&performed);
 		if (now != last)
 			progress = seconds();
 		last = now;
@@ -400,10 +437,11 @@ static bool watch(void)
 		}
 		if (seconds() - spoke > PROGRESS) {
 			spoke = seconds();
-			ksft_print_msg("%lu of %lu operations, %.0f per second\n", now, all,
-				       now / (spoke - begin));
+			ksft_print_msg("%lu of %lu operations, %.0f per second\n", now,
+				       run.operations, now / (spoke - begin));
 		}
 	}
+	now = atomic_load(&performed);
 	ksft_print_msg("%lu operations in %.0f seconds, %.0f per second; %lu accesses by probes on %u CPUs\n",
 		       now, seconds() - begin, now / (seconds() - begin), atomic_load(&looks),
 		       nr_probes());
@@ -421,7 +459,6 @@ static int judge_coverage(void)
 	for (struct kind *k = kinds; k < kinds + nr_kinds; k++) {
 		unsigned long done = atomic_load(&k->done), proved = atomic_load(&k->proved);
 		unsigned long seen = atomic_load(&k->seen);
-		bool met = done && (seen || k->flags & UNSEEN) && (proved || !(k->flags & QUIET));
 
 		if (k->unavailable) {
 			ksft_print_msg("%-34s not here: %s\n", k->name, k->unavailable);
@@ -434,8 +471,8 @@ static int judge_coverage(void)
 			printf("                ");
 		if (!(k->flags & UNSEEN))
 			printf(", seen %7lu", seen);
-		printf("%s\n", met ? "" : " <- NOT MET");
-		if (!met)
+		printf("%s\n", met(k) ? "" : " <- NOT MET");
+		if (!met(k))
 			status = UNMET;
 	}
 	return run.operations < OPERATIONS ? 0 : status;
@@ -478,6 +515,7 @@ static int do_run(void)
 		return WRONG;
 	}
 	touch_variables();
+	planned = (run.operations + run.changers - 1) / run.changers;
 	start_probes();
 	pthread_barrier_init(&rest, NULL, run.changers);
 	for (unsigned int i = 0; i < run.changers; i++) {

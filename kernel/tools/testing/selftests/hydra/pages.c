@@ -21,12 +21,10 @@
 #define PAGES	16
 #define SIZE	(PAGES * PAGE_SIZE)
 
-#define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
 
 FIXTURE(pages) {
 	char *area;	/* PAGES, over the border of two leaf tables */
 	int last;	/* node */
-	char numa_balancing[16];
 };
 
 FIXTURE_VARIANT(pages) {
@@ -45,9 +43,7 @@ FIXTURE_VARIANT_ADD(pages, single_entries_idle) {
 FIXTURE_SETUP(pages)
 {
 	HYDRA_BEGIN();
-	ASSERT_LT(0, hydra_read_file(NUMA_BALANCING, self->numa_balancing,
-				     sizeof(self->numa_balancing)));
-	ASSERT_EQ(0, hydra_write_file(NUMA_BALANCING, "0"));
+	ASSERT_EQ(0, hydra_stop_balancing());
 	ASSERT_EQ(0, hydra_on(variant->prefetch, HYDRA_FILTER_TABLE));
 	self->area = (char *)hydra_reserve(2 * TABLE_SIZE) + TABLE_SIZE - SIZE / 2;
 	self->last = hydra_nodes() - 1;
@@ -59,7 +55,7 @@ FIXTURE_SETUP(pages)
 
 FIXTURE_TEARDOWN(pages)
 {
-	EXPECT_EQ(0, hydra_write_file(NUMA_BALANCING, self->numa_balancing));
+	EXPECT_EQ(0, hydra_restore_balancing());
 	hydra_assert_consistent();
 	hydra_stop_workers();
 	hydra_assert_consistent();
@@ -133,21 +129,6 @@ TEST_F(pages, migrate_pages_and_compaction)
 	PROBE_AND_REWRITE(0, 2);
 }
 
-static uint64_t vmstat(const char *key)
-{
-	static char text[32768];
-	char *line, *rest;
-	char name[64];
-	uint64_t value;
-
-	if (hydra_read_file("/proc/vmstat", text, sizeof(text)) < 0)
-		return 0;
-	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-		if (sscanf(line, "%63s %lu", name, &value) == 2 && !strcmp(name, key))
-			return value;
-	return 0;
-}
-
 struct reader {
 	char *area;
 	uint64_t seed;
@@ -167,8 +148,8 @@ static void read_often(void *arg)
 /* Linux takes access away to learn who uses a page, and moves it there */
 TEST_F_TIMEOUT(pages, numa_balancing, 90)
 {
-	uint64_t updates = vmstat("numa_pte_updates");
-	uint64_t faults = vmstat("numa_hint_faults");
+	uint64_t updates = hydra_vmstat("numa_pte_updates");
+	uint64_t faults = hydra_vmstat("numa_hint_faults");
 	int rounds = 0;
 
 	EXPECT_EQ(0, hydra_write_file(NUMA_BALANCING, "1"));
@@ -181,11 +162,11 @@ TEST_F_TIMEOUT(pages, numa_balancing, 90)
 			EXPECT_EQ(0, r.mistakes);
 		}
 		rounds++;
-	} while (rounds < 5000 && (vmstat("numa_pte_updates") < updates + 4 * PAGES ||
-				   vmstat("numa_hint_faults") < faults + 4 * PAGES));
+	} while (rounds < 5000 && (hydra_vmstat("numa_pte_updates") < updates + 4 * PAGES ||
+				   hydra_vmstat("numa_hint_faults") < faults + 4 * PAGES));
 	EXPECT_GT(5000, rounds)
 		TH_LOG("Linux made only %lu updates and %lu hinting faults",
-		       vmstat("numa_pte_updates") - updates, vmstat("numa_hint_faults") - faults);
+		       hydra_vmstat("numa_pte_updates") - updates, hydra_vmstat("numa_hint_faults") - faults);
 	for (uint64_t seed = 1; seed < 6; seed++)
 		PROBE_AND_REWRITE(seed % (self->last + 1), seed);
 	EXPECT_EQ(0, hydra_write_file(NUMA_BALANCING, "0"));

@@ -39,7 +39,6 @@
 #define PATIENCE	20	/* times as many rounds until one is taken for without effect */
 
 #define KSM		"/sys/kernel/mm/ksm/"
-#define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
 #define DEBUGFS		"/sys/kernel/debug"
 #define CPUS		"/sys/devices/system/cpu/"
 
@@ -49,19 +48,6 @@ static struct {
 	unsigned int switches;
 	const char *policy;
 } option = { .factor = 1 };
-
-static uint64_t vmstat(const char *key)
-{
-	char text[32768], name[64], *line, *rest;
-	uint64_t value;
-
-	if (hydra_read_file("/proc/vmstat", text, sizeof(text)) < 0)
-		return 0;
-	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-		if (sscanf(line, "%63s %lu", name, &value) == 2 && !strcmp(name, key))
-			return value;
-	return 0;
-}
 
 /* A number that a file contains alone, or behind a key on a line */
 static long number_in(const char *path, const char *key)
@@ -1328,12 +1314,12 @@ static void numa_balancing_begin(void)
 
 static void numa_balancing_step(unsigned int round, uint64_t *random)
 {
-	uint64_t faults = vmstat("numa_hint_faults");
+	uint64_t faults = hydra_vmstat("numa_hint_faults");
 
 	/* it begins when a thread has run for a second or so */
 	do {
 		await(100);
-	} while (vmstat("numa_hint_faults") < faults + 100 && !atomic_load(&shared->mistakes));
+	} while (hydra_vmstat("numa_hint_faults") < faults + 100 && !atomic_load(&shared->mistakes));
 }
 
 static struct pressure numa_balancing_pressure = {
@@ -1373,7 +1359,7 @@ static void begin(struct application *a, struct pressure *p, unsigned int diviso
 	a->rounds = (a->rounds + divisor - 1) / divisor;
 	a->random = random_from(1000 + p->rounds);
 	for (int i = 0; i < ARRAY_SIZE(p->counters) && p->counters[i]; i++)
-		a->counters[i] = vmstat(p->counters[i]);
+		a->counters[i] = hydra_vmstat(p->counters[i]);
 	p->begin();
 }
 
@@ -1386,7 +1372,7 @@ static const char *evidence(struct application *a, char *text, size_t size)
 
 	*text = 0;
 	for (int i = 0; i < ARRAY_SIZE(p->counters) && p->counters[i]; i++) {
-		uint64_t grown = vmstat(p->counters[i]) - a->counters[i];
+		uint64_t grown = hydra_vmstat(p->counters[i]) - a->counters[i];
 
 		len += snprintf(text + len, size - len, "; %s +%lu", p->counters[i], grown);
 		if (!grown)
@@ -1432,7 +1418,7 @@ FIXTURE(pressure) {
 
 FIXTURE_SETUP(pressure)
 {
-	uint64_t huge = vmstat("thp_fault_alloc");
+	uint64_t huge = hydra_vmstat("thp_fault_alloc");
 
 	HYDRA_BEGIN();
 	ASSERT_EQ(NULL, ground.no_file)
@@ -1450,7 +1436,7 @@ FIXTURE_SETUP(pressure)
 	ASSERT_EQ(0, hydra_write_policy(getpid(), usual_policy()));
 	make_pages();
 	start_keepers();
-	EXPECT_LT(huge, vmstat("thp_fault_alloc"))
+	EXPECT_LT(huge, hydra_vmstat("thp_fault_alloc"))
 		TH_LOG("no huge page could be had");
 	await(50);
 	ASSERT_TRUE(all_well());

@@ -15,7 +15,6 @@
 #include "kselftest_harness.h"
 #include "hydra_util.h"
 
-#define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
 
 #define OPERATIONS	100	/* where nobody is to be interrupted */
 #define COSTLY		20	/* where somebody is */
@@ -150,7 +149,6 @@ static int read_interrupts(uint64_t count[HYDRA_MAX_CPUS])
 FIXTURE(shootdown) {
 	char *area;	/* four leaf tables */
 	char *alone;	/* one page that has a leaf table for itself */
-	char numa_balancing[16];
 };
 
 FIXTURE_SETUP(shootdown)
@@ -158,9 +156,7 @@ FIXTURE_SETUP(shootdown)
 	char *hole = hydra_reserve(4 * TABLE_SIZE);
 
 	HYDRA_BEGIN();
-	ASSERT_LT(0, hydra_read_file(NUMA_BALANCING, self->numa_balancing,
-				     sizeof(self->numa_balancing)));
-	ASSERT_EQ(0, hydra_write_file(NUMA_BALANCING, "0"));
+	ASSERT_EQ(0, hydra_stop_balancing());
 	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
 	self->area = hydra_reserve(4 * TABLE_SIZE);
 	ASSERT_EQ(0, munmap(hole, 4 * TABLE_SIZE));
@@ -176,7 +172,7 @@ FIXTURE_TEARDOWN(shootdown)
 	atomic_store(&spin.stop, true);
 	for (int i = 0; i < spin.count; i++)
 		pthread_join(spin.spinners[i].thread, NULL);
-	EXPECT_EQ(0, hydra_write_file(NUMA_BALANCING, self->numa_balancing));
+	EXPECT_EQ(0, hydra_restore_balancing());
 	hydra_assert_consistent();
 	hydra_stop_workers();
 }
