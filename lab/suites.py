@@ -14,6 +14,7 @@ SELFTEST_LIMIT = 240         # seconds for one program
 # The oracle's long runs: a million operations in all, most of them where each emulated CPU has a real one.
 LONG_ORACLE = [(vm.Machine(nodes=2, cpus_per_node=1, memory="2G"), 920_000, "two nodes of one CPU"),
                (vm.Machine(nodes=4, cpus_per_node=2, memory="2G"), 80_000, "four nodes of two CPUs")]
+LONG_PRESSURE = 6 * 3600      # seconds
 SLOWEST = 10                 # operations per second
 MARK = re.compile(r"^### (begin|end) (\S+)(?: (\d+))?$", re.M)
 DONE = re.compile(r"^# \d+ of \d+ operations", re.M)
@@ -100,6 +101,14 @@ def long_oracle():
         arguments = f"--policy hydra --operations {operations}"
         outcomes += selftests(tests, machine, f"{name}, {operations} operations", seconds=operations // SLOWEST, arguments=arguments)
     return outcomes
+
+
+def long_pressure():
+    """Everything fifty times as often, on the debug kernel: hours."""
+    build.kernel("debug")
+    tests = [test for test in programs.selftests(build.tree(), everything=True) if test.name == "pressure"]
+    machine = dataclasses.replace(MACHINE, config="debug")
+    return selftests(tests, machine, "long", seconds=LONG_PRESSURE, arguments="--long")
 
 
 def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, arguments="",

@@ -59,6 +59,10 @@ def data_races(_):
     return {"data races [KCSAN kernel]": attempt("data races", races.run)}
 
 
+def pressure(_):
+    return {"data under pressure": attempt("pressure", suites.long_pressure)}
+
+
 def oracle(_):
     return {"oracle, a million operations": attempt("oracle", suites.long_oracle)}
 
@@ -71,7 +75,8 @@ def with_pcid(_):
 
 
 RUN = {"host": host, "machine": machine, "selftests": selftests, "modes": in_modes, "debug": debug, "faults": injected,
-       "suites": linux_suites, "races": data_races, "oracle": oracle, "suites-debug": linux_suites_debug, "pcid": with_pcid}
+       "suites": linux_suites, "races": data_races, "pressure": pressure, "oracle": oracle,
+       "suites-debug": linux_suites_debug, "pcid": with_pcid}
 
 
 def summary(groups, durations, seconds):

@@ -51,6 +51,18 @@ proctype faults(byte dom)
 	fi
 }
 
+/* Through a linked table hardware sets the dirty bit where it lies. */
+proctype hardware(byte cpu)
+{
+	if
+	:: atomic {
+		uses(cpu) && (psc[cpu] & BIT(T)) && (tlb[cpu] & BIT(A_CLEAN)) &&
+		pte[T] == A_CLEAN -> canonical_store(A_DIRTY)
+	   }
+	:: skip
+	fi
+}
+
 init
 {
 	atomic {
@@ -63,6 +75,7 @@ init
 		fi;
 		run faults(0);
 		run faults(1);
+		run hardware(1);
 		run changer(0, 0);
 		run changer(1, 2)
 	}

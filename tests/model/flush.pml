@@ -97,6 +97,18 @@ proctype batch(byte cpu)
 	flush_returned(1)
 }
 
+/* This CPU has never run the address space. */
+inline absent(cpu)
+{
+	d_step {
+		leave_mm(cpu);
+		ctx[cpu] = false;
+		ctx_tlb_gen[cpu] = 0;
+		tlb[cpu] = 0;
+		psc[cpu] = 0
+	}
+}
+
 init
 {
 	atomic {

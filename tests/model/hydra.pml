@@ -147,6 +147,7 @@ byte unfiltered;
 byte universal;
 byte gathers;
 byte pending;
+/* An active address space is born with generations that are ahead. */
 #ifdef SWITCHES
 #define FIRST_GENERATION	(ACTIVE -> 17 : 1)
 #else
@@ -198,6 +199,7 @@ byte owing;
 /* Scratch inside a step. */
 hidden byte i_;
 hidden byte gen_;
+hidden byte c_;
 
 /* Variables of every process that runs code of the kernel. */
 #define KERNEL_VARIABLES \
@@ -246,10 +248,12 @@ inline walk(c)
 
 inline cpus_walk()
 {
-	walk(0);
-	walk(1);
-	walk(2);
-	walk(3)
+	c_ = 0;
+	do
+	:: c_ < NR_CPUS -> walk(c_); c_++
+	:: else -> break
+	od;
+	c_ = 0
 }
 
 /* A store to the canonical entry. What it permits is not forbidden any more. */
@@ -272,17 +276,6 @@ inline flush_returned(changer)
 		forbidden = forbidden | forbids[changer];
 		forbids[changer] = 0;
 		cpus_walk()
-	}
-}
-
-/* Through a linked table hardware sets the dirty bit where it lies. */
-inline hardware_sets_dirty(c)
-{
-	d_step {
-		uses(c) && (psc[c] & BIT(T)) && (tlb[c] & BIT(A_CLEAN)) &&
-		pte[T] == A_CLEAN ->
-			pte[T] = A_DIRTY;
-			cpus_walk()
 	}
 }
 
@@ -546,6 +539,7 @@ inline join(dom)
 	:: hydra_active && ht[0].table[dom] && pmd == T ->
 #endif
 		d_step {
+			not_freed(HT(0));
 			not_freed(HT(t));
 			joined = joined | BIT(dom);
 			if
@@ -829,43 +823,38 @@ inline leave_mm(cpu)
 
 #define TLB_GENERATION_INVALID	0
 
+#define flush_seen(cpu)	\
+	((new_tlb_gen[DOMAIN(cpu)] != TLB_GENERATION_INVALID && \
+	  new_tlb_gen[DOMAIN(cpu)] <= ctx_tlb_gen[cpu]) || \
+	 ctx_tlb_gen[cpu] == gen_)
+#define only_this_to_do(cpu)	\
+	(new_tlb_gen[DOMAIN(cpu)] == ctx_tlb_gen[cpu] + 1 && \
+	 new_tlb_gen[DOMAIN(cpu)] == gen_)
+
 /* On the CPU that is interrupted. */
 inline flush_tlb_func(cpu)
 {
-    d_step {
-	ipis = ipis & ~BIT(cpu);
-	gen_ = hydra_tlb_gen(cpu);
-	if
-	:: loaded_mm[cpu] != MM -> skip
-	:: else ->
+	d_step {
+		ipis = ipis & ~BIT(cpu);
+		gen_ = hydra_tlb_gen(cpu);
 		if
-		:: is_lazy[cpu] -> leave_mm(cpu)
+		:: loaded_mm[cpu] != MM -> skip
+		:: loaded_mm[cpu] == MM && is_lazy[cpu] -> leave_mm(cpu)
+		:: loaded_mm[cpu] == MM && !is_lazy[cpu] && flush_seen(cpu) -> skip
 		:: else ->
-			if
-			:: new_tlb_gen[DOMAIN(cpu)] != TLB_GENERATION_INVALID &&
-			   new_tlb_gen[DOMAIN(cpu)] <= ctx_tlb_gen[cpu] -> skip
-			:: else ->
-				if
-				:: ctx_tlb_gen[cpu] == gen_ -> skip
-				:: else ->
-					invariant(11, ctx_tlb_gen[cpu] <= gen_);
+			invariant(11, ctx_tlb_gen[cpu] <= gen_);
 #ifndef SWITCHES
-					invariant(11, new_tlb_gen[DOMAIN(cpu)] <= gen_);
+			invariant(11, new_tlb_gen[DOMAIN(cpu)] <= gen_);
 #endif
-					invariant(10, owes(cpu));
-					owing = owing & ~BIT(cpu);
-					/* In part if that is all there is to do. */
-					tlb[cpu] = (new_tlb_gen[DOMAIN(cpu)] == ctx_tlb_gen[cpu] + 1 &&
-						    new_tlb_gen[DOMAIN(cpu)] == gen_ ->
-						    tlb[cpu] & ~range : 0);
-					psc[cpu] = 0;
-					ctx_tlb_gen[cpu] = gen_
-				fi
-			fi
-		fi
-	fi;
-	cpus_walk()
-    }
+			invariant(10, owes(cpu));
+			owing = owing & ~BIT(cpu);
+			tlb[cpu] = (only_this_to_do(cpu) -> tlb[cpu] & ~range : 0);
+			psc[cpu] = 0;
+			ctx_tlb_gen[cpu] = gen_
+		fi;
+		gen_ = 0;
+		cpus_walk()
+	}
 }
 
 #define own_cpus(dom)	((dom) -> 12 : 3)
@@ -1012,12 +1001,13 @@ inline flush_tlb_mm_targets(cpu, freed_tables)
 	forget_flush()
 }
 
-/* switch_mm_irqs_off(), to a process of the address space and away from it. */
-inline load_mm(cpu)
+/*
+ * switch_mm_irqs_off(): end of the switch to a process of the address space, from
+ * another one or (same) only from being lazy.
+ */
+inline load_mm(cpu, same)
 {
-	atomic {
-		gen = hydra_tlb_gen(cpu)
-	};
+	gen = hydra_tlb_gen(cpu);
 	d_step {
 		if
 		:: !ctx[cpu] || ctx_tlb_gen[cpu] < gen ->
@@ -1026,11 +1016,13 @@ inline load_mm(cpu)
 			tlb[cpu] = 0;
 			psc[cpu] = 0;
 			ctx[cpu] = true;
-			ctx_tlb_gen[cpu] = gen
+			ctx_tlb_gen[cpu] = gen;
+			cr3[cpu] = hydra_pgd(cpu)
+		:: ctx[cpu] && ctx_tlb_gen[cpu] >= gen && !(same) ->
+			cr3[cpu] = hydra_pgd(cpu)
 		:: else
 		fi;
 		gen = 0;
-		cr3[cpu] = hydra_pgd(cpu);
 		loaded_mm[cpu] = MM;
 		irqs_off = irqs_off & ~BIT(cpu);
 		cpus_walk()
@@ -1045,7 +1037,7 @@ inline switch_mm_in(cpu)
 		loaded_mm[cpu] = LOADED_MM_SWITCHING;
 		mm_cpumask = mm_cpumask | BIT(cpu)
 	};
-	load_mm(cpu)
+	load_mm(cpu, false)
 }
 
 inline switch_mm_out(cpu)
@@ -1072,7 +1064,7 @@ inline enter_lazy_tlb(cpu)
 	}
 }
 
-/* prev == next in switch_mm_irqs_off(): load only if behind. */
+/* To be lazy no longer: load only if behind. */
 inline switch_mm_lazy(cpu)
 {
 	atomic {
@@ -1080,7 +1072,7 @@ inline switch_mm_lazy(cpu)
 		irqs_off = irqs_off | BIT(cpu);
 		is_lazy[cpu] = false
 	};
-	load_mm(cpu)
+	load_mm(cpu, true)
 }
 
 /* One CPU comes and goes, so many times. */
@@ -1142,18 +1134,6 @@ inline boot(domains)
 		:: else
 		fi;
 		cpus_walk()
-	}
-}
-
-/* Or this one has never run it. */
-inline absent(cpu)
-{
-	d_step {
-		leave_mm(cpu);
-		ctx[cpu] = false;
-		ctx_tlb_gen[cpu] = 0;
-		tlb[cpu] = 0;
-		psc[cpu] = 0
 	}
 }
 
