@@ -7,7 +7,7 @@ _TIME = r"^(?:\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? )?"
 # What a healthy kernel never says. The names are what the report calls it. Data races are judged by lab/races.py.
 TROUBLE = [(name, re.compile(f"{_TIME}(?:{pattern})")) for name, pattern in (
     ("kernel panic", r"Kernel panic - not syncing"),
-    ("kernel crash", r".*\bOops(?:: |\b.*\[#\d+\])|.*general protection fault|BUG: kernel NULL pointer|"
+    ("kernel crash", r".*\bOops(?:: |\b.*\[#\d+\])|.*general protection fault[,:]|BUG: kernel NULL pointer|"
                      r".*unable to handle (?:kernel|page fault)|kernel BUG at |.*double fault"),
     ("kernel hang", r".*soft lockup|.*hard LOCKUP|INFO: task .* blocked for more than|"
                     r".*rcu.*(?:self-)?detected (?:expedited )?stalls?"),

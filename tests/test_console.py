@@ -10,7 +10,8 @@ HEALTHY = """\
 [    9.731698] hrtimer: interrupt took 12901720 ns
 [    9.800000] Out of memory: Killed process 12 (test) total-vm:100kB
 [   10.000000] test[99]: segfault at 7f00 ip 0000000000401136 sp 00007ffd error 6 in test[401000+1000]
-[   11.000000] traps: test[100] general protection ip:401136 sp:7ffd error:0 in test[401000+1000]
+[   11.000000] traps: test[100] general protection fault ip:401136 sp:7ffd error:0 in test[401000+1000]
+[   12.000000] traps: test[101] trap invalid opcode ip:401136 sp:7ffd error:0 in test[401000+1000]
 """
 
 
@@ -20,6 +21,8 @@ HEALTHY = """\
     ("BUG: unable to handle page fault for address: ffff888100000000", "kernel crash"),
     ("Oops: Oops: 0002 [#1] SMP", "kernel crash"),
     ("Oops: general protection fault, probably for non-canonical address 0xdead: 0000 [#1] SMP", "kernel crash"),
+    ("general protection fault, probably for non-canonical address 0xdead: 0000 [#1] PREEMPT SMP", "kernel crash"),
+    ("general protection fault: 0000 [#1] SMP", "kernel crash"),
     ("kernel BUG at mm/hydra/fill.c:12!", "kernel crash"),
     ("watchdog: BUG: soft lockup - CPU#3 stuck for 131s! [race:77]", "kernel hang"),
     ("watchdog: CPU3: Watchdog detected hard LOCKUP on cpu 3", "kernel hang"),
