@@ -15,9 +15,9 @@ from lab.errors import LabError
 
 # Every Debian package the lab, the tool and the tests use. apache2-bin is the server without its service.
 PACKAGES = """
-    apache2-bin bc bison build-essential ccache cpio e2fsprogs flex gcc-multilib git kmod libcap-dev libelf-dev libfuse-dev
-    libnuma-dev libssl-dev liburing-dev linux-source-6.12 numactl python3-venv qemu-system-x86 rsync stress-ng sudo udev wrk
-    xz-utils
+    apache2-bin bc bison build-essential ccache cpio e2fsprogs flex gcc-multilib git kmod libcap-dev libelf-dev
+    libfuse-dev libnuma-dev libssl-dev liburing-dev linux-source-6.12 numactl python3-venv qemu-system-x86 rsync spin
+    stress-ng sudo udev wrk xz-utils
 """.split()
 
 # What only the tests in Bochs use (./hydra test --long).

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Entries are copied, linked, changed and flushed for: faults of both domains, which
- * read or write, against two who change the entry. One changer cleans it (from
- * writable to read-only) or takes it away; the other one may do so after it. All
+ * read or write, against two who change the entry, or one and hardware that sets the
+ * dirty bit. A changer cleans the entry (from writable to read-only) or takes it
+ * away; the other one may do so after it. All
  * CPUs run the address space all the time, so a flush is taken for one step once
  * its targets are known; flush.pml has it step by step.
  *
@@ -46,8 +47,8 @@ proctype faults(byte dom)
 	KERNEL_VARIABLES;
 
 	if
-	:: fault(dom, true)
 	:: fill_leaf(dom, false)
+	:: fault(dom, true)
 	fi
 }
 
@@ -73,10 +74,12 @@ init
 		:: boot(2)
 		:: boot(3)
 		fi;
-		run faults(0);
-		run faults(1);
-		run hardware(1);
 		run changer(0, 0);
-		run changer(1, 2)
+		if
+		:: run changer(1, 2)
+		:: run hardware(1)
+		fi;
+		run faults(0);
+		run faults(1)
 	}
 }

@@ -11,7 +11,6 @@
  *   BROKEN_UNFILTERED_LATE          6
  *   BROKEN_UNFILTERED_READ_FIRST    6
  *   BROKEN_COLLAPSE_ENDS_EARLY      6
- *   BROKEN_CUT_UNORDERED            6
  *   BROKEN_JOIN_UNCHECKED           6
  *   BROKEN_CHANGED_MEANWHILE        6
  */
@@ -24,11 +23,9 @@ bool pmd_lock;
 /* __hydra_collapse_cut(), with hydra_table_release() */
 inline collapse_cut()
 {
-#ifndef BROKEN_CUT_UNORDERED
 	/* A fill that saw the entry before it was cleared. */
 	atomic { !domain_lock[0] -> skip };
 	atomic { !domain_lock[1] -> skip };
-#endif
 	table_detach();
 	if
 	:: t ->
@@ -165,7 +162,7 @@ init
 		:: is_lazy[2] = true
 		fi;
 		run collapse(0);
-		run faults(1, 2);
+		run faults(1, 1);
 		run faults(3, 2);
 		run changer(0, 2)
 	}

@@ -629,15 +629,10 @@ inline fill_leaf(dom, write)
 		if
 		:: present(pte[T]) && hydra_active ->
 			t = (mapping -> mapping : next_ht);
-			/* The model has only so many. */
+			table = ht[t].table[dom];
 			if
-			:: t < 3 ->
-				table = ht[t].table[dom];
-				if
-				:: !table -> join(dom)
-				:: else
-				fi
-			:: else -> table = 0
+			:: !table -> join(dom)
+			:: else
 			fi;
 			if
 			:: table && table != T ->

@@ -9,6 +9,7 @@
  *   BROKEN_NO_GAP                   6 or 11
  *   BROKEN_OLD_GENERATION           6
  *   BROKEN_FILTERED_SWITCH          6
+ *   BROKEN_OLD_CONTEXTS_STAY        5
  *   BROKEN_ROOTS_STAY               5
  *   BROKEN_TAKEN_DOWN_FIRST         5
  */

@@ -6,7 +6,6 @@
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_ACTIVE_FIRST             6 or 11
- *   BROKEN_OLD_CONTEXTS_STAY        5 or 6
  *   BROKEN_FAULTS_GO_ON             5
  */
 #define ACTIVE		false
@@ -21,11 +20,11 @@ init
 		pte[T] = A_DIRTY;
 		boot(0);
 		if
-		:: run hydra_set(2); run scheduler(3, 1); run changer(0, 0)
+		:: run hydra_set(2); run faults(3); run changer(0, 0)
 		:: run hydra_set(2); run scheduler(1, 1); run truncation(0, 0)
 		:: run hydra_set(1); run flusher(2); run changer(0, 0)
 		:: run hydra_set(2); run faults(1); run changer(0, 0)
-		:: run hydra_set(2); run faults(3); run changer(0, 0)
+		:: run hydra_set(2); run scheduler(3, 1); run changer(0, 0)
 		fi
 	}
 }
