@@ -9,12 +9,10 @@
  *   BROKEN_SKIP_NOTE                6
  *   BROKEN_DROP_NOTES               6
  *   BROKEN_OWN_NOTES                6
+ *   BROKEN_CLEARED_FIRST            6
  *
- * Not yet right in the kernel, and the invariant that does not hold:
- *   KNOWN_HUGE_LOOK                 6
- * There zap_pmd_range() looks without a lock whether a huge entry is there
- * (the entry of T stands for it). It may find it gone before the hook has noted
- * the sharers, and before it has cleared their copies.
+ * zap_pmd_range() looks at huge entries without a lock (the entry of T stands for
+ * one, too), and leaves what it finds gone to the flush.
  */
 #include "hydra.pml"
 
@@ -43,12 +41,11 @@ proctype gather(byte n, cpu, times)
 		/* tlb_gather_mmu() */
 		tlb_flush_pending++;
 		hydra_gather_begin();
-#ifdef KNOWN_HUGE_LOOK
+		/* zap_pmd_range() */
 		if
 		:: atomic { pte[T] == NONE -> forbids[n] = VALUES }
 		:: atomic { pte[T] != NONE -> skip };
-#endif
-		/* zap_pte_range() */
+		/* zap_pte_range(), zap_huge_pmd() */
 		pte_offset_map_lock();
 		atomic {
 			cleared = present(pte[T]);
@@ -59,9 +56,7 @@ proctype gather(byte n, cpu, times)
 		:: else
 		fi;
 		pte_unmap_unlock();
-#ifdef KNOWN_HUGE_LOOK
 		fi;
-#endif
 		/* tlb_finish_mmu() */
 		nested = (tlb_flush_pending > 1);
 		if

@@ -8,7 +8,7 @@
  * -----------------------------------  --------------------------------------
  * changed_table, note_change,          mm/hydra/propagate.c
  *   update_copy, entries_set,
- *   entry_cleared
+ *   entry_clearing
  * fill_leaf, fill_leaf_atomic, join,   mm/hydra/fill.c
  *   mark_used, copy_entry
  * range_targets, gather_targets,       mm/hydra/flush.c
@@ -483,8 +483,8 @@ inline entries_set()
 	fi
 }
 
-/* __hydra_entry_cleared() */
-inline entry_cleared()
+/* __hydra_entry_clearing() */
+inline entry_clearing()
 {
 	changed_table();
 	if
@@ -508,8 +508,14 @@ inline set_pte_at(v)
 
 inline ptep_get_and_clear()
 {
+#ifdef BROKEN_CLEARED_FIRST
+	/* The replicas after the canonical entry. */
 	canonical_store(NONE);
-	entry_cleared()
+	entry_clearing()
+#else
+	entry_clearing();
+	canonical_store(NONE)
+#endif
 }
 
 /* ------------------------------------------------------- mm/hydra/fill.c */

@@ -15,8 +15,7 @@ struct mm_struct;
 extern struct static_key_false_deferred hydra_key;
 
 void __hydra_entries_set(struct mm_struct *mm, void *entry, unsigned int nr);
-unsigned long __hydra_entry_cleared(struct mm_struct *mm, void *entry,
-				    unsigned long old);
+unsigned long __hydra_entry_clearing(struct mm_struct *mm, void *entry);
 int __hydra_test_and_clear_young(struct mm_struct *mm, void *entry);
 bool __hydra_young(void *entry, unsigned int nr);
 
@@ -40,20 +39,25 @@ static __always_inline void hydra_entries_set(struct mm_struct *mm, void *entry,
 }
 
 /**
- * hydra_entry_cleared - the caller has cleared a canonical entry
+ * hydra_entry_clearing - the caller is about to clear a canonical entry
  * @mm: address space the entry belongs to
  * @entry: the entry, of any level
- * @old: its value before
  *
- * Context: as hydra_entries_set().
- * Return: @old with the accessed bits of the replicas folded in.
+ * Clears the replicas of the entry, and notes for the gathers under way whose
+ * they are. Before the canonical entry: zap_pmd_range() looks at huge ones
+ * without the lock. If it finds one gone it leaves it to its flush that nobody
+ * uses it any more, and that flush has to reach them, and they must have
+ * nothing to walk to.
+ *
+ * Context: as hydra_entries_set(); the lock is held until the entry is cleared.
+ * Return: the accessed bits of the replicas, to be added to the old value.
  */
 static __always_inline unsigned long
-hydra_entry_cleared(struct mm_struct *mm, void *entry, unsigned long old)
+hydra_entry_clearing(struct mm_struct *mm, void *entry)
 {
 	if (static_branch_unlikely(&hydra_key.key))
-		return __hydra_entry_cleared(mm, entry, old);
-	return old;
+		return __hydra_entry_clearing(mm, entry);
+	return 0;
 }
 
 /**
@@ -93,9 +97,9 @@ static __always_inline void hydra_entries_set(struct mm_struct *mm, void *entry,
 }
 
 static __always_inline unsigned long
-hydra_entry_cleared(struct mm_struct *mm, void *entry, unsigned long old)
+hydra_entry_clearing(struct mm_struct *mm, void *entry)
 {
-	return old;
+	return 0;
 }
 
 static __always_inline int hydra_test_and_clear_young(struct mm_struct *mm,

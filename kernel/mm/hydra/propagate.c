@@ -2,7 +2,8 @@
 /*
  * Propagation: every change of a canonical entry reaches its replicas before
  * the lock of the canonical table is dropped, and so before the flush that
- * Linux does for the change.
+ * Linux does for the change. What is cleared goes from the replicas first: who
+ * finds the canonical entry gone, without the lock, finds nothing left of it.
  *
  * The hooks stand in the accessors of entries. They find the replicas by the
  * table the entry lies in and its index there, not by address: the accessors
@@ -149,15 +150,15 @@ void __hydra_entries_set(struct mm_struct *mm, void *entry, unsigned int nr)
 }
 EXPORT_SYMBOL_GPL(__hydra_entries_set);
 
-unsigned long __hydra_entry_cleared(struct mm_struct *mm, void *entry,
-				    unsigned long old)
+unsigned long __hydra_entry_clearing(struct mm_struct *mm, void *entry)
 {
 	struct hydra_table *t = changed_table(mm, entry);
+	unsigned long young = 0;
 	pteval_t *copy, was;
 	unsigned int d;
 
 	if (!t)
-		return old;
+		return 0;
 	for (d = 0; (copy = replica_begin(t, entry, &d)); d++) {
 		was = READ_ONCE(*copy);
 		if (!hydra_present(was) || !is_copy(t, was) || skips_clear(d)) {
@@ -166,13 +167,15 @@ unsigned long __hydra_entry_cleared(struct mm_struct *mm, void *entry,
 		}
 		was = xchg(copy, HYDRA_WANTED);
 		replica_end(t, d);
-		if (hydra_present(old) && !hydra_breaks(HYDRA_BREAK_IGNORE_ACCESSED))
-			old |= was & _PAGE_ACCESSED;
+		young |= was & _PAGE_ACCESSED;
 		propagated(t, entry, d, 1);
 	}
-	return old;
+	if (!hydra_present(READ_ONCE(*(pteval_t *)entry)) ||
+	    hydra_breaks(HYDRA_BREAK_IGNORE_ACCESSED))
+		return 0;
+	return young;
 }
-EXPORT_SYMBOL_GPL(__hydra_entry_cleared);
+EXPORT_SYMBOL_GPL(__hydra_entry_clearing);
 
 int __hydra_test_and_clear_young(struct mm_struct *mm, void *entry)
 {
