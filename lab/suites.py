@@ -11,6 +11,7 @@ from lab import build, children, console, ktap, paths, programs, progress, vm
 from lab.ktap import Outcome
 
 SELFTEST_LIMIT = 240         # seconds for one program
+DEBUG_LIMIT = 900            # on a kernel that checks itself
 # The oracle's long runs: a million operations in all, most of them where each emulated CPU has a real one.
 LONG_ORACLE = [(vm.Machine(nodes=2, cpus_per_node=1, memory="2G"), 920_000, "two nodes of one CPU"),
                (vm.Machine(nodes=4, cpus_per_node=2, memory="2G"), 80_000, "four nodes of two CPUs")]
@@ -90,7 +91,8 @@ def in_machine(config, only=""):
     if not tests:
         return [Outcome(f"self tests ({config})", "failed", f"no self test is called like '{only}'")]
     machine = dataclasses.replace(MACHINE, config=config, append=[] if only else ["kunit.enable=1"])
-    return selftests(tests, machine, "" if config == "lab" else config, want_kunit=not only)
+    label, seconds = ("", SELFTEST_LIMIT) if config == "lab" else (config, DEBUG_LIMIT)
+    return selftests(tests, machine, label, want_kunit=not only, seconds=seconds)
 
 
 def long_oracle():

@@ -34,7 +34,7 @@
 #define KEEPERS_MAX	64
 #define MISTAKES_SHOWN	20
 #define LONG_FACTOR	50	/* --long does that many times as much */
-#define TEST_SECONDS	60	/* until a test is taken for hung */
+#define TEST_SECONDS	180	/* until a test is taken for hung */
 #define SWITCHES	200	/* of the policy */
 #define PATIENCE	20	/* times as many rounds until one is taken for without effect */
 
