@@ -11,7 +11,7 @@ class Stage:
 
 
 STAGES = {
-    "host": Stage("the lab and the tool's parsing (no virtual machine)"),
+    "host": Stage("the lab, the tool's parsing, the model (no virtual machine)"),
     "machine": Stage("the lab with real virtual machines", "lab"),
     "selftests": Stage("KUnit and the kernel self tests", "lab"),
     "modes": Stage("self tests with 4 and 5 levels, isolated tables, huge pages, odd machines", "lab"),

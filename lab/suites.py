@@ -22,14 +22,14 @@ DONE = re.compile(r"^# \d+ of \d+ operations", re.M)
 MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G")
 
 
-def pytest(which, title):
-    """The tests under tests/ that the marker expression picks."""
+def pytest(which, title, long=False):
+    """The tests under tests/ that the marker expression picks; long: with the searches that take longest."""
     results = paths.cache_dir("logs") / f"pytest-{title.split()[0]}.xml"
     results.unlink(missing_ok=True)
     progress.say(f"{title} (pytest)")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={results}", "-m", which,
                str(paths.REPO / "tests")]
-    environment = dict(os.environ, PYTHONPATH=str(paths.REPO))
+    environment = dict(os.environ, PYTHONPATH=str(paths.REPO), HYDRA_LONG=str(int(long)))
     with children.leashed(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, env=environment) as child:
         status = child.wait()
     outcomes = junit(results.read_text(encoding="utf-8"), title) if results.exists() else []

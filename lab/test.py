@@ -20,8 +20,8 @@ def attempt(name, suite, *arguments):
         return [Outcome(name, "failed", str(error))]
 
 
-def host(_):
-    return {"host": attempt("host tests", suites.pytest, "not machine", "host tests")}
+def host(arguments):
+    return {"host": attempt("host tests", suites.pytest, "not machine", "host tests", arguments.long)}
 
 
 def machine(_):
