@@ -18,12 +18,15 @@ STRICT = "machine"           # the suite of which nothing may fail with Hydra, w
 
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _RUN = re.compile(r"^# \[RUN\] (.*)")
+_INFO = re.compile(r"^# \[INFO\] (.*)")
+_MEASURED = re.compile(r"(transact_test \w+) .*")       # pagemap_ioctl puts what it counted into the name
 _RESULT = re.compile(r"^((?:not )?ok \d+)([^#]*)(#.*)?$")
 
 # Programs that tell their results in words of their own: the pattern of one result (its name, its words), and the words that
 # say passed, failed, skipped.
 WORDS = [(re.compile(r"^Testing (.+?)\.\.\.(.*)$", re.M), "done", "failed", "skipped"),                    # uffd-unit-tests
-         (re.compile(r"^test +(\d+) (PASSED|FAILED)", re.M), "PASSED", "FAILED", "SKIPPED"),              # protection_keys
+         (re.compile(r"^(test +\d+) (PASSED|FAILED)", re.M), "PASSED", "FAILED", "SKIPPED"),              # protection_keys
+         (re.compile(r"^(done) \(all tests (OK)\)", re.M), "OK", "FAILED", "SKIPPED"),                     # the same
          (re.compile(r"^Run test: (.+)\n((?:(?!Run test:).*\n?)*)", re.M), "OK", "Fail", "Skip")]         # khugepaged
 NO_WORKER = re.compile(r"^stress-ng: .*No stress workers invoked", re.M)
 
@@ -39,10 +42,11 @@ def numbered(outcomes):
 
 
 def named_by_run(text):
-    """Some programs print '# [RUN] what', and then a description that depends on the result: name the result after 'what'."""
+    """Some programs print '# [RUN] what', or INFO, and then a description that depends on the result: name that after 'what'."""
     lines, what = [], None
-    for line in text.splitlines():
-        if match := _RUN.match(line):
+    naming = _RUN if "\n# [RUN]" in text else _INFO
+    for line in _MEASURED.sub(r"\1", text).splitlines():
+        if match := naming.match(line):
             what = match[1].replace("#", "")
         elif what and (match := _RESULT.match(line)):
             line = f"{match[1]} {what} {match[3] or ''}"
@@ -51,12 +55,16 @@ def named_by_run(text):
 
 
 def in_words(program, text):
-    """Results of programs that do not speak TAP."""
+    """Results of programs that do not speak TAP; said again is not another: children inherit what is not written yet."""
+    found = []
     for pattern, good, bad, skip in WORDS:
         for match in pattern.finditer(text):
             words = match[2]
             result = "failed" if bad in words else "skipped" if skip in words else "passed" if good in words else "failed"
-            yield Outcome(f"{program}: {match[1]}", result, "" if result == "passed" else words.strip())
+            outcome = Outcome(f"{program}: {match[1]}", result, "" if result == "passed" else words.strip())
+            if outcome not in found:
+                found.append(outcome)
+    return found
 
 
 def cases(program, text, status, limit):

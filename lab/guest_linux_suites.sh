@@ -8,21 +8,35 @@
 unset BASH_ENV
 HERE=/run/linux-suites
 
-# prepare DIRECTORY: the tests in a directory they can write to (nothing of it is kept), and something to swap to.
+# prepare DIRECTORY: the tests in a directory they can write to (nothing of it is kept), on a disk, so that its files have
+# readahead and writeback; huge pages; something to swap to.
 prepare() {
-	mkdir -p "$HERE/upper" "$HERE/work" "$HERE/tests"
-	mount -t overlay -o "lowerdir=$1,upperdir=$HERE/upper,workdir=$HERE/work" overlay "$HERE/tests"
+	local disk
+	mkdir -p "$HERE/disk" "$HERE/tests"
 	echo 512M >/sys/block/zram0/disksize
 	mkswap -q /dev/zram0 && swapon /dev/zram0
+	read -r disk </sys/class/zram-control/hot_add
+	echo 256M >"/sys/block/zram$disk/disksize"
+	mkfs.ext4 -q "/dev/zram$disk" && mount "/dev/zram$disk" "$HERE/disk"
+	mkdir -p "$HERE/disk/upper" "$HERE/disk/work" "$HERE/disk/tmp"
+	chmod 1777 "$HERE/disk/tmp"
+	mount -t tmpfs tmpfs /mnt     # some tests mount what they need there
+	mount -t overlay -o "lowerdir=$1,upperdir=$HERE/disk/upper,workdir=$HERE/disk/work" overlay "$HERE/tests"
+	echo 16 >/proc/sys/vm/nr_hugepages
 }
 
-# one NAME SECONDS COMMAND…
+# one NAME SECONDS COMMAND…: until none of its processes is left; protection_keys goes on in a child's child.
 one() {
-	local name=$1 limit=$2 start=$EPOCHREALTIME status
+	local name=$1 limit=$2 start=$EPOCHREALTIME end=$((SECONDS + $2)) group status
 	shift 2
 	printf '\n### begin %s\n' "$name"
-	timeout -k 5 "$limit" "$@" 2>&1 </dev/null
+	sh -c 'echo $$ >"$0"; exec timeout "$@"' "$HERE/group" -k 5 "$limit" "$@" 2>&1 </dev/null
 	status=$?
+	read -r group <"$HERE/group"     # timeout leads it
+	while kill -0 -- "-$group" 2>/dev/null && [ "$SECONDS" -lt "$end" ]; do
+		sleep 0.2
+	done
+	kill -KILL -- "-$group" 2>/dev/null
 	printf '\n# took %s ms\n### end %s %d\n' $(((${EPOCHREALTIME/./} - ${start/./}) / 1000)) "$name" "$status"
 }
 
@@ -46,10 +60,12 @@ run_test() {
 	done
 	set +f
 	[ "$chosen" ] || return 0
-	if [ "$CATEGORY" = thp ] || [ "$CATEGORY" = hugetlb ]; then     # they need unfragmented memory
+	case $CATEGORY in
+	thp | hugetlb | gup_test | cow | mkdirty)     # they need unfragmented memory
 		echo 3 >/proc/sys/vm/drop_caches
 		echo 1 >/proc/sys/vm/compact_memory
-	fi
+		;;
+	esac
 	one "$name" "$VMTESTS_LIMIT" "$@"
 }
 readonly -f run_test
@@ -58,7 +74,6 @@ readonly -f run_test
 # give them.
 vmtests() {
 	cd "$HERE/tests/mm" || return
-	echo 16 >/proc/sys/vm/nr_hugepages
 	echo 1 >/proc/sys/vm/overcommit_memory
 	BASH_ENV=${BASH_SOURCE[0]} bash ./run_vmtests.sh "$@"
 	echo 0 >/proc/sys/vm/overcommit_memory

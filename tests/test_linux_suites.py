@@ -95,6 +95,17 @@ def test_results_are_named_alike_whether_they_pass_or_fail():
     assert result(bad)["mm:cow: fork, huge page"] == "failed" and len(result(bad)) == 3
 
 
+def test_results_are_named_by_what_was_announced_if_nothing_was_run():
+    good = "# [INFO] found\n1..2\n# [INFO] fork\nok 1 SIGSEGV generated\n# [INFO] fork, huge\nok 2 SIGSEGV generated\n"
+    assert list(result(good)) == ["mm:cow", "mm:cow: fork", "mm:cow: fork, huge"]
+    assert result(good.replace("ok 2 SIGSEGV generated", "ok 2 # SKIP no huge page"))["mm:cow: fork, huge"] == "skipped"
+
+
+def test_what_was_measured_is_no_part_of_a_name():
+    assert list(result("1..2\nok 1 transact_test count 192\nok 2 transact_test Extra pages 9 (0.0%), extra thread faults 132.\n")) \
+        == ["mm:cow", "mm:cow: transact_test count", "mm:cow: transact_test Extra"]
+
+
 def test_a_name_that_comes_twice_is_two_cases():
     assert list(result("1..2\nok 1 Locked\nnot ok 2 Locked\n").items())[1:] == \
         [("mm:cow: Locked", "passed"), ("mm:cow: Locked (2)", "failed")]
@@ -104,6 +115,8 @@ def test_a_name_that_comes_twice_is_two_cases():
     ("Testing move on anon... done\nTesting wp on shmem... skipped [reason: feature missing]\nTesting poison on anon... ERROR",
      ["passed", "skipped", "failed"]),
     ("test  0 PASSED (iteration 1)\ntest 12 FAILED (iteration 1)\n", ["passed", "failed"]),
+    ("test  0 PASSED (iteration 1)\ntest  0 PASSED (iteration 1)\ntest  0 FAILED (iteration 2)\n", ["passed", "failed"]),
+    ("test  0 PASSED (iteration 1)\ndone (all tests OK)\n", ["passed", "passed"]),
     ("Run test: full (anon)\nFill... \x1b[32mOK\x1b[0m\n\nRun test: swap (anon)\nFill... OK\nSwap... \x1b[31mFail\x1b[0m\n"
      "Run test: none (file)\nFill... Skip\nRun test: last (file)\n", ["passed", "failed", "skipped", "failed"])])
 def test_results_in_a_programs_own_words(text, expected):
@@ -180,7 +193,7 @@ def test_a_suite_of_which_nothing_passes_on_stock_is_a_failure(monkeypatch):
 def test_selections():
     built = ("/tests", ["x86:sysret_ss_attrs_64", "exec:execveat", "mm:mseal_test"])
     text = linux_suites.script(*built, "short", ["*"], list(linux_suites.NEVER))
-    assert "selftest x86:sysret_ss_attrs_64" not in text and "exec:execveat 45" in text and "-a -d" not in text
+    assert "selftest x86:sysret_ss_attrs_64" not in text and "selftest exec:execveat" in text and "-a -d" not in text
     assert "--brk-ops" in text and "--dev-shm-ops" not in text
     text = linux_suites.script(*built, "long", ["stress-vm:dev-shm", "mm:mseal_test"], [])
     assert "--dev-shm-ops" in text and "--brk-ops" not in text and "selftest mm:mseal_test" in text and "execveat" not in text
