@@ -284,7 +284,24 @@ u64 __hydra_range_targets(struct hydra_mm *h, unsigned long start,
 u64 hydra_gather_targets(struct hydra_mm *h);
 void __hydra_gather_begin(struct hydra_mm *h, bool fullmm);
 void __hydra_gather_end(struct hydra_mm *h);
+void __hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd);
 void __hydra_collapse_cut(struct hydra_mm *h, pmd_t pmd);
+
+/**
+ * hydra_pmd_gone - a gather has found an entry gone without its lock
+ * @mm: the address space
+ * @pmd: the entry
+ *
+ * The gather promises that nobody uses what was there. See
+ * __hydra_pmd_gone().
+ *
+ * Context: process context, no page-table lock held.
+ */
+static inline void hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd)
+{
+	if (hydra_mm(mm))
+		__hydra_pmd_gone(mm, pmd);
+}
 
 /**
  * hydra_range_targets - the domains that a flush of a range has to reach
@@ -447,6 +464,10 @@ static inline bool hydra_gather_begin(struct mm_struct *mm, bool fullmm)
 }
 
 static inline void hydra_gather_end(struct mm_struct *mm, bool counted)
+{
+}
+
+static inline void hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd)
 {
 }
 

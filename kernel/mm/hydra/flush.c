@@ -56,7 +56,8 @@ static u64 sharers_of(const void *entry)
 /*
  * Sharers of one PMD table's part of a range: of the leaf tables on it, and
  * where there is none, of the huge page that is there or may just have been.
- * A table only comes where a huge page was after that has been flushed.
+ * A gather may have taken a huge page away that is not flushed yet, and a fault
+ * have put a table there: that flush is the gather's.
  */
 static u64 pmd_sharers(pud_t pudval, unsigned long addr, unsigned long end,
 		       bool huge)
@@ -193,6 +194,27 @@ void __hydra_gather_end(struct hydra_mm *h)
 	WARN_ON_ONCE(!h->gathers);
 	WRITE_ONCE(h->gathers, h->gathers - 1);
 	spin_unlock(&h->gather_lock);
+}
+
+/**
+ * __hydra_pmd_gone - wait for whoever has cleared an entry
+ * @mm: the address space
+ * @pmd: the entry
+ *
+ * On stock Linux a flush of a range around the entry reaches all who may have
+ * it in their TLB, whoever cleared it. Here it reaches those whom somebody has
+ * noted, and it is noted for gathers alone. Who clears a huge entry without a
+ * gather flushes before it drops the lock (move_pages_huge_pmd() and
+ * __discard_anon_folio_pmd_locked(), for two), so that is waited for.
+ *
+ * Huge PUDs are not: they map device memory, and but for gathers only
+ * __split_huge_pud() takes them away.
+ *
+ * Context: see hydra_pmd_gone().
+ */
+void __hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd)
+{
+	spin_unlock(pmd_lock(mm, pmd));
 }
 
 /**

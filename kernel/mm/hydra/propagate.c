@@ -3,7 +3,9 @@
  * Propagation: every change of a canonical entry reaches its replicas before
  * the lock of the canonical table is dropped, and so before the flush that
  * Linux does for the change. What is cleared goes from the replicas first: who
- * finds the canonical entry gone, without the lock, finds nothing left of it.
+ * finds the canonical entry gone, without the lock, finds no copy of it either.
+ * (Links to a table that collapses go later, under the lock that
+ * __hydra_pmd_gone() waits for.)
  *
  * The hooks stand in the accessors of entries. They find the replicas by the
  * table the entry lies in and its index there, not by address: the accessors
