@@ -565,8 +565,9 @@ TEST_F(coherence, fork_and_copy_on_write)
 		PROBE_ALL(rest, HALF, HYDRA_READ_WRITE, 2);
 		hydra_write_pages(0, area, PAGES, 5);
 		PROBE_ALL(area, PAGES, HYDRA_READ_WRITE, 5);
-		EXPECT_EQ(1, write(to_child[1], "x", 1));
+		/* while it waits: then it ends when it likes */
 		EXPECT_TRUE(hydra_consistent(child));
+		EXPECT_EQ(1, write(to_child[1], "x", 1));
 		EXPECT_EQ(0, hydra_wait_child(child))
 			TH_LOG("that is where child_writes() returned");
 		/* the only user of those pages again */

@@ -455,6 +455,12 @@ static bool cut_file(struct op *op)
 	const struct zone *z = op->zone;
 	unsigned int cut = next_random(&op->random) % z->cells;
 
+	/*
+	 * Linux keeps a huge page that the end comes to lie in if it cannot split
+	 * it just then (truncate_inode_partial_folio()), and may map all of it.
+	 */
+	if (z->huge > 1)
+		cut -= cut % z->huge;
 	if (!must(op, !ftruncate(z->fd, cut * z->step), "ftruncate"))
 		return false;
 	for_cells(op, c) {
