@@ -10,8 +10,8 @@ import xml.etree.ElementTree
 from lab import build, children, console, ktap, paths, programs, progress, vm
 from lab.ktap import Outcome
 
-SELFTEST_LIMIT = 240         # seconds for one program
-DEBUG_LIMIT = 900            # on a kernel that checks itself
+SELFTEST_LIMIT = 400         # seconds for one program
+DEBUG_LIMIT = 1800            # on a kernel that checks itself
 # The oracle's long runs: a million operations in all, most of them where each emulated CPU has a real one.
 LONG_ORACLE = [(vm.Machine(nodes=2, cpus_per_node=1, memory="2G"), 920_000, "two nodes of one CPU"),
                (vm.Machine(nodes=4, cpus_per_node=2, memory="2G"), 80_000, "four nodes of two CPUs")]
