@@ -62,3 +62,18 @@ def test_a_report_ends_where_the_kernel_ends_it():
 def test_several_reports_and_a_limit():
     log = "".join(f"[ {n}.0] WARNING: CPU: 1 PID: 1 at a.c:{n}\n[ {n}.1] ---[ end trace 0 ]---\n" for n in range(9))
     assert len(console.trouble(log)) == 3
+
+
+INT3 = """\
+[   28.663100] Oops: int3: 0000 [#1] SMP NOPTI
+[   28.663401] CPU: 1 UID: 0 PID: 0 Comm: swapper/1 Not tainted 6.12.117 #16
+[   28.663537] RIP: 0010:ttwu_do_activate.constprop.0+0x6c/0x150
+[   28.663857] Code: c9 00 00 00 83 ca 40 4c 89 e6 {} <70> 49 8b 84 24 a8 02 00 00
+"""
+
+
+def test_a_breakpoint_that_is_gone_is_the_emulators_fault_and_one_that_is_there_is_not():
+    assert console.stale_breakpoint(INT3.format("eb"))
+    assert not console.stale_breakpoint(INT3.format("cc"))
+    assert not console.stale_breakpoint(INT3.format("eb").replace("int3", "general protection fault"))
+    assert console.trouble(INT3.format("eb"))
