@@ -577,8 +577,6 @@ TEST_F_TIMEOUT(shootdown, spared_cpu_has_nothing_to_catch_up_with, 60)
 		SKIP(return, "no tracepoint tlb:tlb_flush (CONFIG_FTRACE, CONFIG_ENABLE_DEFAULT_TRACERS)");
 	ASSERT_TRUE(!mkdir(INSTANCE, 0700) || errno == EEXIST);
 	ASSERT_EQ(0, hydra_write_file(INSTANCE EVENT "/filter", BY_INTERRUPT));
-	/* else Linux switches on events of the scheduler, too */
-	ASSERT_EQ(0, hydra_write_file(INSTANCE "/options/record-cmd", "0"));
 
 	hydra_node_cpus(1, cpus);
 	start_spinner(1, cpus[0]);
