@@ -1571,7 +1571,7 @@ int main(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 
 	for (struct __test_metadata *t = _pressure_fixture_object.tests; t; t = t->next)
-		t->timeout *= option.factor;
+		t->timeout *= option.factor + option.switches / SWITCHES;
 	if (!hydra_missing() && nr_harness_args && strcmp(harness_args[nr_harness_args - 1], "-l"))
 		make_ground();
 	fprintf(stderr, "# repeat with --seed %lu%s\n", option.seed,
