@@ -24,7 +24,6 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -52,10 +51,7 @@ static unsigned int operation;
 
 static uint64_t next_random(void)
 {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state * 0x2545f4914f6cdd1d >> 16;
+	return hydra_random(&random_state);
 }
 
 static uint64_t below(uint64_t limit)
@@ -2011,9 +2007,7 @@ int main(int argc, char **argv)
 		snprintf(program_dir, sizeof(program_dir), "%s", argv[2]);
 		return victim(atoi(argv[3]), atoi(argv[4]));
 	}
-	if (getrandom(&option.seed, sizeof(option.seed), 0) != sizeof(option.seed))
-		option.seed = getpid();
-	option.seed %= 1000000;
+	option.seed = hydra_seed();
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 
 	ksft_print_header();

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -169,7 +170,22 @@ int hydra_write_policy(pid_t pid, const char *text)
 
 /* Compressed RAM disks */
 
-#define ZRAM_CONTROL	"/sys/class/zram-control/"
+uint64_t hydra_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state * 0x2545f4914f6cdd1d >> 16;
+}
+
+uint64_t hydra_seed(void)
+{
+	uint64_t seed;
+
+	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+		seed = getpid();
+	return seed % 1000000;
+}
 
 uint64_t hydra_vmstat(const char *key)
 {
@@ -197,6 +213,8 @@ int hydra_restore_balancing(void)
 {
 	return hydra_write_file(NUMA_BALANCING, balancing_before);
 }
+
+#define ZRAM_CONTROL	"/sys/class/zram-control/"
 
 int hydra_add_zram(const char *size)
 {

@@ -62,6 +62,10 @@ int hydra_write_file(const char *path, const char *text);
 int hydra_read_file(const char *path, char *text, size_t size);
 int hydra_write_policy(pid_t pid, const char *text);
 
+/* Random numbers: the next one of a sequence, whose state is never 0; and a seed that is easy to write down */
+uint64_t hydra_random(uint64_t *state);
+uint64_t hydra_seed(void);
+
 /* A counter of /proc/vmstat; 0 if there is none such */
 uint64_t hydra_vmstat(const char *key);
 

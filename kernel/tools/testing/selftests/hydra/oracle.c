@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/swap.h>
 #include <sys/wait.h>
@@ -44,14 +43,6 @@ static atomic_ulong performed;
 static unsigned long planned;		/* operations of each changer; written while all rest */
 static atomic_bool finished;
 static pthread_barrier_t rest;
-
-uint64_t next_random(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state * 0x2545f4914f6cdd1d >> 16;
-}
 
 /* Has it worked, and done what it is for, where an access could tell? */
 static bool met(const struct kind *k)
@@ -87,13 +78,13 @@ static struct kind *draw_kind(struct op *op)
 
 	if (is_sample(op) && !kinds[(op->number + 11 * op->changer) % nr_kinds].unavailable)
 		return &kinds[(op->number + 11 * op->changer) % nr_kinds];
-	if (op->number >= run.operations / run.changers && next_random(&op->random) % 2)
+	if (op->number >= run.operations / run.changers && hydra_random(&op->random) % 2)
 		for (unsigned int i = 0; i < nr_kinds; i++)
 			if (!met(&kinds[i]))
 				return &kinds[i];
 	for (unsigned int i = 0; i < nr_kinds; i++)
 		total += kinds[i].unavailable ? 0 : kinds[i].weight;
-	at = next_random(&op->random) % total;
+	at = hydra_random(&op->random) % total;
 	for (unsigned int i = 0;; i++) {
 		unsigned int weight = kinds[i].unavailable ? 0 : kinds[i].weight;
 
@@ -109,7 +100,7 @@ static struct zone *draw_zone(struct op *op)
 
 	for (struct zone *z = zones; z < zones + ZONES; z++)
 		total += is_in(z, op->kind->zones) ? z->weight : 0;
-	at = next_random(&op->random) % total;
+	at = hydra_random(&op->random) % total;
 	for (struct zone *z = zones;; z++) {
 		unsigned int weight = is_in(z, op->kind->zones) ? z->weight : 0;
 
@@ -130,14 +121,14 @@ static void draw_range(struct op *op)
 		return;
 	}
 	if (flags & PART) {
-		op->count = 1 + next_random(&op->random) % (z->huge / 2);
-		op->first = next_random(&op->random) % (z->cells / z->huge) * z->huge;
-		op->first += next_random(&op->random) % (z->huge - op->count + 1);
+		op->count = 1 + hydra_random(&op->random) % (z->huge / 2);
+		op->first = hydra_random(&op->random) % (z->cells / z->huge) * z->huge;
+		op->first += hydra_random(&op->random) % (z->huge - op->count + 1);
 		return;
 	}
 	/* what moves within a file would lie where it cannot be huge */
 	if (flags & ALIGNED || (z == &zones[HUGE_MEMFD] && flags & MOVES) ||
-	    (z->huge > 1 && next_random(&op->random) % 2))
+	    (z->huge > 1 && hydra_random(&op->random) % 2))
 		unit = z->huge;
 	/* a third, so that there is room beside it to move to; between lonely pages there are holes */
 	max = z->step == z->size ? z->cells / unit / 3 : 1;
@@ -145,12 +136,12 @@ static void draw_range(struct op *op)
 		max = MAX_RANGE;
 	else if (!max)
 		max = 1;
-	op->count = (1 + next_random(&op->random) % max) * unit;
+	op->count = (1 + hydra_random(&op->random) % max) * unit;
 	if (flags & SEVERAL && op->count < 2)
 		op->count = 2;
-	op->first = next_random(&op->random) % ((z->cells - op->count) / unit + 1) * unit;
+	op->first = hydra_random(&op->random) % ((z->cells - op->count) / unit + 1) * unit;
 	if (flags & MOVES) {
-		op->other = next_random(&op->random) % ((z->cells - op->count) / unit + 1) * unit;
+		op->other = hydra_random(&op->random) % ((z->cells - op->count) / unit + 1) * unit;
 		if (op->other < op->first + op->count && op->first < op->other + op->count)
 			op->other = op->first >= op->count ? op->first - op->count :
 							     op->first + op->count;
@@ -159,7 +150,7 @@ static void draw_range(struct op *op)
 
 static int draw_cpu(struct op *op)
 {
-	return probe_cpu(next_random(&op->random) % nr_probes());
+	return probe_cpu(hydra_random(&op->random) % nr_probes());
 }
 
 static void draw_samples(struct op *op)
@@ -168,9 +159,9 @@ static void draw_samples(struct op *op)
 
 	op->sample[0] = op->first;
 	op->sample[1] = op->first + op->count - 1;
-	op->sample[2] = op->first + next_random(&op->random) % op->count;
-	op->sample[3] = op->kind->flags & MOVES ? op->other + next_random(&op->random) % op->count :
-						  next_random(&op->random) % cells;
+	op->sample[2] = op->first + hydra_random(&op->random) % op->count;
+	op->sample[3] = op->kind->flags & MOVES ? op->other + hydra_random(&op->random) % op->count :
+						  hydra_random(&op->random) % cells;
 	/* its neighbours */
 	op->sample[4] = (op->first + cells - 1) % cells;
 	op->sample[5] = (op->first + op->count) % cells;
@@ -187,23 +178,23 @@ static void draw(struct op *op, unsigned int changer, unsigned long number)
 	if (!op->random)
 		op->random = 1;
 	for (int i = 0; i < 4; i++)
-		next_random(&op->random);
+		hydra_random(&op->random);
 	op->kind = draw_kind(op);
 	op->zone = draw_zone(op);
 	draw_range(op);
 	op->locked = op->count;
 	op->locked_other = op->kind->flags & MOVES;
-	op->word = next_random(&op->random) % PATTERN_WORDS;
+	op->word = hydra_random(&op->random) % PATTERN_WORDS;
 	for (int i = 0; i < 2; i++)
 		op->rewrite[i] = is_sample(op) ? !!(op->kind->flags & QUIET) :
-						 next_random(&op->random) % 2;
+						 hydra_random(&op->random) % 2;
 	draw_samples(op);
-	if (next_random(&op->random) % 4 == 0)
+	if (hydra_random(&op->random) % 4 == 0)
 		op->cpu = draw_cpu(op);
-	for (int i = next_random(&op->random) % 3; i > 0; i--)
+	for (int i = hydra_random(&op->random) % 3; i > 0; i--)
 		op->awake[i - 1] = draw_cpu(op);
-	op->pastime = next_random(&op->random) % PASTIMES;
-	op->together = next_random(&op->random) % 8 == 0;
+	op->pastime = hydra_random(&op->random) % PASTIMES;
+	op->together = hydra_random(&op->random) % 8 == 0;
 }
 
 /* Doing it */
@@ -735,9 +726,7 @@ int main(int argc, char **argv)
 	};
 	const char *missing;
 
-	if (getrandom(&run.seed, sizeof(run.seed), 0) != sizeof(run.seed))
-		run.seed = getpid();
-	run.seed %= 1000000;
+	run.seed = hydra_seed();
 	run.operations = OPERATIONS;
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 

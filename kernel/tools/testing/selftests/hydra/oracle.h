@@ -34,8 +34,6 @@ extern struct run {
 	const char *directory;		/* a file system on a disk */
 } run;
 
-uint64_t next_random(uint64_t *state);
-
 /* Memory: oracle_memory.c */
 
 #define HUGE_SIZE	TABLE_SIZE

@@ -392,7 +392,7 @@ void look_at(struct looker *l, struct zone *z, unsigned int cell, unsigned int w
 		reads = may_read(access) && !changing;
 		writes = access == READ_WRITE && !changing;
 	} else if (how == LOOK_ANYHOW || !may_read(access)) {
-		reads = next_random(&l->random) % 2;
+		reads = hydra_random(&l->random) % 2;
 		writes = !reads;
 	}
 	/* pages that differ are not merged */

@@ -249,7 +249,7 @@ static bool begins_huge(struct op *op)
 
 	if (!(op->kind->flags & PART))
 		return false;
-	if (!is_huge(page) && next_random(&op->random) % 2)
+	if (!is_huge(page) && hydra_random(&op->random) % 2)
 		madvise(page, HUGE_SIZE, MADV_COLLAPSE);
 	return is_huge(page);
 }
@@ -409,7 +409,7 @@ static bool drop(struct op *op)
 static bool drop_lazily(struct op *op)
 {
 	const struct cell *c = &op->zone->cell[op->first];
-	bool pressure = next_random(&op->random) % 2;
+	bool pressure = hydra_random(&op->random) % 2;
 	uint64_t value;
 
 	if (pressure)
@@ -453,7 +453,7 @@ static bool punch_hole(struct op *op)
 static bool cut_file(struct op *op)
 {
 	const struct zone *z = op->zone;
-	unsigned int cut = next_random(&op->random) % z->cells;
+	unsigned int cut = hydra_random(&op->random) % z->cells;
 
 	/*
 	 * Linux keeps a huge page that the end comes to lie in if it cannot split
@@ -488,7 +488,7 @@ static void lengthen_file(struct op *op)
 static bool shrink_heap(struct op *op)
 {
 	struct zone *z = op->zone;
-	unsigned int cut = next_random(&op->random) % z->cells;
+	unsigned int cut = hydra_random(&op->random) % z->cells;
 
 	if (!must(op, !brk(address(z, cut)), "brk"))
 		return false;
@@ -524,7 +524,7 @@ static bool advise_pageout(struct op *op, bool from_elsewhere)
 	bool was_present = pagemap(start(op)) & PRESENT;
 	bool done;
 
-	if (next_random(&op->random) % 2)
+	if (hydra_random(&op->random) % 2)
 		drain_lists();
 	if (from_elsewhere) {
 		pthread_mutex_lock(&helper_lock);
@@ -571,7 +571,7 @@ static bool make_cold(struct op *op)
 	uint64_t pfn, bit;
 
 	op->rewrite[0] = false;
-	if (next_random(&op->random) % 2)
+	if (hydra_random(&op->random) % 2)
 		drain_lists();
 	if (!must(op, !madvise(start(op), length(op), MADV_COLD), "MADV_COLD"))
 		return false;
@@ -694,7 +694,7 @@ static void unmerge(struct op *op)
 
 static int random_memory_node(struct op *op)
 {
-	return memory_nodes[next_random(&op->random) % nr_memory_nodes];
+	return memory_nodes[hydra_random(&op->random) % nr_memory_nodes];
 }
 
 static bool migrate_pages_of_cells(struct op *op)
@@ -707,7 +707,7 @@ static bool migrate_pages_of_cells(struct op *op)
 		helper->pages[i] = address(op->zone, op->first + i);
 		helper->nodes[i] = random_memory_node(op);
 	}
-	if (next_random(&op->random) % 2)
+	if (hydra_random(&op->random) % 2)
 		left = syscall(SYS_move_pages, 0, (unsigned long)op->count, helper->pages,
 			       helper->nodes, helper->status, MPOL_MF_MOVE);
 	else
@@ -758,7 +758,7 @@ static struct child *children;		/* one for each changer */
 static void look_at_all_cells(struct op *op)
 {
 	struct looker l = {
-		.cpu = probe_cpu(next_random(&op->random) % nr_probes()), .probe = -1, .random = 1,
+		.cpu = probe_cpu(hydra_random(&op->random) % nr_probes()), .probe = -1, .random = 1,
 	};
 	struct sight sight;
 

@@ -116,8 +116,8 @@ static void look_at_all(struct probe *p)
 
 	for (struct zone *z = zones; z < zones + ZONES; z++)
 		for (unsigned int i = 0; i < z->cells; i++)
-			look_at(&p->looker, z, i, next_random(&p->looker.random) % PATTERN_WORDS,
-				LOOK_ANYHOW, next_random(&p->looker.random), &sight);
+			look_at(&p->looker, z, i, hydra_random(&p->looker.random) % PATTERN_WORDS,
+				LOOK_ANYHOW, hydra_random(&p->looker.random), &sight);
 }
 
 static void answer(struct probe *p, struct request *r)
@@ -138,12 +138,12 @@ static void answer(struct probe *p, struct request *r)
 static void pass_time(struct probe *p)
 {
 	struct looker *l = &p->looker;
-	struct zone *z = &zones[next_random(&l->random) % ZONES];
+	struct zone *z = &zones[hydra_random(&l->random) % ZONES];
 	struct sight sight;
 
 	if (p->pastime == DO_LOOK) {
-		look_at(l, z, next_random(&l->random) % z->cells,
-			next_random(&l->random) % PATTERN_WORDS, LOOK_ANYHOW, 0, &sight);
+		look_at(l, z, hydra_random(&l->random) % z->cells,
+			hydra_random(&l->random) % PATTERN_WORDS, LOOK_ANYHOW, 0, &sight);
 	} else if (p->pastime == DO_GATHER) {
 		*(volatile char *)p->own_page = 1;
 		madvise(p->own_page, PAGE_SIZE, MADV_DONTNEED);

@@ -20,7 +20,6 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/swap.h>
 
@@ -76,14 +75,6 @@ write_number(const char *dir, const char *name, const char *format, ...)
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	return hydra_write_file(path, text);
-}
-
-static uint64_t next_random(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state * 0x2545f4914f6cdd1d >> 16;
 }
 
 static uint64_t random_from(uint64_t salt)
@@ -421,11 +412,11 @@ static void try_cpu(int cpu)
 
 static void keep(struct keeper *k)
 {
-	struct page *p = &pages[next_random(&k->random) % ALL_PAGES];
-	uint64_t choice = next_random(&k->random) % 16, said;
+	struct page *p = &pages[hydra_random(&k->random) % ALL_PAGES];
+	uint64_t choice = hydra_random(&k->random) % 16, said;
 
-	if (atomic_load(&freeing) && next_random(&k->random) % 2)
-		p = first[FREED] + next_random(&k->random) % kinds[FREED].pages;
+	if (atomic_load(&freeing) && hydra_random(&k->random) % 2)
+		p = first[FREED] + hydra_random(&k->random) % kinds[FREED].pages;
 	if (choice < 2 && written_by_us(p)) {
 		rewrite(p);
 	} else if (choice < 6 && p->kind == FREED && atomic_load(&freeing)) {
@@ -459,7 +450,7 @@ static void *keeper_main(void *arg)
 		if (atomic_fetch_add(&k->steps, 1) % 16)
 			continue;
 		/* half of the time a CPU is idle, with all it has in its TLB */
-		if (next_random(&k->random) % 2)
+		if (hydra_random(&k->random) % 2)
 			usleep(1000);
 		if (sched_getcpu() != k->cpu) {
 			atomic_fetch_add(&k->displaced, 1);
@@ -508,7 +499,7 @@ static void resume_keepers(void)
 /* Any CPU that is online, for what calls the kernel */
 static void go_anywhere(uint64_t *random)
 {
-	try_cpu(keepers[next_random(random) % nr_keepers].cpu);
+	try_cpu(keepers[hydra_random(random) % nr_keepers].cpu);
 }
 
 /*
@@ -680,7 +671,7 @@ static void memory_limit_step(unsigned int round, uint64_t *random)
 
 	/* what is not for pages is enough for what cannot be swapped */
 	snprintf(text, sizeof(text), "%lu",
-		 ALL_PAGES * PAGE_SIZE / 100 * (65 + next_random(random) % 20) + (1UL << 20));
+		 ALL_PAGES * PAGE_SIZE / 100 * (65 + hydra_random(random) % 20) + (1UL << 20));
 	must(!group_write("tested/memory.max", text), "memory.max");
 	await(100);
 	must(!group_write("tested/memory.max", "max"), "memory.max");
@@ -873,10 +864,10 @@ static void moving_step(unsigned int round, uint64_t *random)
 
 		/* a huge page goes as a whole: not often, for it takes its time */
 		do {
-			p = &pages[next_random(random) % ALL_PAGES];
+			p = &pages[hydra_random(random) % ALL_PAGES];
 		} while (i && p->kind == HUGE);
 		addr[i] = p->addr;
-		nodes[i] = hydra_node_id(next_random(random) % hydra_nodes());
+		nodes[i] = hydra_node_id(hydra_random(random) % hydra_nodes());
 		status[i] = -1;
 	}
 	must(syscall(SYS_move_pages, 0, MOVED_AT_ONCE, addr, nodes, status, MPOL_MF_MOVE) >= 0,
@@ -904,8 +895,8 @@ static const char *huge_pages_missing(void)
 
 static void huge_pages_step(unsigned int round, uint64_t *random)
 {
-	char *addr = first[HUGE]->addr + next_random(random) % 2 * TABLE_SIZE;
-	char *inside = addr + (1 + next_random(random) % (TABLE_PAGES - 1)) * PAGE_SIZE;
+	char *addr = first[HUGE]->addr + hydra_random(random) % 2 * TABLE_SIZE;
+	char *inside = addr + (1 + hydra_random(random) % (TABLE_PAGES - 1)) * PAGE_SIZE;
 
 	/* permissions that end inside a huge page */
 	must(!mprotect(inside, PAGE_SIZE, PROT_READ | PROT_WRITE | PROT_EXEC), "mprotect");
@@ -1066,7 +1057,7 @@ static const char *usual_policy(void)
 
 static void switching_step(unsigned int round, uint64_t *random)
 {
-	const char *policy = round % 2 ? policies[next_random(random) % ARRAY_SIZE(policies)] :
+	const char *policy = round % 2 ? policies[hydra_random(random) % ARRAY_SIZE(policies)] :
 					 "linux";
 	struct hydra_settings settings;
 	int err;
@@ -1564,9 +1555,7 @@ int main(int argc, char **argv)
 		"Keeps data on all nodes, and verifies it, while memory is put under pressure.",
 	};
 
-	if (getrandom(&option.seed, sizeof(option.seed), 0) != sizeof(option.seed))
-		option.seed = getpid();
-	option.seed %= 1000000;
+	option.seed = hydra_seed();
 	harness_args[nr_harness_args++] = argv[0];
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 
