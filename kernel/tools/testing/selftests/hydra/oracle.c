@@ -577,11 +577,14 @@ static struct setting {
 	{ THP "enabled", "madvise" },
 	{ THP "shmem_enabled", "advise" },
 	{ THP "khugepaged/alloc_sleep_millisecs", "0" },
-	/* both work only when they are told to */
+	{ THP "khugepaged/pages_to_scan", "65536" },
+	/* both work only when they are told to, and then on all that there is */
 	{ THP "khugepaged/scan_sleep_millisecs", "3600000" },
 	{ KSM "run", "0" },
 	{ KSM "sleep_millisecs", "1" },
 	{ KSM "pages_to_scan", "1000" },
+	/* it skips what it has found alone before, for up to eight rounds */
+	{ KSM "smart_scan", "0" },
 };
 
 static char directory[] = "/tmp/hydra-oracle-XXXXXX";

@@ -27,7 +27,7 @@
 
 #define KSM		"/sys/kernel/mm/ksm/"
 #define KHUGEPAGED	"/sys/kernel/mm/transparent_hugepage/khugepaged/"
-#define PATIENCE	400	/* times 10 ms, for threads of the kernel to act */
+#define PATIENCE	200	/* times 10 ms, for threads of the kernel to act */
 
 #define PRESENT		(1UL << 63)	/* in pagemap */
 #define SOFT_DIRTY	(1UL << 55)
