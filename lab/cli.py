@@ -91,13 +91,13 @@ The stages, in their order:
   ./hydra test --stage faults --only sharer     the injected faults with this word in their name""")
     test.add_argument("--long", action="store_true", help="everything that there is time for only now and then")
     test.add_argument("--stage", action="append", choices=list(stages.STAGES), metavar="STAGE", help="only this stage (may be repeated)")
-    test.add_argument("--only", metavar="WORD", help="only self tests or faults whose name contains WORD; without --stage: self tests")
+    test.add_argument("--only", metavar="WORD", default="", help="only what has WORD in its name: self tests, or of another stage's tests, modes or rules")
     return top
 
 
 def add_config(verb):
     verb.add_argument("--config", choices=list(kconfig.LAYERS), default="lab",
-                      help="lab: lean; debug: with the kernel's own checkers, and faults to inject")
+                      help="lab: lean; debug: with the kernel's own checkers, and faults to inject; kcsan: looks for data races")
 
 
 def dispatch(arguments):

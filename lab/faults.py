@@ -46,7 +46,7 @@ def command(test, where):
 def objects(text):
     """The JSON objects among the lines of a guest's output."""
     found = []
-    for line in text.replace("\r", "").splitlines():
+    for line in text.splitlines():
         if line.startswith("{"):
             try:
                 found.append(json.loads(line))
@@ -103,16 +103,14 @@ def run(only=""):
     with progress.counting("injected faults", len(left)) as bar:
         while left:
             plan = [[rule, [command(test, where) for test in CATCHERS[rule]]] for rule in left]
-            output = bytearray()
 
-            def feed(data, output=output):
-                for entry in objects(data.decode(errors="replace")):
+            def watch(text):
+                for entry in objects(text):
                     if "begin" in entry:
                         bar.advance(1, entry["begin"])
-                output.extend(data)
-            result = vm.run(["python3", str(paths.REPO / "lab/guest_faults.py"), str(LIMIT), json.dumps(plan)], MACHINE,
-                            vm.BOOT_LIMIT + LIMIT * 2 * len(left), on_output=feed, image=image)
-            seen = objects(output.decode(errors="replace"))
+            result, output = vm.collect(["python3", str(paths.REPO / "lab/guest_faults.py"), str(LIMIT), json.dumps(plan)],
+                                        MACHINE, vm.BOOT_LIMIT + LIMIT * 2 * len(left), watch, image)
+            seen = objects(output)
             known = next((entry["rules"] for entry in seen if "rules" in entry), known)
             log = console.trouble(result.console)
             results.update(judge(seen, log[0][0] if log else result.trouble.partition("\n")[0]))

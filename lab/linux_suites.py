@@ -4,6 +4,7 @@
 The tests are those of the kernel tree (tools/testing/selftests) and Debian's stress-ng. The same image is booted with
 the boot parameter hydra=linux and with hydra=hydra. What differs is run once more on both.
 """
+import dataclasses
 import fnmatch
 import os
 import re
@@ -186,16 +187,8 @@ def machine_cases(policy, output, log):
 
 def boot(image, machine, policy, text, seconds, bar):
     """One boot; returns (its run, whether it came to the end)."""
-    output = bytearray()
-
-    def feed(data):
-        for mark in suites.MARK.finditer(data.decode(errors="replace")):
-            if mark[1] == "begin":
-                bar.advance(1, mark[2])
-        output.extend(data)
-    machine = vm.Machine(**{**vars(machine), "append": [f"hydra={policy}"]})
-    result = vm.run(["bash", "-c", text], machine, vm.BOOT_LIMIT + 60 * seconds, on_output=feed, on_error=feed, image=image)
-    shown = output.decode(errors="replace").replace("\r", "")
+    machine = dataclasses.replace(machine, append=[f"hydra={policy}"])
+    result, shown = vm.collect(["bash", "-c", text], machine, vm.BOOT_LIMIT + 60 * seconds, suites.Watcher(bar), image)
     (result.directory / "suites.log").write_text(shown, encoding="utf-8")
     run = differences.read(shown, seconds)
     ended = "### end machine:invariants " in shown
@@ -227,7 +220,7 @@ def merged(run, found):
 def verdicts(image=None, config="lab", long=False, only=("*",)):
     """Run everything twice, what differs twice more; returns the verdicts."""
     image = image or build.kernel(config)
-    machine = vm.Machine(**{**vars(MACHINE), "config": config})
+    machine = dataclasses.replace(MACHINE, config=config)
     selection = "long" if long else "short"
     built = build_selftests()
     skip = [*NEVER, *(() if long else LONG_ONLY)]
@@ -241,14 +234,14 @@ def verdicts(image=None, config="lab", long=False, only=("*",)):
     return found
 
 
-def outcomes(image=None, config="lab", long=False):
-    """The comparison as outcomes for the test summary; prints its table."""
-    found = verdicts(image, config, long)
+def outcomes(config="lab", long=False, only=""):
+    """The comparison as outcomes for the test summary, of the programs in whose name is a word; prints its table."""
+    found = verdicts(config=config, long=long, only=[f"*{only}*"])
     title = f"Linux's own tests on stock and with Hydra for every process ({'all' if long else 'short selection'}, {config})"
     Console(highlight=False, soft_wrap=True).print(differences.table(found, title))
     ran = {entry.suite for entry in found if entry.stock == "passed"}
     left_out = {} if long else LONG_ONLY
     chosen = [suite for suite in (*SELFTESTS, *STRESSORS) if f"{suite}:*" not in left_out]
-    idle = [suite for suite in chosen if suite not in ran]
+    idle = [suite for suite in chosen if suite not in ran and not only]
     return [*differences.outcomes(found),
             *(Outcome(f"Linux's {suite}", "failed", "nothing of it passed on stock: it was not tested") for suite in idle)]

@@ -3,6 +3,7 @@
 import dataclasses
 
 from lab import build, programs, suites
+from lab.errors import LabError
 from lab.ktap import Outcome
 from lab.vm import Machine
 
@@ -33,7 +34,7 @@ MODES = [
 
 
 def run(long=False, only=""):
-    """Each mode in a boot of its own; a dict from mode to outcomes."""
+    """Each mode in whose name is a word, in a boot of its own; a dict from mode to outcomes."""
     where = {test.name: test for test in programs.selftests(build.tree())}
     groups = {}
     for mode in MODES:
@@ -44,4 +45,6 @@ def run(long=False, only=""):
             groups[mode.name] = [Outcome(f"mode {mode.name}", "failed", f"no such self test: {', '.join(missing)}")]
         else:
             groups[mode.name] = suites.selftests([where[name] for name in mode.tests], mode.machine, mode.name)
+    if not groups:
+        raise LabError(f"no mode is called like '{only}'", "Those that take long are run with --long only.")
     return groups

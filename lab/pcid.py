@@ -3,9 +3,11 @@
 import dataclasses
 
 from lab import bochs, build, faults, programs
+from lab.errors import LabError
 from lab.ktap import Outcome
 
 CATCHER = "coherence"
+FAULTS = "injected faults [PCID]"
 
 
 @dataclasses.dataclass
@@ -33,16 +35,19 @@ def injected(rule, where):
     return Outcome(name, "failed", "no test ran" if by is None else f"nothing noticed it; tried: {CATCHER}")
 
 
-def run():
-    """Each boot; a dict from what it is called to its outcomes."""
+def run(only=""):
+    """Each boot in whose name is a word; a dict from what it is called to its outcomes."""
     where = {test.name: test for test in programs.selftests(build.tree())}
     groups = {}
-    for boot in BOOTS:
+    for boot in [boot for boot in BOOTS if only in boot.name]:
         missing = [name for name in boot.tests if name not in where]
         if missing:
             groups[boot.name] = [Outcome(boot.name, "failed", f"no such self test: {', '.join(missing)}")]
             continue
         outcomes = bochs.run(build.kernel("lab"), [where[name] for name in boot.tests], boot.machine, boot.name)
         groups[boot.name] = [Outcome(f"{outcome.name} [{boot.name}]", outcome.result, outcome.why) for outcome in outcomes]
-    groups["injected faults [PCID]"] = [injected(rule, where) for rule in faults.ELSEWHERE]
+    if only in FAULTS:
+        groups[FAULTS] = [injected(rule, where) for rule in faults.ELSEWHERE]
+    if not groups:
+        raise LabError(f"no boot is called like '{only}'", f"There are: {', '.join([*(boot.name for boot in BOOTS), FAULTS])}.")
     return groups

@@ -26,7 +26,7 @@ class Lines:
             return
         self.last = now
         gone = now - self.start
-        line = f"hydra: {self.what}: {self.done}"
+        line = f"hydra: {self.what}: {int(self.done)}"
         if self.total:
             left = gone * max(self.total - self.done, 0) / max(self.done, 1)
             line += f" of about {self.total}, {gone / 60:.1f} min gone, about {left / 60:.1f} min left"

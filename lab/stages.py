@@ -7,22 +7,23 @@ import dataclasses
 class Stage:
     what: str
     config: str = ""         # the kernel it needs
+    only: str = ""           # what --only picks from; empty: it cannot
     long: bool = False       # only with --long
 
 
 STAGES = {
-    "host": Stage("the lab, the tool's parsing, the model (no virtual machine)"),
-    "machine": Stage("the lab with real virtual machines", "lab"),
-    "selftests": Stage("KUnit and the kernel self tests", "lab"),
-    "modes": Stage("self tests with 4 and 5 levels, isolated tables, huge pages, odd machines", "lab"),
-    "suites": Stage("Linux's own tests and stress-ng, on stock and with Hydra for every process", "lab"),
-    "debug": Stage("self tests on the debug kernel: KASAN, lockdep, page-table checks", "debug"),
-    "faults": Stage("rules broken one by one on the debug kernel: does a test notice?", "debug"),
+    "host": Stage("the lab, the tool's parsing, the model (no virtual machine)", only="tests"),
+    "machine": Stage("the lab with real virtual machines", "lab", only="tests"),
+    "selftests": Stage("KUnit and the kernel self tests", "lab", only="programs"),
+    "modes": Stage("self tests with 4 and 5 levels, isolated tables, huge pages, odd machines", "lab", only="modes"),
+    "suites": Stage("Linux's own tests and stress-ng, on stock and with Hydra for every process", "lab", only="programs"),
+    "debug": Stage("self tests on the debug kernel: KASAN, lockdep, page-table checks", "debug", only="programs"),
+    "faults": Stage("rules broken one by one on the debug kernel: does a test notice?", "debug", only="rules"),
     "races": Stage("self tests on a kernel that looks for data races (KCSAN)", "kcsan", long=True),
     "pressure": Stage("data under pressure for hours, 10000 changes of the policy", "debug", long=True),
     "oracle": Stage("a million operations of the stale-translation oracle", "lab", long=True),
-    "suites-debug": Stage("Linux's own tests on the debug kernel", "debug", long=True),
-    "pcid": Stage("self tests and an injected fault on an emulated processor with PCID (Bochs)", "debug", long=True),
+    "suites-debug": Stage("Linux's own tests on the debug kernel", "debug", only="programs", long=True),
+    "pcid": Stage("self tests and an injected fault on an emulated processor with PCID (Bochs)", "debug", only="boots", long=True),
 }
 
 

@@ -11,24 +11,27 @@ from lab import build, children, console, ktap, paths, programs, progress, vm
 from lab.ktap import Outcome
 
 SELFTEST_LIMIT = 400         # seconds for one program
-DEBUG_LIMIT = 1800            # on a kernel that checks itself
+DEBUG_LIMIT = 1800           # on a kernel that checks itself
+LONG_PRESSURE = 6 * 3600     # seconds
+SLOWEST = 10                 # operations of the oracle per second
 # The oracle's long runs: a million operations in all, most of them where each emulated CPU has a real one.
 LONG_ORACLE = [(vm.Machine(nodes=2, cpus_per_node=1, memory="2G"), 920_000, "two nodes of one CPU"),
                (vm.Machine(nodes=4, cpus_per_node=2, memory="2G"), 80_000, "four nodes of two CPUs")]
-LONG_PRESSURE = 6 * 3600      # seconds
-SLOWEST = 10                 # operations per second
 MARK = re.compile(r"^### (begin|end) (\S+)(?: (\d+))?$", re.M)
-DONE = re.compile(r"^# \d+ of \d+ operations", re.M)
+STEP = re.compile(MARK.pattern + r"|^# ((\d+) of (\d+) operations)", re.M)
 MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G")
 
 
-def pytest(which, title, long=False):
-    """The tests under tests/ that the marker expression picks; long: with the searches that take longest."""
+def pytest(which, title, only="", long=False):
+    """The tests under tests/ that the marker expression picks and in whose name is a word.
+
+    Long: with the searches that take longest.
+    """
     results = paths.cache_dir("logs") / f"pytest-{title.split()[0]}.xml"
     results.unlink(missing_ok=True)
     progress.say(f"{title} (pytest)")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={results}", "-m", which,
-               str(paths.REPO / "tests")]
+               *(["-k", only] if only else []), str(paths.REPO / "tests")]
     environment = dict(os.environ, PYTHONPATH=str(paths.REPO), HYDRA_LONG=str(int(long)))
     with children.leashed(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, env=environment) as child:
         status = child.wait()
@@ -120,17 +123,12 @@ def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, a
     Judge_log: outcomes from the kernel's log, besides those that hold for all.
     """
     image = build.kernel(machine.config)
-    output = bytearray()
     # The tests want NUMA balancing off but for one. Switching it patches the kernel's text on all CPUs, and the emulator
     # now and then runs a breakpoint that was there for it when it is long gone: not more often than need be.
     machine = dataclasses.replace(machine, append=[*machine.append, "numa_balancing=disable"])
-    for last in (False, True):
-        output.clear()
-        result = boot_selftests(tests, machine, label, seconds, arguments, output, image)
-        if last or not console.stale_breakpoint(result.console):
-            break
-        progress.say("once more: the emulator ran a breakpoint that was gone from the kernel's text")
-    text = output.decode(errors="replace")
+    command = ["env", f"ARGUMENTS={arguments}", "sh", str(paths.REPO / "lab/guest_selftests.sh"), str(seconds), *map(str, tests)]
+    with progress.counting(f"self tests ({label or machine.config})", len(tests) + 1) as bar:
+        result, text = vm.collect(command, machine, vm.BOOT_LIMIT + (seconds + 10) * len(tests), Watcher(bar), image)
     (result.directory / "selftests.log").write_text(text, encoding="utf-8")
     outcomes = []
     if want_kunit:
@@ -145,17 +143,20 @@ def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, a
     return [Outcome(outcome.name + suffix, outcome.result, outcome.why) for outcome in outcomes]
 
 
-def boot_selftests(tests, machine, label, seconds, arguments, output, image):
-    """One boot; what the tests print is added to output."""
-    with progress.counting(f"self tests ({label or machine.config})", len(tests) + 1) as bar:
-        def feed(data):
-            text = data.decode(errors="replace")
-            for mark in MARK.finditer(text):
-                if mark[1] == "begin":
-                    bar.advance(1, mark[2])
-            for done in DONE.finditer(text):
-                bar.advance(0, done[0].lstrip("# "))
-            output.extend(data)
-        limit = vm.BOOT_LIMIT + (seconds + 10) * len(tests)
-        return vm.run(["env", f"ARGUMENTS={arguments}", "sh", str(paths.REPO / "lab/guest_selftests.sh"), str(seconds),
-                       *map(str, tests)], machine, limit, on_output=feed, image=image)
+class Watcher:
+    """Moves a bar as programs begin, and within one that says how many of its operations it has done."""
+
+    def __init__(self, bar):
+        self.bar, self.part = bar, 0
+
+    def __call__(self, text):
+        for step in STEP.finditer(text):
+            if step[1] == "begin":
+                self.advance(1, step[2])
+                self.part = 0
+            elif step[4]:
+                self.advance(int(step[5]) / int(step[6]), step[4])
+
+    def advance(self, part, note):
+        self.bar.advance(part - self.part, note)
+        self.part = part

@@ -12,71 +12,31 @@ from lab.errors import LabError
 from lab.ktap import Outcome
 
 
-def attempt(name, suite, *arguments):
-    """A suite that cannot even run is a failure, and the next one gets its turn."""
+# By stage: what its outcomes are called, and the suite that gives them; one of several parts gives a dict of its own.
+RUN = {
+    "host": ("host", lambda a: suites.pytest("not machine", "host tests", a.only, a.long)),
+    "machine": ("machine", lambda a: suites.pytest("machine", "machine tests", a.only)),
+    "selftests": ("KUnit and self tests", lambda a: suites.in_machine("lab", a.only)),
+    "modes": ("modes", lambda a: modes.run(a.long, a.only)),
+    "suites": ("Linux's own tests", lambda a: linux.outcomes("lab", a.long, a.only)),
+    "debug": ("KUnit and self tests [debug kernel]", lambda a: suites.in_machine("debug", a.only)),
+    "faults": ("injected faults [debug kernel]", lambda a: faults.run(a.only)),
+    "races": ("data races [KCSAN kernel]", lambda _: races.run()),
+    "pressure": ("data under pressure", lambda _: suites.long_pressure()),
+    "oracle": ("oracle, a million operations", lambda _: suites.long_oracle()),
+    "suites-debug": ("Linux's own tests [debug kernel]", lambda a: linux.outcomes("debug", a.long, a.only)),
+    "pcid": ("PCID", lambda a: pcid.run(a.only)),
+}
+
+
+def attempt(title, suite, arguments):
+    """A dict of outcomes. A suite that cannot even run is a failure, and the next one gets its turn."""
     try:
-        return suite(*arguments) or [Outcome(name, "failed", "no test ran")]
+        made = suite(arguments)
     except LabError as error:
-        return [Outcome(name, "failed", str(error))]
-
-
-def host(arguments):
-    return {"host": attempt("host tests", suites.pytest, "not machine", "host tests", arguments.long)}
-
-
-def machine(_):
-    return {"machine": attempt("machine tests", suites.pytest, "machine", "machine tests")}
-
-
-def selftests(arguments):
-    return {"KUnit and self tests": attempt("self tests", suites.in_machine, "lab", arguments.only or "")}
-
-
-def in_modes(arguments):
-    try:
-        return modes.run(arguments.long)
-    except LabError as error:
-        return {"modes": [Outcome("modes", "failed", str(error))]}
-
-
-def debug(arguments):
-    return {"KUnit and self tests [debug kernel]": attempt("self tests", suites.in_machine, "debug", arguments.only or "")}
-
-
-def injected(arguments):
-    return {"injected faults [debug kernel]": attempt("injected faults", faults.run, arguments.only or "")}
-
-
-def linux_suites(arguments):
-    return {"Linux's own tests": attempt("Linux's own tests", linux.outcomes, None, "lab", arguments.long)}
-
-
-def linux_suites_debug(arguments):
-    return {"Linux's own tests [debug kernel]": attempt("Linux's own tests", linux.outcomes, None, "debug", arguments.long)}
-
-
-def data_races(_):
-    return {"data races [KCSAN kernel]": attempt("data races", races.run)}
-
-
-def pressure(_):
-    return {"data under pressure": attempt("pressure", suites.long_pressure)}
-
-
-def oracle(_):
-    return {"oracle, a million operations": attempt("oracle", suites.long_oracle)}
-
-
-def with_pcid(_):
-    try:
-        return pcid.run()
-    except LabError as error:
-        return {"PCID": [Outcome("PCID", "failed", str(error))]}
-
-
-RUN = {"host": host, "machine": machine, "selftests": selftests, "modes": in_modes, "debug": debug, "faults": injected,
-       "suites": linux_suites, "races": data_races, "pressure": pressure, "oracle": oracle,
-       "suites-debug": linux_suites_debug, "pcid": with_pcid}
+        made = [Outcome(title, "failed", str(error))]
+    groups = made if isinstance(made, dict) else {title: made}
+    return {name: outcomes or [Outcome(name, "failed", "no test ran")] for name, outcomes in groups.items()}
 
 
 def summary(groups, durations, seconds):
@@ -88,7 +48,7 @@ def summary(groups, durations, seconds):
     everything = [outcome for outcomes in groups.values() for outcome in outcomes]
     for name, outcomes in groups.items():
         counts = [sum(outcome.result == result for outcome in outcomes) for result in ("passed", "failed", "skipped")]
-        grid.add_row(name, str(counts[0]), f"[bold red]{counts[1]}[/]" if counts[1] else "0", str(counts[2]),
+        grid.add_row(escape(name), str(counts[0]), f"[bold red]{counts[1]}[/]" if counts[1] else "0", str(counts[2]),
                      f"{durations[name] / 60:.1f}" if name in durations else "")
     for outcome in everything:
         if outcome.result == "skipped":
@@ -104,6 +64,9 @@ def summary(groups, durations, seconds):
 def chosen(arguments):
     """The stages to run: those named, or with a word only the self tests, else all that are due."""
     if arguments.stage:
+        whole = [name for name in arguments.stage if arguments.only and not stages.STAGES[name].only]
+        if whole:
+            raise LabError(f"--only {arguments.only}: the stage {whole[0]} is run as a whole", status=2)
         return list(dict.fromkeys(arguments.stage))
     if arguments.only:
         return ["selftests"]
@@ -125,7 +88,7 @@ def test_verb(arguments):
             continue
         begun = time.monotonic()
         progress.say(f"stage {name}: {stages.STAGES[name].what}")
-        made = RUN[name](arguments)
+        made = attempt(*RUN[name], arguments)
         groups.update(made)
         durations[next(reversed(made))] = time.monotonic() - begun
     passed, failed = summary(groups, durations, time.monotonic() - start)

@@ -190,6 +190,25 @@ def run(command, machine=Machine(), timeout=3600.0, stdin=None, on_output=None, 
         progress.say("the emulator died before the machine was up; booting it again")
 
 
+def collect(command, machine, timeout, watch=lambda text: None, image=None):
+    """Run a command in a new machine for its output; returns (the result, what it printed).
+
+    Watch is called with pieces of the output as they come. If the emulator runs a breakpoint that is not in the kernel's
+    text, all is done once more.
+    """
+    output = bytearray()
+
+    def feed(data):
+        output.extend(data)
+        watch(data.decode(errors="replace"))
+    result = run(command, machine, timeout, on_output=feed, on_error=feed, image=image)
+    if console.stale_breakpoint(result.console):
+        progress.say("once more: the emulator ran a breakpoint that was gone from the kernel's text")
+        output.clear()
+        result = run(command, machine, timeout, on_output=feed, on_error=feed, image=image)
+    return result, output.decode(errors="replace").replace("\r", "")
+
+
 def boot(command, machine_command, directory, search, timeout, stdin, on_output, on_error):
     """Start the machine and wait for its end; returns why it was ended ('' if it ended by itself)."""
     (directory / "command").write_text(script(command, os.getcwd(), search), encoding="utf-8")

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What in a kernel's console counts as trouble, and what does not."""
+import types
+
 import pytest
 
-from lab import console
+from lab import console, vm
 
 HEALTHY = """\
 [    0.000000] Linux version 6.12.117 (hydra@lab)
@@ -77,3 +79,18 @@ def test_a_breakpoint_that_is_gone_is_the_emulators_fault_and_one_that_is_there_
     assert not console.stale_breakpoint(INT3.format("cc"))
     assert not console.stale_breakpoint(INT3.format("eb").replace("int3", "general protection fault"))
     assert console.trouble(INT3.format("eb"))
+
+
+def test_what_the_emulator_spoilt_is_done_once_more(monkeypatch):
+    logs = [INT3.format("eb"), INT3.format("eb")]
+    made = []
+
+    def run(command, machine, timeout, on_output, on_error, image):
+        made.append(command)
+        on_output(b"run %d\r\n" % len(made))
+        return types.SimpleNamespace(console=logs[len(made) - 1])
+    monkeypatch.setattr(vm, "run", run)
+    assert vm.collect(["true"], None, 1)[1] == "run 2\n" and len(made) == 2
+    logs = [INT3.format("cc")]
+    made.clear()
+    assert vm.collect(["true"], None, 1)[1] == "run 1\n" and len(made) == 1

@@ -183,7 +183,7 @@ def test_a_machine_that_dies_is_booted_again_past_the_program_it_died_of(monkeyp
 
 def test_a_suite_of_which_nothing_passes_on_stock_is_a_failure(monkeypatch):
     verdicts = differences.compare(run(program("mm:cow", "", 4)), run(program("mm:cow", "", 4)))
-    monkeypatch.setattr(linux_suites, "verdicts", lambda *_: verdicts)
+    monkeypatch.setattr(linux_suites, "verdicts", lambda **_: verdicts)
     monkeypatch.setattr(linux_suites, "SELFTESTS", ["mm"])
     monkeypatch.setattr(linux_suites, "STRESSORS", {})
     assert [(outcome.name, outcome.failed) for outcome in linux_suites.outcomes()] == \

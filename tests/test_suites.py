@@ -2,7 +2,7 @@
 """Counting tests: nothing that went wrong may count as passed, nothing that did not run may be forgotten."""
 import pytest
 
-from lab import suites, test
+from lab import cli, stages, suites, test
 from lab.errors import LabError
 from lab.ktap import Outcome
 
@@ -43,19 +43,55 @@ def test_pytests_results():
 
 
 def test_a_suite_without_tests_is_a_failure():
-    assert results(test.attempt("host", lambda: [])) == [("host", "failed")]
+    assert results(test.attempt("host", lambda _: [], None)["host"]) == [("host", "failed")]
+    assert results(test.attempt("modes", lambda _: {"two nodes": []}, None)["two nodes"]) == [("two nodes", "failed")]
 
 
 def test_a_suite_that_cannot_run_is_a_failure():
-    def broken():
+    def broken(_):
         raise LabError("no compiler")
-    (outcome,) = test.attempt("self tests", broken)
+    (outcome,) = test.attempt("self tests", broken, None)["self tests"]
     assert outcome.failed and outcome.why == "no compiler"
 
 
 def test_the_summary_counts(capsys):
-    groups = {"a": [Outcome("one", "passed"), Outcome("two", "skipped", "why not")],
+    groups = {"a [debug]": [Outcome("one", "passed"), Outcome("two", "skipped", "why not")],
               "b": [Outcome("three", "failed", "[because]")]}
     assert test.summary(groups, {}, 60) == (1, 1)
     shown = capsys.readouterr().out
-    assert "FAILED three" in shown and "[because]" in shown and "why not" in shown
+    assert "FAILED three" in shown and "[because]" in shown and "why not" in shown and "a [debug]" in shown
+
+
+def arguments(*words):
+    return cli.parser().parse_args(["test", *words])
+
+
+def test_the_stages_to_run():
+    assert test.chosen(arguments()) == ["host", "machine", "selftests", "modes", "suites", "debug", "faults"]
+    assert test.chosen(arguments("--long")) == list(stages.STAGES)
+    assert test.chosen(arguments("--only", "fill")) == ["selftests"]
+    assert test.chosen(arguments("--only", "sharer", "--stage", "faults")) == ["faults"]
+    with pytest.raises(LabError, match="as a whole"):
+        test.chosen(arguments("--only", "two", "--stage", "faults", "--stage", "oracle"))
+
+
+def test_every_stage_can_be_run():
+    assert set(test.RUN) == set(stages.STAGES)
+
+
+class Steps:
+    def __init__(self):
+        self.steps, self.notes = [], []
+
+    def advance(self, steps, note):
+        self.steps.append(steps)
+        self.notes.append(note)
+
+
+def test_a_bar_moves_within_a_program_that_says_how_far_it_is():
+    bar = Steps()
+    watcher = suites.Watcher(bar)
+    watcher("\n### begin oracle\n# 250 of 1000 operations, 9 per second\n")
+    watcher("# 500 of 1000 operations, 9 per second\n### end oracle 0\n\n### begin fill\n")
+    assert bar.steps == [1, 0.25, 0.25, 0.5]
+    assert bar.notes == ["oracle", "250 of 1000 operations", "500 of 1000 operations", "fill"]
