@@ -4,7 +4,8 @@
  * cleared who is no gather, and has yet to flush, under the lock. The gather looks
  * without the lock. It has removed something on both sides, so its flush is of a
  * range with the entry in it: on stock Linux that reaches whoever has it in a TLB.
- * What it models: zap_pmd_range() with hydra_pmd_gone(), move_pages_huge_pmd().
+ * What it models: zap_pmd_range() and change_pmd_range() with hydra_pmd_gone(),
+ * move_pages_huge_pmd().
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_GONE_UNAWAITED           6

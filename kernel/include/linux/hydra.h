@@ -284,7 +284,7 @@ u64 __hydra_range_targets(struct hydra_mm *h, unsigned long start,
 u64 hydra_gather_targets(struct hydra_mm *h);
 void __hydra_gather_begin(struct hydra_mm *h, bool fullmm);
 void __hydra_gather_end(struct hydra_mm *h);
-void __hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd);
+bool __hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd);
 void __hydra_collapse_cut(struct hydra_mm *h, pmd_t pmd);
 
 /**
@@ -296,11 +296,11 @@ void __hydra_collapse_cut(struct hydra_mm *h, pmd_t pmd);
  * __hydra_pmd_gone().
  *
  * Context: process context, no page-table lock held.
+ * Return: whether it is gone still, after who took it away is done.
  */
-static inline void hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd)
+static inline bool hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd)
 {
-	if (hydra_mm(mm))
-		__hydra_pmd_gone(mm, pmd);
+	return !hydra_mm(mm) || __hydra_pmd_gone(mm, pmd);
 }
 
 /**
@@ -467,8 +467,9 @@ static inline void hydra_gather_end(struct mm_struct *mm, bool counted)
 {
 }
 
-static inline void hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd)
+static inline bool hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd)
 {
+	return true;
 }
 
 static inline struct hydra_mm *hydra_collapse_begin(struct mm_struct *mm)

@@ -201,20 +201,28 @@ void __hydra_gather_end(struct hydra_mm *h)
  * @mm: the address space
  * @pmd: the entry
  *
- * On stock Linux a flush of a range around the entry reaches all who may have
- * it in their TLB, whoever cleared it. Here it reaches those whom somebody has
- * noted, and it is noted for gathers alone. Who clears a huge entry without a
- * gather flushes before it drops the lock (move_pages_huge_pmd() and
- * __discard_anon_folio_pmd_locked(), for two), so that is waited for.
+ * On stock Linux a flush of a range around the entry, or of so much that all
+ * is flushed, reaches all who may have it in their TLB, whoever cleared it.
+ * Here it reaches those whom somebody has noted, and it is noted for gathers
+ * alone. Who clears a huge entry without a gather flushes before it drops the
+ * lock (move_pages_huge_pmd() and __discard_anon_folio_pmd_locked(), for two),
+ * so that is waited for. Some of them put the entry back, and then it is not
+ * gone.
  *
- * Huge PUDs are not: they map device memory, and but for gathers only
- * __split_huge_pud() takes them away.
+ * Huge PUDs are not waited for. They map device memory; without a gather
+ * move_huge_pud() takes them away, whose flush the gather that finds the new
+ * entry waits for, and __split_huge_pud() for a walk that wants smaller ones.
  *
  * Context: see hydra_pmd_gone().
+ * Return: see hydra_pmd_gone().
  */
-void __hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd)
+bool __hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd)
 {
-	spin_unlock(pmd_lock(mm, pmd));
+	spinlock_t *lock = pmd_lock(mm, pmd);
+	bool gone = pmd_none(*pmd);
+
+	spin_unlock(lock);
+	return gone;
 }
 
 /**
