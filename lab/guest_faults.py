@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs inside the virtual machine: breaks one of Hydra's rules after the other and sees what notices.
 
-guest_faults.py LIMIT PLAN, where PLAN is JSON: a list of [rule, [command, …]]. Prints one JSON object per line:
-{"rules": […]} all that this kernel knows; {"begin": rule}; {"rule", "by", "seconds", "words"} for each, by being what
-noticed: a command's first failed test, the invariant checker, the kernel's log; or null if nothing did.
+guest_faults.py LIMIT PLAN, where PLAN is JSON: a list of [name, rule, command]. Prints one JSON object per line:
+{"rules": […]} all that this kernel knows; {"begin": name}; {"name", "by", "seconds", "words"} for each, by being what
+noticed: the command's first failed test, the invariant checker, the kernel's log; or null if nothing did.
 """
 import json
 import os
@@ -64,36 +64,31 @@ def first_failure(command, limit):
             child.stdout.close()
 
 
-def attempt(rule, commands, limit):
-    """What notices that a rule is broken."""
-    put(begin=rule)
-    start = time.monotonic()
-    by, words = None, []
+def attempt(name, rule, command, limit):
+    """Does a command notice that a rule is broken, or the kernel while it runs?"""
+    put(begin=name)
+    start, by = time.monotonic(), None
     said, violations = len(complaints()), VIOLATIONS.read_text()
-    for command in commands:
-        BREAK.write_text(rule)
-        try:
-            failure, words = first_failure(command, limit)
-        finally:
-            BREAK.write_text("none")
-        name = os.path.basename(command[0])
-        new = complaints()[said:]
-        if failure:
-            by = f"{name}: {failure}"
-        elif VIOLATIONS.read_text() != violations:
-            by, words = f"the invariant checker, at the exit of {name}", new[:3]
-        elif new:
-            by, words = f"the kernel's log, after {name}", new[:3]
-        if by:
-            break
-    put(rule=rule, by=by, seconds=round(time.monotonic() - start, 1), words=words)
+    BREAK.write_text(rule)
+    try:
+        failure, words = first_failure(command, limit)
+    finally:
+        BREAK.write_text("none")
+    program, new = os.path.basename(command[0]), complaints()[said:]
+    if failure:
+        by = f"{program}: {failure}"
+    elif VIOLATIONS.read_text() != violations:
+        by, words = f"the invariant checker, at the exit of {program}", new[:3]
+    elif new:
+        by, words = f"the kernel's log, after {program}", new[:3]
+    put(name=name, by=by, seconds=round(time.monotonic() - start, 1), words=words)
 
 
 def main():
     limit, plan = float(sys.argv[1]), json.loads(sys.argv[2])
     put(rules=[word.strip("[]") for word in BREAK.read_text().split() if word.strip("[]") != "none"])
-    for rule, commands in plan:
-        attempt(rule, commands, limit)
+    for name, rule, command in plan:
+        attempt(name, rule, command, limit)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from lab.errors import LabError
 from lab.ktap import Outcome
 
 TESTS = ["coherence", "huge", "shootdown", "events", "reclaim", "oracle"]
+FAULT, FAULT_TESTS = "count-plainly", ["coherence"]
 SECONDS = 400                # for one program: this kernel is slow on purpose
 SKIPPED = 400                # accesses from one that is watched to the next; Linux's own 4000 suits real processors
 OBJECTS = ["mm/hydra", "arch/x86/mm"]
@@ -56,11 +57,20 @@ def judge(found, names):
     ), *([] if mine else [Outcome("no data race with a function of Hydra", "passed")])]
 
 
+def judge_injected(found, names):
+    """Outcomes when a rule is broken that makes races of ours: they have to be seen."""
+    mine = ours(found, names)
+    return [Outcome(f"injected fault {FAULT}", "passed" if mine else "failed",
+                    mine[0][0] if mine else f"no data race with a function of Hydra among {len(found)}")]
+
+
 def run():
-    """The self tests under KCSAN; a list of outcomes."""
+    """The self tests under KCSAN, and one of them with a race injected; a list of outcomes."""
     build.kernel("kcsan")
     names = functions(build.objects_of(build.tree(), "kcsan"))
     where = {test.name: test for test in programs.selftests(build.tree())}
     machine = dataclasses.replace(suites.MACHINE, config="kcsan", append=[f"kcsan.skip_watch={SKIPPED}"])
-    return suites.selftests([where[name] for name in TESTS], machine, "KCSAN", seconds=SECONDS,
-                            judge_log=lambda log: judge(reports(log), names))
+    return [*suites.selftests([where[name] for name in TESTS], machine, "KCSAN", seconds=SECONDS,
+                              judge_log=lambda log: judge(reports(log), names)),
+            *suites.selftests([where[name] for name in FAULT_TESTS], machine, f"KCSAN, {FAULT}", seconds=SECONDS, broken=FAULT,
+                              judge_log=lambda log: judge_injected(reports(log), names))]

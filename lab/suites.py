@@ -116,17 +116,18 @@ def long_pressure():
     return selftests(tests, machine, "long", seconds=LONG_PRESSURE, arguments="--long")
 
 
-def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, arguments="",
+def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, arguments="", broken="none",
               judge_log=lambda log: []):
     """Self tests in one boot of a machine, for so many seconds each, with the words of arguments given to each.
 
-    Judge_log: outcomes from the kernel's log, besides those that hold for all.
+    Broken: the rule that the kernel breaks meanwhile. Judge_log: outcomes from the kernel's log, besides those that hold
+    for all.
     """
     image = build.kernel(machine.config)
     # The tests want NUMA balancing off but for one. Switching it patches the kernel's text on all CPUs, and the emulator
     # now and then runs a breakpoint that was there for it when it is long gone: not more often than need be.
     machine = dataclasses.replace(machine, append=[*machine.append, "numa_balancing=disable"])
-    command = ["env", f"ARGUMENTS={arguments}", "sh", str(paths.REPO / "lab/guest_selftests.sh"), str(seconds), *map(str, tests)]
+    command = ["env", f"ARGUMENTS={arguments}", f"BROKEN={broken}", "sh", str(paths.REPO / "lab/guest_selftests.sh"), str(seconds), *map(str, tests)]
     with progress.counting(f"self tests ({label or machine.config})", len(tests) + 1) as bar:
         result, text = vm.collect(command, machine, vm.BOOT_LIMIT + (seconds + 10) * len(tests), Watcher(bar), image)
     (result.directory / "selftests.log").write_text(text, encoding="utf-8")

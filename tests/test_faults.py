@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from lab import faults, modes, paths, vm
+from lab import faults, modes, paths, stages, vm
 from lab.errors import LabError
 
 SELFTESTS = paths.REPO / "kernel/tools/testing/selftests/hydra"
@@ -28,7 +28,7 @@ def test_every_rule_of_the_kernel_has_a_test_named_for_it():
 
 
 def test_every_rule_is_asked_for_somewhere_in_the_kernel():
-    code = "".join(path.read_text(encoding="utf-8") for directory in ("mm/hydra", "arch/x86/mm")
+    code = "".join(path.read_text(encoding="utf-8") for directory in ("mm/hydra", "arch/x86/mm", "fs/proc")
                    for path in (paths.REPO / "kernel" / directory).glob("*.[ch]"))
     rules = (paths.REPO / "kernel/mm/hydra/inject.h").read_text(encoding="utf-8")
     names = set(re.findall(r"HYDRA_BREAK_\w+", rules)) - {"HYDRA_BREAK_NONE"}
@@ -36,42 +36,47 @@ def test_every_rule_is_asked_for_somewhere_in_the_kernel():
 
 
 def test_the_tests_that_are_named_exist():
-    named = [test for tests in faults.CATCHERS.values() for test in tests] + [test for mode in modes.MODES for test in mode.tests]
+    named = [test for _, _, test in faults.tries()] + [test for mode in modes.MODES for test in mode.tests]
     for test in named:
         program, *chosen = test.split()
         assert program in selftest_names()
-        code = (SELFTESTS / f"{program}.c").read_text(encoding="utf-8")
-        assert not chosen or (chosen[0] == "-t" and re.search(rf"^TEST\w*\(\w+, {chosen[1]}\b", code, re.M)), test
+        code = "".join(path.read_text(encoding="utf-8") for path in SELFTESTS.glob(f"{program}*.c"))
+        if "-t" in chosen:
+            name = chosen[chosen.index("-t") + 1]
+            assert re.search(rf'^TEST\w*\(\w+, {name}\b|"{name}"', code, re.M), test
+
+
+def test_every_program_has_a_fault_that_it_has_to_notice():
+    assert {test.split()[0] for _, _, test in faults.tries()} == selftest_names()
 
 
 def lines(*entries):
     return faults.objects("\n".join(json.dumps(entry) for entry in entries))
 
 
-def test_a_rule_that_a_test_noticed_passes_and_one_that_nothing_did_fails():
-    seen = lines({"begin": "skip-set"}, {"rule": "skip-set", "by": "coherence: x", "seconds": 1, "words": []},
-                 {"begin": "skip-clear"}, {"rule": "skip-clear", "by": None, "seconds": 9, "words": []})
-    made = {outcome.name: outcome for outcome in faults.outcomes(faults.judge(seen, ""), ["skip-set", "skip-clear"])}
-    assert made["injected fault skip-set"].result == "passed"
-    assert made["injected fault skip-clear"].failed and "coherence" in made["injected fault skip-clear"].why
+DUE = [("a: fill", "a", "fill"), ("a: huge", "a", "huge"), ("b: fill", "b", "fill")]
+
+
+def test_a_rule_that_a_test_noticed_passes_and_one_that_it_did_not_fails():
+    seen = lines({"begin": "a: fill"}, {"name": "a: fill", "by": "fill: x", "seconds": 1, "words": []},
+                 {"begin": "a: huge"}, {"name": "a: huge", "by": None, "seconds": 9, "words": ["ok 1"]})
+    made = faults.outcomes(faults.judge(seen, ""), DUE, [])
+    assert [outcome.result for outcome in made] == ["passed", "failed", "failed"]
+    assert "ok 1" in made[1].why and "not tried" in made[2].why
 
 
 def test_a_machine_that_dies_of_a_rule_has_noticed_it():
-    assert faults.judge(lines({"begin": "keep-link"}), "kernel crash")["keep-link"]["by"] == "the kernel: kernel crash"
+    assert faults.judge(lines({"begin": "keep-link: events"}), "kernel crash")["keep-link: events"]["by"] == "the kernel: kernel crash"
 
 
 def test_a_machine_that_just_ends_has_noticed_nothing():
-    assert faults.judge(lines({"begin": "keep-link"}), "")["keep-link"]["by"] is None
+    assert faults.judge(lines({"begin": "keep-link: events"}), "")["keep-link: events"]["by"] is None
 
 
-def test_a_rule_that_was_not_tried_or_is_new_fails():
-    made = {outcome.name.rpartition(" ")[2]: outcome for outcome in faults.outcomes({}, ["skip-set", "brand-new"])}
-    assert made["skip-set"].failed and made["brand-new"].failed
-
-
-def test_a_rule_that_shows_elsewhere_is_said_to_be_skipped():
-    rule = next(iter(faults.ELSEWHERE))
-    assert faults.outcomes({}, [rule])[0].result == "skipped"
+def test_a_rule_that_nobody_tries_fails_and_one_that_shows_elsewhere_is_said_to_be_skipped():
+    made = faults.outcomes({}, [], ["brand-new", *faults.ELSEWHERE, *faults.CATCHERS])
+    assert [outcome.result for outcome in made] == ["failed", *["skipped" for _ in faults.ELSEWHERE]]
+    assert set(faults.ELSEWHERE.values()) <= set(stages.STAGES)
 
 
 def test_a_machine_with_odd_nodes():

@@ -43,3 +43,8 @@ def test_no_report_at_all_is_a_failure():
 def test_elsewhere_races_are_no_trouble_and_other_bugs_are():
     assert not console.trouble(LOG)
     assert console.trouble(LOG.replace("BUG: KCSAN: ", "BUG: KASAN: "))
+
+
+def test_an_injected_race_has_to_be_seen():
+    assert [outcome.result for outcome in races.judge_injected(races.reports(LOG), NAMES)] == ["passed"]
+    assert [outcome.result for outcome in races.judge_injected(races.reports(LOG), {"hydra_set"})] == ["failed"]

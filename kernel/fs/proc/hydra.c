@@ -26,7 +26,8 @@ static struct mm_struct *hydra_task_mm(struct inode *inode, unsigned int mode)
 
 	if (!task)
 		return ERR_PTR(-ESRCH);
-	mm = mm_access(task, mode);
+	mm = hydra_breaks(HYDRA_BREAK_ADMIT_ANYONE) ? get_task_mm(task) :
+						      mm_access(task, mode);
 	put_task_struct(task);
 	if (!mm)
 		return ERR_PTR(-ESRCH);

@@ -108,6 +108,8 @@ unsigned long hydra_unmapped_area(struct vm_unmapped_area_info *info,
 	struct hydra_mm *h = hydra_active(current->mm);
 	unsigned int d = hydra_this_domain(), nr = hydra_nr_domains;
 
+	if (hydra_breaks(HYDRA_BREAK_MIX_ARENAS))
+		d = 0;
 	if (!h || (flags & MAP_32BIT) || in_32bit_syscall())
 		return vm_unmapped_area(info);
 	if (!hydra_arena(d, nr, low, info->high_limit, topdown, &part.low_limit,

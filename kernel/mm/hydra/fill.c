@@ -152,7 +152,8 @@ static void copy_window(const struct hydra_request *r, pteval_t *canonical,
 /* May this domain have a replica of a leaf table, or does it have to link it? */
 static bool wants_replica(const struct hydra_request *r, void *canonical)
 {
-	return page_to_nid(virt_to_page(canonical)) != hydra_domain_home[r->d];
+	return page_to_nid(virt_to_page(canonical)) != hydra_domain_home[r->d] ||
+	       hydra_breaks(HYDRA_BREAK_COPY_OWN);
 }
 
 /* One that is hard to get, or on another node, is not worth it. */

@@ -14,6 +14,7 @@ static const char * const rule_texts[NR_HYDRA_RULES] = {
 	[HYDRA_BREAK_NONE] = "none",
 	[HYDRA_BREAK_SKIP_SET] = "skip-set",
 	[HYDRA_BREAK_SKIP_CLEAR] = "skip-clear",
+	[HYDRA_BREAK_COPY_OWN] = "copy-own",
 	[HYDRA_BREAK_FORGET_SHARER] = "forget-sharer",
 	[HYDRA_BREAK_FORGET_HUGE_SHARER] = "forget-huge-sharer",
 	[HYDRA_BREAK_SPARE_DOMAIN] = "spare-domain",
@@ -32,6 +33,9 @@ static const char * const rule_texts[NR_HYDRA_RULES] = {
 	[HYDRA_BREAK_SKIP_SWITCH] = "skip-switch",
 	[HYDRA_BREAK_DEGRADE_QUIETLY] = "degrade-quietly",
 	[HYDRA_BREAK_RECLAIM_QUIETLY] = "reclaim-quietly",
+	[HYDRA_BREAK_MIX_ARENAS] = "mix-arenas",
+	[HYDRA_BREAK_ADMIT_ANYONE] = "admit-anyone",
+	[HYDRA_BREAK_COUNT_PLAINLY] = "count-plainly",
 };
 
 enum hydra_rule hydra_broken_rule __read_mostly;

@@ -16,6 +16,8 @@ enum hydra_rule {
 	HYDRA_BREAK_SKIP_SET,
 	/* A cleared entry does not. */
 	HYDRA_BREAK_SKIP_CLEAR,
+	/* The owner of a leaf table gets a replica of it. */
+	HYDRA_BREAK_COPY_OWN,
 	/* A domain uses a leaf table and is not among its sharers. */
 	HYDRA_BREAK_FORGET_SHARER,
 	/* The same for a copy of a huge entry. */
@@ -52,6 +54,12 @@ enum hydra_rule {
 	HYDRA_BREAK_DEGRADE_QUIETLY,
 	/* Replicas are reclaimed and their domains not flushed. */
 	HYDRA_BREAK_RECLAIM_QUIETLY,
+	/* All domains map into the arena of the first one. */
+	HYDRA_BREAK_MIX_ARENAS,
+	/* Any process may read and change the settings of any other. */
+	HYDRA_BREAK_ADMIT_ANYONE,
+	/* Events are counted as if no other CPU did: KCSAN. */
+	HYDRA_BREAK_COUNT_PLAINLY,
 	NR_HYDRA_RULES
 };
 

@@ -131,7 +131,10 @@ static inline unsigned long hydra_next_p4d(unsigned long addr)
 static inline void hydra_count(struct hydra_domain *dom, enum hydra_stat stat,
 			       long n)
 {
-	atomic_long_add(n, &dom->stat[stat]);
+	if (hydra_breaks(HYDRA_BREAK_COUNT_PLAINLY))
+		dom->stat[stat].counter += n;
+	else
+		atomic_long_add(n, &dom->stat[stat]);
 }
 
 static inline unsigned int hydra_this_domain(void)
