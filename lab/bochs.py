@@ -26,7 +26,6 @@ LOADER = ["/usr/lib/ISOLINUX/isolinux.bin", "/usr/lib/syslinux/modules/bios/ldli
 TOOLS = "sh chrt mkdir mkfs.ext4 mkswap mount sleep stty taskset timeout".split()
 FILES = ["/etc/passwd", "/etc/group"]
 GUEST = {"guest_init.sh": "/init", "guest_neighbours.sh": "/neighbours", "guest_selftests.sh": "/selftests"}
-BREAK = "/sys/kernel/mm/hydra/break"
 
 # Instructions each CPU runs in a second of the machine's own time. With all CPUs busy the emulator runs about half as
 # many in a second of ours; the time limits of tests, which count the machine's seconds, are generous that way.
@@ -53,7 +52,7 @@ class Machine:
     mib_per_node: int = 384
     append: list = dataclasses.field(default_factory=list)
     neighbours: bool = True
-    broken: str = ""         # a rule for the kernel to break (mm/hydra/inject.h)
+    broken: str = "none"     # a rule for the kernel to break (mm/hydra/inject.h)
 
     def cpus(self):
         return self.nodes * self.cpus_per_node
@@ -84,9 +83,7 @@ def script(programs, machine):
     command = shlex.join(["sh", "/selftests", str(PROGRAM_LIMIT), *map(str, programs)])
     if machine.neighbours:
         command = f"sh /neighbours {command}"
-    if machine.broken:
-        command = f"echo {shlex.quote(machine.broken)} >{BREAK} || exit\n{command}"
-    return command + "\n"
+    return f"export BROKEN={shlex.quote(machine.broken)}\n{command}\n"
 
 
 def make_cd(image, programs, machine, directory):

@@ -26,9 +26,10 @@ def test_the_machine_is_described():
 
 
 def test_what_the_machine_runs():
-    assert bochs.script(["/a/fill"], bochs.Machine(neighbours=False)) == f"sh /selftests {bochs.PROGRAM_LIMIT} /a/fill\n"
+    assert bochs.script(["/a/fill"], bochs.Machine(neighbours=False)) == \
+        f"export BROKEN=none\nsh /selftests {bochs.PROGRAM_LIMIT} /a/fill\n"
     text = bochs.script(["/a/fill", "/b c/race"], bochs.Machine(broken="skip-set"))
-    assert text.startswith(f"echo skip-set >{bochs.BREAK} || exit\nsh /neighbours sh /selftests ") and "'/b c/race'" in text
+    assert text.startswith("export BROKEN=skip-set\nsh /neighbours sh /selftests ") and "'/b c/race'" in text
 
 
 @pytest.mark.parametrize("log, good", [
