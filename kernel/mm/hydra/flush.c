@@ -29,6 +29,7 @@
  * move, so its CPUs have nothing to catch up with, then or later.
  */
 
+#include <linux/delay.h>
 #include <linux/mm.h>
 #include <linux/mm_inline.h>
 #include <linux/pgtable.h>
@@ -131,6 +132,8 @@ u64 __hydra_range_targets(struct hydra_mm *h, unsigned long start,
 {
 	u64 mask;
 
+	if (hydra_breaks(HYDRA_BREAK_SKIP_WAIT))
+		mdelay(50);
 	if (unfiltered(h) == HYDRA_EVERYBODY || end == TLB_FLUSH_ALL ||
 	    end <= start || end - start > LOOKUP_MAX || start >= TASK_SIZE_MAX)
 		return HYDRA_EVERYBODY;
@@ -218,9 +221,13 @@ void __hydra_gather_end(struct hydra_mm *h)
  */
 bool __hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd)
 {
-	spinlock_t *lock = pmd_lock(mm, pmd);
-	bool gone = pmd_none(*pmd);
+	spinlock_t *lock;
+	bool gone;
 
+	if (hydra_breaks(HYDRA_BREAK_SKIP_WAIT))
+		return true;
+	lock = pmd_lock(mm, pmd);
+	gone = pmd_none(*pmd);
 	spin_unlock(lock);
 	return gone;
 }

@@ -28,6 +28,8 @@ enum hydra_rule {
 	HYDRA_BREAK_SKIP_NOTE,
 	/* A gather that begins drops what others have noted. */
 	HYDRA_BREAK_DROP_NOTES,
+	/* One does not wait for who clears a huge entry and is slow to flush. */
+	HYDRA_BREAK_SKIP_WAIT,
 	/* Flushes are filtered while a collapse or a switch is at work. */
 	HYDRA_BREAK_FILTER_ALWAYS,
 	/* A domain that is flushed keeps its generation. */

@@ -6,10 +6,8 @@
 
 #include "kselftest_harness.h"
 #include "hydra_util.h"
+#include "linux_uapi.h"
 
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE	25
-#endif
 
 #define HUGE_SIZE	TABLE_SIZE
 #define GIB		(1UL << 30)

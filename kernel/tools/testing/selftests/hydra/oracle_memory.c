@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "oracle.h"
-#include "oracle_uapi.h"
+#include "linux_uapi.h"
 
 #define MISTAKES_SHOWN	8
 #define GIB		(1UL << 30)

@@ -23,7 +23,7 @@
 
 #include "kselftest.h"
 #include "oracle.h"
-#include "oracle_uapi.h"
+#include "linux_uapi.h"
 
 #define KSM		"/sys/kernel/mm/ksm/"
 #define KHUGEPAGED	"/sys/kernel/mm/transparent_hugepage/khugepaged/"

@@ -9,11 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "linux_uapi.h"
 #include "pressure.h"
-
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE	25
-#endif
 
 #define KSM		"/sys/kernel/mm/ksm/"
 #define COMPACT		"/proc/sys/vm/compact_memory"

@@ -7,21 +7,20 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "kselftest_harness.h"
 #include "hydra_util.h"
-
+#include "linux_uapi.h"
 
 #define OPERATIONS	100	/* where nobody is to be interrupted */
 #define COSTLY		20	/* where somebody is */
 
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE	25
-#endif
 #define PAGE_WORDS	(PAGE_SIZE / sizeof(uint64_t))
 #define STRAY		2	/* interrupts a CPU may get for other reasons */
 #define MOST(n)		((n) * 3 / 4)	/* a spinner does not run all the time */
@@ -504,6 +503,81 @@ TEST_F_TIMEOUT(shootdown, readers_of_gathers_that_overlap, 60)
 	}
 	atomic_store(&spin.stop, true);
 	ASSERT_EQ(0, pthread_join(other, NULL));
+}
+
+static struct {
+	int userfault_fd;
+	char *from, *to;
+	atomic_bool begun;
+	int error;
+} move;
+
+static void *move_huge_page(void *arg)
+{
+	struct uffdio_move what = {
+		.dst = (uintptr_t)move.to, .src = (uintptr_t)move.from, .len = TABLE_SIZE,
+	};
+	int cpus[HYDRA_MAX_CPUS];
+
+	hydra_pin_to_cpu(cpus[hydra_node_cpus(0, cpus) - 1]);
+	atomic_store(&move.begun, true);
+	move.error = ioctl(move.userfault_fd, UFFDIO_MOVE, &what) ? errno : 0;
+	return NULL;
+}
+
+/*
+ * While a huge page that all nodes read is moved away, it is dropped together with
+ * a page that only this node has. Who drops finds the huge page gone: that does
+ * not mean that those who read it have been flushed.
+ */
+TEST_F_TIMEOUT(shootdown, readers_of_a_huge_page_that_moves, 60)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_MOVE };
+	char *start = self->area + TABLE_SIZE - PAGE_SIZE;
+	unsigned int moved = 0;
+
+	if (access("/sys/kernel/mm/transparent_hugepage", F_OK))
+		SKIP(return, "no transparent huge pages (CONFIG_TRANSPARENT_HUGEPAGE)");
+	move.userfault_fd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	if (move.userfault_fd < 0 || ioctl(move.userfault_fd, UFFDIO_API, &api))
+		SKIP(return, "no userfaultfd that moves pages (CONFIG_USERFAULTFD)");
+	ASSERT_EQ(0, prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0));
+	move.from = self->area + TABLE_SIZE;
+	move.to = self->area + 3 * TABLE_SIZE;
+	spin_on_other_nodes();
+	spin.pages = 16;
+	for (uint64_t i = 1; i <= 2 * COSTLY; i++) {
+		volatile uint64_t *word = (uint64_t *)move.from;
+		struct uffdio_register reg = {
+			.range = { (uintptr_t)move.to, TABLE_SIZE },
+			.mode = UFFDIO_REGISTER_MODE_MISSING,
+		};
+		pthread_t mover;
+
+		hydra_map(self->area, 4 * TABLE_PAGES);
+		ASSERT_EQ(0, ioctl(move.userfault_fd, UFFDIO_REGISTER, &reg));
+		ASSERT_EQ(0, madvise(move.from, TABLE_SIZE, MADV_HUGEPAGE));
+		*start = i;
+		for (size_t page = 0; page < TABLE_PAGES; page++)
+			word[page * PAGE_WORDS] = i;
+		ASSERT_EQ(0, madvise(move.from, TABLE_SIZE, MADV_COLLAPSE));
+		ASSERT_TRUE(watch_all(word, i));
+		atomic_store(&move.begun, false);
+		ASSERT_EQ(0, pthread_create(&mover, NULL, move_huge_page, NULL));
+		while (!atomic_load(&move.begun))
+			;
+		/* sooner or later */
+		usleep(i % 8 * 5000);
+		ASSERT_EQ(0, madvise(start, PAGE_SIZE + TABLE_SIZE, MADV_DONTNEED));
+		forbid(_metadata, i, "that is gone, whoever took it away");
+		ASSERT_EQ(0, pthread_join(mover, NULL));
+		ASSERT_TRUE(!move.error || move.error == ENOENT || move.error == EBUSY ||
+			    move.error == EAGAIN)
+			TH_LOG("UFFDIO_MOVE: %s", strerror(move.error));
+		moved += !move.error;
+	}
+	EXPECT_LT(0, moved);
+	close(move.userfault_fd);
 }
 
 /* A range over four tables, one of which another node has read too */

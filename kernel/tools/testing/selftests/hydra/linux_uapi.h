@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the oracle asks of Linux 6.12 and headers of older systems do not know. */
-#ifndef ORACLE_UAPI_H
-#define ORACLE_UAPI_H
+/* What the tests ask of Linux 6.12 and headers of older systems do not know. */
+#ifndef LINUX_UAPI_H
+#define LINUX_UAPI_H
 
 #include <linux/fs.h>
 #include <linux/types.h>
@@ -33,4 +33,4 @@ struct pm_scan_arg {
 #define PAGEMAP_SCAN		_IOWR('f', 16, struct pm_scan_arg)
 #endif
 
-#endif /* ORACLE_UAPI_H */
+#endif /* LINUX_UAPI_H */
