@@ -285,6 +285,7 @@ u64 hydra_gather_targets(struct hydra_mm *h);
 void __hydra_gather_begin(struct hydra_mm *h, bool fullmm);
 void __hydra_gather_end(struct hydra_mm *h);
 bool __hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd);
+void __hydra_pud_gone(struct mm_struct *mm, pud_t *pud);
 void __hydra_collapse_cut(struct hydra_mm *h, pmd_t pmd);
 
 /**
@@ -301,6 +302,12 @@ void __hydra_collapse_cut(struct hydra_mm *h, pmd_t pmd);
 static inline bool hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd)
 {
 	return !hydra_mm(mm) || __hydra_pmd_gone(mm, pmd);
+}
+
+static inline void hydra_pud_gone(struct mm_struct *mm, pud_t *pud)
+{
+	if (hydra_mm(mm))
+		__hydra_pud_gone(mm, pud);
 }
 
 /**
@@ -470,6 +477,10 @@ static inline void hydra_gather_end(struct mm_struct *mm, bool counted)
 static inline bool hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd)
 {
 	return true;
+}
+
+static inline void hydra_pud_gone(struct mm_struct *mm, pud_t *pud)
+{
 }
 
 static inline struct hydra_mm *hydra_collapse_begin(struct mm_struct *mm)

@@ -132,7 +132,9 @@ u64 __hydra_range_targets(struct hydra_mm *h, unsigned long start,
 {
 	u64 mask;
 
-	if (hydra_breaks(HYDRA_BREAK_SKIP_WAIT))
+	/* Of a huge entry: time for others to believe what they see. */
+	if ((hydra_breaks(HYDRA_BREAK_SLOW_FLUSH) ||
+	     hydra_breaks(HYDRA_BREAK_SKIP_WAIT)) && end - start == PMD_SIZE)
 		mdelay(50);
 	if (unfiltered(h) == HYDRA_EVERYBODY || end == TLB_FLUSH_ALL ||
 	    end <= start || end - start > LOOKUP_MAX || start >= TASK_SIZE_MAX)
@@ -169,20 +171,25 @@ u64 hydra_gather_targets(struct hydra_mm *h)
  */
 void __hydra_gather_begin(struct hydra_mm *h, bool fullmm)
 {
+	bool first;
+
 	spin_lock(&h->gather_lock);
 	/*
 	 * Under the lock: else the next gather could begin, and note its
-	 * first change, between the count and the reset. One that began
-	 * before the address space had notes has left none, and this one may
-	 * have to flush for it.
+	 * first change, between the count and the reset.
 	 */
-	if (!h->gathers)
-		atomic64_set(&h->pending, mm_tlb_flush_nested(h->mm) ?
-			     HYDRA_EVERYBODY : 0);
-	else if (hydra_breaks(HYDRA_BREAK_DROP_NOTES))
+	first = !h->gathers;
+	if (first || hydra_breaks(HYDRA_BREAK_DROP_NOTES))
 		atomic64_set(&h->pending, 0);
 	WRITE_ONCE(h->gathers, h->gathers + 1);
-	if (fullmm)
+	/*
+	 * Somebody else whose flush is pending, a gather that began before the
+	 * address space had notes or no gather at all, may have left none, and
+	 * this one may have to flush for it. Those who begin after this look
+	 * find the count, and leave some.
+	 */
+	smp_mb();
+	if (fullmm || (first && mm_tlb_flush_nested(h->mm)))
 		atomic64_set(&h->pending, HYDRA_EVERYBODY);
 	spin_unlock(&h->gather_lock);
 }
@@ -212,10 +219,6 @@ void __hydra_gather_end(struct hydra_mm *h)
  * so that is waited for. Some of them put the entry back, and then it is not
  * gone.
  *
- * Huge PUDs are not waited for. They map device memory; without a gather
- * move_huge_pud() takes them away, whose flush the gather that finds the new
- * entry waits for, and __split_huge_pud() for a walk that wants smaller ones.
- *
  * Context: see hydra_pmd_gone().
  * Return: see hydra_pmd_gone().
  */
@@ -230,6 +233,21 @@ bool __hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd)
 	gone = pmd_none(*pmd);
 	spin_unlock(lock);
 	return gone;
+}
+
+/**
+ * __hydra_pud_gone - the same for an entry that maps device memory
+ * @mm: the address space
+ * @pud: the entry
+ *
+ * It is taken away without a gather by __split_huge_pud(), which does not put
+ * it back.
+ *
+ * Context: see hydra_pmd_gone().
+ */
+void __hydra_pud_gone(struct mm_struct *mm, pud_t *pud)
+{
+	spin_unlock(pud_lock(mm, pud));
 }
 
 /**

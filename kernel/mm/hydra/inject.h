@@ -28,7 +28,9 @@ enum hydra_rule {
 	HYDRA_BREAK_SKIP_NOTE,
 	/* A gather that begins drops what others have noted. */
 	HYDRA_BREAK_DROP_NOTES,
-	/* One does not wait for who clears a huge entry and is slow to flush. */
+	/* Breaks no rule: who clears a huge entry is slow to flush. */
+	HYDRA_BREAK_SLOW_FLUSH,
+	/* He is, and a gather does not wait for him. */
 	HYDRA_BREAK_SKIP_WAIT,
 	/* Flushes are filtered while a collapse or a switch is at work. */
 	HYDRA_BREAK_FILTER_ALWAYS,

@@ -546,7 +546,7 @@ TEST_F_TIMEOUT(shootdown, readers_of_a_huge_page_that_moves, 60)
 	move.to = self->area + 3 * TABLE_SIZE;
 	spin_on_other_nodes();
 	spin.pages = 16;
-	for (uint64_t i = 1; i <= 2 * COSTLY; i++) {
+	for (uint64_t i = 1; i <= COSTLY; i++) {
 		volatile uint64_t *word = (uint64_t *)move.from;
 		struct uffdio_register reg = {
 			.range = { (uintptr_t)move.to, TABLE_SIZE },
