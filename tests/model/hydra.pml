@@ -146,6 +146,9 @@ bool hydra_active = ACTIVE;
 byte unfiltered;
 byte universal;
 byte gathers;
+#define NOT_FIRST	1
+#define FIRST		2
+byte gather_lock;		/* which of them holds it */
 byte pending;
 /* An active address space is born with generations that are ahead. */
 #ifdef SWITCHES
@@ -739,34 +742,50 @@ inline range_targets()
 
 #define gather_targets()	(pending | everybody_now())
 
+inline look_for_uncounted()
+{
+	d_step {
+		if
+		:: gather_lock == FIRST && tlb_flush_pending > 1 ->
+			pending = EVERYBODY;
+			joined = EVERYBODY
+		:: else
+		fi
+	}
+}
+
 /* After inc_tlb_flush_pending(), so > 1 is mm_tlb_flush_nested(). */
 inline hydra_gather_begin()
 {
-	d_step {			/* gather_lock */
+	d_step {
+		!gather_lock ->
+		gather_lock = (gathers -> NOT_FIRST : FIRST);
 		if
 #ifdef BROKEN_DROP_NOTES
 		/* Even if another gather is under way. */
 		:: true -> pending = 0
 #else
-#ifdef BROKEN_UNCOUNTED_FORGOTTEN
-		/* One that was there before the address space had notes. */
 		:: !gathers -> pending = 0
-#else
-		:: !gathers && tlb_flush_pending <= 1 -> pending = 0
-		:: !gathers && tlb_flush_pending > 1 ->
-			pending = EVERYBODY;
-			joined = EVERYBODY
-#endif
 #endif
 		:: else
-		fi;
-		gathers++
-	}
+		fi
+	};
+#ifdef BROKEN_COUNTED_LATE
+	look_for_uncounted();
+	gathers++;
+#else
+	gathers++;
+#ifndef BROKEN_UNCOUNTED_FORGOTTEN
+	look_for_uncounted();
+#endif
+#endif
+	gather_lock = 0
 }
 
 inline hydra_gather_end()
 {
 	d_step {
+		!gather_lock ->
 		invariant(11, gathers);
 		gathers--
 	}
