@@ -42,7 +42,9 @@ def lab(tmp_path):
             child.wait()
         """)
     environment = dict(os.environ, PYTHONPATH=str(REPO))
-    process = subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.DEVNULL)
+    # A shell starts what is to run in the background with SIGINT ignored, and so may have done with us.
+    process = subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.DEVNULL,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     wait_until(pids.exists, "the children to start")
     yield process, [int(pid) for pid in pids.read_text().split()]
     process.kill()
@@ -54,7 +56,7 @@ def test_nothing_is_left_after_a_signal(lab, signal_):
     process, pids = lab
     assert all(map(alive, pids))
     process.send_signal(signal_)
-    process.wait()
+    process.wait(timeout=60)
     wait_until(lambda: not any(map(alive, pids)), "all children to be gone")
 
 
