@@ -20,7 +20,7 @@ TROUBLE = [(name, re.compile(f"{_TIME}(?:{pattern})")) for name, pattern in (
     ("kernel warning", r"WARNING: CPU: |WARNING: .* at |BUG: (?!KCSAN: )|WARNING: bad unlock|refcount_t: |list_(?:add|del) corruption"),
 )]
 
-PANIC = dict(TROUBLE)["kernel panic"]
+PANIC = re.compile(dict(TROUBLE)["kernel panic"].pattern, re.M)      # anywhere in a log
 END = re.compile(r"---\[ end |Kernel Offset|Rebooting in")
 LONGEST = 70                # lines of one report
 

@@ -94,3 +94,8 @@ def test_what_the_emulator_spoilt_is_done_once_more(monkeypatch):
     logs = [INT3.format("cc")]
     made.clear()
     assert vm.collect(["true"], None, 1)[1] == "run 1\n" and len(made) == 1
+
+
+def test_a_panic_is_seen_anywhere_in_a_log():
+    assert console.PANIC.search(HEALTHY + "[    9.000000] Kernel panic - not syncing: Fatal exception\n")
+    assert not console.PANIC.search(HEALTHY)
