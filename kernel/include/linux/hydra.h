@@ -304,6 +304,13 @@ static inline bool hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd)
 	return !hydra_mm(mm) || __hydra_pmd_gone(mm, pmd);
 }
 
+/**
+ * hydra_pud_gone - hydra_pmd_gone() for an entry above; see __hydra_pud_gone()
+ * @mm: the address space
+ * @pud: the entry
+ *
+ * Context: process context, no page-table lock held.
+ */
 static inline void hydra_pud_gone(struct mm_struct *mm, pud_t *pud)
 {
 	if (hydra_mm(mm))

@@ -186,7 +186,8 @@ void __hydra_gather_begin(struct hydra_mm *h, bool fullmm)
 	 * Somebody else whose flush is pending, a gather that began before the
 	 * address space had notes or no gather at all, may have left none, and
 	 * this one may have to flush for it. Those who begin after this look
-	 * find the count, and leave some.
+	 * find the count, and leave some: pairs with inc_tlb_flush_pending(),
+	 * an atomic and so a full barrier on x86, before note_change().
 	 */
 	smp_mb();
 	if (fullmm || (first && mm_tlb_flush_nested(h->mm)))
