@@ -22,6 +22,7 @@ CATCHERS = {
     "spare-domain": ["coherence"],
     "skip-note": ["coherence"],
     "drop-notes": ["shootdown -t readers_of_gathers_that_overlap"],
+    "distrust-gathers": ["shootdown -t gathers_that_overlap_spare_other_nodes"],
     "skip-wait": ["shootdown -t readers_of_a_huge_page_that_moves"],
     "filter-always": ["shootdown -t readers_of_collapsed_pages"],
     "skip-generation": ["coherence"],

@@ -19,7 +19,6 @@
 #define ANON_VMAS
 #include "hydra.pml"
 
-bool pmd_lock;
 /* __hydra_collapse_cut(), with hydra_table_release() */
 inline collapse_cut()
 {

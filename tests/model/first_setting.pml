@@ -36,12 +36,12 @@ proctype gather(byte n, cpu; bool mmap_locked)
 	:: mmap_locked -> down_read(MMAP)
 	:: else
 	fi;
-	tlb_flush_pending++;
 	counted = hydra;
 	if
 	:: counted -> hydra_gather_begin()
 	:: else
 	fi;
+	tlb_flush_pending++;
 	pte_offset_map_lock();
 	cleared = present(pte[T]);
 	change_entry(n);
@@ -55,11 +55,11 @@ proctype gather(byte n, cpu; bool mmap_locked)
 	:: else
 	fi;
 	flush_returned(n);
+	tlb_flush_pending--;
 	if
 	:: counted -> hydra_gather_end()
 	:: else
 	fi;
-	tlb_flush_pending--;
 	if
 	:: mmap_locked -> up_read(MMAP)
 	:: else

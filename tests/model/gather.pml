@@ -10,10 +10,12 @@
  *   BROKEN_DROP_NOTES               6
  *   BROKEN_OWN_NOTES                6
  *   BROKEN_CLEARED_FIRST            6
+ *   BROKEN_PENDING_LONGER           10
  *
  * zap_pmd_range() looks at huge entries without a lock (the entry of T stands for
  * one, too), and leaves what it finds gone to the flush.
  */
+#define ALL_ARE_COUNTED
 #include "hydra.pml"
 
 /* A fault: Linux maps a new page if there is none. */
@@ -39,8 +41,8 @@ proctype gather(byte n, cpu, times)
 	:: times ->
 		times--;
 		/* tlb_gather_mmu() */
-		tlb_flush_pending++;
 		hydra_gather_begin();
+		tlb_flush_pending++;
 		/* zap_pmd_range() */
 		if
 		:: atomic { pte[T] == NONE -> forbids[n] = VALUES }
@@ -73,11 +75,16 @@ proctype gather(byte n, cpu, times)
 			}
 		:: else -> flush_returned(n)
 		fi;
+#ifdef BROKEN_PENDING_LONGER
 		hydra_gather_end();
+		tlb_flush_pending--;
+#else
+		tlb_flush_pending--;
+		hydra_gather_end();
+#endif
 		atomic {
 			cleared = false;
-			nested = false;
-			tlb_flush_pending--
+			nested = false
 		}
 	:: else -> break
 	od

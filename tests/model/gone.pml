@@ -5,10 +5,12 @@
  * without the lock. It has removed something on both sides, so its flush is of a
  * range with the entry in it: on stock Linux that reaches whoever has it in a TLB.
  * What it models: zap_pmd_range() and change_pmd_range() with hydra_pmd_gone(),
- * move_pages_huge_pmd().
+ * move_pages_huge_pmd(); and collapse_pte_mapped_thp() with hook 0008, which keeps
+ * the lock that it clears small entries under until it has flushed.
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_GONE_UNAWAITED           6
+ *   BROKEN_LOCK_DROPPED             6
  */
 #define FLUSH_AT_ONCE
 #include "hydra.pml"
@@ -30,6 +32,10 @@ proctype clearer(byte n, cpu)
 	:: present(pte[T]) ->
 		forbids[n] = VALUES;
 		ptep_get_and_clear();
+#ifdef BROKEN_LOCK_DROPPED
+		pte_unmap_unlock();
+		pte_offset_map_lock();
+#endif
 		range_targets();
 		atomic {
 			flush_tlb_mm_targets(cpu, false);

@@ -744,17 +744,21 @@ inline range_targets()
 
 inline look_for_uncounted()
 {
+#ifdef ALL_ARE_COUNTED
+	invariant(10, gather_lock != FIRST || !tlb_flush_pending);
+#else
 	d_step {
 		if
-		:: gather_lock == FIRST && tlb_flush_pending > 1 ->
+		:: gather_lock == FIRST && tlb_flush_pending ->
 			pending = EVERYBODY;
 			joined = EVERYBODY
 		:: else
 		fi
 	}
+#endif
 }
 
-/* After inc_tlb_flush_pending(), so > 1 is mm_tlb_flush_nested(). */
+/* Before inc_tlb_flush_pending(): whoever is pending is not counted. */
 inline hydra_gather_begin()
 {
 	d_step {

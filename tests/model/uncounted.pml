@@ -43,8 +43,8 @@ proctype gather(byte n, cpu)
 	KERNEL_VARIABLES;
 	bool cleared, nested;
 
-	tlb_flush_pending++;
 	hydra_gather_begin();
+	tlb_flush_pending++;
 	pte_offset_map_lock();
 	atomic {
 		cleared = present(pte[T]);
@@ -65,8 +65,8 @@ proctype gather(byte n, cpu)
 		}
 	:: else -> flush_returned(n)
 	fi;
-	hydra_gather_end();
-	tlb_flush_pending--
+	tlb_flush_pending--;
+	hydra_gather_end()
 }
 
 init

@@ -58,7 +58,9 @@ static u64 sharers_of(const void *entry)
  * Sharers of one PMD table's part of a range: of the leaf tables on it, and
  * where there is none, of the huge page that is there or may just have been.
  * A gather may have taken a huge page away that is not flushed yet, and a fault
- * have put a table there: that flush is the gather's.
+ * have put a table there: that flush is the gather's. (On stock Linux a flush of
+ * the range would do for both. Only wp_clean_post_vma() relies on that, which
+ * no driver calls for huge pages.)
  */
 static u64 pmd_sharers(pud_t pudval, unsigned long addr, unsigned long end,
 		       bool huge)
@@ -167,6 +169,8 @@ u64 hydra_gather_targets(struct hydra_mm *h)
  * @fullmm: it is to take everything down, kernel half too: the sharers that
  *	hooks note are not all there is
  *
+ * Before the gather itself is pending for Linux: see below.
+ *
  * Context: process context.
  */
 void __hydra_gather_begin(struct hydra_mm *h, bool fullmm)
@@ -188,16 +192,22 @@ void __hydra_gather_begin(struct hydra_mm *h, bool fullmm)
 	 * this one may have to flush for it. Those who begin after this look
 	 * find the count, and leave some: pairs with inc_tlb_flush_pending(),
 	 * an atomic and so a full barrier on x86, before note_change().
+	 *
+	 * Who is counted is so for longer than his flush is pending. So if the
+	 * count was zero, whoever is pending is not counted.
 	 */
 	smp_mb();
-	if (fullmm || (first && mm_tlb_flush_nested(h->mm)))
+	if (fullmm || (first && mm_tlb_flush_pending(h->mm)) ||
+	    (!first && hydra_breaks(HYDRA_BREAK_DISTRUST_GATHERS)))
 		atomic64_set(&h->pending, HYDRA_EVERYBODY);
 	spin_unlock(&h->gather_lock);
 }
 
 /**
- * __hydra_gather_end - a gather has done its last flush
+ * __hydra_gather_end - a gather is not pending any more
  * @h: address space
+ *
+ * Context: process context.
  */
 void __hydra_gather_end(struct hydra_mm *h)
 {

@@ -20,6 +20,7 @@ static const char * const rule_texts[NR_HYDRA_RULES] = {
 	[HYDRA_BREAK_SPARE_DOMAIN] = "spare-domain",
 	[HYDRA_BREAK_SKIP_NOTE] = "skip-note",
 	[HYDRA_BREAK_DROP_NOTES] = "drop-notes",
+	[HYDRA_BREAK_DISTRUST_GATHERS] = "distrust-gathers",
 	[HYDRA_BREAK_SLOW_FLUSH] = "slow-flush",
 	[HYDRA_BREAK_SKIP_WAIT] = "skip-wait",
 	[HYDRA_BREAK_FILTER_ALWAYS] = "filter-always",

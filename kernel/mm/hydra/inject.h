@@ -28,6 +28,8 @@ enum hydra_rule {
 	HYDRA_BREAK_SKIP_NOTE,
 	/* A gather that begins drops what others have noted. */
 	HYDRA_BREAK_DROP_NOTES,
+	/* One that overlaps with others flushes for everybody. */
+	HYDRA_BREAK_DISTRUST_GATHERS,
 	/* Breaks no rule: who clears a huge entry is slow to flush. */
 	HYDRA_BREAK_SLOW_FLUSH,
 	/* He is, and a gather does not wait for him. */

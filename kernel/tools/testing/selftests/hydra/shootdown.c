@@ -20,6 +20,7 @@
 
 #define OPERATIONS	100	/* where nobody is to be interrupted */
 #define COSTLY		20	/* where somebody is */
+#define MANY		300	/* where it takes two that meet */
 
 #define PAGE_WORDS	(PAGE_SIZE / sizeof(uint64_t))
 #define STRAY		2	/* interrupts a CPU may get for other reasons */
@@ -464,15 +465,34 @@ TEST_F_TIMEOUT(shootdown, readers_while_switched, 60)
 	}
 }
 
+static struct {
+	pthread_t thread;
+	atomic_bool stop;
+} dropper;
+
 static void *drop_page(void *page)
 {
 	int cpus[HYDRA_MAX_CPUS];
 
 	hydra_pin_to_cpu(cpus[hydra_node_cpus(0, cpus) - 1]);
-	while (!atomic_load(&spin.stop))
+	while (!atomic_load(&dropper.stop))
 		if (madvise(page, PAGE_SIZE, MADV_DONTNEED))
 			abort();
 	return NULL;
+}
+
+/* Calls that begin and end all the time, of a thread of this node */
+static int start_dropper(char *page)
+{
+	hydra_map(page, 1);
+	atomic_store(&dropper.stop, false);
+	return pthread_create(&dropper.thread, NULL, drop_page, page);
+}
+
+static int stop_dropper(void)
+{
+	atomic_store(&dropper.stop, true);
+	return pthread_join(dropper.thread, NULL);
 }
 
 /*
@@ -486,14 +506,12 @@ TEST_F_TIMEOUT(shootdown, readers_of_gathers_that_overlap, 60)
 	char *start = self->area + TABLE_SIZE - pages * PAGE_SIZE;
 	volatile uint64_t *word = (uint64_t *)start;
 	size_t size = self->area + 2 * TABLE_SIZE - start;
-	pthread_t other;
 
 	spin_on_other_nodes();
 	spin.pages = pages;
 	hydra_map(self->area, 4 * TABLE_PAGES);
-	hydra_map(self->alone, 1);
 	ASSERT_EQ(0, madvise(self->area, 4 * TABLE_SIZE, MADV_NOHUGEPAGE));
-	ASSERT_EQ(0, pthread_create(&other, NULL, drop_page, self->alone));
+	ASSERT_EQ(0, start_dropper(self->alone));
 	for (uint64_t i = 1; i <= COSTLY / 2; i++) {
 		for (size_t page = 0; page < size / PAGE_SIZE; page++)
 			word[page * PAGE_WORDS] = i;
@@ -501,8 +519,29 @@ TEST_F_TIMEOUT(shootdown, readers_of_gathers_that_overlap, 60)
 		ASSERT_EQ(0, madvise(start, size, MADV_DONTNEED));
 		forbid(_metadata, i, "that was dropped before");
 	}
-	atomic_store(&spin.stop, true);
-	ASSERT_EQ(0, pthread_join(other, NULL));
+	ASSERT_EQ(0, stop_dropper());
+}
+
+/*
+ * None of them has anything to do with other nodes, so nobody there is to be
+ * interrupted, even while each has to flush for the other.
+ */
+TEST_F_TIMEOUT(shootdown, gathers_that_overlap_spare_other_nodes, 60)
+{
+	static struct outcome out;
+
+	spin_on_other_nodes();
+	hydra_map(self->area, TABLE_PAGES);
+	/*
+	 * At first to have what the program itself needs, in tables that other
+	 * nodes share: that is noted until no call is under way.
+	 */
+	for (int operations = COSTLY; operations <= MANY; operations += MANY - COSTLY) {
+		ASSERT_EQ(0, start_dropper(self->alone));
+		count_operations(_metadata, op_madvise, self->area, operations, &out);
+		ASSERT_EQ(0, stop_dropper());
+	}
+	expect_only(_metadata, &out, NOBODY, MANY);
 }
 
 static struct {
