@@ -8,7 +8,7 @@
  *	oracle.c		options, runs, changers, coverage
  *	oracle_memory.c		zones and cells, what they say, mistakes
  *	oracle_probes.c		the probes
- *	oracle_operations.c	the changes
+ *	oracle_operations.c	the changes; oracle_operations.h says where each is
  */
 #ifndef ORACLE_H
 #define ORACLE_H

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The oracle's operations on the whole process: fork, and Hydra switched off
+ * and on.
+ */
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "oracle_operations.h"
+
+static pthread_mutex_t switching = PTHREAD_MUTEX_INITIALIZER;
+
+/* fork, and pages that are copied on write */
+
+struct child {
+	atomic_uint may_go;
+};
+
+static struct child *children;		/* one for each changer */
+
+/* In the child, on some CPU */
+static void look_at_all_cells(struct op *op)
+{
+	struct looker l = {
+		.cpu = probe_cpu(hydra_random(&op->random) % nr_probes()), .probe = -1, .random = 1,
+	};
+	struct sight sight;
+
+	hydra_pin_to_cpu(l.cpu);
+	for (unsigned int i = op->first; i < op->first + op->count; i++) {
+		announce(&op->zone->cell[i]);
+		look_at(&l, op->zone, i, op->word, LOOK_CLOSELY, 0, &sight);
+	}
+}
+
+static void __attribute__((noreturn)) live_as_child(struct op *op)
+{
+	struct zone *z = op->zone;
+	bool is_shared = is_in(z, SHARED_ZONES);
+
+	atomic_store(&mistakes, 0);
+	wait_until(&children[op->changer].may_go, 1);
+	/* the parent has written meanwhile: that is to be seen only if it is shared */
+	for (unsigned int i = op->first; i < op->first + op->count; i++)
+		if (is_shared && op->rewrite[0] && z->cell[i].now.access == READ_WRITE)
+			z->cell[i].now.contents = new_contents(op, i);
+	look_at_all_cells(op);
+	/* what the child writes the parent is not to see */
+	for (unsigned int i = op->first; i < op->first + op->count; i++) {
+		struct state *now = &z->cell[i].now;
+
+		if (is_shared || now->access != READ_WRITE)
+			continue;
+		now->contents = contents_by(BY_CHILD, op->number, i);
+		now->maybe_zero = false;
+		fill_page(address(z, i), now->contents);
+	}
+	look_at_all_cells(op);
+	_exit(!!atomic_load(&mistakes));
+}
+
+bool make_child(struct op *op)
+{
+	pid_t child;
+
+	atomic_store(&children[op->changer].may_go, 0);
+	child = fork();
+	if (!child)
+		live_as_child(op);
+	op->note[0] = child;
+	op->note[1] = frame(start(op));
+	return must(op, child > 0, "fork");
+}
+
+void end_child(struct op *op)
+{
+	struct looker l = { .cpu = sched_getcpu() };
+	int status;
+
+	if (op->note[1] && frame(start(op)) && frame(start(op)) != op->note[1])
+		proved(op);
+	raise_to(&children[op->changer].may_go, 1);
+	status = hydra_wait_child(op->note[0]);
+	if (status)
+		mistake(op_id(op), &l, start(op), "the child: expected to see what was there at the fork, got %s %d",
+			status > 128 ? "signal" : "mistakes, see above, and exit status",
+			status > 128 ? status - 128 : status);
+}
+
+/* Hydra off and on */
+
+static bool is_active(void)
+{
+	char text[16384];
+
+	return hydra_read_file("/proc/self/hydra", text, sizeof(text)) > 0 &&
+	       strstr(text, "\nactive 1\n");
+}
+
+bool switch_off(struct op *op)
+{
+	pthread_mutex_lock(&switching);
+	if (!must(op, !hydra_off(), "switching off") || !must(op, !is_active(), "being off")) {
+		pthread_mutex_unlock(&switching);
+		return false;
+	}
+	return true;
+}
+
+void switch_on(struct op *op)
+{
+	if (must(op, !hydra_write_policy(self, run.policy), "switching on") &&
+	    must(op, is_active(), "being on"))
+		proved(op);
+	pthread_mutex_unlock(&switching);
+}
+
+const char *prepare_processes(void)
+{
+	children = shared_memory(run.changers * sizeof(*children));
+	return children ? NULL : "no shared memory";
+}
