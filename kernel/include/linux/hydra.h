@@ -52,7 +52,7 @@ struct hydra_domain {
 	pgd_t *root;
 	pgd_t *pgd;
 	atomic64_t tlb_gen;
-	spinlock_t lock;
+	spinlock_t lock;		/* the tree above its leaf tables */
 	atomic_long_t nr_replicas;
 	atomic_long_t nr_upper;
 	atomic_long_t stat[NR_HYDRA_STATS];
@@ -88,7 +88,7 @@ struct hydra_mm {
 	struct list_head reclaim;
 	unsigned long reclaim_next;
 	atomic_t atomic_fills;
-	spinlock_t gather_lock;
+	spinlock_t gather_lock;		/* @gathers, the reset of @pending */
 	unsigned int gathers;
 	atomic64_t pending;
 	struct hydra_domain domain[];
@@ -438,11 +438,27 @@ static inline bool hydra_mm(const struct mm_struct *mm)
 
 #define hydra_pgd(mm)			((mm)->pgd)
 #define hydra_tlb_gen(mm)		(&(mm)->context.tlb_gen)
-#define hydra_mm_init(mm)		do { } while (0)
-#define hydra_mm_exit(mm)		do { } while (0)
-#define hydra_mm_destroy(mm)		do { } while (0)
-#define hydra_fault_done(mm, vma, addr, flags, ret)	do { } while (0)
-#define hydra_unmapped_area(info, flags)	vm_unmapped_area(info)
+#define hydra_unmapped_area(info, flags) \
+	((void)(flags), vm_unmapped_area(info))
+
+static inline void hydra_mm_init(struct mm_struct *mm)
+{
+}
+
+static inline void hydra_mm_exit(struct mm_struct *mm)
+{
+}
+
+static inline void hydra_mm_destroy(struct mm_struct *mm)
+{
+}
+
+static inline void hydra_fault_done(struct mm_struct *mm,
+				    struct vm_area_struct *vma,
+				    unsigned long addr, unsigned int flags,
+				    vm_fault_t ret)
+{
+}
 
 static inline struct page *hydra_pte_alloc_one(gfp_t gfp)
 {

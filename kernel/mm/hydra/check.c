@@ -34,8 +34,8 @@ struct hydra_walk {
 	unsigned long remote;
 };
 
-static void violation(struct hydra_walk *w, int invariant, unsigned long addr,
-		      const char *what)
+static void violated(struct hydra_walk *w, int invariant, unsigned long addr,
+		     const char *what)
 {
 	w->violations++;
 	atomic_long_inc(&hydra_violations);
@@ -58,21 +58,21 @@ static void check_copy(struct hydra_walk *w, unsigned long addr, pteval_t copy,
 
 	w->entries++;
 	if (!hydra_present(val)) {
-		violation(w, 1, addr, "present where the canonical entry is not");
+		violated(w, 1, addr, "present where the canonical entry is not");
 		return;
 	}
 	if ((copy ^ val) & PTE_PFN_MASK)
-		violation(w, 1, addr, "another frame than the canonical entry");
+		violated(w, 1, addr, "another frame than the canonical entry");
 	if ((copy & _PAGE_RW) && !(val & _PAGE_RW))
-		violation(w, 1, addr, "writable where the canonical entry is not");
+		violated(w, 1, addr, "writable where the canonical entry is not");
 	if ((copy ^ val) & ~(may_differ | PTE_PFN_MASK))
-		violation(w, 1, addr, "other attributes than the canonical entry");
+		violated(w, 1, addr, "other attributes than the canonical entry");
 	if ((copy & _PAGE_RW) && !(val & _PAGE_DIRTY))
-		violation(w, 4, addr, "writable while the canonical entry is clean");
+		violated(w, 4, addr, "writable while the canonical entry is clean");
 	if ((copy & _PAGE_DIRTY) && !(copy & _PAGE_RW) && (val & _PAGE_RW))
-		violation(w, 1, addr, "a shadow stack where the canonical entry is none");
+		violated(w, 1, addr, "a shadow stack where the canonical entry is none");
 	if ((copy & _PAGE_DIRTY) && !(val & _PAGE_DIRTY))
-		violation(w, 4, addr, "dirty while the canonical entry is clean");
+		violated(w, 4, addr, "dirty while the canonical entry is clean");
 }
 
 /* Invariant 5, as far as a look can tell: a page that is a table, and held. */
@@ -83,7 +83,7 @@ static bool check_alive(struct hydra_walk *w, unsigned long addr, void *table)
 	w->tables++;
 	if (PageTable(page) && page_count(page) > 0)
 		return true;
-	violation(w, 5, addr, "leads to a page that is no table");
+	violated(w, 5, addr, "leads to a page that is no table");
 	return false;
 }
 
@@ -121,15 +121,15 @@ static void walk_leaf(struct hydra_walk *w, struct hydra_table *parent,
 			goto unlock;
 		t = hydra_table_of(pte);
 		if (w->check && (!t || !(t->sharers & BIT_ULL(w->d)))) {
-			violation(w, 3, addr, "reaches a table it is no sharer of");
+			violated(w, 3, addr, "reaches a table it is no sharer of");
 			goto unlock;
 		}
 		if (w->check && t->table[w->d] != table)
-			violation(w, 3, addr, "reaches another table than it joined");
+			violated(w, 3, addr, "reaches another table than it joined");
 		if (w->check && (t->parent != parent || t->base != addr))
-			violation(w, 3, addr, "reaches a table of another place");
+			violated(w, 3, addr, "reaches a table of another place");
 		if (w->check && t->owner == w->d && table != canonical)
-			violation(w, 2, addr, "is the owner and has a replica");
+			violated(w, 2, addr, "is the owner and has a replica");
 	}
 	for (i = 0; i < PTRS_PER_PTE; i++) {
 		pteval_t val = READ_ONCE(table[i]);
@@ -160,12 +160,12 @@ static void walk_huge(struct hydra_walk *w, spinlock_t *ptl, pteval_t *entry,
 			count_entry(w, copy, hydra_table_start(up ?: entry));
 	} else if (hydra_leaf(copy)) {
 		if (!(t->sharers & BIT_ULL(w->d)))
-			violation(w, 3, addr, "copy of an entry it is no sharer of");
+			violated(w, 3, addr, "copy of an entry it is no sharer of");
 		check_copy(w, addr, copy, hydra_leaf(val) ? val : 0);
 	} else if (hydra_present(copy) && hydra_leaf(val)) {
-		violation(w, 1, addr, "a table where the canonical entry is huge");
+		violated(w, 1, addr, "a table where the canonical entry is huge");
 	} else if (hydra_present(copy) && !hydra_present(val)) {
-		violation(w, 5, addr, "a table where the canonical tree has none");
+		violated(w, 5, addr, "a table where the canonical tree has none");
 	}
 	spin_unlock(ptl);
 }
@@ -186,7 +186,7 @@ static void walk_pmds(struct hydra_walk *w, struct hydra_table *parent,
 			return;
 		if (!t || t->table[w->d] != table || t->parent != parent) {
 			if (w->check)
-				violation(w, 3, addr, "a PMD table that stands for none");
+				violated(w, 3, addr, "a PMD table that stands for none");
 			return;
 		}
 	}
@@ -219,7 +219,7 @@ static void walk_puds(struct hydra_walk *w, p4d_t *p4d, pteval_t up,
 			return;
 		if (!t || t->table[w->d] != table) {
 			if (w->check)
-				violation(w, 3, addr, "a PUD table that stands for none");
+				violated(w, 3, addr, "a PUD table that stands for none");
 			return;
 		}
 	}
@@ -258,7 +258,7 @@ static void walk_domain(struct hydra_walk *w)
 		}
 		if (!hydra_present(p4d_val(*p4d))) {
 			if (w->check && hydra_present(up))
-				violation(w, 5, addr, "a table where the canonical tree has none");
+				violated(w, 5, addr, "a table where the canonical tree has none");
 			continue;
 		}
 		walk_puds(w, p4d, up, addr & P4D_MASK);

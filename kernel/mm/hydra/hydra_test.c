@@ -189,4 +189,5 @@ static struct kunit_suite hydra_suite = {
 	.name = "hydra",
 	.test_cases = hydra_cases,
 };
+
 kunit_test_suite(hydra_suite);

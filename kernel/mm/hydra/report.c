@@ -123,14 +123,13 @@ static ssize_t replica_limit_kib_store(struct kobject *kobj,
 				       struct kobj_attribute *attr,
 				       const char *buf, size_t count)
 {
-	unsigned long limit;
+	unsigned long kib, limit = ULONG_MAX;
 
-	if (sysfs_streq(buf, "max"))
-		limit = ULONG_MAX;
-	else if (kstrtoul(buf, 10, &limit) || limit > ULONG_MAX >> 11)
-		return -EINVAL;
-	else
-		limit <<= 10;
+	if (!sysfs_streq(buf, "max")) {
+		if (kstrtoul(buf, 10, &kib) || kib > ULONG_MAX >> 11)
+			return -EINVAL;
+		limit = kib << 10;
+	}
 	WRITE_ONCE(hydra_replica_limit, limit);
 	return count;
 }

@@ -99,15 +99,28 @@ void hydra_clear_ldt(struct mm_struct *mm);
 
 #else /* !CONFIG_HYDRA_MM */
 
+/* There are no targets then. */
 #define hydra_flush_start(info, targets)	do { } while (0)
-#define hydra_flush_end(info)			do { } while (0)
 #define hydra_flush_remote(info, cpu) \
 	(cpumask_any_but(mm_cpumask((info)->mm), cpu) < nr_cpu_ids)
 #define hydra_this_flush(info)			(info)
-#define hydra_note_loaded(root)			do { } while (0)
 #define hydra_loaded_pgd(mm)			((mm)->pgd)
-#define hydra_sync_ldt(mm)			do { } while (0)
-#define hydra_clear_ldt(mm)			do { } while (0)
+
+static inline void hydra_flush_end(struct flush_tlb_info *info)
+{
+}
+
+static inline void hydra_note_loaded(pgd_t *root)
+{
+}
+
+static inline void hydra_sync_ldt(struct mm_struct *mm)
+{
+}
+
+static inline void hydra_clear_ldt(struct mm_struct *mm)
+{
+}
 
 #endif /* CONFIG_HYDRA_MM */
 #endif /* _ASM_X86_HYDRA_H */
