@@ -16,7 +16,7 @@ from lab import children, kconfig, paths, progress, source
 from lab.errors import LabError
 
 KEEP_IMAGES = 6               # per configuration
-FULL_BUILD_STEPS = {"lab": 1900, "debug": 1950, "kcsan": 1950}     # until the first full build has counted them
+FULL_BUILD_STEPS = {"lab": 1900, "debug": 1950, "kcsan": 1950, "off": 1880}    # until the first full build has counted them
 STEP = re.compile(r"^  ([A-Z][A-Z0-9_]+) +(\S+)")
 ERROR = re.compile(r"error:|Error \d|undefined reference|multiple definition|No space left|fatal:|\*\*\*")
 
@@ -95,16 +95,24 @@ def configure(tree, objects, config):
 
 
 def compile_image(tree, objects, config):
-    """Run make, show its progress, keep its log."""
-    log = paths.cache_dir("logs") / f"build-{config}.log"
+    """Run make for the whole kernel."""
     counted = objects / "steps"
     fresh = not (objects / "vmlinux.a").exists()
     total = None
     if fresh:
         total = int(counted.read_text()) if counted.exists() else FULL_BUILD_STEPS[config]
+    steps = run_make(tree, objects, config, ["bzImage"], total)
+    if fresh:
+        counted.write_text(str(steps))
+    return steps
+
+
+def run_make(tree, objects, config, targets, total=None):
+    """Run make, show its progress, keep its log; returns the number of steps."""
+    log = paths.cache_dir("logs") / f"build-{config}.log"
     steps = 0
     with progress.counting(f"building the kernel ({config})", total) as bar, open(log, "wb") as sink:
-        command = make_command(tree, objects, "bzImage")
+        command = make_command(tree, objects, *targets)
         with children.leashed(command, env=make_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT) as make:
             for line in make.stdout:
@@ -117,8 +125,6 @@ def compile_image(tree, objects, config):
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
         errors = [line for line in lines if ERROR.search(line)][:20] or lines[-10:]
         raise LabError("building the kernel failed:\n    " + "\n    ".join(errors), f"The whole log: {log}")
-    if fresh:
-        counted.write_text(str(steps))
     return steps
 
 
@@ -163,6 +169,19 @@ def lay(base, config):
         changed += base.lay()
         if image_key(config) == key:
             return key, changed
+
+
+def touched_without_hydra():
+    """Compile Linux's files that hooks touch, with Hydra configured out; returns the objects' names."""
+    with paths.locked("kernel"):
+        base = source.base_tree()
+        lay(base, "off")
+        objects = objects_of(base.path, "off")
+        configure(base.path, objects, "off")
+        touched = {name for patch in source.hook_series() for name in source.touched_by(patch)}
+        names = sorted(f"{name[:-2]}.o" for name in touched if name.endswith(".c"))
+        run_make(base.path, objects, "off", names)
+        return names
 
 
 def kernel(config="lab"):

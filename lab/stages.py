@@ -14,6 +14,7 @@ class Stage:
 STAGES = {
     "host": Stage("the lab, the tool's parsing, the model (no virtual machine)", only="tests"),
     "machine": Stage("the lab with real virtual machines", "lab", only="tests"),
+    "off": Stage("Linux's files with hooks in them, compiled with Hydra configured out"),
     "selftests": Stage("KUnit and the kernel self tests", "lab", only="programs"),
     "modes": Stage("self tests with 4 and 5 levels, isolated tables, huge pages, odd machines", "lab", only="modes"),
     "suites": Stage("Linux's own tests and stress-ng, on stock and with Hydra for every process", "lab", only="programs"),

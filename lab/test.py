@@ -16,6 +16,7 @@ from lab.ktap import Outcome
 RUN = {
     "host": ("host", lambda a: suites.pytest("not machine", "host tests", a.only, a.long)),
     "machine": ("machine", lambda a: suites.pytest("machine", "machine tests", a.only)),
+    "off": ("without Hydra", lambda _: [Outcome(f"{name} without Hydra", "passed") for name in build.touched_without_hydra()]),
     "selftests": ("KUnit and self tests", lambda a: suites.in_machine("lab", a.only)),
     "modes": ("modes", lambda a: modes.run(a.long, a.only)),
     "suites": ("Linux's own tests", lambda a: linux.outcomes("lab", a.long, a.only)),
