@@ -56,7 +56,8 @@
  *  4   dirty: no replica's entry is writable and clean;
  *  5   lifetime: what a CPU holds the way to, or code looks at, is not freed;
  *  6   flush: when a flush has returned, nobody uses what it forbade;
- *  10  (second half of 6) who has to flush is of a domain that had joined;
+ *  10  (second half of 6) who has to flush is of a domain that had joined, and
+ *      a gather that is counted is not taken for one that is not;
  *  11  a warning of the kernel does not come.
  * Besides, Spin looks for deadlocks by itself.
  */
@@ -163,6 +164,9 @@ bool degraded[2];		/* domain[d].root is mm->pgd */
 byte context_tlb_gen = 1;
 byte mm_cpumask = ALL_CPUS;
 byte tlb_flush_pending;
+#ifdef BROKEN_LOOKED_ONCE
+bool has_looked;
+#endif
 
 /* Per CPU. */
 #define INIT_MM			0
@@ -749,11 +753,19 @@ inline look_for_uncounted()
 #else
 	d_step {
 		if
+#ifdef BROKEN_LOOKED_ONCE
+		/* Not since the address space was put under Hydra. */
+		:: gather_lock == FIRST && tlb_flush_pending && !has_looked ->
+#else
 		:: gather_lock == FIRST && tlb_flush_pending ->
+#endif
 			pending = EVERYBODY;
 			joined = EVERYBODY
 		:: else
-		fi
+		fi;
+#ifdef BROKEN_LOOKED_ONCE
+		has_looked = true
+#endif
 	}
 #endif
 }

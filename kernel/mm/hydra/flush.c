@@ -171,7 +171,7 @@ u64 hydra_gather_targets(struct hydra_mm *h)
  *
  * Before the gather itself is pending for Linux: see below.
  *
- * Context: process context.
+ * Context: process context; the lock of a page table may be held.
  */
 void __hydra_gather_begin(struct hydra_mm *h, bool fullmm)
 {
@@ -207,7 +207,7 @@ void __hydra_gather_begin(struct hydra_mm *h, bool fullmm)
  * __hydra_gather_end - a gather is not pending any more
  * @h: address space
  *
- * Context: process context.
+ * Context: process context; the lock of a page table may be held.
  */
 void __hydra_gather_end(struct hydra_mm *h)
 {

@@ -122,6 +122,42 @@ static bool watch(struct spinner *s, const volatile uint64_t *word, uint64_t val
 	return atomic_load(&s->seen) == value;
 }
 
+static struct {
+	pthread_t thread;
+	bool started;
+	atomic_bool stop;
+} dropper;
+
+static void *drop_page(void *page)
+{
+	int cpus[HYDRA_MAX_CPUS];
+
+	hydra_pin_to_cpu(cpus[hydra_node_cpus(0, cpus) - 1]);
+	while (!atomic_load(&dropper.stop))
+		if (madvise(page, PAGE_SIZE, MADV_DONTNEED))
+			abort();
+	return NULL;
+}
+
+/* Calls that begin and end all the time, of a thread of this node */
+static int start_dropper(char *page)
+{
+	hydra_map(page, 1);
+	atomic_store(&dropper.stop, false);
+	dropper.started = !pthread_create(&dropper.thread, NULL, drop_page, page);
+	return !dropper.started;
+}
+
+/* If there is one */
+static int stop_dropper(void)
+{
+	if (!dropper.started)
+		return 0;
+	dropper.started = false;
+	atomic_store(&dropper.stop, true);
+	return pthread_join(dropper.thread, NULL);
+}
+
 /* TLB shootdowns that each CPU has been interrupted for */
 static int read_interrupts(uint64_t count[HYDRA_MAX_CPUS])
 {
@@ -179,6 +215,7 @@ FIXTURE_SETUP(shootdown)
 FIXTURE_TEARDOWN(shootdown)
 {
 	atomic_store(&spin.stop, true);
+	EXPECT_EQ(0, stop_dropper());
 	for (int i = 0; i < spin.count; i++)
 		pthread_join(spin.spinners[i].thread, NULL);
 	EXPECT_EQ(0, hydra_restore_balancing());
@@ -463,36 +500,6 @@ TEST_F_TIMEOUT(shootdown, readers_while_switched, 60)
 		ASSERT_EQ(0, madvise(self->area, PAGE_SIZE, MADV_DONTNEED));
 		forbid(_metadata, i, "that was gone before");
 	}
-}
-
-static struct {
-	pthread_t thread;
-	atomic_bool stop;
-} dropper;
-
-static void *drop_page(void *page)
-{
-	int cpus[HYDRA_MAX_CPUS];
-
-	hydra_pin_to_cpu(cpus[hydra_node_cpus(0, cpus) - 1]);
-	while (!atomic_load(&dropper.stop))
-		if (madvise(page, PAGE_SIZE, MADV_DONTNEED))
-			abort();
-	return NULL;
-}
-
-/* Calls that begin and end all the time, of a thread of this node */
-static int start_dropper(char *page)
-{
-	hydra_map(page, 1);
-	atomic_store(&dropper.stop, false);
-	return pthread_create(&dropper.thread, NULL, drop_page, page);
-}
-
-static int stop_dropper(void)
-{
-	atomic_store(&dropper.stop, true);
-	return pthread_join(dropper.thread, NULL);
 }
 
 /*
