@@ -20,6 +20,7 @@ from lab.ktap import Outcome
 SELFTESTS = ["x86", "futex", "memfd", "proc", "exec", "clone3", "pidfd", "timers", "membarrier", "mincore", "vDSO", "mm"]
 MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G")
 SECONDS = {"short": 150, "long": 600}     # for one program; a tenth of it is a long time on a quiet machine
+SLOWER = {"lab": 1, "debug": 4}           # times as long, on a kernel that checks itself
 BOOTS = 4                                 # at most, for one list of programs, if the machine dies in some of them
 
 # Programs of the mm suite that its run_vmtests.sh does not run. Those of the futex suite are run one by one, without the
@@ -144,10 +145,8 @@ def stress_command(stressor, operations, seconds):
             "--no-rand-seed", "--timeout", str(10 * seconds), "--temp-path", ".", *EXTRA.get(stressor, [])]
 
 
-def script(installed, selftests, selection, only, skip):
-    """What bash in the machine runs: programs that match a pattern of only and none of skip."""
-    seconds = SECONDS[selection]
-
+def script(installed, selftests, selection, seconds, only, skip):
+    """What bash in the machine runs: programs that match a pattern of only and none of skip, for so many seconds each."""
     def wanted(name):
         return matches(name, only) and not matches(name, skip)
     lines = [f". {shlex.quote(str(paths.REPO / 'lab/guest_linux_suites.sh'))}", f"prepare {shlex.quote(str(installed))}",
@@ -199,10 +198,10 @@ def boot(image, machine, policy, text, seconds, bar):
 
 def run_all(image, machine, policy, built, selection, only, skip):
     """One run of the programs: as many boots as it takes to get past those that the machine does not survive."""
-    run, skip = {}, list(skip)
+    run, skip, seconds = {}, list(skip), SECONDS[selection] * SLOWER[machine.config]
     with progress.counting(f"Linux's own tests, hydra={policy}") as bar:
         for _ in range(BOOTS):
-            found, ended = boot(image, machine, policy, script(*built, selection, only, skip), SECONDS[selection], bar)
+            found, ended = boot(image, machine, policy, script(*built, selection, seconds, only, skip), seconds, bar)
             run = merged(run, found)
             skip += [name for name in found if not name.startswith(differences.STRICT)]
             if ended:

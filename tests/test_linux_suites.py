@@ -174,7 +174,7 @@ def test_a_machine_that_dies_is_booted_again_past_the_program_it_died_of(monkeyp
             return {**run(program("exec:one"), "\n### begin exec:two\nlast words"), **bad}, False
         return {**run(program("exec:three")), **good}, True
     monkeypatch.setattr(linux_suites, "boot", boot)
-    found = linux_suites.run_all("image", None, "hydra", ("/tests", ["exec:one", "exec:two", "exec:three"]), "short", ["exec:*"], [])
+    found = linux_suites.run_all("image", linux_suites.MACHINE, "hydra", ("/tests", ["exec:one", "exec:two", "exec:three"]), "short", ["exec:*"], [])
     assert [name for name in found if name.startswith("exec")] == ["exec:one", "exec:two", "exec:three"]
     assert found["exec:two"]["exec:two"].failed and "last words" in found["exec:two"]["exec:two"].why
     assert found["machine:kernel log"]["machine:kernel log"].failed
@@ -192,8 +192,8 @@ def test_a_suite_of_which_nothing_passes_on_stock_is_a_failure(monkeypatch):
 
 def test_selections():
     built = ("/tests", ["x86:sysret_ss_attrs_64", "exec:execveat", "mm:mseal_test"])
-    text = linux_suites.script(*built, "short", ["*"], list(linux_suites.NEVER))
+    text = linux_suites.script(*built, "short", 150, ["*"], list(linux_suites.NEVER))
     assert "selftest x86:sysret_ss_attrs_64" not in text and "selftest exec:execveat" in text and "-a -d" not in text
     assert "--brk-ops" in text and "--dev-shm-ops" not in text
-    text = linux_suites.script(*built, "long", ["stress-vm:dev-shm", "mm:mseal_test"], [])
+    text = linux_suites.script(*built, "long", 600, ["stress-vm:dev-shm", "mm:mseal_test"], [])
     assert "--dev-shm-ops" in text and "--brk-ops" not in text and "selftest mm:mseal_test" in text and "execveat" not in text
