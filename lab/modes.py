@@ -33,6 +33,12 @@ MODES = [
 ]
 
 
+def limit(machine):
+    """Seconds for one program: more CPUs than the usual machine has share the same real ones."""
+    usual = suites.MACHINE.nodes * suites.MACHINE.cpus_per_node
+    return suites.SELFTEST_LIMIT * max(1, machine.nodes * machine.cpus_per_node // usual)
+
+
 def run(long=False, only=""):
     """Each mode in whose name is a word, in a boot of its own; a dict from mode to outcomes."""
     where = {test.name: test for test in programs.selftests(build.tree())}
@@ -44,7 +50,7 @@ def run(long=False, only=""):
         if missing:
             groups[mode.name] = [Outcome(f"mode {mode.name}", "failed", f"no such self test: {', '.join(missing)}")]
         else:
-            groups[mode.name] = suites.selftests([where[name] for name in mode.tests], mode.machine, mode.name)
+            groups[mode.name] = suites.selftests([where[name] for name in mode.tests], mode.machine, mode.name, seconds=limit(mode.machine))
     if not groups:
         raise LabError(f"no mode is called like '{only}'", "Those that take long are run with --long only.")
     return groups

@@ -98,3 +98,7 @@ def test_a_machine_with_odd_nodes():
 def test_a_machine_of_nothing_is_refused(wrong):
     with pytest.raises(LabError):
         vm.Machine(**wrong).check()
+
+
+def test_a_machine_of_more_cpus_has_more_time():
+    assert [modes.limit(vm.Machine(nodes=nodes)) for nodes in (2, 4, 5, 16)] == [400, 400, 400, 1600]
