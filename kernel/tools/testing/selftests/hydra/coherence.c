@@ -606,4 +606,4 @@ TEST_F(coherence, fork_and_shared_memory)
 	}
 }
 
-TEST_HARNESS_MAIN
+HYDRA_HARNESS_MAIN

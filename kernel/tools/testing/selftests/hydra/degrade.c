@@ -143,4 +143,4 @@ TEST_F(degrade, switching_gives_it_another_chance)
 	EXPECT_TRUE(hydra_on_node(&stats, self->last)->own_root);
 }
 
-TEST_HARNESS_MAIN
+HYDRA_HARNESS_MAIN

@@ -205,4 +205,4 @@ TEST_F(events, tracepoints)
 	EXPECT_EQ(0, rmdir(INSTANCE));
 }
 
-TEST_HARNESS_MAIN
+HYDRA_HARNESS_MAIN

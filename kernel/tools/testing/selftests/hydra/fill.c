@@ -820,4 +820,4 @@ TEST_F(cold, copy_of_device_memory)
 	close(fd);
 }
 
-TEST_HARNESS_MAIN
+HYDRA_HARNESS_MAIN

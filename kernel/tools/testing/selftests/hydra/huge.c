@@ -109,7 +109,9 @@ FIXTURE_TEARDOWN(huge)
 
 static bool have_thp(void)
 {
-	return !access(THP, F_OK);
+	char enabled[64];
+
+	return hydra_read_file(THP, enabled, sizeof(enabled)) > 0 && !strstr(enabled, "[never]");
 }
 
 /* Huge pages of that node that all nodes have used */
@@ -119,13 +121,13 @@ static void thp_area(struct __test_metadata *_metadata, char *area, int owner, s
 	ASSERT_EQ(0, madvise(area, count * HUGE_SIZE, MADV_HUGEPAGE));
 	write_huge(owner, area, count, 1);
 	ASSERT_EQ(count, transparent_huge_pages(area, count * HUGE_SIZE))
-		TH_LOG("no huge pages to be had: is there memory, and is %s not \"never\"?", THP);
+		TH_LOG("no huge pages to be had: is there memory?");
 	PROBE_HUGE(area, count, HYDRA_READ_WRITE, 1);
 }
 
 #define NEED_THP() do {								\
 	if (!have_thp())							\
-		SKIP(return, "no " THP " (CONFIG_TRANSPARENT_HUGEPAGE)");	\
+		SKIP(return, "no " THP " (CONFIG_TRANSPARENT_HUGEPAGE), or \"never\" in it");	\
 } while (0)
 
 TEST_F(huge, thp_protect_and_unmap)
@@ -407,4 +409,4 @@ TEST_F(huge, hugetlb_gigabyte_in_two_processes)
 	close(fd);
 }
 
-TEST_HARNESS_MAIN
+HYDRA_HARNESS_MAIN

@@ -89,6 +89,13 @@ int hydra_node_cpus(int node, int cpus[HYDRA_MAX_CPUS])
 	return count;
 }
 
+int hydra_patience(void)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return cpus > 8 ? cpus / 8 : 1;
+}
+
 void hydra_pin_to_cpu(int cpu)
 {
 	cpu_set_t *set = CPU_ALLOC(HYDRA_MAX_CPUS);

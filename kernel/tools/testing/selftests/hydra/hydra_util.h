@@ -47,6 +47,17 @@ const char *hydra_missing(void);
 } while (0)
 int hydra_begin(void);
 
+/* TEST_HARNESS_MAIN, but on a machine of many CPUs, which may be emulated, tests have longer */
+#define HYDRA_HARNESS_MAIN						\
+int main(int argc, char **argv)						\
+{									\
+	for (struct __fixture_metadata *f = __fixture_list; f; f = f->next)	\
+		for (struct __test_metadata *t = f->tests; t; t = t->next)	\
+			t->timeout *= hydra_patience();			\
+	return test_harness_run(argc, argv);				\
+}
+int hydra_patience(void);
+
 /* Invariants 1 to 5 hold for this process, as the kernel's checker sees it */
 #define hydra_assert_consistent() EXPECT_TRUE(hydra_consistent(getpid()))
 bool hydra_consistent(pid_t pid);

@@ -595,4 +595,4 @@ TEST_F_TIMEOUT(pages, file_written_back, 60)
 	EXPECT_EQ(0, hydra_remove_zram(zram));
 }
 
-TEST_HARNESS_MAIN
+HYDRA_HARNESS_MAIN

@@ -114,4 +114,4 @@ TEST_F(reclaim, accessed_bits_are_kept)
 	EXPECT_EQ(PAGES, hydra_smaps(self->area, "Referenced"));
 }
 
-TEST_HARNESS_MAIN
+HYDRA_HARNESS_MAIN

@@ -726,4 +726,4 @@ TEST_F_TIMEOUT(shootdown, spared_cpu_has_nothing_to_catch_up_with, 60)
 		       whole, flushes);
 }
 
-TEST_HARNESS_MAIN
+HYDRA_HARNESS_MAIN
