@@ -9,7 +9,8 @@ from lab import build, console, paths, programs, progress, vm
 from lab.ktap import Outcome
 
 LIMIT = 240                  # seconds for one program
-MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G", config="debug", append=["numa_balancing=disable"])
+# The parameters: see suites.selftests().
+MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G", config="debug", append=["numa_balancing=disable", "nopku"])
 
 # By rule of mm/hydra/inject.h, the self tests that have to notice (programs, or one test of a program). Every program
 # notices something: a test that cannot fail shows nothing.
@@ -20,9 +21,10 @@ CATCHERS = {
     "forget-sharer": ["coherence"],
     "forget-huge-sharer": ["huge"],
     "spare-domain": ["coherence"],
-    "skip-note": ["coherence"],
-    "drop-notes": ["shootdown -t readers_of_gathers_that_overlap"],
-    "distrust-gathers": ["shootdown -t gathers_that_overlap_spare_other_nodes"],
+    "take-quietly": ["huge -t hugetlb_changes"],
+    "forget-visits": ["shootdown -t readers_of_gathers_that_overlap", "shootdown -t readers_of_pages_that_another_drops"],
+    "forget-taken": ["shootdown -t readers_of_a_huge_page_that_another_drops"],
+    "distrust-gathers": ["shootdown -t gathers_that_overlap_spare_other_nodes", "shootdown -t gathers_on_all_nodes_spare_each_other"],
     "skip-wait": ["shootdown -t readers_of_a_huge_page_that_moves"],
     "filter-always": ["shootdown -t readers_of_collapsed_pages"],
     "skip-generation": ["coherence"],

@@ -125,8 +125,10 @@ def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, a
     """
     image = build.kernel(machine.config)
     # The tests want NUMA balancing off but for one. Switching it patches the kernel's text on all CPUs, and the emulator
-    # now and then runs a breakpoint that was there for it when it is long gone: not more often than need be.
-    machine = dataclasses.replace(machine, append=[*machine.append, "numa_balancing=disable"])
+    # now and then runs a breakpoint that was there for it when it is long gone: not more often than need be. And Linux
+    # writes PKRU when it delivers a signal, for which the emulator empties the TLB: who is told by a SIGSEGV that a
+    # page is gone would not see what else is stale.
+    machine = dataclasses.replace(machine, append=[*machine.append, "numa_balancing=disable", "nopku"])
     command = ["env", f"ARGUMENTS={arguments}", f"BROKEN={broken}", "sh", str(paths.REPO / "lab/guest_selftests.sh"), str(seconds), *map(str, tests)]
     with progress.counting(f"self tests ({label or machine.config})", len(tests) + 1) as bar:
         result, text = vm.collect(command, machine, vm.BOOT_LIMIT + (seconds + 10) * len(tests), Watcher(bar), image)

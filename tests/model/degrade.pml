@@ -25,9 +25,8 @@ proctype degrade()
 proctype unmapper(byte cpu)
 {
 	KERNEL_VARIABLES;
-	byte replica;
+	byte replica, users;
 
-	hydra_gather_begin();
 	d_step {
 		pmd = 0;
 		forbids[0] = VALUES;
@@ -36,22 +35,21 @@ proctype unmapper(byte cpu)
 	table_detach();
 	if
 	:: t ->
-		pending = pending | ht[t].sharers;
+		users = ht[t].sharers;
 		table_cut_domain(0);
 		table_cut_domain(1);
 		replica = table;
 		call_rcu(HT(t))
 	:: else
 	fi;
-	targets = gather_targets();
+	gather_targets(users);
 	flush_tlb_mm_targets(cpu, true);
 	flush_returned(0);
 	if
 	:: replica > T -> call_rcu(replica)
 	:: else
 	fi;
-	call_rcu(T);
-	hydra_gather_end()
+	call_rcu(T)
 }
 
 init

@@ -3,20 +3,20 @@
  * Gathers that overlap (as of two threads in MADV_DONTNEED): each promises that what
  * is not there when it returns is in no TLB, whoever took it away. A fault of each
  * domain maps a page anew meanwhile. What it models: __tlb_gather_mmu(),
- * zap_pte_range(), tlb_finish_mmu() with hook 0006.
+ * zap_pte_range(), tlb_finish_mmu() with hook 0006. The entry is that of a small
+ * page, or stands for that of a huge one. Then zap_pmd_range() looks at it without a
+ * lock, and who shares it is not looked up, for a table may have taken its place
+ * by the time of the flush: the gather notes it.
  *
  * What must be rejected, and the invariant that does not hold then:
- *   BROKEN_SKIP_NOTE                6
- *   BROKEN_DROP_NOTES               6
- *   BROKEN_OWN_NOTES                6
+ *   BROKEN_OWN_ONLY                 6
+ *   BROKEN_LOOKED_UP_FIRST          6
+ *   BROKEN_TAKE_QUIETLY             6
  *   BROKEN_CLEARED_FIRST            6
- *   BROKEN_PENDING_LONGER           10
- *
- * zap_pmd_range() looks at huge entries without a lock (the entry of T stands for
- * one, too), and leaves what it finds gone to the flush.
  */
-#define ALL_ARE_COUNTED
 #include "hydra.pml"
+
+bool huge;
 
 /* A fault: Linux maps a new page if there is none. */
 proctype faults(byte dom)
@@ -36,17 +36,21 @@ proctype gather(byte n, cpu, times)
 {
 	KERNEL_VARIABLES;
 	bool cleared, nested;
+	byte users;			/* hydra_gather::users */
 
 	do
 	:: times ->
 		times--;
 		/* tlb_gather_mmu() */
-		hydra_gather_begin();
 		tlb_flush_pending++;
+#ifdef BROKEN_LOOKED_UP_FIRST
+		gather_targets(0);
+		users = targets;
+#endif
 		/* zap_pmd_range() */
 		if
-		:: atomic { pte[T] == NONE -> forbids[n] = VALUES }
-		:: atomic { pte[T] != NONE -> skip };
+		:: atomic { huge && pte[T] == NONE -> forbids[n] = VALUES }
+		:: atomic { !huge || pte[T] != NONE -> skip };
 		/* zap_pte_range(), zap_huge_pmd() */
 		pte_offset_map_lock();
 		atomic {
@@ -54,7 +58,16 @@ proctype gather(byte n, cpu, times)
 			forbids[n] = VALUES
 		};
 		if
-		:: cleared -> ptep_get_and_clear(); forbids[n] = VALUES
+		:: cleared ->
+			ptep_get_and_clear();
+			forbids[n] = VALUES;
+#ifndef BROKEN_TAKE_QUIETLY
+			/* hydra_gather_takes() */
+			if
+			:: huge && mapping -> users = ht[mapping].sharers
+			:: else
+			fi
+#endif
 		:: else
 		fi;
 		pte_unmap_unlock();
@@ -62,29 +75,37 @@ proctype gather(byte n, cpu, times)
 		/* tlb_finish_mmu() */
 		nested = (tlb_flush_pending > 1);
 		if
-		:: cleared || nested ->
-#ifdef BROKEN_OWN_NOTES
-			/* Only for whom it has itself changed something. */
-			targets = (cleared -> gather_targets() : universal);
+#ifdef BROKEN_OWN_ONLY
+		:: cleared && !huge ->
+			gather_targets(users)
+		:: else ->
+			targets = users | everybody_now()
 #else
-			targets = gather_targets();
+#ifdef BROKEN_LOOKED_UP_FIRST
+		:: true ->
+			targets = users | everybody_now()
+#else
+		:: nested || (cleared && !huge) ->
+			gather_targets(users)
+		:: else ->
+			targets = users | everybody_now()
 #endif
+#endif
+		fi;
+		if
+		:: cleared || nested ->
 			atomic {
 				flush_tlb_mm_targets(cpu, false);
 				flush_returned(n)
 			}
 		:: else -> flush_returned(n)
 		fi;
-#ifdef BROKEN_PENDING_LONGER
-		hydra_gather_end();
 		tlb_flush_pending--;
-#else
-		tlb_flush_pending--;
-		hydra_gather_end();
-#endif
 		atomic {
 			cleared = false;
-			nested = false
+			nested = false;
+			users = 0;
+			targets = 0
 		}
 	:: else -> break
 	od
@@ -94,6 +115,10 @@ init
 {
 	atomic {
 		pte[T] = A_DIRTY;
+		if
+		:: huge = true
+		:: true
+		fi;
 		if
 		:: boot(1)
 		:: boot(2)

@@ -3,7 +3,8 @@
  * A gather comes upon a huge entry (that of T stands for it) which somebody has
  * cleared who is no gather, and has yet to flush, under the lock. The gather looks
  * without the lock. It has removed something on both sides, so its flush is of a
- * range with the entry in it: on stock Linux that reaches whoever has it in a TLB.
+ * range with the entry in it: on stock Linux that reaches whoever has it in a TLB,
+ * here whoever shares what it has removed.
  * What it models: zap_pmd_range() and change_pmd_range() with hydra_pmd_gone(),
  * move_pages_huge_pmd(); and collapse_pte_mapped_thp() with hook 0008, which keeps
  * the lock that it clears small entries under until it has flushed.
@@ -22,7 +23,7 @@ proctype faults(byte dom)
 	fill_leaf(dom, false)
 }
 
-/* Not a gather: what it changes is noted if one is at work when it does. */
+/* Not a gather: it flushes before it drops the lock. */
 proctype clearer(byte n, cpu)
 {
 	KERNEL_VARIABLES;
@@ -50,7 +51,6 @@ proctype gather(byte n, cpu)
 {
 	KERNEL_VARIABLES;
 
-	hydra_gather_begin();
 	if
 	:: atomic { pte[T] == NONE -> forbids[n] = VALUES };
 #ifndef BROKEN_GONE_UNAWAITED
@@ -59,14 +59,13 @@ proctype gather(byte n, cpu)
 		pte_unmap_unlock();
 #endif
 		/* tlb_finish_mmu(): for the neighbours */
-		targets = gather_targets();
+		targets = everybody_now();
 		atomic {
 			flush_tlb_mm_targets(cpu, false);
 			flush_returned(n)
 		}
 	:: atomic { pte[T] != NONE -> skip }
-	fi;
-	hydra_gather_end()
+	fi
 }
 
 init

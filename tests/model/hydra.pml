@@ -6,13 +6,11 @@
  *
  * here                                 in the kernel
  * -----------------------------------  --------------------------------------
- * changed_table, note_change,          mm/hydra/propagate.c
- *   update_copy, entries_set,
- *   entry_clearing
+ * changed_table, update_copy,          mm/hydra/propagate.c
+ *   entries_set, entry_clearing
  * fill_leaf, fill_leaf_atomic, join,   mm/hydra/fill.c
  *   mark_used, copy_entry
- * range_targets, gather_targets,       mm/hydra/flush.c
- *   hydra_gather_begin, ..._end
+ * range_targets, gather_targets        mm/hydra/flush.c
  * hydra_domain_upper, hydra_slot_set,  mm/hydra/table.c
  *   table_detach, table_cut_domain
  * hydra_derive                         mm/hydra/internal.h
@@ -56,8 +54,7 @@
  *  4   dirty: no replica's entry is writable and clean;
  *  5   lifetime: what a CPU holds the way to, or code looks at, is not freed;
  *  6   flush: when a flush has returned, nobody uses what it forbade;
- *  10  (second half of 6) who has to flush is of a domain that had joined, and
- *      a gather that is counted is not taken for one that is not;
+ *  10  (second half of 6) who has to flush is of a domain that had joined;
  *  11  a warning of the kernel does not come.
  * Besides, Spin looks for deadlocks by itself.
  */
@@ -146,11 +143,6 @@ byte next_replica = R;
 bool hydra_active = ACTIVE;
 byte unfiltered;
 byte universal;
-byte gathers;
-#define NOT_FIRST	1
-#define FIRST		2
-byte gather_lock;		/* which of them holds it */
-byte pending;
 /* An active address space is born with generations that are ahead. */
 #ifdef SWITCHES
 #define FIRST_GENERATION	(ACTIVE -> 17 : 1)
@@ -164,9 +156,6 @@ bool degraded[2];		/* domain[d].root is mm->pgd */
 byte context_tlb_gen = 1;
 byte mm_cpumask = ALL_CPUS;
 byte tlb_flush_pending;
-#ifdef BROKEN_LOOKED_ONCE
-bool has_looked;
-#endif
 
 /* Per CPU. */
 #define INIT_MM			0
@@ -431,22 +420,6 @@ inline copy_store(copy, v)
 	}
 }
 
-inline note_change()
-{
-	d_step {
-		not_freed(HT(t));
-		if
-		:: gathers ->
-#ifndef BROKEN_SKIP_NOTE
-			pending = pending | ht[t].sharers
-#else
-			skip
-#endif
-		:: else
-		fi
-	}
-}
-
 /* Only domain 1 can have a replica. Leaves it in table, or 0. */
 inline changed_table()
 {
@@ -454,7 +427,6 @@ inline changed_table()
 	table = 0;
 	if
 	:: t ->
-		note_change();
 		d_step {
 			not_freed(HT(t));
 			table = (ht[t].sharers & BIT(1) -> ht[t].table[1] : 0);
@@ -715,13 +687,9 @@ inline fill_leaf_atomic(cpu, write)
 
 #define everybody_now()	(unfiltered -> EVERYBODY : universal)
 
-/*
- * __hydra_range_targets(), leaves the domains in targets. The caller is a
- * reader: hydra_range_sharers() has interrupts off.
- */
-inline range_targets()
+/* Adds to targets. The caller is a reader: interrupts are off. */
+inline lookup()
 {
-	targets = (hydra_active -> everybody_now() : EVERYBODY);
 	if
 	:: targets != EVERYBODY ->
 		if
@@ -744,67 +712,20 @@ inline range_targets()
 	fi
 }
 
-#define gather_targets()	(pending | everybody_now())
-
-inline look_for_uncounted()
+/* __hydra_range_targets(), leaves the domains in targets. */
+inline range_targets()
 {
-#ifdef ALL_ARE_COUNTED
-	invariant(10, gather_lock != FIRST || !tlb_flush_pending);
-#else
-	d_step {
-		if
-#ifdef BROKEN_LOOKED_ONCE
-		/* Not since the address space was put under Hydra. */
-		:: gather_lock == FIRST && tlb_flush_pending && !has_looked ->
-#else
-		:: gather_lock == FIRST && tlb_flush_pending ->
-#endif
-			pending = EVERYBODY;
-			joined = EVERYBODY
-		:: else
-		fi;
-#ifdef BROKEN_LOOKED_ONCE
-		has_looked = true
-#endif
-	}
-#endif
+	targets = (hydra_active -> everybody_now() : EVERYBODY);
+	lookup()
 }
 
-/* Before inc_tlb_flush_pending(): whoever is pending is not counted. */
-inline hydra_gather_begin()
+/* The same for a gather, which has noted some domains. */
+inline gather_targets(users)
 {
-	d_step {
-		!gather_lock ->
-		gather_lock = (gathers -> NOT_FIRST : FIRST);
-		if
-#ifdef BROKEN_DROP_NOTES
-		/* Even if another gather is under way. */
-		:: true -> pending = 0
-#else
-		:: !gathers -> pending = 0
-#endif
-		:: else
-		fi
-	};
-#ifdef BROKEN_COUNTED_LATE
-	look_for_uncounted();
-	gathers++;
-#else
-	gathers++;
-#ifndef BROKEN_UNCOUNTED_FORGOTTEN
-	look_for_uncounted();
-#endif
-#endif
-	gather_lock = 0
-}
-
-inline hydra_gather_end()
-{
-	d_step {
-		!gather_lock ->
-		invariant(11, gathers);
-		gathers--
-	}
+	reader_begin();
+	targets = users | everybody_now();
+	lookup();
+	reader_end()
 }
 
 /* ------------------------------------------------------ mm/hydra/table.c */

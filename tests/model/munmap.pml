@@ -22,7 +22,7 @@ inline tlb_flush_mmu_tlbonly()
 {
 	if
 	:: dirty ->
-		targets = gather_targets();
+		gather_targets(noted);
 #ifdef BROKEN_FREED_TABLES_UNSAID
 		flush_tlb_mm_targets(cpu, false);
 #else
@@ -75,13 +75,13 @@ inline free_table()
 		fi;
 #endif
 #ifdef BROKEN_CUT_AFTER_FLUSH
-		pending = pending | users;
+		noted = noted | users;
 		tlb_flush_mmu_tlbonly();
 #endif
 		table_cut_domain(0);
 		table_cut_domain(1);
 #ifndef BROKEN_USERS_UNNOTED
-		pending = pending | users;
+		noted = noted | users;
 #endif
 #ifndef BROKEN_HAND_OVER_FIRST
 		if
@@ -114,7 +114,7 @@ inline free_upper_table()
 	cut_upper(0);
 	cut_upper(1);
 	atomic {
-		pending = pending | users;
+		noted = noted | users;
 		joined = joined | users
 	};
 	tlb_remove_table(U(0));
@@ -128,9 +128,8 @@ proctype munmap(byte cpu)
 {
 	KERNEL_VARIABLES;
 	bool dirty;
-	byte users, batch;
+	byte users, batch, noted;	/* hydra_gather::users */
 
-	hydra_gather_begin();
 	/* unmap_vmas() */
 	pte_offset_map_lock();
 	if
@@ -141,6 +140,11 @@ proctype munmap(byte cpu)
 	fi;
 	forbids[0] = VALUES;
 	pte_unmap_unlock();
+	/* The gather may be full. */
+	if
+	:: tlb_flush_mmu_tlbonly()
+	:: skip
+	fi;
 	/* free_pgtables() */
 	d_step {
 		pmd = 0;
@@ -170,8 +174,7 @@ proctype munmap(byte cpu)
 #ifdef BROKEN_FREE_BEFORE_FLUSH
 	tlb_flush_mmu_tlbonly();
 #endif
-	flush_returned(0);
-	hydra_gather_end()
+	flush_returned(0)
 }
 
 /* A lockless walker of Linux. */

@@ -222,18 +222,16 @@ proctype truncation(byte n, cpu)
 {
 	KERNEL_VARIABLES;
 
-	hydra_gather_begin();
 	pte_offset_map_lock();
 	change_entry(n);
 	pte_unmap_unlock();
 	if
-	:: hydra_active -> targets = gather_targets()
+	:: hydra_active -> gather_targets(0)
 	:: else ->
 		reader_begin();
 		range_targets();
 		reader_end()
 	fi;
 	flush_tlb_mm_targets(cpu, false);
-	flush_returned(n);
-	hydra_gather_end()
+	flush_returned(n)
 }

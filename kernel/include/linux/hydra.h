@@ -69,10 +69,6 @@ struct hydra_domain {
  * @reclaim: in the list of those that replicas may be taken from
  * @reclaim_next: address where the next look for replicas begins
  * @atomic_fills: atomic fills under way, counted if ALLOC_SPLIT_PTLOCKS
- * @gather_lock: guards @gathers and the reset of @pending
- * @gathers: mmu_gathers under way
- * @pending: sharers of all tables whose entries changed, or that were
- *	unlinked, since the first of the @gathers began
  * @domain: the domains
  *
  * Allocated when the settings of an address space are first set, freed with
@@ -88,10 +84,19 @@ struct hydra_mm {
 	struct list_head reclaim;
 	unsigned long reclaim_next;
 	atomic_t atomic_fills;
-	spinlock_t gather_lock;		/* @gathers, the reset of @pending */
-	unsigned int gathers;
-	atomic64_t pending;
 	struct hydra_domain domain[];
+};
+
+/**
+ * struct hydra_gather - what a gather knows beyond the range it is to flush
+ * @start: first address that it has looked at
+ * @end: address after the last one
+ * @users: domains that share tables it has freed, or huge pages it has taken
+ */
+struct hydra_gather {
+	unsigned long start;
+	unsigned long end;
+	u64 users;
 };
 
 /* The machine: fixed at boot, see mm/hydra/domain.c. */
@@ -281,9 +286,9 @@ static inline bool hydra_entry_missing(struct mm_struct *mm, void *entry,
 /* Flushes: mm/hydra/flush.c */
 u64 __hydra_range_targets(struct hydra_mm *h, unsigned long start,
 			  unsigned long end);
-u64 hydra_gather_targets(struct hydra_mm *h);
-void __hydra_gather_begin(struct hydra_mm *h, bool fullmm);
-void __hydra_gather_end(struct hydra_mm *h);
+u64 hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
+			 unsigned long start, unsigned long end);
+void __hydra_gather_takes(struct hydra_gather *g, const void *entry);
 bool __hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd);
 void __hydra_pud_gone(struct mm_struct *mm, pud_t *pud);
 void __hydra_collapse_cut(struct hydra_mm *h, pmd_t pmd);
@@ -334,28 +339,51 @@ static inline u64 hydra_range_targets(struct mm_struct *mm, unsigned long start,
 	return h ? __hydra_range_targets(h, start, end) : HYDRA_EVERYBODY;
 }
 
-/*
- * hydra_mm(), not hydra_active(): a gather that spans a switch must be counted
- * out if it was counted in. That it was counted in is remembered in the
- * gather by its caller.
+/**
+ * hydra_gather_begin - a gather begins
+ * @g: Hydra's part of it
+ * @fullmm: it is to take everything down, kernel half too
  */
-static inline bool hydra_gather_begin(struct mm_struct *mm, bool fullmm)
+static inline void hydra_gather_begin(struct hydra_gather *g, bool fullmm)
 {
-	struct hydra_mm *h;
-
-	if (!static_branch_unlikely(&hydra_key.key))
-		return false;
-	h = READ_ONCE(mm->hydra);
-	if (!h)
-		return false;
-	__hydra_gather_begin(h, fullmm);
-	return true;
+	g->start = fullmm ? 0 : ULONG_MAX;
+	g->end = fullmm ? ULONG_MAX : 0;
+	g->users = 0;
 }
 
-static inline void hydra_gather_end(struct mm_struct *mm, bool counted)
+/**
+ * hydra_gather_visits - a gather is about to look at a range
+ * @g: Hydra's part of it
+ * @start: first address
+ * @end: address after the last one
+ *
+ * What it finds gone there, another gather may have taken and not flushed yet.
+ * Then it flushes for both, see hydra_gather_targets().
+ */
+static inline void hydra_gather_visits(struct hydra_gather *g,
+				       unsigned long start, unsigned long end)
 {
-	if (counted)
-		__hydra_gather_end(mm->hydra);
+	g->start = min(g->start, start);
+	g->end = max(g->end, end);
+}
+
+/**
+ * hydra_gather_takes - a gather has taken a huge entry away
+ * @g: Hydra's part of it
+ * @mm: the address space
+ * @entry: where it was
+ *
+ * By the time of the flush nothing may be there, or a table that a fault has put
+ * there. Neither tells whom the huge page was shared by.
+ *
+ * Context: what keeps the entry's table: its lock, or that of the area.
+ */
+static inline void hydra_gather_takes(struct hydra_gather *g,
+				      const struct mm_struct *mm,
+				      const void *entry)
+{
+	if (hydra_mm(mm))
+		__hydra_gather_takes(g, entry);
 }
 
 /**
@@ -426,6 +454,9 @@ unsigned long hydra_unmapped_area(struct vm_unmapped_area_info *info,
 
 struct hydra_mm;
 
+struct hydra_gather {
+};
+
 static inline struct hydra_mm *hydra_active(const struct mm_struct *mm)
 {
 	return NULL;
@@ -488,12 +519,18 @@ static inline bool hydra_entry_missing(struct mm_struct *mm, void *entry,
 	return false;
 }
 
-static inline bool hydra_gather_begin(struct mm_struct *mm, bool fullmm)
+static inline void hydra_gather_begin(struct hydra_gather *g, bool fullmm)
 {
-	return false;
 }
 
-static inline void hydra_gather_end(struct mm_struct *mm, bool counted)
+static inline void hydra_gather_visits(struct hydra_gather *g,
+				       unsigned long start, unsigned long end)
+{
+}
+
+static inline void hydra_gather_takes(struct hydra_gather *g,
+				      const struct mm_struct *mm,
+				      const void *entry)
 {
 }
 

@@ -43,11 +43,10 @@ static __always_inline void hydra_entries_set(struct mm_struct *mm, void *entry,
  * @mm: address space the entry belongs to
  * @entry: the entry, of any level
  *
- * Clears the replicas of the entry, and notes for the gathers under way whose
- * they are. Before the canonical entry: zap_pmd_range() looks at huge ones
- * without the lock. If it finds one gone it leaves it to its flush that nobody
- * uses it any more, and that flush has to reach them, and they must have
- * nothing to walk to.
+ * Clears the replicas of the entry. Before the canonical entry: zap_pmd_range()
+ * looks at huge ones without the lock. If it finds one gone it leaves it to its
+ * flush that nobody uses it any more, and whom that reaches must have nothing to
+ * walk to.
  *
  * Context: as hydra_entries_set(); the lock is held until the entry is cleared.
  * Return: the accessed bits of the replicas, to be added to the old value.

@@ -78,7 +78,7 @@ static unsigned long find_unshared(struct hydra_mm *h, unsigned int d,
 	for (tries = 0; !offset_in_page(addr) && tries < ARENA_TRIES; tries++) {
 		last = addr + part.length - 1;
 		if (!(hydra_range_sharers(h, addr & PMD_MASK, last | ~PMD_MASK,
-					  false) & ~BIT_ULL(d)))
+					  HYDRA_HUGE_NEVER) & ~BIT_ULL(d)))
 			return addr;
 		if (part.flags & VM_UNMAPPED_AREA_TOPDOWN)
 			part.high_limit = last & PMD_MASK;

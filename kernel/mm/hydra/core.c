@@ -53,7 +53,6 @@ static struct hydra_mm *hydra_alloc(struct mm_struct *mm)
 		return NULL;
 	h->mm = mm;
 	h->settings = HYDRA_LINUX_SETTINGS;
-	spin_lock_init(&h->gather_lock);
 	for (d = 0; d < hydra_nr_domains; d++)
 		spin_lock_init(&h->domain[d].lock);
 	static_branch_deferred_inc(&hydra_key);

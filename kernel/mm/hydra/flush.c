@@ -2,28 +2,29 @@
 /*
  * The shootdown filter: which domains a TLB flush has to reach.
  *
- * Two ways to know:
+ * A flush looks up the sharers of the tables that the canonical tree has in
+ * the range. No lock: flushes happen under page-table locks. Why what it finds is
+ * enough: the caller changed the entries under the lock of their table. A domain
+ * that joined the table before is in its sharers by then; one that joins later
+ * takes that lock, and copies or links what the caller left. And if a table has
+ * gone since, or its place was taken by another, then
  *
- *  - A flush of a range, outside a gather, looks up the sharers of the tables
- *    that the canonical tree has in the range. No lock: flushes happen under
- *    page-table locks. Why what it finds is enough: the caller changed the
- *    entries under the lock of their table. A domain that joined the table
- *    before is in its sharers by then; one that joins later takes that lock, and
- *    copies or links what the caller left. And if a table has gone since, either
- *    whoever took it out has flushed it (munmap and exit come only after the
- *    entries' users have been locked out), or a collapse is at it, and then
- *    hydra_mm::unfiltered is raised until its flush is done: see the order of
- *    reads below.
+ *  - the gather that flushes has freed it, or has taken the huge page that was
+ *    in its place, and remembers the sharers (hydra_gather::users);
+ *  - or another gather has freed it: only after whoever may look at the range
+ *    has been locked out (munmap and exit);
+ *  - or a collapse is at it: then hydra_mm::unfiltered is raised until its flush
+ *    is done, see the order of reads below;
+ *  - or mremap() has moved the table, which it does not do under Hydra.
  *
- *  - A gather does not look up anything. Every hook that changes an entry, or
- *    frees a table, while gathers are at work notes the sharers of the table in
- *    hydra_mm::pending, and each of them flushes that whole set. Thus gathers
- *    that overlap flush for one another, which tlb_finish_mmu() asks for, at the
- *    price of the union of their sharers and not of everybody.
+ * Gathers that overlap flush for one another, which tlb_finish_mmu() asks for:
+ * one finds an entry gone that another has taken and not flushed yet. Then it
+ * flushes for the sharers of all that it has looked at, not only of what it has
+ * taken itself.
  *
- * Domains leave neither sharers nor pending sets while a flush may need them:
- * sharers stay for the life of the table, or until they have been flushed under
- * its lock (see reclaim.c), pending for that of the gathers.
+ * Domains do not leave the sharers while a flush may need them: they stay for
+ * the life of the table, or until they have been flushed under its lock (see
+ * reclaim.c).
  *
  * A domain that is not targeted is left alone in full: its generation does not
  * move, so its CPUs have nothing to catch up with, then or later.
@@ -36,8 +37,12 @@
 
 #include "internal.h"
 
-/* A range of more than this has more tables than are worth a look: 1 GiB. */
-#define LOOKUP_MAX	PUD_SIZE
+/*
+ * A range of more than this has more tables than are worth a look: 1 GiB, or 64
+ * if a gather has looked at them all already.
+ */
+#define LOOKUP_MAX		PUD_SIZE
+#define GATHER_LOOKUP_MAX	(64 * PUD_SIZE)
 
 static u64 unfiltered(struct hydra_mm *h)
 {
@@ -54,28 +59,47 @@ static u64 sharers_of(const void *entry)
 	return t ? READ_ONCE(t->sharers) : 0;
 }
 
+/* Sharers of the huge page that an entry maps, or has mapped. */
+static u64 huge_sharers(const void *entry, bool none, enum hydra_huge huge)
+{
+	if (huge >= HYDRA_HUGE_GONE || (huge == HYDRA_HUGE_NOW && !none))
+		return sharers_of(entry);
+	return 0;
+}
+
 /*
- * Sharers of one PMD table's part of a range: of the leaf tables on it, and
- * where there is none, of the huge page that is there or may just have been.
- * A gather may have taken a huge page away that is not flushed yet, and a fault
- * have put a table there: that flush is the gather's. (On stock Linux a flush of
- * the range would do for both. Only wp_clean_post_vma() relies on that, which
- * no driver calls for huge pages.)
+ * Sharers of one PMD table's part of a range: of the leaf tables on it, and of
+ * huge pages as asked.
  */
 static u64 pmd_sharers(pud_t pudval, unsigned long addr, unsigned long end,
-		       bool huge)
+		       enum hydra_huge huge)
 {
 	pmd_t *pmd = pmd_offset(&pudval, addr);
-	u64 mask = 0;
+	u64 mask = huge == HYDRA_HUGE_EVER ? sharers_of(pmd) : 0;
 
 	for (; addr < end; addr = pmd_addr_end(addr, end), pmd++) {
-		pteval_t val = pmd_val(pmdp_get_lockless(pmd));
+		pmd_t pmdval = pmdp_get_lockless(pmd);
+		pteval_t val = pmd_val(pmdval);
 
 		if (hydra_present(val) && !hydra_leaf(val))
 			mask |= sharers_of(hydra_next_table(val));
-		else if (huge)
-			mask |= sharers_of(pmd);
+		else
+			mask |= huge_sharers(pmd, pmd_none(pmdval), huge);
 	}
+	return mask;
+}
+
+/* The same of one PUD entry's part. Interrupts off. */
+static u64 pud_sharers(pud_t *pud, unsigned long addr, unsigned long end,
+		       enum hydra_huge huge)
+{
+	pud_t pudval = READ_ONCE(*pud);
+	u64 mask = huge == HYDRA_HUGE_EVER ? sharers_of(pud) : 0;
+
+	if (hydra_present(pud_val(pudval)) && !hydra_leaf(pud_val(pudval)))
+		mask |= pmd_sharers(pudval, addr, end, huge);
+	else
+		mask |= huge_sharers(pud, pud_none(pudval), huge);
 	return mask;
 }
 
@@ -84,40 +108,52 @@ static u64 pmd_sharers(pud_t pudval, unsigned long addr, unsigned long end,
  * @h: address space
  * @start: first address
  * @end: address after the last one
- * @huge: include who shares huge pages
+ * @huge: whether to include who shares huge pages
  *
  * Context: any.
  * Return: mask of domains, as far as the canonical tree has tables now.
  */
 u64 hydra_range_sharers(struct hydra_mm *h, unsigned long start,
-			unsigned long end, bool huge)
+			unsigned long end, enum hydra_huge huge)
 {
 	unsigned long addr, next, flags;
-	u64 mask = 0;
+	u64 everybody = hydra_all_domains(), mask = 0;
 
-	/* Interrupts off: tables cannot be freed, as for GUP-fast. */
-	local_irq_save(flags);
-	for (addr = start; addr < end; addr = next) {
+	for (addr = start; addr < end && mask != everybody; addr = next) {
 		pgd_t *pgd = pgd_offset(h->mm, addr);
 		p4d_t *p4d, p4dval;
-		pud_t *pud, pudval;
 
-		next = pud_addr_end(addr, end);
-		if (pgd_none(READ_ONCE(*pgd)))
-			continue;
-		p4d = p4d_offset(pgd, addr);
-		p4dval = READ_ONCE(*p4d);
-		if (!hydra_present(p4d_val(p4dval)))
-			continue;
-		pud = pud_offset(&p4dval, addr);
-		pudval = READ_ONCE(*pud);
-		if (hydra_present(pud_val(pudval)) && !hydra_leaf(pud_val(pudval)))
-			mask |= pmd_sharers(pudval, addr, next, huge);
-		else if (huge)
-			mask |= sharers_of(pud);
+		/* Interrupts off: tables cannot be freed, as for GUP-fast. */
+		local_irq_save(flags);
+		next = pgd_addr_end(addr, end);
+		if (!pgd_none(READ_ONCE(*pgd))) {
+			p4d = p4d_offset(pgd, addr);
+			p4dval = READ_ONCE(*p4d);
+			next = min(hydra_next_p4d(addr), end);
+			if (hydra_present(p4d_val(p4dval))) {
+				next = pud_addr_end(addr, end);
+				mask |= pud_sharers(pud_offset(&p4dval, addr),
+						    addr, next, huge);
+			}
+		}
+		local_irq_restore(flags);
 	}
-	local_irq_restore(flags);
 	return mask;
+}
+
+/* The same, and whom every flush is for. */
+static u64 range_targets(struct hydra_mm *h, unsigned long start,
+			 unsigned long end, enum hydra_huge huge)
+{
+	u64 mask = hydra_range_sharers(h, start, end, huge);
+
+	/*
+	 * If a table was missing because a collapse took it out, the collapse
+	 * had raised unfiltered before it cleared the entry. Then it is still
+	 * raised here, or the collapse has finished its flush.
+	 */
+	smp_rmb();
+	return mask | unfiltered(h);
 }
 
 /**
@@ -132,8 +168,6 @@ u64 hydra_range_sharers(struct hydra_mm *h, unsigned long start,
 u64 __hydra_range_targets(struct hydra_mm *h, unsigned long start,
 			  unsigned long end)
 {
-	u64 mask;
-
 	/* Of a huge entry: time for others to believe what they see. */
 	if ((hydra_breaks(HYDRA_BREAK_SLOW_FLUSH) ||
 	     hydra_breaks(HYDRA_BREAK_SKIP_WAIT)) && end - start == PMD_SIZE)
@@ -141,80 +175,61 @@ u64 __hydra_range_targets(struct hydra_mm *h, unsigned long start,
 	if (unfiltered(h) == HYDRA_EVERYBODY || end == TLB_FLUSH_ALL ||
 	    end <= start || end - start > LOOKUP_MAX || start >= TASK_SIZE_MAX)
 		return HYDRA_EVERYBODY;
-	mask = hydra_range_sharers(h, start, end, true);
-	/*
-	 * If a table was missing because a collapse took it out, the collapse
-	 * had raised unfiltered before it cleared the entry. Then it is still
-	 * raised here, or the collapse has finished its flush.
-	 */
-	smp_rmb();
-	return mask | unfiltered(h);
+	return range_targets(h, start, end, HYDRA_HUGE_GONE);
+}
+
+/**
+ * __hydra_gather_takes - a gather has taken a huge entry away
+ * @g: Hydra's part of the gather
+ * @entry: where it was
+ *
+ * Who has joined after it was taken does no harm: the sharers of huge pages stay.
+ *
+ * Context: see hydra_gather_takes().
+ */
+void __hydra_gather_takes(struct hydra_gather *g, const void *entry)
+{
+	if (!hydra_breaks(HYDRA_BREAK_TAKE_QUIETLY))
+		g->users |= sharers_of(entry);
 }
 
 /**
  * hydra_gather_targets - the domains that the flush of a gather has to reach
- * @h: address space, active; the gather was counted by hydra_gather_begin()
+ * @h: address space, active
+ * @g: Hydra's part of the gather
+ * @start: first address
+ * @end: address after the last one, or TLB_FLUSH_ALL: the gather overlaps with
+ *	others, or takes everything down
+ *
+ * Of huge pages, those that it has taken itself it has noted, and those that it
+ * has changed are there still, or whoever has taken them since has flushed. If it
+ * overlaps with others, they may have taken some and not flushed, and a fault
+ * have put a table there: then whoever has ever shared huge pages there is
+ * included.
  *
  * Context: any.
  * Return: mask of domains.
  */
-u64 hydra_gather_targets(struct hydra_mm *h)
+u64 hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
+			 unsigned long start, unsigned long end)
 {
-	return atomic64_read(&h->pending) | unfiltered(h);
-}
+	enum hydra_huge huge = HYDRA_HUGE_NOW;
 
-/**
- * __hydra_gather_begin - a gather begins
- * @h: address space
- * @fullmm: it is to take everything down, kernel half too: the sharers that
- *	hooks note are not all there is
- *
- * Before the gather itself is pending for Linux: see below.
- *
- * Context: process context; the lock of a page table may be held.
- */
-void __hydra_gather_begin(struct hydra_mm *h, bool fullmm)
-{
-	bool first;
-
-	spin_lock(&h->gather_lock);
-	/*
-	 * Under the lock: else the next gather could begin, and note its
-	 * first change, between the count and the reset.
-	 */
-	first = !h->gathers;
-	if (first || hydra_breaks(HYDRA_BREAK_DROP_NOTES))
-		atomic64_set(&h->pending, 0);
-	WRITE_ONCE(h->gathers, h->gathers + 1);
-	/*
-	 * Somebody else whose flush is pending, a gather that began before the
-	 * address space had notes or no gather at all, may have left none, and
-	 * this one may have to flush for it. Those who begin after this look
-	 * find the count, and leave some: pairs with inc_tlb_flush_pending(),
-	 * an atomic and so a full barrier on x86, before note_change().
-	 *
-	 * Who is counted is so for longer than his flush is pending. So if the
-	 * count was zero, whoever is pending is not counted.
-	 */
-	smp_mb();
-	if (fullmm || (first && mm_tlb_flush_pending(h->mm)) ||
-	    (!first && hydra_breaks(HYDRA_BREAK_DISTRUST_GATHERS)))
-		atomic64_set(&h->pending, HYDRA_EVERYBODY);
-	spin_unlock(&h->gather_lock);
-}
-
-/**
- * __hydra_gather_end - a gather is not pending any more
- * @h: address space
- *
- * Context: process context; the lock of a page table may be held.
- */
-void __hydra_gather_end(struct hydra_mm *h)
-{
-	spin_lock(&h->gather_lock);
-	WARN_ON_ONCE(!h->gathers);
-	WRITE_ONCE(h->gathers, h->gathers - 1);
-	spin_unlock(&h->gather_lock);
+	if (end == TLB_FLUSH_ALL) {
+		start = g->start;
+		end = g->end;
+		if (!hydra_breaks(HYDRA_BREAK_FORGET_TAKEN))
+			huge = HYDRA_HUGE_EVER;
+		if (hydra_breaks(HYDRA_BREAK_FORGET_VISITS))
+			return g->users | unfiltered(h);
+		if (hydra_breaks(HYDRA_BREAK_DISTRUST_GATHERS))
+			return HYDRA_EVERYBODY;
+	}
+	/* end <= start: nobody has told what it looks at. */
+	if (unfiltered(h) == HYDRA_EVERYBODY || end == TLB_FLUSH_ALL ||
+	    end <= start || end - start > GATHER_LOOKUP_MAX)
+		return HYDRA_EVERYBODY;
+	return g->users | range_targets(h, start, end, huge);
 }
 
 /**
@@ -224,9 +239,9 @@ void __hydra_gather_end(struct hydra_mm *h)
  *
  * On stock Linux a flush of a range around the entry, or of so much that all
  * is flushed, reaches all who may have it in their TLB, whoever cleared it.
- * Here it reaches those whom somebody has noted, and it is noted for gathers
- * alone. Who clears a huge entry without a gather flushes before it drops the
- * lock (move_pages_huge_pmd() and __discard_anon_folio_pmd_locked(), for two),
+ * Here it reaches the sharers of what the gather has taken or changed. Who
+ * clears a huge entry without a gather flushes before it drops the lock
+ * (move_pages_huge_pmd() and __discard_anon_folio_pmd_locked(), for two),
  * so that is waited for. Some of them put the entry back, and then it is not
  * gone.
  *

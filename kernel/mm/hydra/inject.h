@@ -24,10 +24,12 @@ enum hydra_rule {
 	HYDRA_BREAK_FORGET_HUGE_SHARER,
 	/* A flush leaves out one domain that it should reach. */
 	HYDRA_BREAK_SPARE_DOMAIN,
-	/* A change is not noted for the gathers under way. */
-	HYDRA_BREAK_SKIP_NOTE,
-	/* A gather that begins drops what others have noted. */
-	HYDRA_BREAK_DROP_NOTES,
+	/* A gather does not know whom the huge pages it takes are shared by. */
+	HYDRA_BREAK_TAKE_QUIETLY,
+	/* Nor, if it overlaps with others, what it has looked at. */
+	HYDRA_BREAK_FORGET_VISITS,
+	/* It does, but not that others may have taken huge pages there. */
+	HYDRA_BREAK_FORGET_TAKEN,
 	/* One that overlaps with others flushes for everybody. */
 	HYDRA_BREAK_DISTRUST_GATHERS,
 	/* Breaks no rule: who clears a huge entry is slow to flush. */

@@ -184,8 +184,16 @@ void hydra_window(unsigned long addr, unsigned int degree,
 		  unsigned int *first, unsigned int *end);
 
 /* flush.c */
+/* Which sharers of a range's huge pages are meant. */
+enum hydra_huge {
+	HYDRA_HUGE_NEVER,	/* none */
+	HYDRA_HUGE_NOW,		/* of those that are there */
+	HYDRA_HUGE_GONE,	/* and where nothing is */
+	HYDRA_HUGE_EVER,	/* all of the same PMD and PUD tables */
+};
+
 u64 hydra_range_sharers(struct hydra_mm *h, unsigned long start,
-			unsigned long end, bool huge);
+			unsigned long end, enum hydra_huge huge);
 
 /* reclaim.c */
 extern atomic_long_t hydra_replicas[HYDRA_MAX_DOMAINS];

@@ -27,34 +27,10 @@
 DEFINE_STATIC_KEY_DEFERRED_FALSE(hydra_key, 60 * HZ);
 EXPORT_SYMBOL_GPL(hydra_key);
 
-/*
- * A gather will flush what is changed under it only when it finishes. Leave
- * word whom for: with several gathers at work, one may have to flush for
- * another (see tlb_finish_mmu()).
- */
-static void note_change(struct hydra_table *t)
-{
-	struct hydra_mm *h = t->hmm;
-	u64 sharers = READ_ONCE(t->sharers);
-
-	if (hydra_breaks(HYDRA_BREAK_SKIP_NOTE))
-		return;
-	if (READ_ONCE(h->gathers) &&
-	    (sharers & ~(u64)atomic64_read(&h->pending)))
-		atomic64_or(sharers, &h->pending);
-}
-
 /* The struct hydra_table of a changed entry, if there is anything to do. */
 static struct hydra_table *changed_table(struct mm_struct *mm, void *entry)
 {
-	struct hydra_table *t;
-
-	if (!READ_ONCE(mm->hydra))
-		return NULL;
-	t = hydra_table_of(entry);
-	if (t)
-		note_change(t);
-	return t;
+	return READ_ONCE(mm->hydra) ? hydra_table_of(entry) : NULL;
 }
 
 /*

@@ -445,7 +445,7 @@ void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
 	if (!t)
 		return;
 	users = hydra_table_cut(t, ptdesc_address(ptdesc), own, &nr);
-	atomic64_or(users, &t->hmm->pending);
+	tlb->hydra.users |= users;
 	for (i = 0; i < nr; i++)
 		tlb_remove_table(tlb, ptdesc_page(hydra_page_retire(t->hmm, own[i])));
 	kfree_rcu(t, rcu);

@@ -26,11 +26,9 @@ static inline bool hydra_tlb_flush(struct mmu_gather *tlb, unsigned long start,
 
 	if (!h)
 		return false;
-	/* One that began before its address space had any notes is for all. */
 	flush_tlb_mm_targets(tlb->mm, start, end, stride_shift,
 			     tlb->freed_tables,
-			     tlb->hydra ? hydra_gather_targets(h) :
-					  HYDRA_EVERYBODY);
+			     hydra_gather_targets(h, &tlb->hydra, start, end));
 	return true;
 }
 

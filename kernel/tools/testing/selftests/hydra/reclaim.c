@@ -13,6 +13,7 @@
 #define PAGES	64UL
 #define TABLES	3UL
 #define SEED	0x5eed
+#define PATIENCE 120	/* seconds until a test is taken for hung: the threads never sleep */
 
 FIXTURE(reclaim) {
 	char *area;
@@ -45,7 +46,7 @@ FIXTURE_TEARDOWN(reclaim)
 	hydra_stop_workers();
 }
 
-TEST_F(reclaim, tables_are_given_back)
+TEST_F_TIMEOUT(reclaim, tables_are_given_back, PATIENCE)
 {
 	struct hydra_stats after;
 
@@ -62,7 +63,7 @@ TEST_F(reclaim, tables_are_given_back)
 }
 
 /* Who leaves the sharers must not hold anything any more. */
-TEST_F(reclaim, nothing_stale_is_left)
+TEST_F_TIMEOUT(reclaim, nothing_stale_is_left, PATIENCE)
 {
 	for (size_t i = 0; i < TABLES; i++) {
 		char *addr = self->area + i * TABLE_SIZE;
@@ -88,7 +89,7 @@ TEST_F(reclaim, nothing_stale_is_left)
 }
 
 /* And is interrupted no more: of the threads that run, only that of node 0 is. */
-TEST_F(reclaim, domains_leave_the_sharers)
+TEST_F_TIMEOUT(reclaim, domains_leave_the_sharers, PATIENCE)
 {
 	struct hydra_stats before, after;
 	uint64_t flushes;
@@ -104,7 +105,7 @@ TEST_F(reclaim, domains_leave_the_sharers)
 }
 
 /* Pages that only other nodes have accessed are known to be accessed. */
-TEST_F(reclaim, accessed_bits_are_kept)
+TEST_F_TIMEOUT(reclaim, accessed_bits_are_kept, PATIENCE)
 {
 	drop_replicas(_metadata);
 	ASSERT_EQ(0, hydra_write_file("/proc/self/clear_refs", "1"));

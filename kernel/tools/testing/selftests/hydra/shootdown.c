@@ -28,12 +28,14 @@
 
 /*
  * A thread that keeps its CPU busy, and may watch a word, the same one of each of
- * some pages: the more there are, the less likely its TLB has lost them all.
+ * some pages: the more there are, the less likely its TLB has lost them all. Or it
+ * drops a page of its own again and again.
  */
 struct spinner {
 	pthread_t thread;
 	int cpu, node;
 	_Atomic(const volatile uint64_t *) watched;
+	_Atomic(char *) dropped;
 	atomic_ulong seen;	/* the latest value of the word, in the last page */
 	atomic_ulong rounds;
 	atomic_ulong stale;	/* times it had a value it should not have had any more */
@@ -52,9 +54,16 @@ static void *spinner_main(void *arg)
 	struct spinner *s = arg;
 	const volatile uint64_t *word;
 	uint64_t forbidden, value = 0;
+	char *page;
 
 	hydra_pin_to_cpu(s->cpu);
 	while (!atomic_load(&spin.stop)) {
+		page = atomic_load(&s->dropped);
+		if (page) {
+			*(volatile char *)page = 1;
+			if (madvise(page, PAGE_SIZE, MADV_DONTNEED))
+				abort();
+		}
 		word = atomic_load(&s->watched);
 		if (word) {
 			forbidden = atomic_load(&spin.forbidden);
@@ -549,6 +558,98 @@ TEST_F_TIMEOUT(shootdown, gathers_that_overlap_spare_other_nodes, 60)
 		ASSERT_EQ(0, stop_dropper());
 	}
 	expect_only(_metadata, &out, NOBODY, MANY);
+}
+
+/* On every node one that drops pages that no other node has anything to do with */
+TEST_F_TIMEOUT(shootdown, gathers_on_all_nodes_spare_each_other, 60)
+{
+	size_t tables = hydra_nodes();
+	char *pages = hydra_reserve(tables * TABLE_SIZE);
+	int cpus[HYDRA_MAX_CPUS];
+	static struct outcome out;
+
+	hydra_map(pages, tables * TABLE_PAGES);
+	ASSERT_EQ(0, madvise(pages, tables * TABLE_SIZE, MADV_NOHUGEPAGE));
+	/* One: a second on the same node would be interrupted, as it has to be. */
+	for (int node = 1; node < hydra_nodes(); node++) {
+		hydra_node_cpus(node, cpus);
+		start_spinner(node, cpus[0]);
+		atomic_store(&spinner_of(node)->dropped, pages + node * TABLE_SIZE);
+		await_rounds(spinner_of(node));
+	}
+	for (int operations = COSTLY; operations <= MANY; operations += MANY - COSTLY)
+		count_operations(_metadata, op_madvise, pages, operations, &out);
+	expect_only(_metadata, &out, NOBODY, MANY);
+}
+
+static struct {
+	char *start;
+	size_t size;
+	atomic_bool begun;
+} drop;
+
+static void *drop_range(void *arg)
+{
+	int cpus[HYDRA_MAX_CPUS];
+
+	hydra_pin_to_cpu(cpus[hydra_node_cpus(0, cpus) - 1]);
+	atomic_store(&drop.begun, true);
+	if (madvise(drop.start, drop.size, MADV_DONTNEED))
+		abort();
+	return NULL;
+}
+
+/*
+ * Of two tables that another thread drops, all nodes read the first pages. Who
+ * finds these gone, or a new page where they were part of a huge one, must not
+ * wait for the other thread to flush.
+ */
+static void drop_what_another_drops(struct __test_metadata *_metadata, char *area, bool huge)
+{
+	volatile uint64_t *word = (uint64_t *)area;
+	const size_t pages = 16;
+	pthread_t other;
+
+	spin_on_other_nodes();
+	spin.pages = pages;
+	drop.start = area;
+	drop.size = 3 * TABLE_SIZE;
+	for (uint64_t i = 1; i <= COSTLY; i++) {
+		hydra_map(area, 4 * TABLE_PAGES);
+		ASSERT_EQ(0, madvise(area, 4 * TABLE_SIZE, MADV_NOHUGEPAGE));
+		for (size_t page = 0; page < 3 * TABLE_PAGES; page++)
+			word[page * PAGE_WORDS] = i;
+		if (huge) {
+			ASSERT_EQ(0, madvise(area, TABLE_SIZE, MADV_HUGEPAGE));
+			ASSERT_EQ(0, madvise(area, TABLE_SIZE, MADV_COLLAPSE));
+			ASSERT_EQ(0, madvise(area, 4 * TABLE_SIZE, MADV_NOHUGEPAGE));
+		}
+		ASSERT_TRUE(watch_all(word, i));
+		atomic_store(&drop.begun, false);
+		ASSERT_EQ(0, pthread_create(&other, NULL, drop_range, NULL));
+		while (!atomic_load(&drop.begun))
+			;
+		/* sooner or later */
+		usleep(i % 8 * 200);
+		if (huge)
+			word[(TABLE_PAGES - 1) * PAGE_WORDS] = i;
+		ASSERT_EQ(0, madvise(area, huge ? TABLE_SIZE : pages * PAGE_SIZE, MADV_DONTNEED));
+		forbid(_metadata, i, "that is gone, whoever dropped it");
+		ASSERT_EQ(0, pthread_join(other, NULL));
+	}
+}
+
+TEST_F_TIMEOUT(shootdown, readers_of_pages_that_another_drops, 60)
+{
+	drop_what_another_drops(_metadata, self->area, false);
+}
+
+TEST_F_TIMEOUT(shootdown, readers_of_a_huge_page_that_another_drops, 60)
+{
+	if (access("/sys/kernel/mm/transparent_hugepage", F_OK))
+		SKIP(return, "no transparent huge pages (CONFIG_TRANSPARENT_HUGEPAGE)");
+	ASSERT_EQ(0, prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0));
+	drop_what_another_drops(_metadata, self->area, true);
 }
 
 static struct {
