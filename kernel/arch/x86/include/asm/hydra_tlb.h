@@ -32,6 +32,13 @@ static inline bool hydra_tlb_flush(struct mmu_gather *tlb, unsigned long start,
 	return true;
 }
 
+/* tlb_remove_pmd_tlb_entry() and its twin: a huge entry has been taken away. */
+static inline void hydra_remove_huge(struct mmu_gather *tlb, const void *entry,
+				     unsigned long addr)
+{
+	hydra_gather_takes(&tlb->hydra, tlb->mm, entry);
+}
+
 /**
  * hydra_free_table - a canonical table is being freed
  * @tlb: the gather it goes through
@@ -69,6 +76,11 @@ static inline bool hydra_tlb_flush(struct mmu_gather *tlb, unsigned long start,
 				   unsigned long end, unsigned int stride_shift)
 {
 	return false;
+}
+
+static inline void hydra_remove_huge(struct mmu_gather *tlb, const void *entry,
+				     unsigned long addr)
+{
 }
 
 static inline void hydra_free_table(struct mmu_gather *tlb,
