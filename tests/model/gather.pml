@@ -5,13 +5,15 @@
  * domain maps a page anew meanwhile. What it models: __tlb_gather_mmu(),
  * zap_pte_range(), tlb_finish_mmu() with hook 0006. The entry is that of a small
  * page, or stands for that of a huge one. Then zap_pmd_range() looks at it without a
- * lock, and who shares it is not looked up, for a table may have taken its place
- * by the time of the flush: the gather notes it.
+ * lock, and who shares it is not looked up, for it may be gone or a table have taken
+ * its place by the time of the flush: the gather notes it, whether it takes the page
+ * or changes it.
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_OWN_ONLY                 6
  *   BROKEN_LOOKED_UP_FIRST          6
  *   BROKEN_TAKE_QUIETLY             6
+ *   BROKEN_CHANGE_QUIETLY           6
  *   BROKEN_CLEARED_FIRST            6
  */
 #include "hydra.pml"
@@ -35,7 +37,7 @@ proctype faults(byte dom)
 proctype gather(byte n, cpu, times)
 {
 	KERNEL_VARIABLES;
-	bool cleared, nested;
+	bool cleared, changed, nested;
 	byte users;			/* hydra_gather::users */
 
 	do
@@ -59,12 +61,19 @@ proctype gather(byte n, cpu, times)
 		};
 		if
 		:: cleared ->
-			ptep_get_and_clear();
-			forbids[n] = VALUES;
+			if
+			:: ptep_get_and_clear(); forbids[n] = VALUES
+			/* change_huge_pmd() */
+			:: huge && pte[T] == A_DIRTY -> set_pte_at(A_RO); changed = true
+			fi;
 #ifndef BROKEN_TAKE_QUIETLY
 			/* hydra_gather_takes() */
 			if
+#ifdef BROKEN_CHANGE_QUIETLY
+			:: huge && mapping && !changed -> users = ht[mapping].sharers
+#else
 			:: huge && mapping -> users = ht[mapping].sharers
+#endif
 			:: else
 			fi
 #endif
@@ -85,7 +94,12 @@ proctype gather(byte n, cpu, times)
 		:: true ->
 			targets = users | everybody_now()
 #else
+#ifdef BROKEN_CHANGE_QUIETLY
+		/* In the hope that it is there still. */
+		:: nested || (cleared && !huge) || (changed && pte[T] != NONE) ->
+#else
 		:: nested || (cleared && !huge) ->
+#endif
 			gather_targets(users)
 		:: else ->
 			targets = users | everybody_now()
@@ -103,6 +117,7 @@ proctype gather(byte n, cpu, times)
 		tlb_flush_pending--;
 		atomic {
 			cleared = false;
+			changed = false;
 			nested = false;
 			users = 0;
 			targets = 0

@@ -91,7 +91,8 @@ struct hydra_mm {
  * struct hydra_gather - what a gather knows beyond the range it is to flush
  * @start: first address that it has looked at
  * @end: address after the last one
- * @users: domains that share tables it has freed, or huge pages it has taken
+ * @users: domains that share tables it has freed, or huge pages it has taken or
+ *	changed
  */
 struct hydra_gather {
 	unsigned long start;
@@ -368,7 +369,7 @@ static inline void hydra_gather_visits(struct hydra_gather *g,
 }
 
 /**
- * hydra_gather_takes - a gather has taken a huge entry away
+ * hydra_gather_takes - a gather has taken a huge entry away, or changed it
  * @g: Hydra's part of it
  * @mm: the address space
  * @entry: where it was

@@ -9,8 +9,8 @@
  * takes that lock, and copies or links what the caller left. And if a table has
  * gone since, or its place was taken by another, then
  *
- *  - the gather that flushes has freed it, or has taken the huge page that was
- *    in its place, and remembers the sharers (hydra_gather::users);
+ *  - the gather that flushes has freed it, or has taken or changed the huge page
+ *    that was in its place, and remembers the sharers (hydra_gather::users);
  *  - or another gather has freed it: only after whoever may look at the range
  *    has been locked out (munmap and exit);
  *  - or a collapse is at it: then hydra_mm::unfiltered is raised until its flush
@@ -38,11 +38,11 @@
 #include "internal.h"
 
 /*
- * A range of more than this has more tables than are worth a look: 1 GiB, or 64
+ * A range of more than this has more tables than are worth a look: 1 GiB, or 16
  * if a gather has looked at them all already.
  */
 #define LOOKUP_MAX		PUD_SIZE
-#define GATHER_LOOKUP_MAX	(64 * PUD_SIZE)
+#define GATHER_LOOKUP_MAX	(16 * PUD_SIZE)
 
 static u64 unfiltered(struct hydra_mm *h)
 {
@@ -59,14 +59,6 @@ static u64 sharers_of(const void *entry)
 	return t ? READ_ONCE(t->sharers) : 0;
 }
 
-/* Sharers of the huge page that an entry maps, or has mapped. */
-static u64 huge_sharers(const void *entry, bool none, enum hydra_huge huge)
-{
-	if (huge >= HYDRA_HUGE_GONE || (huge == HYDRA_HUGE_NOW && !none))
-		return sharers_of(entry);
-	return 0;
-}
-
 /*
  * Sharers of one PMD table's part of a range: of the leaf tables on it, and of
  * huge pages as asked.
@@ -78,13 +70,12 @@ static u64 pmd_sharers(pud_t pudval, unsigned long addr, unsigned long end,
 	u64 mask = huge == HYDRA_HUGE_EVER ? sharers_of(pmd) : 0;
 
 	for (; addr < end; addr = pmd_addr_end(addr, end), pmd++) {
-		pmd_t pmdval = pmdp_get_lockless(pmd);
-		pteval_t val = pmd_val(pmdval);
+		pteval_t val = pmd_val(pmdp_get_lockless(pmd));
 
 		if (hydra_present(val) && !hydra_leaf(val))
 			mask |= sharers_of(hydra_next_table(val));
-		else
-			mask |= huge_sharers(pmd, pmd_none(pmdval), huge);
+		else if (huge == HYDRA_HUGE_NOW)
+			mask |= sharers_of(pmd);
 	}
 	return mask;
 }
@@ -98,8 +89,8 @@ static u64 pud_sharers(pud_t *pud, unsigned long addr, unsigned long end,
 
 	if (hydra_present(pud_val(pudval)) && !hydra_leaf(pud_val(pudval)))
 		mask |= pmd_sharers(pudval, addr, end, huge);
-	else
-		mask |= huge_sharers(pud, pud_none(pudval), huge);
+	else if (huge == HYDRA_HUGE_NOW)
+		mask |= sharers_of(pud);
 	return mask;
 }
 
@@ -173,13 +164,13 @@ u64 __hydra_range_targets(struct hydra_mm *h, unsigned long start,
 	     hydra_breaks(HYDRA_BREAK_SKIP_WAIT)) && end - start == PMD_SIZE)
 		mdelay(50);
 	if (unfiltered(h) == HYDRA_EVERYBODY || end == TLB_FLUSH_ALL ||
-	    end <= start || end - start > LOOKUP_MAX || start >= TASK_SIZE_MAX)
+	    end <= start || end - start > LOOKUP_MAX || end > TASK_SIZE_MAX)
 		return HYDRA_EVERYBODY;
-	return range_targets(h, start, end, HYDRA_HUGE_GONE);
+	return range_targets(h, start, end, HYDRA_HUGE_NOW);
 }
 
 /**
- * __hydra_gather_takes - a gather has taken a huge entry away
+ * __hydra_gather_takes - a gather has taken a huge entry away, or changed it
  * @g: Hydra's part of the gather
  * @entry: where it was
  *
@@ -201,11 +192,13 @@ void __hydra_gather_takes(struct hydra_gather *g, const void *entry)
  * @end: address after the last one, or TLB_FLUSH_ALL: the gather overlaps with
  *	others, or takes everything down
  *
- * Of huge pages, those that it has taken itself it has noted, and those that it
- * has changed are there still, or whoever has taken them since has flushed. If it
- * overlaps with others, they may have taken some and not flushed, and a fault
- * have put a table there: then whoever has ever shared huge pages there is
- * included.
+ * Huge pages that it has taken or changed it has noted: they may be gone by now,
+ * and whoever took them not have flushed. If it overlaps with others, they may
+ * have taken some that it has not even seen, and a fault have put a table there:
+ * then whoever has ever shared huge pages there is included.
+ *
+ * All entries that it has changed lie in what it has visited. The range may be
+ * larger, by the places of tables that it has freed: those it has noted.
  *
  * Context: any.
  * Return: mask of domains.
@@ -213,8 +206,10 @@ void __hydra_gather_takes(struct hydra_gather *g, const void *entry)
 u64 hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
 			 unsigned long start, unsigned long end)
 {
-	enum hydra_huge huge = HYDRA_HUGE_NOW;
+	enum hydra_huge huge = HYDRA_HUGE_NEVER;
 
+	if (unfiltered(h) == HYDRA_EVERYBODY)
+		return HYDRA_EVERYBODY;
 	if (end == TLB_FLUSH_ALL) {
 		start = g->start;
 		end = g->end;
@@ -225,9 +220,15 @@ u64 hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
 		if (hydra_breaks(HYDRA_BREAK_DISTRUST_GATHERS))
 			return HYDRA_EVERYBODY;
 	}
-	/* end <= start: nobody has told what it looks at. */
-	if (unfiltered(h) == HYDRA_EVERYBODY || end == TLB_FLUSH_ALL ||
-	    end <= start || end - start > GATHER_LOOKUP_MAX)
+	if (g->start < g->end) {
+		start = max(start, g->start);
+		end = min(end, g->end);
+	} else if (end <= start) {
+		/* Nobody has told what it looks at. */
+		return HYDRA_EVERYBODY;
+	}
+	if (end > TASK_SIZE_MAX ||
+	    (end > start && end - start > GATHER_LOOKUP_MAX))
 		return HYDRA_EVERYBODY;
 	return g->users | range_targets(h, start, end, huge);
 }

@@ -187,8 +187,7 @@ void hydra_window(unsigned long addr, unsigned int degree,
 /* Which sharers of a range's huge pages are meant. */
 enum hydra_huge {
 	HYDRA_HUGE_NEVER,	/* none */
-	HYDRA_HUGE_NOW,		/* of those that are there */
-	HYDRA_HUGE_GONE,	/* and where nothing is */
+	HYDRA_HUGE_NOW,		/* where no table is */
 	HYDRA_HUGE_EVER,	/* all of the same PMD and PUD tables */
 };
 

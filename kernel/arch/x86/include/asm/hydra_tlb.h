@@ -32,7 +32,7 @@ static inline bool hydra_tlb_flush(struct mmu_gather *tlb, unsigned long start,
 	return true;
 }
 
-/* tlb_remove_pmd_tlb_entry() and its twin: a huge entry has been taken away. */
+/* tlb_remove_pmd_tlb_entry() and its twin: a huge entry is gone, or another. */
 static inline void hydra_remove_huge(struct mmu_gather *tlb, const void *entry,
 				     unsigned long addr)
 {
