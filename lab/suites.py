@@ -18,7 +18,7 @@ SLOWEST = 10                 # operations of the oracle per second
 LONG_ORACLE = [(vm.Machine(nodes=2, cpus_per_node=1, memory="2G"), 920_000, "two nodes of one CPU"),
                (vm.Machine(nodes=4, cpus_per_node=2, memory="2G"), 80_000, "four nodes of two CPUs")]
 MARK = re.compile(r"^### (begin|end) (\S+)(?: (\d+))?$", re.M)
-STEP = re.compile(MARK.pattern + r"|^# ((\d+) of (\d+) operations)", re.M)
+STEP = re.compile(MARK.pattern + r"|^# ((\d+) of (\d+) operations)|^1\.\.(\d+)|^#  RUN +(\S+)", re.M)
 MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G")
 
 
@@ -147,18 +147,23 @@ def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, a
 
 
 class Watcher:
-    """Moves a bar as programs begin, and within one that says how many of its operations it has done."""
+    """Moves a bar as programs begin, and within one as its tests do, or if it says how many operations it has done."""
 
     def __init__(self, bar):
-        self.bar, self.part = bar, 0
+        self.bar, self.part, self.tests, self.begun = bar, 0, 0, 0
 
     def __call__(self, text):
         for step in STEP.finditer(text):
             if step[1] == "begin":
                 self.advance(1, step[2])
-                self.part = 0
+                self.part = self.tests = self.begun = 0
             elif step[4]:
                 self.advance(int(step[5]) / int(step[6]), step[4])
+            elif step[7]:
+                self.tests = int(step[7])
+            elif step[8]:
+                self.advance(max(self.part, self.begun / max(self.tests, self.begun + 1)), step[8])
+                self.begun += 1
 
     def advance(self, part, note):
         self.bar.advance(part - self.part, note)

@@ -95,3 +95,12 @@ def test_a_bar_moves_within_a_program_that_says_how_far_it_is():
     watcher("# 500 of 1000 operations, 9 per second\n### end oracle 0\n\n### begin fill\n")
     assert bar.steps == [1, 0.25, 0.25, 0.5]
     assert bar.notes == ["oracle", "250 of 1000 operations", "500 of 1000 operations", "fill"]
+
+
+def test_a_bar_moves_as_the_tests_of_a_program_begin():
+    bar = Steps()
+    watcher = suites.Watcher(bar)
+    watcher("\n### begin pressure\nTAP version 13\n1..4\n#  RUN           pressure.swap ...\n")
+    watcher("ok 1 pressure.swap\n#  RUN           pressure.moving ...\n### end pressure 0\n\n### begin fill\n")
+    assert bar.steps == [1, 0, 0.25, 0.75]
+    assert bar.notes == ["pressure", "pressure.swap", "pressure.moving", "fill"]
