@@ -21,7 +21,7 @@ STAGES = {
     "debug": Stage("self tests on the debug kernel: KASAN, lockdep, page-table checks", "debug", only="programs"),
     "faults": Stage("rules broken one by one on the debug kernel: does a test notice?", "debug", only="rules"),
     "races": Stage("self tests on a kernel that looks for data races (KCSAN)", "kcsan", long=True),
-    "pressure": Stage("data under pressure for an hour or more, 10000 changes of the policy", "debug", long=True),
+    "pressure": Stage("data under pressure for half an hour, 10000 changes of the policy", "debug", long=True),
     "oracle": Stage("a million operations of the stale-translation oracle", "lab", long=True),
     "suites-debug": Stage("Linux's own tests on the debug kernel", "debug", only="programs", long=True),
     "pcid": Stage("self tests and an injected fault on an emulated processor with PCID (Bochs)", "debug", only="boots", long=True),

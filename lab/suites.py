@@ -12,7 +12,7 @@ from lab.ktap import Outcome
 
 SELFTEST_LIMIT = 400         # seconds for one program
 DEBUG_LIMIT = 1800           # on a kernel that checks itself
-LONG_PRESSURE = 4 * 3600     # seconds
+LONG_PRESSURE = 2 * 3600     # seconds
 SLOWEST = 10                 # operations of the oracle per second
 # The oracle's long runs: a million operations in all, most of them where each emulated CPU has a real one.
 LONG_ORACLE = [(vm.Machine(nodes=2, cpus_per_node=1, memory="2G"), 920_000, "two nodes of one CPU"),
@@ -109,7 +109,7 @@ def long_oracle():
 
 
 def long_pressure():
-    """Everything twenty times as often, and 10000 changes of the policy, on the debug kernel: an hour or more."""
+    """Everything five times as often, and 10000 changes of the policy, on the debug kernel: half an hour or more."""
     build.kernel("debug")
     tests = [test for test in programs.selftests(build.tree(), everything=True) if test.name == "pressure"]
     machine = dataclasses.replace(MACHINE, config="debug")

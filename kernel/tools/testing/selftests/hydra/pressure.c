@@ -8,7 +8,7 @@
 #include "kselftest_harness.h"
 #include "pressure.h"
 
-#define LONG_FACTOR	20	/* --long does that many times as much */
+#define LONG_FACTOR	5	/* --long does that many times as much */
 #define LONG_SWITCHES	10000	/* and changes the policy that often */
 #define TEST_SECONDS	180	/* until a test is taken for hung */
 #define PATIENCE	20	/* times as many rounds until one is taken for without effect */
@@ -245,7 +245,7 @@ int main(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
 		{ "seed", 's', "N", 0, "begin all sequences of random numbers with N" },
-		{ "long", 'L', NULL, 0, "do everything twenty times as often, and change the policy 10000 times" },
+		{ "long", 'L', NULL, 0, "do everything five times as often, and change the policy 10000 times" },
 		{ "switches", 'n', "N", 0, "change the policy N times" },
 		{ "policy", 'p', "TEXT", 0, "the policy that tests start with, as written to /proc/PID/hydra" },
 		{ "list", 'l', NULL, 0, "list the tests" },
