@@ -153,6 +153,11 @@ static u64 range_targets(struct hydra_mm *h, unsigned long start,
  * @start: first address
  * @end: address after the last one, or TLB_FLUSH_ALL
  *
+ * A gather may have taken a huge page away that is not flushed yet, and a fault
+ * have put a table there: that flush is the gather's. (On stock Linux a flush of
+ * the range would do for both. Only wp_clean_post_vma() relies on that, which
+ * no driver calls for huge pages.)
+ *
  * Context: see hydra_range_targets().
  * Return: mask of domains.
  */
