@@ -104,7 +104,7 @@ STRESSORS = {
 }
 # Stressors of these classes that are in no selection: mlockmany, oom-pipe, watchdog (run the machine out of memory),
 # swap (wants a swap file, which an overlay cannot have), fanotify, netlink-proc (not in the lab's kernel), close, sem-sysv,
-# wait (all their threads came to wait for each other, on stock, and did so until the time limit).
+# wait (on stock the machine sat idle in them for minutes).
 
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
 AS_NOBODY = ["exec", "spawn", "madvise"]  # not for root, or as root it destroys memory
