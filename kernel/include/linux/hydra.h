@@ -89,7 +89,7 @@ struct hydra_mm {
 
 /**
  * struct hydra_gather - what a gather knows beyond the range it is to flush
- * @start: first address that it has looked at
+ * @start: first address that it has looked at; behind @end until it has told
  * @end: address after the last one
  * @users: domains that share tables it has freed, or huge pages it has taken or
  *	changed
@@ -344,6 +344,10 @@ static inline u64 hydra_range_targets(struct mm_struct *mm, unsigned long start,
  * hydra_gather_begin - a gather begins
  * @g: Hydra's part of it
  * @fullmm: it is to take everything down, kernel half too
+ *
+ * Whether or not the address space is under Hydra: it may be when it flushes.
+ *
+ * Context: any.
  */
 static inline void hydra_gather_begin(struct hydra_gather *g, bool fullmm)
 {
@@ -360,6 +364,8 @@ static inline void hydra_gather_begin(struct hydra_gather *g, bool fullmm)
  *
  * What it finds gone there, another gather may have taken and not flushed yet.
  * Then it flushes for both, see hydra_gather_targets().
+ *
+ * Context: any; before it takes the lock of a table there.
  */
 static inline void hydra_gather_visits(struct hydra_gather *g,
 				       unsigned long start, unsigned long end)
