@@ -85,7 +85,7 @@ class Machine:
 class Result:
     status: int              # what to exit with
     trouble: str             # what the kernel complained of, for people; empty if nothing
-    directory: pathlib.Path  # console.log, and in out/ what the command left in $HYDRA_OUT
+    directory: pathlib.Path  # console.log, output (the command's, as far as it came), out/: what it left in $HYDRA_OUT
 
     @property
     def console(self):
@@ -154,6 +154,15 @@ def to_stream(stream):
     return write
 
 
+def kept(path, sink):
+    """A sink whose bytes stay in a file, too, however the run ends."""
+    def write(data):
+        with open(path, "ab") as file:
+            file.write(data)
+        sink(data)
+    return write
+
+
 def wait(child, directory, timeout):
     """Until the machine ends, or must be ended; returns why it was ended ('' if it ended by itself)."""
     start = time.monotonic()
@@ -215,7 +224,8 @@ def boot(command, machine_command, directory, search, timeout, stdin, on_output,
     (directory / "machine").write_text(shlex.join(machine_command) + "\n", encoding="utf-8")
     with children.leashed(machine_command, stdin=stdin or subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE) as child:
-        pumps = [start_pump(child.stdout, on_output), start_pump(child.stderr, on_error)]
+        pumps = [start_pump(stream, kept(directory / "output", sink))
+                 for stream, sink in ((child.stdout, on_output), (child.stderr, on_error))]
         ended = wait(child, directory, timeout)
     for thread in pumps:
         thread.join(5)
