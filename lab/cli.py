@@ -88,10 +88,12 @@ The stages, in their order:
   ./hydra test                                  what is to pass before every change lands
   ./hydra test --long                           everything, some hours
   ./hydra test --only coherence                 one self test program
+  ./hydra test --only fuzz --arguments="--seed 7"  the same random numbers again; seeds are in the summary
   ./hydra test --stage faults --only sharer     the injected faults with this word in their name""")
     test.add_argument("--long", action="store_true", help="everything that there is time for only now and then")
     test.add_argument("--stage", action="append", choices=list(stages.STAGES), metavar="STAGE", help="only this stage (may be repeated)")
     test.add_argument("--only", metavar="WORD", default="", help="only what has WORD in its name: self tests, or of another stage's tests, modes or rules")
+    test.add_argument("--arguments", metavar="WORDS", default="", help="what to give to the self tests that --only chooses")
     return top
 
 

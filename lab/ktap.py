@@ -13,10 +13,15 @@ class Outcome:
     name: str
     result: str              # passed, failed or skipped
     why: str = ""            # for failed ones: what was printed since the last result
+    seeds: str = ""          # for the first of a program that draws random numbers: its name, and what to give it as --seed
 
     @property
     def failed(self):
         return self.result == "failed"
+
+    def on(self, label):
+        """The same, told from those of other machines."""
+        return dataclasses.replace(self, name=f"{self.name} [{label}]", seeds=self.seeds and f"{self.seeds} [{label}]")
 
 
 def parse(text, suite=""):

@@ -45,7 +45,7 @@ def run(only=""):
             groups[boot.name] = [Outcome(boot.name, "failed", f"no such self test: {', '.join(missing)}")]
             continue
         outcomes = bochs.run(build.kernel("lab"), [where[name] for name in boot.tests], boot.machine, boot.name)
-        groups[boot.name] = [Outcome(f"{outcome.name} [{boot.name}]", outcome.result, outcome.why) for outcome in outcomes]
+        groups[boot.name] = [outcome.on(boot.name) for outcome in outcomes]
     if only in FAULTS:
         groups[FAULTS] = [injected(rule, where) for rule, stage in faults.ELSEWHERE.items() if stage == "pcid"]
     if not groups:

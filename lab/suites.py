@@ -18,6 +18,7 @@ SLOWEST = 10                 # operations of the oracle per second
 LONG_ORACLE = [(vm.Machine(nodes=2, cpus_per_node=1, memory="2G"), 920_000, "two nodes of one CPU"),
                (vm.Machine(nodes=4, cpus_per_node=2, memory="2G"), 80_000, "four nodes of two CPUs")]
 MARK = re.compile(r"^### (begin|end) (\S+)(?: (\d+))?$", re.M)
+SEED = re.compile(r"^# repeat with .*?--seed (\d+)", re.M)
 STEP = re.compile(MARK.pattern + r"|^# ((\d+) of (\d+) operations)|^1\.\.(\d+)|^#  RUN +(\S+)", re.M)
 MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G")
 
@@ -84,18 +85,20 @@ def program(name, output, status, seconds=SELFTEST_LIMIT):
         outcomes.append(Outcome(name, "failed", f"exit status {status}; its last words:\n{words}"))
     elif not status and not outcomes:
         outcomes.append(Outcome(name, "failed", "it reported no result"))
+    if outcomes and (seeds := dict.fromkeys(SEED.findall(output))):
+        outcomes[0].seeds = f"{name} {', '.join(seeds)}"
     return outcomes
 
 
-def in_machine(config, only=""):
-    """KUnit and the self tests in one boot."""
+def in_machine(config, only="", arguments=""):
+    """KUnit and the self tests in one boot, or those in whose name is a word, with arguments."""
     build.kernel(config)
     tests = [test for test in programs.selftests(build.tree(), everything=config == "debug") if only in test.name]
     if not tests:
         return [Outcome(f"self tests ({config})", "failed", f"no self test is called like '{only}'")]
     machine = dataclasses.replace(MACHINE, config=config, append=[] if only else ["kunit.enable=1"])
     label, seconds = ("", SELFTEST_LIMIT) if config == "lab" else (config, DEBUG_LIMIT)
-    return selftests(tests, machine, label, want_kunit=not only, seconds=seconds)
+    return selftests(tests, machine, label, want_kunit=not only, seconds=seconds, arguments=arguments)
 
 
 def long_oracle():
@@ -141,8 +144,7 @@ def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, a
     if result.trouble and not console.trouble(result.console):
         outcomes.append(Outcome("the machine", "failed", result.trouble))
     outcomes += judge_log(result.console)
-    suffix = f" [{label}]" if label else ""
-    return [Outcome(outcome.name + suffix, outcome.result, outcome.why) for outcome in outcomes]
+    return [outcome.on(label) for outcome in outcomes] if label else outcomes
 
 
 class Watcher:

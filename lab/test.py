@@ -17,10 +17,10 @@ RUN = {
     "host": ("host", lambda a: suites.pytest("not machine", "host tests", a.only, a.long)),
     "machine": ("machine", lambda a: suites.pytest("machine", "machine tests", a.only)),
     "off": ("without Hydra", lambda _: [Outcome(f"{name} without Hydra", "passed") for name in build.touched_without_hydra()]),
-    "selftests": ("KUnit and self tests", lambda a: suites.in_machine("lab", a.only)),
+    "selftests": ("KUnit and self tests", lambda a: suites.in_machine("lab", a.only, a.arguments)),
     "modes": ("modes", lambda a: modes.run(a.long, a.only)),
     "suites": ("Linux's own tests", lambda a: linux.outcomes("lab", a.long, a.only)),
-    "debug": ("KUnit and self tests [debug kernel]", lambda a: suites.in_machine("debug", a.only)),
+    "debug": ("KUnit and self tests [debug kernel]", lambda a: suites.in_machine("debug", a.only, a.arguments)),
     "faults": ("injected faults [debug kernel]", lambda a: faults.run(a.only)),
     "races": ("data races [KCSAN kernel]", lambda _: races.run()),
     "pressure": ("data under pressure", lambda _: suites.long_pressure()),
@@ -59,11 +59,15 @@ def summary(groups, durations, seconds):
             out.print(f"[bold red]FAILED[/] {escape(outcome.name)}")
             out.print(escape("\n".join("    " + line for line in outcome.why.splitlines()[:60])))
     out.print(grid)
+    if seeds := [outcome.seeds for outcome in everything if outcome.seeds]:
+        out.print(escape(f"seeds: {'; '.join(seeds)}"))
     return sum(outcome.result == "passed" for outcome in everything), sum(outcome.failed for outcome in everything)
 
 
 def chosen(arguments):
     """The stages to run: those named, or with a word only the self tests, else all that are due."""
+    if arguments.arguments and not (arguments.only and set(arguments.stage or ["selftests"]) <= {"selftests", "debug"}):
+        raise LabError("--arguments is for self tests chosen with --only, of the stages selftests and debug", status=2)
     if arguments.stage:
         whole = [name for name in arguments.stage if arguments.only and not stages.STAGES[name].only]
         if whole:

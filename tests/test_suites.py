@@ -62,6 +62,14 @@ def test_the_summary_counts(capsys):
     assert "FAILED three" in shown and "[because]" in shown and "why not" in shown and "a [debug]" in shown
 
 
+def test_the_summary_tells_the_seeds(capsys):
+    text = "TAP version 13\n# repeat with --policy 'a' --seed 7 --operations 4\n# repeat with --policy 'b' --seed 7\n1..1\nok 1 all\n"
+    passed = [outcome.on("two nodes") for outcome in suites.program("oracle", text, 0)]
+    failed = suites.program("fuzz", "TAP version 13\n# repeat with --seed 8\n1..1\nnot ok 1 all\n", 1)
+    assert test.summary({"a": passed + suites.program("fill", "1..1\nok 1 all\n", 0), "b": failed}, {}, 60) == (2, 1)
+    assert "seeds: oracle 7 [two nodes]; fuzz 8\n" in capsys.readouterr().out
+
+
 def arguments(*words):
     return cli.parser().parse_args(["test", *words])
 
@@ -73,6 +81,10 @@ def test_the_stages_to_run():
     assert test.chosen(arguments("--only", "sharer", "--stage", "faults")) == ["faults"]
     with pytest.raises(LabError, match="as a whole"):
         test.chosen(arguments("--only", "two", "--stage", "faults", "--stage", "oracle"))
+    assert test.chosen(arguments("--only", "fuzz", "--arguments=--seed 7")) == ["selftests"]
+    for words in (["--stage", "debug"], ["--only", "fuzz", "--stage", "modes"]):
+        with pytest.raises(LabError, match="chosen with --only"):
+            test.chosen(arguments("--arguments=--seed 7", *words))
 
 
 def test_every_stage_can_be_run():
