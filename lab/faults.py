@@ -23,7 +23,7 @@ CATCHERS = {
     "spare-domain": ["coherence"],
     "take-quietly": ["huge -t hugetlb_changes"],
     "forget-visits": ["shootdown -t readers_of_gathers_that_overlap", "shootdown -t readers_of_pages_that_another_drops"],
-    "forget-taken": ["shootdown -t readers_of_a_huge_page_that_another_drops"],
+    "forget-taken": ["shootdown -t readers_of_a_huge_page_that_another_drops", "shootdown -t writer_of_a_huge_page_that_another_drops"],
     "distrust-gathers": ["shootdown -t gathers_that_overlap_spare_other_nodes", "shootdown -t gathers_on_all_nodes_spare_each_other"],
     "skip-wait": ["shootdown -t readers_of_a_huge_page_that_moves"],
     "filter-always": ["shootdown -t readers_of_collapsed_pages"],

@@ -111,15 +111,15 @@ u64 hydra_range_sharers(struct hydra_mm *h, unsigned long start,
 	u64 everybody = hydra_all_domains(), mask = 0;
 
 	for (addr = start; addr < end && mask != everybody; addr = next) {
-		pgd_t *pgd = pgd_offset(h->mm, addr);
-		p4d_t *p4d, p4dval;
+		pgd_t pgdval;
+		p4d_t p4dval;
 
 		/* Interrupts off: tables cannot be freed, as for GUP-fast. */
 		local_irq_save(flags);
 		next = pgd_addr_end(addr, end);
-		if (!pgd_none(READ_ONCE(*pgd))) {
-			p4d = p4d_offset(pgd, addr);
-			p4dval = READ_ONCE(*p4d);
+		pgdval = READ_ONCE(*pgd_offset(h->mm, addr));
+		if (!pgd_none(pgdval)) {
+			p4dval = READ_ONCE(*p4d_offset(&pgdval, addr));
 			next = min(hydra_next_p4d(addr), end);
 			if (hydra_present(p4d_val(p4dval))) {
 				next = pud_addr_end(addr, end);
@@ -153,10 +153,15 @@ static u64 range_targets(struct hydra_mm *h, unsigned long start,
  * @start: first address
  * @end: address after the last one, or TLB_FLUSH_ALL
  *
- * A gather may have taken a huge page away that is not flushed yet, and a fault
- * have put a table there: that flush is the gather's. (On stock Linux a flush of
- * the range would do for both. Only wp_clean_post_vma() relies on that, which
- * no driver calls for huge pages.)
+ * Whoever asks holds the lock of the entries that it has changed, so their tables
+ * are there. But a gather may have taken a huge page from the same place, not have
+ * flushed yet, and a fault have put a table there since, which may map parts of
+ * the same page if it is a file's. Whoever changes those cannot wait for the gather:
+ * PAGEMAP_SCAN, for one, says that they are write-protected from now on. So while
+ * any gather is at work, whoever has ever shared huge pages there is included. (A
+ * gather is counted before it takes anything. The fault saw what it had taken, and
+ * who asks has taken the fault's table's lock: it sees the count, or the gather has
+ * flushed.)
  *
  * Context: see hydra_range_targets().
  * Return: mask of domains.
@@ -164,6 +169,8 @@ static u64 range_targets(struct hydra_mm *h, unsigned long start,
 u64 __hydra_range_targets(struct hydra_mm *h, unsigned long start,
 			  unsigned long end)
 {
+	enum hydra_huge huge = HYDRA_HUGE_NOW;
+
 	/* Of a huge entry: time for others to believe what they see. */
 	if ((hydra_breaks(HYDRA_BREAK_SLOW_FLUSH) ||
 	     hydra_breaks(HYDRA_BREAK_SKIP_WAIT)) && end - start == PMD_SIZE)
@@ -171,7 +178,9 @@ u64 __hydra_range_targets(struct hydra_mm *h, unsigned long start,
 	if (unfiltered(h) == HYDRA_EVERYBODY || end == TLB_FLUSH_ALL ||
 	    end <= start || end - start > LOOKUP_MAX || end > TASK_SIZE_MAX)
 		return HYDRA_EVERYBODY;
-	return range_targets(h, start, end, HYDRA_HUGE_NOW);
+	if (mm_tlb_flush_pending(h->mm) && !hydra_breaks(HYDRA_BREAK_FORGET_TAKEN))
+		huge = HYDRA_HUGE_EVER;
+	return range_targets(h, start, end, huge);
 }
 
 /**

@@ -28,7 +28,7 @@ enum hydra_rule {
 	HYDRA_BREAK_TAKE_QUIETLY,
 	/* Nor, if it overlaps with others, what it has looked at. */
 	HYDRA_BREAK_FORGET_VISITS,
-	/* It does, but not that others may have taken huge pages there. */
+	/* No flush takes it into account that others have taken huge pages there. */
 	HYDRA_BREAK_FORGET_TAKEN,
 	/* One that overlaps with others flushes for everybody. */
 	HYDRA_BREAK_DISTRUST_GATHERS,

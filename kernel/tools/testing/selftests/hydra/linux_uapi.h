@@ -21,8 +21,14 @@ struct uffdio_move {
 #define UFFDIO_MOVE		_IOWR(UFFDIO, 0x05, struct uffdio_move)
 #endif
 
+#ifndef UFFD_FEATURE_WP_ASYNC
+#define UFFD_FEATURE_WP_ASYNC	(1 << 15)
+#endif
+
 #ifndef PAGEMAP_SCAN
+#define PAGE_IS_WRITTEN		(1 << 1)
 #define PAGE_IS_HUGE		(1 << 6)
+#define PM_SCAN_WP_MATCHING	(1 << 0)
 struct page_region {
 	__u64 start, end, categories;
 };

@@ -6,6 +6,8 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -28,14 +30,15 @@
 
 /*
  * A thread that keeps its CPU busy, and may watch a word, the same one of each of
- * some pages: the more there are, the less likely its TLB has lost them all. Or it
- * drops a page of its own again and again.
+ * some pages, or write it: the more there are, the less likely its TLB has lost them
+ * all. Or it drops a page of its own again and again.
  */
 struct spinner {
 	pthread_t thread;
 	int cpu, node;
 	_Atomic(const volatile uint64_t *) watched;
 	_Atomic(char *) dropped;
+	_Atomic(volatile uint64_t *) written;
 	atomic_ulong seen;	/* the latest value of the word, in the last page */
 	atomic_ulong rounds;
 	atomic_ulong stale;	/* times it had a value it should not have had any more */
@@ -44,7 +47,7 @@ struct spinner {
 static struct {
 	struct spinner *spinners;
 	int count;
-	size_t pages;		/* that each of them watches */
+	size_t pages;		/* that each of them watches or writes */
 	atomic_bool stop;
 	atomic_ulong forbidden;	/* a value that no read begun from now on may return */
 } spin;
@@ -53,6 +56,7 @@ static void *spinner_main(void *arg)
 {
 	struct spinner *s = arg;
 	const volatile uint64_t *word;
+	volatile uint64_t *written;
 	uint64_t forbidden, value = 0;
 	char *page;
 
@@ -64,6 +68,9 @@ static void *spinner_main(void *arg)
 			if (madvise(page, PAGE_SIZE, MADV_DONTNEED))
 				abort();
 		}
+		written = atomic_load(&s->written);
+		for (size_t page = 0; written && page < spin.pages; page++)
+			written[page * PAGE_WORDS] = 1;
 		word = atomic_load(&s->watched);
 		if (word) {
 			forbidden = atomic_load(&spin.forbidden);
@@ -650,6 +657,152 @@ TEST_F_TIMEOUT(shootdown, readers_of_a_huge_page_that_another_drops, 60)
 		SKIP(return, "no transparent huge pages (CONFIG_TRANSPARENT_HUGEPAGE)");
 	ASSERT_EQ(0, prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0));
 	drop_what_another_drops(_metadata, self->area, true);
+}
+
+static struct {
+	sem_t wanted;
+	atomic_bool begun, stop;
+} hog;
+
+/* Takes the CPU away from the thread in drop_range(), for a moment */
+static void *hog_cpu(void *arg)
+{
+	const struct sched_param first = { .sched_priority = 1 };
+	int cpus[HYDRA_MAX_CPUS];
+
+	hydra_pin_to_cpu(cpus[hydra_node_cpus(0, cpus) - 1]);
+	if (sched_setscheduler(0, SCHED_FIFO, &first))
+		abort();
+	while (sem_wait(&hog.wanted))
+		;
+	atomic_store(&hog.begun, true);
+	while (!atomic_load(&hog.stop))
+		__builtin_ia32_pause();
+	return NULL;
+}
+
+/* How many of some pages were written since they were write-protected; may do so again */
+static size_t count_written(int pagemap, char *start, size_t pages, bool protect)
+{
+	struct page_region region;
+	struct pm_scan_arg scan = {
+		.size = sizeof(scan), .flags = protect ? PM_SCAN_WP_MATCHING : 0,
+		.vec = (uintptr_t)&region, .vec_len = 1,
+		.category_mask = PAGE_IS_WRITTEN, .return_mask = PAGE_IS_WRITTEN,
+	};
+	size_t count = 0;
+	int found;
+
+	for (size_t page = 0; page < pages; page++) {
+		scan.start = (uintptr_t)start + page * PAGE_SIZE;
+		scan.end = scan.start + PAGE_SIZE;
+		found = ioctl(pagemap, PAGEMAP_SCAN, &scan);
+		if (found < 0)
+			abort();
+		count += found;
+	}
+	return count;
+}
+
+static bool is_present(int pagemap, char *page)
+{
+	uint64_t entry;
+
+	if (pread(pagemap, &entry, 8, (uintptr_t)page / PAGE_SIZE * 8) != 8)
+		abort();
+	return entry >> 63;
+}
+
+/*
+ * Another thread drops a huge page of a file, which another node writes to. Before
+ * it has flushed, this one maps pages of it again and write-protects them, so as to
+ * be told of writes. It has to be told of those through the huge page's entry.
+ */
+TEST_F_TIMEOUT(shootdown, writer_of_a_huge_page_that_another_drops, 60)
+{
+	/* So many that dropping them takes longer than waking the hog */
+	const size_t tables = 16, size = tables * TABLE_SIZE;
+	char *area = hydra_reserve(size);
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_WP_ASYNC };
+	struct uffdio_register reg = {
+		.range = { (uintptr_t)area, size },
+		.mode = UFFDIO_REGISTER_MODE_WP,
+	};
+	volatile uint64_t *word = (uint64_t *)area;
+	int cpus[HYDRA_MAX_CPUS];
+	int userfault_fd, pagemap, file, last = hydra_nodes() - 1;
+	struct spinner *writer;
+	unsigned int met = 0;
+
+	if (access("/sys/kernel/mm/transparent_hugepage", F_OK))
+		SKIP(return, "no transparent huge pages (CONFIG_TRANSPARENT_HUGEPAGE)");
+	userfault_fd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	if (userfault_fd < 0 || ioctl(userfault_fd, UFFDIO_API, &api))
+		SKIP(return, "no asynchronous write protection (CONFIG_PTE_MARKER_UFFD_WP)");
+	pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, pagemap);
+	ASSERT_EQ(0, prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0));
+	if (hydra_node_cpus(0, cpus) < 2)
+		SKIP(return, "the first node has but one CPU");
+	hydra_node_cpus(last, cpus);
+	start_spinner(last, cpus[0]);
+	writer = spinner_of(last);
+	spin.pages = 16;
+	drop.start = area;
+	drop.size = size;
+	for (int i = 0; i < COSTLY; i++) {
+		pthread_t other, hogging;
+		unsigned long round;
+
+		file = memfd_create("written", MFD_CLOEXEC);
+		ASSERT_LE(0, file);
+		ASSERT_EQ(0, ftruncate(file, size));
+		ASSERT_EQ(area, mmap(area, size, PROT_READ | PROT_WRITE,
+					   MAP_SHARED | MAP_FIXED, file, 0));
+		for (size_t page = 0; page < TABLE_PAGES; page++)
+			word[page * PAGE_WORDS] = 1;
+		ASSERT_EQ(0, madvise(area, TABLE_SIZE, MADV_COLLAPSE));
+		*word = 1;
+		ASSERT_EQ(0, madvise(area, size, MADV_NOHUGEPAGE));
+		ASSERT_EQ(0, ioctl(userfault_fd, UFFDIO_REGISTER, &reg));
+		/* Clean, now that writes fault: they are dropped with one flush. */
+		for (size_t page = TABLE_PAGES; page < tables * TABLE_PAGES; page++)
+			ASSERT_EQ(0, word[page * PAGE_WORDS]);
+		/* The collapse has left a flush to whoever drops small pages next. */
+		ASSERT_EQ(0, madvise(area + TABLE_SIZE, PAGE_SIZE, MADV_DONTNEED));
+		atomic_store(&writer->written, word);
+		await_rounds(writer);
+		ASSERT_EQ(0, sem_init(&hog.wanted, 0, 0));
+		atomic_store(&hog.begun, false);
+		atomic_store(&hog.stop, false);
+		ASSERT_EQ(0, pthread_create(&hogging, NULL, hog_cpu, NULL));
+		ASSERT_EQ(0, pthread_create(&other, NULL, drop_range, NULL));
+		while (is_present(pagemap, area + TABLE_SIZE - PAGE_SIZE))
+			;
+		sem_post(&hog.wanted);
+		while (!atomic_load(&hog.begun))
+			;
+		/* Not by a write of our own, which needs no fault yet either */
+		ASSERT_EQ(0, madvise(area, spin.pages * PAGE_SIZE,
+				     MADV_POPULATE_WRITE));
+		count_written(pagemap, area, spin.pages, true);
+		round = atomic_load(&writer->rounds);
+		while (atomic_load(&writer->rounds) < round + 2)
+			;
+		EXPECT_EQ(spin.pages, count_written(pagemap, area, spin.pages, false))
+			TH_LOG("round %d: of the other pages' writes it was not told", i);
+		met += is_present(pagemap, area + size - PAGE_SIZE);
+		atomic_store(&hog.stop, true);
+		ASSERT_EQ(0, pthread_join(hogging, NULL));
+		ASSERT_EQ(0, pthread_join(other, NULL));
+		atomic_store(&writer->written, NULL);
+		await_rounds(writer);
+		close(file);
+	}
+	/* Else it had flushed already, and nothing was shown. */
+	EXPECT_LT(0, met);
+	close(pagemap);
+	close(userfault_fd);
 }
 
 static struct {
