@@ -16,7 +16,7 @@ MODEL = paths.REPO / "tests/model"
 
 # By scenario, a number of states that a search to the end does not stay below.
 STATES = {"change": 9_000_000, "collapse": 7_000_000, "degrade": 350_000, "flush": 7_700_000,
-          "gather": 12_000_000, "gone": 4_800, "munmap": 6_600_000, "reclaim": 2_400_000,
+          "gather": 12_000_000, "gone": 4_800, "munmap": 6_600_000, "pending": 1_800, "reclaim": 2_400_000,
           "switch_off": 13_900_000, "switch_on": 6_300_000}
 LONG = {"switch_off"}
 NOW = [name for name in STATES if name not in LONG or os.environ.get("HYDRA_LONG") == "1"]

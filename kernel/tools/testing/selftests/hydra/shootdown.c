@@ -646,12 +646,12 @@ static void drop_what_another_drops(struct __test_metadata *_metadata, char *are
 	}
 }
 
-TEST_F_TIMEOUT(shootdown, readers_of_pages_that_another_drops, 60)
+TEST_F_TIMEOUT(shootdown, readers_of_pages_that_another_drops, 300)
 {
 	drop_what_another_drops(_metadata, self->area, false);
 }
 
-TEST_F_TIMEOUT(shootdown, readers_of_a_huge_page_that_another_drops, 60)
+TEST_F_TIMEOUT(shootdown, readers_of_a_huge_page_that_another_drops, 300)
 {
 	if (access("/sys/kernel/mm/transparent_hugepage", F_OK))
 		SKIP(return, "no transparent huge pages (CONFIG_TRANSPARENT_HUGEPAGE)");
@@ -718,7 +718,7 @@ static bool is_present(int pagemap, char *page)
  * it has flushed, this one maps pages of it again and write-protects them, so as to
  * be told of writes. It has to be told of those through the huge page's entry.
  */
-TEST_F_TIMEOUT(shootdown, writer_of_a_huge_page_that_another_drops, 60)
+TEST_F_TIMEOUT(shootdown, writer_of_a_huge_page_that_another_drops, 300)
 {
 	/* So many that dropping them takes longer than waking the hog */
 	const size_t tables = 16, size = tables * TABLE_SIZE;
