@@ -12,6 +12,7 @@
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_FORGET_TAKEN             6
  *   BROKEN_COUNTED_LATE             6
+ *   BROKEN_UNCOUNTED_EARLY          6
  */
 #define FLUSH_AT_ONCE
 #include "hydra.pml"
@@ -37,12 +38,17 @@ proctype gather(byte n, cpu)
 	tlb_flush_pending++;
 #endif
 	/* tlb_finish_mmu() */
+#ifdef BROKEN_UNCOUNTED_EARLY
+	tlb_flush_pending--;
+#endif
 	targets = users | everybody_now();
 	atomic {
 		flush_tlb_mm_targets(cpu, false);
 		flush_returned(n)
 	};
+#ifndef BROKEN_UNCOUNTED_EARLY
 	tlb_flush_pending--
+#endif
 }
 
 /* Of domain 0, which links the table. The other one's slot stays as it is. */

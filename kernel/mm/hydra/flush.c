@@ -154,14 +154,16 @@ static u64 range_targets(struct hydra_mm *h, unsigned long start,
  * @end: address after the last one, or TLB_FLUSH_ALL
  *
  * Whoever asks holds the lock of the entries that it has changed, so their tables
- * are there. But a gather may have taken a huge page from the same place, not have
- * flushed yet, and a fault have put a table there since, which may map parts of
- * the same page if it is a file's. Whoever changes those cannot wait for the gather:
- * PAGEMAP_SCAN, for one, says that they are write-protected from now on. So while
- * any gather is at work, whoever has ever shared huge pages there is included. (A
- * gather is counted before it takes anything. The fault saw what it had taken, and
- * who asks has taken the fault's table's lock: it sees the count, or the gather has
- * flushed.)
+ * are there. (wp_clean_post_vma() holds none, but counts as a gather: see below.
+ * That no table goes meanwhile it owes to i_mmap, or to the collapse's flush.)
+ *
+ * But a gather may have taken a huge page from the same place, not have flushed yet,
+ * and a fault have put a table there since, which may map parts of the same page if
+ * it is a file's. Whoever changes those cannot wait for the gather: PAGEMAP_SCAN, for
+ * one, says that they are write-protected from now on. So while any gather is at
+ * work, whoever has ever shared huge pages there is included. (A gather is counted
+ * before it takes anything. The fault saw what it had taken, and who asks has taken
+ * the fault's table's lock: it sees the count, or the gather has flushed.)
  *
  * Context: see hydra_range_targets().
  * Return: mask of domains.
