@@ -22,11 +22,11 @@ CATCHERS = {
     "forget-huge-sharer": ["huge"],
     "spare-domain": ["coherence"],
     "take-quietly": ["huge -t hugetlb_changes"],
-    "forget-visits": ["shootdown -t readers_of_gathers_that_overlap", "shootdown -t readers_of_pages_that_another_drops"],
-    "forget-taken": ["shootdown -t readers_of_a_huge_page_that_another_drops", "shootdown -t writer_of_a_huge_page_that_another_drops"],
+    "forget-visits": ["bystanders -t readers_of_gathers_that_overlap", "bystanders -t readers_of_pages_that_another_drops"],
+    "forget-taken": ["bystanders -t readers_of_a_huge_page_that_another_drops", "bystanders -t writer_of_a_huge_page_that_another_drops"],
     "distrust-gathers": ["shootdown -t gathers_that_overlap_spare_other_nodes", "shootdown -t gathers_on_all_nodes_spare_each_other"],
-    "skip-wait": ["shootdown -t readers_of_a_huge_page_that_moves"],
-    "filter-always": ["shootdown -t readers_of_collapsed_pages"],
+    "skip-wait": ["bystanders -t readers_of_a_huge_page_that_moves"],
+    "filter-always": ["bystanders -t readers_of_collapsed_pages"],
     "skip-generation": ["coherence"],
     "charge-spared": ["shootdown -t spared_cpu_has_nothing_to_catch_up_with"],
     "write-clean": ["coherence", "pressure -t swap --policy hydra"],
@@ -35,14 +35,14 @@ CATCHERS = {
     "keep-link": ["coherence"],
     "keep-charge": ["events"],
     "skip-atomic-fill": ["fill"],
-    "skip-switch": ["shootdown -t readers_while_switched"],
+    "skip-switch": ["bystanders -t readers_while_switched"],
     "degrade-quietly": ["degrade"],
     "reclaim-quietly": ["reclaim"],
     "mix-arenas": ["arena -t nodes_apart"],
     "admit-anyone": ["interface -t unprivileged", "fuzz -t permissions"],
 }
 # What breaks no rule but makes what is rare frequent: these tests have to pass all the same.
-HARMLESS = {"slow-flush": ["shootdown -t readers_of_a_huge_page_that_moves"]}
+HARMLESS = {"slow-flush": ["bystanders -t readers_of_a_huge_page_that_moves"]}
 # Those that do not show on the debug kernel in QEMU, and the stage that tries them.
 ELSEWHERE = {"skip-idle-generation": "pcid", "count-plainly": "races"}
 

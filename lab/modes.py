@@ -17,14 +17,14 @@ class Mode:
     arguments: str = ""      # of each test
 
 
-EVERYTHING = ["interface", "fill", "coherence", "pages", "huge", "shootdown", "arena", "events", "reclaim", "oracle"]
+EVERYTHING = ["interface", "fill", "coherence", "pages", "huge", "shootdown", "bystanders", "arena", "events", "reclaim", "oracle"]
 
 MODES = [
     Mode("4 levels, isolated tables, THP always", Machine(append=["no5lvl pti=on transparent_hugepage=always"]),
          ["fill", "coherence", "huge"]),
     # The others move pages to every node that has CPUs, or want tables on it.
     Mode("a node without memory, one without CPUs", Machine(nodes=5, memoryless=(3,), cpuless=(1,)), ["coherence", "oracle"]),
-    Mode("Hydra for all from the start", Machine(append=["hydra=hydra"]), ["coherence", "shootdown"]),
+    Mode("Hydra for all from the start", Machine(append=["hydra=hydra"]), ["coherence", "shootdown", "bystanders"]),
     Mode("5 levels, isolated tables", Machine(append=["pti=on"]), EVERYTHING, long=True),
     Mode("4 levels, tables not isolated, no THP", Machine(append=["no5lvl pti=off transparent_hugepage=never"]),
          EVERYTHING, long=True),

@@ -9,7 +9,7 @@ from lab import build, programs, suites
 from lab.errors import LabError
 from lab.ktap import Outcome
 
-TESTS = ["coherence", "huge", "shootdown", "events", "reclaim", "oracle"]
+TESTS = ["coherence", "huge", "shootdown", "bystanders", "events", "reclaim", "oracle"]
 FAULT, FAULT_TEST = "count-plainly", "oracle"        # where all CPUs of a node work at once
 SECONDS = 400                # for one program: this kernel is slow on purpose
 SKIPPED = 400                # accesses from one that is watched to the next; Linux's own 4000 suits real processors

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Threads on other nodes go on reading or writing all the time while this one, and
+ * maybe another one, takes pages away from them. Who has been told that a page is
+ * gone, or protected, must not see them go on with it, whoever was to flush for it.
+ */
+#include <fcntl.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "kselftest_harness.h"
+#include "hydra_util.h"
+#include "linux_uapi.h"
+#include "spinners.h"
+
+#define TIMES		20
+#define SURE		5	/* where two threads are made to meet */
+
+FIXTURE(bystanders) {
+	char *area;	/* four leaf tables */
+	char *alone;	/* one page that has a leaf table for itself */
+};
+
+FIXTURE_SETUP(bystanders)
+{
+	char *hole = hydra_reserve(4 * TABLE_SIZE);
+
+	HYDRA_BEGIN();
+	ASSERT_EQ(0, hydra_stop_balancing());
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	self->area = hydra_reserve(4 * TABLE_SIZE);
+	ASSERT_EQ(0, munmap(hole, 4 * TABLE_SIZE));
+	self->alone = hole + 2 * TABLE_SIZE;
+	ASSERT_EQ(0, spinners_begin());
+	hydra_start_workers(HYDRA_SLEEP);
+}
+
+FIXTURE_TEARDOWN(bystanders)
+{
+	EXPECT_EQ(0, spinners_end());
+	EXPECT_EQ(0, hydra_restore_balancing());
+	hydra_assert_consistent();
+	hydra_stop_workers();
+}
+
+/* From now on nobody may read that value from the word that all spinners watch. */
+static void forbid(struct __test_metadata *_metadata, uint64_t value, const char *what)
+{
+	atomic_store(&spin.forbidden, value);
+	for (int i = 0; i < spin.count; i++) {
+		struct spinner *s = &spin.spinners[i];
+
+		await_rounds(s);
+		ASSERT_EQ(0, atomic_load(&s->stale))
+			TH_LOG("CPU %d reads a page %s", s->cpu, what);
+		atomic_store(&s->watched, NULL);
+	}
+	atomic_store(&spin.forbidden, 0);
+}
+
+/*
+ * Small pages become a huge one while all nodes read: the leaf table is gone from
+ * the tree before the flush, which has to reach those who read through it all the
+ * same. Each time elsewhere, where no node is known for huge pages yet.
+ */
+TEST_F_TIMEOUT(bystanders, readers_of_collapsed_pages, 60)
+{
+	const size_t apart = TABLE_PAGES * TABLE_SIZE;
+	char *area = hydra_reserve((TIMES / 2) * apart);
+	const size_t pages = 16;
+
+	if (access("/sys/kernel/mm/transparent_hugepage", F_OK))
+		SKIP(return, "no transparent huge pages (CONFIG_TRANSPARENT_HUGEPAGE)");
+	ASSERT_EQ(0, prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0));
+	spin_on_other_nodes();
+	spin.pages = pages;
+	for (uint64_t i = 1; i <= TIMES; i += 2, area += apart) {
+		volatile uint64_t *word = (uint64_t *)area;
+
+		hydra_map(area, TABLE_PAGES);
+		ASSERT_EQ(0, madvise(area, TABLE_SIZE, MADV_NOHUGEPAGE));
+		for (size_t page = 0; page < TABLE_PAGES; page++)
+			word[page * PAGE_WORDS] = i;
+		ASSERT_TRUE(watch_all(word, i));
+		ASSERT_EQ(0, madvise(area, TABLE_SIZE, MADV_HUGEPAGE));
+		ASSERT_EQ(0, madvise(area, TABLE_SIZE, MADV_COLLAPSE));
+		ASSERT_EQ(TABLE_PAGES, hydra_smaps(area, "AnonHugePages"));
+		for (size_t page = 0; page < pages; page++)
+			word[page * PAGE_WORDS] = i + 1;
+		forbid(_metadata, i, "that has been collapsed");
+	}
+}
+
+/* Readers that run all the time while the process is switched on and off */
+TEST_F_TIMEOUT(bystanders, readers_while_switched, 60)
+{
+	volatile uint64_t *word = (uint64_t *)self->area;
+
+	spin_on_other_nodes();
+	hydra_map(self->area, TABLE_PAGES);
+	for (uint64_t i = 1; i <= TIMES; i++) {
+		*word = i;
+		ASSERT_TRUE(watch_all(word, i));
+		ASSERT_EQ(0, i % 2 ? hydra_off() : hydra_on(9, HYDRA_FILTER_TABLE));
+		ASSERT_EQ(0, madvise(self->area, PAGE_SIZE, MADV_DONTNEED));
+		forbid(_metadata, i, "that was gone before");
+	}
+}
+
+/*
+ * Of a large range the first pages alone are read on all nodes. While the rest is
+ * taken down, other calls begin and end: the flush at the end still has to reach
+ * the readers.
+ */
+TEST_F_TIMEOUT(bystanders, readers_of_gathers_that_overlap, 60)
+{
+	const size_t pages = 16;
+	char *start = self->area + TABLE_SIZE - pages * PAGE_SIZE;
+	volatile uint64_t *word = (uint64_t *)start;
+	size_t size = self->area + 2 * TABLE_SIZE - start;
+
+	spin_on_other_nodes();
+	spin.pages = pages;
+	hydra_map(self->area, 4 * TABLE_PAGES);
+	ASSERT_EQ(0, madvise(self->area, 4 * TABLE_SIZE, MADV_NOHUGEPAGE));
+	ASSERT_EQ(0, start_dropper(self->alone));
+	for (uint64_t i = 1; i <= TIMES / 2; i++) {
+		for (size_t page = 0; page < size / PAGE_SIZE; page++)
+			word[page * PAGE_WORDS] = i;
+		ASSERT_TRUE(watch_all(word, i));
+		ASSERT_EQ(0, madvise(start, size, MADV_DONTNEED));
+		forbid(_metadata, i, "that was dropped before");
+	}
+	ASSERT_EQ(0, stop_dropper());
+}
+
+static struct {
+	char *start;
+	size_t size;
+	atomic_bool begun;
+} drop;
+
+static void *drop_range(void *arg)
+{
+	int cpus[HYDRA_MAX_CPUS];
+
+	hydra_pin_to_cpu(cpus[hydra_node_cpus(0, cpus) - 1]);
+	atomic_store(&drop.begun, true);
+	if (madvise(drop.start, drop.size, MADV_DONTNEED))
+		abort();
+	return NULL;
+}
+
+/*
+ * Of two tables that another thread drops, all nodes read the first pages. Who
+ * finds these gone, or a new page where they were part of a huge one, must not
+ * wait for the other thread to flush.
+ */
+static void drop_what_another_drops(struct __test_metadata *_metadata, char *area, bool huge)
+{
+	volatile uint64_t *word = (uint64_t *)area;
+	const size_t pages = 16;
+	pthread_t other;
+
+	spin_on_other_nodes();
+	spin.pages = pages;
+	drop.start = area;
+	drop.size = 3 * TABLE_SIZE;
+	for (uint64_t i = 1; i <= TIMES; i++) {
+		hydra_map(area, 4 * TABLE_PAGES);
+		ASSERT_EQ(0, madvise(area, 4 * TABLE_SIZE, MADV_NOHUGEPAGE));
+		for (size_t page = 0; page < 3 * TABLE_PAGES; page++)
+			word[page * PAGE_WORDS] = i;
+		if (huge) {
+			ASSERT_EQ(0, madvise(area, TABLE_SIZE, MADV_HUGEPAGE));
+			ASSERT_EQ(0, madvise(area, TABLE_SIZE, MADV_COLLAPSE));
+			ASSERT_EQ(0, madvise(area, 4 * TABLE_SIZE, MADV_NOHUGEPAGE));
+		}
+		ASSERT_TRUE(watch_all(word, i));
+		atomic_store(&drop.begun, false);
+		ASSERT_EQ(0, pthread_create(&other, NULL, drop_range, NULL));
+		while (!atomic_load(&drop.begun))
+			;
+		/* sooner or later */
+		usleep(i % 8 * 200);
+		if (huge)
+			word[(TABLE_PAGES - 1) * PAGE_WORDS] = i;
+		ASSERT_EQ(0, madvise(area, huge ? TABLE_SIZE : pages * PAGE_SIZE, MADV_DONTNEED));
+		forbid(_metadata, i, "that is gone, whoever dropped it");
+		ASSERT_EQ(0, pthread_join(other, NULL));
+	}
+}
+
+TEST_F_TIMEOUT(bystanders, readers_of_pages_that_another_drops, 300)
+{
+	drop_what_another_drops(_metadata, self->area, false);
+}
+
+TEST_F_TIMEOUT(bystanders, readers_of_a_huge_page_that_another_drops, 300)
+{
+	if (access("/sys/kernel/mm/transparent_hugepage", F_OK))
+		SKIP(return, "no transparent huge pages (CONFIG_TRANSPARENT_HUGEPAGE)");
+	ASSERT_EQ(0, prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0));
+	drop_what_another_drops(_metadata, self->area, true);
+}
+
+static struct {
+	sem_t wanted;
+	atomic_bool begun, stop;
+} hog;
+
+/* Takes the CPU away from the thread in drop_range(), for a moment */
+static void *hog_cpu(void *arg)
+{
+	const struct sched_param first = { .sched_priority = 1 };
+	int cpus[HYDRA_MAX_CPUS];
+
+	hydra_pin_to_cpu(cpus[hydra_node_cpus(0, cpus) - 1]);
+	if (sched_setscheduler(0, SCHED_FIFO, &first))
+		abort();
+	while (sem_wait(&hog.wanted))
+		;
+	atomic_store(&hog.begun, true);
+	while (!atomic_load(&hog.stop))
+		__builtin_ia32_pause();
+	return NULL;
+}
+
+/* How many of some pages were written since they were write-protected; may do so again */
+static size_t count_written(int pagemap, char *start, size_t pages, bool protect)
+{
+	struct page_region region;
+	struct pm_scan_arg scan = {
+		.size = sizeof(scan), .flags = protect ? PM_SCAN_WP_MATCHING : 0,
+		.vec = (uintptr_t)&region, .vec_len = 1,
+		.category_mask = PAGE_IS_WRITTEN, .return_mask = PAGE_IS_WRITTEN,
+	};
+	size_t count = 0;
+	int found;
+
+	for (size_t page = 0; page < pages; page++) {
+		scan.start = (uintptr_t)start + page * PAGE_SIZE;
+		scan.end = scan.start + PAGE_SIZE;
+		found = ioctl(pagemap, PAGEMAP_SCAN, &scan);
+		if (found < 0)
+			abort();
+		count += found;
+	}
+	return count;
+}
+
+static bool is_present(int pagemap, char *page)
+{
+	uint64_t entry;
+
+	if (pread(pagemap, &entry, 8, (uintptr_t)page / PAGE_SIZE * 8) != 8)
+		abort();
+	return entry >> 63;
+}
+
+/*
+ * Another thread drops a huge page of a file, which another node writes to. Before
+ * it has flushed, this one maps pages of it again and write-protects them, so as to
+ * be told of writes. It has to be told of those through the huge page's entry.
+ */
+TEST_F_TIMEOUT(bystanders, writer_of_a_huge_page_that_another_drops, 300)
+{
+	/* So many that dropping them takes longer than waking the hog */
+	const size_t tables = 16, size = tables * TABLE_SIZE;
+	char *area = hydra_reserve(size);
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_WP_ASYNC };
+	struct uffdio_register reg = {
+		.range = { (uintptr_t)area, size },
+		.mode = UFFDIO_REGISTER_MODE_WP,
+	};
+	volatile uint64_t *word = (uint64_t *)area;
+	int cpus[HYDRA_MAX_CPUS];
+	int userfault_fd, pagemap, file, last = hydra_nodes() - 1;
+	struct spinner *writer;
+	unsigned int met = 0;
+
+	if (access("/sys/kernel/mm/transparent_hugepage", F_OK))
+		SKIP(return, "no transparent huge pages (CONFIG_TRANSPARENT_HUGEPAGE)");
+	userfault_fd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	if (userfault_fd < 0 || ioctl(userfault_fd, UFFDIO_API, &api))
+		SKIP(return, "no asynchronous write protection (CONFIG_PTE_MARKER_UFFD_WP)");
+	pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, pagemap);
+	ASSERT_EQ(0, prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0));
+	if (hydra_node_cpus(0, cpus) < 2)
+		SKIP(return, "the first node has but one CPU");
+	hydra_node_cpus(last, cpus);
+	start_spinner(last, cpus[0]);
+	writer = spinner_of(last);
+	spin.pages = 16;
+	drop.start = area;
+	drop.size = size;
+	for (int i = 0; i < SURE; i++) {
+		pthread_t other, hogging;
+		unsigned long round;
+
+		file = memfd_create("written", MFD_CLOEXEC);
+		ASSERT_LE(0, file);
+		ASSERT_EQ(0, ftruncate(file, size));
+		ASSERT_EQ(area, mmap(area, size, PROT_READ | PROT_WRITE,
+					   MAP_SHARED | MAP_FIXED, file, 0));
+		for (size_t page = 0; page < TABLE_PAGES; page++)
+			word[page * PAGE_WORDS] = 1;
+		ASSERT_EQ(0, madvise(area, TABLE_SIZE, MADV_COLLAPSE));
+		*word = 1;
+		ASSERT_EQ(0, madvise(area, size, MADV_NOHUGEPAGE));
+		ASSERT_EQ(0, ioctl(userfault_fd, UFFDIO_REGISTER, &reg));
+		/* Clean, now that writes fault: they are dropped with one flush. */
+		ASSERT_EQ(0, madvise(area + TABLE_SIZE, size - TABLE_SIZE, MADV_POPULATE_READ));
+		/* The collapse has left a flush to whoever drops small pages next. */
+		ASSERT_EQ(0, madvise(area + TABLE_SIZE, PAGE_SIZE, MADV_DONTNEED));
+		atomic_store(&writer->written, word);
+		await_rounds(writer);
+		ASSERT_EQ(0, sem_init(&hog.wanted, 0, 0));
+		atomic_store(&hog.begun, false);
+		atomic_store(&hog.stop, false);
+		ASSERT_EQ(0, pthread_create(&hogging, NULL, hog_cpu, NULL));
+		ASSERT_EQ(0, pthread_create(&other, NULL, drop_range, NULL));
+		while (is_present(pagemap, area + TABLE_SIZE - PAGE_SIZE))
+			;
+		sem_post(&hog.wanted);
+		while (!atomic_load(&hog.begun))
+			;
+		/* Not by a write of our own, which needs no fault yet either */
+		ASSERT_EQ(0, madvise(area, spin.pages * PAGE_SIZE,
+				     MADV_POPULATE_WRITE));
+		count_written(pagemap, area, spin.pages, true);
+		round = atomic_load(&writer->rounds);
+		while (atomic_load(&writer->rounds) < round + 2)
+			;
+		EXPECT_EQ(spin.pages, count_written(pagemap, area, spin.pages, false))
+			TH_LOG("round %d: of the other pages' writes it was not told", i);
+		met += is_present(pagemap, area + size - PAGE_SIZE);
+		atomic_store(&hog.stop, true);
+		ASSERT_EQ(0, pthread_join(hogging, NULL));
+		ASSERT_EQ(0, pthread_join(other, NULL));
+		atomic_store(&writer->written, NULL);
+		await_rounds(writer);
+		close(file);
+	}
+	/* Else it had flushed already, and nothing was shown. */
+	EXPECT_LT(0, met);
+	close(pagemap);
+	close(userfault_fd);
+}
+
+static struct {
+	int userfault_fd;
+	char *from, *to;
+	atomic_bool begun;
+	int error;
+} move;
+
+static void *move_huge_page(void *arg)
+{
+	struct uffdio_move what = {
+		.dst = (uintptr_t)move.to, .src = (uintptr_t)move.from, .len = TABLE_SIZE,
+	};
+	int cpus[HYDRA_MAX_CPUS];
+
+	hydra_pin_to_cpu(cpus[hydra_node_cpus(0, cpus) - 1]);
+	atomic_store(&move.begun, true);
+	move.error = ioctl(move.userfault_fd, UFFDIO_MOVE, &what) ? errno : 0;
+	return NULL;
+}
+
+/*
+ * While a huge page that all nodes read is moved away, it is dropped together with
+ * a page that only this node has. Who drops finds the huge page gone: that does
+ * not mean that those who read it have been flushed.
+ */
+TEST_F_TIMEOUT(bystanders, readers_of_a_huge_page_that_moves, 60)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_MOVE };
+	char *start = self->area + TABLE_SIZE - PAGE_SIZE;
+	unsigned int moved = 0;
+
+	if (access("/sys/kernel/mm/transparent_hugepage", F_OK))
+		SKIP(return, "no transparent huge pages (CONFIG_TRANSPARENT_HUGEPAGE)");
+	move.userfault_fd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	if (move.userfault_fd < 0 || ioctl(move.userfault_fd, UFFDIO_API, &api))
+		SKIP(return, "no userfaultfd that moves pages (CONFIG_USERFAULTFD)");
+	ASSERT_EQ(0, prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0));
+	move.from = self->area + TABLE_SIZE;
+	move.to = self->area + 3 * TABLE_SIZE;
+	spin_on_other_nodes();
+	spin.pages = 16;
+	for (uint64_t i = 1; i <= TIMES; i++) {
+		volatile uint64_t *word = (uint64_t *)move.from;
+		struct uffdio_register reg = {
+			.range = { (uintptr_t)move.to, TABLE_SIZE },
+			.mode = UFFDIO_REGISTER_MODE_MISSING,
+		};
+		pthread_t mover;
+
+		hydra_map(self->area, 4 * TABLE_PAGES);
+		ASSERT_EQ(0, ioctl(move.userfault_fd, UFFDIO_REGISTER, &reg));
+		ASSERT_EQ(0, madvise(move.from, TABLE_SIZE, MADV_HUGEPAGE));
+		*start = i;
+		for (size_t page = 0; page < TABLE_PAGES; page++)
+			word[page * PAGE_WORDS] = i;
+		ASSERT_EQ(0, madvise(move.from, TABLE_SIZE, MADV_COLLAPSE));
+		ASSERT_TRUE(watch_all(word, i));
+		atomic_store(&move.begun, false);
+		ASSERT_EQ(0, pthread_create(&mover, NULL, move_huge_page, NULL));
+		while (!atomic_load(&move.begun))
+			;
+		/* sooner or later */
+		usleep(i % 8 * 5000);
+		ASSERT_EQ(0, madvise(start, PAGE_SIZE + TABLE_SIZE, MADV_DONTNEED));
+		forbid(_metadata, i, "that is gone, whoever took it away");
+		ASSERT_EQ(0, pthread_join(mover, NULL));
+		ASSERT_TRUE(!move.error || move.error == ENOENT || move.error == EBUSY ||
+			    move.error == EAGAIN)
+			TH_LOG("UFFDIO_MOVE: %s", strerror(move.error));
+		moved += !move.error;
+	}
+	EXPECT_LT(0, moved);
+	close(move.userfault_fd);
+}
+
+HYDRA_HARNESS_MAIN
