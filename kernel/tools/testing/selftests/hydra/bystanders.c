@@ -306,8 +306,8 @@ TEST_F_TIMEOUT(bystanders, writer_of_a_huge_page_that_another_drops, 300)
 		file = memfd_create("written", MFD_CLOEXEC);
 		ASSERT_LE(0, file);
 		ASSERT_EQ(0, ftruncate(file, size));
-		ASSERT_EQ(area, mmap(area, size, PROT_READ | PROT_WRITE,
-					   MAP_SHARED | MAP_FIXED, file, 0));
+		ASSERT_EQ(area, mmap(area, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+				     file, 0));
 		for (size_t page = 0; page < TABLE_PAGES; page++)
 			word[page * PAGE_WORDS] = 1;
 		ASSERT_EQ(0, madvise(area, TABLE_SIZE, MADV_COLLAPSE));
