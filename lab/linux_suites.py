@@ -244,7 +244,7 @@ def outcomes(config="lab", long=False, only=""):
     """The comparison as outcomes for the test summary, of the programs in whose name is a word; prints its table."""
     found = verdicts(config=config, long=long, only=[f"*{only}*"])
     title = f"Linux's own tests on stock and with Hydra for every process ({'all' if long else 'short selection'}, {config})"
-    Console(highlight=False, soft_wrap=True).print(differences.table(found, title))
+    Console(highlight=False, soft_wrap=True, emoji=False).print(differences.table(found, title))
     ran = {entry.suite for entry in found if entry.stock == "passed"}
     left_out = {} if long else LONG_ONLY
     chosen = [suite for suite in (*SELFTESTS, *STRESSORS) if f"{suite}:*" not in left_out]

@@ -42,7 +42,7 @@ def attempt(title, suite, arguments):
 
 def summary(groups, durations, seconds):
     """Print the suites and what failed; returns (passed, failed)."""
-    out = Console(highlight=False, soft_wrap=True)
+    out = Console(highlight=False, soft_wrap=True, emoji=False)
     grid = Table(title=f"Tests ({seconds / 60:.1f} min)", title_justify="left", title_style="bold")
     for heading, side in (("suite", "left"), ("passed", "right"), ("failed", "right"), ("skipped", "right"), ("min", "right")):
         grid.add_column(heading, justify=side)

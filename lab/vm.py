@@ -202,8 +202,8 @@ def run(command, machine=Machine(), timeout=3600.0, stdin=None, on_output=None, 
 def collect(command, machine, timeout, watch=lambda text: None, image=None):
     """Run a command in a new machine for its output; returns (the result, what it printed).
 
-    Watch is called with pieces of the output as they come. If the emulator runs a breakpoint that is not in the kernel's
-    text, all is done once more.
+    Watch is called with pieces of the output as they come. If the machine was spoilt by what is not the kernel's fault, or
+    at least not Hydra's, all is done once more.
     """
     output = bytearray()
 
@@ -211,8 +211,8 @@ def collect(command, machine, timeout, watch=lambda text: None, image=None):
         output.extend(data)
         watch(data.decode(errors="replace"))
     result = run(command, machine, timeout, on_output=feed, on_error=feed, image=image)
-    if console.stale_breakpoint(result.console):
-        progress.say("once more: the emulator ran a breakpoint that was gone from the kernel's text")
+    if why := console.spoilt(result.console):
+        progress.say(f"once more: {why}")
         output.clear()
         result = run(command, machine, timeout, on_output=feed, on_error=feed, image=image)
     return result, output.decode(errors="replace").replace("\r", "")

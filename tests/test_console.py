@@ -81,6 +81,22 @@ def test_a_breakpoint_that_is_gone_is_the_emulators_fault_and_one_that_is_there_
     assert console.trouble(INT3.format("eb"))
 
 
+EARLY = """\
+[    0.938322] BUG: KASAN: wild-memory-access in do_raw_spin_lock+0x10f/0x240
+[    0.938322] Write of size 4 at addr ff110000004940a8 by task swapper/0/0
+[    0.938322]  asm_common_interrupt+0x27/0x40
+[    0.938322] RIP: 0010:{}+0x2b0/0x1660
+"""
+
+
+def test_an_interrupt_that_came_too_early_is_not_held_against_hydra():
+    assert console.early_interrupt(EARLY.format("identify_cpu"))
+    assert not console.early_interrupt(EARLY.format("zap_pte_range"))
+    assert not console.early_interrupt(EARLY.format("identify_cpu").replace("wild-memory-access", "use-after-free"))
+    assert console.trouble(EARLY.format("identify_cpu"))
+    assert "KASAN" in console.spoilt(EARLY.format("identify_cpu")) and console.spoilt("") == ""
+
+
 def test_what_the_emulator_spoilt_is_done_once_more(monkeypatch):
     logs = [INT3.format("eb"), INT3.format("eb")]
     made = []

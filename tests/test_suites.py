@@ -55,11 +55,11 @@ def test_a_suite_that_cannot_run_is_a_failure():
 
 
 def test_the_summary_counts(capsys):
-    groups = {"a [debug]": [Outcome("one", "passed"), Outcome("two", "skipped", "why not")],
+    groups = {"a [debug]": [Outcome("one", "passed"), Outcome("mm:cow: two", "skipped", "why not")],
               "b": [Outcome("three", "failed", "[because]")]}
     assert test.summary(groups, {}, 60) == (1, 1)
     shown = capsys.readouterr().out
-    assert "FAILED three" in shown and "[because]" in shown and "why not" in shown and "a [debug]" in shown
+    assert "FAILED three" in shown and "[because]" in shown and "mm:cow: two" in shown and "why not" in shown and "a [debug]" in shown
 
 
 def test_the_summary_tells_the_seeds(capsys):
