@@ -27,22 +27,14 @@ FIXTURE(bystanders) {
 
 FIXTURE_SETUP(bystanders)
 {
-	char *hole = hydra_reserve(4 * TABLE_SIZE);
-
 	HYDRA_BEGIN();
-	ASSERT_EQ(0, hydra_stop_balancing());
-	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
-	self->area = hydra_reserve(4 * TABLE_SIZE);
-	ASSERT_EQ(0, munmap(hole, 4 * TABLE_SIZE));
-	self->alone = hole + 2 * TABLE_SIZE;
-	ASSERT_EQ(0, spinners_begin());
+	ASSERT_EQ(0, spinners_begin(&self->area, &self->alone));
 	hydra_start_workers(HYDRA_SLEEP);
 }
 
 FIXTURE_TEARDOWN(bystanders)
 {
 	EXPECT_EQ(0, spinners_end());
-	EXPECT_EQ(0, hydra_restore_balancing());
 	hydra_assert_consistent();
 	hydra_stop_workers();
 }
@@ -342,6 +334,7 @@ TEST_F_TIMEOUT(bystanders, writer_of_a_huge_page_that_another_drops, 300)
 		met += is_present(pagemap, area + size - PAGE_SIZE);
 		atomic_store(&hog.stop, true);
 		ASSERT_EQ(0, pthread_join(hogging, NULL));
+		sem_destroy(&hog.wanted);
 		ASSERT_EQ(0, pthread_join(other, NULL));
 		atomic_store(&writer->written, NULL);
 		await_rounds(writer);

@@ -61,22 +61,14 @@ FIXTURE(shootdown) {
 
 FIXTURE_SETUP(shootdown)
 {
-	char *hole = hydra_reserve(4 * TABLE_SIZE);
-
 	HYDRA_BEGIN();
-	ASSERT_EQ(0, hydra_stop_balancing());
-	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
-	self->area = hydra_reserve(4 * TABLE_SIZE);
-	ASSERT_EQ(0, munmap(hole, 4 * TABLE_SIZE));
-	self->alone = hole + 2 * TABLE_SIZE;
-	ASSERT_EQ(0, spinners_begin());
+	ASSERT_EQ(0, spinners_begin(&self->area, &self->alone));
 	hydra_start_workers(HYDRA_SLEEP);
 }
 
 FIXTURE_TEARDOWN(shootdown)
 {
 	EXPECT_EQ(0, spinners_end());
-	EXPECT_EQ(0, hydra_restore_balancing());
 	hydra_assert_consistent();
 	hydra_stop_workers();
 }

@@ -144,11 +144,20 @@ int stop_dropper(void)
 	return pthread_join(dropper.thread, NULL);
 }
 
-int spinners_begin(void)
+int spinners_begin(char **area, char **alone)
 {
+	char *hole = hydra_reserve(4 * TABLE_SIZE);
+	int error = hydra_stop_balancing();
+
+	if (!error)
+		error = hydra_on(9, HYDRA_FILTER_TABLE);
+	if (error)
+		return error;
+	*area = hydra_reserve(4 * TABLE_SIZE);
+	*alone = hole + 2 * TABLE_SIZE;
 	spin.spinners = calloc(HYDRA_MAX_CPUS, sizeof(*spin.spinners));
 	spin.pages = 1;
-	return spin.spinners ? 0 : -1;
+	return spin.spinners ? munmap(hole, 4 * TABLE_SIZE) : -1;
 }
 
 int spinners_end(void)
@@ -159,5 +168,5 @@ int spinners_end(void)
 	error = stop_dropper();
 	for (int i = 0; i < spin.count; i++)
 		error |= pthread_join(spin.spinners[i].thread, NULL);
-	return error;
+	return error | hydra_restore_balancing();
 }

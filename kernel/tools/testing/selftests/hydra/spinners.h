@@ -39,8 +39,12 @@ struct spinners {
 
 extern struct spinners spin;
 
-/* Before the first one is started; and end them all, with the dropper */
-int spinners_begin(void);
+/*
+ * Before the first one is started: Hydra is switched on and NUMA balancing off, and
+ * there is place for four leaf tables, and for a page that has one for itself. And at
+ * the end: all are ended, with the dropper.
+ */
+int spinners_begin(char **area, char **alone);
 int spinners_end(void);
 
 void start_spinner(int node, int cpu);
