@@ -38,7 +38,9 @@ CATCHERS = {
     "skip-switch": ["bystanders -t readers_while_switched"],
     "degrade-quietly": ["degrade"],
     "reclaim-quietly": ["reclaim"],
-    "mix-arenas": ["arena -t nodes_apart"],
+    "mix-places": ["place -t nodes_apart"],
+    "lodge-quietly": ["degrade -t no_root_for_a_domain_that_comes_later"],
+    "forget-solo": ["coherence"],
     "admit-anyone": ["interface -t unprivileged", "fuzz -t permissions"],
 }
 # What breaks no rule but makes what is rare frequent: these tests have to pass all the same.

@@ -17,7 +17,7 @@ class Mode:
     arguments: str = ""      # of each test
 
 
-EVERYTHING = ["interface", "fill", "coherence", "pages", "huge", "shootdown", "bystanders", "arena", "events", "reclaim", "oracle"]
+EVERYTHING = ["interface", "split", "fill", "coherence", "pages", "huge", "shootdown", "bystanders", "place", "events", "reclaim", "oracle"]
 
 MODES = [
     Mode("4 levels, isolated tables, THP always", Machine(append=["no5lvl pti=on transparent_hugepage=always"]),

@@ -19,7 +19,7 @@ class Boot:
 
 BOOTS = [
     Boot("PCID, isolated tables", bochs.Machine(append=["pti=on"]),
-         ["coherence", "oracle", "fill", "pages", "huge", "interface", "arena", "events", "reclaim"]),
+         ["coherence", "oracle", "fill", "pages", "huge", "interface", "place", "events", "reclaim"]),
     Boot("PCID, tables not isolated", bochs.Machine(append=["pti=off"]), ["coherence", "oracle"]),
     # It counts the interrupts of CPUs that are meant to do nothing but run the test.
     Boot("PCID, no neighbours", bochs.Machine(neighbours=False), ["shootdown", "bystanders"]),

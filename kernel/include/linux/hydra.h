@@ -10,20 +10,25 @@
 #include <linux/mm_types.h>
 
 struct mmu_gather;
+struct task_struct;
 struct vm_unmapped_area_info;
+
+/* What is left to do for Hydra in a fault, see hydra_fault(). */
+enum hydra_fault {
+	HYDRA_FAULT_LINUX,	/* nothing: Linux alone handles the fault */
+	HYDRA_FAULT_DONE,	/* nothing: the access can be tried again */
+	HYDRA_FAULT_FILL,	/* the domain needs what Linux comes up with */
+};
 
 #ifdef CONFIG_HYDRA_MM
 #include <linux/atomic.h>
 #include <linux/cpumask.h>
+#include <linux/hydra_mask.h>
 #include <linux/percpu.h>
 #include <linux/spinlock.h>
 #include <uapi/linux/hydra.h>
 
-/* Domains of one address space are bits of a u64, whatever NR_CPUS is. */
-#define HYDRA_MAX_DOMAINS	64
-#define HYDRA_EVERYBODY		(~0ULL)
-
-/* Counters, kept per (address space, domain). */
+/* Counters, kept per (address space, CPU that counts). */
 enum hydra_stat {
 	HYDRA_STAT_FILLS,
 	HYDRA_STAT_PREFETCHED,
@@ -36,55 +41,71 @@ enum hydra_stat {
 	NR_HYDRA_STATS
 };
 
+struct hydra_stats {
+	unsigned long n[NR_HYDRA_STATS];
+};
+
 /**
- * struct hydra_domain - one domain of one address space
- * @root: what its CPUs load into CR3: @pgd, or the canonical root once a
- *	table of the tree could not be had
+ * struct hydra_domain - one domain of one address space, once it has a tree
+ * @root: what its CPUs load into CR3: @pgd, or the canonical root while the
+ *	domain tree is not in use
  * @pgd: root of the domain tree
  * @tlb_gen: flushes this domain has to have seen; replaces
  *	mm->context.tlb_gen for its CPUs while the address space is active
  * @lock: guards the entries of the domain tree above its leaf tables
  * @nr_replicas: leaf tables that are private copies
  * @nr_upper: tables of the domain tree above the leaf tables, without @pgd
- * @stat: counters, see &enum hydra_stat
+ * @place: the 2 MiB where mmap() has sent one of its threads last; written under
+ *	mmap_lock
+ *
+ * The first line is read at each context switch and fault; the CPUs of the
+ * domain, and those that flush it, write it at each flush. The second one is
+ * written when tables come and go.
  */
 struct hydra_domain {
 	pgd_t *root;
 	pgd_t *pgd;
 	atomic64_t tlb_gen;
-	spinlock_t lock;		/* the tree above its leaf tables */
+
+	spinlock_t lock ____cacheline_aligned_in_smp;
 	atomic_long_t nr_replicas;
 	atomic_long_t nr_upper;
-	atomic_long_t stat[NR_HYDRA_STATS];
+	unsigned long place;
 } ____cacheline_aligned_in_smp;
 
 /**
- * struct hydra_mm - what Hydra knows of one address space
+ * struct hydra_mm - what Hydra knows of an address space that has been split
  * @mm: the address space
- * @settings: packed settings, see hydra_pack(); written under mmap_lock
  * @active: its CPUs use domain trees; written under mmap_lock
+ * @trees: domains that have a tree in use. Set under mmap_lock before the first
+ *	fill of the domain.
+ * @universal: domains that every flush includes: their CPUs may use the canonical
+ *	root
+ * @refused: domains that could not be given a tree
+ * @stats: counters
  * @unfiltered: while not zero, every flush goes to every domain
- * @universal: domains that every flush includes
- * @nr_replicas: leaf replicas there are, or are about to be
- * @reclaim: in the list of those that replicas may be taken from
- * @reclaim_next: address where the next look for replicas begins
  * @atomic_fills: atomic fills under way, counted if ALLOC_SPLIT_PTLOCKS
- * @domain: the domains
+ * @nr_replicas: leaf replicas there are, or are about to be
+ * @activated: jiffies when it was last split
+ * @domain: the domains, NULL before the first CPU of one has run the address
+ *	space since it was split
  *
- * Allocated when the settings of an address space are first set, freed with
- * the address space: a flush may hold on to it without a reference.
+ * Allocated when threads of a process first run in two domains, freed with the
+ * address space: a flush may hold on to it without a reference.
  */
 struct hydra_mm {
 	struct mm_struct *mm;
-	u32 settings;
 	bool active;
-	atomic_t unfiltered;
-	atomic64_t universal;
-	atomic_long_t nr_replicas;
-	struct list_head reclaim;
-	unsigned long reclaim_next;
+	hydra_mask_t trees;
+	hydra_mask_t universal;
+	hydra_mask_t refused;
+	struct hydra_stats __percpu *stats;
+
+	atomic_t unfiltered ____cacheline_aligned_in_smp;
 	atomic_t atomic_fills;
-	struct hydra_domain domain[];
+	atomic_long_t nr_replicas;
+	unsigned long activated;
+	struct hydra_domain *domain[];
 };
 
 /**
@@ -97,13 +118,33 @@ struct hydra_mm {
 struct hydra_gather {
 	unsigned long start;
 	unsigned long end;
-	u64 users;
+	hydra_mask_t users;
 };
 
+/*
+ * mm->hydra_home of an address space that has its settings and no trees: the
+ * domain whose CPUs run it, plus one. 0: none is looked for.
+ */
+#define HYDRA_HOME_UNKNOWN	U32_MAX
+
+/* On since the first process, or the system's default, has asked for domains. */
+DECLARE_STATIC_KEY_FALSE(hydra_watch_key);
+
 /* The machine: fixed at boot, see mm/hydra/domain.c. */
-DECLARE_PER_CPU_READ_MOSTLY(u8, hydra_cpu_domain);
+DECLARE_PER_CPU_READ_MOSTLY(u32, hydra_cpu_home);	/* domain of the CPU, plus one */
 extern unsigned int hydra_nr_domains;
 extern cpumask_var_t hydra_domain_cpus[HYDRA_MAX_DOMAINS];
+
+/* Context: preemption disabled, or any answer of late is good. */
+static inline unsigned int hydra_this_domain(void)
+{
+	return raw_cpu_read(hydra_cpu_home) - 1;
+}
+
+static inline unsigned int hydra_domain_of_cpu(int cpu)
+{
+	return per_cpu(hydra_cpu_home, cpu) - 1;
+}
 
 /**
  * hydra_active - does this address space use domain trees?
@@ -125,7 +166,7 @@ static inline struct hydra_mm *hydra_active(const struct mm_struct *mm)
 }
 
 /**
- * hydra_mm - has this address space ever been under Hydra?
+ * hydra_mm - has this address space ever been split?
  * @mm: the address space
  *
  * For choices that have to hold on also while the address space is switched.
@@ -146,10 +187,12 @@ static inline bool hydra_mm(const struct mm_struct *mm)
 static inline pgd_t *hydra_pgd(const struct mm_struct *mm)
 {
 	struct hydra_mm *h = hydra_active(mm);
+	struct hydra_domain *dom;
 
 	if (!h)
 		return mm->pgd;
-	return READ_ONCE(h->domain[this_cpu_read(hydra_cpu_domain)].root);
+	dom = READ_ONCE(h->domain[hydra_this_domain()]);
+	return dom ? READ_ONCE(dom->root) : mm->pgd;
 }
 
 /**
@@ -161,16 +204,21 @@ static inline pgd_t *hydra_pgd(const struct mm_struct *mm)
 static inline atomic64_t *hydra_tlb_gen(struct mm_struct *mm)
 {
 	struct hydra_mm *h = hydra_active(mm);
+	struct hydra_domain *dom;
 
 	if (!h)
 		return &mm->context.tlb_gen;
-	return &h->domain[this_cpu_read(hydra_cpu_domain)].tlb_gen;
+	dom = READ_ONCE(h->domain[hydra_this_domain()]);
+	return dom ? &dom->tlb_gen : &mm->context.tlb_gen;
 }
 
 /* Life of an address space: mm/hydra/core.c */
 void hydra_mm_init(struct mm_struct *mm);
 void __hydra_mm_exit(struct mm_struct *mm);
 void __hydra_mm_destroy(struct mm_struct *mm);
+void __hydra_switching(struct mm_struct *next, struct task_struct *tsk);
+void __hydra_resume_user_mode(void);
+void hydra_secure_exec(struct mm_struct *mm);
 
 static inline void hydra_mm_exit(struct mm_struct *mm)
 {
@@ -184,6 +232,36 @@ static inline void hydra_mm_destroy(struct mm_struct *mm)
 		__hydra_mm_destroy(mm);
 }
 
+/**
+ * hydra_switching - this CPU is about to run an address space
+ * @next: the address space; the CPU is in its mm_cpumask()
+ * @tsk: the task that is to use it, or NULL
+ *
+ * Context: switch_mm_irqs_off(), before the generation and the root are read.
+ */
+static inline void hydra_switching(struct mm_struct *next,
+				   struct task_struct *tsk)
+{
+	u32 home;
+
+	if (!static_branch_unlikely(&hydra_watch_key))
+		return;
+	home = READ_ONCE(next->hydra_home);
+	if (home && unlikely(home != this_cpu_read(hydra_cpu_home)))
+		__hydra_switching(next, tsk);
+}
+
+/**
+ * hydra_resume_user_mode - what __hydra_switching() has left to do
+ *
+ * Context: resume_user_mode_work(): process context, no locks.
+ */
+static inline void hydra_resume_user_mode(void)
+{
+	if (static_branch_unlikely(&hydra_watch_key))
+		__hydra_resume_user_mode();
+}
+
 /* Settings: mm/hydra/settings.c */
 long hydra_prctl_set(unsigned long arg2, unsigned long arg3,
 		     unsigned long arg4, unsigned long arg5);
@@ -191,8 +269,10 @@ long hydra_prctl_get(unsigned long arg2, unsigned long arg3,
 		     unsigned long arg4, unsigned long arg5);
 
 /* Faults: mm/hydra/fill.c */
-bool __hydra_fault(struct hydra_mm *h, struct vm_area_struct *vma,
-		   unsigned long addr, unsigned int flags);
+enum hydra_fault __hydra_fault(struct hydra_mm *h, struct vm_area_struct *vma,
+			       unsigned long addr, unsigned int flags);
+void __hydra_fault_done(struct vm_area_struct *vma, unsigned long addr,
+			unsigned int flags);
 bool __hydra_fault_atomic(struct hydra_mm *h, unsigned long addr, bool write);
 bool __hydra_entry_missing(struct hydra_mm *h, void *entry);
 bool __hydra_on_own_root(const struct mm_struct *mm);
@@ -204,19 +284,20 @@ bool __hydra_on_own_root(const struct mm_struct *mm);
  * @flags: FAULT_FLAG_*
  *
  * Context: as handle_mm_fault(): vma locked for read, may sleep.
- * Return: true if this CPU's domain can do the access now.
+ * Return: what is left to do.
  */
-static inline bool hydra_fault(struct vm_area_struct *vma, unsigned long addr,
-			       unsigned int flags)
+static inline enum hydra_fault hydra_fault(struct vm_area_struct *vma,
+					   unsigned long addr,
+					   unsigned int flags)
 {
 	struct hydra_mm *h = hydra_active(vma->vm_mm);
 
-	return h && __hydra_fault(h, vma, addr, flags);
+	return h ? __hydra_fault(h, vma, addr, flags) : HYDRA_FAULT_LINUX;
 }
 
 /**
  * hydra_fault_done - Linux has handled a fault: give the entry to this domain
- * @mm: address space that was hit
+ * @fault: what hydra_fault() has left to do
  * @vma: area that was hit; not looked at unless still locked
  * @addr: address that was hit
  * @flags: FAULT_FLAG_*
@@ -224,15 +305,14 @@ static inline bool hydra_fault(struct vm_area_struct *vma, unsigned long addr,
  *
  * Context: as hydra_fault().
  */
-static inline void hydra_fault_done(struct mm_struct *mm,
+static inline void hydra_fault_done(enum hydra_fault fault,
 				    struct vm_area_struct *vma,
 				    unsigned long addr, unsigned int flags,
 				    vm_fault_t ret)
 {
-	struct hydra_mm *h = hydra_active(mm);
-
-	if (h && !(ret & (VM_FAULT_ERROR | VM_FAULT_RETRY | VM_FAULT_COMPLETED)))
-		__hydra_fault(h, vma, addr, flags & ~FAULT_FLAG_UNSHARE);
+	if (fault == HYDRA_FAULT_FILL &&
+	    !(ret & (VM_FAULT_ERROR | VM_FAULT_RETRY | VM_FAULT_COMPLETED)))
+		__hydra_fault_done(vma, addr, flags);
 }
 
 /**
@@ -285,14 +365,10 @@ static inline bool hydra_entry_missing(struct mm_struct *mm, void *entry,
 }
 
 /* Flushes: mm/hydra/flush.c */
-u64 __hydra_range_targets(struct hydra_mm *h, unsigned long start,
-			  unsigned long end);
-u64 hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
-			 unsigned long start, unsigned long end);
 void __hydra_gather_takes(struct hydra_gather *g, const void *entry);
 bool __hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd);
 void __hydra_pud_gone(struct mm_struct *mm, pud_t *pud);
-void __hydra_collapse_cut(struct hydra_mm *h, pmd_t pmd);
+void __hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd);
 
 /**
  * hydra_pmd_gone - a gather has found an entry gone without its lock
@@ -324,23 +400,6 @@ static inline void hydra_pud_gone(struct mm_struct *mm, pud_t *pud)
 }
 
 /**
- * hydra_range_targets - the domains that a flush of a range has to reach
- * @mm: the address space
- * @start: first address
- * @end: address after the last one, or TLB_FLUSH_ALL
- *
- * Context: any; the entries of the range have been changed.
- * Return: mask of domains.
- */
-static inline u64 hydra_range_targets(struct mm_struct *mm, unsigned long start,
-				      unsigned long end)
-{
-	struct hydra_mm *h = hydra_active(mm);
-
-	return h ? __hydra_range_targets(h, start, end) : HYDRA_EVERYBODY;
-}
-
-/**
  * hydra_gather_begin - a gather begins
  * @g: Hydra's part of it
  * @fullmm: it is to take everything down, kernel half too
@@ -353,7 +412,7 @@ static inline void hydra_gather_begin(struct hydra_gather *g, bool fullmm)
 {
 	g->start = fullmm ? 0 : ULONG_MAX;
 	g->end = fullmm ? ULONG_MAX : 0;
-	g->users = 0;
+	hydra_mask_zero(&g->users);
 }
 
 /**
@@ -421,14 +480,15 @@ static inline struct hydra_mm *hydra_collapse_begin(struct mm_struct *mm)
 /**
  * hydra_collapse_cut - cut every domain's link to the table that has left
  * @h: from hydra_collapse_begin()
- * @pmd: what the canonical entry held; it is cleared now
+ * @pmdp: the canonical entry
+ * @pmd: what it held; it is cleared now
  *
  * The caller flushes the range of the table before it drops the lock.
  */
-static inline void hydra_collapse_cut(struct hydra_mm *h, pmd_t pmd)
+static inline void hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd)
 {
 	if (h)
-		__hydra_collapse_cut(h, pmd);
+		__hydra_collapse_cut(h, pmdp, pmd);
 }
 
 /**
@@ -446,14 +506,14 @@ static inline void hydra_collapse_end(struct hydra_mm *h)
 
 /* Tables: mm/hydra/table.c */
 void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
-			spinlock_t *ptl);
+			spinlock_t *ptl, unsigned long addr);
 struct page *hydra_pte_alloc_one(gfp_t gfp);
 
 /* Roots: the architecture's pgd_alloc() and pgd_free() are beside them */
 pgd_t *hydra_pgd_alloc(struct mm_struct *mm, int nid);
 void hydra_pgd_free(struct mm_struct *mm, pgd_t *pgd);
 
-/* Placement: mm/hydra/arena.c */
+/* Placement: mm/hydra/place.c */
 unsigned long hydra_unmapped_area(struct vm_unmapped_area_info *info,
 				  unsigned long flags);
 
@@ -491,7 +551,20 @@ static inline void hydra_mm_destroy(struct mm_struct *mm)
 {
 }
 
-static inline void hydra_fault_done(struct mm_struct *mm,
+static inline void hydra_switching(struct mm_struct *next,
+				   struct task_struct *tsk)
+{
+}
+
+static inline void hydra_resume_user_mode(void)
+{
+}
+
+static inline void hydra_secure_exec(struct mm_struct *mm)
+{
+}
+
+static inline void hydra_fault_done(enum hydra_fault fault,
 				    struct vm_area_struct *vma,
 				    unsigned long addr, unsigned int flags,
 				    vm_fault_t ret)
@@ -503,10 +576,11 @@ static inline struct page *hydra_pte_alloc_one(gfp_t gfp)
 	return NULL;
 }
 
-static inline bool hydra_fault(struct vm_area_struct *vma, unsigned long addr,
-			       unsigned int flags)
+static inline enum hydra_fault hydra_fault(struct vm_area_struct *vma,
+					   unsigned long addr,
+					   unsigned int flags)
 {
-	return false;
+	return HYDRA_FAULT_LINUX;
 }
 
 static inline bool hydra_fault_atomic(struct mm_struct *mm, unsigned long addr,
@@ -555,7 +629,7 @@ static inline struct hydra_mm *hydra_collapse_begin(struct mm_struct *mm)
 	return NULL;
 }
 
-static inline void hydra_collapse_cut(struct hydra_mm *h, pmd_t pmd)
+static inline void hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd)
 {
 }
 

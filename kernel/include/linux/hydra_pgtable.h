@@ -12,12 +12,40 @@ struct mm_struct;
 #ifdef CONFIG_HYDRA_MM
 #include <linux/jump_label_ratelimit.h>
 
+/* On while any address space has domain trees, or has had some. */
 extern struct static_key_false_deferred hydra_key;
 
-void __hydra_entries_set(struct mm_struct *mm, void *entry, unsigned int nr);
-unsigned long __hydra_entry_clearing(struct mm_struct *mm, void *entry);
-int __hydra_test_and_clear_young(struct mm_struct *mm, void *entry);
+/*
+ * ptdesc->__page_mapping of the table that an entry lies in is at this address
+ * plus 64 bytes for each page frame number's worth of the entry's address. So
+ * the word is found without a look at the layout of the machine's memory.
+ */
+extern unsigned long hydra_word_base;
+#define HYDRA_DESCRIPTOR_SHIFT	6
+
+void __hydra_entries_set(void *entry, unsigned int nr);
+unsigned long __hydra_entry_clearing(void *entry);
+int __hydra_test_and_clear_young(void *entry);
 bool __hydra_young(void *entry, unsigned int nr);
+
+/**
+ * hydra_shared - does the table of an entry have a struct hydra_table?
+ * @entry: an entry of a page table, of any level, in the direct map
+ *
+ * The word of a table that no domain uses is 0, that of a table that one domain
+ * uses alone is a small number (see HYDRA_SOLO in mm/hydra/internal.h), and a
+ * pointer into the kernel's half of the address space is negative.
+ *
+ * Context: any. False is right for a change under the table's lock: a domain
+ * that makes a copy of the table's entries takes that lock first.
+ */
+static __always_inline bool hydra_shared(const void *entry)
+{
+	unsigned long word = hydra_word_base +
+		(((unsigned long)entry >> PAGE_SHIFT) << HYDRA_DESCRIPTOR_SHIFT);
+
+	return *(const volatile long *)word < 0;
+}
 
 /**
  * hydra_entries_set - the caller has stored canonical entries
@@ -34,8 +62,8 @@ bool __hydra_young(void *entry, unsigned int nr);
 static __always_inline void hydra_entries_set(struct mm_struct *mm, void *entry,
 					      unsigned int nr)
 {
-	if (static_branch_unlikely(&hydra_key.key))
-		__hydra_entries_set(mm, entry, nr);
+	if (static_branch_unlikely(&hydra_key.key) && hydra_shared(entry))
+		__hydra_entries_set(entry, nr);
 }
 
 /**
@@ -45,8 +73,8 @@ static __always_inline void hydra_entries_set(struct mm_struct *mm, void *entry,
  *
  * Clears the replicas of the entry. Before the canonical entry: zap_pmd_range()
  * looks at huge ones without the lock. If it finds one gone it leaves it to its
- * flush that nobody uses it any more, and whom that reaches must have nothing to
- * walk to.
+ * flush that no CPU uses it any more, and the CPUs that the flush reaches must
+ * have nothing to walk to.
  *
  * Context: as hydra_entries_set(); the lock is held until the entry is cleared.
  * Return: the accessed bits of the replicas, to be added to the old value.
@@ -54,8 +82,8 @@ static __always_inline void hydra_entries_set(struct mm_struct *mm, void *entry,
 static __always_inline unsigned long
 hydra_entry_clearing(struct mm_struct *mm, void *entry)
 {
-	if (static_branch_unlikely(&hydra_key.key))
-		return __hydra_entry_clearing(mm, entry);
+	if (static_branch_unlikely(&hydra_key.key) && hydra_shared(entry))
+		return __hydra_entry_clearing(entry);
 	return 0;
 }
 
@@ -70,8 +98,8 @@ hydra_entry_clearing(struct mm_struct *mm, void *entry)
 static __always_inline int hydra_test_and_clear_young(struct mm_struct *mm,
 						      void *entry)
 {
-	if (static_branch_unlikely(&hydra_key.key))
-		return __hydra_test_and_clear_young(mm, entry);
+	if (static_branch_unlikely(&hydra_key.key) && hydra_shared(entry))
+		return __hydra_test_and_clear_young(entry);
 	return 0;
 }
 
@@ -85,7 +113,8 @@ static __always_inline int hydra_test_and_clear_young(struct mm_struct *mm,
  */
 static __always_inline bool hydra_young(void *entry, unsigned int nr)
 {
-	return static_branch_unlikely(&hydra_key.key) && __hydra_young(entry, nr);
+	return static_branch_unlikely(&hydra_key.key) && hydra_shared(entry) &&
+	       __hydra_young(entry, nr);
 }
 
 #else /* !CONFIG_HYDRA_MM */

@@ -103,6 +103,7 @@ static void walk_leaf(struct hydra_walk *w, struct hydra_table *parent,
 {
 	pteval_t *canonical, *table, link;
 	struct hydra_table *t;
+	unsigned long word;
 	spinlock_t *ptl;
 	unsigned int i;
 	pte_t *pte;
@@ -119,16 +120,19 @@ static void walk_leaf(struct hydra_walk *w, struct hydra_table *parent,
 		table = hydra_next_table(link);
 		if (w->check && !check_alive(w, addr, table))
 			goto unlock;
-		t = hydra_table_of(pte);
-		if (w->check && (!t || !(t->sharers & BIT_ULL(w->d)))) {
+		word = hydra_word_of(pte);
+		t = hydra_word_table(word);
+		if (w->check && !(t ? hydra_mask_test(w->d, &t->sharers) :
+				      word == hydra_solo(w->d))) {
 			violated(w, 3, addr, "reaches a table it is no sharer of");
 			goto unlock;
 		}
-		if (w->check && t->table[w->d] != table)
+		if (w->check && (t ? t->table[w->d] : canonical) != table)
 			violated(w, 3, addr, "reaches another table than it joined");
-		if (w->check && (t->parent != parent || t->base != addr))
+		if (w->check && t && (t->parent != parent || t->base != addr))
 			violated(w, 3, addr, "reaches a table of another place");
-		if (w->check && t->owner == w->d && table != canonical)
+		if (w->check && table != canonical &&
+		    page_to_nid(virt_to_page(canonical)) == hydra_domain_home[w->d])
 			violated(w, 2, addr, "is the owner and has a replica");
 	}
 	for (i = 0; i < PTRS_PER_PTE; i++) {
@@ -159,7 +163,7 @@ static void walk_huge(struct hydra_walk *w, spinlock_t *ptl, pteval_t *entry,
 		if (hydra_leaf(copy))
 			count_entry(w, copy, hydra_table_start(up ?: entry));
 	} else if (hydra_leaf(copy)) {
-		if (!(t->sharers & BIT_ULL(w->d)))
+		if (!hydra_mask_test(w->d, &t->sharers))
 			violated(w, 3, addr, "copy of an entry it is no sharer of");
 		check_copy(w, addr, copy, hydra_leaf(val) ? val : 0);
 	} else if (hydra_present(copy) && hydra_leaf(val)) {
@@ -252,7 +256,7 @@ static void walk_domain(struct hydra_walk *w)
 		next = hydra_next_p4d(addr);
 		p4d = p4d_offset(pgd, addr);
 		if (w->h) {
-			pgd = pgd_offset_pgd(w->h->domain[w->d].pgd, addr);
+			pgd = pgd_offset_pgd(w->h->domain[w->d]->pgd, addr);
 			own = pgd_none(*pgd) ? NULL : p4d_offset(pgd, addr);
 			up = own ? p4d_val(*own) : 0;
 		}
@@ -285,7 +289,8 @@ long hydra_check(struct mm_struct *mm, struct seq_file *m)
 	hydra_lock_out_faults(mm);
 	w.h = hydra_active(mm);
 	for (; w.h && w.d < hydra_nr_domains; w.d++)
-		walk_domain(&w);
+		if (w.h->domain[w.d])
+			walk_domain(&w);
 	mmap_write_unlock(mm);
 	if (m && w.violations)
 		seq_printf(m, "violations %ld\n", w.violations);
@@ -353,8 +358,8 @@ static void census(struct mm_struct *mm, unsigned long *tables)
 
 	census_root(tables, mm->pgd);
 	for (d = 0; h && d < hydra_nr_domains; d++)
-		if (h->domain[d].pgd)
-			census_root(tables, h->domain[d].pgd);
+		if (h->domain[d])
+			census_root(tables, h->domain[d]->pgd);
 	do {
 		pgd_t *pgd = pgd_offset(mm, addr);
 		p4d_t *p4d;
@@ -406,8 +411,8 @@ int hydra_show_tables(struct mm_struct *mm, struct seq_file *m)
 		struct hydra_walk w = { .mm = mm, .d = d };
 
 		w.h = hydra_active(mm);
-		/* A degraded domain walks the canonical tree. */
-		if (w.h && READ_ONCE(w.h->domain[d].root) == mm->pgd)
+		/* A domain without a tree walks the canonical one. */
+		if (w.h && (!w.h->domain[d] || w.h->domain[d]->root == mm->pgd))
 			w.h = NULL;
 		walk_domain(&w);
 		seq_printf(m, "domain %u node %d local_leaves %lu remote_leaves %lu\n",

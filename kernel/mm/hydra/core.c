@@ -2,28 +2,66 @@
 /*
  * Life of an address space under Hydra, from the first setting to its end.
  *
- * A struct hydra_mm, once there, stays as long as its mm_struct, and so do the
- * roots of the domain trees. Only hydra_mm::active says which of the two ways
- * to run is in force, and it is read without a lock in the middle of context
- * switches and flushes. What makes switching a running process safe is that
- * both ways agree while it happens:
+ * An address space under Hydra is plain Linux until threads of its process run
+ * in two domains. Until then it has its settings and mm->hydra_home, the domain
+ * whose CPUs run it, and nothing else: no struct hydra_mm, no tree, no
+ * counters. A single thread that moves takes its home along.
  *
- *  - hydra_mm::unfiltered is raised, so flushes go to every CPU in either way;
- *  - the generations of the way to come are set ahead of those of the way that
- *    goes by more than any flush under way can add. A CPU that has not switched
- *    looks behind and flushes all. A flush begun in the old way carries a low
- *    generation: on the way on, a receiver that has not switched is behind that
- *    too, and on the way off, the sender takes a new one (see
- *    __hydra_flush_start()). A receiver that has switched has flushed all, after
- *    the sender had changed its entries;
- *  - then every CPU is told to load the root that is now its own, dropping all
- *    it has cached, active context or not, and only after the last one has done
- *    so is unfiltered lowered, or the domain trees taken down.
+ * Split. The CPU that switches to a thread in another domain than the home marks
+ * the thread (__hydra_switching()). On its way to user mode the thread splits the
+ * address space (__hydra_resume_user_mode()): hydra_mm::active is set, and from
+ * then on a domain may have a tree. That alone changes nothing: a domain without
+ * a tree runs on the canonical root, counts flushes in mm->context.tlb_gen, and is
+ * in hydra_mm::universal, so every flush reaches it. Then the home and the
+ * domain of the thread are given their trees, and each further domain when the
+ * first of its threads goes to user mode. A domain that never runs the process
+ * never has anything, and no flush looks for it.
  *
- * Locking: settings change under mmap_lock held for writing. The take-down also
- * waits for the faults that hold only a VMA. Atomic fills hold neither: they look
- * at hydra_mm::active once more under the locks they add anything under, and the
- * take-down takes the same locks later.
+ * A domain gets its tree in promote(), while its CPUs run:
+ *
+ *    promote(d)                            CPU of domain d
+ *    ----------                            ---------------
+ *    dom->tlb_gen = ahead of all           switch_mm_irqs_off():
+ *    dom->root = an empty tree               sets its bit in mm_cpumask()
+ *    h->domain[d] = dom                      <full barrier>
+ *    <full barrier>                          reads h->domain[d]: generation, root
+ *    reads mm_cpumask()                      loads the root
+ *    interrupts the CPUs of d in it          <takes the interrupt>: loads its own
+ *    waits                                   root, forgets all it has cached
+ *    takes d out of h->universal
+ *
+ * Each side stores before its barrier what the other one reads after its own. So
+ * a CPU that has read that there is no tree is in the mask and is interrupted. A
+ * context that is not loaded (PCID) is behind dom->tlb_gen and is flushed when it
+ * is loaded. A flush that has read h->domain[d] as NULL, after its barrier, has
+ * changed its entries before the tree could be seen: when the CPUs of d take
+ * promote()'s interrupt they forget the old entries, and they find the new ones
+ * when they fill their tree. So its generation may be lower than theirs.
+ *
+ * A CPU of a domain without a tree that comes later adds the domain to
+ * hydra_mm::universal, and raises mm->context.tlb_gen once: contexts of the
+ * domain that were not loaded when the address space was split have missed
+ * flushes since.
+ *
+ * Return. When the process has a single thread again, or its settings are those
+ * of Linux, hydra_deactivate() takes the trees down. While it does,
+ * hydra_mm::unfiltered is raised, so every flush reaches every CPU; and
+ * mm->context.tlb_gen is set ahead of the domains' generations by more than any
+ * flush under way can add. A CPU that has not switched looks behind and flushes
+ * all. A flush begun before carries a low generation, which a CPU that has not
+ * switched would take for old: so its sender takes a new one (see
+ * hydra_flush_plain()). A CPU that has switched has flushed all, after the sender
+ * had changed its entries.
+ *
+ * A struct hydra_mm, once there, stays as long as its mm_struct, and so do
+ * struct hydra_domain and the roots: they are read without a lock in the middle of
+ * context switches and flushes.
+ *
+ * Locking: settings and hydra_mm::active change under mmap_lock held for writing,
+ * and so do trees come to be. The take-down also waits for the faults that hold
+ * only a VMA. Atomic fills hold neither: they look at hydra_mm::active once more
+ * under the locks they add anything under, and the take-down takes the same locks
+ * later.
  */
 
 #define pr_fmt(fmt) "hydra: " fmt
@@ -31,6 +69,7 @@
 #include <linux/hugetlb.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #define CREATE_TRACE_POINTS
@@ -41,81 +80,62 @@
 /* More than the flushes that can be under way at one moment. */
 #define GENERATION_GAP	BIT_ULL(24)
 
+/* A process that has a single thread keeps its trees so long: it may start more. */
+#define RETURN_DELAY	HZ
+
+#define HYDRA_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
+DEFINE_STATIC_KEY_FALSE(hydra_watch_key);
+
+static bool wants_domains(u32 settings)
+{
+	return hydra_domains_setting(settings) != HYDRA_DOMAINS_MACHINE;
+}
+
 /* Context: no mmap_lock: the first switches hydra_key, under cpus_read_lock(). */
 static struct hydra_mm *hydra_alloc(struct mm_struct *mm)
 {
 	struct hydra_mm *h;
-	unsigned int d;
 
-	h = kzalloc(struct_size(h, domain, hydra_nr_domains),
-		    GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN);
+	h = kzalloc(struct_size(h, domain, hydra_nr_domains), HYDRA_GFP);
 	if (!h)
 		return NULL;
+	h->stats = alloc_percpu_gfp(struct hydra_stats, HYDRA_GFP);
+	if (!h->stats) {
+		kfree(h);
+		return NULL;
+	}
 	h->mm = mm;
-	h->settings = HYDRA_LINUX_SETTINGS;
-	for (d = 0; d < hydra_nr_domains; d++)
-		spin_lock_init(&h->domain[d].lock);
 	static_branch_deferred_inc(&hydra_key);
-	hydra_reclaim_add(h);
 	return h;
 }
 
-static void free_roots(struct hydra_mm *h)
+/* Context: as __hydra_mm_destroy(). */
+static void hydra_free(struct hydra_mm *h)
 {
 	unsigned int d;
 
 	for (d = 0; d < hydra_nr_domains; d++) {
-		if (h->domain[d].pgd)
-			hydra_pgd_free(h->mm, h->domain[d].pgd);
-		h->domain[d].pgd = NULL;
+		if (!h->domain[d])
+			continue;
+		hydra_pgd_free(h->mm, h->domain[d]->pgd);
+		kfree(h->domain[d]);
 	}
+	free_percpu(h->stats);
+	kfree(h);
+	static_branch_slow_dec_deferred(&hydra_key);
 }
 
-/* Build all roots at opt-in: a context switch cannot allocate. */
-static int alloc_roots(struct hydra_mm *h)
-{
-	unsigned int d;
-
-	for (d = 0; d < hydra_nr_domains; d++) {
-		struct hydra_domain *dom = &h->domain[d];
-
-		if (!dom->pgd)
-			dom->pgd = hydra_pgd_alloc(h->mm, hydra_domain_home[d]);
-		if (!dom->pgd)
-			return -ENOMEM;
-		/* A domain that was degraded before gets another chance. */
-		dom->root = hydra_overflow_mask & BIT_ULL(d) ? h->mm->pgd :
-							       dom->pgd;
-	}
-	atomic64_set(&h->universal, hydra_overflow_mask);
-	return 0;
-}
-
-/* The highest generation any CPU may have seen, in either way to run. */
-static u64 highest_generation(struct hydra_mm *h)
+/* A generation that no CPU has seen yet, nor will one that a flush under way takes. */
+static u64 next_generation(struct hydra_mm *h)
 {
 	u64 gen = atomic64_read(&h->mm->context.tlb_gen);
 	unsigned int d;
 
 	for (d = 0; d < hydra_nr_domains; d++)
-		gen = max_t(u64, gen, atomic64_read(&h->domain[d].tlb_gen));
-	return gen;
-}
-
-static void set_generations(struct hydra_mm *h)
-{
-	u64 gen = highest_generation(h) + GENERATION_GAP;
-	unsigned int d;
-
-	for (d = 0; d < hydra_nr_domains; d++)
-		atomic64_set(&h->domain[d].tlb_gen, gen);
-}
-
-static void hydra_free(struct hydra_mm *h)
-{
-	hydra_reclaim_remove(h);
-	kfree(h);
-	static_branch_slow_dec_deferred(&hydra_key);
+		if (h->domain[d])
+			gen = max_t(u64, gen, atomic64_read(&h->domain[d]->tlb_gen));
+	return gen + GENERATION_GAP;
 }
 
 /*
@@ -133,27 +153,98 @@ static void unshare_hugetlb(struct mm_struct *mm)
 			hugetlb_unshare_all_pmds(vma);
 }
 
-/* Context: mmap_lock held for writing; CPUs may run the address space. */
-static int hydra_activate(struct hydra_mm *h)
+/*
+ * From now on domains may have trees; none has one yet.
+ * Context: mmap_lock held for writing; CPUs may run the address space.
+ */
+static void hydra_activate(struct hydra_mm *h)
 {
-	int ret = alloc_roots(h);
+	u64 gen = next_generation(h);
+	unsigned int d, cpu;
 
-	if (ret)
-		return ret;
+	mmap_assert_write_locked(h->mm);
 	unshare_hugetlb(h->mm);
 	atomic_inc(&h->unfiltered);
-	set_generations(h);
-	hydra_sync_ldt(h->mm);
-	/* Roots, generations and unfiltered before anyone acts on active. */
+	h->refused = hydra_overflow_mask;
+	/* Those that had a tree before use the canonical root as well. */
+	for (d = 0; d < hydra_nr_domains; d++) {
+		if (!h->domain[d])
+			continue;
+		hydra_mask_set(d, &h->universal);
+		WRITE_ONCE(h->domain[d]->root, h->mm->pgd);
+		atomic64_set(&h->domain[d]->tlb_gen, gen);
+	}
+	h->activated = jiffies;
+	WRITE_ONCE(h->mm->hydra_home, HYDRA_HOME_UNKNOWN);
+	/* All of that before a flush or a CPU that switches acts on active. */
 	smp_store_release(&h->active, true);
-	hydra_switch_roots(h->mm, cpu_online_mask);
+	/*
+	 * Pairs with cpumask_set_cpu() in switch_mm_irqs_off(): a CPU that comes
+	 * and has not read active as true is seen here.
+	 */
+	smp_mb();
+	for_each_cpu(cpu, mm_cpumask(h->mm))
+		hydra_mask_set_atomic(hydra_domain_of_cpu(cpu), &h->universal);
+	/* The domains before the end of flushes to every CPU. */
+	smp_mb__before_atomic();
 	atomic_dec(&h->unfiltered);
-	return 0;
 }
 
-static void release_detached(struct hydra_mm *h, void *canonical)
+/* Context: mmap_lock held for writing, hydra_arch_lock(). Return: NULL or @dom. */
+static struct hydra_domain *domain_alloc(struct hydra_mm *h, unsigned int d)
 {
-	struct hydra_table *t = hydra_table_detach(virt_to_ptdesc(canonical));
+	struct hydra_domain *dom;
+
+	dom = kzalloc_node(sizeof(*dom), HYDRA_GFP, hydra_domain_home[d]);
+	if (!dom)
+		return NULL;
+	spin_lock_init(&dom->lock);
+	dom->pgd = hydra_pgd_alloc(h->mm, hydra_domain_home[d]);
+	if (!dom->pgd) {
+		kfree(dom);
+		return NULL;
+	}
+	return dom;
+}
+
+/*
+ * Give a domain its tree, which is empty at first. See the head of this file.
+ * Context: mmap_lock held for writing, hydra_arch_lock(); the address space is
+ * active.
+ */
+static void promote(struct hydra_mm *h, unsigned int d)
+{
+	struct hydra_domain *dom = h->domain[d];
+
+	mmap_assert_write_locked(h->mm);
+	if (hydra_mask_test(d, &h->trees) || hydra_mask_test(d, &h->refused))
+		return;
+	if (!dom)
+		dom = domain_alloc(h, d);
+	if (!dom) {
+		hydra_mask_set(d, &h->refused);
+		hydra_count(h, HYDRA_STAT_FALLBACKS, 1);
+		return;
+	}
+	atomic64_set(&dom->tlb_gen, next_generation(h));
+	WRITE_ONCE(dom->root, dom->pgd);
+	/* Code that cuts links looks at the domains that may have some. */
+	hydra_mask_set(d, &h->trees);
+	smp_store_release(&h->domain[d], dom);
+	hydra_sync_ldt(h->mm);
+	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
+	smp_mb();
+	hydra_switch_roots(h->mm, hydra_domain_cpus[d]);
+	/* Its CPUs have loaded the tree before flushes may spare them. */
+	smp_mb__before_atomic();
+	hydra_mask_clear_atomic(d, &h->universal);
+}
+
+/* The link to a table that one domain uses alone goes with the table above it. */
+static void release_detached(void *canonical)
+{
+	unsigned long word = hydra_table_detach(virt_to_ptdesc(canonical));
+	struct hydra_table *t = hydra_word_table(word);
 
 	if (t)
 		hydra_table_release(t, hydra_table_start(canonical));
@@ -175,7 +266,7 @@ static void release_pmds(struct hydra_mm *h, pud_t *pud, unsigned long addr)
 		pte = pte_offset_map_lock(h->mm, pmd, addr, &ptl);
 		if (!pte)
 			continue;
-		release_detached(h, pte);
+		release_detached(pte);
 		pte_unmap_unlock(pte, ptl);
 		cond_resched();
 	}
@@ -187,7 +278,7 @@ static void release_pmds(struct hydra_mm *h, pud_t *pud, unsigned long addr)
 	pmd = pmd_offset(pud, addr - PUD_SIZE);
 	spin_lock(pmd_lockptr(h->mm, pmd));
 	spin_unlock(pmd_lockptr(h->mm, pmd));
-	release_detached(h, pmd);
+	release_detached(pmd);
 }
 
 static void release_puds(struct hydra_mm *h, p4d_t *p4d, unsigned long addr)
@@ -199,7 +290,7 @@ static void release_puds(struct hydra_mm *h, p4d_t *p4d, unsigned long addr)
 		if (hydra_present(pud_val(READ_ONCE(*pud))) &&
 		    !hydra_leaf(pud_val(READ_ONCE(*pud))))
 			release_pmds(h, pud, addr);
-	release_detached(h, pud_offset(p4d, addr - P4D_SIZE));
+	release_detached(pud_offset(p4d, addr - P4D_SIZE));
 }
 
 static void release_tables(struct hydra_mm *h)
@@ -241,24 +332,32 @@ void hydra_lock_out_faults(struct mm_struct *mm)
 	}
 }
 
-/* Context: mmap_lock held for writing; CPUs may run the address space. */
+/*
+ * The address space is plain Linux again. Context: mmap_lock held for writing;
+ * CPUs may run the address space.
+ */
 static void hydra_deactivate(struct hydra_mm *h)
 {
+	struct mm_struct *mm = h->mm;
+	unsigned int d;
+
+	mmap_assert_write_locked(mm);
 	atomic_inc(&h->unfiltered);
-	atomic64_set(&h->mm->context.tlb_gen,
-		     highest_generation(h) + GENERATION_GAP);
+	atomic64_set(&mm->context.tlb_gen, next_generation(h));
 	/* The generation before the CPUs compare with it. */
 	smp_store_release(&h->active, false);
-	hydra_switch_roots(h->mm, cpu_online_mask);
+	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
+	smp_mb();
+	hydra_switch_roots(mm, cpu_possible_mask);
 	/* A fill may sleep with a struct hydra_table in hand. */
-	hydra_lock_out_faults(h->mm);
+	hydra_lock_out_faults(mm);
 	release_tables(h);
+	for_each_hydra_domain(d, &h->trees)
+		WRITE_ONCE(h->domain[d]->root, mm->pgd);
+	hydra_mask_zero(&h->trees);
+	hydra_mask_zero(&h->universal);
+	smp_mb__before_atomic();
 	atomic_dec(&h->unfiltered);
-}
-
-static bool wants_domains(u32 settings)
-{
-	return hydra_domains_setting(settings) != HYDRA_DOMAINS_MACHINE;
 }
 
 /**
@@ -270,106 +369,283 @@ static bool wants_domains(u32 settings)
  */
 u32 hydra_get(struct mm_struct *mm)
 {
-	struct hydra_mm *h = READ_ONCE(mm->hydra);
-
-	return h ? READ_ONCE(h->settings) : HYDRA_LINUX_SETTINGS;
+	return READ_ONCE(mm->hydra_settings) ?: HYDRA_LINUX_SETTINGS;
 }
 
-/**
- * hydra_set - change the settings of an address space
- * @mm: the address space, which may be running
- * @settings: packed settings that hydra_check_settings() accepts
- *
- * Context: process context, no locks; takes mmap_lock.
- * Return: 0; or with nothing changed -EOPNOTSUPP if the platform cannot do it,
- * -ENOMEM, or -EINTR.
+/* Has this thread domains of its own to be considered, and not another's? */
+static bool may_split(struct task_struct *tsk, struct mm_struct *mm)
+{
+	/* Kernel threads that use it, io workers: they never run user code. */
+	if (tsk->mm != mm || tsk->flags & (PF_KTHREAD | PF_USER_WORKER | PF_EXITING))
+		return false;
+	/* A child of vfork() runs in its parent's address space, and not for long. */
+	return !tsk->vfork_done;
+}
+
+/*
+ * Split an address space, if it is not yet, and give trees to the domains of
+ * the CPUs that run it.
+ * Context: process context, no locks.
  */
-int hydra_set(struct mm_struct *mm, u32 settings)
+static void hydra_split(struct mm_struct *mm)
 {
 	struct hydra_mm *h, *new = NULL;
-	int ret = 0;
+	hydra_mask_t run;
+	unsigned int d, cpu;
 
-	if (wants_domains(settings) && hydra_arch_refuses()) {
-		pr_info_once("not on this platform: %s\n", hydra_arch_refuses());
-		return -EOPNOTSUPP;
-	}
 	if (!READ_ONCE(mm->hydra)) {
-		/* Stock Linux needs no word of it, unless against the default. */
-		if (settings == HYDRA_LINUX_SETTINGS &&
-		    !wants_domains(READ_ONCE(hydra_default_settings)))
-			return 0;
 		new = hydra_alloc(mm);
 		if (!new)
-			return -ENOMEM;
-		/* CPUs keep note of their roots only since hydra_key is on. */
-		hydra_note_roots();
+			return;
 	}
-	ret = hydra_arch_lock(mm);
-	if (ret)
+	if (hydra_arch_lock(mm))
 		goto free;
-	ret = mmap_write_lock_killable(mm);
-	if (ret)
+	if (mmap_write_lock_killable(mm))
 		goto unlock;
-	if (!mm->hydra) {
-		/* Whoever sees it sees it whole. */
-		smp_store_release(&mm->hydra, new);
-		new = NULL;
+	if (wants_domains(mm->hydra_settings)) {
+		if (!mm->hydra) {
+			/* Code that sees it sees it whole. */
+			smp_store_release(&mm->hydra, new);
+			new = NULL;
+		}
+		h = mm->hydra;
+		if (!h->active)
+			hydra_activate(h);
+		hydra_mask_zero(&run);
+		for_each_cpu(cpu, mm_cpumask(mm))
+			hydra_mask_set(hydra_domain_of_cpu(cpu), &run);
+		for_each_hydra_domain(d, &run)
+			promote(h, d);
 	}
-	h = mm->hydra;
-	if (wants_domains(settings) && !h->active)
-		ret = hydra_activate(h);
-	else if (!wants_domains(settings) && h->active)
-		hydra_deactivate(h);
-	if (!ret)
-		WRITE_ONCE(h->settings, settings);
 	mmap_write_unlock(mm);
 unlock:
 	hydra_arch_unlock(mm);
 free:
 	if (new)
 		hydra_free(new);
+}
+
+/* A process has a single thread again. Context: that thread, no locks. */
+static void hydra_unsplit(struct mm_struct *mm)
+{
+	if (hydra_arch_lock(mm))
+		return;
+	if (mmap_write_lock_killable(mm))
+		goto unlock;
+	if (mm->hydra->active && atomic_read(&mm->mm_users) == 1) {
+		WRITE_ONCE(mm->hydra_home, hydra_this_domain() + 1);
+		hydra_deactivate(mm->hydra);
+	}
+	mmap_write_unlock(mm);
+unlock:
+	hydra_arch_unlock(mm);
+}
+
+/* Is a process with a single thread to become plain Linux again? */
+static bool returns(struct hydra_mm *h, struct task_struct *tsk)
+{
+	return thread_group_empty(tsk) &&
+	       time_after(jiffies, READ_ONCE(h->activated) + RETURN_DELAY) &&
+	       atomic_read(&h->mm->mm_users) == 1;
+}
+
+/* Could a domain have a tree, and has none? */
+static bool lacks_tree(struct hydra_mm *h, unsigned int d)
+{
+	return !hydra_mask_test(d, &h->trees) && !hydra_mask_test(d, &h->refused);
+}
+
+/**
+ * __hydra_switching - this CPU is about to run an address space
+ * @next: the address space
+ * @tsk: the task that is to use it, or NULL
+ *
+ * See the head of this file.
+ *
+ * Context: as hydra_switching(): interrupts off.
+ */
+void __hydra_switching(struct mm_struct *next, struct task_struct *tsk)
+{
+	struct hydra_mm *h = hydra_active(next);
+	unsigned int d = hydra_this_domain();
+
+	lockdep_assert_irqs_disabled();
+	if (h && !READ_ONCE(h->domain[d]) &&
+	    !hydra_mask_test(d, &h->universal)) {
+		if (!hydra_breaks(HYDRA_BREAK_LODGE_QUIETLY))
+			hydra_mask_set_atomic(d, &h->universal);
+		/*
+		 * Pairs with the barrier that a flush has between its change and
+		 * its look at universal: the flush sees this domain, or this CPU
+		 * sees the change. The domain's contexts that are not loaded may
+		 * have missed flushes since the address space was split: they are
+		 * behind now.
+		 */
+		smp_mb__after_atomic();
+		atomic64_inc_return(&next->context.tlb_gen);
+	}
+	if (!tsk || !may_split(tsk, next))
+		return;
+	if (h) {
+		if (lacks_tree(h, d) || returns(h, tsk))
+			set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
+	} else if (READ_ONCE(next->hydra_home) == HYDRA_HOME_UNKNOWN ||
+		   thread_group_empty(tsk)) {
+		WRITE_ONCE(next->hydra_home, d + 1);
+	} else {
+		set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
+	}
+}
+
+/**
+ * __hydra_resume_user_mode - split an address space, or the reverse
+ *
+ * Context: as hydra_resume_user_mode(). A signal that kills the thread may keep
+ * it from doing so, and so may a lack of memory: the next switch asks again.
+ */
+void __hydra_resume_user_mode(void)
+{
+	struct mm_struct *mm = current->mm;
+	u32 home, here = hydra_this_domain() + 1;
+	struct hydra_mm *h;
+
+	if (!mm || !wants_domains(READ_ONCE(mm->hydra_settings)) ||
+	    !may_split(current, mm))
+		return;
+	h = hydra_active(mm);
+	home = READ_ONCE(mm->hydra_home);
+	if (h && returns(h, current))
+		hydra_unsplit(mm);
+	else if (h ? lacks_tree(h, here - 1) :
+		 !thread_group_empty(current) && home && home != here &&
+		 home != HYDRA_HOME_UNKNOWN)
+		hydra_split(mm);
+}
+
+/* Where an address space that gets settings is run now, as hydra_home says it. */
+static u32 home_now(struct mm_struct *mm)
+{
+	unsigned int cpu = cpumask_any(mm_cpumask(mm));
+
+	return cpu < nr_cpu_ids ? hydra_domain_of_cpu(cpu) + 1 :
+				  HYDRA_HOME_UNKNOWN;
+}
+
+/* Do CPUs of several domains run an address space? */
+static bool runs_in_several(struct mm_struct *mm)
+{
+	u32 home = home_now(mm);
+
+	return home != HYDRA_HOME_UNKNOWN &&
+	       !cpumask_subset(mm_cpumask(mm), hydra_domain_cpus[home - 1]);
+}
+
+/**
+ * hydra_set - change the settings of an address space
+ * @mm: the address space, which may be running
+ * @old: NULL, or what its settings have to be now
+ * @settings: packed settings that hydra_check_settings() accepts
+ *
+ * Context: process context, no locks; takes mmap_lock.
+ * Return: 0; or with nothing changed -EOPNOTSUPP if the platform cannot do it,
+ * -EAGAIN if the settings are not @old any more, or -EINTR.
+ */
+int hydra_set(struct mm_struct *mm, const u32 *old, u32 settings)
+{
+	bool split = false;
+	int ret;
+
+	if (wants_domains(settings)) {
+		if (hydra_arch_refuses()) {
+			pr_info_once("not on this platform: %s\n",
+				     hydra_arch_refuses());
+			return -EOPNOTSUPP;
+		}
+		hydra_watch();
+	}
+	ret = hydra_arch_lock(mm);
+	if (ret)
+		return ret;
+	ret = mmap_write_lock_killable(mm);
+	if (ret)
+		goto unlock;
+	if (old && hydra_get(mm) != *old) {
+		ret = -EAGAIN;
+	} else {
+		WRITE_ONCE(mm->hydra_settings, settings);
+		if (!wants_domains(settings)) {
+			WRITE_ONCE(mm->hydra_home, 0);
+			if (mm->hydra && mm->hydra->active)
+				hydra_deactivate(mm->hydra);
+		} else if (!mm->hydra || !mm->hydra->active) {
+			WRITE_ONCE(mm->hydra_home, home_now(mm));
+			/* A caller that is not of the process has a reference. */
+			split = runs_in_several(mm) &&
+				(mm == current->mm ? !thread_group_empty(current) :
+				 atomic_read(&mm->mm_users) > 2);
+		}
+	}
+	mmap_write_unlock(mm);
+unlock:
+	hydra_arch_unlock(mm);
+	if (split)
+		hydra_split(mm);
 	return ret;
 }
 
 /**
+ * hydra_watch - from now on CPUs look for address spaces that run in two domains
+ *
+ * For good: to count the processes that ask for it would cost each fork.
+ *
+ * Context: process context, no locks.
+ */
+void hydra_watch(void)
+{
+	if (!static_key_enabled(&hydra_watch_key))
+		static_branch_enable(&hydra_watch_key);
+}
+
+/* The settings of a process image that inherits none; 0: those of stock Linux. */
+static u32 default_settings(void)
+{
+	u32 settings = READ_ONCE(hydra_default_settings);
+
+	return wants_domains(settings) ? settings : 0;
+}
+
+static void settings_init(struct mm_struct *mm, u32 settings)
+{
+	mm->hydra_settings = settings;
+	mm->hydra_home = wants_domains(settings) ? HYDRA_HOME_UNKNOWN : 0;
+}
+
+/**
  * hydra_mm_init - give a new address space its settings
- * @mm: the address space: nobody runs it, it maps nothing yet
+ * @mm: the address space: no CPU runs it, it maps nothing yet
  *
  * Those of the process that forks or executes, else the system's default.
- * What cannot be had is done without: the process is then run as on stock
- * Linux.
  *
- * Context: process context, may sleep.
+ * Context: process context.
  */
 void hydra_mm_init(struct mm_struct *mm)
 {
-	struct hydra_mm *from = current->mm ? READ_ONCE(current->mm->hydra) : NULL;
-	u32 settings = from ? READ_ONCE(from->settings) :
-			      READ_ONCE(hydra_default_settings);
-	struct hydra_mm *h;
+	u32 settings = current->mm ? READ_ONCE(current->mm->hydra_settings) : 0;
 
-	/*
-	 * The kernel makes some for itself while it boots, before there are
-	 * domains, and maps things in them that no fault would bring.
-	 */
-	if (system_state < SYSTEM_RUNNING)
-		return;
-	/* No settings are the settings of stock Linux. */
-	if (!from && !wants_domains(settings))
-		return;
-	if (wants_domains(settings) && hydra_arch_refuses())
-		return;
-	h = hydra_alloc(mm);
-	if (!h)
-		return;
-	mm->hydra = h;
-	if (wants_domains(settings)) {
-		if (alloc_roots(h))
-			return;
-		set_generations(h);
-		WRITE_ONCE(h->active, true);
-	}
-	WRITE_ONCE(h->settings, settings);
+	settings_init(mm, settings ?: default_settings());
+}
+
+/**
+ * hydra_secure_exec - a program with other rights than its caller's begins
+ * @mm: its address space: one thread runs it
+ *
+ * What the caller has chosen for itself is not for such a program.
+ *
+ * Context: process context.
+ */
+void hydra_secure_exec(struct mm_struct *mm)
+{
+	settings_init(mm, default_settings());
 }
 
 /**
@@ -401,7 +677,6 @@ void __hydra_mm_destroy(struct mm_struct *mm)
 	struct hydra_mm *h = mm->hydra;
 
 	hydra_free_p4ds(h);
-	free_roots(h);
 	mm->hydra = NULL;
 	hydra_free(h);
 }
@@ -409,7 +684,7 @@ void __hydra_mm_destroy(struct mm_struct *mm)
 /**
  * hydra_degrade - let a domain use the canonical tree from now on
  * @h: address space
- * @d: the domain
+ * @d: the domain, which has a tree
  *
  * For a table above the leaf tables that cannot be had: the program goes on,
  * and the domain takes part in every flush (invariant 7).
@@ -420,10 +695,12 @@ void hydra_degrade(struct hydra_mm *h, unsigned int d)
 {
 	/* In every flush before its CPUs can cache what is not its own. */
 	if (!hydra_breaks(HYDRA_BREAK_DEGRADE_QUIETLY))
-		atomic64_or(BIT_ULL(d), &h->universal);
-	/* Pairs with the barrier of inc_mm_tlb_gen(). */
+		hydra_mask_set_atomic(d, &h->universal);
+	/* Pairs with the barrier of a flush before it looks at universal. */
 	smp_mb__after_atomic();
-	WRITE_ONCE(h->domain[d].root, h->mm->pgd);
-	hydra_count(&h->domain[d], HYDRA_STAT_FALLBACKS, 1);
+	WRITE_ONCE(h->domain[d]->root, h->mm->pgd);
+	hydra_count(h, HYDRA_STAT_FALLBACKS, 1);
+	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
+	smp_mb();
 	hydra_switch_roots(h->mm, hydra_domain_cpus[d]);
 }

@@ -18,44 +18,16 @@
 
 #include "internal.h"
 
-DEFINE_PER_CPU_READ_MOSTLY(u8, hydra_cpu_domain);
+/* Plus one. Before the domains are numbered, all CPUs are in the first. */
+DEFINE_PER_CPU_READ_MOSTLY(u32, hydra_cpu_home) = 1;
 unsigned int hydra_nr_domains __ro_after_init = 1;
 cpumask_var_t hydra_domain_cpus[HYDRA_MAX_DOMAINS] __ro_after_init;
 /* The node a domain stands for, and the node its tables are taken from. */
 int hydra_domain_nid[HYDRA_MAX_DOMAINS] __ro_after_init;
 int hydra_domain_home[HYDRA_MAX_DOMAINS] __ro_after_init;
+struct hydra_span hydra_domain_span[HYDRA_MAX_DOMAINS] __ro_after_init;
 /* Domains that always use the canonical tree. */
-u64 hydra_overflow_mask __ro_after_init;
-
-/**
- * hydra_all_domains - mask of the domains of this machine
- */
-u64 hydra_all_domains(void)
-{
-	return GENMASK_ULL(hydra_nr_domains - 1, 0);
-}
-
-/**
- * hydra_node_owner - the domain that owns the tables on a node
- * @nid: the node
- *
- * Return: the domain that stands for the node, else the first that takes its
- * tables from there, else HYDRA_NO_OWNER.
- */
-unsigned int hydra_node_owner(int nid)
-{
-	unsigned int d, found = HYDRA_NO_OWNER;
-
-	for (d = 0; d < hydra_nr_domains; d++) {
-		if (hydra_domain_home[d] != nid)
-			continue;
-		if (hydra_domain_nid[d] == nid)
-			return d;
-		if (found == HYDRA_NO_OWNER)
-			found = d;
-	}
-	return found;
-}
+hydra_mask_t hydra_overflow_mask __ro_after_init;
 
 /* Nearest node with memory: a node may have CPUs only. */
 static int __init home_of(int nid)
@@ -80,7 +52,7 @@ static int __init hydra_domain_init(void)
 				break;
 		if (d == nr && nr == HYDRA_MAX_DOMAINS) {
 			d = HYDRA_MAX_DOMAINS - 1;
-			hydra_overflow_mask = BIT_ULL(d);
+			hydra_mask_set(d, &hydra_overflow_mask);
 		} else if (d == nr) {
 			if (!zalloc_cpumask_var(&hydra_domain_cpus[d], GFP_KERNEL))
 				panic("hydra: no memory for %u domains", nr + 1);
@@ -88,8 +60,12 @@ static int __init hydra_domain_init(void)
 			hydra_domain_home[d] = home_of(nid);
 			nr++;
 		}
-		per_cpu(hydra_cpu_domain, cpu) = d;
+		per_cpu(hydra_cpu_home, cpu) = d + 1;
 		cpumask_set_cpu(cpu, hydra_domain_cpus[d]);
+	}
+	for (d = 0; d < nr; d++) {
+		hydra_domain_span[d].first = BIT_WORD(cpumask_first(hydra_domain_cpus[d]));
+		hydra_domain_span[d].last = BIT_WORD(cpumask_last(hydra_domain_cpus[d]));
 	}
 	hydra_nr_domains = nr;
 	pr_info("%u domains\n", nr);

@@ -10,7 +10,8 @@
  *
  * A domain links a leaf table that lies on its home node, and copies entries
  * of one that does not to a replica of its own. Which of the two was chosen
- * stays until the table goes.
+ * stays until the table goes. As long as the first domain to link a leaf table is
+ * the only one that uses it, the link and the word of the table is all there is.
  *
  * Entries are handed on even if they do not permit the access that faulted: a
  * copy-on-write fault reads the old page through the user's address, and a
@@ -50,7 +51,8 @@ struct hydra_request {
 enum hydra_result {
 	HYDRA_MISS,	/* nothing to hand on, or it does not permit this */
 	HYDRA_HIT,	/* the domain can do the access */
-	HYDRA_AGAIN,	/* something has to be allocated first */
+	HYDRA_AGAIN_TABLE,	/* a struct hydra_table has to be allocated first */
+	HYDRA_AGAIN_REPLICA,	/* a replica has to be allocated first */
 	HYDRA_NOMEM,	/* a table above the leaf tables cannot be had */
 };
 
@@ -116,6 +118,11 @@ static void copy_entry(pteval_t *to, pteval_t val)
 {
 	pteval_t old = READ_ONCE(*to), new;
 
+	/* The hardware changes present entries only. */
+	if (!hydra_present(old)) {
+		WRITE_ONCE(*to, hydra_derive(val));
+		return;
+	}
 	do {
 		new = hydra_derive(val);
 		if (hydra_present(old) && !((old ^ val) & PTE_PFN_MASK))
@@ -129,23 +136,23 @@ static void copy_entry(pteval_t *to, pteval_t val)
 static void copy_window(const struct hydra_request *r, pteval_t *canonical,
 			pteval_t *replica)
 {
-	struct hydra_domain *dom = &r->h->domain[r->d];
 	unsigned int i, first, end, asked = pte_index(r->addr), prefetched = 0;
 
 	hydra_window(r->addr, r->degree, r->vm_start, r->vm_end, &first, &end);
 	for (i = first; i < end; i++) {
 		pteval_t val = READ_ONCE(canonical[i]);
 
-		if (i == asked || !hydra_present(val) ||
-		    hydra_present(READ_ONCE(replica[i])))
+		/* The one asked for last: it is what the CPU waits for. */
+		if (!hydra_present(val) || hydra_present(READ_ONCE(replica[i])) ||
+		    i == asked)
 			continue;
-		copy_entry(&replica[i], val);
+		WRITE_ONCE(replica[i], hydra_derive(val));
 		prefetched++;
 	}
-	/* Last: it is what the CPU waits for. */
 	copy_entry(&replica[asked], READ_ONCE(canonical[asked]));
-	hydra_count(dom, HYDRA_STAT_FILLS, 1);
-	hydra_count(dom, HYDRA_STAT_PREFETCHED, prefetched);
+	hydra_count(r->h, HYDRA_STAT_FILLS, 1);
+	if (prefetched)
+		hydra_count(r->h, HYDRA_STAT_PREFETCHED, prefetched);
 	trace_hydra_fill(r->h->mm, r->addr, r->d, HYDRA_PTE, prefetched);
 }
 
@@ -156,16 +163,28 @@ static bool wants_replica(const struct hydra_request *r, void *canonical)
 	       hydra_breaks(HYDRA_BREAK_COPY_OWN);
 }
 
-/* One that is hard to get, or on another node, is not worth it. */
+/*
+ * A replica is worth memory that is free, on the domain's home. Nothing is
+ * reclaimed for it, on the node or in the memory cgroup: that would take data of
+ * the program, or replicas that are in use.
+ */
+#define GFP_REPLICA	(GFP_PGTABLE_USER & ~__GFP_RECLAIM)
+
 static pteval_t *replica_alloc(struct hydra_request *r)
 {
 	unsigned long nr = atomic_long_inc_return(&r->h->nr_replicas);
+	int home = hydra_domain_home[r->d];
 	pteval_t *replica = NULL;
 
-	if (nr <= READ_ONCE(hydra_replica_limit) >> PAGE_SHIFT)
-		replica = hydra_page_alloc(r->h, hydra_domain_home[r->d],
-					   GFP_PGTABLE_USER | __GFP_THISNODE |
-					   __GFP_NORETRY | __GFP_NOWARN);
+	/* __GFP_THISNODE is told of in the log if the node has gone. */
+	if (nr <= READ_ONCE(hydra_replica_limit) >> PAGE_SHIFT &&
+	    node_online(home))
+		replica = hydra_page_alloc(r->h, home, GFP_REPLICA |
+					   __GFP_THISNODE | __GFP_NOWARN);
+	if (replica && !hydra_reclaim_prepare(replica)) {
+		hydra_page_free(r->h, replica);
+		replica = NULL;
+	}
 	if (!replica)
 		atomic_long_dec(&r->h->nr_replicas);
 	return replica;
@@ -177,7 +196,7 @@ static pteval_t *replica_alloc(struct hydra_request *r)
  */
 static bool lock_domain(struct hydra_request *r)
 {
-	spinlock_t *lock = &r->h->domain[r->d].lock;
+	spinlock_t *lock = &r->h->domain[r->d]->lock;
 
 	if (r->atomic)
 		return spin_trylock(lock);
@@ -186,67 +205,110 @@ static bool lock_domain(struct hydra_request *r)
 }
 
 /*
- * Make the domain a sharer of a leaf table.
+ * Let the domain walk a leaf table.
+ *
+ * If no other domain does, the word of the table says so, and that is all. If
+ * another domain links it alone, it gets a struct hydra_table, in which both are;
+ * the link of the other one stays as it is.
  *
  * The canonical entry is looked at under the domain's lock once more: the leaf
  * table's lock does not keep a collapse from taking the table away, but a
  * collapse takes the domains' locks after it has cleared the entry. For the same
- * reason a new struct hydra_table is hung on the table here and nowhere else.
+ * reason the word of the table is written here and nowhere else.
  *
- * Context: the leaf table's lock. @joined is set to what the domain walks now.
+ * Context: the leaf table's lock. @t is the table's, or NULL; @joined is set to
+ * what the domain walks now.
  */
 static enum hydra_result join(struct hydra_request *r, struct hydra_table *t,
-			      pmd_t *pmd, pteval_t *canonical,
-			      pteval_t **joined)
+			      struct hydra_table *parent, pmd_t *pmd,
+			      pteval_t *canonical, pteval_t **joined)
 {
-	struct hydra_domain *dom = &r->h->domain[r->d];
+	unsigned long word = hydra_word_of(canonical);
+	struct hydra_domain *dom = r->h->domain[r->d];
 	bool replicate = wants_replica(r, canonical) && !r->no_replica;
 	enum hydra_result ret = HYDRA_MISS;
 	pteval_t *table = canonical;
 
+	if (!t && (replicate || word)) {
+		t = r->spare;
+		if (!t)
+			return HYDRA_AGAIN_TABLE;
+		hydra_table_init(t, r->h, parent, canonical, r->addr, HYDRA_PTE);
+	}
 	if (replicate) {
 		if (!r->replica)
-			return HYDRA_AGAIN;
+			return HYDRA_AGAIN_REPLICA;
 		table = r->replica;
 	}
 	if (!lock_domain(r))
 		return HYDRA_MISS;
-	if (READ_ONCE(r->h->active) && t->parent->table[r->d] &&
-	    hydra_same_table(pmd_val(READ_ONCE(*pmd)),
-			     _PAGE_TABLE | __pa(canonical))) {
-		if (t == r->spare) {
-			WRITE_ONCE(virt_to_ptdesc(canonical)->__page_mapping,
-				   (unsigned long)t);
-			r->spare = NULL;
+	if (!READ_ONCE(r->h->active) || !parent->table[r->d] ||
+	    !hydra_same_table(pmd_val(READ_ONCE(*pmd)),
+			      _PAGE_TABLE | __pa(canonical)))
+		goto unlock;
+	if (t) {
+		if (hydra_word_solo(word) && !hydra_breaks(HYDRA_BREAK_FORGET_SOLO)) {
+			unsigned int first = hydra_word_domain(word);
+
+			hydra_mask_set(first, &t->sharers);
+			hydra_mask_set(first, &t->users);
+			t->table[first] = canonical;
 		}
 		if (!hydra_breaks(HYDRA_BREAK_FORGET_SHARER))
-			WRITE_ONCE(t->sharers, t->sharers | BIT_ULL(r->d));
+			hydra_mask_set(r->d, &t->sharers);
+		hydra_mask_set(r->d, &t->users);
 		WRITE_ONCE(t->table[r->d], table);
-		hydra_slot_set(t, r->d, table);
-		if (replicate) {
-			atomic_long_inc(&dom->nr_replicas);
-			atomic_long_inc(&hydra_replicas[r->d]);
-		}
-		ret = HYDRA_HIT;
 	}
+	if (!t || t == r->spare) {
+		/* The object whole before the word; the link has a barrier. */
+		smp_store_release(&virt_to_ptdesc(canonical)->__page_mapping,
+				  t ? (unsigned long)t : hydra_solo(r->d));
+		if (t)
+			r->spare = NULL;
+	}
+	hydra_link(dom, &parent->table[r->d][pmd_index(r->addr)], table);
+	ret = HYDRA_HIT;
+	if (replicate) {
+		atomic_long_inc(&dom->nr_replicas);
+		hydra_reclaim_add(t, table);
+		r->replica = NULL;
+	} else if (r->no_replica) {
+		hydra_count(r->h, HYDRA_STAT_FALLBACKS, 1);
+	}
+unlock:
 	spin_unlock(&dom->lock);
 	*joined = table;
-	if (ret == HYDRA_HIT && replicate)
-		r->replica = NULL;
-	else if (ret == HYDRA_HIT && r->no_replica)
-		hydra_count(dom, HYDRA_STAT_FALLBACKS, 1);
 	return ret;
 }
 
-static pte_t *lock_leaf(struct hydra_request *r, pmd_t *pmd, spinlock_t **ptl)
+/* What a domain walks in place of a leaf table; NULL: nothing. */
+static pteval_t *domain_leaf(pteval_t *canonical, unsigned int d)
 {
-	pmd_t pmdval;
-	pte_t *pte;
+	unsigned long word = hydra_word_of(canonical);
+	struct hydra_table *t = hydra_word_table(word);
 
-	if (!r->atomic)
-		return pte_offset_map_lock(r->h->mm, pmd, r->addr, ptl);
-	pmdval = pmdp_get_lockless(pmd);
-	pte = pte_offset_map_nolock(r->h->mm, pmd, r->addr, ptl);
+	if (t)
+		return READ_ONCE(t->table[d]);
+	return word == hydra_solo(d) ? canonical : NULL;
+}
+
+/**
+ * hydra_trylock_leaf - lock a leaf table if its lock is free
+ * @mm: address space
+ * @pmd: canonical entry that the table hangs on
+ * @addr: any address it maps
+ * @ptl: set to its lock
+ *
+ * Context: interrupts off.
+ * Return: the entry for @addr, to be given to pte_unmap_unlock(); NULL if there
+ * is no leaf table, or its lock is taken.
+ */
+pte_t *hydra_trylock_leaf(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
+			  spinlock_t **ptl)
+{
+	pmd_t pmdval = pmdp_get_lockless(pmd);
+	pte_t *pte = pte_offset_map_nolock(mm, pmd, addr, ptl);
+
 	if (!pte)
 		return NULL;
 	if (spin_trylock(*ptl)) {
@@ -258,12 +320,18 @@ static pte_t *lock_leaf(struct hydra_request *r, pmd_t *pmd, spinlock_t **ptl)
 	return NULL;
 }
 
+static pte_t *lock_leaf(struct hydra_request *r, pmd_t *pmd, spinlock_t **ptl)
+{
+	if (r->atomic)
+		return hydra_trylock_leaf(r->h->mm, pmd, r->addr, ptl);
+	return pte_offset_map_lock(r->h->mm, pmd, r->addr, ptl);
+}
+
 static enum hydra_result fill_leaf(struct hydra_request *r,
 				   struct hydra_table *parent, pmd_t *pmd)
 {
 	enum hydra_result ret = HYDRA_MISS;
 	pteval_t *canonical, *table;
-	struct hydra_table *t;
 	spinlock_t *ptl;
 	pteval_t val;
 	pte_t *pte;
@@ -275,18 +343,10 @@ static enum hydra_result fill_leaf(struct hydra_request *r,
 	if (!hydra_present(pte_val(ptep_get(pte))) || !READ_ONCE(r->h->active))
 		goto unlock;
 
-	t = hydra_table_of(pte);
-	if (!t) {
-		if (!r->spare) {
-			ret = HYDRA_AGAIN;
-			goto unlock;
-		}
-		t = r->spare;
-		hydra_table_init(t, r->h, parent, pte, r->addr, HYDRA_PTE);
-	}
-	table = READ_ONCE(t->table[r->d]);
+	table = domain_leaf(canonical, r->d);
 	if (!table) {
-		ret = join(r, t, pmd, canonical, &table);
+		ret = join(r, hydra_table_of(canonical), parent, pmd, canonical,
+			   &table);
 		if (ret != HYDRA_HIT)
 			goto unlock;
 	}
@@ -314,7 +374,7 @@ unlock:
 static enum hydra_result fill_huge(struct hydra_request *r,
 				   struct hydra_table *t, pteval_t *entry)
 {
-	struct hydra_domain *dom = &r->h->domain[r->d];
+	struct hydra_domain *dom = r->h->domain[r->d];
 	enum hydra_result ret = HYDRA_MISS;
 	spinlock_t *ptl;
 	pteval_t val;
@@ -332,11 +392,14 @@ static enum hydra_result fill_huge(struct hydra_request *r,
 		goto unlock;
 	if (READ_ONCE(r->h->active) && t->table[r->d]) {
 		if (!hydra_breaks(HYDRA_BREAK_FORGET_HUGE_SHARER))
-			WRITE_ONCE(t->sharers, t->sharers | BIT_ULL(r->d));
-		/* The sharer before the entry. */
+			hydra_mask_set(r->d, &t->sharers);
+		/*
+		 * The sharer before the entry. Pairs with the lock of the table:
+		 * a flush looks at the sharers after it was held.
+		 */
 		smp_wmb();
 		copy_entry(&t->table[r->d][hydra_entry_index(entry)], val);
-		hydra_count(dom, HYDRA_STAT_FILLS, 1);
+		hydra_count(r->h, HYDRA_STAT_FILLS, 1);
 		ret = permits(r, val) ? HYDRA_HIT : HYDRA_MISS;
 	}
 	spin_unlock(&dom->lock);
@@ -410,19 +473,17 @@ static enum hydra_result fill(struct hydra_request *r)
 	return fill_leaf(r, pmd_table, pmd);
 }
 
-/* Allocate what fill() said is missing. */
-static bool prepare(struct hydra_request *r)
+/* Allocate what fill() said is missing. Return: what it comes to. */
+static enum hydra_result prepare(struct hydra_request *r,
+				 enum hydra_result missing)
 {
-	if (!r->spare) {
+	if (missing == HYDRA_AGAIN_TABLE) {
 		r->spare = hydra_table_alloc(r->gfp);
-		if (!r->spare)
-			return false;
+		return r->spare ? HYDRA_HIT : HYDRA_NOMEM;
 	}
-	if (!r->replica && !r->no_replica) {
-		r->replica = replica_alloc(r);
-		r->no_replica = !r->replica;
-	}
-	return true;
+	r->replica = replica_alloc(r);
+	r->no_replica = !r->replica;
+	return HYDRA_HIT;
 }
 
 static enum hydra_result fill_retry(struct hydra_request *r)
@@ -430,12 +491,11 @@ static enum hydra_result fill_retry(struct hydra_request *r)
 	enum hydra_result ret = fill(r);
 
 	/* The caller of an atomic fill has a way to ask for a sleeping one. */
-	while (ret == HYDRA_AGAIN && !r->atomic) {
-		if (!prepare(r)) {
-			ret = HYDRA_NOMEM;
-			break;
-		}
-		ret = fill(r);
+	while ((ret == HYDRA_AGAIN_TABLE || ret == HYDRA_AGAIN_REPLICA) &&
+	       !r->atomic) {
+		ret = prepare(r, ret);
+		if (ret == HYDRA_HIT)
+			ret = fill(r);
 	}
 	kfree(r->spare);
 	if (r->replica) {
@@ -448,59 +508,70 @@ static enum hydra_result fill_retry(struct hydra_request *r)
 /* Does a domain have no tree of its own to fill? */
 static bool uses_canonical(struct hydra_mm *h, unsigned int d)
 {
-	return READ_ONCE(h->domain[d].root) == h->mm->pgd;
+	struct hydra_domain *dom = READ_ONCE(h->domain[d]);
+
+	return !dom || READ_ONCE(dom->root) == h->mm->pgd;
 }
 
 /*
- * The entry of the canonical tree that a leaf table would hang on.
- * Context: a VMA is locked. Return: it, or NULL if no leaf table can be there.
+ * What can be seen of a fault without a lock.
+ *
+ * If the domain links the leaf table, Linux's own handler does all there is to
+ * do: the common case, of memory that no other domain uses. @there is set to
+ * whether the canonical tree may hold a present entry.
  */
-static pmd_t *canonical_pmd(struct hydra_mm *h, unsigned long addr)
+static enum hydra_fault look(struct hydra_mm *h, unsigned int d,
+			     unsigned long addr, bool *there)
 {
-	pgd_t *pgd = pgd_offset(h->mm, addr);
-	p4d_t *p4d, p4dval;
-	pud_t pudval;
-
-	if (pgd_none(READ_ONCE(*pgd)))
-		return NULL;
-	p4d = p4d_offset(pgd, addr);
-	p4dval = READ_ONCE(*p4d);
-	if (!hydra_present(p4d_val(p4dval)))
-		return NULL;
-	pudval = READ_ONCE(*pud_offset(&p4dval, addr));
-	if (!hydra_present(pud_val(pudval)) || hydra_leaf(pud_val(pudval)))
-		return NULL;
-	return pmd_offset(&pudval, addr);
-}
-
-/*
- * Nothing to do? The common case of a fault in memory that the domain has
- * mapped itself: it links the leaf table.
- */
-static bool nothing_to_fill(struct hydra_mm *h, unsigned int d,
-			    unsigned long addr)
-{
-	bool linked = false;
-	struct hydra_table *t;
+	enum hydra_fault ret = HYDRA_FAULT_FILL;
 	unsigned long flags;
 	pmd_t *pmd, pmdval;
 
+	*there = true;
 	if (uses_canonical(h, d))
-		return true;
-	pmd = canonical_pmd(h, addr);
+		return HYDRA_FAULT_LINUX;
+	pmd = hydra_canonical_pmd(h->mm, addr);
 	if (!pmd)
-		return false;
+		return ret;
 	/* A collapse may take the leaf table away without our VMA. */
 	local_irq_save(flags);
 	pmdval = pmdp_get_lockless(pmd);
-	if (hydra_present(pmd_val(pmdval)) && !hydra_leaf(pmd_val(pmdval))) {
+	if (!hydra_present(pmd_val(pmdval))) {
+		*there = false;
+	} else if (!hydra_leaf(pmd_val(pmdval))) {
 		pteval_t *canonical = hydra_next_table(pmd_val(pmdval));
 
-		t = hydra_table_of(canonical);
-		linked = t && READ_ONCE(t->table[d]) == canonical;
+		if (domain_leaf(canonical, d) == canonical)
+			ret = HYDRA_FAULT_LINUX;
+		*there = hydra_present(READ_ONCE(canonical[pte_index(addr)]));
 	}
 	local_irq_restore(flags);
-	return linked;
+	return ret;
+}
+
+/* Fill for the current process. Return: whether the domain can do the access. */
+static bool fill_for(struct hydra_mm *h, unsigned int d,
+		     struct vm_area_struct *vma, unsigned long addr,
+		     unsigned int flags)
+{
+	struct hydra_request r = {
+		.h = h,
+		.d = d,
+		.addr = addr,
+		.vm_start = vma->vm_start,
+		.vm_end = vma->vm_end,
+		.degree = hydra_prefetch_setting(hydra_get(h->mm)),
+		.write = flags & FAULT_FLAG_WRITE,
+		.exec = flags & FAULT_FLAG_INSTRUCTION,
+		.shstk = vma->vm_flags & VM_SHADOW_STACK,
+		/* Not worth killing anything for: there are ways to do without. */
+		.gfp = GFP_PGTABLE_USER | __GFP_RETRY_MAYFAIL | __GFP_NOWARN,
+	};
+	enum hydra_result ret = fill_retry(&r);
+
+	if (ret == HYDRA_NOMEM)
+		hydra_degrade(h, d);
+	return ret == HYDRA_HIT;
 }
 
 /**
@@ -511,38 +582,44 @@ static bool nothing_to_fill(struct hydra_mm *h, unsigned int d,
  * @flags: FAULT_FLAG_*
  *
  * Context: see hydra_fault().
- * Return: true if the domain can do the access.
+ * Return: what is left to do.
  */
-bool __hydra_fault(struct hydra_mm *h, struct vm_area_struct *vma,
-		   unsigned long addr, unsigned int flags)
+enum hydra_fault __hydra_fault(struct hydra_mm *h, struct vm_area_struct *vma,
+			       unsigned long addr, unsigned int flags)
 {
-	struct hydra_request r = {
-		.h = h,
-		.d = hydra_this_domain(),
-		.addr = addr,
-		.vm_start = vma->vm_start,
-		.vm_end = vma->vm_end,
-		.degree = hydra_prefetch_setting(READ_ONCE(h->settings)),
-		.write = flags & FAULT_FLAG_WRITE,
-		.exec = flags & FAULT_FLAG_INSTRUCTION,
-		.shstk = vma->vm_flags & VM_SHADOW_STACK,
-		/* Not worth killing anything for: there are ways to do without. */
-		.gfp = GFP_PGTABLE_USER | __GFP_RETRY_MAYFAIL | __GFP_NOWARN,
-	};
-	enum hydra_result ret;
+	unsigned int d = hydra_this_domain();
+	enum hydra_fault ret;
+	bool there;
 
 	/* Faults on behalf of others are not this CPU's to fill for. */
 	if (h->mm != current->mm)
-		return false;
+		return HYDRA_FAULT_LINUX;
+	ret = look(h, d, addr, &there);
 	/* Unsharing is more than what the entry permits. */
-	if (flags & FAULT_FLAG_UNSHARE)
-		return false;
-	if (nothing_to_fill(h, r.d, addr))
-		return false;
-	ret = fill_retry(&r);
-	if (ret == HYDRA_NOMEM)
-		hydra_degrade(h, r.d);
-	return ret == HYDRA_HIT;
+	if (ret == HYDRA_FAULT_FILL && there && !(flags & FAULT_FLAG_UNSHARE) &&
+	    fill_for(h, d, vma, addr, flags))
+		ret = HYDRA_FAULT_DONE;
+	return ret;
+}
+
+/**
+ * __hydra_fault_done - hand on what Linux has come up with
+ * @vma: area that was hit, still locked
+ * @addr: address that was hit
+ * @flags: FAULT_FLAG_*
+ *
+ * The thread may have moved to another domain meanwhile.
+ *
+ * Context: see hydra_fault_done().
+ */
+void __hydra_fault_done(struct vm_area_struct *vma, unsigned long addr,
+			unsigned int flags)
+{
+	struct hydra_mm *h = hydra_active(vma->vm_mm);
+	unsigned int d = hydra_this_domain();
+
+	if (h && !uses_canonical(h, d))
+		fill_for(h, d, vma, addr, flags & ~FAULT_FLAG_UNSHARE);
 }
 
 /**
@@ -599,8 +676,7 @@ bool __hydra_fault_atomic(struct hydra_mm *h, unsigned long addr, bool write)
 bool __hydra_entry_missing(struct hydra_mm *h, void *entry)
 {
 	unsigned int d = hydra_this_domain();
-	struct hydra_table *t = hydra_table_of(entry);
-	pteval_t *table = t ? READ_ONCE(t->table[d]) : NULL;
+	pteval_t *table = domain_leaf(hydra_table_start(entry), d);
 
 	return !READ_ONCE(h->active) || uses_canonical(h, d) || !table ||
 	       !hydra_present(READ_ONCE(table[hydra_entry_index(entry)]));

@@ -44,54 +44,58 @@
 #define LOOKUP_MAX		PUD_SIZE
 #define GATHER_LOOKUP_MAX	(16 * PUD_SIZE)
 
-static u64 unfiltered(struct hydra_mm *h)
+/* Does every flush of an address space go to every domain now? */
+static bool unfiltered(struct hydra_mm *h)
 {
-	if (hydra_filter_setting(READ_ONCE(h->settings)) == HYDRA_FILTER_NONE ||
-	    (atomic_read(&h->unfiltered) && !hydra_breaks(HYDRA_BREAK_FILTER_ALWAYS)))
-		return HYDRA_EVERYBODY;
-	return atomic64_read(&h->universal);
+	return hydra_filter_setting(hydra_get(h->mm)) == HYDRA_FILTER_NONE ||
+	       (atomic_read(&h->unfiltered) &&
+		!hydra_breaks(HYDRA_BREAK_FILTER_ALWAYS));
 }
 
-static u64 sharers_of(const void *entry)
+static void add_sharers_of(const void *entry, hydra_mask_t *mask)
 {
-	struct hydra_table *t = hydra_table_of(entry);
+	unsigned long word = hydra_word_of(entry);
+	struct hydra_table *t = hydra_word_table(word);
 
-	return t ? READ_ONCE(t->sharers) : 0;
+	if (t)
+		hydra_mask_add(mask, &t->sharers);
+	else if (hydra_word_solo(word))
+		hydra_mask_set(hydra_word_domain(word), mask);
 }
 
 /*
  * Sharers of one PMD table's part of a range: of the leaf tables on it, and of
  * huge pages as asked.
  */
-static u64 pmd_sharers(pud_t pudval, unsigned long addr, unsigned long end,
-		       enum hydra_huge huge)
+static void add_pmd_sharers(pud_t pudval, unsigned long addr, unsigned long end,
+			    enum hydra_huge huge, hydra_mask_t *mask)
 {
 	pmd_t *pmd = pmd_offset(&pudval, addr);
-	u64 mask = huge == HYDRA_HUGE_EVER ? sharers_of(pmd) : 0;
 
+	if (huge == HYDRA_HUGE_EVER)
+		add_sharers_of(pmd, mask);
 	for (; addr < end; addr = pmd_addr_end(addr, end), pmd++) {
 		pteval_t val = pmd_val(pmdp_get_lockless(pmd));
 
 		if (hydra_present(val) && !hydra_leaf(val))
-			mask |= sharers_of(hydra_next_table(val));
+			add_sharers_of(hydra_next_table(val), mask);
 		else if (huge == HYDRA_HUGE_NOW)
-			mask |= sharers_of(pmd);
+			add_sharers_of(pmd, mask);
 	}
-	return mask;
 }
 
 /* The same of one PUD entry's part. Interrupts off. */
-static u64 pud_sharers(pud_t *pud, unsigned long addr, unsigned long end,
-		       enum hydra_huge huge)
+static void add_pud_sharers(pud_t *pud, unsigned long addr, unsigned long end,
+			    enum hydra_huge huge, hydra_mask_t *mask)
 {
 	pud_t pudval = READ_ONCE(*pud);
-	u64 mask = huge == HYDRA_HUGE_EVER ? sharers_of(pud) : 0;
 
+	if (huge == HYDRA_HUGE_EVER)
+		add_sharers_of(pud, mask);
 	if (hydra_present(pud_val(pudval)) && !hydra_leaf(pud_val(pudval)))
-		mask |= pmd_sharers(pudval, addr, end, huge);
+		add_pmd_sharers(pudval, addr, end, huge, mask);
 	else if (huge == HYDRA_HUGE_NOW)
-		mask |= sharers_of(pud);
-	return mask;
+		add_sharers_of(pud, mask);
 }
 
 /**
@@ -99,18 +103,18 @@ static u64 pud_sharers(pud_t *pud, unsigned long addr, unsigned long end,
  * @h: address space
  * @start: first address
  * @end: address after the last one
- * @huge: whether to include who shares huge pages
+ * @huge: which sharers of huge pages to include
+ * @mask: the domains are added to it, as far as the canonical tree has tables now
  *
  * Context: any.
- * Return: mask of domains, as far as the canonical tree has tables now.
  */
-u64 hydra_range_sharers(struct hydra_mm *h, unsigned long start,
-			unsigned long end, enum hydra_huge huge)
+void hydra_range_sharers(struct hydra_mm *h, unsigned long start,
+			 unsigned long end, enum hydra_huge huge,
+			 hydra_mask_t *mask)
 {
 	unsigned long addr, next, flags;
-	u64 everybody = hydra_all_domains(), mask = 0;
 
-	for (addr = start; addr < end && mask != everybody; addr = next) {
+	for (addr = start; addr < end; addr = next) {
 		pgd_t pgdval;
 		p4d_t p4dval;
 
@@ -123,53 +127,54 @@ u64 hydra_range_sharers(struct hydra_mm *h, unsigned long start,
 			next = min(hydra_next_p4d(addr), end);
 			if (hydra_present(p4d_val(p4dval))) {
 				next = pud_addr_end(addr, end);
-				mask |= pud_sharers(pud_offset(&p4dval, addr),
-						    addr, next, huge);
+				add_pud_sharers(pud_offset(&p4dval, addr), addr,
+						next, huge, mask);
 			}
 		}
 		local_irq_restore(flags);
 	}
-	return mask;
 }
 
-/* The same, and whom every flush is for. */
-static u64 range_targets(struct hydra_mm *h, unsigned long start,
-			 unsigned long end, enum hydra_huge huge)
+/* Return: false if the flush goes to every domain. */
+static bool range_targets(struct hydra_mm *h, unsigned long start,
+			  unsigned long end, enum hydra_huge huge,
+			  hydra_mask_t *targets)
 {
-	u64 mask = hydra_range_sharers(h, start, end, huge);
-
+	hydra_range_sharers(h, start, end, huge, targets);
 	/*
 	 * If a table was missing because a collapse took it out, the collapse
 	 * had raised unfiltered before it cleared the entry. Then it is still
-	 * raised here, or the collapse has finished its flush.
+	 * raised here, or the collapse has finished its flush. Pairs with
+	 * hydra_collapse_begin().
 	 */
 	smp_rmb();
-	return mask | unfiltered(h);
+	return !unfiltered(h);
 }
 
 /**
- * __hydra_range_targets - the domains that a flush of a range has to reach
+ * hydra_range_targets - the domains that a flush of a range has to reach
  * @h: address space, active
  * @start: first address
  * @end: address after the last one, or TLB_FLUSH_ALL
+ * @targets: set to them, but for those that every flush includes
  *
- * Whoever asks holds the lock of the entries that it has changed, so their tables
+ * The caller holds the lock of the entries that it has changed, so their tables
  * are there. (wp_clean_post_vma() holds none, but counts as a gather: see below.
  * That no table goes meanwhile it owes to i_mmap, or to the collapse's flush.)
  *
  * But a gather may have taken a huge page from the same place, not have flushed yet,
  * and a fault have put a table there since, which may map parts of the same page if
- * it is a file's. Whoever changes those cannot wait for the gather: PAGEMAP_SCAN, for
- * one, says that they are write-protected from now on. So while any gather is at
- * work, whoever has ever shared huge pages there is included. (A gather is counted
- * before it takes anything. The fault saw what it had taken, and who asks has taken
- * the fault's table's lock: it sees the count, or the gather has flushed.)
+ * it is a file's. A CPU that changes those cannot wait for the gather: PAGEMAP_SCAN,
+ * for one, says that they are write-protected from now on. So while any gather is at
+ * work, the domains that have ever shared huge pages there are included. (A gather is
+ * counted before it takes anything. The fault saw what it had taken, and the caller
+ * has taken the fault's table's lock: it sees the count, or the gather has flushed.)
  *
- * Context: see hydra_range_targets().
- * Return: mask of domains.
+ * Context: any; the entries of the range have been changed.
+ * Return: false if the flush goes to every domain.
  */
-u64 __hydra_range_targets(struct hydra_mm *h, unsigned long start,
-			  unsigned long end)
+bool hydra_range_targets(struct hydra_mm *h, unsigned long start,
+			 unsigned long end, hydra_mask_t *targets)
 {
 	enum hydra_huge huge = HYDRA_HUGE_NOW;
 
@@ -177,12 +182,13 @@ u64 __hydra_range_targets(struct hydra_mm *h, unsigned long start,
 	if ((hydra_breaks(HYDRA_BREAK_SLOW_FLUSH) ||
 	     hydra_breaks(HYDRA_BREAK_SKIP_WAIT)) && end - start == PMD_SIZE)
 		mdelay(50);
-	if (unfiltered(h) == HYDRA_EVERYBODY || end == TLB_FLUSH_ALL ||
-	    end <= start || end - start > LOOKUP_MAX || end > TASK_SIZE_MAX)
-		return HYDRA_EVERYBODY;
+	hydra_mask_zero(targets);
+	if (unfiltered(h) || end == TLB_FLUSH_ALL || end <= start ||
+	    end - start > LOOKUP_MAX || end > TASK_SIZE_MAX)
+		return false;
 	if (mm_tlb_flush_pending(h->mm) && !hydra_breaks(HYDRA_BREAK_FORGET_TAKEN))
 		huge = HYDRA_HUGE_EVER;
-	return range_targets(h, start, end, huge);
+	return range_targets(h, start, end, huge, targets);
 }
 
 /**
@@ -197,7 +203,7 @@ u64 __hydra_range_targets(struct hydra_mm *h, unsigned long start,
 void __hydra_gather_takes(struct hydra_gather *g, const void *entry)
 {
 	if (!hydra_breaks(HYDRA_BREAK_TAKE_QUIETLY))
-		g->users |= sharers_of(entry);
+		add_sharers_of(entry, &g->users);
 }
 
 /**
@@ -207,6 +213,7 @@ void __hydra_gather_takes(struct hydra_gather *g, const void *entry)
  * @start: first address
  * @end: address after the last one, or TLB_FLUSH_ALL: the gather overlaps with
  *	others, or takes everything down
+ * @targets: set to them, but for those that every flush includes
  *
  * Huge pages that it has taken or changed it has noted: they may be gone by now,
  * and whoever took them not have flushed. If it overlaps with others, they may
@@ -217,36 +224,38 @@ void __hydra_gather_takes(struct hydra_gather *g, const void *entry)
  * larger, by the places of tables that it has freed: those it has noted.
  *
  * Context: any.
- * Return: mask of domains.
+ * Return: false if the flush goes to every domain.
  */
-u64 hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
-			 unsigned long start, unsigned long end)
+bool hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
+			  unsigned long start, unsigned long end,
+			  hydra_mask_t *targets)
 {
 	enum hydra_huge huge = HYDRA_HUGE_NEVER;
 
-	if (unfiltered(h) == HYDRA_EVERYBODY)
-		return HYDRA_EVERYBODY;
+	*targets = g->users;
+	if (unfiltered(h))
+		return false;
 	if (end == TLB_FLUSH_ALL) {
 		start = g->start;
 		end = g->end;
 		if (!hydra_breaks(HYDRA_BREAK_FORGET_TAKEN))
 			huge = HYDRA_HUGE_EVER;
 		if (hydra_breaks(HYDRA_BREAK_FORGET_VISITS))
-			return g->users | unfiltered(h);
+			return true;
 		if (hydra_breaks(HYDRA_BREAK_DISTRUST_GATHERS))
-			return HYDRA_EVERYBODY;
+			return false;
 	}
 	if (g->start < g->end) {
 		start = max(start, g->start);
 		end = min(end, g->end);
 	} else if (end <= start) {
-		/* Nobody has told what it looks at. */
-		return HYDRA_EVERYBODY;
+		/* The gather has not told what it looks at. */
+		return false;
 	}
 	if (end > TASK_SIZE_MAX ||
 	    (end > start && end - start > GATHER_LOOKUP_MAX))
-		return HYDRA_EVERYBODY;
-	return g->users | range_targets(h, start, end, huge);
+		return false;
+	return range_targets(h, start, end, huge, targets);
 }
 
 /**
@@ -296,26 +305,39 @@ void __hydra_pud_gone(struct mm_struct *mm, pud_t *pud)
 /**
  * __hydra_collapse_cut - cut every domain's link to a table that has left
  * @h: address space
- * @pmd: what its canonical entry held
+ * @pmdp: its canonical entry
+ * @pmd: what that held
  *
  * Context: see hydra_collapse_begin(). Preemption is off until the caller has
  * flushed, so no grace period ends before.
  */
-void __hydra_collapse_cut(struct hydra_mm *h, pmd_t pmd)
+void __hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd)
 {
 	struct hydra_table *t;
+	unsigned long word;
 	pteval_t *canonical;
+	hydra_mask_t trees;
 	unsigned int d;
 
 	if (!hydra_present(pmd_val(pmd)) || hydra_leaf(pmd_val(pmd)))
 		return;
-	/* A fill that saw the entry before it was cleared: see join(). */
-	for (d = 0; d < hydra_nr_domains; d++) {
-		spin_lock(&h->domain[d].lock);
-		spin_unlock(&h->domain[d].lock);
+	/*
+	 * A fill that saw the entry before it was cleared: see join(). Its domain
+	 * got its tree before that, with a barrier (promote()); the entry was
+	 * cleared with one.
+	 */
+	hydra_mask_zero(&trees);
+	hydra_mask_add(&trees, &h->trees);
+	for_each_hydra_domain(d, &trees) {
+		spin_lock(&h->domain[d]->lock);
+		spin_unlock(&h->domain[d]->lock);
 	}
 	canonical = hydra_next_table(pmd_val(pmd));
-	t = hydra_table_detach(virt_to_ptdesc(canonical));
+	word = hydra_table_detach(virt_to_ptdesc(canonical));
+	if (hydra_word_solo(word))
+		hydra_cut_solo(hydra_table_of(pmdp), hydra_entry_index(pmdp),
+			       hydra_word_domain(word));
+	t = hydra_word_table(word);
 	if (t)
 		hydra_table_release(t, canonical);
 }

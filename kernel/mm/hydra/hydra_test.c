@@ -118,42 +118,80 @@ static void test_derive(struct kunit *test)
 			page | _PAGE_NX);
 }
 
-static void test_arena(struct kunit *test)
+/* The target mask of a flush: one domain of 1024 CPUs costs a look at its words. */
+static void test_pick_cpus(struct kunit *test)
 {
-	unsigned long low = SZ_4G, high = 0x7ffff7fff000UL;
-	unsigned long a_low, a_high, b_low, b_high;
-	unsigned int d, nr;
-	int topdown;
+	const unsigned int nr = 1024, first = 256, last = 383;
+	unsigned long *running = kunit_kcalloc(test, BITS_TO_LONGS(nr),
+					       sizeof(long), GFP_KERNEL);
+	unsigned long *cpus = kunit_kcalloc(test, BITS_TO_LONGS(nr),
+					    sizeof(long), GFP_KERNEL);
+	unsigned long *picked = kunit_kcalloc(test, BITS_TO_LONGS(nr),
+					      sizeof(long), GFP_KERNEL);
 
-	for (topdown = 0; topdown < 2; topdown++) {
-		for (nr = 2; nr <= 2 * HYDRA_MAX_DOMAINS; nr++) {
-			for (d = 0; d < nr; d++) {
-				KUNIT_ASSERT_TRUE(test, hydra_arena(d, nr, low, high,
-								    topdown, &a_low, &a_high));
-				KUNIT_EXPECT_GE(test, a_low, low);
-				KUNIT_EXPECT_LE(test, a_high, high);
-				KUNIT_EXPECT_LT(test, a_low, a_high);
-				if (d + 1 == nr)
-					continue;
-				hydra_arena(d + 1, nr, low, high, topdown,
-					    &b_low, &b_high);
-				/* No leaf table in two arenas. */
-				if (topdown)
-					KUNIT_EXPECT_GT(test, a_low >> PMD_SHIFT,
-							(b_high - 1) >> PMD_SHIFT);
-				else
-					KUNIT_EXPECT_LT(test, (a_high - 1) >> PMD_SHIFT,
-							b_low >> PMD_SHIFT);
-			}
-		}
-	}
-	/* Too small to divide, or nothing to divide among. */
-	KUNIT_EXPECT_FALSE(test, hydra_arena(0, 8, low, low + 16 * PMD_SIZE,
-					     true, &a_low, &a_high));
-	KUNIT_EXPECT_FALSE(test, hydra_arena(0, 1, low, high, true, &a_low,
-					     &a_high));
-	KUNIT_EXPECT_FALSE(test, hydra_arena(0, 4, high, low, true, &a_low,
-					     &a_high));
+	KUNIT_ASSERT_NOT_NULL(test, running);
+	KUNIT_ASSERT_NOT_NULL(test, cpus);
+	KUNIT_ASSERT_NOT_NULL(test, picked);
+	bitmap_fill(running, nr);
+	bitmap_set(cpus, first, last - first + 1);
+	KUNIT_EXPECT_EQ(test, 2, hydra_pick_cpus(picked, running, cpus,
+						 BIT_WORD(first), BIT_WORD(last)));
+	KUNIT_EXPECT_EQ(test, last - first + 1, bitmap_weight(picked, nr));
+	KUNIT_EXPECT_TRUE(test, bitmap_equal(picked, cpus, nr));
+	/* Of them only those that run the address space. */
+	bitmap_zero(picked, nr);
+	bitmap_zero(running, nr);
+	bitmap_set(running, 0, first + 1);
+	hydra_pick_cpus(picked, running, cpus, BIT_WORD(first), BIT_WORD(last));
+	KUNIT_EXPECT_EQ(test, 1, bitmap_weight(picked, nr));
+	KUNIT_EXPECT_TRUE(test, test_bit(first, picked));
+}
+
+static void test_mask(struct kunit *test)
+{
+	const unsigned int last = HYDRA_MAX_DOMAINS - 1;
+	hydra_mask_t a, b;
+	unsigned int d, nr = 0;
+
+	hydra_mask_zero(&a);
+	KUNIT_EXPECT_TRUE(test, hydra_mask_empty(&a));
+	hydra_mask_set(last, &a);
+	KUNIT_EXPECT_FALSE(test, hydra_mask_empty(&a));
+	KUNIT_EXPECT_TRUE(test, hydra_mask_test(last, &a));
+	KUNIT_EXPECT_FALSE(test, hydra_mask_other(last, &a));
+	KUNIT_EXPECT_TRUE(test, hydra_mask_other(0, &a));
+	hydra_mask_zero(&b);
+	hydra_mask_set_atomic(0, &b);
+	hydra_mask_add(&a, &b);
+	for_each_hydra_domain(d, &a)
+		nr++;
+	KUNIT_EXPECT_EQ(test, 2, nr);
+	hydra_mask_remove(&a, &b);
+	KUNIT_EXPECT_FALSE(test, hydra_mask_test(0, &a));
+	hydra_mask_clear(last, &a);
+	KUNIT_EXPECT_TRUE(test, hydra_mask_empty(&a));
+}
+
+/* The word of a table, found from the address of an entry by two ways. */
+static void test_word(struct kunit *test)
+{
+	unsigned long *entry = (unsigned long *)__get_free_page(GFP_KERNEL);
+	struct ptdesc *ptdesc = virt_to_ptdesc(entry);
+
+	KUNIT_ASSERT_NOT_NULL(test, entry);
+	KUNIT_EXPECT_FALSE(test, hydra_shared(entry + 511));
+	ptdesc->__page_mapping = hydra_solo(HYDRA_MAX_DOMAINS - 1);
+	KUNIT_EXPECT_FALSE(test, hydra_shared(entry + 511));
+	KUNIT_EXPECT_TRUE(test, hydra_word_solo(hydra_word_of(entry + 511)));
+	KUNIT_EXPECT_EQ(test, HYDRA_MAX_DOMAINS - 1,
+			hydra_word_domain(hydra_word_of(entry + 511)));
+	KUNIT_EXPECT_NULL(test, hydra_table_of(entry));
+	ptdesc->__page_mapping = (unsigned long)entry;
+	KUNIT_EXPECT_TRUE(test, hydra_shared(entry + 511));
+	KUNIT_EXPECT_FALSE(test, hydra_word_solo(hydra_word_of(entry)));
+	KUNIT_EXPECT_PTR_EQ(test, (void *)entry, (void *)hydra_table_of(entry + 511));
+	ptdesc->__page_mapping = 0;
+	free_page((unsigned long)entry);
 }
 
 /* Every CPU has a domain, every domain a home with memory. */
@@ -164,13 +202,14 @@ static void test_domains(struct kunit *test)
 	KUNIT_ASSERT_GE(test, hydra_nr_domains, 1);
 	KUNIT_ASSERT_LE(test, hydra_nr_domains, HYDRA_MAX_DOMAINS);
 	for_each_possible_cpu(cpu) {
-		d = per_cpu(hydra_cpu_domain, cpu);
+		d = hydra_domain_of_cpu(cpu);
 		KUNIT_ASSERT_LT(test, d, hydra_nr_domains);
 		KUNIT_EXPECT_TRUE(test, cpumask_test_cpu(cpu, hydra_domain_cpus[d]));
 	}
 	for (d = 0; d < hydra_nr_domains; d++) {
 		KUNIT_EXPECT_TRUE(test, node_state(hydra_domain_home[d], N_MEMORY));
-		KUNIT_EXPECT_TRUE(test, hydra_all_domains() & BIT_ULL(d));
+		KUNIT_EXPECT_EQ(test, hydra_domain_span[d].first,
+				BIT_WORD(cpumask_first(hydra_domain_cpus[d])));
 	}
 }
 
@@ -180,7 +219,9 @@ static struct kunit_case hydra_cases[] = {
 	KUNIT_CASE(test_format),
 	KUNIT_CASE(test_window),
 	KUNIT_CASE(test_derive),
-	KUNIT_CASE(test_arena),
+	KUNIT_CASE(test_pick_cpus),
+	KUNIT_CASE(test_mask),
+	KUNIT_CASE(test_word),
 	KUNIT_CASE(test_domains),
 	{}
 };

@@ -36,8 +36,10 @@ static const char * const rule_texts[NR_HYDRA_RULES] = {
 	[HYDRA_BREAK_SKIP_ATOMIC_FILL] = "skip-atomic-fill",
 	[HYDRA_BREAK_SKIP_SWITCH] = "skip-switch",
 	[HYDRA_BREAK_DEGRADE_QUIETLY] = "degrade-quietly",
+	[HYDRA_BREAK_LODGE_QUIETLY] = "lodge-quietly",
+	[HYDRA_BREAK_FORGET_SOLO] = "forget-solo",
 	[HYDRA_BREAK_RECLAIM_QUIETLY] = "reclaim-quietly",
-	[HYDRA_BREAK_MIX_ARENAS] = "mix-arenas",
+	[HYDRA_BREAK_MIX_PLACES] = "mix-places",
 	[HYDRA_BREAK_ADMIT_ANYONE] = "admit-anyone",
 	[HYDRA_BREAK_COUNT_PLAINLY] = "count-plainly",
 };

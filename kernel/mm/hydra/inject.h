@@ -60,10 +60,14 @@ enum hydra_rule {
 	HYDRA_BREAK_SKIP_SWITCH,
 	/* A domain uses the canonical tree and flushes do not know. */
 	HYDRA_BREAK_DEGRADE_QUIETLY,
+	/* A domain that comes to the canonical tree is in no flush. */
+	HYDRA_BREAK_LODGE_QUIETLY,
+	/* A table that becomes shared forgets the domain that had it alone. */
+	HYDRA_BREAK_FORGET_SOLO,
 	/* Replicas are reclaimed and their domains not flushed. */
 	HYDRA_BREAK_RECLAIM_QUIETLY,
-	/* All domains map into the arena of the first one. */
-	HYDRA_BREAK_MIX_ARENAS,
+	/* Small mappings of all domains go where Linux puts them. */
+	HYDRA_BREAK_MIX_PLACES,
 	/* Any process may read and change the settings of any other. */
 	HYDRA_BREAK_ADMIT_ANYONE,
 	/* Events are counted as if no other CPU did: KCSAN. */

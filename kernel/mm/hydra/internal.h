@@ -18,39 +18,48 @@ struct seq_file;
 #define HYDRA_PMD	2
 #define HYDRA_PUD	3
 
-#define HYDRA_NO_OWNER	U8_MAX
-
 /*
  * In an entry of a replica: not present, but it was, and its domain is to get
  * the next entry that the canonical tree holds here without asking again.
  */
 #define HYDRA_WANTED	_PAGE_SOFTW1
 
+/*
+ * ptdesc->__page_mapping of a canonical table, "the word of the table":
+ *
+ *    0                       no domain walks the table
+ *    HYDRA_SOLO | d << 3     a leaf table: domain d alone walks it, by a link
+ *    struct hydra_table *    several domains use it, or one that has a copy
+ *
+ * Bits 0 and 1 stay clear, so the page is not taken for an anonymous or movable
+ * one. hydra_shared() tells the third case from the others by the sign.
+ */
+#define HYDRA_SOLO		BIT(2)
+#define HYDRA_SOLO_SHIFT	3
+
 /**
- * struct hydra_table - what the canonical table it hangs on is to the domains
+ * struct hydra_table - what a shared canonical table is to the domains
  * @hmm: address space
  * @parent: of the canonical table one level up; NULL for HYDRA_PUD
  * @sharers: domains that link the table or have a copy of one of its leaf
  *	entries, or had since it came to be. Written under the table's lock
- *	before the entry can be seen, read by anyone.
+ *	before the entry can be seen, read without.
+ * @users: domains that have a @table. Written under their locks.
  * @base: address of its first entry
  * @index: of the entry it hangs on in the parent
  * @level: HYDRA_PTE, HYDRA_PMD or HYDRA_PUD
- * @owner: the domain whose home node the canonical table lies on
  * @rcu: frees it
  * @table: by domain, its table of this level and place: none, a table of its
  *	own, or (HYDRA_PTE only) the canonical table, which it then links
- *
- * Found through ptdesc->__page_mapping of the canonical table.
  */
 struct hydra_table {
 	struct hydra_mm *hmm;
 	struct hydra_table *parent;
-	u64 sharers;
+	hydra_mask_t sharers;
+	hydra_mask_t users;
 	unsigned long base;
 	u16 index;
 	u8 level;
-	u8 owner;
 	struct rcu_head rcu;
 	pteval_t *table[];
 };
@@ -66,18 +75,39 @@ static inline unsigned int hydra_entry_index(const void *entry)
 	return ((unsigned long)entry & ~PAGE_MASK) / sizeof(pteval_t);
 }
 
-static inline struct hydra_table *hydra_ptdesc_table(const struct ptdesc *ptdesc)
+/* The struct hydra_table that a table's word points to, or NULL. */
+static inline struct hydra_table *hydra_word_table(unsigned long word)
 {
-	return (struct hydra_table *)READ_ONCE(ptdesc->__page_mapping);
+	return (long)word < 0 ? (struct hydra_table *)word : NULL;
+}
+
+static inline bool hydra_word_solo(unsigned long word)
+{
+	return word & HYDRA_SOLO && (long)word >= 0;
+}
+
+static inline unsigned int hydra_word_domain(unsigned long word)
+{
+	return word >> HYDRA_SOLO_SHIFT;
+}
+
+static inline unsigned long hydra_solo(unsigned int d)
+{
+	return HYDRA_SOLO | (unsigned long)d << HYDRA_SOLO_SHIFT;
 }
 
 /*
  * Context: the table's lock, RCU or interrupts off; pages of kernel stacks are
  * no tables and must not be asked about.
  */
+static inline unsigned long hydra_word_of(const void *entry)
+{
+	return (unsigned long)READ_ONCE(virt_to_ptdesc(entry)->__page_mapping);
+}
+
 static inline struct hydra_table *hydra_table_of(const void *entry)
 {
-	return hydra_ptdesc_table(virt_to_ptdesc(entry));
+	return hydra_word_table(hydra_word_of(entry));
 }
 
 static inline bool hydra_present(pteval_t val)
@@ -120,6 +150,31 @@ static inline pteval_t hydra_derive(pteval_t val)
 }
 
 /*
+ * The canonical entry that the leaf table of an address hangs on, or would.
+ * Context: tables above leaf tables cannot go: a VMA of them is locked, or
+ * interrupts are off, or they are being freed by the caller.
+ * Return: it, or NULL if there is no table for it, or a huge entry.
+ */
+static inline pmd_t *hydra_canonical_pmd(struct mm_struct *mm,
+					 unsigned long addr)
+{
+	pgd_t *pgd = pgd_offset(mm, addr);
+	p4d_t *p4d, p4dval;
+	pud_t pudval;
+
+	if (pgd_none(READ_ONCE(*pgd)))
+		return NULL;
+	p4d = p4d_offset(pgd, addr);
+	p4dval = READ_ONCE(*p4d);
+	if (!hydra_present(p4d_val(p4dval)))
+		return NULL;
+	pudval = READ_ONCE(*pud_offset(&p4dval, addr));
+	if (!hydra_present(pud_val(pudval)) || hydra_leaf(pud_val(pudval)))
+		return NULL;
+	return pmd_offset(&pudval, addr);
+}
+
+/*
  * The first address after the part of the address space that a p4d entry maps.
  * Not p4d_addr_end(), which knows no such part where there are four levels.
  */
@@ -128,30 +183,33 @@ static inline unsigned long hydra_next_p4d(unsigned long addr)
 	return min((addr & P4D_MASK) + P4D_SIZE, TASK_SIZE_MAX);
 }
 
-static inline void hydra_count(struct hydra_domain *dom, enum hydra_stat stat,
-			       long n)
+/* Context: any but NMI. */
+static inline void hydra_count(struct hydra_mm *h, enum hydra_stat stat,
+			       unsigned long n)
 {
 	if (hydra_breaks(HYDRA_BREAK_COUNT_PLAINLY))
-		dom->stat[stat].counter += n;
+		per_cpu_ptr(h->stats, 0)->n[stat] += n;
 	else
-		atomic_long_add(n, &dom->stat[stat]);
-}
-
-static inline unsigned int hydra_this_domain(void)
-{
-	return raw_cpu_read(hydra_cpu_domain);
+		this_cpu_add(h->stats->n[stat], n);
 }
 
 /* domain.c */
 extern int hydra_domain_nid[HYDRA_MAX_DOMAINS];
 extern int hydra_domain_home[HYDRA_MAX_DOMAINS];
-extern u64 hydra_overflow_mask;
-u64 hydra_all_domains(void);
-unsigned int hydra_node_owner(int nid);
+extern hydra_mask_t hydra_overflow_mask;
+
+/* The words of a cpumask that the CPUs of a domain lie in. */
+struct hydra_span {
+	unsigned int first;
+	unsigned int last;
+};
+
+extern struct hydra_span hydra_domain_span[HYDRA_MAX_DOMAINS];
 
 /* core.c */
-int hydra_set(struct mm_struct *mm, u32 settings);
+int hydra_set(struct mm_struct *mm, const u32 *old, u32 settings);
 u32 hydra_get(struct mm_struct *mm);
+void hydra_watch(void);
 void hydra_lock_out_faults(struct mm_struct *mm);
 void hydra_degrade(struct hydra_mm *h, unsigned int d);
 
@@ -170,15 +228,19 @@ void hydra_page_free(struct hydra_mm *h, pteval_t *table);
 int hydra_domain_upper(struct hydra_table *t, unsigned int d, void *entry,
 		       pteval_t want, gfp_t gfp);
 void hydra_table_release(struct hydra_table *t, void *canonical);
-void hydra_slot_set(struct hydra_table *t, unsigned int d, pteval_t *table);
+void hydra_link(struct hydra_domain *dom, pteval_t *slot, pteval_t *table);
 pteval_t hydra_slot_get(struct hydra_table *t, unsigned int d);
-struct hydra_table *hydra_table_detach(struct ptdesc *ptdesc);
+unsigned long hydra_table_detach(struct ptdesc *ptdesc);
+void hydra_cut_solo(struct hydra_table *parent, unsigned int index,
+		    unsigned int d);
 void hydra_fold_accessed(pteval_t *table, pteval_t *canonical, u8 level);
 pteval_t *hydra_table_cut_domain(struct hydra_table *t, unsigned int d,
 				 void *canonical);
 void hydra_free_p4ds(struct hydra_mm *h);
 
 /* fill.c */
+pte_t *hydra_trylock_leaf(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
+			  spinlock_t **ptl);
 void hydra_window(unsigned long addr, unsigned int degree,
 		  unsigned long vm_start, unsigned long vm_end,
 		  unsigned int *first, unsigned int *end);
@@ -191,13 +253,19 @@ enum hydra_huge {
 	HYDRA_HUGE_EVER,	/* all of the same PMD and PUD tables */
 };
 
-u64 hydra_range_sharers(struct hydra_mm *h, unsigned long start,
-			unsigned long end, enum hydra_huge huge);
+void hydra_range_sharers(struct hydra_mm *h, unsigned long start,
+			 unsigned long end, enum hydra_huge huge,
+			 hydra_mask_t *mask);
+bool hydra_range_targets(struct hydra_mm *h, unsigned long start,
+			 unsigned long end, hydra_mask_t *targets);
+bool hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
+			  unsigned long start, unsigned long end,
+			  hydra_mask_t *targets);
 
 /* reclaim.c */
-extern atomic_long_t hydra_replicas[HYDRA_MAX_DOMAINS];
-void hydra_reclaim_add(struct hydra_mm *h);
-void hydra_reclaim_remove(struct hydra_mm *h);
+bool hydra_reclaim_prepare(pteval_t *replica);
+void hydra_reclaim_add(struct hydra_table *t, pteval_t *replica);
+void hydra_reclaim_remove(pteval_t *replica);
 
 /* settings.c */
 #define HYDRA_TEXT_MAX		128
@@ -243,11 +311,6 @@ const char *hydra_domains_name(u32 settings);
 const char *hydra_replication_name(u32 settings);
 const char *hydra_filter_name(u32 settings);
 
-/* arena.c */
-bool hydra_arena(unsigned int i, unsigned int nr, unsigned long low,
-		 unsigned long high, bool topdown, unsigned long *arena_low,
-		 unsigned long *arena_high);
-
 /* check.c */
 extern atomic_long_t hydra_violations;
 long hydra_check(struct mm_struct *mm, struct seq_file *m);
@@ -261,7 +324,9 @@ const char *hydra_arch_refuses(void);
 void hydra_sync_ldt(struct mm_struct *mm);
 int hydra_arch_lock(struct mm_struct *mm);
 void hydra_arch_unlock(struct mm_struct *mm);
-void hydra_note_roots(void);
 void hydra_switch_roots(struct mm_struct *mm, const struct cpumask *cpus);
+unsigned int hydra_pick_cpus(unsigned long *picked, const unsigned long *running,
+			     const unsigned long *cpus, unsigned int first,
+			     unsigned int last);
 
 #endif /* _MM_HYDRA_INTERNAL_H */

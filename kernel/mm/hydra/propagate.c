@@ -27,12 +27,6 @@
 DEFINE_STATIC_KEY_DEFERRED_FALSE(hydra_key, 60 * HZ);
 EXPORT_SYMBOL_GPL(hydra_key);
 
-/* The struct hydra_table of a changed entry, if there is anything to do. */
-static struct hydra_table *changed_table(struct mm_struct *mm, void *entry)
-{
-	return READ_ONCE(mm->hydra) ? hydra_table_of(entry) : NULL;
-}
-
 /*
  * The next domain from @d on that has copies of leaf entries of a table.
  * A domain tree's own entries above the leaf tables are guarded by its lock:
@@ -41,18 +35,19 @@ static struct hydra_table *changed_table(struct mm_struct *mm, void *entry)
 static pteval_t *replica_begin(struct hydra_table *t, const void *entry,
 			       unsigned int *d)
 {
-	for (; *d < hydra_nr_domains; (*d)++) {
+	unsigned int next = *d;
+
+	for_each_set_bit_from(next, t->sharers.bits, HYDRA_MAX_DOMAINS) {
 		pteval_t *table;
 
-		if (!(READ_ONCE(t->sharers) & BIT_ULL(*d)))
-			continue;
+		*d = next;
 		if (t->level != HYDRA_PTE)
-			spin_lock(&t->hmm->domain[*d].lock);
-		table = READ_ONCE(t->table[*d]);
+			spin_lock(&t->hmm->domain[next]->lock);
+		table = READ_ONCE(t->table[next]);
 		if (table && table != hydra_table_start(entry))
 			return table + hydra_entry_index(entry);
 		if (t->level != HYDRA_PTE)
-			spin_unlock(&t->hmm->domain[*d].lock);
+			spin_unlock(&t->hmm->domain[next]->lock);
 	}
 	return NULL;
 }
@@ -60,7 +55,7 @@ static pteval_t *replica_begin(struct hydra_table *t, const void *entry,
 static void replica_end(struct hydra_table *t, unsigned int d)
 {
 	if (t->level != HYDRA_PTE)
-		spin_unlock(&t->hmm->domain[d].lock);
+		spin_unlock(&t->hmm->domain[d]->lock);
 }
 
 /* An entry above the leaf tables that leads to another table is no copy. */
@@ -94,7 +89,7 @@ static void propagated(struct hydra_table *t, void *entry, unsigned int d,
 {
 	if (!nr)
 		return;
-	hydra_count(&t->hmm->domain[d], HYDRA_STAT_PROPAGATED, nr);
+	hydra_count(t->hmm, HYDRA_STAT_PROPAGATED, nr);
 	trace_hydra_propagate(t->hmm->mm, t->base, hydra_entry_index(entry), d,
 			      t->level, nr);
 }
@@ -110,15 +105,15 @@ static bool skips_clear(unsigned int d)
 	return hydra_breaks(HYDRA_BREAK_SKIP_CLEAR) && d == hydra_nr_domains - 1;
 }
 
-void __hydra_entries_set(struct mm_struct *mm, void *entry, unsigned int nr)
+void __hydra_entries_set(void *entry, unsigned int nr)
 {
-	struct hydra_table *t = changed_table(mm, entry);
-	unsigned int d, i, changed;
+	struct hydra_table *t = hydra_table_of(entry);
+	unsigned int d = 0, i, changed;
 	pteval_t *copy;
 
 	if (!t)
 		return;
-	for (d = 0; (copy = replica_begin(t, entry, &d)); d++) {
+	for (; (copy = replica_begin(t, entry, &d)); d++) {
 		for (i = 0, changed = 0; i < nr && !skips_set(d); i++)
 			changed += update_copy(t, copy + i,
 					       READ_ONCE(((pteval_t *)entry)[i]));
@@ -128,16 +123,16 @@ void __hydra_entries_set(struct mm_struct *mm, void *entry, unsigned int nr)
 }
 EXPORT_SYMBOL_GPL(__hydra_entries_set);
 
-unsigned long __hydra_entry_clearing(struct mm_struct *mm, void *entry)
+unsigned long __hydra_entry_clearing(void *entry)
 {
-	struct hydra_table *t = changed_table(mm, entry);
+	struct hydra_table *t = hydra_table_of(entry);
 	unsigned long young = 0;
 	pteval_t *copy, was;
-	unsigned int d;
+	unsigned int d = 0;
 
 	if (!t)
 		return 0;
-	for (d = 0; (copy = replica_begin(t, entry, &d)); d++) {
+	for (; (copy = replica_begin(t, entry, &d)); d++) {
 		was = READ_ONCE(*copy);
 		if (!hydra_present(was) || !is_copy(t, was) || skips_clear(d)) {
 			replica_end(t, d);
@@ -155,16 +150,16 @@ unsigned long __hydra_entry_clearing(struct mm_struct *mm, void *entry)
 }
 EXPORT_SYMBOL_GPL(__hydra_entry_clearing);
 
-int __hydra_test_and_clear_young(struct mm_struct *mm, void *entry)
+int __hydra_test_and_clear_young(void *entry)
 {
-	struct hydra_table *t = changed_table(mm, entry);
-	unsigned int d;
+	struct hydra_table *t = hydra_table_of(entry);
+	unsigned int d = 0;
 	pteval_t *copy;
 	int young = 0;
 
 	if (!t || hydra_breaks(HYDRA_BREAK_IGNORE_ACCESSED))
 		return 0;
-	for (d = 0; (copy = replica_begin(t, entry, &d)); d++) {
+	for (; (copy = replica_begin(t, entry, &d)); d++) {
 		pteval_t val = READ_ONCE(*copy);
 
 		if (hydra_present(val) && is_copy(t, val) &&
@@ -181,12 +176,12 @@ bool __hydra_young(void *entry, unsigned int nr)
 {
 	struct hydra_table *t = hydra_table_of(entry);
 	bool young = false;
-	unsigned int d, i;
+	unsigned int d = 0, i;
 	pteval_t *copy;
 
 	if (!t || hydra_breaks(HYDRA_BREAK_IGNORE_ACCESSED))
 		return false;
-	for (d = 0; (copy = replica_begin(t, entry, &d)); d++) {
+	for (; (copy = replica_begin(t, entry, &d)); d++) {
 		for (i = 0; i < nr; i++) {
 			pteval_t val = READ_ONCE(copy[i]);
 

@@ -4,6 +4,8 @@
  * /sys/kernel/mm/hydra/. See Documentation/admin-guide/mm/hydra.rst.
  */
 
+#define pr_fmt(fmt) "hydra: " fmt
+
 #include <linux/init.h>
 #include <linux/kobject.h>
 #include <linux/mm.h>
@@ -24,6 +26,19 @@ static const char * const stat_names[NR_HYDRA_STATS] = {
 	[HYDRA_STAT_RECLAIMED] = "reclaimed",
 };
 
+/* A counter, summed over the CPUs of a domain, or over all if @cpus is NULL. */
+static unsigned long counted(struct hydra_mm *h, enum hydra_stat stat,
+			     const struct cpumask *cpus)
+{
+	unsigned long sum = 0;
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu)
+		if (!cpus || cpumask_test_cpu(cpu, cpus))
+			sum += READ_ONCE(per_cpu_ptr(h->stats, cpu)->n[stat]);
+	return sum;
+}
+
 static unsigned long kib(unsigned long tables)
 {
 	return tables << (PAGE_SHIFT - 10);
@@ -41,6 +56,7 @@ int hydra_show(struct mm_struct *mm, struct seq_file *m)
 {
 	struct hydra_mm *h = READ_ONCE(mm->hydra);
 	unsigned long replicas = 0, upper = 0;
+	bool split = h && READ_ONCE(h->active);
 	u32 settings = hydra_get(mm);
 	unsigned int d, i;
 
@@ -49,32 +65,34 @@ int hydra_show(struct mm_struct *mm, struct seq_file *m)
 	seq_printf(m, "replication %s\n", hydra_replication_name(settings));
 	seq_printf(m, "prefetch %u\n", hydra_prefetch_setting(settings));
 	seq_printf(m, "filter %s\n", hydra_filter_name(settings));
-	seq_printf(m, "active %d\n", h && READ_ONCE(h->active));
-	for (i = 0; i < NR_HYDRA_STATS; i++) {
-		unsigned long sum = 0;
-
-		for (d = 0; h && d < hydra_nr_domains; d++)
-			sum += atomic_long_read(&h->domain[d].stat[i]);
-		seq_printf(m, "%s %lu\n", stat_names[i], sum);
-	}
+	seq_printf(m, "active %d\n",
+		   hydra_domains_setting(settings) != HYDRA_DOMAINS_MACHINE);
+	seq_printf(m, "split %d\n", split);
+	for (i = 0; i < NR_HYDRA_STATS; i++)
+		seq_printf(m, "%s %lu\n", stat_names[i],
+			   h ? counted(h, i, NULL) : 0);
 	for (d = 0; h && d < hydra_nr_domains; d++) {
-		replicas += atomic_long_read(&h->domain[d].nr_replicas);
-		upper += atomic_long_read(&h->domain[d].nr_upper);
+		struct hydra_domain *dom = READ_ONCE(h->domain[d]);
+
+		if (!dom)
+			continue;
+		replicas += atomic_long_read(&dom->nr_replicas);
+		upper += atomic_long_read(&dom->nr_upper);
 	}
 	seq_printf(m, "replica_tables %lu\n", replicas);
 	seq_printf(m, "replica_kib %lu\n", kib(replicas));
 	seq_printf(m, "upper_tables %lu\n", upper);
 
-	for (d = 0; h && READ_ONCE(h->active) && d < hydra_nr_domains; d++) {
-		struct hydra_domain *dom = &h->domain[d];
+	for (d = 0; split && d < hydra_nr_domains; d++) {
+		struct hydra_domain *dom = READ_ONCE(h->domain[d]);
 
-		replicas = atomic_long_read(&dom->nr_replicas);
+		replicas = dom ? atomic_long_read(&dom->nr_replicas) : 0;
+		upper = dom ? atomic_long_read(&dom->nr_upper) : 0;
 		seq_printf(m, "domain %u node %d root %s replica_tables %lu replica_kib %lu upper_tables %lu fills %lu\n",
 			   d, hydra_domain_nid[d],
-			   READ_ONCE(dom->root) == dom->pgd ? "own" : "canonical",
-			   replicas, kib(replicas),
-			   atomic_long_read(&dom->nr_upper),
-			   atomic_long_read(&dom->stat[HYDRA_STAT_FILLS]));
+			   dom && READ_ONCE(dom->root) == dom->pgd ? "own" : "canonical",
+			   replicas, kib(replicas), upper,
+			   counted(h, HYDRA_STAT_FILLS, hydra_domain_cpus[d]));
 	}
 	return 0;
 }
@@ -103,6 +121,8 @@ static ssize_t default_store(struct kobject *kobj, struct kobj_attribute *attr,
 	if (hydra_domains_setting(settings) != HYDRA_DOMAINS_MACHINE &&
 	    hydra_arch_refuses())
 		return -EOPNOTSUPP;
+	if (hydra_domains_setting(settings) != HYDRA_DOMAINS_MACHINE)
+		hydra_watch();
 	WRITE_ONCE(hydra_default_settings, settings);
 	return count;
 }
@@ -187,6 +207,15 @@ static const struct attribute_group hydra_attr_group = {
 
 static int __init hydra_sysfs_init(void)
 {
+	/* The boot parameter, before the first program runs. */
+	if (hydra_domains_setting(hydra_default_settings) != HYDRA_DOMAINS_MACHINE) {
+		if (hydra_arch_refuses()) {
+			pr_err("not on this platform: %s\n", hydra_arch_refuses());
+			hydra_default_settings = HYDRA_LINUX_SETTINGS;
+		} else {
+			hydra_watch();
+		}
+	}
 	return sysfs_create_group(mm_kobj, &hydra_attr_group);
 }
 subsys_initcall(hydra_sysfs_init);

@@ -17,6 +17,9 @@
  *    tables, and struct hydra_table::table[] of that domain. Innermost, never
  *    taken in interrupts, nothing is allocated or sent under it.
  *
+ * hydra_table::users and the word of a leaf table that a single domain links are
+ * written by the CPU that makes the link, under the lock of the leaf table.
+ *
  * A link is made under hydra_domain.lock after looking, under that lock, whether
  * the canonical entry still points to the table it is for. Who takes a table
  * out of the canonical tree clears that entry first and then cuts the links
@@ -28,7 +31,9 @@
  * walker of Linux, and so is waited for by tlb_remove_table()'s fallback, too.
  */
 
+#include <linux/export.h>
 #include <linux/gfp.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
@@ -37,6 +42,11 @@
 #include <asm/tlb.h>
 
 #include "internal.h"
+
+/* See hydra_shared(). */
+unsigned long hydra_word_base __ro_after_init;
+EXPORT_SYMBOL_GPL(hydra_word_base);
+static_assert(sizeof(struct page) == 1 << HYDRA_DESCRIPTOR_SHIFT);
 
 /* Bytes of replicas that one address space may have; ULONG_MAX: no limit. */
 unsigned long hydra_replica_limit __read_mostly = ULONG_MAX;
@@ -79,7 +89,6 @@ void hydra_table_init(struct hydra_table *t, struct hydra_mm *h,
 	t->level = level;
 	t->base = addr & ~((1UL << shift[level]) - 1);
 	t->index = (addr >> shift[level]) % PTRS_PER_PTE;
-	t->owner = hydra_node_owner(page_to_nid(virt_to_page(canonical)));
 }
 
 /**
@@ -101,7 +110,7 @@ struct hydra_table *hydra_table_get(struct hydra_mm *h,
 				    u8 level, gfp_t gfp)
 {
 	struct ptdesc *ptdesc = virt_to_ptdesc(canonical);
-	struct hydra_table *t = hydra_ptdesc_table(ptdesc);
+	struct hydra_table *t = hydra_table_of(canonical);
 	unsigned long old;
 
 	if (t || !gfp)
@@ -166,6 +175,8 @@ void hydra_page_free(struct hydra_mm *h, pteval_t *table)
 {
 	struct ptdesc *ptdesc = hydra_page_retire(h, table);
 
+	/* Room in the memory cgroup now: the shrinker's caller does not wait for RCU. */
+	memcg_kmem_uncharge_page(ptdesc_page(ptdesc), 0);
 	call_rcu(&ptdesc->pt_rcu_head, hydra_page_free_rcu);
 }
 
@@ -218,35 +229,45 @@ pteval_t hydra_slot_get(struct hydra_table *t, unsigned int d)
 		up = t->parent->table[d];
 		return up ? READ_ONCE(up[t->index]) : 0;
 	}
-	p4d = domain_p4d(&t->hmm->domain[d], t->base);
+	p4d = domain_p4d(t->hmm->domain[d], t->base);
 	return p4d ? p4d_val(READ_ONCE(*p4d)) : 0;
 }
 
 /**
- * hydra_slot_set - point a domain tree to a table, or away from it
- * @t: of the canonical table
- * @d: the domain; its tree reaches so far
+ * hydra_link - point an entry of a domain tree to a table, or away from it
+ * @dom: the domain
+ * @slot: the entry, below the root
  * @table: new table, NULL to cut the link
  *
  * Context: the domain's lock.
  */
-void hydra_slot_set(struct hydra_table *t, unsigned int d, pteval_t *table)
+void hydra_link(struct hydra_domain *dom, pteval_t *slot, pteval_t *table)
 {
-	struct hydra_domain *dom = &t->hmm->domain[d];
-	pteval_t val = table ? _PAGE_TABLE | __pa(table) : 0;
-
 	lockdep_assert_held(&dom->lock);
-	/* The table's entries, and its sharers, before the way to them. */
+	/* Else its CPUs may have it cached, and no flush would follow. */
+	WARN_ON_ONCE(table && hydra_leaf(READ_ONCE(*slot)));
+	/*
+	 * The table's entries, and its sharers or word, before the way to them.
+	 * Pairs with the walks of the hardware and of hydra_range_sharers().
+	 */
 	smp_wmb();
-	if (t->parent) {
-		pteval_t *slot = &t->parent->table[d][t->index];
+	WRITE_ONCE(*slot, table ? _PAGE_TABLE | __pa(table) : 0);
+}
 
-		/* Else its CPUs may have it cached, and nobody would flush. */
-		WARN_ON_ONCE(table && hydra_leaf(READ_ONCE(*slot)));
-		WRITE_ONCE(*slot, val);
-	} else {
-		set_p4d(domain_p4d(dom, t->base), __p4d(val));
+/* The same for a domain's table that stands for that of @t. */
+static void link_table(struct hydra_table *t, unsigned int d, pteval_t *table)
+{
+	struct hydra_domain *dom = t->hmm->domain[d];
+
+	if (t->parent) {
+		hydra_link(dom, &t->parent->table[d][t->index], table);
+		return;
 	}
+	lockdep_assert_held(&dom->lock);
+	/* As in hydra_link(). */
+	smp_wmb();
+	set_p4d(domain_p4d(dom, t->base),
+		__p4d(table ? _PAGE_TABLE | __pa(table) : 0));
 }
 
 /**
@@ -266,7 +287,7 @@ int hydra_domain_upper(struct hydra_table *t, unsigned int d, void *entry,
 		       pteval_t want, gfp_t gfp)
 {
 	struct hydra_mm *h = t->hmm;
-	struct hydra_domain *dom = &h->domain[d];
+	struct hydra_domain *dom = h->domain[d];
 	pteval_t *page = NULL;
 	int ret = 0;
 
@@ -294,7 +315,9 @@ again:
 		goto again;
 	} else {
 		WRITE_ONCE(t->table[d], page);
-		hydra_slot_set(t, d, page);
+		/* Other domains write the mask at the same time. */
+		hydra_mask_set_atomic(d, &t->users);
+		link_table(t, d, page);
 		atomic_long_inc(&dom->nr_upper);
 		page = NULL;
 	}
@@ -310,13 +333,13 @@ again:
  *
  * Context: the table is out of the canonical tree, or its address space is
  * not active any more.
- * Return: its struct hydra_table, to be cut and released, or NULL.
+ * Return: its word: what is left to be cut and released.
  */
-struct hydra_table *hydra_table_detach(struct ptdesc *ptdesc)
+unsigned long hydra_table_detach(struct ptdesc *ptdesc)
 {
 	if (!READ_ONCE(ptdesc->__page_mapping))
-		return NULL;
-	return (struct hydra_table *)xchg(&ptdesc->__page_mapping, 0);
+		return 0;
+	return xchg(&ptdesc->__page_mapping, 0);
 }
 
 /**
@@ -358,22 +381,23 @@ void hydra_fold_accessed(pteval_t *table, pteval_t *canonical, u8 level)
 pteval_t *hydra_table_cut_domain(struct hydra_table *t, unsigned int d,
 				 void *canonical)
 {
-	struct hydra_domain *dom = &t->hmm->domain[d];
+	struct hydra_domain *dom = t->hmm->domain[d];
 	pteval_t *table;
 
 	spin_lock(&dom->lock);
 	table = t->table[d];
 	if (table) {
 		if (!hydra_breaks(HYDRA_BREAK_KEEP_LINK) || t->level != HYDRA_PTE)
-			hydra_slot_set(t, d, NULL);
+			link_table(t, d, NULL);
 		WRITE_ONCE(t->table[d], NULL);
+		hydra_mask_clear_atomic(d, &t->users);
 	}
 	spin_unlock(&dom->lock);
 	if (!table || table == canonical)
 		return table;
 	if (t->level == HYDRA_PTE) {
 		atomic_long_dec(&dom->nr_replicas);
-		atomic_long_dec(&hydra_replicas[d]);
+		hydra_reclaim_remove(table);
 		atomic_long_dec(&t->hmm->nr_replicas);
 	} else {
 		atomic_long_dec(&dom->nr_upper);
@@ -382,27 +406,46 @@ pteval_t *hydra_table_cut_domain(struct hydra_table *t, unsigned int d,
 }
 
 /*
- * Cut the links of all domains to a table. Leaves the domains' own tables in
- * @own, to be freed once flushed, and their number in @nr.
- * Return: the domains whose CPUs may have cached the way through the table.
+ * Cut the links of all domains to a table. The domains' own tables go to the
+ * list @own, to be freed once the domains are flushed.
+ *
+ * No domain joins the table meanwhile: it is out of the canonical tree, and a
+ * domain that had looked at the entry before holds a lock that the caller has
+ * waited for. So the mask of users is final.
  */
-static u64 hydra_table_cut(struct hydra_table *t, void *canonical,
-			   pteval_t **own, unsigned int *nr)
+static void hydra_table_cut(struct hydra_table *t, void *canonical,
+			    struct list_head *own)
 {
-	u64 users = READ_ONCE(t->sharers);
+	hydra_mask_t users = t->users;
 	unsigned int d;
 
-	*nr = 0;
-	for (d = 0; d < hydra_nr_domains; d++) {
+	for_each_hydra_domain(d, &users) {
 		pteval_t *table = hydra_table_cut_domain(t, d, canonical);
 
-		if (!table)
-			continue;
-		users |= BIT_ULL(d);
-		if (table != canonical)
-			own[(*nr)++] = table;
+		if (table && table != canonical)
+			list_add(&virt_to_ptdesc(table)->pt_list, own);
 	}
-	return users;
+}
+
+/**
+ * hydra_cut_solo - cut the link of the one domain that used a leaf table
+ * @parent: of the PMD table that the leaf table hung on
+ * @index: of its entry there
+ * @d: the domain
+ *
+ * Context: the leaf table is out of the canonical tree, its word is taken.
+ */
+void hydra_cut_solo(struct hydra_table *parent, unsigned int index,
+		    unsigned int d)
+{
+	struct hydra_domain *dom = parent->hmm->domain[d];
+
+	if (hydra_breaks(HYDRA_BREAK_KEEP_LINK))
+		return;
+	spin_lock(&dom->lock);
+	if (parent->table[d])
+		hydra_link(dom, &parent->table[d][index], NULL);
+	spin_unlock(&dom->lock);
 }
 
 /**
@@ -410,6 +453,7 @@ static u64 hydra_table_cut(struct hydra_table *t, void *canonical,
  * @tlb: the gather; its range and freed_tables cover the table already
  * @ptdesc: the table; the entry that pointed to it is cleared
  * @ptl: lock of a leaf table, NULL for a table above
+ * @addr: an address that the table mapped, if it is a leaf table
  *
  * All links are cut and the sharers noted before anything is handed to the
  * gather: handing over may flush, and what is handed over after a flush is not
@@ -418,21 +462,23 @@ static u64 hydra_table_cut(struct hydra_table *t, void *canonical,
  * Context: may sleep or not, as pte_free_tlb(); no page-table lock held.
  */
 void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
-			spinlock_t *ptl)
+			spinlock_t *ptl, unsigned long addr)
 {
-	pteval_t *own[HYDRA_MAX_DOMAINS];
+	void *canonical = ptdesc_address(ptdesc);
 	struct hydra_table *t;
-	unsigned int i, nr;
-	u64 users;
+	struct ptdesc *next;
+	unsigned long word;
+	unsigned int d;
+	LIST_HEAD(own);
 
 	/*
 	 * An atomic fill holds no VMA, and may have looked at the canonical
 	 * entry before it was cleared: then it holds the leaf table's lock, and
-	 * may be making the struct hydra_table. Wait for it. A later one finds
-	 * the entry cleared. Where the lock is allocated apart from the table it
-	 * is freed next, not after a grace period, so wait for any atomic fill.
+	 * may be making the link. Wait for it. A later one finds the entry
+	 * cleared. Where the lock is allocated apart from the table it is freed
+	 * next, not after a grace period, so wait for any atomic fill.
 	 */
-	if (ALLOC_SPLIT_PTLOCKS && hydra_mm(tlb->mm)) {
+	if (ALLOC_SPLIT_PTLOCKS) {
 		/* The entry cleared before the look; pairs with the fill. */
 		smp_mb();
 		while (atomic_read(&tlb->mm->hydra->atomic_fills))
@@ -441,13 +487,24 @@ void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
 		spin_lock(ptl);
 		spin_unlock(ptl);
 	}
-	t = hydra_table_detach(ptdesc);
+	word = hydra_table_detach(ptdesc);
+	if (hydra_word_solo(word)) {
+		pmd_t *pmd = hydra_canonical_pmd(tlb->mm, addr);
+
+		d = hydra_word_domain(word);
+		hydra_mask_set(d, &tlb->hydra.users);
+		hydra_cut_solo(hydra_table_of(pmd), pmd_index(addr), d);
+	}
+	t = hydra_word_table(word);
 	if (!t)
 		return;
-	users = hydra_table_cut(t, ptdesc_address(ptdesc), own, &nr);
-	tlb->hydra.users |= users;
-	for (i = 0; i < nr; i++)
-		tlb_remove_table(tlb, ptdesc_page(hydra_page_retire(t->hmm, own[i])));
+	hydra_mask_add(&tlb->hydra.users, &t->sharers);
+	hydra_mask_add(&tlb->hydra.users, &t->users);
+	hydra_table_cut(t, canonical, &own);
+	list_for_each_entry_safe(ptdesc, next, &own, pt_list) {
+		hydra_page_retire(t->hmm, ptdesc_address(ptdesc));
+		tlb_remove_table(tlb, ptdesc_page(ptdesc));
+	}
 	kfree_rcu(t, rcu);
 }
 
@@ -460,13 +517,13 @@ void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
  */
 void hydra_table_release(struct hydra_table *t, void *canonical)
 {
-	pteval_t *own[HYDRA_MAX_DOMAINS];
-	unsigned int i, nr;
+	struct ptdesc *ptdesc, *next;
+	LIST_HEAD(own);
 
-	hydra_table_cut(t, canonical, own, &nr);
-	for (i = 0; i < nr; i++) {
-		hydra_fold_accessed(own[i], canonical, t->level);
-		hydra_page_free(t->hmm, own[i]);
+	hydra_table_cut(t, canonical, &own);
+	list_for_each_entry_safe(ptdesc, next, &own, pt_list) {
+		hydra_fold_accessed(ptdesc_address(ptdesc), canonical, t->level);
+		hydra_page_free(t->hmm, ptdesc_address(ptdesc));
 	}
 	kfree_rcu(t, rcu);
 }
@@ -485,9 +542,9 @@ void hydra_free_p4ds(struct hydra_mm *h)
 	if (!pgtable_l5_enabled())
 		return;
 	for (d = 0; d < hydra_nr_domains; d++) {
-		struct hydra_domain *dom = &h->domain[d];
+		struct hydra_domain *dom = h->domain[d];
 
-		for (i = 0; dom->pgd && i < PGD_KERNEL_START; i++) {
+		for (i = 0; dom && i < PGD_KERNEL_START; i++) {
 			if (pgd_none(dom->pgd[i]))
 				continue;
 			hydra_page_free(h, (pteval_t *)pgd_page_vaddr(dom->pgd[i]));
@@ -496,3 +553,12 @@ void hydra_free_p4ds(struct hydra_mm *h)
 		}
 	}
 }
+
+static int __init hydra_table_setup(void)
+{
+	hydra_word_base = (unsigned long)virt_to_page((void *)PAGE_OFFSET) +
+			  offsetof(struct ptdesc, __page_mapping) -
+			  ((PAGE_OFFSET >> PAGE_SHIFT) << HYDRA_DESCRIPTOR_SHIFT);
+	return 0;
+}
+core_initcall(hydra_table_setup);

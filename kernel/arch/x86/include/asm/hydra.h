@@ -10,66 +10,71 @@
 
 #ifdef CONFIG_HYDRA_MM
 
+/* Of arch/x86/mm/tlb.c, for arch/x86/mm/hydra.c */
+#define hydra_static
+extern unsigned long tlb_single_page_flush_ceiling;
+void flush_tlb_func(void *info);
+bool should_flush_tlb(int cpu, void *data);
+bool should_trim_cpumask(struct mm_struct *mm);
+void load_new_mm_cr3(pgd_t *pgdir, u16 new_asid, unsigned long lam,
+		     bool need_flush);
+
+DECLARE_PER_CPU(pgd_t *, hydra_loaded_root);
+
+bool __hydra_flush(struct hydra_mm *h, unsigned long start, unsigned long end,
+		   unsigned int stride_shift, bool freed_tables,
+		   const hydra_mask_t *targets);
+u64 hydra_flush_plain(struct mm_struct *mm, u64 new_tlb_gen);
+
 /**
- * struct hydra_flush - one flush of an address space, as its domains see it
- * @h: address space
- * @targets: domains to reach
- * @interrupted: CPUs sent an interrupt, the sender left out
- * @info: by domain in @targets, and for the sender's own: the flush with that
- *	domain's generation
+ * hydra_flush - do a flush if its address space has domains
+ * @mm: the address space
+ * @start: first address
+ * @end: address after the last one, or TLB_FLUSH_ALL
+ * @stride_shift: step between the addresses
+ * @freed_tables: tables of the range are being freed
  *
- * Per CPU, used with preemption off like the flush_tlb_info it goes with.
+ * Context: preemption disabled; the entries have been changed.
+ * Return: false if it is Linux's to do.
  */
-struct hydra_flush {
-	struct hydra_mm *h;
-	u64 targets;
-	unsigned int interrupted;
-	struct flush_tlb_info info[HYDRA_MAX_DOMAINS];
-};
-
-void __hydra_flush_start(struct flush_tlb_info *info, u64 targets);
-void __hydra_flush_end(struct flush_tlb_info *info);
-bool __hydra_flush_remote(const struct flush_tlb_info *info, int cpu);
-
-/* Make a flush one of domains if its address space has them. */
-static inline void hydra_flush_start(struct flush_tlb_info *info, u64 targets)
+static inline bool hydra_flush(struct mm_struct *mm, unsigned long start,
+			       unsigned long end, unsigned int stride_shift,
+			       bool freed_tables)
 {
-	if (static_branch_unlikely(&hydra_key.key))
-		__hydra_flush_start(info, targets);
+	struct hydra_mm *h = hydra_active(mm);
+
+	return h && __hydra_flush(h, start, end, stride_shift, freed_tables, NULL);
 }
 
-/* Is it one? */
-static inline bool hydra_flushes(const struct flush_tlb_info *info)
+/**
+ * hydra_flush_raised - do a flush if its address space has domains by now
+ * @mm: the address space
+ * @start: first address
+ * @end: address after the last one, or TLB_FLUSH_ALL
+ * @stride_shift: step between the addresses
+ * @freed_tables: tables of the range are being freed
+ * @new_tlb_gen: the generation that Linux has taken for the flush, which is a full
+ *	barrier; replaced if it may be too low
+ *
+ * Context: as hydra_flush().
+ * Return: false if it is Linux's to do.
+ */
+static inline bool hydra_flush_raised(struct mm_struct *mm, unsigned long start,
+				      unsigned long end,
+				      unsigned int stride_shift,
+				      bool freed_tables, u64 *new_tlb_gen)
 {
-	return static_branch_unlikely(&hydra_key.key) && info->hydra;
-}
-
-static inline void hydra_flush_end(struct flush_tlb_info *info)
-{
-	if (hydra_flushes(info))
-		__hydra_flush_end(info);
-}
-
-/* Is there any CPU but @cpu to tell? */
-static inline bool hydra_flush_remote(const struct flush_tlb_info *info, int cpu)
-{
-	if (hydra_flushes(info))
-		return __hydra_flush_remote(info, cpu);
-	return cpumask_any_but(mm_cpumask(info->mm), cpu) < nr_cpu_ids;
-}
-
-/* The flush as this CPU is to do it. */
-static inline const struct flush_tlb_info *hydra_this_flush(const void *info)
-{
-	const struct flush_tlb_info *f = info;
-
-	return hydra_flushes(f) ? &f->hydra->info[this_cpu_read(hydra_cpu_domain)] : f;
+	if (!static_branch_unlikely(&hydra_key.key))
+		return false;
+	if (hydra_flush(mm, start, end, stride_shift, freed_tables))
+		return true;
+	*new_tlb_gen = hydra_flush_plain(mm, *new_tlb_gen);
+	return false;
 }
 
 static inline void hydra_note_loaded(pgd_t *root)
 {
-	if (static_branch_unlikely(&hydra_key.key))
-		this_cpu_write(cpu_tlbstate.loaded_root, root);
+	this_cpu_write(hydra_loaded_root, root);
 }
 
 /**
@@ -82,13 +87,14 @@ static inline void hydra_note_loaded(pgd_t *root)
  */
 static inline pgd_t *hydra_loaded_pgd(const struct mm_struct *mm)
 {
-	return hydra_mm(mm) ? this_cpu_read(cpu_tlbstate.loaded_root) : mm->pgd;
+	return hydra_mm(mm) ? this_cpu_read(hydra_loaded_root) : mm->pgd;
 }
 
-void flush_tlb_mm_targets(struct mm_struct *mm, unsigned long start,
-			  unsigned long end, unsigned int stride_shift,
-			  bool freed_tables, u64 targets);
-void hydra_switch_root(void *mm);
+void hydra_flush_domains(struct hydra_mm *h, unsigned long start,
+			 unsigned long end, const hydra_mask_t *domains);
+bool __hydra_gather_flush(struct hydra_mm *h, const struct hydra_gather *g,
+			  unsigned long start, unsigned long end,
+			  unsigned int stride_shift, bool freed_tables);
 
 struct arch_tlbflush_unmap_batch;
 bool hydra_tlbbatch_add(struct arch_tlbflush_unmap_batch *batch,
@@ -99,15 +105,22 @@ void hydra_clear_ldt(struct mm_struct *mm);
 
 #else /* !CONFIG_HYDRA_MM */
 
-/* There are no targets then. */
-#define hydra_flush_start(info, targets)	do { } while (0)
-#define hydra_flush_remote(info, cpu) \
-	(cpumask_any_but(mm_cpumask((info)->mm), cpu) < nr_cpu_ids)
-#define hydra_this_flush(info)			(info)
-#define hydra_loaded_pgd(mm)			((mm)->pgd)
+#define hydra_static		static
+#define hydra_loaded_pgd(mm)	((mm)->pgd)
 
-static inline void hydra_flush_end(struct flush_tlb_info *info)
+static inline bool hydra_flush(struct mm_struct *mm, unsigned long start,
+			       unsigned long end, unsigned int stride_shift,
+			       bool freed_tables)
 {
+	return false;
+}
+
+static inline bool hydra_flush_raised(struct mm_struct *mm, unsigned long start,
+				      unsigned long end,
+				      unsigned int stride_shift,
+				      bool freed_tables, u64 *new_tlb_gen)
+{
+	return false;
 }
 
 static inline void hydra_note_loaded(pgd_t *root)

@@ -24,12 +24,8 @@ static inline bool hydra_tlb_flush(struct mmu_gather *tlb, unsigned long start,
 {
 	struct hydra_mm *h = hydra_active(tlb->mm);
 
-	if (!h)
-		return false;
-	flush_tlb_mm_targets(tlb->mm, start, end, stride_shift,
-			     tlb->freed_tables,
-			     hydra_gather_targets(h, &tlb->hydra, start, end));
-	return true;
+	return h && __hydra_gather_flush(h, &tlb->hydra, start, end, stride_shift,
+					 tlb->freed_tables);
 }
 
 /* tlb_remove_pmd_tlb_entry() and its twin: a huge entry is gone, or another. */
@@ -44,12 +40,14 @@ static inline void hydra_remove_huge(struct mmu_gather *tlb, const void *entry,
  * @tlb: the gather it goes through
  * @ptdesc: the table
  * @ptl: lock of a leaf table, NULL for a table above
+ * @addr: an address that the table mapped, if it is a leaf table
  */
 static inline void hydra_free_table(struct mmu_gather *tlb,
-				    struct ptdesc *ptdesc, spinlock_t *ptl)
+				    struct ptdesc *ptdesc, spinlock_t *ptl,
+				    unsigned long addr)
 {
 	if (hydra_mm(tlb->mm))
-		__hydra_free_table(tlb, ptdesc, ptl);
+		__hydra_free_table(tlb, ptdesc, ptl, addr);
 }
 
 /**
@@ -84,7 +82,8 @@ static inline void hydra_remove_huge(struct mmu_gather *tlb, const void *entry,
 }
 
 static inline void hydra_free_table(struct mmu_gather *tlb,
-				    struct ptdesc *ptdesc, spinlock_t *ptl)
+				    struct ptdesc *ptdesc, spinlock_t *ptl,
+				    unsigned long addr)
 {
 }
 

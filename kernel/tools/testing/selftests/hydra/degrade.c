@@ -6,6 +6,7 @@
  * tables, so this needs CONFIG_FAIL_PAGE_ALLOC and
  * CONFIG_FAULT_INJECTION_STACKTRACE_FILTER.
  */
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include "kselftest_harness.h"
@@ -53,12 +54,12 @@ static int inject(const char *key, const char *format, unsigned long value)
 	return hydra_write_file(path, text);
 }
 
-/* From now on the last domain gets no table it does not have */
-static void degrade_last(struct __test_metadata *_metadata, int last, const char *addr)
+/* From now on no allocation of one function of the kernel succeeds */
+static void fail_in(struct __test_metadata *_metadata, const char *function)
 {
 	unsigned long start, end;
 
-	ASSERT_EQ(0, find_function("hydra_domain_upper", &start, &end));
+	ASSERT_EQ(0, find_function(function, &start, &end));
 	ASSERT_EQ(0, inject("probability", "%lu", 100))
 		TH_LOG("needs CONFIG_FAIL_PAGE_ALLOC and debugfs at /sys/kernel/debug");
 	ASSERT_EQ(0, inject("interval", "%lu", 1));
@@ -71,6 +72,12 @@ static void degrade_last(struct __test_metadata *_metadata, int last, const char
 	ASSERT_EQ(0, inject("require-start", "0x%lx", start));
 	ASSERT_EQ(0, inject("require-end", "0x%lx", end));
 	ASSERT_EQ(0, inject("times", "%ld", -1));
+}
+
+/* From now on the last domain gets no table it does not have */
+static void degrade_last(struct __test_metadata *_metadata, int last, const char *addr)
+{
+	fail_in(_metadata, "hydra_domain_upper");
 	EXPECT_EQ(0, hydra_probe(last, (void *)addr, 1, HYDRA_READABLE, SEED));
 	ASSERT_EQ(0, inject("times", "%lu", 0));
 }
@@ -141,6 +148,56 @@ TEST_F(degrade, switching_gives_it_another_chance)
 	PROBE_ALL(self->area, PAGES, HYDRA_READABLE, SEED);
 	ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
 	EXPECT_TRUE(hydra_on_node(&stats, self->last)->own_root);
+}
+
+static void *sit_on_node_1(void *go)
+{
+	hydra_pin_to_node(1);
+	pthread_barrier_wait(go);
+	pthread_barrier_wait(go);
+	return NULL;
+}
+
+/*
+ * Domains that come to the process when no root can be had for them: they use the
+ * canonical tree, and take part in every flush.
+ */
+TEST(no_root_for_a_domain_that_comes_later)
+{
+	static pthread_barrier_t go;
+	int last = hydra_nodes() - 1;
+	struct hydra_stats stats;
+	pthread_t thread;
+	char *area;
+
+	HYDRA_BEGIN();
+	ASSERT_LT(1, last);
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	ASSERT_EQ(0, pthread_barrier_init(&go, NULL, 2));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, sit_on_node_1, &go));
+	pthread_barrier_wait(&go);
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
+	ASSERT_EQ(1, stats.split);
+	ASSERT_TRUE(hydra_on_node(&stats, 1)->own_root);
+
+	fail_in(_metadata, "hydra_pgd_alloc");
+	hydra_start_workers(HYDRA_SPIN);
+	area = hydra_map(hydra_reserve(TABLE_SIZE), PAGES);
+	hydra_write_pages(0, area, PAGES, SEED);
+	EXPECT_EQ(0, hydra_probe(last, area, PAGES, HYDRA_READABLE, SEED));
+	ASSERT_EQ(0, inject("times", "%lu", 0));
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
+	EXPECT_LT(0, stats.fallbacks);
+	EXPECT_FALSE(hydra_on_node(&stats, last)->own_root);
+
+	ASSERT_EQ(0, mprotect(area, PAGES * PAGE_SIZE, PROT_READ));
+	PROBE_ALL(area, PAGES, HYDRA_READ_ONLY, SEED);
+	ASSERT_EQ(0, munmap(area, PAGES * PAGE_SIZE));
+	PROBE_ALL(area, PAGES, HYDRA_NO_ACCESS, 0);
+	hydra_assert_consistent();
+	hydra_stop_workers();
+	pthread_barrier_wait(&go);
+	pthread_join(thread, NULL);
 }
 
 HYDRA_HARNESS_MAIN

@@ -309,7 +309,7 @@ static const struct {
 #define TEXT(field)	{ #field, offsetof(struct hydra_stats, field), true }
 #define NUMBER(field)	{ #field, offsetof(struct hydra_stats, field), false }
 	TEXT(policy), TEXT(domains), TEXT(replication), TEXT(filter),
-	NUMBER(prefetch), NUMBER(active), NUMBER(fills), NUMBER(prefetched),
+	NUMBER(prefetch), NUMBER(active), NUMBER(split), NUMBER(fills), NUMBER(prefetched),
 	NUMBER(propagated), NUMBER(flushes), NUMBER(cpus_interrupted),
 	NUMBER(cpus_spared), NUMBER(fallbacks), NUMBER(reclaimed),
 	NUMBER(replica_tables),

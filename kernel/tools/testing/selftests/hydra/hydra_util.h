@@ -92,7 +92,7 @@ int hydra_remove_zram(int number);
 /* /proc/PID/hydra */
 struct hydra_stats {
 	char policy[16], domains[16], replication[16], filter[16];
-	uint64_t prefetch, active;
+	uint64_t prefetch, active, split;
 	uint64_t fills, prefetched, propagated, flushes;
 	uint64_t cpus_interrupted, cpus_spared, fallbacks, reclaimed;
 	uint64_t replica_tables, replica_kib, upper_tables;

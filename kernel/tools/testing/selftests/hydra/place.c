@@ -11,11 +11,11 @@
 #define REGIONS	16
 #define GIB	(1UL << 30)
 
-FIXTURE(arena) {
+FIXTURE(place) {
 	int last;	/* node */
 };
 
-FIXTURE_SETUP(arena)
+FIXTURE_SETUP(place)
 {
 	HYDRA_BEGIN();
 	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
@@ -23,7 +23,7 @@ FIXTURE_SETUP(arena)
 	hydra_start_workers(HYDRA_SLEEP);
 }
 
-FIXTURE_TEARDOWN(arena)
+FIXTURE_TEARDOWN(place)
 {
 	hydra_assert_consistent();
 	hydra_stop_workers();
@@ -70,10 +70,10 @@ static size_t shared_tables(struct __test_metadata *_metadata, int last)
 	return shared;
 }
 
-TEST_F(arena, nodes_apart)
+TEST_F(place, nodes_apart)
 {
 	EXPECT_EQ(0, shared_tables(_metadata, self->last));
-	/* Linux packs them: were it not for arenas, this test would see it */
+	/* Linux packs them: were they not kept apart, this test would see it */
 	ASSERT_EQ(0, hydra_off());
 	EXPECT_LT(0, shared_tables(_metadata, self->last));
 	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
@@ -81,7 +81,7 @@ TEST_F(arena, nodes_apart)
 }
 
 /* What one node maps lies together, and what it unmaps is used again */
-TEST_F(arena, no_address_space_wasted)
+TEST_F(place, no_address_space_wasted)
 {
 	for (int node = 0; node <= self->last; node++) {
 		uintptr_t tables[REGIONS];
@@ -112,7 +112,7 @@ TEST_F(arena, no_address_space_wasted)
 	}
 }
 
-TEST_F(arena, hints_and_fixed_addresses)
+TEST_F(place, hints_and_fixed_addresses)
 {
 	char *place = hydra_reserve(2 * TABLE_SIZE);
 
@@ -133,7 +133,7 @@ TEST_F(arena, hints_and_fixed_addresses)
 	}
 }
 
-TEST_F(arena, low_addresses)
+TEST_F(place, low_addresses)
 {
 	for (int node = 0; node <= self->last; node++) {
 		char *low = map_on(node, NULL, PAGE_SIZE, MAP_32BIT);
@@ -145,8 +145,8 @@ TEST_F(arena, low_addresses)
 	}
 }
 
-/* More than any arena can hold */
-TEST_F(arena, large_regions)
+/* More than lies under one PUD table */
+TEST_F(place, large_regions)
 {
 	for (int node = 0; node <= self->last; node++)
 		for (size_t gib = 1; gib <= 4096; gib *= 4) {
@@ -177,7 +177,7 @@ static int print_places(void)
 #define RUNS	8
 
 /* Places are as random as Linux has them: no two programs get the same one */
-TEST_F(arena, random_places)
+TEST_F(place, random_places)
 {
 	static char text[RUNS][4096];
 	char *place[RUNS], *rest[RUNS], randomize[16];
@@ -196,7 +196,7 @@ TEST_F(arena, random_places)
 		ASSERT_LE(0, child);
 		if (!child) {
 			dup2(out[1], STDOUT_FILENO);
-			execl("/proc/self/exe", "arena", "places", NULL);
+			execl("/proc/self/exe", "place", "places", NULL);
 			_exit(1);
 		}
 		close(out[1]);

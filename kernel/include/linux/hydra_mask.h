@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * hydra_mask_t: a set of domains, in the manner of nodemask_t.
+ *
+ * Each bit stands for itself. Code that reads a mask without the lock it is
+ * written under may see some bits of a change and not yet others; where that
+ * matters, the reader says why it is enough.
+ */
+#ifndef _LINUX_HYDRA_MASK_H
+#define _LINUX_HYDRA_MASK_H
+
+#include <linux/bitmap.h>
+#include <linux/bitops.h>
+
+#define HYDRA_MAX_DOMAINS	CONFIG_HYDRA_MM_MAX_DOMAINS
+
+typedef struct {
+	unsigned long bits[BITS_TO_LONGS(HYDRA_MAX_DOMAINS)];
+} hydra_mask_t;
+
+static inline void hydra_mask_zero(hydra_mask_t *mask)
+{
+	bitmap_zero(mask->bits, HYDRA_MAX_DOMAINS);
+}
+
+static inline bool hydra_mask_empty(const hydra_mask_t *mask)
+{
+	return bitmap_empty(mask->bits, HYDRA_MAX_DOMAINS);
+}
+
+static inline bool hydra_mask_test(unsigned int d, const hydra_mask_t *mask)
+{
+	return READ_ONCE(mask->bits[BIT_WORD(d)]) & BIT_MASK(d);
+}
+
+/* For a mask whose writers exclude each other; readers need no lock. */
+static inline void hydra_mask_set(unsigned int d, hydra_mask_t *mask)
+{
+	unsigned long *word = &mask->bits[BIT_WORD(d)];
+
+	WRITE_ONCE(*word, *word | BIT_MASK(d));
+}
+
+static inline void hydra_mask_clear(unsigned int d, hydra_mask_t *mask)
+{
+	unsigned long *word = &mask->bits[BIT_WORD(d)];
+
+	WRITE_ONCE(*word, *word & ~BIT_MASK(d));
+}
+
+/* For a mask that several CPUs write at a time. No barrier is implied. */
+static inline void hydra_mask_set_atomic(unsigned int d, hydra_mask_t *mask)
+{
+	set_bit(d, mask->bits);
+}
+
+static inline void hydra_mask_clear_atomic(unsigned int d, hydra_mask_t *mask)
+{
+	clear_bit(d, mask->bits);
+}
+
+/* @to becomes the union of itself and @mask, which others may be writing. */
+static inline void hydra_mask_add(hydra_mask_t *to, const hydra_mask_t *mask)
+{
+	unsigned int i;
+
+	for (i = 0; i < BITS_TO_LONGS(HYDRA_MAX_DOMAINS); i++)
+		to->bits[i] |= READ_ONCE(mask->bits[i]);
+}
+
+/* Take the domains of @mask out of @from; the writers of @from exclude each other. */
+static inline void hydra_mask_remove(hydra_mask_t *from, const hydra_mask_t *mask)
+{
+	unsigned int i;
+
+	for (i = 0; i < BITS_TO_LONGS(HYDRA_MAX_DOMAINS); i++)
+		WRITE_ONCE(from->bits[i], from->bits[i] & ~mask->bits[i]);
+}
+
+/* Is a domain other than @d in the mask? */
+static inline bool hydra_mask_other(unsigned int d, const hydra_mask_t *mask)
+{
+	unsigned int i;
+
+	for (i = 0; i < BITS_TO_LONGS(HYDRA_MAX_DOMAINS); i++)
+		if (READ_ONCE(mask->bits[i]) &
+		    ~(i == BIT_WORD(d) ? BIT_MASK(d) : 0))
+			return true;
+	return false;
+}
+
+/* The domains of a mask that no other CPU writes, from the first to the last. */
+#define for_each_hydra_domain(d, mask)					\
+	for_each_set_bit(d, (mask)->bits, HYDRA_MAX_DOMAINS)
+
+#endif /* _LINUX_HYDRA_MASK_H */
