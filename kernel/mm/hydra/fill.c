@@ -156,7 +156,13 @@ static bool wants_replica(const struct hydra_request *r, void *canonical)
 	       hydra_breaks(HYDRA_BREAK_COPY_OWN);
 }
 
-/* One that is hard to get, or on another node, is not worth it. */
+/*
+ * A replica is worth memory that is free, on the domain's home. Nothing is
+ * reclaimed for it, on the node or in the memory cgroup: that would take data of
+ * the program, or replicas that are in use.
+ */
+#define GFP_REPLICA	(GFP_PGTABLE_USER & ~__GFP_RECLAIM)
+
 static pteval_t *replica_alloc(struct hydra_request *r)
 {
 	unsigned long nr = atomic_long_inc_return(&r->h->nr_replicas);
@@ -164,8 +170,8 @@ static pteval_t *replica_alloc(struct hydra_request *r)
 
 	if (nr <= READ_ONCE(hydra_replica_limit) >> PAGE_SHIFT)
 		replica = hydra_page_alloc(r->h, hydra_domain_home[r->d],
-					   GFP_PGTABLE_USER | __GFP_THISNODE |
-					   __GFP_NORETRY | __GFP_NOWARN);
+					   GFP_REPLICA | __GFP_THISNODE |
+					   __GFP_NOWARN);
 	if (!replica)
 		atomic_long_dec(&r->h->nr_replicas);
 	return replica;
