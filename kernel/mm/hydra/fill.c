@@ -166,12 +166,14 @@ static bool wants_replica(const struct hydra_request *r, void *canonical)
 static pteval_t *replica_alloc(struct hydra_request *r)
 {
 	unsigned long nr = atomic_long_inc_return(&r->h->nr_replicas);
+	int home = hydra_domain_home[r->d];
 	pteval_t *replica = NULL;
 
-	if (nr <= READ_ONCE(hydra_replica_limit) >> PAGE_SHIFT)
-		replica = hydra_page_alloc(r->h, hydra_domain_home[r->d],
-					   GFP_REPLICA | __GFP_THISNODE |
-					   __GFP_NOWARN);
+	/* __GFP_THISNODE is told of in the log if the node has gone. */
+	if (nr <= READ_ONCE(hydra_replica_limit) >> PAGE_SHIFT &&
+	    node_online(home))
+		replica = hydra_page_alloc(r->h, home, GFP_REPLICA |
+					   __GFP_THISNODE | __GFP_NOWARN);
 	if (!replica)
 		atomic_long_dec(&r->h->nr_replicas);
 	return replica;
