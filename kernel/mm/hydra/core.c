@@ -56,7 +56,6 @@ static struct hydra_mm *hydra_alloc(struct mm_struct *mm)
 	for (d = 0; d < hydra_nr_domains; d++)
 		spin_lock_init(&h->domain[d].lock);
 	static_branch_deferred_inc(&hydra_key);
-	hydra_reclaim_add(h);
 	return h;
 }
 
@@ -113,7 +112,6 @@ static void set_generations(struct hydra_mm *h)
 
 static void hydra_free(struct hydra_mm *h)
 {
-	hydra_reclaim_remove(h);
 	kfree(h);
 	static_branch_slow_dec_deferred(&hydra_key);
 }

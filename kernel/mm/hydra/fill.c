@@ -174,6 +174,10 @@ static pteval_t *replica_alloc(struct hydra_request *r)
 	    node_online(home))
 		replica = hydra_page_alloc(r->h, home, GFP_REPLICA |
 					   __GFP_THISNODE | __GFP_NOWARN);
+	if (replica && !hydra_reclaim_prepare(replica)) {
+		hydra_page_free(r->h, replica);
+		replica = NULL;
+	}
 	if (!replica)
 		atomic_long_dec(&r->h->nr_replicas);
 	return replica;
@@ -233,7 +237,7 @@ static enum hydra_result join(struct hydra_request *r, struct hydra_table *t,
 		hydra_slot_set(t, r->d, table);
 		if (replicate) {
 			atomic_long_inc(&dom->nr_replicas);
-			atomic_long_inc(&hydra_replicas[r->d]);
+			hydra_reclaim_add(t, table);
 		}
 		ret = HYDRA_HIT;
 	}
@@ -246,15 +250,23 @@ static enum hydra_result join(struct hydra_request *r, struct hydra_table *t,
 	return ret;
 }
 
-static pte_t *lock_leaf(struct hydra_request *r, pmd_t *pmd, spinlock_t **ptl)
+/**
+ * hydra_trylock_leaf - lock a leaf table if its lock is free
+ * @mm: address space
+ * @pmd: canonical entry that the table hangs on
+ * @addr: any address it maps
+ * @ptl: set to its lock
+ *
+ * Context: interrupts off.
+ * Return: the entry for @addr, to be given to pte_unmap_unlock(); NULL if there
+ * is no leaf table, or its lock is taken.
+ */
+pte_t *hydra_trylock_leaf(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
+			  spinlock_t **ptl)
 {
-	pmd_t pmdval;
-	pte_t *pte;
+	pmd_t pmdval = pmdp_get_lockless(pmd);
+	pte_t *pte = pte_offset_map_nolock(mm, pmd, addr, ptl);
 
-	if (!r->atomic)
-		return pte_offset_map_lock(r->h->mm, pmd, r->addr, ptl);
-	pmdval = pmdp_get_lockless(pmd);
-	pte = pte_offset_map_nolock(r->h->mm, pmd, r->addr, ptl);
 	if (!pte)
 		return NULL;
 	if (spin_trylock(*ptl)) {
@@ -264,6 +276,13 @@ static pte_t *lock_leaf(struct hydra_request *r, pmd_t *pmd, spinlock_t **ptl)
 	}
 	pte_unmap(pte);
 	return NULL;
+}
+
+static pte_t *lock_leaf(struct hydra_request *r, pmd_t *pmd, spinlock_t **ptl)
+{
+	if (r->atomic)
+		return hydra_trylock_leaf(r->h->mm, pmd, r->addr, ptl);
+	return pte_offset_map_lock(r->h->mm, pmd, r->addr, ptl);
 }
 
 static enum hydra_result fill_leaf(struct hydra_request *r,
@@ -459,11 +478,15 @@ static bool uses_canonical(struct hydra_mm *h, unsigned int d)
 	return READ_ONCE(h->domain[d].root) == h->mm->pgd;
 }
 
-/*
- * The entry of the canonical tree that a leaf table would hang on.
- * Context: a VMA is locked. Return: it, or NULL if no leaf table can be there.
+/**
+ * hydra_canonical_pmd - the canonical entry that a leaf table would hang on
+ * @h: address space
+ * @addr: any address the leaf table maps
+ *
+ * Context: a VMA is locked, or interrupts are off.
+ * Return: it, or NULL if no leaf table can be there.
  */
-static pmd_t *canonical_pmd(struct hydra_mm *h, unsigned long addr)
+pmd_t *hydra_canonical_pmd(struct hydra_mm *h, unsigned long addr)
 {
 	pgd_t *pgd = pgd_offset(h->mm, addr);
 	p4d_t *p4d, p4dval;
@@ -495,7 +518,7 @@ static bool nothing_to_fill(struct hydra_mm *h, unsigned int d,
 
 	if (uses_canonical(h, d))
 		return true;
-	pmd = canonical_pmd(h, addr);
+	pmd = hydra_canonical_pmd(h, addr);
 	if (!pmd)
 		return false;
 	/* A collapse may take the leaf table away without our VMA. */

@@ -179,6 +179,9 @@ pteval_t *hydra_table_cut_domain(struct hydra_table *t, unsigned int d,
 void hydra_free_p4ds(struct hydra_mm *h);
 
 /* fill.c */
+pmd_t *hydra_canonical_pmd(struct hydra_mm *h, unsigned long addr);
+pte_t *hydra_trylock_leaf(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
+			  spinlock_t **ptl);
 void hydra_window(unsigned long addr, unsigned int degree,
 		  unsigned long vm_start, unsigned long vm_end,
 		  unsigned int *first, unsigned int *end);
@@ -195,9 +198,9 @@ u64 hydra_range_sharers(struct hydra_mm *h, unsigned long start,
 			unsigned long end, enum hydra_huge huge);
 
 /* reclaim.c */
-extern atomic_long_t hydra_replicas[HYDRA_MAX_DOMAINS];
-void hydra_reclaim_add(struct hydra_mm *h);
-void hydra_reclaim_remove(struct hydra_mm *h);
+bool hydra_reclaim_prepare(pteval_t *replica);
+void hydra_reclaim_add(struct hydra_table *t, pteval_t *replica);
+void hydra_reclaim_remove(pteval_t *replica);
 
 /* settings.c */
 #define HYDRA_TEXT_MAX		128

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reclaim: leaf replicas are given back when a node runs short of memory. Their
- * domain asks again for what it still needs.
+ * Reclaim: leaf replicas are given back when their node, or the memory cgroup
+ * that they are charged to, runs short of memory. Their domain asks again for
+ * what it still needs.
+ *
+ * Each replica is in a list by node and memory cgroup, from when its domain
+ * joins the table until the link is cut. The shrinker notes which table the
+ * oldest one belongs to, and looks that table up like any lockless walker of
+ * Linux. It does not take mmap_lock: a fork that needs page tables, for one,
+ * holds it, and may be short of memory because of these very replicas.
  *
  * One leaf table at a time, all of it under that table's lock: the links are
  * cut, the domains flushed (which bumps their generations, and reaches lazy
@@ -15,8 +22,9 @@
  * few.
  */
 
+#include <linux/list_lru.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
-#include <linux/pagewalk.h>
 #include <linux/sched/mm.h>
 #include <linux/shrinker.h>
 
@@ -24,46 +32,69 @@
 
 #include "internal.h"
 
-/* By domain, the replicas of all address spaces. */
-atomic_long_t hydra_replicas[HYDRA_MAX_DOMAINS];
-
-static DEFINE_SPINLOCK(reclaim_lock);
-/* All struct hydra_mm, the one to be looked at next first. */
-static LIST_HEAD(reclaim_list);
-
-/* What a page walk returns that did not reach the end. */
-#define WALK_STOPPED	1
-
-/* A leaf table without replicas costs so much less than dropping one. */
-#define VISITS		16
-
-struct hydra_reclaim {
-	struct hydra_mm *h;
-	int nid;
-	unsigned long to_free;		/* replicas */
-	unsigned long to_visit;		/* leaf tables, most of which have none */
-};
+/* In the descriptor of a replica, pt_list is for this and pt_index is its table. */
+static struct list_lru replicas;
 
 /**
- * hydra_reclaim_add - from now on replicas of this address space may be dropped
- * @h: address space
+ * hydra_reclaim_prepare - make sure that a new replica can be listed
+ * @replica: it, not in use yet
+ *
+ * Context: process context, no locks. Reclaims nothing.
+ * Return: false if there is no memory for the lists of its memory cgroup.
  */
-void hydra_reclaim_add(struct hydra_mm *h)
+bool hydra_reclaim_prepare(pteval_t *replica)
 {
-	spin_lock(&reclaim_lock);
-	list_add_tail(&h->reclaim, &reclaim_list);
-	spin_unlock(&reclaim_lock);
+	struct folio *folio = ptdesc_folio(virt_to_ptdesc(replica));
+	struct mem_cgroup *memcg;
+	bool held;
+	int err;
+
+	/* A cgroup that is going hands the charge on to its parent. */
+	do {
+		rcu_read_lock();
+		memcg = folio_memcg(folio);
+		held = mem_cgroup_tryget(memcg);
+		rcu_read_unlock();
+	} while (!held);
+	if (!memcg)
+		return true;
+	err = memcg_list_lru_alloc(memcg, &replicas, GFP_NOWAIT | __GFP_NOWARN);
+	mem_cgroup_put(memcg);
+	return !err;
 }
 
 /**
- * hydra_reclaim_remove - the address space is about to be freed
- * @h: address space
+ * hydra_reclaim_add - from now on a replica may be dropped
+ * @t: of the canonical table
+ * @replica: the replica, for which hydra_reclaim_prepare() returned true
+ *
+ * Context: the lock of the domain that it is linked for, so before the link can
+ * be cut.
  */
-void hydra_reclaim_remove(struct hydra_mm *h)
+void hydra_reclaim_add(struct hydra_table *t, pteval_t *replica)
 {
-	spin_lock(&reclaim_lock);
-	list_del(&h->reclaim);
-	spin_unlock(&reclaim_lock);
+	struct ptdesc *ptdesc = virt_to_ptdesc(replica);
+
+	ptdesc->pt_index = (unsigned long)t;
+	INIT_LIST_HEAD(&ptdesc->pt_list);
+	rcu_read_lock();
+	list_lru_add(&replicas, &ptdesc->pt_list, page_to_nid(ptdesc_page(ptdesc)),
+		     folio_memcg(ptdesc_folio(ptdesc)));
+	rcu_read_unlock();
+}
+
+/**
+ * hydra_reclaim_remove - the link to a replica has been cut
+ * @replica: the replica; neither it nor its struct hydra_table is freed yet
+ */
+void hydra_reclaim_remove(pteval_t *replica)
+{
+	struct ptdesc *ptdesc = virt_to_ptdesc(replica);
+
+	rcu_read_lock();
+	list_lru_del(&replicas, &ptdesc->pt_list, page_to_nid(ptdesc_page(ptdesc)),
+		     folio_memcg(ptdesc_folio(ptdesc)));
+	rcu_read_unlock();
 }
 
 /* Context: the leaf table's lock. Return: number of replicas dropped. */
@@ -104,131 +135,103 @@ static unsigned int drop_replicas(struct hydra_table *t, pteval_t *canonical,
 	return nr;
 }
 
-static int reclaim_pmd(pmd_t *pmd, unsigned long addr, unsigned long next,
-		       struct mm_walk *walk)
-{
-	struct hydra_reclaim *r = walk->private;
-	unsigned long nr = 0;
-	struct hydra_table *t;
-	spinlock_t *ptl;
-	pte_t *pte;
-
-	WRITE_ONCE(r->h->reclaim_next, next);
-	pte = pte_offset_map_lock(walk->mm, pmd, addr, &ptl);
-	if (pte) {
-		t = hydra_table_of(pte);
-		if (t)
-			nr = drop_replicas(t, hydra_table_start(pte), r->nid);
-		pte_unmap_unlock(pte, ptl);
-	}
-	cond_resched();
-	r->to_free -= min(nr, r->to_free);
-	r->to_visit--;
-	return r->to_free && r->to_visit ? 0 : WALK_STOPPED;
-}
-
-/* Look at all areas, also at those that page walks pass over. */
-static int reclaim_test_walk(unsigned long start, unsigned long end,
-			     struct mm_walk *walk)
-{
-	return 0;
-}
-
-/* Not to be split only because we come by. */
-static int reclaim_pud(pud_t *pud, unsigned long addr, unsigned long next,
-		       struct mm_walk *walk)
-{
-	if (hydra_leaf(pud_val(READ_ONCE(*pud))))
-		walk->action = ACTION_CONTINUE;
-	return 0;
-}
-
-static const struct mm_walk_ops reclaim_ops = {
-	.pud_entry = reclaim_pud,
-	.pmd_entry = reclaim_pmd,
-	.test_walk = reclaim_test_walk,
-	.walk_lock = PGWALK_RDLOCK,
+/* The place of a replica, with a reference to the mm_struct. */
+struct hydra_place {
+	struct mm_struct *mm;
+	unsigned long addr;
 };
 
 /*
- * From where the last look ended to the end of the address space. Several may
- * be at it: then each looks at a part of what the other does.
- *
- * With mmap_lock held the tables of all VMAs stay, but for a leaf table that is
- * collapsed, and the address space stays active.
+ * Note the place of the oldest replica, and make it the youngest one: the table
+ * may be busy. A replica in the list keeps its struct hydra_table, and that its
+ * mm_struct.
  */
-static void reclaim_mm(struct hydra_reclaim *r)
+static enum lru_status note_place(struct list_head *item,
+				  struct list_lru_one *list, spinlock_t *lock,
+				  void *arg)
 {
-	struct mm_struct *mm = r->h->mm;
+	struct ptdesc *ptdesc = container_of(item, struct ptdesc, pt_list);
+	struct hydra_table *t = (struct hydra_table *)ptdesc->pt_index;
+	struct hydra_place *place = arg;
 
-	if (!mmap_read_trylock(mm))
-		return;
-	if (READ_ONCE(r->h->active) &&
-	    walk_page_range(mm, READ_ONCE(r->h->reclaim_next), TASK_SIZE_MAX,
-			    &reclaim_ops, r) != WALK_STOPPED)
-		WRITE_ONCE(r->h->reclaim_next, 0);
-	mmap_read_unlock(mm);
+	place->mm = t->hmm->mm;
+	place->addr = t->base;
+	mmgrab(place->mm);
+	list_move_tail(item, &list->list);
+	return LRU_STOP;
 }
 
-/* The next address space that has replicas, with a reference to its mm. */
-static struct hydra_mm *reclaim_get(void)
+/*
+ * Drop the replicas that a leaf table has on a node. Interrupts are off until the
+ * table is locked, so it is not freed; from then on the lock keeps it.
+ *
+ * Return: number of replicas dropped, 0 if the table is busy or has gone.
+ */
+static unsigned int reclaim_table(struct hydra_mm *h, unsigned long addr,
+				  int nid)
 {
-	struct hydra_mm *h, *found = NULL;
+	struct hydra_table *t;
+	unsigned int nr = 0;
+	pte_t *pte = NULL;
+	spinlock_t *ptl;
+	pmd_t *pmd;
 
-	spin_lock(&reclaim_lock);
-	list_for_each_entry(h, &reclaim_list, reclaim) {
-		if (!atomic_long_read(&h->nr_replicas) ||
-		    !mmget_not_zero(h->mm))
-			continue;
-		list_move_tail(&h->reclaim, &reclaim_list);
-		found = h;
-		break;
+	/* As an atomic fill: see __hydra_free_table(). */
+	preempt_disable();
+	if (ALLOC_SPLIT_PTLOCKS)
+		atomic_inc_return(&h->atomic_fills);
+	local_irq_disable();
+	pmd = hydra_canonical_pmd(h, addr);
+	if (pmd)
+		pte = hydra_trylock_leaf(h->mm, pmd, addr, &ptl);
+	local_irq_enable();
+	if (pte) {
+		t = hydra_table_of(pte);
+		if (t && READ_ONCE(h->active))
+			nr = drop_replicas(t, hydra_table_start(pte), nid);
+		pte_unmap_unlock(pte, ptl);
 	}
-	spin_unlock(&reclaim_lock);
-	return found;
+	if (ALLOC_SPLIT_PTLOCKS)
+		atomic_dec_return(&h->atomic_fills);
+	preempt_enable();
+	return nr;
 }
 
 static unsigned long reclaim_count(struct shrinker *shrinker,
 				   struct shrink_control *sc)
 {
-	unsigned long nr = 0;
-	unsigned int d;
-
-	for (d = 0; d < hydra_nr_domains; d++)
-		if (hydra_domain_home[d] == sc->nid)
-			nr += atomic_long_read(&hydra_replicas[d]);
-	return nr ?: SHRINK_EMPTY;
+	return list_lru_shrink_count(&replicas, sc) ?: SHRINK_EMPTY;
 }
 
 static unsigned long reclaim_scan(struct shrinker *shrinker,
 				  struct shrink_control *sc)
 {
-	struct hydra_reclaim r = {
-		.nid = sc->nid,
-		.to_free = sc->nr_to_scan,
-		.to_visit = sc->nr_to_scan * VISITS,
-	};
-	unsigned long tries;
+	unsigned long tries, freed = 0;
 
-	/* An address space may be busy, or have no replicas on this node. */
-	for (tries = sc->nr_to_scan; tries && r.to_free && r.to_visit; tries--) {
-		r.h = reclaim_get();
-		if (!r.h)
+	for (tries = 0; tries < sc->nr_to_scan && freed < sc->nr_to_scan; tries++) {
+		struct hydra_place place = {};
+		unsigned long nr = 1;
+
+		list_lru_walk_one(&replicas, sc->nid, sc->memcg, note_place,
+				  &place, &nr);
+		if (!place.mm)
 			break;
-		reclaim_mm(&r);
-		/* Its end may be a long way, and we may be in its own fault. */
-		mmput_async(r.h->mm);
+		freed += reclaim_table(place.mm->hydra, place.addr, sc->nid);
+		mmdrop(place.mm);
+		cond_resched();
 	}
-	/* Nothing to be had now: all are busy, or have none here. */
-	return sc->nr_to_scan - r.to_free ?: SHRINK_STOP;
+	/* Nothing to be had now: all are busy. */
+	return freed ?: SHRINK_STOP;
 }
 
 static int __init hydra_reclaim_init(void)
 {
-	struct shrinker *shrinker = shrinker_alloc(SHRINKER_NUMA_AWARE, "mm-hydra");
+	struct shrinker *shrinker;
 
-	if (!shrinker)
-		return -ENOMEM;
+	shrinker = shrinker_alloc(SHRINKER_NUMA_AWARE | SHRINKER_MEMCG_AWARE,
+				  "mm-hydra");
+	if (!shrinker || list_lru_init_memcg(&replicas, shrinker))
+		panic("hydra: no memory for the lists of replicas\n");
 	shrinker->count_objects = reclaim_count;
 	shrinker->scan_objects = reclaim_scan;
 	shrinker_register(shrinker);

@@ -29,6 +29,7 @@
  */
 
 #include <linux/gfp.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
@@ -166,6 +167,8 @@ void hydra_page_free(struct hydra_mm *h, pteval_t *table)
 {
 	struct ptdesc *ptdesc = hydra_page_retire(h, table);
 
+	/* Room in the memory cgroup now: who has reclaimed does not wait for RCU. */
+	memcg_kmem_uncharge_page(ptdesc_page(ptdesc), 0);
 	call_rcu(&ptdesc->pt_rcu_head, hydra_page_free_rcu);
 }
 
@@ -373,7 +376,7 @@ pteval_t *hydra_table_cut_domain(struct hydra_table *t, unsigned int d,
 		return table;
 	if (t->level == HYDRA_PTE) {
 		atomic_long_dec(&dom->nr_replicas);
-		atomic_long_dec(&hydra_replicas[d]);
+		hydra_reclaim_remove(table);
 		atomic_long_dec(&t->hmm->nr_replicas);
 	} else {
 		atomic_long_dec(&dom->nr_upper);
