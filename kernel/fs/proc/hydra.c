@@ -5,7 +5,6 @@
  */
 
 #include <linux/fs.h>
-#include <linux/mutex.h>
 #include <linux/ptrace.h>
 #include <linux/sched/mm.h>
 #include <linux/seq_file.h>
@@ -66,13 +65,11 @@ static int hydra_settings_open(struct inode *inode, struct file *file)
 	return single_open(file, hydra_settings_show, inode);
 }
 
-static DEFINE_MUTEX(hydra_write_lock);
-
 static ssize_t hydra_settings_write(struct file *file, const char __user *buf,
 				    size_t count, loff_t *ppos)
 {
 	struct mm_struct *mm;
-	u32 settings;
+	u32 old, settings;
 	char *text;
 	int ret;
 
@@ -86,16 +83,17 @@ static ssize_t hydra_settings_write(struct file *file, const char __user *buf,
 		ret = PTR_ERR(mm);
 		goto free;
 	}
-	/* Keys alone change what they name: two writers must not mix. */
-	ret = mutex_lock_killable(&hydra_write_lock);
-	if (ret)
-		goto put;
-	settings = hydra_get(mm);
-	ret = hydra_parse(text, &settings);
-	if (!ret)
-		ret = hydra_set(mm, settings);
-	mutex_unlock(&hydra_write_lock);
-put:
+	/*
+	 * Keys alone change what they name: two writers must not mix. No lock but
+	 * those of the address space: its users decide how long they are held.
+	 */
+	do {
+		old = hydra_get(mm);
+		settings = old;
+		ret = hydra_parse(text, &settings);
+		if (!ret)
+			ret = hydra_set(mm, &old, settings);
+	} while (ret == -EAGAIN);
 	mmput(mm);
 free:
 	kfree(text);

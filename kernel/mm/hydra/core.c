@@ -276,13 +276,14 @@ u32 hydra_get(struct mm_struct *mm)
 /**
  * hydra_set - change the settings of an address space
  * @mm: the address space, which may be running
+ * @old: NULL, or what its settings have to be now
  * @settings: packed settings that hydra_check_settings() accepts
  *
  * Context: process context, no locks; takes mmap_lock.
  * Return: 0; or with nothing changed -EOPNOTSUPP if the platform cannot do it,
- * -ENOMEM, or -EINTR.
+ * -ENOMEM, -EINTR, or -EAGAIN if the settings are not @old.
  */
-int hydra_set(struct mm_struct *mm, u32 settings)
+int hydra_set(struct mm_struct *mm, const u32 *old, u32 settings)
 {
 	struct hydra_mm *h, *new = NULL;
 	int ret = 0;
@@ -314,7 +315,9 @@ int hydra_set(struct mm_struct *mm, u32 settings)
 		new = NULL;
 	}
 	h = mm->hydra;
-	if (wants_domains(settings) && !h->active)
+	if (old && h->settings != *old)
+		ret = -EAGAIN;
+	else if (wants_domains(settings) && !h->active)
 		ret = hydra_activate(h);
 	else if (!wants_domains(settings) && h->active)
 		hydra_deactivate(h);

@@ -150,7 +150,7 @@ u64 hydra_all_domains(void);
 unsigned int hydra_node_owner(int nid);
 
 /* core.c */
-int hydra_set(struct mm_struct *mm, u32 settings);
+int hydra_set(struct mm_struct *mm, const u32 *old, u32 settings);
 u32 hydra_get(struct mm_struct *mm);
 void hydra_lock_out_faults(struct mm_struct *mm);
 void hydra_degrade(struct hydra_mm *h, unsigned int d);

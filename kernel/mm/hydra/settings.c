@@ -215,8 +215,9 @@ long hydra_prctl_set(unsigned long arg2, unsigned long arg3,
 				   s.filter);
 	if (ret)
 		return ret;
-	return hydra_set(current->mm, hydra_pack(s.domains, s.replication,
-						 s.prefetch, s.filter));
+	return hydra_set(current->mm, NULL,
+			 hydra_pack(s.domains, s.replication, s.prefetch,
+				    s.filter));
 }
 
 /**

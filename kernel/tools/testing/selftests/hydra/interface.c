@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The interface of Hydra: prctl, /proc/PID/hydra, /sys/kernel/mm/hydra. */
+#include <fcntl.h>
+#include <linux/fs.h>
 #include <pthread.h>
 #include <pwd.h>
 #include <stdatomic.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 
 #include "kselftest_harness.h"
@@ -474,6 +479,138 @@ TEST_F_TIMEOUT(interface, switch_while_running, 60)
 			EXPECT_EQ(atomic_load(&verifiers[i].rounds),
 				  ((uint64_t *)(switching_area + page * PAGE_SIZE))[1 + i]);
 		}
+}
+
+/* A file on a disk whose file system can be frozen */
+static struct {
+	int zram, fd;
+	char directory[32];
+} disk;
+
+static bool make_disk(void)
+{
+	char device[32], command[64], path[64];
+
+	snprintf(disk.directory, sizeof(disk.directory), "/tmp/hydra-interface-XXXXXX");
+	disk.zram = hydra_add_zram("32M");
+	if (disk.zram < 0 || !mkdtemp(disk.directory))
+		return false;
+	snprintf(device, sizeof(device), "/dev/zram%d", disk.zram);
+	snprintf(command, sizeof(command), "mkfs.ext4 -q %s", device);
+	if (system(command) || mount(device, disk.directory, "ext4", 0, NULL))
+		return false;
+	snprintf(path, sizeof(path), "%s/page", disk.directory);
+	disk.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	return disk.fd >= 0 && !ftruncate(disk.fd, PAGE_SIZE);
+}
+
+static void remove_disk(void)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/page", disk.directory);
+	unlink(path);
+	close(disk.fd);
+	umount(disk.directory);
+	rmdir(disk.directory);
+	hydra_remove_zram(disk.zram);
+}
+
+static char *frozen_page;
+
+static void *write_frozen_page(void *arg)
+{
+	*frozen_page = 1;
+	return NULL;
+}
+
+/*
+ * A process whose mmap_lock is taken as long as its file system is frozen: one
+ * thread waits in a fault, with the lock of the area, and the other wants to
+ * change that area.
+ */
+static void be_stuck(int ready, int go)
+{
+	pthread_t thread;
+	char c;
+
+	frozen_page = mmap(NULL, PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, disk.fd, 0);
+	if (frozen_page == MAP_FAILED || *(volatile char *)frozen_page ||
+	    write(ready, "r", 1) != 1 || read(go, &c, 1) != 1 ||
+	    pthread_create(&thread, NULL, write_frozen_page, NULL))
+		_exit(1);
+	usleep(200000);
+	_exit(mprotect(frozen_page, PAGE_SIZE, PROT_READ) ? 2 : 0);
+}
+
+struct writer {
+	pthread_t thread;
+	pid_t pid;
+	atomic_bool done;
+	int err;
+};
+
+static void *write_policy(void *arg)
+{
+	struct writer *w = arg;
+
+	w->err = hydra_write_policy(w->pid, "hydra,prefetch=3");
+	atomic_store(&w->done, true);
+	return NULL;
+}
+
+static bool done_within(struct writer *w, unsigned int ms)
+{
+	while (ms && !atomic_load(&w->done)) {
+		usleep(10000);
+		ms -= 10;
+	}
+	return atomic_load(&w->done);
+}
+
+TEST_F_TIMEOUT(interface, stuck_process_delays_no_other, 60)
+{
+	static struct writer to_stuck, to_other;
+	int ready[2], go[2], never[2];
+	bool waited, in_time;
+	char c;
+
+	ASSERT_TRUE(make_disk())
+		TH_LOG("no disk: needs CONFIG_ZRAM, CONFIG_EXT4_FS and mkfs.ext4");
+	ASSERT_EQ(0, pipe(ready));
+	ASSERT_EQ(0, pipe(go));
+	ASSERT_EQ(0, pipe(never));
+	to_stuck.pid = fork();
+	if (!to_stuck.pid)
+		be_stuck(ready[1], go[0]);
+	to_other.pid = fork();
+	if (!to_other.pid) {
+		close(never[1]);
+		_exit(read(never[0], &c, 1));
+	}
+	ASSERT_EQ(1, read(ready[0], &c, 1));
+	ASSERT_EQ(0, ioctl(disk.fd, FIFREEZE, 0));
+	ASSERT_EQ(1, write(go[1], "g", 1));
+	usleep(1000000);
+	ASSERT_EQ(0, pthread_create(&to_stuck.thread, NULL, write_policy, &to_stuck));
+	waited = !done_within(&to_stuck, 500);
+	ASSERT_EQ(0, pthread_create(&to_other.thread, NULL, write_policy, &to_other));
+	in_time = done_within(&to_other, 20000);
+	waited &= !atomic_load(&to_stuck.done);
+	/* No assertion before: the machine could not go on. */
+	EXPECT_EQ(0, ioctl(disk.fd, FITHAW, 0));
+	EXPECT_TRUE(waited)
+		TH_LOG("the process was not stuck, so this test says nothing");
+	EXPECT_TRUE(in_time);
+	pthread_join(to_stuck.thread, NULL);
+	pthread_join(to_other.thread, NULL);
+	EXPECT_EQ(0, to_other.err);
+	/* It may have come to its end first. */
+	EXPECT_TRUE(!to_stuck.err || to_stuck.err == -ESRCH || to_stuck.err == -ENOENT);
+	close(never[1]);
+	EXPECT_EQ(0, hydra_wait_child(to_stuck.pid));
+	EXPECT_EQ(0, hydra_wait_child(to_other.pid));
+	remove_disk();
 }
 
 TEST_F(interface, unprivileged)
