@@ -122,8 +122,7 @@ static unsigned int drop_replicas(struct hydra_table *t, pteval_t *canonical,
 	if (!mask)
 		return 0;
 	if (!hydra_breaks(HYDRA_BREAK_RECLAIM_QUIETLY))
-		flush_tlb_mm_targets(h->mm, t->base, t->base + PMD_SIZE,
-				     PAGE_SHIFT, true, mask);
+		flush_tlb_domain_tables(h->mm, t->base, t->base + PMD_SIZE, mask);
 	for (d = 0; d < hydra_nr_domains; d++) {
 		if (!(mask & BIT_ULL(d)))
 			continue;

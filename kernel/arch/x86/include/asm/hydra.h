@@ -88,6 +88,8 @@ static inline pgd_t *hydra_loaded_pgd(const struct mm_struct *mm)
 void flush_tlb_mm_targets(struct mm_struct *mm, unsigned long start,
 			  unsigned long end, unsigned int stride_shift,
 			  bool freed_tables, u64 targets);
+void flush_tlb_domain_tables(struct mm_struct *mm, unsigned long start,
+			     unsigned long end, u64 targets);
 void hydra_switch_root(void *mm);
 
 struct arch_tlbflush_unmap_batch;
