@@ -465,4 +465,35 @@ TEST_F_TIMEOUT(shootdown, membarrier_reaches_all_threads, 60)
 	}
 }
 
+/*
+ * A process that runs on one node, and another one that keeps Hydra in use: the
+ * kernel's text is not patched then.
+ */
+TEST_F_TIMEOUT(shootdown, switching_interrupts_no_other_node, 60)
+{
+	static uint64_t before[HYDRA_MAX_CPUS], after[HYDRA_MAX_CPUS];
+	int cpus[HYDRA_MAX_CPUS];
+	pid_t child;
+
+	ASSERT_EQ(0, read_calls(before));
+	child = fork();
+	if (!child) {
+		for (int i = 0; i < COSTLY; i++)
+			if (hydra_off() || hydra_on(9, HYDRA_FILTER_TABLE))
+				_exit(1);
+		_exit(0);
+	}
+	EXPECT_EQ(0, hydra_wait_child(child));
+	ASSERT_EQ(0, read_calls(after));
+	for (int node = 1; node < hydra_nodes(); node++) {
+		int count = hydra_node_cpus(node, cpus);
+
+		for (int i = 0; i < count; i++) {
+			EXPECT_GE(COSTLY / 2, after[cpus[i]] - before[cpus[i]])
+				TH_LOG("CPU %d, for switching on and off %d times", cpus[i],
+				       COSTLY);
+		}
+	}
+}
+
 HYDRA_HARNESS_MAIN
