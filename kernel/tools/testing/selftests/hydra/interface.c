@@ -61,8 +61,19 @@ static int report(void)
 	return 0;
 }
 
-/* Execute this program anew and read its report; its settings, or all ones when there are none */
-static struct hydra_settings execute(uint64_t *active, size_t *mistakes)
+static bool become_nobody(void)
+{
+	struct passwd *nobody = getpwnam("nobody");
+
+	return nobody && !setgid(nobody->pw_gid) && !setuid(nobody->pw_uid);
+}
+
+/*
+ * Execute a program that is this one and read its report; its settings, or all ones
+ * when there are none. As nobody: who first switches Hydra on.
+ */
+static struct hydra_settings execute_program(const char *path, bool as_nobody, uint64_t *active,
+					     size_t *mistakes)
 {
 	struct hydra_settings s = { -1, -1, -1, -1 };
 	char text[256] = "";
@@ -75,7 +86,9 @@ static struct hydra_settings execute(uint64_t *active, size_t *mistakes)
 	child = fork();
 	if (!child) {
 		dup2(out[1], STDOUT_FILENO);
-		execl("/proc/self/exe", "interface", "report", NULL);
+		if (as_nobody && (!become_nobody() || hydra_on(3, HYDRA_FILTER_TABLE)))
+			_exit(1);
+		execl(path, "interface", "report", NULL);
 		_exit(1);
 	}
 	close(out[1]);
@@ -88,6 +101,11 @@ static struct hydra_settings execute(uint64_t *active, size_t *mistakes)
 	if (hydra_wait_child(child))
 		s.domains = -1;
 	return s;
+}
+
+static struct hydra_settings execute(uint64_t *active, size_t *mistakes)
+{
+	return execute_program("/proc/self/exe", false, active, mistakes);
 }
 
 FIXTURE(interface) {
@@ -390,6 +408,34 @@ TEST_F(interface, default_for_new_programs)
 	ASSERT_EQ(0, hydra_off());
 	seen = execute(&active, &mistakes);
 	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, seen.domains);
+}
+
+/* A user does not choose how a program runs that may do more than that user */
+TEST_F(interface, set_uid_program_has_the_default)
+{
+	char directory[] = "/tmp/hydra-interface-XXXXXX", path[64], command[128];
+	struct hydra_settings seen;
+	size_t mistakes = -1;
+	uint64_t active = -1;
+
+	ASSERT_NE(NULL, mkdtemp(directory));
+	ASSERT_EQ(0, mount("none", directory, "tmpfs", 0, NULL));
+	snprintf(path, sizeof(path), "%s/interface", directory);
+	snprintf(command, sizeof(command), "cp /proc/%d/exe %s && chmod 0755 %s", getpid(), path,
+		 path);
+	ASSERT_EQ(0, system(command));
+
+	seen = execute_program(path, true, &active, &mistakes);
+	EXPECT_EQ(HYDRA_DOMAINS_NODE, seen.domains)
+		TH_LOG("not even without the set-uid bit");
+	snprintf(command, sizeof(command), "chmod 04755 %s", path);
+	ASSERT_EQ(0, system(command));
+	seen = execute_program(path, true, &active, &mistakes);
+	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, seen.domains);
+	EXPECT_EQ(0, active);
+	EXPECT_EQ(0, mistakes);
+	EXPECT_EQ(0, umount(directory));
+	EXPECT_EQ(0, rmdir(directory));
 }
 
 #define MOVED	16UL	/* leaf tables */
