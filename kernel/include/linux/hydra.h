@@ -66,9 +66,8 @@ struct hydra_domain {
  * @unfiltered: while not zero, every flush goes to every domain
  * @universal: domains that every flush includes
  * @nr_replicas: leaf replicas there are, or are about to be
- * @reclaim: in the list of those that replicas may be taken from
- * @reclaim_next: address where the next look for replicas begins
- * @atomic_fills: atomic fills under way, counted if ALLOC_SPLIT_PTLOCKS
+ * @atomic_fills: atomic fills under way, and looks of the shrinker, which go the
+ *	same way; counted if ALLOC_SPLIT_PTLOCKS
  * @domain: the domains
  *
  * Allocated when the settings of an address space are first set, freed with
@@ -81,8 +80,6 @@ struct hydra_mm {
 	atomic_t unfiltered;
 	atomic64_t universal;
 	atomic_long_t nr_replicas;
-	struct list_head reclaim;
-	unsigned long reclaim_next;
 	atomic_t atomic_fills;
 	struct hydra_domain domain[];
 };
