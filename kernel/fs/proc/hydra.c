@@ -33,10 +33,10 @@ static struct mm_struct *hydra_task_mm(struct inode *inode, unsigned int mode)
 	return mm == ERR_PTR(-EACCES) ? ERR_PTR(-EPERM) : mm;
 }
 
-static int hydra_show_with(struct seq_file *m,
+static int hydra_show_with(struct seq_file *m, unsigned int mode,
 			   int (*show)(struct mm_struct *, struct seq_file *))
 {
-	struct mm_struct *mm = hydra_task_mm(m->private, PTRACE_MODE_READ_FSCREDS);
+	struct mm_struct *mm = hydra_task_mm(m->private, mode);
 	int ret;
 
 	if (IS_ERR(mm))
@@ -48,21 +48,27 @@ static int hydra_show_with(struct seq_file *m,
 
 static int hydra_settings_show(struct seq_file *m, void *v)
 {
-	return hydra_show_with(m, hydra_show);
+	return hydra_show_with(m, PTRACE_MODE_READ_FSCREDS, hydra_show);
+}
+
+/* At open as well, so that nobody hands the open file to a program that may more. */
+static int hydra_may_attach(struct inode *inode)
+{
+	struct mm_struct *mm = hydra_task_mm(inode, PTRACE_MODE_ATTACH_FSCREDS);
+
+	if (IS_ERR(mm))
+		return PTR_ERR(mm);
+	mmput(mm);
+	return 0;
 }
 
 static int hydra_settings_open(struct inode *inode, struct file *file)
 {
-	struct mm_struct *mm;
+	int ret = 0;
 
-	/* So that nobody hands the open file to a program that may more. */
-	if (file->f_mode & FMODE_WRITE) {
-		mm = hydra_task_mm(inode, PTRACE_MODE_ATTACH_FSCREDS);
-		if (IS_ERR(mm))
-			return PTR_ERR(mm);
-		mmput(mm);
-	}
-	return single_open(file, hydra_settings_show, inode);
+	if (file->f_mode & FMODE_WRITE)
+		ret = hydra_may_attach(inode);
+	return ret ?: single_open(file, hydra_settings_show, inode);
 }
 
 static ssize_t hydra_settings_write(struct file *file, const char __user *buf,
@@ -108,14 +114,16 @@ const struct file_operations proc_pid_hydra_operations = {
 	.release	= single_release,
 };
 
+/* The walks stop the faults of the process: more than to look at it. */
 static int hydra_tables_show(struct seq_file *m, void *v)
 {
-	return hydra_show_with(m, hydra_show_tables);
+	return hydra_show_with(m, PTRACE_MODE_ATTACH_FSCREDS, hydra_show_tables);
 }
 
 static int hydra_tables_open(struct inode *inode, struct file *file)
 {
-	return single_open(file, hydra_tables_show, inode);
+	return hydra_may_attach(inode) ?:
+	       single_open(file, hydra_tables_show, inode);
 }
 
 const struct file_operations proc_pid_hydra_tables_operations = {
@@ -132,12 +140,14 @@ static int hydra_check_and_say(struct mm_struct *mm, struct seq_file *m)
 
 static int hydra_check_show(struct seq_file *m, void *v)
 {
-	return hydra_show_with(m, hydra_check_and_say);
+	return hydra_show_with(m, PTRACE_MODE_ATTACH_FSCREDS,
+			       hydra_check_and_say);
 }
 
 static int hydra_check_open(struct inode *inode, struct file *file)
 {
-	return single_open(file, hydra_check_show, inode);
+	return hydra_may_attach(inode) ?:
+	       single_open(file, hydra_check_show, inode);
 }
 
 const struct file_operations proc_pid_hydra_check_operations = {

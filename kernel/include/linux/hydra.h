@@ -84,7 +84,8 @@ struct hydra_domain {
  * @refused: domains that could not be given a tree
  * @stats: counters
  * @unfiltered: while not zero, every flush goes to every domain
- * @atomic_fills: atomic fills under way, counted if ALLOC_SPLIT_PTLOCKS
+ * @atomic_fills: atomic fills under way, and looks of the shrinker, which go the
+ *	same way; counted if ALLOC_SPLIT_PTLOCKS
  * @nr_replicas: leaf replicas there are, or are about to be
  * @activated: jiffies when it was last split
  * @domain: the domains, NULL before the first CPU of one has run the address

@@ -5,7 +5,13 @@
 #if !defined(_TRACE_HYDRA_H) || defined(TRACE_HEADER_MULTI_READ)
 #define _TRACE_HYDRA_H
 
+#include <linux/mm_types.h>
 #include <linux/tracepoint.h>
+
+/*
+ * An address space is told by the id of its context, which no other gets later:
+ * its address would be one of the kernel's.
+ */
 
 TRACE_EVENT(hydra_fill,
 
@@ -15,7 +21,7 @@ TRACE_EVENT(hydra_fill,
 	TP_ARGS(mm, addr, domain, level, prefetched),
 
 	TP_STRUCT__entry(
-		__field(struct mm_struct *, mm)
+		__field(u64, mm)
 		__field(unsigned long, addr)
 		__field(unsigned int, domain)
 		__field(unsigned int, level)
@@ -23,14 +29,14 @@ TRACE_EVENT(hydra_fill,
 	),
 
 	TP_fast_assign(
-		__entry->mm = mm;
+		__entry->mm = mm->context.ctx_id;
 		__entry->addr = addr;
 		__entry->domain = domain;
 		__entry->level = level;
 		__entry->prefetched = prefetched;
 	),
 
-	TP_printk("mm=%p addr=0x%lx domain=%u level=%u prefetched=%u",
+	TP_printk("mm=%llu addr=0x%lx domain=%u level=%u prefetched=%u",
 		  __entry->mm, __entry->addr, __entry->domain, __entry->level,
 		  __entry->prefetched)
 );
@@ -43,7 +49,7 @@ TRACE_EVENT(hydra_propagate,
 	TP_ARGS(mm, base, index, domain, level, entries),
 
 	TP_STRUCT__entry(
-		__field(struct mm_struct *, mm)
+		__field(u64, mm)
 		__field(unsigned long, base)
 		__field(unsigned int, index)
 		__field(unsigned int, domain)
@@ -52,7 +58,7 @@ TRACE_EVENT(hydra_propagate,
 	),
 
 	TP_fast_assign(
-		__entry->mm = mm;
+		__entry->mm = mm->context.ctx_id;
 		__entry->base = base;
 		__entry->index = index;
 		__entry->domain = domain;
@@ -60,7 +66,7 @@ TRACE_EVENT(hydra_propagate,
 		__entry->entries = entries;
 	),
 
-	TP_printk("mm=%p base=0x%lx index=%u domain=%u level=%u entries=%u",
+	TP_printk("mm=%llu base=0x%lx index=%u domain=%u level=%u entries=%u",
 		  __entry->mm, __entry->base, __entry->index, __entry->domain,
 		  __entry->level, __entry->entries)
 );
@@ -73,7 +79,7 @@ TRACE_EVENT(hydra_flush,
 	TP_ARGS(mm, start, end, targets, interrupted, spared),
 
 	TP_STRUCT__entry(
-		__field(struct mm_struct *, mm)
+		__field(u64, mm)
 		__field(unsigned long, start)
 		__field(unsigned long, end)
 		__field(u64, targets)
@@ -82,7 +88,7 @@ TRACE_EVENT(hydra_flush,
 	),
 
 	TP_fast_assign(
-		__entry->mm = mm;
+		__entry->mm = mm->context.ctx_id;
 		__entry->start = start;
 		__entry->end = end;
 		__entry->targets = targets;
@@ -90,7 +96,7 @@ TRACE_EVENT(hydra_flush,
 		__entry->spared = spared;
 	),
 
-	TP_printk("mm=%p start=0x%lx end=0x%lx targets=0x%llx interrupted=%u spared=%u",
+	TP_printk("mm=%llu start=0x%lx end=0x%lx targets=0x%llx interrupted=%u spared=%u",
 		  __entry->mm, __entry->start, __entry->end, __entry->targets,
 		  __entry->interrupted, __entry->spared)
 );

@@ -205,4 +205,29 @@ TEST_F(events, tracepoints)
 	EXPECT_EQ(0, rmdir(INSTANCE));
 }
 
+/* What is recorded, raw, is for perf and others that format it themselves */
+TEST_F(events, traces_tell_no_addresses_of_the_kernel)
+{
+	static const char * const names[] = { "hydra_fill", "hydra_propagate", "hydra_flush" };
+	char path[128], text[4096], *field;
+
+	if (access(TRACEFS "/events", F_OK))
+		mount("tracefs", TRACEFS, "tracefs", 0, NULL);
+	if (access(TRACEFS "/events", F_OK))
+		SKIP(return, "no " TRACEFS " (CONFIG_FTRACE, CONFIG_ENABLE_DEFAULT_TRACERS)");
+	for (int i = 0; i < ARRAY_SIZE(names); i++) {
+		snprintf(path, sizeof(path), TRACEFS "/events/hydra/%s/format", names[i]);
+		ASSERT_LT(0, hydra_read_file(path, text, sizeof(text)));
+		field = strstr(text, " mm;");
+		ASSERT_NE(NULL, field)
+			TH_LOG("%s", text);
+		EXPECT_EQ(0, strncmp(field - 3, "u64", 3))
+			TH_LOG("%s", text);
+		/* fields alone: the format of what is printed follows */
+		*strstr(text, "print fmt") = 0;
+		EXPECT_EQ(NULL, strchr(text, '*'))
+			TH_LOG("%s", text);
+	}
+}
+
 HYDRA_HARNESS_MAIN

@@ -87,37 +87,42 @@ enum { ROOT, POWERLESS, TRACER, NOBODY_ITSELF, SOMEBODY_ELSE, OTHER_GROUP, NAMES
 static const struct {
 	const char *name;
 	bool (*become)(void);
+	int user;
 	bool may_change_machine;
 } callers[CALLERS] = {
-	[ROOT]		= { "root", NULL, true },
+	[ROOT]		= { "root", NULL, 0, true },
 	/* the files belong to it */
-	[POWERLESS]	= { "root without capabilities", become_powerless, true },
-	[TRACER]	= { "nobody with CAP_SYS_PTRACE", become_tracer },
-	[NOBODY_ITSELF]	= { "nobody", become_nobody },
-	[SOMEBODY_ELSE]	= { "somebody", become_somebody },
-	[OTHER_GROUP]	= { "nobody in another group", become_nobody_in_another_group },
-	[NAMESPACED]	= { "root of a user namespace", become_namespaced },
+	[POWERLESS]	= { "root without capabilities", become_powerless, 0, true },
+	[TRACER]	= { "nobody with CAP_SYS_PTRACE", become_tracer, NOBODY },
+	[NOBODY_ITSELF]	= { "nobody", become_nobody, NOBODY },
+	[SOMEBODY_ELSE]	= { "somebody", become_somebody, SOMEBODY },
+	[OTHER_GROUP]	= { "nobody in another group", become_nobody_in_another_group, NOBODY },
+	[NAMESPACED]	= { "root of a user namespace", become_namespaced, NOBODY },
 };
 
 /*
  * Who is asked, and who may: those that may attach with ptrace. That is the same
  * user and group, unless the process cannot be dumped or has more capabilities,
  * or is in another user namespace; the owner of that namespace; and who has
- * CAP_SYS_PTRACE.
+ * CAP_SYS_PTRACE. Some files only their owner may open: the user that the process
+ * is, but root if it cannot be dumped.
  */
 static const struct {
 	const char *name;
 	bool (*become)(void);
+	int owner;
 	unsigned int may;
 } targets[] = {
 #define BY(caller)	(1U << (caller))
-	{ "a process of root", NULL, BY(ROOT) | BY(TRACER) },
-	{ "a process of nobody", become_nobody, BY(ROOT) | BY(TRACER) | BY(NOBODY_ITSELF) },
-	{ "one that cannot be dumped", become_undumpable, BY(ROOT) | BY(TRACER) },
-	{ "a process of somebody", become_somebody, BY(ROOT) | BY(TRACER) | BY(SOMEBODY_ELSE) },
-	{ "one with a capability", become_capable, BY(ROOT) | BY(TRACER) },
-	{ "one that was root", become_half_root, BY(ROOT) | BY(TRACER) },
-	{ "one in a user namespace", become_namespaced,
+	{ "a process of root", NULL, 0, BY(ROOT) | BY(TRACER) },
+	{ "a process of nobody", become_nobody, NOBODY,
+	  BY(ROOT) | BY(TRACER) | BY(NOBODY_ITSELF) },
+	{ "one that cannot be dumped", become_undumpable, 0, BY(ROOT) | BY(TRACER) },
+	{ "a process of somebody", become_somebody, SOMEBODY,
+	  BY(ROOT) | BY(TRACER) | BY(SOMEBODY_ELSE) },
+	{ "one with a capability", become_capable, NOBODY, BY(ROOT) | BY(TRACER) },
+	{ "one that was root", become_half_root, NOBODY, BY(ROOT) | BY(TRACER) },
+	{ "one in a user namespace", become_namespaced, NOBODY,
 	  BY(ROOT) | BY(TRACER) | BY(NOBODY_ITSELF) | BY(OTHER_GROUP) },
 };
 
@@ -130,11 +135,13 @@ static void ask_process(struct way *way, const struct caller *caller, int who, i
 	static const char * const names[] = { "hydra", "hydra_tables", "hydra_check" };
 	bool may = targets[target].may & BY(who), reads = one_in(4);
 	struct command c = { .action = reads ? READ_FILE : WRITE_FILE };
+	int file = reads ? below(ARRAY_SIZE(names)) : 0;
+	bool opens = !file || who == ROOT || callers[who].user == targets[target].owner;
 
-	sprintf(c.path, "/proc/%d/%s", subject->pid, names[reads ? below(ARRAY_SIZE(names)) : 0]);
+	sprintf(c.path, "/proc/%d/%s", subject->pid, names[file]);
 	command_text(&c, &way[TO_PROCESSES]);
 	judge(&way[reads ? FROM_PROCESSES : TO_PROCESSES],
-	      !may ? MAY(PERM) : reads ? MAY(TAKEN) :
+	      !opens ? MAY(ACCES) : !may ? MAY(PERM) : reads ? MAY(TAKEN) :
 	      c.len >= TEXT_MAX ? MAY(INVAL) : understand(c.text, c.len, &subject->settings),
 	      tell(caller, &c), "%s %s %s of %s: \"%s", callers[who].name,
 	      reads ? "reads" : "writes", c.path, targets[target].name, quote(c.text, c.len));
@@ -188,7 +195,8 @@ void fuzz_permissions(void)
 	struct way way[] = {
 		[TO_PROCESSES] = { "writing to processes",
 				   MAY(TAKEN) | MAY(INVAL) | MAY(NOTSUPP) | MAY(PERM) },
-		[FROM_PROCESSES] = { "reading from processes", MAY(TAKEN) | MAY(PERM) },
+		[FROM_PROCESSES] = { "reading from processes",
+				     MAY(TAKEN) | MAY(PERM) | MAY(ACCES) },
 		[TO_MACHINE] = { "writing to " HYDRA_SYSFS,
 				 MAY(TAKEN) | MAY(INVAL) | MAY(NOTSUPP) | MAY(ACCES) },
 		[TO_THEMSELVES] = { "all callers to themselves",

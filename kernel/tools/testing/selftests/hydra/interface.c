@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The interface of Hydra: prctl, /proc/PID/hydra, /sys/kernel/mm/hydra. */
+#include <fcntl.h>
+#include <linux/fs.h>
 #include <pthread.h>
 #include <pwd.h>
 #include <stdatomic.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 
 #include "kselftest_harness.h"
@@ -56,8 +61,19 @@ static int report(void)
 	return 0;
 }
 
-/* Execute this program anew and read its report; its settings, or all ones when there are none */
-static struct hydra_settings execute(uint64_t *active, size_t *mistakes)
+static bool become_nobody(void)
+{
+	struct passwd *nobody = getpwnam("nobody");
+
+	return nobody && !setgid(nobody->pw_gid) && !setuid(nobody->pw_uid);
+}
+
+/*
+ * Execute a program that is this one and read its report; its settings, or all ones
+ * when there are none. As nobody: who first switches Hydra on.
+ */
+static struct hydra_settings execute_program(const char *path, bool as_nobody, uint64_t *active,
+					     size_t *mistakes)
 {
 	struct hydra_settings s = { -1, -1, -1, -1 };
 	char text[256] = "";
@@ -70,7 +86,9 @@ static struct hydra_settings execute(uint64_t *active, size_t *mistakes)
 	child = fork();
 	if (!child) {
 		dup2(out[1], STDOUT_FILENO);
-		execl("/proc/self/exe", "interface", "report", NULL);
+		if (as_nobody && (!become_nobody() || hydra_on(3, HYDRA_FILTER_TABLE)))
+			_exit(1);
+		execl(path, "interface", "report", NULL);
 		_exit(1);
 	}
 	close(out[1]);
@@ -83,6 +101,11 @@ static struct hydra_settings execute(uint64_t *active, size_t *mistakes)
 	if (hydra_wait_child(child))
 		s.domains = -1;
 	return s;
+}
+
+static struct hydra_settings execute(uint64_t *active, size_t *mistakes)
+{
+	return execute_program("/proc/self/exe", false, active, mistakes);
 }
 
 FIXTURE(interface) {
@@ -387,6 +410,80 @@ TEST_F(interface, default_for_new_programs)
 	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, seen.domains);
 }
 
+/* A user does not choose how a program runs that may do more than that user */
+TEST_F(interface, set_uid_program_has_the_default)
+{
+	char directory[] = "/tmp/hydra-interface-XXXXXX", path[64], command[128];
+	struct hydra_settings seen;
+	size_t mistakes = -1;
+	uint64_t active = -1;
+
+	ASSERT_NE(NULL, mkdtemp(directory));
+	ASSERT_EQ(0, mount("none", directory, "tmpfs", 0, NULL));
+	snprintf(path, sizeof(path), "%s/interface", directory);
+	snprintf(command, sizeof(command), "cp /proc/%d/exe %s && chmod 0755 %s", getpid(), path,
+		 path);
+	ASSERT_EQ(0, system(command));
+
+	seen = execute_program(path, true, &active, &mistakes);
+	EXPECT_EQ(HYDRA_DOMAINS_NODE, seen.domains)
+		TH_LOG("not even without the set-uid bit");
+	snprintf(command, sizeof(command), "chmod 04755 %s", path);
+	ASSERT_EQ(0, system(command));
+	seen = execute_program(path, true, &active, &mistakes);
+	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, seen.domains);
+	EXPECT_EQ(0, active);
+	EXPECT_EQ(0, mistakes);
+	EXPECT_EQ(0, umount(directory));
+	EXPECT_EQ(0, rmdir(directory));
+}
+
+#define MOVED	16UL	/* leaf tables */
+
+/*
+ * Does mremap() move page tables as they are, as Linux does, or entry by entry to
+ * tables of the node that it is called on, as under Hydra?
+ */
+static bool moves_whole_tables(void)
+{
+	char *from = hydra_reserve(MOVED * TABLE_SIZE), *to = hydra_reserve(MOVED * TABLE_SIZE);
+	struct hydra_tables before, after;
+
+	hydra_pin_to_node(0);
+	if (mprotect(from, MOVED * TABLE_SIZE, PROT_READ | PROT_WRITE))
+		return false;
+	for (size_t i = 0; i < MOVED; i++)
+		from[i * TABLE_SIZE] = 1;
+	hydra_pin_to_node(1);
+	if (hydra_read_tables(getpid(), &before) ||
+	    mremap(from, MOVED * TABLE_SIZE, MOVED * TABLE_SIZE, MREMAP_MAYMOVE | MREMAP_FIXED,
+		   to) != to ||
+	    hydra_read_tables(getpid(), &after))
+		return false;
+	return after.pagetable_kib[1] < before.pagetable_kib[1] + MOVED * 4 / 2;
+}
+
+/*
+ * What is as it would be without Hydra leaves nothing to the children: neither what
+ * each fork and exec would have to allocate, nor what mremap() and others avoid in an
+ * address space that has been under Hydra.
+ */
+TEST_F(interface, children_of_one_switched_off_are_of_stock_linux)
+{
+	pid_t child = fork();
+
+	if (!child)
+		_exit(!moves_whole_tables());
+	ASSERT_EQ(0, hydra_wait_child(child))
+		TH_LOG("not even without Hydra");
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	ASSERT_EQ(0, hydra_off());
+	child = fork();
+	if (!child)
+		_exit(!moves_whole_tables());
+	EXPECT_EQ(0, hydra_wait_child(child));
+}
+
 static atomic_bool switching_stop;
 static atomic_ulong switching_mistakes;
 static char *switching_area;
@@ -474,6 +571,138 @@ TEST_F_TIMEOUT(interface, switch_while_running, 60)
 			EXPECT_EQ(atomic_load(&verifiers[i].rounds),
 				  ((uint64_t *)(switching_area + page * PAGE_SIZE))[1 + i]);
 		}
+}
+
+/* A file on a disk whose file system can be frozen */
+static struct {
+	int zram, fd;
+	char directory[32];
+} disk;
+
+static bool make_disk(void)
+{
+	char device[32], command[64], path[64];
+
+	snprintf(disk.directory, sizeof(disk.directory), "/tmp/hydra-interface-XXXXXX");
+	disk.zram = hydra_add_zram("32M");
+	if (disk.zram < 0 || !mkdtemp(disk.directory))
+		return false;
+	snprintf(device, sizeof(device), "/dev/zram%d", disk.zram);
+	snprintf(command, sizeof(command), "mkfs.ext4 -q %s", device);
+	if (system(command) || mount(device, disk.directory, "ext4", 0, NULL))
+		return false;
+	snprintf(path, sizeof(path), "%s/page", disk.directory);
+	disk.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	return disk.fd >= 0 && !ftruncate(disk.fd, PAGE_SIZE);
+}
+
+static void remove_disk(void)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/page", disk.directory);
+	unlink(path);
+	close(disk.fd);
+	umount(disk.directory);
+	rmdir(disk.directory);
+	hydra_remove_zram(disk.zram);
+}
+
+static char *frozen_page;
+
+static void *write_frozen_page(void *arg)
+{
+	*frozen_page = 1;
+	return NULL;
+}
+
+/*
+ * A process whose mmap_lock is taken as long as its file system is frozen: one
+ * thread waits in a fault, with the lock of the area, and the other wants to
+ * change that area.
+ */
+static void be_stuck(int ready, int go)
+{
+	pthread_t thread;
+	char c;
+
+	frozen_page = mmap(NULL, PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, disk.fd, 0);
+	if (frozen_page == MAP_FAILED || *(volatile char *)frozen_page ||
+	    write(ready, "r", 1) != 1 || read(go, &c, 1) != 1 ||
+	    pthread_create(&thread, NULL, write_frozen_page, NULL))
+		_exit(1);
+	usleep(200000);
+	_exit(mprotect(frozen_page, PAGE_SIZE, PROT_READ) ? 2 : 0);
+}
+
+struct writer {
+	pthread_t thread;
+	pid_t pid;
+	atomic_bool done;
+	int err;
+};
+
+static void *write_policy(void *arg)
+{
+	struct writer *w = arg;
+
+	w->err = hydra_write_policy(w->pid, "hydra,prefetch=3");
+	atomic_store(&w->done, true);
+	return NULL;
+}
+
+static bool done_within(struct writer *w, unsigned int ms)
+{
+	while (ms && !atomic_load(&w->done)) {
+		usleep(10000);
+		ms -= 10;
+	}
+	return atomic_load(&w->done);
+}
+
+TEST_F_TIMEOUT(interface, stuck_process_delays_no_other, 60)
+{
+	static struct writer to_stuck, to_other;
+	int ready[2], go[2], never[2];
+	bool waited, in_time;
+	char c;
+
+	ASSERT_TRUE(make_disk())
+		TH_LOG("no disk: needs CONFIG_ZRAM, CONFIG_EXT4_FS and mkfs.ext4");
+	ASSERT_EQ(0, pipe(ready));
+	ASSERT_EQ(0, pipe(go));
+	ASSERT_EQ(0, pipe(never));
+	to_stuck.pid = fork();
+	if (!to_stuck.pid)
+		be_stuck(ready[1], go[0]);
+	to_other.pid = fork();
+	if (!to_other.pid) {
+		close(never[1]);
+		_exit(read(never[0], &c, 1));
+	}
+	ASSERT_EQ(1, read(ready[0], &c, 1));
+	ASSERT_EQ(0, ioctl(disk.fd, FIFREEZE, 0));
+	ASSERT_EQ(1, write(go[1], "g", 1));
+	usleep(1000000);
+	ASSERT_EQ(0, pthread_create(&to_stuck.thread, NULL, write_policy, &to_stuck));
+	waited = !done_within(&to_stuck, 500);
+	ASSERT_EQ(0, pthread_create(&to_other.thread, NULL, write_policy, &to_other));
+	in_time = done_within(&to_other, 20000);
+	waited &= !atomic_load(&to_stuck.done);
+	/* No assertion before: the machine could not go on. */
+	EXPECT_EQ(0, ioctl(disk.fd, FITHAW, 0));
+	EXPECT_TRUE(waited)
+		TH_LOG("the process was not stuck, so this test says nothing");
+	EXPECT_TRUE(in_time);
+	pthread_join(to_stuck.thread, NULL);
+	pthread_join(to_other.thread, NULL);
+	EXPECT_EQ(0, to_other.err);
+	/* It may have come to its end first. */
+	EXPECT_TRUE(!to_stuck.err || to_stuck.err == -ESRCH || to_stuck.err == -ENOENT);
+	close(never[1]);
+	EXPECT_EQ(0, hydra_wait_child(to_stuck.pid));
+	EXPECT_EQ(0, hydra_wait_child(to_other.pid));
+	remove_disk();
 }
 
 TEST_F(interface, unprivileged)

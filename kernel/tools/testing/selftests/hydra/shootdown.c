@@ -5,6 +5,7 @@
  * Linux: the line "TLB" of /proc/interrupts.
  */
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -21,8 +22,8 @@
 #define STRAY		2	/* interrupts a CPU may get for other reasons */
 #define MOST(n)		((n) * 3 / 4)	/* a spinner does not run all the time */
 
-/* TLB shootdowns that each CPU has been interrupted for */
-static int read_interrupts(uint64_t count[HYDRA_MAX_CPUS])
+/* Interrupts of a kind, as /proc/interrupts calls it, that each CPU has got */
+static int read_kind(const char *kind, uint64_t count[HYDRA_MAX_CPUS])
 {
 	FILE *f = fopen("/proc/interrupts", "r");
 	int cpus[HYDRA_MAX_CPUS], nr = 0, found = 0;
@@ -40,11 +41,11 @@ static int read_interrupts(uint64_t count[HYDRA_MAX_CPUS])
 		}
 	}
 	while (!found && fgets(line, sizeof(line), f)) {
-		char *rest = strstr(line, "TLB:");
+		char *rest = strstr(line, kind);
 
 		if (!rest)
 			continue;
-		rest += strlen("TLB:");
+		rest += strlen(kind);
 		for (int i = 0; i < nr; i++)
 			if (cpus[i] < HYDRA_MAX_CPUS)
 				count[cpus[i]] = strtoull(rest, &rest, 10);
@@ -52,6 +53,18 @@ static int read_interrupts(uint64_t count[HYDRA_MAX_CPUS])
 	}
 	fclose(f);
 	return found ? 0 : -ENOENT;
+}
+
+/* TLB shootdowns */
+static int read_interrupts(uint64_t count[HYDRA_MAX_CPUS])
+{
+	return read_kind("TLB:", count);
+}
+
+/* Functions that another CPU has had it call */
+static int read_calls(uint64_t count[HYDRA_MAX_CPUS])
+{
+	return read_kind("CAL:", count);
 }
 
 FIXTURE(shootdown) {
@@ -425,6 +438,62 @@ TEST_F_TIMEOUT(shootdown, spared_cpu_has_nothing_to_catch_up_with, 60)
 	EXPECT_GE(STRAY, whole)
 		TH_LOG("CPU %d flushed all it had in %d of %d flushes of one page", cpus[0],
 		       whole, flushes);
+}
+
+/*
+ * mprotect() reaches the sharers alone, so it is no barrier for all threads, which
+ * some programs have used it for. membarrier() is.
+ */
+TEST_F_TIMEOUT(shootdown, membarrier_reaches_all_threads, 60)
+{
+	static uint64_t before[HYDRA_MAX_CPUS], after[HYDRA_MAX_CPUS];
+	int spinners = spin_on_other_nodes();
+
+	ASSERT_EQ(0, syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0));
+	await_all();
+	ASSERT_EQ(0, read_calls(before));
+	for (int i = 0; i < COSTLY; i++) {
+		ASSERT_EQ(0, syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0));
+		await_all();
+	}
+	ASSERT_EQ(0, read_calls(after));
+	for (int i = 0; i < spinners; i++) {
+		int cpu = spin.spinners[i].cpu;
+
+		EXPECT_LE(MOST(COSTLY), after[cpu] - before[cpu])
+			TH_LOG("CPU %d", cpu);
+	}
+}
+
+/*
+ * A process that runs on one node, and another one that keeps Hydra in use: the
+ * kernel's text is not patched then.
+ */
+TEST_F_TIMEOUT(shootdown, switching_interrupts_no_other_node, 60)
+{
+	static uint64_t before[HYDRA_MAX_CPUS], after[HYDRA_MAX_CPUS];
+	int cpus[HYDRA_MAX_CPUS];
+	pid_t child;
+
+	ASSERT_EQ(0, read_calls(before));
+	child = fork();
+	if (!child) {
+		for (int i = 0; i < COSTLY; i++)
+			if (hydra_off() || hydra_on(9, HYDRA_FILTER_TABLE))
+				_exit(1);
+		_exit(0);
+	}
+	EXPECT_EQ(0, hydra_wait_child(child));
+	ASSERT_EQ(0, read_calls(after));
+	for (int node = 1; node < hydra_nodes(); node++) {
+		int count = hydra_node_cpus(node, cpus);
+
+		for (int i = 0; i < count; i++) {
+			EXPECT_GE(COSTLY / 2, after[cpus[i]] - before[cpus[i]])
+				TH_LOG("CPU %d, for switching on and off %d times", cpus[i],
+				       COSTLY);
+		}
+	}
 }
 
 HYDRA_HARNESS_MAIN
