@@ -175,12 +175,12 @@ def touched_without_hydra():
     """Compile Linux's files that hooks touch, with Hydra configured out; returns the objects' names."""
     with paths.locked("kernel"):
         base = source.base_tree()
-        lay(base, "off")
-        objects = objects_of(base.path, "off")
-        configure(base.path, objects, "off")
+        lay(base, "touched")
+        objects = objects_of(base.path, "touched")
+        configure(base.path, objects, "touched")
         touched = {name for patch in source.hook_series() for name in source.touched_by(patch)}
         names = sorted(f"{name[:-2]}.o" for name in touched if name.endswith(".c"))
-        run_make(base.path, objects, "off", names)
+        run_make(base.path, objects, "touched", names)
         return names
 
 

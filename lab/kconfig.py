@@ -6,7 +6,8 @@ from lab import paths
 from lab.errors import LabError
 
 CONFIGS = paths.REPO / "lab" / "configs"
-LAYERS = {"lab": ["lab"], "debug": ["lab", "debug"], "kcsan": ["lab", "kcsan"], "off": ["lab", "off"]}
+LAYERS = {"lab": ["lab"], "debug": ["lab", "debug"], "kcsan": ["lab", "kcsan"], "off": ["lab", "off"],
+          "touched": ["lab", "off", "kvm"]}
 
 _SET = re.compile(r"^CONFIG_(\w+)=(.*)$")
 _UNSET = re.compile(r"^# CONFIG_(\w+) is not set$")
