@@ -87,6 +87,9 @@
 
 DEFINE_STATIC_KEY_FALSE(hydra_watch_key);
 
+/* In mm->hydra_settings: there are some, chosen or inherited. No setting uses it. */
+#define SETTINGS_CHOSEN	BIT(31)
+
 static bool wants_domains(u32 settings)
 {
 	return hydra_domains_setting(settings) != HYDRA_DOMAINS_MACHINE;
@@ -369,7 +372,9 @@ static void hydra_deactivate(struct hydra_mm *h)
  */
 u32 hydra_get(struct mm_struct *mm)
 {
-	return READ_ONCE(mm->hydra_settings) ?: HYDRA_LINUX_SETTINGS;
+	u32 settings = READ_ONCE(mm->hydra_settings);
+
+	return settings ? settings & ~SETTINGS_CHOSEN : HYDRA_LINUX_SETTINGS;
 }
 
 /* Has this thread domains of its own to be considered, and not another's? */
@@ -572,7 +577,7 @@ int hydra_set(struct mm_struct *mm, const u32 *old, u32 settings)
 	if (old && hydra_get(mm) != *old) {
 		ret = -EAGAIN;
 	} else {
-		WRITE_ONCE(mm->hydra_settings, settings);
+		WRITE_ONCE(mm->hydra_settings, settings | SETTINGS_CHOSEN);
 		if (!wants_domains(settings)) {
 			WRITE_ONCE(mm->hydra_home, 0);
 			if (mm->hydra && mm->hydra->active)
@@ -611,7 +616,7 @@ static u32 default_settings(void)
 {
 	u32 settings = READ_ONCE(hydra_default_settings);
 
-	return wants_domains(settings) ? settings : 0;
+	return wants_domains(settings) ? settings | SETTINGS_CHOSEN : 0;
 }
 
 static void settings_init(struct mm_struct *mm, u32 settings)
