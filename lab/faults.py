@@ -38,6 +38,7 @@ CATCHERS = {
     "skip-switch": ["bystanders -t readers_while_switched"],
     "degrade-quietly": ["degrade"],
     "reclaim-quietly": ["reclaim"],
+    "hoard-replicas": ["memcg -t replicas_make_room"],
     "mix-arenas": ["arena -t nodes_apart"],
     "admit-anyone": ["interface -t unprivileged", "fuzz -t permissions"],
 }

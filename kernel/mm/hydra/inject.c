@@ -37,6 +37,7 @@ static const char * const rule_texts[NR_HYDRA_RULES] = {
 	[HYDRA_BREAK_SKIP_SWITCH] = "skip-switch",
 	[HYDRA_BREAK_DEGRADE_QUIETLY] = "degrade-quietly",
 	[HYDRA_BREAK_RECLAIM_QUIETLY] = "reclaim-quietly",
+	[HYDRA_BREAK_HOARD_REPLICAS] = "hoard-replicas",
 	[HYDRA_BREAK_MIX_ARENAS] = "mix-arenas",
 	[HYDRA_BREAK_ADMIT_ANYONE] = "admit-anyone",
 	[HYDRA_BREAK_COUNT_PLAINLY] = "count-plainly",

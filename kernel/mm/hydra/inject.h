@@ -62,6 +62,8 @@ enum hydra_rule {
 	HYDRA_BREAK_DEGRADE_QUIETLY,
 	/* Replicas are reclaimed and their domains not flushed. */
 	HYDRA_BREAK_RECLAIM_QUIETLY,
+	/* They are not reclaimed at all. */
+	HYDRA_BREAK_HOARD_REPLICAS,
 	/* All domains map into the arena of the first one. */
 	HYDRA_BREAK_MIX_ARENAS,
 	/* Any process may read and change the settings of any other. */
