@@ -38,6 +38,7 @@ CATCHERS = {
     "skip-switch": ["bystanders -t readers_while_switched"],
     "degrade-quietly": ["degrade"],
     "reclaim-quietly": ["reclaim"],
+    "hoard-replicas": ["memcg -t replicas_make_room"],
     "mix-places": ["place -t nodes_apart"],
     "lodge-quietly": ["degrade -t no_root_for_a_domain_that_comes_later"],
     "forget-solo": ["coherence"],

@@ -17,7 +17,8 @@ class Mode:
     arguments: str = ""      # of each test
 
 
-EVERYTHING = ["interface", "split", "fill", "coherence", "pages", "huge", "shootdown", "bystanders", "place", "events", "reclaim", "oracle"]
+EVERYTHING = ["interface", "split", "fill", "coherence", "pages", "huge", "shootdown", "bystanders", "place", "events", "reclaim",
+              "memcg", "oracle"]
 
 MODES = [
     Mode("4 levels, isolated tables, THP always", Machine(append=["no5lvl pti=on transparent_hugepage=always"]),

@@ -164,11 +164,13 @@ static bool wants_replica(const struct hydra_request *r, void *canonical)
 }
 
 /*
- * A replica is worth memory that is free, on the domain's home. Nothing is
- * reclaimed for it, on the node or in the memory cgroup: that would take data of
- * the program, or replicas that are in use.
+ * A replica is worth memory that is free, on the domain's home. A fault reclaims
+ * nothing for it, on the node or in the memory cgroup: that would take data of
+ * the program, or replicas that are in use. If the node runs low, kswapd is
+ * woken as by any allocation, so a node full of page cache has room for later
+ * ones.
  */
-#define GFP_REPLICA	(GFP_PGTABLE_USER & ~__GFP_RECLAIM)
+#define GFP_REPLICA	(GFP_PGTABLE_USER & ~__GFP_DIRECT_RECLAIM)
 
 static pteval_t *replica_alloc(struct hydra_request *r)
 {

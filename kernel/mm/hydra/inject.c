@@ -39,6 +39,7 @@ static const char * const rule_texts[NR_HYDRA_RULES] = {
 	[HYDRA_BREAK_LODGE_QUIETLY] = "lodge-quietly",
 	[HYDRA_BREAK_FORGET_SOLO] = "forget-solo",
 	[HYDRA_BREAK_RECLAIM_QUIETLY] = "reclaim-quietly",
+	[HYDRA_BREAK_HOARD_REPLICAS] = "hoard-replicas",
 	[HYDRA_BREAK_MIX_PLACES] = "mix-places",
 	[HYDRA_BREAK_ADMIT_ANYONE] = "admit-anyone",
 	[HYDRA_BREAK_COUNT_PLAINLY] = "count-plainly",

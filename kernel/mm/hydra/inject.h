@@ -66,6 +66,8 @@ enum hydra_rule {
 	HYDRA_BREAK_FORGET_SOLO,
 	/* Replicas are reclaimed and their domains not flushed. */
 	HYDRA_BREAK_RECLAIM_QUIETLY,
+	/* They are not reclaimed at all. */
+	HYDRA_BREAK_HOARD_REPLICAS,
 	/* Small mappings of all domains go where Linux puts them. */
 	HYDRA_BREAK_MIX_PLACES,
 	/* Any process may read and change the settings of any other. */

@@ -199,6 +199,8 @@ static unsigned int reclaim_table(struct hydra_mm *h, unsigned long addr,
 static unsigned long reclaim_count(struct shrinker *shrinker,
 				   struct shrink_control *sc)
 {
+	if (hydra_breaks(HYDRA_BREAK_HOARD_REPLICAS))
+		return SHRINK_EMPTY;
 	return list_lru_shrink_count(&replicas, sc) ?: SHRINK_EMPTY;
 }
 

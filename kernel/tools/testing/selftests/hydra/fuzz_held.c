@@ -119,6 +119,10 @@ static void hold_over_life(struct way *way, const struct caller *holder)
 			denied = true;
 			if (!order_victim(orders[1], answers[0], 's', 0))
 				mistake("the victim is not root after a set-user-ID program");
+			/* its choice was not for a program with other rights */
+			subject->settings = machine.settings.domains == HYDRA_DOMAINS_MACHINE ?
+				(struct hydra_settings){ .prefetch = HYDRA_PREFETCH_MAX } :
+				machine.settings;
 		} else if (!denied && !order_victim(orders[1], answers[0], 'e', NOBODY)) {
 			mistake("the victim cannot execute");
 		}
