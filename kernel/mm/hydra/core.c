@@ -12,8 +12,8 @@
  * address space (__hydra_resume_user_mode()): hydra_mm::active is set, and from
  * then on a domain may have a tree. That alone changes nothing: a domain without
  * a tree runs on the canonical root, counts flushes in mm->context.tlb_gen, and is
- * in hydra_mm::universal, so every flush reaches it. Then the home and the
- * domain of the thread are given their trees, and each further domain when the
+ * in hydra_mm::universal, so every flush reaches it. Then the domains of the CPUs
+ * that run the process are given their trees, and each further domain when the
  * first of its threads goes to user mode. A domain that never runs the process
  * never has anything, and no flush looks for it.
  *
@@ -22,26 +22,41 @@
  *    promote(d)                            CPU of domain d
  *    ----------                            ---------------
  *    dom->tlb_gen = ahead of all           switch_mm_irqs_off():
- *    dom->root = an empty tree               sets its bit in mm_cpumask()
- *    h->domain[d] = dom                      <full barrier>
+ *    h->domain[d] = dom                      sets its bit in mm_cpumask()
+ *    dom->root = an empty tree               <full barrier>
  *    <full barrier>                          reads h->domain[d]: generation, root
- *    reads mm_cpumask()                      loads the root
- *    interrupts the CPUs of d in it          <takes the interrupt>: loads its own
- *    waits                                   root, forgets all it has cached
+ *    interrupts all CPUs of d, waits         loads the root
+ *                                            <takes the interrupt>: loads its own
+ *                                            root, forgets all it has cached
  *    takes d out of h->universal
  *
- * Each side stores before its barrier what the other one reads after its own. So
- * a CPU that has read that there is no tree is in the mask and is interrupted. A
- * context that is not loaded (PCID) is behind dom->tlb_gen and is flushed when it
- * is loaded. A flush that has read h->domain[d] as NULL, after its barrier, has
- * changed its entries before the tree could be seen: when the CPUs of d take
- * promote()'s interrupt they forget the old entries, and they find the new ones
- * when they fill their tree. So its generation may be lower than theirs.
+ * All CPUs of d, whether or not they run the process now: a CPU may have caught up
+ * with dom->tlb_gen in a flush while the canonical root was still loaded, and have
+ * left the address space since. What it has cached would look up to date when it
+ * comes back to the new root. The interrupt has it forget that context.
  *
- * A CPU of a domain without a tree that comes later adds the domain to
- * hydra_mm::universal, and raises mm->context.tlb_gen once: contexts of the
- * domain that were not loaded when the address space was split have missed
- * flushes since.
+ * A flush that has read h->domain[d] as NULL, after its barrier, has changed its
+ * entries before the tree could be seen: when the CPUs of d take promote()'s
+ * interrupt they forget the old entries, and they find the new ones when they fill
+ * their tree. So its generation may be lower than theirs.
+ *
+ * A CPU of a domain without a tree that comes later raises mm->context.tlb_gen once,
+ * for contexts of the domain that were not loaded when the address space was split
+ * have missed flushes since; and then adds the domain to hydra_mm::universal:
+ *
+ *    CPU 0 of d                  CPU 1 of d                  a flush
+ *    raises context.tlb_gen                                  changes its entries
+ *    <full barrier>                                          <full barrier>
+ *    sets d in universal         sees d in universal         reads universal
+ *    <full barrier>              reads the generation:
+ *    reads the generation        it has been raised
+ *
+ * The flush reaches d, or its change was made before CPU 0 and CPU 1 flushed, which
+ * both do, being behind.
+ *
+ * While hydra_mm::active is set, mm->hydra_home is HYDRA_HOME_SPLIT, so every switch
+ * to the address space comes by here. A CPU that writes another home has read the
+ * old one before it read active as false, and writes with cmpxchg().
  *
  * Return. When the process has a single thread again, or its settings are those
  * of Linux, hydra_deactivate() takes the trees down. While it does,
@@ -51,7 +66,8 @@
  * all. A flush begun before carries a low generation, which a CPU that has not
  * switched would take for old: so its sender takes a new one (see
  * hydra_flush_plain()). A CPU that has switched has flushed all, after the sender
- * had changed its entries.
+ * had changed its entries. As in promote(), all CPUs of the domains that have trees
+ * are interrupted.
  *
  * A struct hydra_mm, once there, stays as long as its mm_struct, and so do
  * struct hydra_domain and the roots: they are read without a lock in the middle of
@@ -82,6 +98,9 @@
 
 /* A process that has a single thread keeps its trees so long: it may start more. */
 #define RETURN_DELAY	HZ
+
+/* Ticks to wait for locks that may not be waited for without end. */
+#define LOCK_TRIES	5
 
 #define HYDRA_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
@@ -178,7 +197,7 @@ static void hydra_activate(struct hydra_mm *h)
 		atomic64_set(&h->domain[d]->tlb_gen, gen);
 	}
 	h->activated = jiffies;
-	WRITE_ONCE(h->mm->hydra_home, HYDRA_HOME_UNKNOWN);
+	WRITE_ONCE(h->mm->hydra_home, HYDRA_HOME_SPLIT);
 	/* All of that before a flush or a CPU that switches acts on active. */
 	smp_store_release(&h->active, true);
 	/*
@@ -202,6 +221,7 @@ static struct hydra_domain *domain_alloc(struct hydra_mm *h, unsigned int d)
 	if (!dom)
 		return NULL;
 	spin_lock_init(&dom->lock);
+	dom->root = h->mm->pgd;
 	dom->pgd = hydra_pgd_alloc(h->mm, hydra_domain_home[d]);
 	if (!dom->pgd) {
 		kfree(dom);
@@ -229,18 +249,24 @@ static void promote(struct hydra_mm *h, unsigned int d)
 		hydra_count(h, HYDRA_STAT_FALLBACKS, 1);
 		return;
 	}
-	atomic64_set(&dom->tlb_gen, next_generation(h));
-	WRITE_ONCE(dom->root, dom->pgd);
 	/* Code that cuts links looks at the domains that may have some. */
 	hydra_mask_set(d, &h->trees);
+	atomic64_set(&dom->tlb_gen, next_generation(h));
 	smp_store_release(&h->domain[d], dom);
 	hydra_sync_ldt(h->mm);
+	WRITE_ONCE(dom->root, dom->pgd);
 	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
 	smp_mb();
 	hydra_switch_roots(h->mm, hydra_domain_cpus[d]);
-	/* Its CPUs have loaded the tree before flushes may spare them. */
+	/*
+	 * Its CPUs have loaded the tree before flushes may spare them, unless a
+	 * fault has had to give the tree up by now: see hydra_degrade().
+	 */
+	spin_lock(&dom->lock);
 	smp_mb__before_atomic();
-	hydra_mask_clear_atomic(d, &h->universal);
+	if (dom->root == dom->pgd)
+		hydra_mask_clear_atomic(d, &h->universal);
+	spin_unlock(&dom->lock);
 }
 
 /* The link to a table that one domain uses alone goes with the table above it. */
@@ -351,7 +377,8 @@ static void hydra_deactivate(struct hydra_mm *h)
 	smp_store_release(&h->active, false);
 	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
 	smp_mb();
-	hydra_switch_roots(mm, cpu_possible_mask);
+	for_each_hydra_domain(d, &h->trees)
+		hydra_switch_roots(mm, hydra_domain_cpus[d]);
 	/* A fill may sleep with a struct hydra_table in hand. */
 	hydra_lock_out_faults(mm);
 	release_tables(h);
@@ -388,6 +415,33 @@ static bool may_split(struct task_struct *tsk, struct mm_struct *mm)
 }
 
 /*
+ * Take the locks under which an address space is split, or the reverse. On the way
+ * to user mode only if they are free, for the holder of mmap_lock may be waiting for
+ * this very thread, if it serves a file system that its own process uses. (Linux
+ * has no trylock for writing. Between the look and the lock another thread may take
+ * it; and the wait ends with a signal that kills.)
+ * Return: false if they could not be had; the next switch asks again.
+ */
+static bool lock_on_resume(struct mm_struct *mm)
+{
+	unsigned int tries;
+
+	for (tries = 0; tries < LOCK_TRIES; tries++) {
+		if (tries)
+			schedule_timeout_killable(1);
+		if (rwsem_is_locked(&mm->mmap_lock) || !hydra_arch_trylock(mm))
+			continue;
+		if (!mmap_write_lock_killable(mm))
+			return true;
+		hydra_arch_unlock(mm);
+	}
+	return false;
+}
+
+/* Until when no address space is split, for want of memory for the last one. */
+static unsigned long no_memory_until;
+
+/*
  * Split an address space, if it is not yet, and give trees to the domains of
  * the CPUs that run it.
  * Context: process context, no locks.
@@ -399,14 +453,16 @@ static void hydra_split(struct mm_struct *mm)
 	unsigned int d, cpu;
 
 	if (!READ_ONCE(mm->hydra)) {
-		new = hydra_alloc(mm);
-		if (!new)
+		if (time_before(jiffies, READ_ONCE(no_memory_until)))
 			return;
+		new = hydra_alloc(mm);
+		if (!new) {
+			WRITE_ONCE(no_memory_until, jiffies + HZ);
+			return;
+		}
 	}
-	if (hydra_arch_lock(mm))
+	if (!lock_on_resume(mm))
 		goto free;
-	if (mmap_write_lock_killable(mm))
-		goto unlock;
 	if (wants_domains(mm->hydra_settings)) {
 		if (!mm->hydra) {
 			/* Code that sees it sees it whole. */
@@ -423,7 +479,6 @@ static void hydra_split(struct mm_struct *mm)
 			promote(h, d);
 	}
 	mmap_write_unlock(mm);
-unlock:
 	hydra_arch_unlock(mm);
 free:
 	if (new)
@@ -433,23 +488,20 @@ free:
 /* A process has a single thread again. Context: that thread, no locks. */
 static void hydra_unsplit(struct mm_struct *mm)
 {
-	if (hydra_arch_lock(mm))
+	if (!lock_on_resume(mm))
 		return;
-	if (mmap_write_lock_killable(mm))
-		goto unlock;
 	if (mm->hydra->active && atomic_read(&mm->mm_users) == 1) {
-		WRITE_ONCE(mm->hydra_home, hydra_this_domain() + 1);
 		hydra_deactivate(mm->hydra);
+		WRITE_ONCE(mm->hydra_home, hydra_this_domain() + 1);
 	}
 	mmap_write_unlock(mm);
-unlock:
 	hydra_arch_unlock(mm);
 }
 
 /* Is a process with a single thread to become plain Linux again? */
 static bool returns(struct hydra_mm *h, struct task_struct *tsk)
 {
-	return thread_group_empty(tsk) &&
+	return get_nr_threads(tsk) == 1 &&
 	       time_after(jiffies, READ_ONCE(h->activated) + RETURN_DELAY) &&
 	       atomic_read(&h->mm->mm_users) == 1;
 }
@@ -471,33 +523,38 @@ static bool lacks_tree(struct hydra_mm *h, unsigned int d)
  */
 void __hydra_switching(struct mm_struct *next, struct task_struct *tsk)
 {
-	struct hydra_mm *h = hydra_active(next);
+	u32 home = READ_ONCE(next->hydra_home);
 	unsigned int d = hydra_this_domain();
+	struct hydra_mm *h;
 
 	lockdep_assert_irqs_disabled();
+	/* The home before active; pairs with the release in hydra_activate(). */
+	smp_rmb();
+	h = hydra_active(next);
 	if (h && !READ_ONCE(h->domain[d]) &&
 	    !hydra_mask_test(d, &h->universal)) {
+		/* In this order: see the head of this file. */
+		atomic64_inc_return(&next->context.tlb_gen);
 		if (!hydra_breaks(HYDRA_BREAK_LODGE_QUIETLY))
 			hydra_mask_set_atomic(d, &h->universal);
-		/*
-		 * Pairs with the barrier that a flush has between its change and
-		 * its look at universal: the flush sees this domain, or this CPU
-		 * sees the change. The domain's contexts that are not loaded may
-		 * have missed flushes since the address space was split: they are
-		 * behind now.
-		 */
+		/* Pairs with the barrier of a flush before it looks at universal. */
 		smp_mb__after_atomic();
-		atomic64_inc_return(&next->context.tlb_gen);
 	}
-	if (!tsk || !may_split(tsk, next))
+	/* execve() switches to the new address space for itself. */
+	if (!tsk)
+		tsk = current;
+	if (!may_split(tsk, next))
 		return;
 	if (h) {
 		if (lacks_tree(h, d) || returns(h, tsk))
 			set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
-	} else if (READ_ONCE(next->hydra_home) == HYDRA_HOME_UNKNOWN ||
-		   thread_group_empty(tsk)) {
-		WRITE_ONCE(next->hydra_home, d + 1);
-	} else {
+	} else if (home == HYDRA_HOME_SPLIT) {
+		/* It is being split, or the reverse: what does it looks at this CPU. */
+	} else if (home != HYDRA_HOME_UNKNOWN && get_nr_threads(tsk) > 1) {
+		set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
+	} else if (cmpxchg(&next->hydra_home, home, d + 1) != home &&
+		   get_nr_threads(tsk) > 1) {
+		/* Another CPU's first switch was faster. */
 		set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
 	}
 }
@@ -517,13 +574,15 @@ void __hydra_resume_user_mode(void)
 	if (!mm || !wants_domains(READ_ONCE(mm->hydra_settings)) ||
 	    !may_split(current, mm))
 		return;
-	h = hydra_active(mm);
 	home = READ_ONCE(mm->hydra_home);
+	/* As in __hydra_switching(). */
+	smp_rmb();
+	h = hydra_active(mm);
 	if (h && returns(h, current))
 		hydra_unsplit(mm);
 	else if (h ? lacks_tree(h, here - 1) :
-		 !thread_group_empty(current) && home && home != here &&
-		 home != HYDRA_HOME_UNKNOWN)
+		 get_nr_threads(current) > 1 && home && home != here &&
+		 home != HYDRA_HOME_UNKNOWN && home != HYDRA_HOME_SPLIT)
 		hydra_split(mm);
 }
 
@@ -579,14 +638,15 @@ int hydra_set(struct mm_struct *mm, const u32 *old, u32 settings)
 	} else {
 		WRITE_ONCE(mm->hydra_settings, settings | SETTINGS_CHOSEN);
 		if (!wants_domains(settings)) {
-			WRITE_ONCE(mm->hydra_home, 0);
+			/* A home is not looked for any more, once no domain has a tree. */
 			if (mm->hydra && mm->hydra->active)
 				hydra_deactivate(mm->hydra);
+			WRITE_ONCE(mm->hydra_home, 0);
 		} else if (!mm->hydra || !mm->hydra->active) {
 			WRITE_ONCE(mm->hydra_home, home_now(mm));
 			/* A caller that is not of the process has a reference. */
 			split = runs_in_several(mm) &&
-				(mm == current->mm ? !thread_group_empty(current) :
+				(mm == current->mm ? get_nr_threads(current) > 1 :
 				 atomic_read(&mm->mm_users) > 2);
 		}
 	}
@@ -650,7 +710,11 @@ void hydra_mm_init(struct mm_struct *mm)
  */
 void hydra_secure_exec(struct mm_struct *mm)
 {
-	settings_init(mm, default_settings());
+	mmap_write_lock(mm);
+	/* Or an administrator has been faster, and has had it split. */
+	if (!mm->hydra)
+		settings_init(mm, default_settings());
+	mmap_write_unlock(mm);
 }
 
 /**
@@ -698,12 +762,17 @@ void __hydra_mm_destroy(struct mm_struct *mm)
  */
 void hydra_degrade(struct hydra_mm *h, unsigned int d)
 {
+	struct hydra_domain *dom = h->domain[d];
+
+	/* promote() may be at its end, and must not take the domain out again. */
+	spin_lock(&dom->lock);
 	/* In every flush before its CPUs can cache what is not its own. */
 	if (!hydra_breaks(HYDRA_BREAK_DEGRADE_QUIETLY))
 		hydra_mask_set_atomic(d, &h->universal);
 	/* Pairs with the barrier of a flush before it looks at universal. */
 	smp_mb__after_atomic();
-	WRITE_ONCE(h->domain[d]->root, h->mm->pgd);
+	WRITE_ONCE(dom->root, h->mm->pgd);
+	spin_unlock(&dom->lock);
 	hydra_count(h, HYDRA_STAT_FALLBACKS, 1);
 	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
 	smp_mb();

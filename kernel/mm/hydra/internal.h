@@ -13,6 +13,9 @@
 
 struct seq_file;
 
+/* mm->hydra_home of an address space that has domain trees. */
+#define HYDRA_HOME_SPLIT	(HYDRA_HOME_UNKNOWN - 1)
+
 /* Levels of tables that hold leaf entries, counted from the bottom. */
 #define HYDRA_PTE	1
 #define HYDRA_PMD	2
@@ -323,6 +326,7 @@ int hydra_show(struct mm_struct *mm, struct seq_file *m);
 const char *hydra_arch_refuses(void);
 void hydra_sync_ldt(struct mm_struct *mm);
 int hydra_arch_lock(struct mm_struct *mm);
+bool hydra_arch_trylock(struct mm_struct *mm);
 void hydra_arch_unlock(struct mm_struct *mm);
 void hydra_switch_roots(struct mm_struct *mm, const struct cpumask *cpus);
 unsigned int hydra_pick_cpus(unsigned long *picked, const unsigned long *running,

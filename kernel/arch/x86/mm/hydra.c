@@ -436,23 +436,11 @@ bool __hydra_on_own_root(const struct mm_struct *mm)
 	       this_cpu_read(hydra_loaded_root) != mm->pgd;
 }
 
-struct root_switch {
-	struct mm_struct *mm;
-	const struct cpumask *cpus;
-};
-
-static bool switches(int cpu, void *data)
-{
-	const struct root_switch *s = data;
-
-	return cpumask_test_cpu(cpu, s->cpus);
-}
-
 /* Load the root that is now this CPU's, and drop all that came from another. */
 static void switch_root(void *data)
 {
 	u16 asid, loaded_asid = this_cpu_read(cpu_tlbstate.loaded_mm_asid);
-	struct mm_struct *mm = ((struct root_switch *)data)->mm;
+	struct mm_struct *mm = data;
 	bool loaded = this_cpu_read(cpu_tlbstate.loaded_mm) == mm;
 	u64 tlb_gen;
 
@@ -475,21 +463,17 @@ static void switch_root(void *data)
 /**
  * hydra_switch_roots - have CPUs load the root that is now theirs
  * @mm: address space whose roots have changed
- * @cpus: the CPUs, as far as they run it
+ * @cpus: the CPUs, all of a domain: also those that do not run it may have cached
+ *	something from the old root, see the head of mm/hydra/core.c
  *
- * When this returns, they hold nothing that came from the old roots. CPUs that do
- * not run the address space are not interrupted: what they have cached under an
- * inactive context is behind the generation that is theirs from now on.
+ * When this returns, they hold nothing that came from the old root.
  *
- * Context: process context; a full barrier since the roots have changed.
+ * Context: process context; a full barrier since the root has changed.
  */
 void hydra_switch_roots(struct mm_struct *mm, const struct cpumask *cpus)
 {
-	struct root_switch s = { .mm = mm, .cpus = cpus };
-
 	if (!hydra_breaks(HYDRA_BREAK_SKIP_SWITCH))
-		on_each_cpu_cond_mask(switches, switch_root, &s, true,
-				      mm_cpumask(mm));
+		on_each_cpu_mask(cpus, switch_root, mm, true);
 }
 
 /**
@@ -567,6 +551,18 @@ int hydra_arch_lock(struct mm_struct *mm)
 }
 
 /**
+ * hydra_arch_trylock - hydra_arch_lock() that does not wait
+ * @mm: address space to be switched
+ *
+ * Return: false if it would have to.
+ */
+bool hydra_arch_trylock(struct mm_struct *mm)
+{
+	return !boot_cpu_has(X86_FEATURE_PTI) ||
+	       down_read_trylock(&mm->context.ldt_usr_sem);
+}
+
+/**
  * hydra_arch_unlock - undo hydra_arch_lock()
  * @mm: the address space
  */
@@ -592,6 +588,11 @@ void hydra_sync_ldt(struct mm_struct *mm)
 int hydra_arch_lock(struct mm_struct *mm)
 {
 	return 0;
+}
+
+bool hydra_arch_trylock(struct mm_struct *mm)
+{
+	return true;
 }
 
 void hydra_arch_unlock(struct mm_struct *mm)
