@@ -20,6 +20,7 @@ replication lazy
 prefetch 9
 filter table
 active 1
+split 1
 fills 12
 prefetched 3400
 propagated 56
@@ -321,7 +322,7 @@ def test_status_of_a_process(kernel):
     got = kernel.json("status", 12)
     assert got == {
         "pid": 12, "comm": "httpd", "policy": "hydra", "domains": "node", "replication": "lazy", "prefetch": 9,
-        "filter": "table", "active": 1, "fills": 12, "prefetched": 3400, "propagated": 56, "flushes": 78,
+        "filter": "table", "active": 1, "split": 1, "fills": 12, "prefetched": 3400, "propagated": 56, "flushes": 78,
         "cpus_interrupted": 9, "cpus_spared": 1234, "fallbacks": 0, "reclaimed": 4, "replica_tables": 21,
         "replica_kib": 84, "upper_tables": 6,
         "per_domain": [

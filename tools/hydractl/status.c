@@ -40,7 +40,7 @@ struct system {
 
 static const char *const texts[] = { "policy", "domains", "replication", "filter" };
 static const char *const numbers[] = {
-	"prefetch", "active", "fills", "prefetched", "propagated", "flushes", "cpus_interrupted",
+	"prefetch", "active", "split", "fills", "prefetched", "propagated", "flushes", "cpus_interrupted",
 	"cpus_spared", "fallbacks", "reclaimed", "replica_tables", "replica_kib", "upper_tables",
 };
 
