@@ -40,6 +40,7 @@ CATCHERS = {
     "reclaim-quietly": ["reclaim"],
     "hoard-replicas": ["memcg -t replicas_make_room"],
     "mix-places": ["place -t nodes_apart"],
+    "split-single": ["split -t one_thread_is_plain_linux_wherever_it_goes"],
     "lodge-quietly": ["degrade -t no_root_for_a_domain_that_comes_later"],
     "forget-solo": ["coherence"],
     "admit-anyone": ["interface -t unprivileged", "fuzz -t permissions"],

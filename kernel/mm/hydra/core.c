@@ -498,10 +498,15 @@ static void hydra_unsplit(struct mm_struct *mm)
 	hydra_arch_unlock(mm);
 }
 
+static bool has_threads(struct task_struct *tsk)
+{
+	return get_nr_threads(tsk) > 1 || hydra_breaks(HYDRA_BREAK_SPLIT_SINGLE);
+}
+
 /* Is a process with a single thread to become plain Linux again? */
 static bool returns(struct hydra_mm *h, struct task_struct *tsk)
 {
-	return get_nr_threads(tsk) == 1 &&
+	return !has_threads(tsk) &&
 	       time_after(jiffies, READ_ONCE(h->activated) + RETURN_DELAY) &&
 	       atomic_read(&h->mm->mm_users) == 1;
 }
@@ -550,10 +555,10 @@ void __hydra_switching(struct mm_struct *next, struct task_struct *tsk)
 			set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
 	} else if (home == HYDRA_HOME_SPLIT) {
 		/* It is being split, or the reverse: what does it looks at this CPU. */
-	} else if (home != HYDRA_HOME_UNKNOWN && get_nr_threads(tsk) > 1) {
+	} else if (home != HYDRA_HOME_UNKNOWN && has_threads(tsk)) {
 		set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
 	} else if (cmpxchg(&next->hydra_home, home, d + 1) != home &&
-		   get_nr_threads(tsk) > 1) {
+		   has_threads(tsk)) {
 		/* Another CPU's first switch was faster. */
 		set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
 	}
@@ -581,7 +586,7 @@ void __hydra_resume_user_mode(void)
 	if (h && returns(h, current))
 		hydra_unsplit(mm);
 	else if (h ? lacks_tree(h, here - 1) :
-		 get_nr_threads(current) > 1 && home && home != here &&
+		 has_threads(current) && home && home != here &&
 		 home != HYDRA_HOME_UNKNOWN && home != HYDRA_HOME_SPLIT)
 		hydra_split(mm);
 }

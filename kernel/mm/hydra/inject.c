@@ -36,6 +36,7 @@ static const char * const rule_texts[NR_HYDRA_RULES] = {
 	[HYDRA_BREAK_SKIP_ATOMIC_FILL] = "skip-atomic-fill",
 	[HYDRA_BREAK_SKIP_SWITCH] = "skip-switch",
 	[HYDRA_BREAK_DEGRADE_QUIETLY] = "degrade-quietly",
+	[HYDRA_BREAK_SPLIT_SINGLE] = "split-single",
 	[HYDRA_BREAK_LODGE_QUIETLY] = "lodge-quietly",
 	[HYDRA_BREAK_FORGET_SOLO] = "forget-solo",
 	[HYDRA_BREAK_RECLAIM_QUIETLY] = "reclaim-quietly",

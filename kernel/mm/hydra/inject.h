@@ -60,6 +60,8 @@ enum hydra_rule {
 	HYDRA_BREAK_SKIP_SWITCH,
 	/* A domain uses the canonical tree and flushes do not know. */
 	HYDRA_BREAK_DEGRADE_QUIETLY,
+	/* A process with a single thread is split when it moves, and stays so. */
+	HYDRA_BREAK_SPLIT_SINGLE,
 	/* A domain that comes to the canonical tree is in no flush. */
 	HYDRA_BREAK_LODGE_QUIETLY,
 	/* A table that becomes shared forgets the domain that had it alone. */
