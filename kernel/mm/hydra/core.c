@@ -252,6 +252,12 @@ static void promote(struct hydra_mm *h, unsigned int d)
 	/* Code that cuts links looks at the domains that may have some. */
 	hydra_mask_set(d, &h->trees);
 	atomic64_set(&dom->tlb_gen, next_generation(h));
+	/*
+	 * It is universal unless its first CPU is switching just now: then that
+	 * one finds the domain here, adds it nowhere, and loads the canonical root.
+	 */
+	hydra_mask_set_atomic(d, &h->universal);
+	smp_mb__after_atomic();
 	smp_store_release(&h->domain[d], dom);
 	hydra_sync_ldt(h->mm);
 	WRITE_ONCE(dom->root, dom->pgd);
