@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "steps_others.h"
+
+#include <errno.h>
+#include <error.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#define MOST 64
+
+/* What they are to do, in memory that processes share, too. */
+struct order {
+	enum task task;
+	const struct row *row;
+	size_t number;
+	struct place *place;
+	volatile uint64_t turn __attribute__((aligned(64)));
+};
+
+struct other {
+	/* In a line of its own, as others read it. */
+	volatile uint64_t done __attribute__((aligned(64)));
+	pid_t process;
+	bool first;
+	struct place place;
+};
+
+static struct common {
+	struct order order;
+	struct other other[MOST];
+} *common;
+static size_t count;
+
+static void call(void (*function)(struct place *place), struct place *place)
+{
+	if (function)
+		function(place);
+}
+
+static void perform(const struct order *order, struct other *me)
+{
+	switch (order->task) {
+	case NOTHING:
+		return;
+	case PREPARE:
+		place_open(&me->place, order->number);
+		call(order->row->prepare, &me->place);
+		return;
+	case OPERATE:
+		call(order->row->before, &me->place);
+		call(order->row->once, &me->place);
+		return;
+	case FINISH:
+		call(order->row->finish, &me->place);
+		place_close(&me->place, order->number);
+		return;
+	case ELSEWHERE:
+		if (me->first)
+			call(order->row->elsewhere, order->place);
+		return;
+	}
+}
+
+/* A pause is where the emulator lets the next CPU have its turn. */
+static _Noreturn void *serve(void *argument)
+{
+	struct other *me = argument;
+
+	for (;;) {
+		while (common->order.turn == me->done)
+			_mm_pause();
+		perform(&common->order, me);
+		me->done = common->order.turn;
+	}
+}
+
+static void start_process(struct other *other)
+{
+	other->process = fork();
+	if (other->process < 0)
+		error(EXIT_FAILURE, errno, "fork");
+	if (other->process)
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pin_self(other->place.cpu);
+	serve(other);
+}
+
+void others_start(const struct machine *machine, enum others_kind kind, char *places, size_t size)
+{
+	if (kind == OTHERS_NONE)
+		return;
+	if (machine->node_count < 2 || machine->node_count > MOST)
+		error(EXIT_LACKING, 0, "others run on the other nodes: boot with two or more");
+	common = mmap(NULL, sizeof(*common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (common == MAP_FAILED)
+		error(EXIT_FAILURE, errno, "memory for all");
+	count = machine->node_count - 1;
+	for (size_t i = 0; i < count; i++) {
+		const struct node *node = &machine->node[i + 1];
+		struct other *other = &common->other[i];
+
+		other->first = !i;
+		other->place = (struct place){ .base = places + i * size, .cpu = node->cpu[node->cpu_count - 1] };
+		if (kind == OTHERS_PROCESSES)
+			start_process(other);
+		else
+			start_pinned(other->place.cpu, serve, other);
+	}
+	others_do(NOTHING, NULL, 0, NULL);
+}
+
+void others_end(void)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (common->other[i].process) {
+			kill(common->other[i].process, SIGKILL);
+			waitpid(common->other[i].process, NULL, 0);
+		}
+	}
+}
+
+void others_do(enum task task, const struct row *row, size_t number, struct place *place)
+{
+	struct order *order;
+
+	if (!count)
+		return;
+	order = &common->order;
+	order->task = task;
+	order->row = row;
+	order->number = number;
+	order->place = place;
+	order->turn++;
+	for (size_t i = 0; i < count; i++)
+		while (common->other[i].done != order->turn)
+			_mm_pause();
+}
