@@ -1,15 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Runs inside the virtual machine: guest_steps.sh CPU PROGRAM HYDRACTL STEP...
+# Runs inside the virtual machine: guest_steps.sh CPU BYSTANDERS PROGRAM HYDRACTL STEP...
 # Each STEP is words for PROGRAM, after one word that says how it is to be run: plainly; under a policy of hydractl; or
 # "beside", which is under policy linux while another process uses Hydra. Prints "### " and the step ahead of each.
 set -e
 cpu=$1
+bystanders=$2
 # Programs on the host's file system are read anew at every start; a copy in memory is not.
 home=$(mktemp -d /dev/shm/steps-XXXXXX)
-cp "$2" "$home/steps"
-cp "$3" "$home/hydractl"
-shift 3
+cp "$3" "$home/steps"
+cp "$4" "$home/hydractl"
+shift 4
 
 for step; do
 	echo "### $step"
@@ -21,7 +22,7 @@ for step; do
 		under= ;;
 	beside)
 		mkfifo "$home/fifo"
-		"$home/hydractl" run --policy hydra -- "$home/steps" --bystander >"$home/fifo" &
+		"$home/hydractl" run --policy hydra -- "$home/steps" --bystander --cpus "$bystanders" >"$home/fifo" &
 		bystander=$!
 		read -r ready <"$home/fifo"
 		rm "$home/fifo"
@@ -34,6 +35,6 @@ for step; do
 	taskset -c "$cpu" $under "$home/steps" $words
 	if [ "$bystander" ]; then
 		kill "$bystander"
-		wait "$bystander" || :
+		wait "$bystander" 2>/dev/null || :
 	fi
 done

@@ -111,6 +111,7 @@ struct counts {
 /* The sample that is being taken. There is one at most: programs measure one after the other. */
 static struct sample {
 	int cpu;		/* that is measured; -1: none */
+	uint32_t number;
 	uint8_t policy, row;
 	const char *dirty;	/* why it is worth nothing */
 	struct counts now;
@@ -138,7 +139,8 @@ static FILE *out;
 /* Which CPU has changed a line last, and which ones have read it since. */
 struct line {
 	uint64_t readers;
-	uint64_t writer;	/* + 1; 0: not seen yet */
+	uint32_t writer;	/* + 1; 0: not seen yet */
+	uint32_t counted;	/* in the sample of this number */
 };
 
 #define NR_LINES (1ULL << 28)	/* 16 GiB of addresses; only what the machine uses becomes memory */
@@ -163,6 +165,7 @@ static bool moves_line(struct line *line, unsigned int cpu, bool store)
 static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
 	struct qemu_plugin_hwaddr *at = qemu_plugin_get_hwaddr(info, address);
+	struct line *line;
 	uint64_t number;
 
 	if (!at || qemu_plugin_hwaddr_is_io(at))
@@ -170,7 +173,11 @@ static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t add
 	number = qemu_plugin_hwaddr_phys_addr(at) / 64;
 	if (number >= NR_LINES)
 		return;
-	if (moves_line(&lines[number], cpu, qemu_plugin_mem_is_store(info)) && (int)cpu == sample.cpu && !sample.depth) {
+	line = &lines[number];
+	if (moves_line(line, cpu, qemu_plugin_mem_is_store(info)) && (int)cpu == sample.cpu && !sample.depth &&
+	    line->counted != sample.number) {
+		/* Fetched to be read and taken away to be written is one line all the same. */
+		line->counted = sample.number;
 		sample.now.remote++;
 		in_function[(uint64_t)data >> SYMBOL_SHIFT]++;
 	}
@@ -327,7 +334,7 @@ static void on_marker(unsigned int cpu, void *data)
 		sample.row = value;
 		return;
 	case BEGIN:
-		sample = (struct sample){ .cpu = cpu, .policy = sample.policy, .row = sample.row };
+		sample = (struct sample){ .cpu = cpu, .number = sample.number + 1, .policy = sample.policy, .row = sample.row };
 		memset(in_function, 0, sizeof(*in_function) * nr_symbols);
 		return;
 	case END:

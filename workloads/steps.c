@@ -8,14 +8,11 @@
 #include <errno.h>
 #include <error.h>
 #include <fcntl.h>
-#include <signal.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
@@ -27,12 +24,15 @@
 #include "steps_others.h"
 
 #define WARM_UP 4
+#define LARGE_WARM_UP 1
 #define MOST_ROWS 64
 #define FIRST_PLACE 0x100000000000UL
 #define PLACE_SIZE (512 * GIB)
 
 struct options {
 	const char *rows;
+	int cpus[OTHERS_MOST];		/* of those on the other nodes */
+	size_t cpu_count;
 	unsigned int policy, samples;
 	enum others_kind others;
 	bool accesses, list, bystander;
@@ -86,16 +86,32 @@ static void call(void (*function)(struct place *place), struct place *place)
 		function(place);
 }
 
-/* Until right after a tick of the clock: the next one is 4 million instructions away. */
+/*
+ * A few ticks of the clock, for callbacks of RCU that are due; and then until
+ * right after a tick, so that the next one is 4 million instructions away.
+ */
 static void settle(void)
 {
-	nanosleep(&(struct timespec){ .tv_nsec = 1 }, NULL);
+	nanosleep(&(struct timespec){ .tv_nsec = 12000000 }, NULL);
+}
+
+/*
+ * The measured thread and its children are never preempted by each other, so
+ * that they take their turns the same way each time.
+ */
+static void take_precedence(void)
+{
+	const struct sched_param lowest = { .sched_priority = 1 };
+
+	if (sched_setscheduler(0, SCHED_FIFO, &lowest))
+		error(EXIT_FAILURE, errno, "cannot take precedence");
 }
 
 static void measure(const struct options *options, size_t number, struct place *place)
 {
 	const struct row *row = rows[number];
 	unsigned int samples = row->most && row->most < options->samples ? row->most : options->samples;
+	unsigned int warm_up = row->most ? LARGE_WARM_UP : WARM_UP;
 	uint64_t time[256];
 
 	marker_with_value(MARK_ROW, number);
@@ -103,7 +119,7 @@ static void measure(const struct options *options, size_t number, struct place *
 	call(row->prepare, place);
 	if (options->accesses)
 		others_do(PREPARE, row, number, NULL);
-	for (unsigned int i = 0; i < WARM_UP + samples; i++) {
+	for (unsigned int i = 0; i < warm_up + samples; i++) {
 		call(row->before, place);
 		if (row->elsewhere)
 			others_do(ELSEWHERE, row, number, place);
@@ -111,15 +127,15 @@ static void measure(const struct options *options, size_t number, struct place *
 			others_do(OPERATE, row, number, NULL);
 		if (options->others == OTHERS_NONE)
 			settle();
-		if (i < WARM_UP) {
+		if (i < warm_up) {
 			row->once(place);
 			continue;
 		}
-		time[i - WARM_UP] = __rdtsc();
+		time[i - warm_up] = __rdtsc();
 		MARKER(MARK_BEGIN);
 		row->once(place);
 		MARKER(MARK_END);
-		time[i - WARM_UP] = __rdtsc() - time[i - WARM_UP];
+		time[i - warm_up] = __rdtsc() - time[i - warm_up];
 	}
 	if (options->accesses)
 		others_do(FINISH, row, number, NULL);
@@ -163,18 +179,32 @@ static void *share_now_and_then(void *argument)
 	return NULL;
 }
 
-static void stand_by(const struct machine *machine)
+static void stand_by(const struct options *options)
 {
 	static char shared;
 
-	if (machine->node_count < 2)
-		error(EXIT_LACKING, 0, "there is no second node");
-	pin_self(machine->node[0].cpu[0]);
-	start_pinned(machine->node[1].cpu[0], share_now_and_then, &shared);
+	for (size_t i = 0; i < options->cpu_count; i++)
+		start_pinned(options->cpus[i], share_now_and_then, &shared);
 	nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
 	puts("ready");
 	fflush(stdout);
 	share_now_and_then(&shared);
+}
+
+static void parse_cpus(const char *text, struct options *options, struct argp_state *state)
+{
+	char *end;
+
+	do {
+		long cpu = strtol(text, &end, 10);
+
+		if (end == text || cpu < 0 || cpu >= CPU_SETSIZE || options->cpu_count == OTHERS_MOST)
+			argp_error(state, "'%s' is not a list of CPUs", text);
+		options->cpus[options->cpu_count++] = cpu;
+		text = end + 1;
+	} while (*end == ',');
+	if (*end)
+		argp_error(state, "'%s' is not a list of CPUs", end);
 }
 
 static const char *const others_names[] = { "none", "threads", "processes", NULL };
@@ -212,6 +242,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		}
 		argp_error(state, "unknown others '%s': choose none, threads or processes", arg);
 		return 0;
+	case 'c':
+		parse_cpus(arg, options, state);
+		return 0;
 	case 'a':
 		options->accesses = true;
 		return 0;
@@ -231,11 +264,12 @@ static const struct argp_option argp_options[] = {
 	{ "policy", 'p', "N", 0, "A number that goes with each sample (default 0)", 0 },
 	{ "samples", 'n', "N", 0, "So many of each row (default 40)", 0 },
 	{ "others", 'o', "KIND", 0,
-	  "What runs on the other nodes: none; threads of this process; processes of their own", 0 },
+	  "What runs on other CPUs: none; threads of this process; processes of their own", 0 },
+	{ "cpus", 'c', "N,N", 0, "On which CPUs those run", 0 },
 	{ "accesses", 'a', NULL, 0,
 	  "Look at accesses to memory; the others do the row's operation, too, ahead of each sample, with memory of their own", 0 },
 	{ "list", 'l', NULL, 0, "Print the rows and end", 0 },
-	{ "bystander", 'b', NULL, 0, "Measure nothing: two threads on two nodes share memory, until killed", 0 },
+	{ "bystander", 'b', NULL, 0, "Measure nothing: threads on the CPUs share memory, until killed", 0 },
 	{ 0 }
 };
 
@@ -249,8 +283,7 @@ static const struct argp argp = {
 int main(int argc, char **argv)
 {
 	struct options options = { .samples = 40 };
-	struct place place = { .base = (char *)FIRST_PLACE };
-	struct machine machine;
+	struct place place = { .base = (char *)FIRST_PLACE, .cpu = sched_getcpu() };
 
 	if (!strcmp(argv[0], ENDS_AT_ONCE))
 		return 0;
@@ -260,15 +293,14 @@ int main(int argc, char **argv)
 		list_rows();
 		return 0;
 	}
-	machine = machine_read();
 	use_plain_memory();
 	if (options.bystander)
-		stand_by(&machine);
-	place.cpu = machine.node[0].cpu[machine.node[0].cpu_count - 1];
+		stand_by(&options);
 	pin_self(place.cpu);
-	others_start(&machine, options.others, place.base + PLACE_SIZE, PLACE_SIZE);
+	others_start(options.cpus, options.cpu_count, options.others, place.base + PLACE_SIZE, PLACE_SIZE);
 	if (options.others == OTHERS_THREADS)
 		wait_until_active();
+	take_precedence();
 
 	marker_with_value(MARK_POLICY, options.policy);
 	if (options.accesses)

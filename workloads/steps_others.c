@@ -12,7 +12,9 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
-#define MOST 64
+#include "machine.h"
+
+#define OFTEN 100000	/* turns of waiting */
 
 /* What they are to do, in memory that processes share, too. */
 struct order {
@@ -33,7 +35,7 @@ struct other {
 
 static struct common {
 	struct order order;
-	struct other other[MOST];
+	struct other other[OTHERS_MOST];
 } *common;
 static size_t count;
 
@@ -43,25 +45,25 @@ static void call(void (*function)(struct place *place), struct place *place)
 		function(place);
 }
 
-static void perform(const struct order *order, struct other *me)
+static void perform(const struct order *order, bool first, struct place *place)
 {
 	switch (order->task) {
 	case NOTHING:
 		return;
 	case PREPARE:
-		place_open(&me->place, order->number);
-		call(order->row->prepare, &me->place);
+		place_open(place, order->number);
+		call(order->row->prepare, place);
 		return;
 	case OPERATE:
-		call(order->row->before, &me->place);
-		call(order->row->once, &me->place);
+		call(order->row->before, place);
+		call(order->row->once, place);
 		return;
 	case FINISH:
-		call(order->row->finish, &me->place);
-		place_close(&me->place, order->number);
+		call(order->row->finish, place);
+		place_close(place, order->number);
 		return;
 	case ELSEWHERE:
-		if (me->first)
+		if (first)
 			call(order->row->elsewhere, order->place);
 		return;
 	}
@@ -71,11 +73,13 @@ static void perform(const struct order *order, struct other *me)
 static _Noreturn void *serve(void *argument)
 {
 	struct other *me = argument;
+	/* A copy: children of a process write to what they share with it. */
+	struct place place = me->place;
 
 	for (;;) {
 		while (common->order.turn == me->done)
 			_mm_pause();
-		perform(&common->order, me);
+		perform(&common->order, me->first, &place);
 		me->done = common->order.turn;
 	}
 }
@@ -92,22 +96,19 @@ static void start_process(struct other *other)
 	serve(other);
 }
 
-void others_start(const struct machine *machine, enum others_kind kind, char *places, size_t size)
+void others_start(const int *cpus, size_t cpu_count, enum others_kind kind, char *places, size_t size)
 {
 	if (kind == OTHERS_NONE)
 		return;
-	if (machine->node_count < 2 || machine->node_count > MOST)
-		error(EXIT_LACKING, 0, "others run on the other nodes: boot with two or more");
 	common = mmap(NULL, sizeof(*common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (common == MAP_FAILED)
 		error(EXIT_FAILURE, errno, "memory for all");
-	count = machine->node_count - 1;
+	count = cpu_count;
 	for (size_t i = 0; i < count; i++) {
-		const struct node *node = &machine->node[i + 1];
 		struct other *other = &common->other[i];
 
 		other->first = !i;
-		other->place = (struct place){ .base = places + i * size, .cpu = node->cpu[node->cpu_count - 1] };
+		other->place = (struct place){ .base = places + i * size, .cpu = cpus[i] };
 		if (kind == OTHERS_PROCESSES)
 			start_process(other);
 		else
@@ -126,6 +127,15 @@ void others_end(void)
 	}
 }
 
+static void wait_for(const struct other *other)
+{
+	for (unsigned int turn = 1; other->done != common->order.turn; turn++) {
+		_mm_pause();
+		if (!(turn % OFTEN) && other->process && waitpid(other->process, NULL, WNOHANG))
+			error(EXIT_FAILURE, 0, "a process on another node ended");
+	}
+}
+
 void others_do(enum task task, const struct row *row, size_t number, struct place *place)
 {
 	struct order *order;
@@ -139,6 +149,5 @@ void others_do(enum task task, const struct row *row, size_t number, struct plac
 	order->place = place;
 	order->turn++;
 	for (size_t i = 0; i < count; i++)
-		while (common->other[i].done != order->turn)
-			_mm_pause();
+		wait_for(&common->other[i]);
 }

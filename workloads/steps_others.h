@@ -3,10 +3,11 @@
 #ifndef STEPS_OTHERS_H
 #define STEPS_OTHERS_H
 
-#include "machine.h"
 #include "steps.h"
 
-/* One on each node but the first; the numbers are those of the names in steps.c. */
+#define OTHERS_MOST 64
+
+/* The numbers are those of the names in steps.c. */
 enum others_kind { OTHERS_NONE, OTHERS_THREADS, OTHERS_PROCESSES };
 
 enum task {
@@ -18,10 +19,10 @@ enum task {
 };
 
 /*
- * Start them; each gets a place of @size bytes of addresses, from @places on.
- * They do nothing but pause unless they are told to.
+ * Start one on each of the CPUs, with a place of @size bytes of addresses each,
+ * from @places on. They do nothing but pause unless they are told to.
  */
-void others_start(const struct machine *machine, enum others_kind kind, char *places, size_t size);
+void others_start(const int *cpus, size_t cpu_count, enum others_kind kind, char *places, size_t size);
 void others_end(void);
 
 /* Have each of them do a task; returns when all have. */

@@ -65,8 +65,10 @@ static void wait_for(pid_t child)
 {
 	int status;
 
-	if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status))
-		error(EXIT_FAILURE, errno, "a child did not end well");
+	if (waitpid(child, &status, 0) != child)
+		error(EXIT_FAILURE, errno, "waiting for a child");
+	if (status)
+		error(EXIT_FAILURE, 0, "a child did not end well: status 0x%x", status);
 }
 
 static pid_t checked_fork(void)
@@ -190,10 +192,10 @@ static void switch_twice(struct place *place)
 
 const struct row process_rows[] = {
 	{ .name = "fork-exit-1m", .prepare = map_small, .once = fork_and_exit, .alone = true },
-	{ .name = "fork-exit-64m", .prepare = map_large, .once = fork_and_exit, .alone = true, .most = 12 },
+	{ .name = "fork-exit-64m", .prepare = map_large, .once = fork_and_exit, .alone = true, .most = 10 },
 	{ .name = "fork-exec-exit", .once = fork_exec_exit, .alone = true },
 	{ .name = "exit-64m", .prepare = open_pipes, .before = start_large_child, .once = end_large_child,
-	  .finish = close_pipes, .alone = true, .most = 8 },
+	  .finish = close_pipes, .alone = true, .most = 6 },
 	{ .name = "switch-processes", .prepare = start_partner_process, .once = switch_twice, .finish = end_partner_process,
 	  .alone = true },
 	{ .name = "switch-threads", .prepare = start_partner_thread, .once = switch_twice, .finish = end_partner_thread,
