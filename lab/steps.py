@@ -41,7 +41,7 @@ POLICIES = {
 NUMBERS = {name: number for number, name in enumerate(POLICIES)}
 CALIBRATION = ("nothing", "known")
 # What takes longest, and shows no line that a smaller one would not.
-NOT_FOR_ACCESSES = ("map-unmap-4m", "fork-exit-64m", "exit-64m")
+NOT_FOR_ACCESSES = ("map-unmap-4m", "mprotect-4m", "dontneed-2m", "fork-exit-64m", "exit-64m")
 
 
 @dataclasses.dataclass

@@ -77,9 +77,10 @@ enum class {
 	INTERRUPT,	/* "i": an interrupt for the CPU itself: a timer's, another CPU's */
 	DEVICE,		/* "d": an interrupt of a device */
 	EXCEPTION,	/* "e" */
+	FAULT,		/* "f": an exception of an instruction that was not executed, and will be when it is over */
 };
 
-static const char class_letters[] = "-psrtide";
+static const char class_letters[] = "-psrtidef";
 
 #define MAX_SYMBOLS (1u << 17)
 #define NAME_LENGTH 64
@@ -116,6 +117,7 @@ static struct sample {
 	const char *dirty;	/* why it is worth nothing */
 	struct counts now;
 	uint64_t executed;	/* by the emulator: interrupts, repetitions and waiting too */
+	uint64_t last;		/* instruction counted; 0: none since one was taken back */
 	uint64_t repeating;	/* the instruction with a REP that was executed last, if none came after it */
 
 	/* Interrupts are not counted. */
@@ -198,7 +200,7 @@ static bool interrupted(uint64_t insn, enum class class)
 		sample.repeating_before = sample.repeating;
 		return true;
 	}
-	if (class == INTERRUPT || class == EXCEPTION) {
+	if (class == INTERRUPT || class == EXCEPTION || class == FAULT) {
 		sample.depth++;
 	} else if (class == SWITCH) {
 		/* What comes now is another task, the way back not the interrupt's. */
@@ -229,6 +231,26 @@ static void count_pause(uint64_t insn)
 	sample.waiting_since = sample.now;
 }
 
+static void count(uint64_t insn, int64_t times)
+{
+	if (insn & KERNEL)
+		sample.now.kernel += times;
+	else
+		sample.now.user += times;
+	if (insn & LOCKED)
+		sample.now.locked += times;
+	if (instrumented == INSTRUCTIONS)
+		in_function[insn >> SYMBOL_SHIFT] += times;
+}
+
+/* The instruction before did not come to its end: it is executed again later, and counts then. */
+static void take_back(void)
+{
+	if (sample.last)
+		count(sample.last, -1);
+	sample.last = 0;
+}
+
 static void on_instruction(unsigned int cpu, void *data)
 {
 	uint64_t insn = (uint64_t)data;
@@ -238,8 +260,12 @@ static void on_instruction(unsigned int cpu, void *data)
 		return;
 	sample.executed++;
 	class = insn >> CLASS_SHIFT & 0xf;
+	if (class == FAULT)
+		sample.executed--;
 	if (interrupted(insn, class))
 		return;
+	if (class == FAULT)
+		take_back();
 	/* The emulator executes an instruction with a REP once for each repetition, a processor once. */
 	if (insn & REPEATED) {
 		if (insn == sample.repeating)
@@ -248,14 +274,8 @@ static void on_instruction(unsigned int cpu, void *data)
 	} else {
 		sample.repeating = 0;
 	}
-	if (insn & KERNEL)
-		sample.now.kernel++;
-	else
-		sample.now.user++;
-	if (instrumented == INSTRUCTIONS)
-		in_function[insn >> SYMBOL_SHIFT]++;
-	if (insn & LOCKED)
-		sample.now.locked++;
+	count(insn, 1);
+	sample.last = insn;
 	if (insn & PAUSE)
 		count_pause(insn);
 	switch (class) {

@@ -13,9 +13,11 @@ CLASSES = {
     "r": {"call_rcu", "call_rcu_hurry", "kvfree_call_rcu"},
     "t": {"__switch_to_asm"},
     "d": {"asm_common_interrupt", "asm_spurious_interrupt"},
+    "f": {"asm_exc_page_fault"},
 }
 PREFIXES = {"asm_sysvec_": "i", "asm_exc_": "e"}
-NEEDED = ("__alloc_pages_noprof", "kmem_cache_alloc_noprof", "call_rcu", "__switch_to_asm", "asm_sysvec_apic_timer_interrupt")
+NEEDED = ("__alloc_pages_noprof", "kmem_cache_alloc_noprof", "call_rcu", "__switch_to_asm", "asm_sysvec_apic_timer_interrupt",
+          "asm_exc_page_fault")
 
 METRICS = ("instructions", "kernel", "user", "locked", "pages", "objects", "call_rcu", "remote")
 UNITS = {"pages": "allocations", "objects": "allocations", "call_rcu": "calls", "remote": "lines"}
@@ -25,7 +27,8 @@ UNITS = {"pages": "allocations", "objects": "allocations", "call_rcu": "calls", 
 KNOWN = {"instructions": 2019, "kernel": 0, "locked": 9, "pages": 0, "objects": 0, "call_rcu": 0}
 KNOWN_REMOTE = 18
 
-AVERAGED = 0.05              # samples that do not agree may differ from their median by so much
+AVERAGED = 0.05              # samples that do not agree may differ from their median by so much,
+AVERAGED_UNITS = 2           # or by so many,
 AVERAGED_SHARE = 0.75        # and so many of them must not by more
 
 
@@ -55,6 +58,8 @@ class Measured:
     def get(self, metric):
         if metric in self.errors:
             raise Disagreement(self.errors[metric])
+        if metric not in self.numbers:
+            raise Disagreement("it was not measured")
         return self.numbers[metric]
 
 
@@ -89,7 +94,7 @@ def typical(values):
     if 2 * agreeing > len(values):
         return Number(value, True)
     median = sorted(values)[len(values) // 2]
-    near = [value for value in values if abs(value - median) <= AVERAGED * median]
+    near = [value for value in values if abs(value - median) <= max(AVERAGED * median, AVERAGED_UNITS)]
     if len(near) < AVERAGED_SHARE * len(values):
         raise Disagreement(f"only {agreeing} of {len(values)} samples agree (from {min(values):,} to {max(values):,})")
     return Number(sum(near) / len(near), False)

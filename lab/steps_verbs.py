@@ -8,7 +8,7 @@ from lab.errors import LabError
 
 MACHINES = (1, 2, 4, 8, 16)
 # Short: what has a limit, and as few samples as more than half of can still agree.
-STAGE = steps.Plan(nodes=(2, 16), policies=("off", "off-split", "unused", "hydra", "hydra-split"), samples=16, access_samples=5)
+STAGE = steps.Plan(nodes=(2, 16), policies=("off", "off-split", "unused", "hydra", "hydra-split"), samples=16, access_samples=4)
 
 
 def listing():

@@ -42,7 +42,7 @@ def measured(*samples):
 def test_symbols_know_their_classes():
     found = {name: letter for _, letter, name in steps_samples.symbols(MAP)}
     assert found == {"startup_64": "-", "call_rcu": "r", "__alloc_pages_noprof": "p", "kmem_cache_alloc_noprof": "s",
-                     "asm_common_interrupt": "d", "asm_sysvec_apic_timer_interrupt": "i", "asm_exc_page_fault": "e",
+                     "asm_common_interrupt": "d", "asm_sysvec_apic_timer_interrupt": "i", "asm_exc_page_fault": "f",
                      "__switch_to_asm": "t"}
 
 
@@ -96,6 +96,8 @@ def test_a_row_of_spoilt_samples_is_an_error():
 def test_samples_of_accesses_give_remote_lines_only():
     row = measured(*[sample(accesses=1, remote=4, waits=1)] * 3)
     assert row.numbers == {"remote": Number(4, True)} and row.waits
+    with pytest.raises(Disagreement, match="not measured"):
+        row.get("kernel")
 
 
 def test_the_functions_are_those_of_a_sample_like_most():
@@ -191,9 +193,9 @@ def test_growth_that_is_linux_own_is_not_charged():
 
 def test_averages_are_not_judged_to_the_unit():
     results = good_results()
-    results.measured[2, "hydra", "fork-exit-1m"].numbers["locked"] = Number(10.01, False)
+    results.measured[2, "hydra", "fork-exit-1m"].numbers["locked"] = Number(10.9, False)
     assert not failures(steps_limits.judge(results, not_yet={}))
-    results.measured[2, "hydra", "fork-exit-1m"].numbers["locked"] = Number(10.1, False)
+    results.measured[2, "hydra", "fork-exit-1m"].numbers["locked"] = Number(11.1, False)
     assert failures(steps_limits.judge(results, not_yet={})) == {"locked: fork-exit-1m"}
 
 

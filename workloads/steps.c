@@ -24,7 +24,7 @@
 #include "steps_others.h"
 
 #define WARM_UP 4
-#define LARGE_WARM_UP 1
+#define SHORT_WARM_UP 2		/* where an operation takes long */
 #define MOST_ROWS 64
 #define FIRST_PLACE 0x100000000000UL
 #define PLACE_SIZE (512 * GIB)
@@ -87,15 +87,6 @@ static void call(void (*function)(struct place *place), struct place *place)
 }
 
 /*
- * A few ticks of the clock, for callbacks of RCU that are due; and then until
- * right after a tick, so that the next one is 4 million instructions away.
- */
-static void settle(void)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = 12000000 }, NULL);
-}
-
-/*
  * The measured thread and its children are never preempted by each other, so
  * that they take their turns the same way each time.
  */
@@ -111,7 +102,7 @@ static void measure(const struct options *options, size_t number, struct place *
 {
 	const struct row *row = rows[number];
 	unsigned int samples = row->most && row->most < options->samples ? row->most : options->samples;
-	unsigned int warm_up = row->most ? LARGE_WARM_UP : WARM_UP;
+	unsigned int warm_up = row->most || options->accesses ? SHORT_WARM_UP : WARM_UP;
 	uint64_t time[256];
 
 	marker_with_value(MARK_ROW, number);
@@ -123,10 +114,9 @@ static void measure(const struct options *options, size_t number, struct place *
 		call(row->before, place);
 		if (row->elsewhere)
 			others_do(ELSEWHERE, row, number, place);
+		others_settle();
 		if (options->accesses)
 			others_do(OPERATE, row, number, NULL);
-		if (options->others == OTHERS_NONE)
-			settle();
 		if (i < warm_up) {
 			row->once(place);
 			continue;

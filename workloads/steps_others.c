@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
 
@@ -45,6 +46,11 @@ static void call(void (*function)(struct place *place), struct place *place)
 		function(place);
 }
 
+static void sleep_for_ticks(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = 12000000 }, NULL);
+}
+
 static void perform(const struct order *order, bool first, struct place *place)
 {
 	switch (order->task) {
@@ -65,6 +71,9 @@ static void perform(const struct order *order, bool first, struct place *place)
 	case ELSEWHERE:
 		if (first)
 			call(order->row->elsewhere, order->place);
+		return;
+	case SLEEP:
+		sleep_for_ticks();
 		return;
 	}
 }
@@ -136,18 +145,35 @@ static void wait_for(const struct other *other)
 	}
 }
 
-void others_do(enum task task, const struct row *row, size_t number, struct place *place)
+static void tell(enum task task, const struct row *row, size_t number, struct place *place)
 {
-	struct order *order;
+	struct order *order = &common->order;
 
-	if (!count)
-		return;
-	order = &common->order;
 	order->task = task;
 	order->row = row;
 	order->number = number;
 	order->place = place;
 	order->turn++;
+}
+
+static void wait_for_all(void)
+{
 	for (size_t i = 0; i < count; i++)
 		wait_for(&common->other[i]);
+}
+
+void others_do(enum task task, const struct row *row, size_t number, struct place *place)
+{
+	if (!count)
+		return;
+	tell(task, row, number, place);
+	wait_for_all();
+}
+
+void others_settle(void)
+{
+	if (count)
+		tell(SLEEP, NULL, 0, NULL);
+	sleep_for_ticks();
+	wait_for_all();
 }

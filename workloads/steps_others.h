@@ -16,6 +16,7 @@ enum task {
 	OPERATE,	/* before() and once() */
 	FINISH,
 	ELSEWHERE,	/* elsewhere() at the place of another thread, done by the first of them */
+	SLEEP,		/* for as long as settle() does */
 };
 
 /*
@@ -27,5 +28,11 @@ void others_end(void);
 
 /* Have each of them do a task; returns when all have. */
 void others_do(enum task task, const struct row *row, size_t number, struct place *place);
+
+/*
+ * All sleep, this thread too, for a few ticks of the clock: callbacks of RCU run
+ * that are due. After that the next tick is nearly 4 million instructions away.
+ */
+void others_settle(void);
 
 #endif /* STEPS_OTHERS_H */

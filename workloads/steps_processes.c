@@ -192,10 +192,10 @@ static void switch_twice(struct place *place)
 
 const struct row process_rows[] = {
 	{ .name = "fork-exit-1m", .prepare = map_small, .once = fork_and_exit, .alone = true },
-	{ .name = "fork-exit-64m", .prepare = map_large, .once = fork_and_exit, .alone = true, .most = 10 },
+	{ .name = "fork-exit-64m", .prepare = map_large, .once = fork_and_exit, .alone = true, .most = 8 },
 	{ .name = "fork-exec-exit", .once = fork_exec_exit, .alone = true },
 	{ .name = "exit-64m", .prepare = open_pipes, .before = start_large_child, .once = end_large_child,
-	  .finish = close_pipes, .alone = true, .most = 6 },
+	  .finish = close_pipes, .alone = true, .most = 4 },
 	{ .name = "switch-processes", .prepare = start_partner_process, .once = switch_twice, .finish = end_partner_process,
 	  .alone = true },
 	{ .name = "switch-threads", .prepare = start_partner_thread, .once = switch_twice, .finish = end_partner_thread,
