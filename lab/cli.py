@@ -16,7 +16,7 @@ Start here:
 To work on it:
   ./hydra kernel     build the kernel, print where its image is
   ./hydra run -- CMD run a command on that kernel
-  ./hydra bench NAME one measurement of the demo, alone
+  ./hydra bench NAME one measurement of the demo, alone; 'steps' counts instructions
 """
 
 ENDING = """\
@@ -47,10 +47,26 @@ The machine is emulated: counts are exact, times only mean something relative to
 Boot a NUMA machine and make one of the demo's measurements under every policy.
 
   ./hydra bench --list
-  ./hydra bench munmap --json munmap.json""")
+  ./hydra bench munmap --json munmap.json
+
+'steps' is not of the demo: it counts what operations execute (instructions, locked ones, allocations, callbacks of RCU,
+cache lines of other CPUs), on a kernel without Hydra, on one that does not use it, and under Hydra. Counts are exact
+and repeat. docs/lab.md says what they mean.
+
+  ./hydra bench steps
+  ./hydra bench steps --nodes 2 --rows minor-fault,mprotect-4k --functions 8
+  ./hydra bench steps --nodes 1 2 4 8 16 --json steps.json --plot steps.png --cross-check""")
     bench.add_argument("name", nargs="?", metavar="NAME", help="which one (see --list)")
     bench.add_argument("--list", action="store_true", help="list the measurements and end")
     bench.add_argument("--json", metavar="FILE", help="write the values as JSON")
+    only = bench.add_argument_group("only with 'steps'")
+    only.add_argument("--nodes", type=int, nargs="+", metavar="N", help="machines to measure on: 1, 2, 4, 8, 16 nodes (default 2 16)")
+    only.add_argument("--rows", metavar="ROW,ROW", help="only these operations")
+    only.add_argument("--samples", type=int, default=40, metavar="N", help="so many of each, fewer of the large ones (default 40)")
+    only.add_argument("--functions", type=int, nargs="?", const=10, default=0, metavar="N",
+                      help="name the N functions (10) that make the difference to Linux")
+    only.add_argument("--plot", metavar="FILE", help="draw the ratios")
+    only.add_argument("--cross-check", action="store_true", help="compare with the processor's clock, which counts instructions, too")
 
     kernel = verbs.add_parser("kernel", formatter_class=raw, help="build the kernel", description="""\
 Take Debian's linux-source-6.12 (or the tree HYDRA_LINUX_SRC names), lay the files of kernel/ over it, apply the

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Builds the programs of this repository (tool, workloads, self tests) into the cache."""
+import os
 import re
 
 from lab import children, paths
@@ -29,6 +30,19 @@ def hydractl():
 
 def workloads():
     return build("workloads", O=paths.cache() / "programs" / "workloads")
+
+
+def steps_plugin():
+    """The plugin of QEMU that counts instructions; QEMU's own package has no header for it, so it needs none."""
+    out = paths.cache_dir("programs", "steps-plugin") / "steps.so"
+    part = out.with_name(f".steps.{os.getpid()}.part")
+    with paths.locked("programs-steps-plugin"):
+        status, output = children.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", str(part),
+                                       str(paths.REPO / "lab" / "steps_plugin.c")])
+        if status:
+            raise LabError("building lab/steps_plugin.c failed:\n    " + "\n    ".join(output.splitlines()[:12]))
+        part.rename(out)     # a machine that runs keeps the one it has
+    return out
 
 
 def selftests(kernel_tree, everything=False):

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from lab import build, faults, modes, pcid, progress, races, stages, suites
+from lab import build, faults, modes, pcid, progress, races, stages, steps_verbs, suites
 from lab import linux_suites as linux
 from lab.errors import LabError
 from lab.ktap import Outcome
@@ -18,6 +18,7 @@ RUN = {
     "machine": ("machine", lambda a: suites.pytest("machine", "machine tests", a.only)),
     "off": ("without Hydra", lambda _: [Outcome(f"{name} without Hydra", "passed") for name in build.touched_without_hydra()]),
     "selftests": ("KUnit and self tests", lambda a: suites.in_machine("lab", a.only, a.arguments)),
+    "steps": ("counted steps", lambda a: steps_verbs.stage(a.only)),
     "modes": ("modes", lambda a: modes.run(a.long, a.only)),
     "suites": ("Linux's own tests", lambda a: linux.outcomes("lab", a.long, a.only)),
     "debug": ("KUnit and self tests [debug kernel]", lambda a: suites.in_machine("debug", a.only, a.arguments)),

@@ -48,6 +48,7 @@ class Machine:
     append: list = dataclasses.field(default_factory=list)
     memoryless: tuple = ()   # nodes that have CPUs only
     cpuless: tuple = ()      # nodes that have memory only
+    emulator: tuple = ()     # further options of QEMU; DIRECTORY in them is that of the run
 
     def check(self):
         if not 1 <= self.nodes <= 16:
@@ -132,7 +133,8 @@ def virtme_command(image, machine, directory):
         command += ["-a", parameter]
     command += ["--script-sh", f"sh {SHARED}/command"]
     # virtme-run throws the kernel's console away unless it may mix it with the command's errors: name a file instead.
-    return command + ["--qemu-opts", "-set", f"chardev.console.path={directory}/console.log"]
+    return command + ["--qemu-opts", "-set", f"chardev.console.path={directory}/console.log",
+                      *(option.replace("DIRECTORY", str(directory)) for option in machine.emulator)]
 
 
 def pump(source, sink):

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The rows of ./hydra bench steps: operations whose instructions are counted. */
+#ifndef STEPS_H
+#define STEPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#define PAGE 4096UL
+#define TABLE (512 * PAGE)		/* what one leaf table maps */
+#define GIB (512 * TABLE)
+
+/*
+ * Where a thread does its operations: 512 GiB of addresses that nothing else
+ * uses, so that no table below the top of the tree is shared with anything. Each
+ * row maps at fixed addresses of it: every policy has the same placement.
+ */
+struct place {
+	char *base;
+	int cpu;
+	/* What a row keeps from one of its functions to the next; at: its own gigabyte, to begin with. */
+	char *at, *other;
+	size_t next;
+	pid_t child;
+	int to[2], from[2];
+};
+
+/*
+ * prepare() and finish() are called once, before() ahead of each sample, and
+ * elsewhere() ahead of each sample by a thread on another node, with the place of
+ * the one that measures. Only once() is measured.
+ */
+struct row {
+	const char *name;
+	void (*prepare)(struct place *place);
+	void (*before)(struct place *place);
+	void (*elsewhere)(struct place *place);
+	void (*once)(struct place *place);
+	void (*finish)(struct place *place);
+	bool alone;		/* not while other threads of the process run */
+	bool shared;		/* only while they do */
+	unsigned int most;	/* samples, where more would take too long */
+};
+
+/* All of them, ended by one without a name. */
+extern const struct row calibration_rows[], memory_rows[], process_rows[];
+
+/* As this program is called where exec is measured: it ends at once. */
+#define ENDS_AT_ONCE "ends-at-once"
+
+/* The part of a place that is a row's: a gigabyte whose upper tables stay. */
+void place_open(struct place *place, size_t row);
+void place_close(struct place *place, size_t row);
+
+/* Map memory exactly there, where nothing may be. */
+char *place_map(char *at, size_t size);
+void place_unmap(char *at, size_t size);
+/* Write to each page. */
+void place_touch(char *at, size_t size);
+
+#endif /* STEPS_H */

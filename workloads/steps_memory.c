@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The rows in which one thread changes its own address space. */
+#include <errno.h>
+#include <error.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "steps.h"
+
+#define MANY (4UL << 20)		/* of a large operation */
+#define FILE_SIZE (16 * PAGE)		/* what one fault maps of a file */
+
+static void protect(char *at, size_t size, int protection)
+{
+	if (mprotect(at, size, protection))
+		error(EXIT_FAILURE, errno, "mprotect");
+}
+
+static void drop(char *at, size_t size)
+{
+	if (madvise(at, size, MADV_DONTNEED))
+		error(EXIT_FAILURE, errno, "madvise");
+}
+
+static void map_page(struct place *place)
+{
+	place_touch(place_map(place->at, PAGE), PAGE);
+}
+
+static void map_table(struct place *place)
+{
+	place_touch(place_map(place->at, TABLE), TABLE);
+}
+
+static void map_many(struct place *place)
+{
+	place_touch(place_map(place->at, MANY), MANY);
+}
+
+static void touch_page(struct place *place)
+{
+	*(volatile char *)place->at = 1;
+}
+
+/* A page that is gone, in a table that is there. */
+static void drop_page(struct place *place)
+{
+	drop(place->at, PAGE);
+}
+
+/* Large enough for each sample to find a table that is not there yet. */
+static void map_without_tables(struct place *place)
+{
+	place_map(place->at, GIB - TABLE);
+	touch_page(place);
+}
+
+static void next_table(struct place *place)
+{
+	place->at += TABLE;
+}
+
+/* A child holds every page, so that each write copies one. */
+static void share_with_child(struct place *place)
+{
+	map_table(place);
+	place->child = fork();
+	if (place->child < 0)
+		error(EXIT_FAILURE, errno, "fork");
+	while (!place->child)
+		pause();
+}
+
+static void next_page(struct place *place)
+{
+	place->at += PAGE;
+}
+
+static void end_child(struct place *place)
+{
+	kill(place->child, SIGKILL);
+	waitpid(place->child, NULL, 0);
+}
+
+/* A neighbour in the same table keeps it; between them there is a gap, so that they stay two mappings. */
+static void map_neighbour(struct place *place)
+{
+	map_page(place);
+	place->at += 16 * PAGE;
+}
+
+static void map_touch_unmap_page(struct place *place)
+{
+	place_touch(place_map(place->at, PAGE), PAGE);
+	place_unmap(place->at, PAGE);
+}
+
+static void map_touch_unmap_many(struct place *place)
+{
+	place_touch(place_map(place->at, MANY), MANY);
+	place_unmap(place->at, MANY);
+}
+
+static void allow_page(struct place *place)
+{
+	protect(place->at, PAGE, PROT_READ | PROT_WRITE);
+	touch_page(place);
+}
+
+static void deny_page(struct place *place)
+{
+	protect(place->at, PAGE, PROT_READ);
+}
+
+static void allow_many(struct place *place)
+{
+	protect(place->at, MANY, PROT_READ | PROT_WRITE);
+	place_touch(place->at, MANY);
+}
+
+static void deny_many(struct place *place)
+{
+	protect(place->at, MANY, PROT_READ);
+}
+
+static void touch_table(struct place *place)
+{
+	place_touch(place->at, TABLE);
+}
+
+static void drop_table(struct place *place)
+{
+	drop(place->at, TABLE);
+}
+
+static void map_movable(struct place *place)
+{
+	map_many(place);
+	place->other = place->at + 2 * MANY;
+}
+
+/* Also makes sure that the processor could have translations of it. */
+static void touch_many(struct place *place)
+{
+	place_touch(place->at, MANY);
+}
+
+static void move_many(struct place *place)
+{
+	char *from = place->at;
+
+	place->at = mremap(from, MANY, MANY, MREMAP_MAYMOVE | MREMAP_FIXED, place->other);
+	if (place->at == MAP_FAILED)
+		error(EXIT_FAILURE, errno, "mremap");
+	place->other = from;
+}
+
+static void map_file(struct place *place)
+{
+	int file = memfd_create("steps", MFD_CLOEXEC);
+	char *got;
+
+	if (file < 0 || ftruncate(file, FILE_SIZE))
+		error(EXIT_FAILURE, errno, "a file in memory");
+	for (size_t offset = 0; offset < FILE_SIZE; offset += PAGE)
+		if (pwrite(file, "1", 1, offset) != 1)
+			error(EXIT_FAILURE, errno, "writing to a file in memory");
+	got = mmap(place->at, FILE_SIZE, PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE, file, 0);
+	if (got != place->at)
+		error(EXIT_FAILURE, errno, "cannot map a file at %p", place->at);
+	close(file);
+}
+
+static void drop_file(struct place *place)
+{
+	drop(place->at, FILE_SIZE);
+}
+
+static void read_once(struct place *place)
+{
+	(void)*(volatile char *)place->at;
+}
+
+/* A table again that no node has, 512 pages to be written on another node, first read here. */
+static void map_fresh_table(struct place *place)
+{
+	if (place->next++)
+		place_unmap(place->at, TABLE);
+	place_map(place->at, TABLE);
+}
+
+const struct row memory_rows[] = {
+	{ .name = "minor-fault", .prepare = map_table, .before = drop_page, .once = touch_page },
+	{ .name = "fault-in-new-table", .prepare = map_without_tables, .before = next_table, .once = touch_page },
+	{ .name = "write-after-fork", .prepare = share_with_child, .before = next_page, .once = touch_page, .finish = end_child },
+	{ .name = "map-unmap-4k", .prepare = map_neighbour, .once = map_touch_unmap_page },
+	{ .name = "map-unmap-4k-alone", .once = map_touch_unmap_page },
+	{ .name = "map-unmap-4m", .once = map_touch_unmap_many, .most = 16 },
+	{ .name = "mprotect-4k", .prepare = map_page, .before = allow_page, .once = deny_page },
+	{ .name = "mprotect-4m", .prepare = map_many, .before = allow_many, .once = deny_many, .most = 24 },
+	{ .name = "dontneed-4k", .prepare = map_page, .before = touch_page, .once = drop_page },
+	{ .name = "dontneed-2m", .prepare = map_table, .before = touch_table, .once = drop_table, .most = 24 },
+	{ .name = "mremap-4m", .prepare = map_movable, .before = touch_many, .once = move_many },
+	{ .name = "file-fault-around", .prepare = map_file, .before = drop_file, .once = read_once },
+	{ .name = "first-fill", .before = map_fresh_table, .elsewhere = touch_table, .once = read_once, .shared = true,
+	  .most = 24 },
+	{ 0 }
+};
