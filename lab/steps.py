@@ -16,6 +16,8 @@ NODE_MIB = 256               # the same on every machine: it decides how Linux c
 LIMIT = 1800                 # seconds for one boot's measurements
 # Linux would find out for minutes, by loops, how fast a clock is that counts instructions.
 CLOCK = "tsc=reliable tsc_early_khz=1000000 nolapic_timer no_timer_check"
+# While all CPUs wait for a file of the host, that clock jumps from tick to tick: who watches for hangs by it sees some.
+UNWATCHED = "nowatchdog rcupdate.rcu_cpu_stall_suppress=1 sysctl.kernel.hung_task_timeout_secs=0"
 # Interrupts of devices elsewhere than where it is measured; no addresses drawn by lot.
 QUIET = "irqaffinity=0 nokaslr norandmaps numa_balancing=disable nopku"
 
@@ -131,7 +133,7 @@ def guest_steps(plan, config, nodes, rows):
 
 def machine(nodes, plugin, symbols, functions):
     options = f"{plugin},symbols={symbols},out=DIRECTORY/samples"
-    return vm.Machine(nodes=nodes, cpus_per_node=2, memory=f"{NODE_MIB * nodes}M", append=[CLOCK, QUIET],
+    return vm.Machine(nodes=nodes, cpus_per_node=2, memory=f"{NODE_MIB * nodes}M", append=[CLOCK, UNWATCHED, QUIET],
                       emulator=("-icount", "shift=0,sleep=off", "-plugin", options + (",functions=on" if functions else "")))
 
 

@@ -8,10 +8,9 @@ from lab.steps_samples import Disagreement
 
 PROCESSES = ("fork-exit-1m", "fork-exit-64m", "fork-exec-exit", "exit-64m", "switch-processes", "switch-threads")
 TABLES_FREED = ("map-unmap-4k-alone", "map-unmap-4m")
-# Where samples do not agree to the unit their average is judged, which differs from run to run by so much: a share of it,
-# one unit at least.
-AVERAGES_DIFFER = {"remote": 0.05}
-OTHERS_DIFFER = 0.002
+# Where samples do not agree to the unit their average is judged: a limit is broken if it is by more than so many standard
+# errors of the averages, and in sums one unit.
+ERRORS = 2
 
 
 @dataclasses.dataclass
@@ -59,11 +58,9 @@ NOT_YET = {
 }
 
 
-def slack(metric, *numbers):
+def slack(*numbers):
     """How much of a difference is not judged: none if all numbers are exact."""
-    if all(number.exact for number in numbers):
-        return 0
-    return max(1, AVERAGES_DIFFER.get(metric, OTHERS_DIFFER) * max(number.value for number in numbers))
+    return 0 if all(number.exact for number in numbers) else max(1, ERRORS * sum(number.error for number in numbers))
 
 
 def ratio(results, limit, row, most):
@@ -71,7 +68,8 @@ def ratio(results, limit, row, most):
     def one(nodes):
         judged, other = (results.get(nodes, policy, row, limit.metric) for policy in limit.policies)
         found = judged.value / other.value
-        return found - most, f"{found:.4f} on {nodes} nodes ({judged} : {other})"
+        doubt = ERRORS * (judged.error / judged.value + other.error / other.value) * found
+        return found - doubt - most, f"{found:.4f} on {nodes} nodes ({judged} : {other})"
     over, words = max(map(one, results.nodes()))
     return over <= 0, words
 
@@ -79,7 +77,7 @@ def ratio(results, limit, row, most):
 def beyond(results, limit, row, most):
     def one(nodes):
         judged, other = (results.get(nodes, policy, row, limit.metric) for policy in limit.policies)
-        return judged.value - other.value - slack(limit.metric, judged, other) - most, \
+        return judged.value - other.value - slack(judged, other) - most, \
             f"{judged.value - other.value:+,.0f} on {nodes} nodes ({judged}, Linux {other})"
     over, words = max(map(one, results.nodes()))
     return over <= 0, words
@@ -91,7 +89,7 @@ def growth(results, limit, row, most):
                      for policy in limit.policies)
     grown = judged[1].value - judged[0].value
     linux = other[1].value - other[0].value if other else 0
-    allowed = slack(limit.metric, *judged, *(other or [])) + max(linux, 0) + most
+    allowed = slack(*judged, *(other or [])) + max(linux, 0) + most
     return grown <= allowed, f"{grown:+,.0f} from {few} to {many} nodes ({judged[0]} to {judged[1]}), Linux {linux:+,.0f}"
 
 

@@ -77,7 +77,7 @@ enum class {
 	INTERRUPT,	/* "i": an interrupt for the CPU itself: a timer's, another CPU's */
 	DEVICE,		/* "d": an interrupt of a device */
 	EXCEPTION,	/* "e" */
-	FAULT,		/* "f": an exception of an instruction that was not executed, and will be when it is over */
+	FAULT,		/* "f": an exception after which an instruction is executed once more */
 };
 
 static const char class_letters[] = "-psrtidef";
@@ -117,7 +117,9 @@ static struct sample {
 	const char *dirty;	/* why it is worth nothing */
 	struct counts now;
 	uint64_t executed;	/* by the emulator: interrupts, repetitions and waiting too */
-	uint64_t last;		/* instruction counted; 0: none since one was taken back */
+	uint64_t last;		/* instruction counted */
+	uint64_t faulting;	/* taken back, as it caused the fault that is being handled; 0: none */
+	bool returned;		/* from handling it, by the instruction before */
 	uint64_t repeating;	/* the instruction with a REP that was executed last, if none came after it */
 
 	/* Interrupts are not counted. */
@@ -243,12 +245,31 @@ static void count(uint64_t insn, int64_t times)
 		in_function[insn >> SYMBOL_SHIFT] += times;
 }
 
-/* The instruction before did not come to its end: it is executed again later, and counts then. */
+/*
+ * An instruction that causes a fault does not come to its end: it is executed
+ * again later, and counts then.
+ */
 static void take_back(void)
 {
-	if (sample.last)
-		count(sample.last, -1);
+	if (!sample.last)
+		return;
+	count(sample.last, -1);
+	sample.executed--;
+	sample.faulting = sample.last;
 	sample.last = 0;
+}
+
+/*
+ * The handling of a fault is over. If another instruction follows than was taken
+ * back, then that one had been executed, and its successor could not be fetched.
+ */
+static void settle_fault(uint64_t insn)
+{
+	if (insn != sample.faulting) {
+		count(sample.faulting, 1);
+		sample.executed++;
+	}
+	sample.faulting = 0;
 }
 
 static void on_instruction(unsigned int cpu, void *data)
@@ -260,10 +281,11 @@ static void on_instruction(unsigned int cpu, void *data)
 		return;
 	sample.executed++;
 	class = insn >> CLASS_SHIFT & 0xf;
-	if (class == FAULT)
-		sample.executed--;
 	if (interrupted(insn, class))
 		return;
+	if (sample.returned && sample.faulting)
+		settle_fault(insn);
+	sample.returned = insn & IRET;
 	if (class == FAULT)
 		take_back();
 	/* The emulator executes an instruction with a REP once for each repetition, a processor once. */

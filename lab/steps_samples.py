@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import json
+import statistics
 
 # The classes of lab/steps_plugin.c, by the names of the kernel's functions.
 CLASSES = {
@@ -40,6 +41,7 @@ class Disagreement(Exception):
 class Number:
     value: float
     exact: bool              # more than half of the samples agree to the unit; else it is their average
+    error: float = 0.0       # the average's standard error
 
     def __str__(self):
         return f"{self.value:,.0f}" if self.exact else f"~{self.value:,.0f}"
@@ -97,7 +99,7 @@ def typical(values):
     near = [value for value in values if abs(value - median) <= max(AVERAGED * median, AVERAGED_UNITS)]
     if len(near) < AVERAGED_SHARE * len(values):
         raise Disagreement(f"only {agreeing} of {len(values)} samples agree (from {min(values):,} to {max(values):,})")
-    return Number(sum(near) / len(near), False)
+    return Number(statistics.mean(near), False, statistics.stdev(near) / len(near) ** 0.5)
 
 
 def parse(text):

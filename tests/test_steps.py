@@ -68,7 +68,7 @@ def test_more_than_half_have_to_agree():
 
 def test_what_nearly_agrees_is_averaged_and_says_so():
     found = steps_samples.typical([1000, 1002, 1004, 1006])
-    assert found == Number(1003, False) and str(found) == "~1,003"
+    assert (found.value, found.exact, str(found)) == (1003, False, "~1,003") and 1.2 < found.error < 1.4
 
 
 def test_what_is_far_off_is_not_averaged_away():
@@ -197,6 +197,14 @@ def test_averages_are_not_judged_to_the_unit():
     assert not failures(steps_limits.judge(results, not_yet={}))
     results.measured[2, "hydra", "fork-exit-1m"].numbers["locked"] = Number(11.1, False)
     assert failures(steps_limits.judge(results, not_yet={})) == {"locked: fork-exit-1m"}
+
+
+def test_an_average_breaks_a_limit_only_beyond_its_errors():
+    results = good_results()
+    results.measured[2, "hydra", "fork-exit-1m"].numbers["instructions"] = Number(221500, False, 300)
+    assert not failures(steps_limits.judge(results, not_yet={}))
+    results.measured[2, "hydra", "fork-exit-1m"].numbers["instructions"] = Number(221500, False, 100)
+    assert failures(steps_limits.judge(results, not_yet={})) == {"cost: fork-exit-1m"}
 
 
 def test_not_yet_is_a_skip_with_its_numbers_and_fails_when_it_is_met():
