@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Operations, each between two markers at which the plugin lab/steps_plugin.c
- * counts the instructions, while no other thread runs, or while others do on the
- * other nodes. One thread measures, pinned to the last CPU of the first node.
+ * counts the instructions, while no other thread runs, or while others do on
+ * other CPUs. To be started on the CPU on which it is to measure, so that all of
+ * its memory is on that node.
  */
 #include <argp.h>
 #include <errno.h>
