@@ -100,7 +100,7 @@
 #define RETURN_DELAY	HZ
 
 /* Ticks to wait for locks that may not be waited for without end. */
-#define LOCK_TRIES	5
+#define LOCK_TRIES	20
 
 #define HYDRA_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
