@@ -36,7 +36,7 @@ CATCHERS = {
     "keep-charge": ["events"],
     "skip-atomic-fill": ["fill"],
     "skip-switch": ["bystanders -t readers_while_switched"],
-    "degrade-quietly": ["degrade"],
+    "degrade-quietly": ["degrade -t every_flush_reaches_it"],
     "reclaim-quietly": ["reclaim"],
     "hoard-replicas": ["memcg -t replicas_make_room"],
     "mix-places": ["place -t nodes_apart"],
