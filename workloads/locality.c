@@ -33,7 +33,7 @@ static struct machine machine;
 static size_t page_size;
 static size_t data_size;		/* of one mapping */
 static uint64_t *shared_data;
-static pthread_barrier_t started, measured, written;
+static pthread_barrier_t started, measured, written, done, looked;
 
 static uint64_t *map_data(void)
 {
@@ -76,6 +76,13 @@ static void wait_for_measurement(void)
 	pthread_barrier_wait(&measured);
 }
 
+/* Once more at the end: a process that has one thread left soon has one page table again. */
+static void wait_for_last_look(void)
+{
+	pthread_barrier_wait(&done);
+	pthread_barrier_wait(&looked);
+}
+
 static void *share(void *argument)
 {
 	const struct node *node = argument, *writer = &machine.node[0];
@@ -88,6 +95,7 @@ static void *share(void *argument)
 	pthread_barrier_wait(&written);
 	for (int pass = 0; pass < PASSES; pass++)
 		read_data(shared_data, writer->id, node->id);
+	wait_for_last_look();
 	return NULL;
 }
 
@@ -101,6 +109,7 @@ static void *keep_private(void *argument)
 	write_data(data, node->id);
 	for (int pass = 0; pass < PASSES; pass++)
 		read_data(data, node->id, node->id);
+	wait_for_last_look();
 	return NULL;
 }
 
@@ -226,15 +235,19 @@ int main(int argc, char **argv)
 	pthread_barrier_init(&started, NULL, machine.node_count + 1);
 	pthread_barrier_init(&measured, NULL, machine.node_count + 1);
 	pthread_barrier_init(&written, NULL, machine.node_count);
+	pthread_barrier_init(&done, NULL, machine.node_count + 1);
+	pthread_barrier_init(&looked, NULL, machine.node_count + 1);
 	for (size_t i = 0; i < machine.node_count; i++)
 		thread[i] = start_pinned(machine.node[i].cpu[0], options.kind->work,
 					 &machine.node[i]);
 	pthread_barrier_wait(&started);
 	before = read_tables();
 	pthread_barrier_wait(&measured);
+	pthread_barrier_wait(&done);
+	after = read_tables();
+	pthread_barrier_wait(&looked);
 	for (size_t i = 0; i < machine.node_count; i++)
 		pthread_join(thread[i], NULL);
-	after = read_tables();
 
 	print_result(&options, &before, &after);
 	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
