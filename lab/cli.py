@@ -36,8 +36,9 @@ def parser():
     demo = verbs.add_parser("demo", formatter_class=raw, help="show what Hydra does, in numbers", description="""\
 Boot NUMA machines on the Hydra kernel and measure four things under Linux's own policy, under Hydra without its
 shootdown filter, and under Hydra: a page protected and unprotected in a loop, a page mapped and unmapped, the Apache
-web server under load, and where page-table entries are read from. Every column of a row is measured in the same boot.
-Then compare with what must come out; the exit status is 1 if anything does not.
+web server under load, and where page-table entries are read from; and each of them where nothing is shared, for what
+Hydra costs then. Every column of a row is measured in the same boot.
+Then compare with what must come out; the exit status is 1 if anything does not (but for the cost: times are reported only).
 
 The machine is emulated: counts are exact, times only mean something relative to each other.""")
     demo.add_argument("--json", metavar="FILE", help="write the values as a list of {row, case, policy, metric, value, unit}")

@@ -112,12 +112,17 @@ class Lab:
             raise Failure(f"{' '.join(command)}: exit status {done.returncode}")
         return json.loads(done.stdout)
 
+    def turns(self):
+        """Where times are compared: the policies take turns, and the published value is the median."""
+        return [policy for _ in range(self.options.runs) for policy in self.policies]
+
     def shootdown(self, row):
         for spinners in SPINNERS:
-            for policy in self.policies:
+            quiet = spinners == "quiet"
+            for policy in self.turns() if quiet else self.policies:
                 put(doing=f"{row}, spinning threads: {spinners}, {policy}")
-                seen = self.workload(policy, "shootdown", "--op", row, "--spinners", spinners,
-                                     "--iterations", self.options.iterations, "--seconds", self.options.seconds)
+                seen = self.workload(policy, "shootdown", "--op", row, "--spinners", spinners, "--seconds", self.options.seconds,
+                                     "--iterations", self.options.quiet_iterations if quiet else self.options.iterations)
                 same = {"row": row, "case": seen["case"], "policy": policy}
                 put(**same, metric="interrupts_per_op", value=seen["interrupts_per_op"], unit="interrupts")
                 put(**same, metric="us_per_op", value=seen["us_per_op"], unit="us")
@@ -133,44 +138,54 @@ class Lab:
                 put(**same, metric="local_leaf_share", value=seen["local_leaf_share"], unit="share")
                 put(**same, metric="pagetable_kib", value=seen["pagetable_kib"], unit="KiB")
                 put(**same, metric="pagetable_kib_before", value=seen["pagetable_kib_before"], unit="KiB")
+        for policy in self.turns():
+            put(doing=f"locality, one node, {policy}")
+            seen = self.workload(policy, "locality", "--case", "quiet", "--mib", self.options.quiet_mib)
+            put(row="locality", case="quiet", policy=policy, metric="us_per_op", value=seen["us_per_op"], unit="us")
 
     def apache(self):
+        self.serve("quiet", self.options.web_seconds, spread=True)
+        self.serve("one-node", self.options.quiet_web_seconds, spread=False)
+
+    def serve(self, case, seconds, spread):
         servers = {}
         try:
             for port, policy in enumerate(self.policies, 8080):
-                put(doing=f"apache: starting the server, {policy}")
-                servers[policy] = Server(self, policy, port)
-            for turn in range(self.options.runs):
-                for policy, server in servers.items():
-                    put(doing=f"apache, run {turn + 1} of {self.options.runs}, {policy}")
-                    requests, rate, interrupts = server.load(self.options.web_seconds)
-                    same = {"row": "apache", "case": "quiet", "policy": policy}
-                    put(**same, metric="interrupts_per_request", value=interrupts / requests, unit="interrupts")
-                    put(**same, metric="requests_per_s", value=rate, unit="requests/s")
+                put(doing=f"apache, {case}: starting the server, {policy}")
+                servers[policy] = Server(self, policy, port, spread)
+            for policy in self.turns():
+                put(doing=f"apache, {case}, {policy}")
+                requests, rate, interrupts = servers[policy].load(seconds)
+                same = {"row": "apache", "case": case, "policy": policy}
+                put(**same, metric="interrupts_per_request", value=interrupts / requests, unit="interrupts")
+                put(**same, metric="requests_per_s", value=rate, unit="requests/s")
         finally:
             for server in servers.values():
                 server.stop()
 
 
 class Server:
-    """One Apache under one policy."""
+    """One Apache under one policy; its threads are spread over all nodes, or never leave the first one."""
 
-    def __init__(self, lab, policy, port):
+    def __init__(self, lab, policy, port, spread):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="apache-", dir=lab.home))
         self.directory.chmod(0o755)
         (self.directory / "pages").mkdir()
         (self.directory / "pages" / "page.html").write_bytes(b"<p>Hydra.</p>\n".ljust(PAGE_BYTES, b"."))
         self.url = f"http://127.0.0.1:{port}/page.html"
         nodes = node_cpus()
-        self.load_cpus = sorted(cpu for node in nodes for cpu in node if cpu != min(node) or len(node) == 1)
+        own = {min(node) for node in nodes if len(node) > 1} if spread else nodes[0]
+        self.load_cpus = sorted(set().union(*nodes) - own)
         # Twice as many threads as connections: a server short of threads would close connections on wrk.
         self.threads = 2 * sum(map(len, nodes))
         config = APACHE_CONFIG.format(directory=self.directory, port=port, modules=APACHE_MODULES, threads=self.threads)
         (self.directory / "apache.conf").write_text(config, encoding="ascii")
-        self.process = subprocess.Popen(lab.under(policy, APACHE, "-d", self.directory, "-f", self.directory / "apache.conf",
-                                                  "-D", "FOREGROUND"))
+        there = [] if spread else ["taskset", "-c", ",".join(map(str, sorted(own)))]
+        self.process = subprocess.Popen([*there, *lab.under(policy, APACHE, "-d", self.directory, "-f",
+                                                            self.directory / "apache.conf", "-D", "FOREGROUND")])
         self.wait_until_it_answers(port)
-        self.spread(nodes)
+        if spread:
+            self.spread(nodes)
 
     def wait_until_it_answers(self, port):
         import socket
@@ -249,10 +264,13 @@ def main():
     options.add_argument("--programs", nargs="+", required=True, help="hydractl and the workloads")
     options.add_argument("--policies", required=True, help="separated by commas")
     options.add_argument("--iterations", type=int, default=2000, help="operations per loop at most")
-    options.add_argument("--seconds", type=int, default=5, help="seconds per loop at most")
-    options.add_argument("--runs", type=int, default=5, help="alternating runs of the web server")
-    options.add_argument("--web-seconds", type=int, default=4, help="seconds of each")
+    options.add_argument("--seconds", type=int, default=3, help="seconds per loop at most")
+    options.add_argument("--runs", type=int, default=5, help="alternating runs where times are compared")
+    options.add_argument("--web-seconds", type=int, default=4, help="seconds of each, of the web server")
     options.add_argument("--mib", type=int, default=256, help="data of the locality table")
+    options.add_argument("--quiet-iterations", type=int, default=20000, help="operations per loop where no other thread runs")
+    options.add_argument("--quiet-web-seconds", type=int, default=2, help="seconds of each run of the web server on one node")
+    options.add_argument("--quiet-mib", type=int, default=64, help="data of a process on one node")
     options.add_argument("--rows", nargs="+", required=True)
     options = options.parse_args()
     lab = Lab(options)

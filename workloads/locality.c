@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Through page tables of which node do threads reach their data? Data that one
- * node writes and all read ("shared"), and data each node keeps to itself
- * ("private"). What is counted is left to the kernel: /proc/self/hydra_tables.
+ * node writes and all read ("shared"), data each node keeps to itself
+ * ("private"), and data of a process that runs on one node only ("quiet"). What
+ * is counted is left to the kernel: /proc/self/hydra_tables.
  */
 #include <argp.h>
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "json.h"
@@ -117,9 +119,11 @@ static const struct kind {
 	const char *name;
 	void *(*work)(void *node);
 	bool all_in_one;	/* one mapping, not one per node */
+	bool alone;		/* a thread on the first node, none on the others */
 } kinds[] = {
-	{ "shared", share, true },
-	{ "private", keep_private, false },
+	{ "shared", share, true, false },
+	{ "private", keep_private, false, false },
+	{ "quiet", keep_private, true, true },
 	{ 0 }
 };
 
@@ -133,7 +137,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		for (options->kind = kinds; options->kind->name; options->kind++)
 			if (!strcmp(options->kind->name, arg))
 				return 0;
-		argp_error(state, "unknown case '%s': choose shared or private", arg);
+		argp_error(state, "unknown case '%s': choose shared, private or quiet", arg);
 		return 0;
 	case 'm':
 		errno = 0;
@@ -153,7 +157,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option argp_options[] = {
 	{ "case", 'c', "CASE", 0,
-	  "shared: the first node writes, every node reads it all. private: every node writes and reads its own part", 0 },
+	  "shared: the first node writes, every node reads it all. private: every node writes and reads its own part. quiet: the first node does, and the others run nothing", 0 },
 	{ "mib", 'm', "MIB", 0, "MiB of data, all together (default 256)", 0 },
 	{ 0 }
 };
@@ -197,8 +201,17 @@ static double lowest_share(const struct leaf_tables *tables)
 	return lowest;
 }
 
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+/* An operation: one page is written, and read PASSES times. */
 static void print_result(const struct options *options, const struct leaf_tables *before,
-			 const struct leaf_tables *after)
+			 const struct leaf_tables *after, double spent)
 {
 	json_open_object(NULL);
 	json_string("program", "locality");
@@ -209,6 +222,7 @@ static void print_result(const struct options *options, const struct leaf_tables
 	json_real("local_leaf_share", lowest_share(after));
 	json_number("pagetable_kib", total_kib(after));
 	json_number("pagetable_kib_before", total_kib(before));
+	json_real("us_per_op", spent * 1e6 / (options->mib * MIB / page_size));
 	json_leaf_tables(after);
 	json_close_object();
 }
@@ -217,7 +231,9 @@ int main(int argc, char **argv)
 {
 	struct options options = { .mib = 256 };
 	struct leaf_tables before, after;
+	size_t threads;
 	pthread_t *thread;
+	double spent;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
 	before = read_tables();
@@ -229,26 +245,29 @@ int main(int argc, char **argv)
 	use_plain_memory();
 	pin_self(machine.node[0].cpu[0]);
 
-	thread = calloc(machine.node_count, sizeof(*thread));
+	threads = options.kind->alone ? 1 : machine.node_count;
+	thread = calloc(threads, sizeof(*thread));
 	if (!thread)
 		error(EXIT_FAILURE, errno, "list of threads");
-	pthread_barrier_init(&started, NULL, machine.node_count + 1);
-	pthread_barrier_init(&measured, NULL, machine.node_count + 1);
-	pthread_barrier_init(&written, NULL, machine.node_count);
-	pthread_barrier_init(&done, NULL, machine.node_count + 1);
-	pthread_barrier_init(&looked, NULL, machine.node_count + 1);
-	for (size_t i = 0; i < machine.node_count; i++)
+	pthread_barrier_init(&started, NULL, threads + 1);
+	pthread_barrier_init(&measured, NULL, threads + 1);
+	pthread_barrier_init(&written, NULL, threads);
+	pthread_barrier_init(&done, NULL, threads + 1);
+	pthread_barrier_init(&looked, NULL, threads + 1);
+	for (size_t i = 0; i < threads; i++)
 		thread[i] = start_pinned(machine.node[i].cpu[0], options.kind->work,
 					 &machine.node[i]);
 	pthread_barrier_wait(&started);
 	before = read_tables();
+	spent = now();
 	pthread_barrier_wait(&measured);
 	pthread_barrier_wait(&done);
+	spent = now() - spent;
 	after = read_tables();
 	pthread_barrier_wait(&looked);
-	for (size_t i = 0; i < machine.node_count; i++)
+	for (size_t i = 0; i < threads; i++)
 		pthread_join(thread[i], NULL);
 
-	print_result(&options, &before, &after);
+	print_result(&options, &before, &after, spent);
 	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
 }
