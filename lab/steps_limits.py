@@ -25,6 +25,14 @@ class Limit:
     only: tuple = ()         # rows; empty: all
 
 
+@dataclasses.dataclass
+class Verdict(Outcome):
+    """What came of one limit in one row."""
+    limit: Limit = None
+    row: str = ""
+    seen: str = ""           # what was measured; empty if there was no number
+
+
 ALONE, SPLIT = ("hydra", "off"), ("hydra-split", "off-split")
 LIMITS = [
     Limit("cost", "instructions under Hydra for each of Linux's", "ratio", "instructions", ALONE, 1.03, dict.fromkeys(PROCESSES, 1.005)),
@@ -114,36 +122,36 @@ def rows_of(limit, results):
 
 
 def judge(results, limits=None, not_yet=None, rows=None):
-    """One outcome for each limit and row (of those given, if any), and one for each entry of NOT_YET that is about neither."""
+    """One outcome for each limit and row (of those given, if any), and one for each entry of NOT_YET that is about neither.
+
+    What grows with the machine can be judged only if there are two.
+    """
     limits, not_yet = LIMITS if limits is None else limits, NOT_YET if not_yet is None else not_yet
     outcomes, judged = [], set()
     for limit in limits:
-        if limit.kind == "growth" and len(results.nodes()) < 2:
-            continue
         for row in rows_of(limit, results):
-            allowed = limit.by_row.get(row, limit.limit)
             name = f"{limit.name}: {row}"
             judged.add(name)
-            if rows is not None and row not in rows:
-                continue
-            try:
-                kept, seen = KINDS[limit.kind](results, limit, row, allowed)
-            except Disagreement as error:
-                outcomes.append(Outcome(f"steps, {name}", "failed", f"no number: {error}"))
-                continue
-            outcomes.append(verdict(name, limit.what, kept, seen, allowed, not_yet.get(name)))
+            if (rows is None or row in rows) and (limit.kind != "growth" or len(results.nodes()) > 1):
+                outcomes.append(verdict(results, limit, row, not_yet.get(name)))
     for name in set(not_yet) - judged:
         outcomes.append(Outcome(f"steps, {name}", "failed", "NOT_YET in lab/steps_limits.py names what is not judged"))
     return outcomes
 
 
-def verdict(name, what, kept, seen, allowed, reason):
-    title = f"steps, {name}"
+def verdict(results, limit, row, reason):
+    title, allowed = f"steps, {limit.name}: {row}", limit.by_row.get(row, limit.limit)
+    try:
+        kept, seen = KINDS[limit.kind](results, limit, row, allowed)
+    except Disagreement as error:
+        return Verdict(title, "failed", f"no number: {error}", limit=limit, row=row)
     if reason is None:
-        return Outcome(title, "passed" if kept else "failed", f"{what}: {seen}, limit {allowed:g}")
-    if kept:
-        return Outcome(title, "failed", f"met: {seen}, limit {allowed:g}. Take it off NOT_YET in lab/steps_limits.py ({reason})")
-    return Outcome(title, "skipped", f"not yet: measured {seen}, limit {allowed:g} ({reason})")
+        result, why = "passed" if kept else "failed", f"{limit.what}: {seen}, limit {allowed:g}"
+    elif kept:
+        result, why = "failed", f"met: {seen}, limit {allowed:g}. Take it off NOT_YET in lab/steps_limits.py ({reason})"
+    else:
+        result, why = "skipped", f"not yet: measured {seen}, limit {allowed:g} ({reason})"
+    return Verdict(title, result, why, limit=limit, row=row, seen=seen)
 
 
 def calibration(results):

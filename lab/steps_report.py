@@ -6,7 +6,7 @@ import pathlib
 from rich.markup import escape
 from rich.table import Table
 
-from lab import progress, report, steps
+from lab import progress, report, steps, steps_limits
 from lab.errors import LabError
 from lab.steps_samples import METRICS, UNITS, Disagreement
 
@@ -89,6 +89,25 @@ def beyond_linux(results, nodes, pair):
         if any(words):
             grid.add_row(row, *words)
     return grid
+
+
+def limits(outcomes):
+    """The limits with what was measured where one is not kept; those not met yet are in yellow."""
+    grid = Table(title="Limits", title_justify="left", title_style="bold")
+    for heading in ("limit", "at most", "kept", "not kept"):
+        grid.add_column(heading)
+    verdicts = [outcome for outcome in outcomes if isinstance(outcome, steps_limits.Verdict)]
+    for name in dict.fromkeys(verdict.limit.name for verdict in verdicts):
+        here = [verdict for verdict in verdicts if verdict.limit.name == name]
+        limit = here[0].limit
+        others = "".join(f", {most:g} in some" for most in sorted({*limit.by_row.values()} - {limit.limit}))
+        broken = [f"[{'red' if verdict.failed else 'yellow'}]{verdict.row}[/]: {escape(verdict.seen or 'no number')}"
+                  for verdict in here if verdict.result != "passed"]
+        grid.add_row(f"[bold]{name}[/]: {limit.what}", f"{limit.limit:g}{others}",
+                     f"{sum(verdict.result == 'passed' for verdict in here)} of {len(here)}", "\n".join(broken))
+    out = report.printer()
+    out.width = max(out.width, 150)
+    out.print(grid)
 
 
 def functions(results, most):

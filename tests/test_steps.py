@@ -216,6 +216,22 @@ def test_not_yet_is_a_skip_with_its_numbers_and_fails_when_it_is_met():
     assert failures(met) == {"locked: minor-fault"}
 
 
+def test_what_grows_is_not_judged_on_one_machine_and_may_still_be_named():
+    results = good_results()
+    results.measured = {key: measured for key, measured in results.measured.items() if key[0] == 2}
+    outcomes = steps_limits.judge(results, not_yet={"nodes: minor-fault": "stage A"})
+    assert outcomes and not failures(outcomes)
+    assert not any(outcome.name.startswith("steps, nodes") for outcome in outcomes)
+
+
+def test_the_table_of_limits_shows_what_is_not_kept(capsys):
+    broken = changed(2, "hydra", "minor-fault", locked=11, instructions=2061)
+    steps_report.limits(steps_limits.judge(broken, not_yet={"locked: minor-fault": "stage A"}))
+    shown = capsys.readouterr().out
+    assert "minor-fault: 1.0305 on 2 nodes (2,061 : 2,000)" in shown and "minor-fault: +1 on 2 nodes" in shown
+    assert "2 of 2" not in shown and "0 of 1" not in shown and "3 of 4" in shown
+
+
 def test_not_yet_names_only_what_there_is():
     assert failures(steps_limits.judge(good_results(), not_yet={"locked: no-such-row": ""})) == {"locked: no-such-row"}
 
