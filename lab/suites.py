@@ -17,7 +17,7 @@ SLOWEST = 10                 # operations of the oracle per second
 # The oracle's long runs: a million operations in all, most of them where each emulated CPU has a real one.
 LONG_ORACLE = [(vm.Machine(nodes=2, cpus_per_node=1, memory="2G"), 920_000, "two nodes of one CPU"),
                (vm.Machine(nodes=4, cpus_per_node=2, memory="2G"), 80_000, "four nodes of two CPUs")]
-MARK = re.compile(r"^### (begin|end) (\S+)(?: (\d+))?$", re.M)
+MARK = re.compile(r"^### (begin|end) (\S+)(?: (\d+))?(?: (\d+))?$", re.M)
 SEED = re.compile(r"^# repeat with .*?--seed (\d+)", re.M)
 STEP = re.compile(MARK.pattern + r"|^# ((\d+) of (\d+) operations)|^1\.\.(\d+)|^#  RUN +(\S+)", re.M)
 MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G")
@@ -73,6 +73,12 @@ def split_programs(output, names, seconds=SELFTEST_LIMIT):
     return outcomes
 
 
+def times(output):
+    """How long each program took, the longest first."""
+    took = {mark[2]: int(mark[4]) for mark in MARK.finditer(output.replace("\r", "")) if mark[4]}
+    return ", ".join(f"{name} {took[name]}" for name in sorted(took, key=took.get, reverse=True))
+
+
 def program(name, output, status, seconds=SELFTEST_LIMIT):
     """Outcomes of one self test program: its results, and its exit status if they do not explain it."""
     outcomes = ktap.parse(output, name)
@@ -119,12 +125,12 @@ def long_pressure():
     return selftests(tests, machine, "long", seconds=LONG_PRESSURE, arguments="--long")
 
 
-def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, arguments="", broken="none",
-              judge_log=lambda log: []):
+def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, arguments="", words=None,
+              broken="none", judge_log=lambda log: []):
     """Self tests in one boot of a machine, for so many seconds each, with the words of arguments given to each.
 
-    Broken: the rule that the kernel breaks meanwhile. Judge_log: outcomes from the kernel's log, besides those that hold
-    for all.
+    Words: those for single programs, by name; they begin with a dash. Broken: the rule that the kernel breaks meanwhile.
+    Judge_log: outcomes from the kernel's log, besides those that hold for all.
     """
     image = build.kernel(machine.config)
     # The tests want NUMA balancing off but for one. Switching it patches the kernel's text on all CPUs, and the emulator
@@ -132,9 +138,12 @@ def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, a
     # writes PKRU when it delivers a signal, for which the emulator empties the TLB: who is told by a SIGSEGV that a
     # page is gone would not see what else is stale.
     machine = dataclasses.replace(machine, append=[*machine.append, "numa_balancing=disable", "nopku"])
-    command = ["env", f"ARGUMENTS={arguments}", f"BROKEN={broken}", "sh", str(paths.REPO / "lab/guest_selftests.sh"), str(seconds), *map(str, tests)]
+    command = ["env", f"ARGUMENTS={arguments}", f"BROKEN={broken}", "sh", str(paths.REPO / "lab/guest_selftests.sh"), str(seconds),
+               *(f"{test} {words[test.name]}" if words and test.name in words else str(test) for test in tests)]
     with progress.counting(f"self tests ({label or machine.config})", len(tests) + 1) as bar:
         result, text = vm.collect(command, machine, vm.BOOT_LIMIT + (seconds + 10) * len(tests), Watcher(bar), image)
+    if took := times(text):
+        progress.say(f"seconds ({label or machine.config}): {took}")
     outcomes = []
     if want_kunit:
         outcomes = ktap.kunit(result.console) or [Outcome("KUnit", "failed", "no unit test ran in the kernel")]
@@ -158,12 +167,12 @@ class Watcher:
             if step[1] == "begin":
                 self.advance(1, step[2])
                 self.part = self.tests = self.begun = 0
-            elif step[4]:
-                self.advance(int(step[5]) / int(step[6]), step[4])
-            elif step[7]:
-                self.tests = int(step[7])
+            elif step[5]:
+                self.advance(int(step[6]) / int(step[7]), step[5])
             elif step[8]:
-                self.advance(max(self.part, self.begun / max(self.tests, self.begun + 1)), step[8])
+                self.tests = int(step[8])
+            elif step[9]:
+                self.advance(max(self.part, self.begun / max(self.tests, self.begun + 1)), step[9])
                 self.begun += 1
 
     def advance(self, part, note):

@@ -44,6 +44,8 @@ def test_the_tests_that_are_named_exist():
         if "-t" in chosen:
             name = chosen[chosen.index("-t") + 1]
             assert re.search(rf'^TEST\w*\((?:\w+, )?{name}\b|"{name}"', code, re.M), test
+        if "-v" in chosen:
+            assert f"FIXTURE_VARIANT_ADD({program}, {chosen[chosen.index('-v') + 1]})" in code, test
 
 
 def test_every_program_has_a_fault_that_it_has_to_notice():

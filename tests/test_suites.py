@@ -7,7 +7,7 @@ from lab.errors import LabError
 from lab.ktap import Outcome
 
 GOOD = "TAP version 13\n1..1\nok 1 basic\n"
-OUTPUT = f"\n### begin fill\n{GOOD}\n### end fill 0\n\n### begin race\nTAP version 13\n1..1\nnot ok 1 order\n\n### end race 1\n"
+OUTPUT = f"\n### begin fill\n{GOOD}\n### end fill 0 3\n\n### begin race\nTAP version 13\n1..1\nnot ok 1 order\n\n### end race 1 12\n"
 
 
 def results(outcomes):
@@ -16,6 +16,11 @@ def results(outcomes):
 
 def test_programs_are_told_apart():
     assert results(suites.split_programs(OUTPUT, ["fill", "race"])) == [("fill: basic", "passed"), ("race: order", "failed")]
+
+
+def test_how_long_each_took():
+    assert suites.times(OUTPUT) == "race 12, fill 3"
+    assert suites.times("\n### begin fill\n### end fill 0\n") == ""
 
 
 def test_programs_that_never_ran_or_never_ended():
@@ -65,9 +70,9 @@ def test_the_summary_counts(capsys):
 def test_the_summary_tells_the_seeds(capsys):
     text = "TAP version 13\n# repeat with --policy 'a' --seed 7 --operations 4\n# repeat with --policy 'b' --seed 7\n1..1\nok 1 all\n"
     passed = [outcome.on("two nodes") for outcome in suites.program("oracle", text, 0)]
-    failed = suites.program("fuzz", "TAP version 13\n# repeat with --seed 8\n1..1\nnot ok 1 all\n", 1)
+    failed = suites.program("pressure", "TAP version 13\n# repeat with --seed 8\n1..1\nnot ok 1 all\n", 1)
     assert test.summary({"a": passed + suites.program("fill", "1..1\nok 1 all\n", 0), "b": failed}, {}, 60) == (2, 1)
-    assert "seeds: oracle 7 [two nodes]; fuzz 8\n" in capsys.readouterr().out
+    assert "seeds: oracle 7 [two nodes]; pressure 8\n" in capsys.readouterr().out
 
 
 def arguments(*words):
@@ -81,8 +86,8 @@ def test_the_stages_to_run():
     assert test.chosen(arguments("--only", "sharer", "--stage", "faults")) == ["faults"]
     with pytest.raises(LabError, match="as a whole"):
         test.chosen(arguments("--only", "two", "--stage", "faults", "--stage", "oracle"))
-    assert test.chosen(arguments("--only", "fuzz", "--arguments=--seed 7")) == ["selftests"]
-    for words in (["--stage", "debug"], ["--only", "fuzz", "--stage", "modes"]):
+    assert test.chosen(arguments("--only", "oracle", "--arguments=--seed 7")) == ["selftests"]
+    for words in (["--stage", "debug"], ["--only", "oracle", "--stage", "modes"]):
         with pytest.raises(LabError, match="chosen with --only"):
             test.chosen(arguments("--arguments=--seed 7", *words))
 
