@@ -105,7 +105,7 @@ The stages, in their order:
   ./hydra test                                  what is to pass before every change lands
   ./hydra test --long                           everything, some hours
   ./hydra test --only coherence                 one self test program
-  ./hydra test --only fuzz --arguments="--seed 7"  the same random numbers again; seeds are in the summary
+  ./hydra test --only oracle --arguments="--seed 7"  the same random numbers again; seeds are in the summary
   ./hydra test --stage faults --only sharer     the injected faults with this word in their name""")
     test.add_argument("--long", action="store_true", help="everything that there is time for only now and then")
     test.add_argument("--stage", action="append", choices=list(stages.STAGES), metavar="STAGE", help="only this stage (may be repeated)")

@@ -4,6 +4,7 @@
 #include <linux/fs.h>
 #include <pthread.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -275,6 +276,242 @@ TEST_F(interface, bad_text_changes_nothing)
 	EXPECT_TRUE(same(&before, &seen));
 	ASSERT_LT(0, hydra_read_file(HYDRA_SYSFS "default", now, sizeof(now)));
 	EXPECT_STREQ(text, now);
+}
+
+/* Two pages of which the second cannot be used */
+static char *page_before_nothing(void)
+{
+	return (char *)hydra_map(hydra_reserve(TABLE_SIZE), 2) + PAGE_SIZE;
+}
+
+TEST_F(interface, bad_sizes_and_pointers_change_nothing)
+{
+	static const unsigned long sizes[] = {
+		0, 4, 15, 17, 32, PAGE_SIZE, 1UL << 32 | 16, 1UL << 63 | 16, -16UL, -1UL,
+	};
+	char *end = page_before_nothing(), *read_only, *page;
+	struct hydra_settings s = hydra_settings, before, seen;
+
+	ASSERT_EQ(0, munmap(end, PAGE_SIZE));
+	read_only = mmap(NULL, PAGE_SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, read_only);
+	char *nowhere[] = {
+		end - sizeof(s) + 1, end, (char *)0x800000000000, (char *)0x8000000000000000,
+		(char *)0xffffffff81000000, (char *)-16L,
+	};
+	ASSERT_EQ(0, hydra_on(7, HYDRA_FILTER_NONE));
+	ASSERT_EQ(0, hydra_get(&before));
+	for (int i = 0; i < ARRAY_SIZE(sizes); i++) {
+		EXPECT_EQ(-1, prctl(PR_SET_HYDRA, &s, sizes[i], 0, 0));
+		EXPECT_EQ(EINVAL, errno);
+		EXPECT_EQ(-1, prctl(PR_GET_HYDRA, &seen, sizes[i], 0, 0));
+		EXPECT_EQ(EINVAL, errno);
+	}
+	for (int i = 0; i < ARRAY_SIZE(nowhere); i++) {
+		EXPECT_EQ(-1, prctl(PR_SET_HYDRA, nowhere[i], sizeof(s), 0, 0));
+		EXPECT_EQ(EFAULT, errno);
+		EXPECT_EQ(-1, prctl(PR_GET_HYDRA, nowhere[i], sizeof(s), 0, 0));
+		EXPECT_EQ(EFAULT, errno);
+	}
+	EXPECT_EQ(-1, prctl(PR_GET_HYDRA, read_only, sizeof(s), 0, 0));
+	EXPECT_EQ(EFAULT, errno);
+	ASSERT_EQ(0, hydra_get(&seen));
+	EXPECT_TRUE(same(&before, &seen));
+
+	/* up to the very end, and nothing else is written */
+	page = end - PAGE_SIZE;
+	memset(page, 0x5a, PAGE_SIZE);
+	ASSERT_EQ(0, prctl(PR_GET_HYDRA, end - sizeof(s), sizeof(s), 0, 0));
+	EXPECT_EQ(0, memcmp(end - sizeof(s), &before, sizeof(s)));
+	for (size_t i = 0; i < PAGE_SIZE - sizeof(s); i++)
+		ASSERT_EQ(0x5a, page[i]);
+	memcpy(end - sizeof(s), &s, sizeof(s));
+	ASSERT_EQ(0, prctl(PR_SET_HYDRA, end - sizeof(s), sizeof(s), 0, 0));
+	ASSERT_EQ(0, hydra_get(&seen));
+	EXPECT_TRUE(same(&s, &seen));
+}
+
+#define TEXT_MAX	128	/* a text has to be shorter */
+
+TEST_F(interface, texts_are_written_whole)
+{
+	char text[3 * TEXT_MAX], *end = page_before_nothing();
+	struct hydra_settings before, seen;
+	int fd;
+
+	ASSERT_EQ(0, munmap(end, PAGE_SIZE));
+	memset(text, ' ', sizeof(text));
+	memcpy(text, "hydra", 5);
+	fd = open("/proc/self/hydra", O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(TEXT_MAX - 1, write(fd, text, TEXT_MAX - 1));
+	/* each write is a text, and ends at a zero byte */
+	EXPECT_EQ(15, write(fd, "prefetch=3\0junk", 15));
+	ASSERT_EQ(0, hydra_get(&before));
+	EXPECT_EQ(3, before.prefetch);
+	EXPECT_EQ(HYDRA_DOMAINS_NODE, before.domains);
+	EXPECT_EQ(-1, write(fd, text, TEXT_MAX));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(-1, write(fd, text, 0));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(-1, write(fd, end - 4, 8));
+	EXPECT_EQ(EFAULT, errno);
+	EXPECT_EQ(-1, pwrite(fd, "prefetch=4", 10, 0));
+	EXPECT_EQ(ESPIPE, errno);
+	EXPECT_EQ(1, lseek(fd, 1, SEEK_SET));
+	EXPECT_EQ(-1, write(fd, "prefetch=4", 10));
+	EXPECT_EQ(EINVAL, errno);
+	close(fd);
+	EXPECT_EQ(-ENOENT, hydra_write_file("/proc/thread-self/hydra", "hydra"));
+
+	fd = open(HYDRA_SYSFS "default", O_WRONLY | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-1, write(fd, text, TEXT_MAX));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(-1, write(fd, end - 4, 8));
+	EXPECT_EQ(EFAULT, errno);
+	close(fd);
+	ASSERT_EQ(0, hydra_get(&seen));
+	EXPECT_TRUE(same(&before, &seen));
+}
+
+TEST_F(interface, files_to_be_read_are_not_written)
+{
+	static const char * const names[] = {
+		HYDRA_SYSFS "domains", HYDRA_SYSFS "supported", HYDRA_SYSFS "violations",
+		"/proc/self/hydra_tables", "/proc/self/hydra_check",
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(names); i++) {
+		EXPECT_GT(0, hydra_write_file(names[i], "hydra"))
+			TH_LOG("%s takes a text", names[i]);
+	}
+}
+
+/* In pieces all files say what they say as a whole; of a process that does nothing meanwhile */
+TEST_F(interface, reads_in_pieces)
+{
+	static const char * const names[] = { "hydra", "hydra_tables", "hydra_check" };
+	static char whole[16384], pieces[16384];
+	int never[2], child;
+	char c;
+
+	ASSERT_EQ(0, pipe(never));
+	child = fork();
+	if (!child) {
+		close(never[1]);
+		_exit(read(never[0], &c, 1));
+	}
+	ASSERT_EQ(0, hydra_write_policy(child, "hydra"));
+	for (int i = 0; i < ARRAY_SIZE(names); i++) {
+		ssize_t length, got;
+		char path[64];
+		size_t at = 0;
+		int fd;
+
+		snprintf(path, sizeof(path), "/proc/%d/%s", child, names[i]);
+		length = hydra_read_file(path, whole, sizeof(whole));
+		ASSERT_LT(0, length);
+		EXPECT_EQ('\n', whole[length - 1]);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		while ((got = read(fd, pieces + at, 7)) > 0 && at < sizeof(pieces) - 7)
+			at += got;
+		EXPECT_EQ(length, at);
+		EXPECT_EQ(0, memcmp(whole, pieces, length))
+			TH_LOG("%s says something else in pieces", names[i]);
+		EXPECT_EQ(3, pread(fd, pieces, 3, length - 3));
+		EXPECT_EQ(0, memcmp(whole + length - 3, pieces, 3));
+		close(fd);
+	}
+	close(never[1]);
+	EXPECT_EQ(0, hydra_wait_child(child));
+}
+
+/* Two write one setting each: neither undoes what the other has done */
+TEST_F(interface, two_writers_do_not_undo_each_other)
+{
+	struct hydra_settings seen;
+	int writer[2];
+
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	for (int i = 0; i < 2; i++) {
+		int parent = getpid();
+
+		writer[i] = fork();
+		if (writer[i])
+			continue;
+		hydra_pin_to_node(i);
+		for (int n = 0; n <= 399; n++) {
+			char text[32];
+
+			if (i)
+				sprintf(text, "filter=%s", n % 2 ? "none" : "table");
+			else
+				sprintf(text, "prefetch=%d", n % 7);
+			if (hydra_write_policy(parent, text))
+				_exit(1);
+		}
+		_exit(0);
+	}
+	EXPECT_EQ(0, hydra_wait_child(writer[0]));
+	EXPECT_EQ(0, hydra_wait_child(writer[1]));
+	ASSERT_EQ(0, hydra_get(&seen));
+	EXPECT_EQ(399 % 7, seen.prefetch);
+	EXPECT_EQ(HYDRA_FILTER_NONE, seen.filter);
+}
+
+static void *map_and_set_own(void *arg)
+{
+	struct hydra_settings s = hydra_settings;
+
+	hydra_pin_to_node((long)arg);
+	for (;;) {
+		char *page = mmap(NULL, 4 * PAGE_SIZE, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		for (size_t i = 0; i < 4; i++)
+			page[i * PAGE_SIZE] = 1;
+		munmap(page, 4 * PAGE_SIZE);
+		s.prefetch = (s.prefetch + 1) % 10;
+		if (hydra_set(&s))
+			abort();
+	}
+	return NULL;
+}
+
+/* A process that maps, is set by others, and is killed in the middle of that */
+TEST_F_TIMEOUT(interface, written_to_until_it_dies, 120)
+{
+	for (int round = 0; round < 16; round++) {
+		int victim = fork(), writer;
+
+		if (!victim) {
+			pthread_t thread;
+
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			for (long node = 1; node < hydra_nodes(); node++)
+				pthread_create(&thread, NULL, map_and_set_own, (void *)node);
+			map_and_set_own(NULL);
+		}
+		writer = fork();
+		if (!writer) {
+			char path[64], text[256];
+			int err = 0;
+
+			snprintf(path, sizeof(path), "/proc/%d/hydra_check", victim);
+			for (int n = 0; !err; n++) {
+				err = hydra_write_policy(victim, n % 3 ? "hydra,prefetch=2" : "linux");
+				if (n % 8 == 0 && hydra_read_file(path, text, sizeof(text)) > 0 &&
+				    strncmp(text, "ok ", 3))
+					_exit(1);
+			}
+			_exit(err != -ESRCH && err != -ENOENT);
+		}
+		usleep(20000 + round * 7000);
+		kill(victim, SIGKILL);
+		EXPECT_EQ(128 + SIGKILL, hydra_wait_child(victim));
+		EXPECT_EQ(0, hydra_wait_child(writer));
+	}
 }
 
 TEST_F(interface, proc_write)

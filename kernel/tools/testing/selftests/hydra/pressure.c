@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Data under pressure: options, the tests, and what they come to. See pressure.h. */
+/*
+ * Data under pressure: options, the tests, and what they come to. See pressure.h.
+ * All pressures at once show what each shows alone; that one by one is for
+ * finding out which it was, and for long runs.
+ */
 #include <argp.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -214,9 +218,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		option.seed = strtoull(arg, &end, 0);
 		break;
 	case 'L':
+		option.each = true;
 		option.factor = LONG_FACTOR;
 		if (!option.switches)
 			option.switches = LONG_SWITCHES;
+		break;
+	case 'e':
+		option.each = true;
 		break;
 	case 'n':
 		option.switches = strtoul(arg, &end, 0);
@@ -245,7 +253,8 @@ int main(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
 		{ "seed", 's', "N", 0, "begin all sequences of random numbers with N" },
-		{ "long", 'L', NULL, 0, "do everything five times as often, and change the policy 10000 times" },
+		{ "each", 'e', NULL, 0, "apply each pressure alone, too" },
+		{ "long", 'L', NULL, 0, "apply each alone, too, five times as often, and change the policy 10000 times" },
 		{ "switches", 'n', "N", 0, "change the policy N times" },
 		{ "policy", 'p', "TEXT", 0, "the policy that tests start with, as written to /proc/PID/hydra" },
 		{ "list", 'l', NULL, 0, "list the tests" },
@@ -263,6 +272,12 @@ int main(int argc, char **argv)
 
 	for (struct __test_metadata *t = _pressure_fixture_object.tests; t; t = t->next)
 		t->timeout *= option.factor + option.switches / switching_pressure.rounds;
+	if (nr_harness_args == 1 && !option.each) {
+		static char test[] = "-t", all_at_once[] = "all_at_once";
+
+		harness_args[nr_harness_args++] = test;
+		harness_args[nr_harness_args++] = all_at_once;
+	}
 	if (!hydra_missing() && nr_harness_args && strcmp(harness_args[nr_harness_args - 1], "-l"))
 		make_ground();
 	fprintf(stderr, "# repeat with --seed %lu%s\n", option.seed,

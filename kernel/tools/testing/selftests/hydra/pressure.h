@@ -3,8 +3,8 @@
  * Data under pressure. On every node a thread, called keeper, writes pages of all
  * kinds and verifies those that others have written, without a pause, while
  * Linux swaps, merges, moves, splits and forgets them, CPUs go and come,
- * allocations fail and policies change. One pressure after the other, then all
- * at once.
+ * allocations fail and policies change. All at once, or first one pressure after
+ * the other.
  *
  * A page says how often it has been written, and whether it is being written
  * now. When it has said the same before and after it was read, its contents must
@@ -35,6 +35,7 @@ extern struct options {
 	uint64_t seed;
 	unsigned int factor;
 	unsigned int switches;
+	bool each;
 	const char *policy;
 } option;
 
