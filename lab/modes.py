@@ -12,23 +12,20 @@ from lab.vm import Machine
 class Mode:
     name: str
     machine: Machine
-    tests: list              # programs, perhaps with words for them
+    tests: list
     long: bool = False       # only with --long
+    sleeping: bool = False   # always without the variants whose threads never sleep; the others only if not --long
 
 
 EVERYTHING = ["interface", "split", "fill", "coherence", "pages", "huge", "shootdown", "bystanders", "place", "events", "reclaim",
               "memcg", "oracle"]
 
-# Where the tables lie differently, not what is flushed: threads that never sleep would show the same as on the usual machine,
-# and with isolated tables less, for the emulator empties its TLB at each entry to the kernel. They take six times as long.
-COHERENCE, HUGE = "coherence -v single_entries_idle", "huge -v idle"
-
 MODES = [
     Mode("4 levels, isolated tables, THP always", Machine(append=["no5lvl pti=on transparent_hugepage=always"]),
-         ["fill", COHERENCE, HUGE]),
+         ["fill", "coherence", "huge"]),
     # The others move pages to every node that has CPUs, or want tables on it.
-    Mode("a node without memory, one without CPUs", Machine(nodes=5, memoryless=(3,), cpuless=(1,)), [COHERENCE, "oracle"]),
-    Mode("Hydra for all from the start", Machine(append=["hydra=hydra"]), [COHERENCE, "shootdown", "bystanders"]),
+    Mode("a node without memory, one without CPUs", Machine(nodes=5, memoryless=(3,), cpuless=(1,)), ["coherence", "oracle"]),
+    Mode("Hydra for all from the start", Machine(append=["hydra=hydra"]), ["coherence", "shootdown", "bystanders"]),
     Mode("5 levels, isolated tables", Machine(append=["pti=on"]), EVERYTHING, long=True),
     Mode("4 levels, tables not isolated, no THP", Machine(append=["no5lvl pti=off transparent_hugepage=never"]),
          EVERYTHING, long=True),
@@ -36,7 +33,7 @@ MODES = [
     Mode("eight nodes of one CPU", Machine(nodes=8, cpus_per_node=1), ["coherence", "oracle", "reclaim"], long=True),
     Mode("sixteen nodes, 32 CPUs", Machine(nodes=16, memory="4G"), ["coherence", "oracle"], long=True),
     # Sixteen threads that never sleep take hours over what these do with each other.
-    Mode("huge pages on sixteen nodes", Machine(nodes=16, memory="4G"), [HUGE], long=True),
+    Mode("huge pages on sixteen nodes", Machine(nodes=16, memory="4G"), ["huge"], long=True, sleeping=True),
 ]
 
 
@@ -53,13 +50,13 @@ def run(long=False, only=""):
     for mode in MODES:
         if (mode.long and not long) or only not in mode.name:
             continue
-        words = {name: given for name, _, given in (test.partition(" ") for test in mode.tests)}
-        missing = [name for name in words if name not in where]
+        missing = [name for name in mode.tests if name not in where]
         if missing:
             groups[mode.name] = [Outcome(f"mode {mode.name}", "failed", f"no such self test: {', '.join(missing)}")]
         else:
-            groups[mode.name] = suites.selftests([where[name] for name in words], mode.machine, mode.name, seconds=limit(mode.machine),
-                                                 words={name: given for name, given in words.items() if given})
+            groups[mode.name] = suites.selftests([where[name] for name in mode.tests], mode.machine, mode.name,
+                                                 seconds=limit(mode.machine),
+                                                 words=suites.SLEEPING if mode.sleeping or not long else {})
     if not groups:
         raise LabError(f"no mode is called like '{only}'", "Those that take long are run with --long only.")
     return groups

@@ -21,7 +21,7 @@ RUN = {
     "steps": ("counted steps", lambda a: steps_verbs.stage(a.only, a.long)),
     "modes": ("modes", lambda a: modes.run(a.long, a.only)),
     "suites": ("Linux's own tests", lambda a: linux.outcomes("lab", a.long, a.only)),
-    "debug": ("KUnit and self tests [debug kernel]", lambda a: suites.in_machine("debug", a.only, a.arguments)),
+    "debug": ("KUnit and self tests [debug kernel]", lambda a: suites.in_machine("debug", a.only, a.arguments, {} if a.long else suites.SLEEPING)),
     "faults": ("injected faults [debug kernel]", lambda a: faults.run(a.only)),
     "races": ("data races [KCSAN kernel]", lambda _: races.run()),
     "pressure": ("data under pressure", lambda _: suites.long_pressure()),

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from lab import faults, modes, paths, stages, vm
+from lab import faults, modes, paths, stages, suites, vm
 from lab.errors import LabError
 
 SELFTESTS = paths.REPO / "kernel/tools/testing/selftests/hydra"
@@ -44,8 +44,13 @@ def test_the_tests_that_are_named_exist():
         if "-t" in chosen:
             name = chosen[chosen.index("-t") + 1]
             assert re.search(rf'^TEST\w*\((?:\w+, )?{name}\b|"{name}"', code, re.M), test
-        if "-v" in chosen:
-            assert f"FIXTURE_VARIANT_ADD({program}, {chosen[chosen.index('-v') + 1]})" in code, test
+
+
+def test_the_variants_that_are_left_out_exist():
+    for program, words in suites.SLEEPING.items():
+        option, variant = words.split()
+        code = (SELFTESTS / f"{program}.c").read_text(encoding="utf-8")
+        assert option == "-V" and f"FIXTURE_VARIANT_ADD({program}, {variant})" in code
 
 
 def test_every_program_has_a_fault_that_it_has_to_notice():
