@@ -268,6 +268,13 @@ def test_a_clock_that_disagrees_fails():
     assert "hydra, minor-fault: 2 of 5" in outcome.why and "2 nodes" in outcome.name
 
 
+@pytest.mark.parametrize("row, beyond, agrees", [("minor-fault", 1, False), ("fork-exit-1m", 2, True), ("fork-exit-1m", 3, False)])
+def test_a_long_row_may_have_some_instructions_of_other_cpus(row, beyond, agrees):
+    results = good_results()
+    results.clocks[2, "hydra", row, False] = [6 + beyond] * 9
+    assert bool(failures(steps_limits.cross_check(results))) == (not agrees)
+
+
 def test_only_undisturbed_samples_have_to_agree_with_the_clock():
     samples = [sample(), sample(interrupts=1), sample(waits=2), sample()]
     assert steps_samples.clock_overheads(samples, [2080, 99999, 88888, 2081]) == [6, 7]
