@@ -9,8 +9,7 @@ from lab.errors import LabError
 MACHINES = (1, 2, 4, 8, 16)
 # Short: what has a limit, and as few samples as more than half of can still agree. The large machine is for what must not
 # grow with the number of nodes.
-STAGE = steps.Plan(nodes=(2,), policies=("off", "off-split", "unused", "hydra", "hydra-split"), samples=16, access_samples=4)
-LONG_NODES = (2, 16)
+STAGE = steps.Plan(nodes=(2, 16), policies=("off", "off-split", "unused", "hydra", "hydra-split"), samples=16, access_samples=4)
 
 
 def listing():
@@ -53,12 +52,12 @@ def bench(arguments):
     return 1 if show(checks) else 0
 
 
-def stage(only="", long=False):
-    """Outcomes of all limits, or of the rows in whose name is a word. Long: on the large machine, too."""
+def stage(only=""):
+    """Outcomes of all limits, or of the rows in whose name is a word."""
     names = [row.name for row in steps.known_rows() if only in row.name and row.name not in steps.CALIBRATION]
     if not names:
         raise LabError(f"no row is called like '{only}'", "./hydra bench steps lists them.")
-    plan = dataclasses.replace(STAGE, nodes=LONG_NODES if long else STAGE.nodes, rows=tuple(names) if only else ())
+    plan = dataclasses.replace(STAGE, rows=tuple(names) if only else ())
     results = steps.measure(plan)
     steps_report.tables(results)
     judged = steps_limits.judge(results, rows=names)

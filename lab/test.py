@@ -18,7 +18,7 @@ RUN = {
     "machine": ("machine", lambda a: suites.pytest("machine", "machine tests", a.only)),
     "off": ("without Hydra", lambda _: [Outcome(f"{name} without Hydra", "passed") for name in build.touched_without_hydra()]),
     "selftests": ("KUnit and self tests", lambda a: suites.in_machine("lab", a.only, a.arguments)),
-    "steps": ("counted steps", lambda a: steps_verbs.stage(a.only, a.long)),
+    "steps": ("counted steps", lambda a: steps_verbs.stage(a.only)),
     "modes": ("modes", lambda a: modes.run(a.long, a.only)),
     "suites": ("Linux's own tests", lambda a: linux.outcomes("lab", a.long, a.only)),
     "debug": ("KUnit and self tests [debug kernel]", lambda a: suites.in_machine("debug", a.only, a.arguments, {} if a.long else suites.SLEEPING)),
