@@ -266,7 +266,7 @@ def main():
     options.add_argument("--iterations", type=int, default=2000, help="operations per loop at most")
     options.add_argument("--seconds", type=int, default=3, help="seconds per loop at most")
     options.add_argument("--runs", type=int, default=5, help="alternating runs where times are compared")
-    options.add_argument("--web-seconds", type=int, default=4, help="seconds of each, of the web server")
+    options.add_argument("--web-seconds", type=int, default=3, help="seconds of each, of the web server")
     options.add_argument("--mib", type=int, default=256, help="data of the locality table")
     options.add_argument("--quiet-iterations", type=int, default=20000, help="operations per loop where no other thread runs")
     options.add_argument("--quiet-web-seconds", type=int, default=2, help="seconds of each run of the web server on one node")

@@ -3,8 +3,9 @@
 import dataclasses
 import time
 
-from lab import progress, steps, steps_limits, steps_report
+from lab import build, progress, steps, steps_limits, steps_report
 from lab.errors import LabError
+from lab.ktap import Outcome
 
 MACHINES = (1, 2, 4, 8, 16)
 # Short: what has a limit, and as few samples as more than half of can still agree. The large machine is for what must not
@@ -52,6 +53,12 @@ def bench(arguments):
     return 1 if show(checks) else 0
 
 
+def no_symbol(system_map):
+    """The kernel that all is compared with: has it really nothing of Hydra?"""
+    found = [name for name in system_map.split() if "hydra" in name.lower()]
+    return Outcome("steps, no symbol of Hydra where it is configured out", "failed" if found else "passed", " ".join(found[:20]))
+
+
 def stage(only=""):
     """Outcomes of all limits, or of the rows in whose name is a word."""
     names = [row.name for row in steps.known_rows() if only in row.name and row.name not in steps.CALIBRATION]
@@ -62,4 +69,5 @@ def stage(only=""):
     steps_report.tables(results)
     judged = steps_limits.judge(results, rows=names)
     steps_report.limits(judged)
-    return steps_limits.calibration(results) + steps_limits.cross_check(results) + judged
+    system_map = (build.kernel("off").parent / "System.map").read_text(encoding="ascii")
+    return [no_symbol(system_map)] + steps_limits.calibration(results) + steps_limits.cross_check(results) + judged

@@ -107,6 +107,11 @@ def test_the_functions_are_those_of_a_sample_like_most():
     assert row.functions == {"a": 2000, "b": 68}
 
 
+def test_a_kernel_without_hydra_has_no_symbol_of_it():
+    assert not steps_verbs.no_symbol(MAP).failed
+    assert steps_verbs.no_symbol(MAP + "ffffffff81000020 T __hydra_flush\n").why == "__hydra_flush"
+
+
 # --- limits
 
 ROWS = [steps.Row(name, alone, shared) for name, alone, shared in (
