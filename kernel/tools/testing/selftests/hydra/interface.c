@@ -500,7 +500,8 @@ TEST_F_TIMEOUT(interface, written_to_until_it_dies, 120)
 
 			snprintf(path, sizeof(path), "/proc/%d/hydra_check", victim);
 			for (int n = 0; !err; n++) {
-				err = hydra_write_policy(victim, n % 3 ? "hydra,prefetch=2" : "linux");
+				err = hydra_write_policy(victim, n % 3 ? "hydra,prefetch=2" :
+									 "linux");
 				if (n % 8 == 0 && hydra_read_file(path, text, sizeof(text)) > 0 &&
 				    strncmp(text, "ok ", 3))
 					_exit(1);

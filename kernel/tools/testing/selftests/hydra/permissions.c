@@ -385,7 +385,7 @@ static bool hold_over_exec(const char *plain, const char *set_uid)
 		return false;
 	answers[0] = write_held(fd);
 	for (int step = 0; step < 2; step++) {
-		strncpy(text, step ? set_uid : plain, sizeof(text) - 1);
+		snprintf(text, sizeof(text), "%s", step ? set_uid : plain);
 		if (write(orders[1], text, sizeof(text)) != sizeof(text) ||
 		    read(replies[0], &c, 1) != 1)
 			return false;
