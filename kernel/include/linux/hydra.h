@@ -13,13 +13,6 @@ struct mmu_gather;
 struct task_struct;
 struct vm_unmapped_area_info;
 
-/* What is left to do for Hydra in a fault, see hydra_fault(). */
-enum hydra_fault {
-	HYDRA_FAULT_LINUX,	/* nothing: Linux alone handles the fault */
-	HYDRA_FAULT_DONE,	/* nothing: the access can be tried again */
-	HYDRA_FAULT_FILL,	/* the domain needs what Linux comes up with */
-};
-
 #ifdef CONFIG_HYDRA_MM
 #include <linux/atomic.h>
 #include <linux/cpumask.h>
@@ -88,6 +81,8 @@ struct hydra_domain {
  *	same way; counted if ALLOC_SPLIT_PTLOCKS
  * @nr_replicas: leaf replicas there are, or are about to be
  * @activated: jiffies when it was last split
+ * @returned: jiffies when it last became plain Linux again
+ * @stay: jiffies that it stays split once its process has a single thread
  * @domain: the domains, NULL before the first CPU of one has run the address
  *	space since it was split
  *
@@ -106,17 +101,26 @@ struct hydra_mm {
 	atomic_t atomic_fills;
 	atomic_long_t nr_replicas;
 	unsigned long activated;
+	unsigned long returned;
+	unsigned long stay;
 	struct hydra_domain *domain[];
 };
 
 /**
  * struct hydra_gather - what a gather knows beyond the range it is to flush
+ * @notes: the address space had been split when it began; else the rest is not
+ *	valid, and it flushes for everybody
+ * @nr_freed: how many tables wait in @freed
+ * @freed: tables to be freed a grace period after the flush
  * @start: first address that it has looked at; behind @end until it has told
  * @end: address after the last one
  * @users: domains that share tables it has freed, or huge pages it has taken or
  *	changed
  */
 struct hydra_gather {
+	bool notes;
+	unsigned int nr_freed;
+	struct ptdesc *freed;
 	unsigned long start;
 	unsigned long end;
 	hydra_mask_t users;
@@ -217,8 +221,9 @@ static inline atomic64_t *hydra_tlb_gen(struct mm_struct *mm)
 void hydra_mm_init(struct mm_struct *mm);
 void __hydra_mm_exit(struct mm_struct *mm);
 void __hydra_mm_destroy(struct mm_struct *mm);
-void __hydra_switching(struct mm_struct *next, struct task_struct *tsk);
-void __hydra_resume_user_mode(void);
+struct hydra_domain *__hydra_switching(struct mm_struct *next,
+				       struct task_struct *tsk);
+void __hydra_resume_user_mode(struct mm_struct *mm);
 void hydra_secure_exec(struct mm_struct *mm);
 
 static inline void hydra_mm_exit(struct mm_struct *mm)
@@ -237,20 +242,39 @@ static inline void hydra_mm_destroy(struct mm_struct *mm)
  * hydra_switching - this CPU is about to run an address space
  * @next: the address space; the CPU is in its mm_cpumask()
  * @tsk: the task that is to use it, or NULL
+ * @root: set to the root that the CPU has to load
  *
- * Context: switch_mm_irqs_off(), before the generation and the root are read.
+ * An address space that uses domain trees has the home HYDRA_HOME_SPLIT, which is
+ * no CPU's.
+ *
+ * Context: switch_mm_irqs_off(): interrupts off, a full barrier since the CPU is in
+ * mm_cpumask().
+ * Return: the flush generation that the CPU has to catch up with.
  */
-static inline void hydra_switching(struct mm_struct *next,
-				   struct task_struct *tsk)
+static inline u64 hydra_switching(struct mm_struct *next,
+				  struct task_struct *tsk, pgd_t **root)
 {
+	struct hydra_domain *dom;
+	u64 gen;
 	u32 home;
 
-	if (!static_branch_unlikely(&hydra_watch_key))
-		return;
-	home = READ_ONCE(next->hydra_home);
-	if (home && unlikely(home != this_cpu_read(hydra_cpu_home)))
-		__hydra_switching(next, tsk);
+	if (static_branch_unlikely(&hydra_watch_key)) {
+		home = READ_ONCE(next->hydra_home);
+		if (home != this_cpu_read(hydra_cpu_home) && unlikely(home)) {
+			dom = __hydra_switching(next, tsk);
+			if (dom) {
+				gen = atomic64_read(&dom->tlb_gen);
+				*root = READ_ONCE(dom->root);
+				return gen;
+			}
+		}
+	}
+	*root = next->pgd;
+	return atomic64_read(&next->context.tlb_gen);
 }
+
+/* The root that hydra_switching() has found. */
+#define hydra_root(mm, root)	(root)
 
 /**
  * hydra_resume_user_mode - what __hydra_switching() has left to do
@@ -259,8 +283,14 @@ static inline void hydra_switching(struct mm_struct *next,
  */
 static inline void hydra_resume_user_mode(void)
 {
-	if (static_branch_unlikely(&hydra_watch_key))
-		__hydra_resume_user_mode();
+	struct mm_struct *mm = current->mm;
+	u32 home;
+
+	if (!static_branch_unlikely(&hydra_watch_key) || !mm)
+		return;
+	home = READ_ONCE(mm->hydra_home);
+	if (home != raw_cpu_read(hydra_cpu_home) && unlikely(home))
+		__hydra_resume_user_mode(mm);
 }
 
 /* Settings: mm/hydra/settings.c */
@@ -270,50 +300,50 @@ long hydra_prctl_get(unsigned long arg2, unsigned long arg3,
 		     unsigned long arg4, unsigned long arg5);
 
 /* Faults: mm/hydra/fill.c */
-enum hydra_fault __hydra_fault(struct hydra_mm *h, struct vm_area_struct *vma,
-			       unsigned long addr, unsigned int flags);
-void __hydra_fault_done(struct vm_area_struct *vma, unsigned long addr,
-			unsigned int flags);
+void __hydra_fault_done(struct hydra_mm *h, struct vm_area_struct *vma,
+			unsigned long addr, unsigned int flags, vm_fault_t ret);
+void __hydra_install(struct mm_struct *mm, pmd_t *pmd, struct page *table);
 bool __hydra_fault_atomic(struct hydra_mm *h, unsigned long addr, bool write);
 bool __hydra_entry_missing(struct hydra_mm *h, void *entry);
 bool __hydra_on_own_root(const struct mm_struct *mm);
 
 /**
- * hydra_fault - try to answer a fault from the canonical tree alone
- * @vma: area that was hit
- * @addr: address that was hit
- * @flags: FAULT_FLAG_*
- *
- * Context: as handle_mm_fault(): vma locked for read, may sleep.
- * Return: what is left to do.
- */
-static inline enum hydra_fault hydra_fault(struct vm_area_struct *vma,
-					   unsigned long addr,
-					   unsigned int flags)
-{
-	struct hydra_mm *h = hydra_active(vma->vm_mm);
-
-	return h ? __hydra_fault(h, vma, addr, flags) : HYDRA_FAULT_LINUX;
-}
-
-/**
  * hydra_fault_done - Linux has handled a fault: give the entry to this domain
- * @fault: what hydra_fault() has left to do
+ * @mm: address space that was hit
  * @vma: area that was hit; not looked at unless still locked
  * @addr: address that was hit
  * @flags: FAULT_FLAG_*
- * @ret: what the handler returned
+ * @ret: what Linux's handler returned
  *
- * Context: as hydra_fault().
+ * Linux handles a fault on an entry that the canonical tree holds and this domain
+ * lacks as one that another CPU has been faster with.
+ *
+ * Context: as handle_mm_fault(): vma locked for read, may sleep.
  */
-static inline void hydra_fault_done(enum hydra_fault fault,
+static inline void hydra_fault_done(struct mm_struct *mm,
 				    struct vm_area_struct *vma,
 				    unsigned long addr, unsigned int flags,
 				    vm_fault_t ret)
 {
-	if (fault == HYDRA_FAULT_FILL &&
-	    !(ret & (VM_FAULT_ERROR | VM_FAULT_RETRY | VM_FAULT_COMPLETED)))
-		__hydra_fault_done(vma, addr, flags);
+	struct hydra_mm *h = hydra_active(mm);
+
+	if (h)
+		__hydra_fault_done(h, vma, addr, flags, ret);
+}
+
+/**
+ * hydra_install - a leaf table is about to be put into the canonical tree
+ * @mm: the address space
+ * @pmd: the canonical entry it goes to
+ * @table: the table, empty, not reachable yet
+ *
+ * Context: the lock of the entry; a VMA around it, or mmap_lock, is held.
+ */
+static inline void hydra_install(struct mm_struct *mm, pmd_t *pmd,
+				 struct page *table)
+{
+	if (hydra_active(mm))
+		__hydra_install(mm, pmd, table);
 }
 
 /**
@@ -366,10 +396,17 @@ static inline bool hydra_entry_missing(struct mm_struct *mm, void *entry,
 }
 
 /* Flushes: mm/hydra/flush.c */
+void __hydra_gather_begin(struct hydra_gather *g, bool fullmm);
+void __hydra_gather_visits(struct hydra_gather *g, unsigned long start,
+			   unsigned long end);
+void __hydra_gather_flushed(struct hydra_gather *g);
+void __hydra_exit_entries(void *entry, unsigned int nr);
 void __hydra_gather_takes(struct hydra_gather *g, const void *entry);
 bool __hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd);
 void __hydra_pud_gone(struct mm_struct *mm, pud_t *pud);
 void __hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd);
+void __hydra_move_table(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd,
+			unsigned long addr);
 
 /**
  * hydra_pmd_gone - a gather has found an entry gone without its lock
@@ -403,17 +440,29 @@ static inline void hydra_pud_gone(struct mm_struct *mm, pud_t *pud)
 /**
  * hydra_gather_begin - a gather begins
  * @g: Hydra's part of it
+ * @mm: the address space
  * @fullmm: it is to take everything down, kernel half too
- *
- * Whether or not the address space is under Hydra: it may be when it flushes.
  *
  * Context: any.
  */
-static inline void hydra_gather_begin(struct hydra_gather *g, bool fullmm)
+static inline void hydra_gather_begin(struct hydra_gather *g,
+				      const struct mm_struct *mm, bool fullmm)
 {
-	g->start = fullmm ? 0 : ULONG_MAX;
-	g->end = fullmm ? ULONG_MAX : 0;
-	hydra_mask_zero(&g->users);
+	g->notes = false;
+	if (hydra_mm(mm))
+		__hydra_gather_begin(g, fullmm);
+}
+
+/**
+ * hydra_gather_flushed - a gather has flushed: its tables can go
+ * @g: Hydra's part of it
+ *
+ * Context: any.
+ */
+static inline void hydra_gather_flushed(struct hydra_gather *g)
+{
+	if (static_branch_unlikely(&hydra_key.key) && g->notes)
+		__hydra_gather_flushed(g);
 }
 
 /**
@@ -430,14 +479,34 @@ static inline void hydra_gather_begin(struct hydra_gather *g, bool fullmm)
 static inline void hydra_gather_visits(struct hydra_gather *g,
 				       unsigned long start, unsigned long end)
 {
-	g->start = min(g->start, start);
-	g->end = max(g->end, end);
+	if (static_branch_unlikely(&hydra_key.key) && g->notes)
+		__hydra_gather_visits(g, start, end);
+}
+
+/**
+ * hydra_exit_entries - entries of a leaf table are about to be cleared
+ * @mm: the address space
+ * @entry: the first of them
+ * @nr: how many
+ * @full: all of the address space goes: no thread runs it any more
+ *
+ * Then their replicas are left as they are until the table goes. No instruction of
+ * any CPU can use them: a CPU that has the root of a domain loaded is lazy, it runs
+ * a thread of the kernel. What has been accessed through the replicas is told to the
+ * canonical entries now.
+ *
+ * Context: the table's lock.
+ */
+static inline void hydra_exit_entries(struct mm_struct *mm, void *entry,
+				      unsigned int nr, bool full)
+{
+	if (hydra_shared(mm, entry) && full)
+		__hydra_exit_entries(entry, nr);
 }
 
 /**
  * hydra_gather_takes - a gather has taken a huge entry away, or changed it
  * @g: Hydra's part of it
- * @mm: the address space
  * @entry: where it was
  *
  * By the time of the flush nothing may be there, or a table that a fault has put
@@ -446,10 +515,9 @@ static inline void hydra_gather_visits(struct hydra_gather *g,
  * Context: what keeps the entry's table: its lock, or that of the area.
  */
 static inline void hydra_gather_takes(struct hydra_gather *g,
-				      const struct mm_struct *mm,
 				      const void *entry)
 {
-	if (hydra_mm(mm))
+	if (static_branch_unlikely(&hydra_key.key) && g->notes)
 		__hydra_gather_takes(g, entry);
 }
 
@@ -472,7 +540,7 @@ static inline struct hydra_mm *hydra_collapse_begin(struct mm_struct *mm)
 	h = READ_ONCE(mm->hydra);
 	if (h) {
 		atomic_inc(&h->unfiltered);
-		/* Before the entry is cleared: see __hydra_range_targets(). */
+		/* Before the entry is cleared: see hydra_range_targets(). */
 		smp_mb__after_atomic();
 	}
 	return h;
@@ -505,10 +573,32 @@ static inline void hydra_collapse_end(struct hydra_mm *h)
 	}
 }
 
+/**
+ * hydra_move_table - a leaf table is about to hang elsewhere
+ * @mm: the address space
+ * @pmdp: the canonical entry that it has hung on, cleared by now
+ * @pmd: what that held
+ * @addr: first address that it has mapped
+ *
+ * Cuts every domain's link to it, and flushes for those.
+ *
+ * Context: mmap_lock held for writing, the locks of the reverse map, that of the
+ * entry.
+ */
+static inline void hydra_move_table(struct mm_struct *mm, pmd_t *pmdp, pmd_t pmd,
+				    unsigned long addr)
+{
+	struct hydra_mm *h = hydra_active(mm);
+
+	if (h)
+		__hydra_move_table(h, pmdp, pmd, addr);
+}
+
 /* Tables: mm/hydra/table.c */
 void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
 			spinlock_t *ptl, unsigned long addr);
 struct page *hydra_pte_alloc_one(gfp_t gfp);
+void hydra_gather_table(struct mmu_gather *tlb, struct ptdesc *ptdesc);
 
 /* Roots: the architecture's pgd_alloc() and pgd_free() are beside them */
 pgd_t *hydra_pgd_alloc(struct mm_struct *mm, int nid);
@@ -536,6 +626,7 @@ static inline bool hydra_mm(const struct mm_struct *mm)
 }
 
 #define hydra_pgd(mm)			((mm)->pgd)
+#define hydra_root(mm, root)		((mm)->pgd)
 #define hydra_tlb_gen(mm)		(&(mm)->context.tlb_gen)
 #define hydra_unmapped_area(info, flags) \
 	((void)(flags), vm_unmapped_area(info))
@@ -552,9 +643,10 @@ static inline void hydra_mm_destroy(struct mm_struct *mm)
 {
 }
 
-static inline void hydra_switching(struct mm_struct *next,
-				   struct task_struct *tsk)
+static inline u64 hydra_switching(struct mm_struct *next,
+				  struct task_struct *tsk, pgd_t **root)
 {
+	return atomic64_read(&next->context.tlb_gen);
 }
 
 static inline void hydra_resume_user_mode(void)
@@ -565,23 +657,21 @@ static inline void hydra_secure_exec(struct mm_struct *mm)
 {
 }
 
-static inline void hydra_fault_done(enum hydra_fault fault,
+static inline void hydra_fault_done(struct mm_struct *mm,
 				    struct vm_area_struct *vma,
 				    unsigned long addr, unsigned int flags,
 				    vm_fault_t ret)
 {
 }
 
+static inline void hydra_install(struct mm_struct *mm, pmd_t *pmd,
+				 struct page *table)
+{
+}
+
 static inline struct page *hydra_pte_alloc_one(gfp_t gfp)
 {
 	return NULL;
-}
-
-static inline enum hydra_fault hydra_fault(struct vm_area_struct *vma,
-					   unsigned long addr,
-					   unsigned int flags)
-{
-	return HYDRA_FAULT_LINUX;
 }
 
 static inline bool hydra_fault_atomic(struct mm_struct *mm, unsigned long addr,
@@ -601,7 +691,12 @@ static inline bool hydra_entry_missing(struct mm_struct *mm, void *entry,
 	return false;
 }
 
-static inline void hydra_gather_begin(struct hydra_gather *g, bool fullmm)
+static inline void hydra_gather_begin(struct hydra_gather *g,
+				      const struct mm_struct *mm, bool fullmm)
+{
+}
+
+static inline void hydra_gather_flushed(struct hydra_gather *g)
 {
 }
 
@@ -610,8 +705,12 @@ static inline void hydra_gather_visits(struct hydra_gather *g,
 {
 }
 
+static inline void hydra_exit_entries(struct mm_struct *mm, void *entry,
+				      unsigned int nr, bool full)
+{
+}
+
 static inline void hydra_gather_takes(struct hydra_gather *g,
-				      const struct mm_struct *mm,
 				      const void *entry)
 {
 }
@@ -631,6 +730,11 @@ static inline struct hydra_mm *hydra_collapse_begin(struct mm_struct *mm)
 }
 
 static inline void hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd)
+{
+}
+
+static inline void hydra_move_table(struct mm_struct *mm, pmd_t *pmdp, pmd_t pmd,
+				    unsigned long addr)
 {
 }
 

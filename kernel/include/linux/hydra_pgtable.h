@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Hydra's hooks into the accessors of page-table entries. Apart from
- * linux/hydra.h because asm/pgtable.h needs them before struct mm_struct is
+ * linux/hydra.h because asm/pgtable.h needs them before all that one needs is
  * known.
  */
 #ifndef _LINUX_HYDRA_PGTABLE_H
 #define _LINUX_HYDRA_PGTABLE_H
 
-struct mm_struct;
+#include <linux/mm_types.h>
 
 #ifdef CONFIG_HYDRA_MM
 #include <linux/jump_label_ratelimit.h>
@@ -23,28 +23,48 @@ extern struct static_key_false_deferred hydra_key;
 extern unsigned long hydra_word_base;
 #define HYDRA_DESCRIPTOR_SHIFT	6
 
+/* Functions that were inlined before they had a hook in them. */
+#define hydra_inlined		__always_inline
+
+/*
+ * set_ptes() for a child that fork() makes: no domain has anything of its tables
+ * yet.
+ */
+#define hydra_set_child_ptes	__set_ptes
+
 void __hydra_entries_set(void *entry, unsigned int nr);
-unsigned long __hydra_entry_clearing(void *entry);
+unsigned long hydra_entry_exchange(void *entry, unsigned long val);
 int __hydra_test_and_clear_young(void *entry);
 bool __hydra_young(void *entry, unsigned int nr);
 
-/**
- * hydra_shared - does the table of an entry have a struct hydra_table?
- * @entry: an entry of a page table, of any level, in the direct map
- *
- * The word of a table that no domain uses is 0, that of a table that one domain
- * uses alone is a small number (see HYDRA_SOLO in mm/hydra/internal.h), and a
- * pointer into the kernel's half of the address space is negative.
- *
- * Context: any. False is right for a change under the table's lock: a domain
- * that makes a copy of the table's entries takes that lock first.
+/*
+ * Does the table of an entry have a struct hydra_table? The word of a table that
+ * no domain uses is 0, that of a table that one domain uses alone is a small
+ * number (see HYDRA_SOLO in mm/hydra/internal.h), and a pointer into the kernel's
+ * half of the address space is negative.
  */
-static __always_inline bool hydra_shared(const void *entry)
+static __always_inline bool hydra_word_shared(const void *entry)
 {
 	unsigned long word = hydra_word_base +
 		(((unsigned long)entry >> PAGE_SHIFT) << HYDRA_DESCRIPTOR_SHIFT);
 
 	return *(const volatile long *)word < 0;
+}
+
+/**
+ * hydra_shared - may there be replicas of an entry?
+ * @mm: address space the entry belongs to
+ * @entry: the entry, of any level, in the direct map
+ *
+ * Context: any. False is right for a change under the table's lock: a domain
+ * that makes a copy of the table's entries takes that lock first, and before that
+ * the address space has been split.
+ */
+static __always_inline bool hydra_shared(const struct mm_struct *mm,
+					 const void *entry)
+{
+	return static_branch_unlikely(&hydra_key.key) &&
+	       unlikely(READ_ONCE(mm->hydra)) && hydra_word_shared(entry);
 }
 
 /**
@@ -62,29 +82,8 @@ static __always_inline bool hydra_shared(const void *entry)
 static __always_inline void hydra_entries_set(struct mm_struct *mm, void *entry,
 					      unsigned int nr)
 {
-	if (static_branch_unlikely(&hydra_key.key) && hydra_shared(entry))
+	if (hydra_shared(mm, entry))
 		__hydra_entries_set(entry, nr);
-}
-
-/**
- * hydra_entry_clearing - the caller is about to clear a canonical entry
- * @mm: address space the entry belongs to
- * @entry: the entry, of any level
- *
- * Clears the replicas of the entry. Before the canonical entry: zap_pmd_range()
- * looks at huge ones without the lock. If it finds one gone it leaves it to its
- * flush that no CPU uses it any more, and the CPUs that the flush reaches must
- * have nothing to walk to.
- *
- * Context: as hydra_entries_set(); the lock is held until the entry is cleared.
- * Return: the accessed bits of the replicas, to be added to the old value.
- */
-static __always_inline unsigned long
-hydra_entry_clearing(struct mm_struct *mm, void *entry)
-{
-	if (static_branch_unlikely(&hydra_key.key) && hydra_shared(entry))
-		return __hydra_entry_clearing(entry);
-	return 0;
 }
 
 /**
@@ -98,9 +97,7 @@ hydra_entry_clearing(struct mm_struct *mm, void *entry)
 static __always_inline int hydra_test_and_clear_young(struct mm_struct *mm,
 						      void *entry)
 {
-	if (static_branch_unlikely(&hydra_key.key) && hydra_shared(entry))
-		return __hydra_test_and_clear_young(entry);
-	return 0;
+	return hydra_shared(mm, entry) ? __hydra_test_and_clear_young(entry) : 0;
 }
 
 /**
@@ -113,21 +110,30 @@ static __always_inline int hydra_test_and_clear_young(struct mm_struct *mm,
  */
 static __always_inline bool hydra_young(void *entry, unsigned int nr)
 {
-	return static_branch_unlikely(&hydra_key.key) && hydra_shared(entry) &&
-	       __hydra_young(entry, nr);
+	return static_branch_unlikely(&hydra_key.key) &&
+	       hydra_word_shared(entry) && __hydra_young(entry, nr);
 }
 
 #else /* !CONFIG_HYDRA_MM */
 
+#define hydra_inlined
+#define hydra_set_child_ptes	set_ptes
+
+static __always_inline bool hydra_shared(const struct mm_struct *mm,
+					 const void *entry)
+{
+	return false;
+}
+
+static __always_inline unsigned long hydra_entry_exchange(void *entry,
+							  unsigned long val)
+{
+	return 0;
+}
+
 static __always_inline void hydra_entries_set(struct mm_struct *mm, void *entry,
 					      unsigned int nr)
 {
-}
-
-static __always_inline unsigned long
-hydra_entry_clearing(struct mm_struct *mm, void *entry)
-{
-	return 0;
 }
 
 static __always_inline int hydra_test_and_clear_young(struct mm_struct *mm,

@@ -65,7 +65,7 @@
  * flush under way can add. A CPU that has not switched looks behind and flushes
  * all. A flush begun before carries a low generation, which a CPU that has not
  * switched would take for old: so its sender takes a new one (see
- * hydra_flush_plain()). A CPU that has switched has flushed all, after the sender
+ * hydra_flush_raised()). A CPU that has switched has flushed all, after the sender
  * had changed its entries. As in promote(), all CPUs of the domains that have trees
  * are interrupted.
  *
@@ -82,6 +82,7 @@
 
 #define pr_fmt(fmt) "hydra: " fmt
 
+#include <linux/delay.h>
 #include <linux/hugetlb.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
@@ -96,11 +97,15 @@
 /* More than the flushes that can be under way at one moment. */
 #define GENERATION_GAP	BIT_ULL(24)
 
-/* A process that has a single thread keeps its trees so long: it may start more. */
-#define RETURN_DELAY	HZ
+/*
+ * A process that has a single thread keeps its trees so long: it may start more. To
+ * take them down, and to fill them anew, costs a step for each of its leaf tables.
+ */
+#define STAY_MIN	(1UL * HZ)
+#define STAY_MAX	(64UL * HZ)
 
-/* Ticks to wait for locks that may not be waited for without end. */
-#define LOCK_TRIES	20
+/* Looks at mmap_lock before a thread leaves it to the next switch. */
+#define LOCK_TRIES	64
 
 #define HYDRA_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
@@ -181,12 +186,13 @@ static void unshare_hugetlb(struct mm_struct *mm)
  */
 static void hydra_activate(struct hydra_mm *h)
 {
-	u64 gen = next_generation(h);
 	unsigned int d, cpu;
+	u64 gen;
 
 	mmap_assert_write_locked(h->mm);
 	unshare_hugetlb(h->mm);
 	atomic_inc(&h->unfiltered);
+	gen = next_generation(h);
 	h->refused = hydra_overflow_mask;
 	/* Those that had a tree before use the canonical root as well. */
 	for (d = 0; d < hydra_nr_domains; d++) {
@@ -196,6 +202,11 @@ static void hydra_activate(struct hydra_mm *h)
 		WRITE_ONCE(h->domain[d]->root, h->mm->pgd);
 		atomic64_set(&h->domain[d]->tlb_gen, gen);
 	}
+	/* A process that comes and goes: each time it stays for longer. */
+	if (h->stay && time_before(jiffies, h->returned + STAY_MAX))
+		h->stay = min(2 * h->stay, STAY_MAX);
+	else
+		h->stay = STAY_MIN;
 	h->activated = jiffies;
 	WRITE_ONCE(h->mm->hydra_home, HYDRA_HOME_SPLIT);
 	/* All of that before a flush or a CPU that switches acts on active. */
@@ -249,8 +260,6 @@ static void promote(struct hydra_mm *h, unsigned int d)
 		hydra_count(h, HYDRA_STAT_FALLBACKS, 1);
 		return;
 	}
-	/* Code that cuts links looks at the domains that may have some. */
-	hydra_mask_set(d, &h->trees);
 	atomic64_set(&dom->tlb_gen, next_generation(h));
 	/*
 	 * It is universal unless its first CPU is switching just now: then that
@@ -259,8 +268,18 @@ static void promote(struct hydra_mm *h, unsigned int d)
 	hydra_mask_set_atomic(d, &h->universal);
 	smp_mb__after_atomic();
 	smp_store_release(&h->domain[d], dom);
+	/*
+	 * Then __hydra_collapse_cut(), which looks at the domains that may have links,
+	 * finds the domain there; and before the first fill of the domain.
+	 */
+	smp_wmb();
+	hydra_mask_set(d, &h->trees);
 	hydra_sync_ldt(h->mm);
 	WRITE_ONCE(dom->root, dom->pgd);
+	if (hydra_breaks(HYDRA_BREAK_PROMOTE_EARLY)) {
+		hydra_mask_clear_atomic(d, &h->universal);
+		mdelay(20);
+	}
 	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
 	smp_mb();
 	hydra_switch_roots(h->mm, hydra_domain_cpus[d]);
@@ -392,6 +411,7 @@ static void hydra_deactivate(struct hydra_mm *h)
 		WRITE_ONCE(h->domain[d]->root, mm->pgd);
 	hydra_mask_zero(&h->trees);
 	hydra_mask_zero(&h->universal);
+	h->returned = jiffies;
 	smp_mb__before_atomic();
 	atomic_dec(&h->unfiltered);
 }
@@ -420,24 +440,31 @@ static bool may_split(struct task_struct *tsk, struct mm_struct *mm)
 	return !tsk->vfork_done;
 }
 
+/* What mmap_write_lock() does, if it need not wait. */
+static bool mmap_write_trylock(struct mm_struct *mm)
+{
+	if (!down_write_trylock(&mm->mmap_lock))
+		return false;
+	mm_lock_seqcount_begin(mm);
+	return true;
+}
+
 /*
  * Take the locks under which an address space is split, or the reverse. On the way
  * to user mode only if they are free, for the holder of mmap_lock may be waiting for
- * this very thread, if it serves a file system that its own process uses. (Linux
- * has no trylock for writing. Between the look and the lock another thread may take
- * it; and the wait ends with a signal that kills.)
+ * this very thread, if it serves a file system that its own process uses. And without
+ * sleeping: a thread that has slept is asked again before it reaches user mode (its
+ * switch sets TIF_NOTIFY_RESUME), as often as it sleeps.
  * Return: false if they could not be had; the next switch asks again.
  */
 static bool lock_on_resume(struct mm_struct *mm)
 {
 	unsigned int tries;
 
-	for (tries = 0; tries < LOCK_TRIES; tries++) {
-		if (tries)
-			schedule_timeout_killable(1);
+	for (tries = 0; tries < LOCK_TRIES; tries++, cpu_relax()) {
 		if (rwsem_is_locked(&mm->mmap_lock) || !hydra_arch_trylock(mm))
 			continue;
-		if (!mmap_write_lock_killable(mm))
+		if (mmap_write_trylock(mm))
 			return true;
 		hydra_arch_unlock(mm);
 	}
@@ -459,7 +486,9 @@ static void hydra_split(struct mm_struct *mm)
 	unsigned int d, cpu;
 
 	if (!READ_ONCE(mm->hydra)) {
-		if (time_before(jiffies, READ_ONCE(no_memory_until)))
+		/* Not worth the memory now; and to allocate it may sleep. */
+		if (rwsem_is_locked(&mm->mmap_lock) ||
+		    time_before(jiffies, READ_ONCE(no_memory_until)))
 			return;
 		new = hydra_alloc(mm);
 		if (!new) {
@@ -498,7 +527,10 @@ static void hydra_unsplit(struct mm_struct *mm)
 		return;
 	if (mm->hydra->active && atomic_read(&mm->mm_users) == 1) {
 		hydra_deactivate(mm->hydra);
+		/* If the thread moves later, the switch there sees this home. */
+		preempt_disable();
 		WRITE_ONCE(mm->hydra_home, hydra_this_domain() + 1);
+		preempt_enable();
 	}
 	mmap_write_unlock(mm);
 	hydra_arch_unlock(mm);
@@ -513,7 +545,7 @@ static bool has_threads(struct task_struct *tsk)
 static bool returns(struct hydra_mm *h, struct task_struct *tsk)
 {
 	return !has_threads(tsk) &&
-	       time_after(jiffies, READ_ONCE(h->activated) + RETURN_DELAY) &&
+	       time_after(jiffies, READ_ONCE(h->activated) + READ_ONCE(h->stay)) &&
 	       atomic_read(&h->mm->mm_users) == 1;
 }
 
@@ -531,8 +563,11 @@ static bool lacks_tree(struct hydra_mm *h, unsigned int d)
  * See the head of this file.
  *
  * Context: as hydra_switching(): interrupts off.
+ * Return: the domain of this CPU, if the address space is split and the domain has
+ * had a tree, or NULL.
  */
-void __hydra_switching(struct mm_struct *next, struct task_struct *tsk)
+struct hydra_domain *__hydra_switching(struct mm_struct *next,
+				       struct task_struct *tsk)
 {
 	u32 home = READ_ONCE(next->hydra_home);
 	unsigned int d = hydra_this_domain();
@@ -555,7 +590,7 @@ void __hydra_switching(struct mm_struct *next, struct task_struct *tsk)
 	if (!tsk)
 		tsk = current;
 	if (!may_split(tsk, next))
-		return;
+		return h ? READ_ONCE(h->domain[d]) : NULL;
 	if (h) {
 		if (lacks_tree(h, d) || returns(h, tsk))
 			set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
@@ -563,26 +598,29 @@ void __hydra_switching(struct mm_struct *next, struct task_struct *tsk)
 		/* It is being split, or the reverse: what does it looks at this CPU. */
 	} else if (home != HYDRA_HOME_UNKNOWN && has_threads(tsk)) {
 		set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
+	} else if (home != HYDRA_HOME_UNKNOWN && atomic_read(&next->mm_users) > 1) {
+		/* A process without threads shares it: the home is not its own. */
 	} else if (cmpxchg(&next->hydra_home, home, d + 1) != home &&
 		   has_threads(tsk)) {
 		/* Another CPU's first switch was faster. */
 		set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
 	}
+	return h ? READ_ONCE(h->domain[d]) : NULL;
 }
 
 /**
  * __hydra_resume_user_mode - split an address space, or the reverse
+ * @mm: that of the current thread
  *
  * Context: as hydra_resume_user_mode(). A signal that kills the thread may keep
  * it from doing so, and so may a lack of memory: the next switch asks again.
  */
-void __hydra_resume_user_mode(void)
+void __hydra_resume_user_mode(struct mm_struct *mm)
 {
-	struct mm_struct *mm = current->mm;
 	u32 home, here = hydra_this_domain() + 1;
 	struct hydra_mm *h;
 
-	if (!mm || !wants_domains(READ_ONCE(mm->hydra_settings)) ||
+	if (!wants_domains(READ_ONCE(mm->hydra_settings)) ||
 	    !may_split(current, mm))
 		return;
 	home = READ_ONCE(mm->hydra_home);
@@ -655,6 +693,8 @@ int hydra_set(struct mm_struct *mm, const u32 *old, u32 settings)
 			WRITE_ONCE(mm->hydra_home, 0);
 		} else if (!mm->hydra || !mm->hydra->active) {
 			WRITE_ONCE(mm->hydra_home, home_now(mm));
+			/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
+			smp_mb();
 			/* A caller that is not of the process has a reference. */
 			split = runs_in_several(mm) &&
 				(mm == current->mm ? get_nr_threads(current) > 1 :

@@ -2,11 +2,10 @@
 /*
  * Fills: how entries of the canonical tree come into the tree of a domain.
  *
- * A fault first asks the canonical tree. If it holds a present entry, the
- * domain gets it, and if that permits the access the fault is over: without
- * mmap_lock, under the lock of the VMA or whatever the fault came with.
- * Otherwise Linux handles the fault as ever, on the canonical tree, and the
- * domain gets the result.
+ * Linux handles a fault as ever, on the canonical tree, under the lock of the VMA or
+ * whatever the fault came with. If the canonical tree holds the entry already, Linux
+ * takes it for a fault that another CPU has been faster with. Then the domain gets
+ * the entry.
  *
  * A domain links a leaf table that lies on its home node, and copies entries
  * of one that does not to a replica of its own. Which of the two was chosen
@@ -14,8 +13,8 @@
  * the only one that uses it, the link and the word of the table is all there is.
  *
  * Entries are handed on even if they do not permit the access that faulted: a
- * copy-on-write fault reads the old page through the user's address, and a
- * shadow stack fault must find what the hardware complained about.
+ * copy-on-write fault of memory without struct page reads it through the user's
+ * address.
  */
 
 #include <linux/hugetlb.h>
@@ -132,28 +131,60 @@ static void copy_entry(pteval_t *to, pteval_t val)
 	} while (!try_cmpxchg(to, &old, new));
 }
 
-/* Copy what the window holds. Context: the leaf table's lock. */
-static void copy_window(const struct hydra_request *r, pteval_t *canonical,
-			pteval_t *replica)
+/* Copy entries to a part of a replica that has none yet. Return: how many. */
+static unsigned int copy_first(const pteval_t *from, pteval_t *to, unsigned int nr)
 {
-	unsigned int i, first, end, asked = pte_index(r->addr), prefetched = 0;
+	unsigned int i, absent = 0;
 
-	hydra_window(r->addr, r->degree, r->vm_start, r->vm_end, &first, &end);
-	for (i = first; i < end; i++) {
-		pteval_t val = READ_ONCE(canonical[i]);
+#pragma GCC unroll 8
+	for (i = 0; i < nr; i++) {
+		pteval_t val = READ_ONCE(from[i]);
 
-		/* The one asked for last: it is what the CPU waits for. */
-		if (!hydra_present(val) || hydra_present(READ_ONCE(replica[i])) ||
-		    i == asked)
-			continue;
-		WRITE_ONCE(replica[i], hydra_derive(val));
-		prefetched++;
+		if (likely(hydra_present(val)))
+			WRITE_ONCE(to[i], hydra_derive(val));
+		else
+			absent++;
 	}
-	copy_entry(&replica[asked], READ_ONCE(canonical[asked]));
+	return nr - absent;
+}
+
+/* Copy those that it lacks. */
+static unsigned int copy_more(const pteval_t *from, pteval_t *to, unsigned int nr)
+{
+	unsigned int i, copied = 0;
+
+	for (i = 0; i < nr; i++) {
+		pteval_t val = READ_ONCE(from[i]);
+
+		if (!hydra_present(val) || hydra_present(READ_ONCE(to[i])))
+			continue;
+		WRITE_ONCE(to[i], hydra_derive(val));
+		copied++;
+	}
+	return copied;
+}
+
+/*
+ * Copy the entry that was asked for, and what else the window holds.
+ * @first: the replica is new.
+ * Context: the leaf table's lock.
+ */
+static void copy_window(const struct hydra_request *r, pteval_t *canonical,
+			pteval_t *replica, bool first)
+{
+	unsigned int begin, end, nr, asked = pte_index(r->addr);
+
+	hydra_window(r->addr, r->degree, r->vm_start, r->vm_end, &begin, &end);
+	if (first) {
+		nr = copy_first(canonical + begin, replica + begin, end - begin) - 1;
+	} else {
+		copy_entry(&replica[asked], READ_ONCE(canonical[asked]));
+		nr = copy_more(canonical + begin, replica + begin, end - begin);
+	}
 	hydra_count(r->h, HYDRA_STAT_FILLS, 1);
-	if (prefetched)
-		hydra_count(r->h, HYDRA_STAT_PREFETCHED, prefetched);
-	trace_hydra_fill(r->h->mm, r->addr, r->d, HYDRA_PTE, prefetched);
+	if (nr)
+		hydra_count(r->h, HYDRA_STAT_PREFETCHED, nr);
+	trace_hydra_fill(r->h->mm, r->addr, r->d, HYDRA_PTE, nr);
 }
 
 /* May this domain have a replica of a leaf table, or does it have to link it? */
@@ -334,6 +365,7 @@ static enum hydra_result fill_leaf(struct hydra_request *r,
 {
 	enum hydra_result ret = HYDRA_MISS;
 	pteval_t *canonical, *table;
+	bool first = false;
 	spinlock_t *ptl;
 	pteval_t val;
 	pte_t *pte;
@@ -351,6 +383,7 @@ static enum hydra_result fill_leaf(struct hydra_request *r,
 			   &table);
 		if (ret != HYDRA_HIT)
 			goto unlock;
+		first = true;
 	}
 	/*
 	 * While an atomic fill is here, a collapse may cut the table. What is
@@ -361,7 +394,7 @@ static enum hydra_result fill_leaf(struct hydra_request *r,
 		val = pte_val(ptep_get(pte));
 	} else {
 		val = mark_used(r, (pteval_t *)pte);
-		copy_window(r, canonical, table);
+		copy_window(r, canonical, table, first);
 	}
 	ret = permits(r, val) ? HYDRA_HIT : HYDRA_MISS;
 unlock:
@@ -516,43 +549,10 @@ static bool uses_canonical(struct hydra_mm *h, unsigned int d)
 }
 
 /*
- * What can be seen of a fault without a lock.
- *
- * If the domain links the leaf table, Linux's own handler does all there is to
- * do: the common case, of memory that no other domain uses. @there is set to
- * whether the canonical tree may hold a present entry.
+ * Fill for the current process. Faults on behalf of another process are not this
+ * CPU's to fill for.
  */
-static enum hydra_fault look(struct hydra_mm *h, unsigned int d,
-			     unsigned long addr, bool *there)
-{
-	enum hydra_fault ret = HYDRA_FAULT_FILL;
-	unsigned long flags;
-	pmd_t *pmd, pmdval;
-
-	*there = true;
-	if (uses_canonical(h, d))
-		return HYDRA_FAULT_LINUX;
-	pmd = hydra_canonical_pmd(h->mm, addr);
-	if (!pmd)
-		return ret;
-	/* A collapse may take the leaf table away without our VMA. */
-	local_irq_save(flags);
-	pmdval = pmdp_get_lockless(pmd);
-	if (!hydra_present(pmd_val(pmdval))) {
-		*there = false;
-	} else if (!hydra_leaf(pmd_val(pmdval))) {
-		pteval_t *canonical = hydra_next_table(pmd_val(pmdval));
-
-		if (domain_leaf(canonical, d) == canonical)
-			ret = HYDRA_FAULT_LINUX;
-		*there = hydra_present(READ_ONCE(canonical[pte_index(addr)]));
-	}
-	local_irq_restore(flags);
-	return ret;
-}
-
-/* Fill for the current process. Return: whether the domain can do the access. */
-static bool fill_for(struct hydra_mm *h, unsigned int d,
+static noinline void fill_for(struct hydra_mm *h, unsigned int d,
 		     struct vm_area_struct *vma, unsigned long addr,
 		     unsigned int flags)
 {
@@ -569,59 +569,92 @@ static bool fill_for(struct hydra_mm *h, unsigned int d,
 		/* Not worth killing anything for: there are ways to do without. */
 		.gfp = GFP_PGTABLE_USER | __GFP_RETRY_MAYFAIL | __GFP_NOWARN,
 	};
-	enum hydra_result ret = fill_retry(&r);
+	enum hydra_result ret;
 
+	if (h->mm != current->mm || uses_canonical(h, d))
+		return;
+	ret = fill_retry(&r);
 	if (ret == HYDRA_NOMEM)
 		hydra_degrade(h, d);
-	return ret == HYDRA_HIT;
+}
+
+/*
+ * Does this domain, and no other, link the leaf table of an address? Then what Linux
+ * has put there is in its tree: the common case, of memory that no other domain uses.
+ *
+ * A collapse may take the leaf table away without our VMA. Then this word is of a
+ * table that is still to be freed. At the next fault it is that of the new one.
+ */
+static bool links_alone(struct hydra_mm *h, unsigned int d, unsigned long addr)
+{
+	pmd_t *pmd = hydra_canonical_pmd(h->mm, addr);
+	bool alone = false;
+	pteval_t val;
+
+	rcu_read_lock();
+	val = pmd ? pmd_val(pmdp_get_lockless(pmd)) : 0;
+	if (hydra_is_table(val))
+		alone = hydra_word_of(hydra_next_table(val)) == hydra_solo(d);
+	rcu_read_unlock();
+	return alone;
 }
 
 /**
- * __hydra_fault - hand an entry on to this CPU's domain
+ * __hydra_fault_done - hand on to this CPU's domain what Linux has come up with
  * @h: address space, active
  * @vma: area that was hit
  * @addr: address that was hit
  * @flags: FAULT_FLAG_*
- *
- * Context: see hydra_fault().
- * Return: what is left to do.
- */
-enum hydra_fault __hydra_fault(struct hydra_mm *h, struct vm_area_struct *vma,
-			       unsigned long addr, unsigned int flags)
-{
-	unsigned int d = hydra_this_domain();
-	enum hydra_fault ret;
-	bool there;
-
-	/* Faults on behalf of others are not this CPU's to fill for. */
-	if (h->mm != current->mm)
-		return HYDRA_FAULT_LINUX;
-	ret = look(h, d, addr, &there);
-	/* Unsharing is more than what the entry permits. */
-	if (ret == HYDRA_FAULT_FILL && there && !(flags & FAULT_FLAG_UNSHARE) &&
-	    fill_for(h, d, vma, addr, flags))
-		ret = HYDRA_FAULT_DONE;
-	return ret;
-}
-
-/**
- * __hydra_fault_done - hand on what Linux has come up with
- * @vma: area that was hit, still locked
- * @addr: address that was hit
- * @flags: FAULT_FLAG_*
+ * @ret: what Linux's handler returned
  *
  * The thread may have moved to another domain meanwhile.
  *
  * Context: see hydra_fault_done().
  */
-void __hydra_fault_done(struct vm_area_struct *vma, unsigned long addr,
-			unsigned int flags)
+void __hydra_fault_done(struct hydra_mm *h, struct vm_area_struct *vma,
+			unsigned long addr, unsigned int flags, vm_fault_t ret)
 {
-	struct hydra_mm *h = hydra_active(vma->vm_mm);
 	unsigned int d = hydra_this_domain();
 
-	if (h && !uses_canonical(h, d))
-		fill_for(h, d, vma, addr, flags & ~FAULT_FLAG_UNSHARE);
+	/* With one of these the vma may not be locked any more. */
+	if (ret & (VM_FAULT_ERROR | VM_FAULT_RETRY | VM_FAULT_COMPLETED))
+		return;
+	if (!links_alone(h, d, addr))
+		fill_for(h, d, vma, addr, flags);
+}
+
+/**
+ * __hydra_install - link a new leaf table for the domain that has asked for it
+ * @mm: the address space, active
+ * @pmd: the canonical entry it goes to
+ * @table: the table
+ *
+ * So nothing is left to do once Linux has put an entry into it.
+ *
+ * What join() needs the locks of the leaf table and of the domain for, the lock of
+ * the canonical entry is enough for here. No other CPU can reach the table, so none
+ * looks at its word. A collapse, which finds its way here by the reverse map, and a
+ * copy of a huge entry take the lock of the canonical entry, too, and a CPU that
+ * takes down the PMD table or the domain's waits for the VMA.
+ *
+ * Context: see hydra_install().
+ */
+void __hydra_install(struct mm_struct *mm, pmd_t *pmd, struct page *table)
+{
+	struct hydra_table *t = hydra_table_of(pmd);
+	unsigned int d = hydra_this_domain();
+	pteval_t *own;
+
+	lockdep_assert_held(pmd_lockptr(mm, pmd));
+	own = t && mm == current->mm ? READ_ONCE(t->table[d]) : NULL;
+	if (!own || page_to_nid(table) != hydra_domain_home[d] ||
+	    hydra_breaks(HYDRA_BREAK_COPY_OWN))
+		return;
+	page_ptdesc(table)->__page_mapping = hydra_solo(d);
+	/* The table's entries and its word before the way to it: see hydra_link(). */
+	smp_wmb();
+	WRITE_ONCE(own[hydra_entry_index(pmd)],
+		   _PAGE_TABLE | __pa(page_address(table)));
 }
 
 /**

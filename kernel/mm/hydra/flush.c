@@ -15,7 +15,8 @@
  *    has been locked out (munmap and exit);
  *  - or a collapse is at it: then hydra_mm::unfiltered is raised until its flush
  *    is done, see the order of reads below;
- *  - or mremap() has moved the table, which it does not do under Hydra.
+ *  - or mremap() has moved the table: it has flushed for the sharers, and no other
+ *    CPU has looked at the range meanwhile (see __hydra_move_table()).
  *
  * Gathers that overlap flush for one another, which tlb_finish_mmu() asks for:
  * one finds an entry gone that another has taken and not flushed yet. Then it
@@ -34,6 +35,8 @@
 #include <linux/mm.h>
 #include <linux/mm_inline.h>
 #include <linux/pgtable.h>
+
+#include <asm/hydra.h>
 
 #include "internal.h"
 
@@ -98,6 +101,37 @@ static void add_pud_sharers(pud_t *pud, unsigned long addr, unsigned long end,
 		add_sharers_of(pud, mask);
 }
 
+/* The same of the part of a range that begins at an address. */
+static unsigned long add_sharers_from(struct hydra_mm *h, unsigned long addr,
+				      unsigned long end, enum hydra_huge huge,
+				      hydra_mask_t *mask)
+{
+	pgd_t pgdval = READ_ONCE(*pgd_offset(h->mm, addr));
+	unsigned long next = pud_addr_end(addr, end);
+	p4d_t p4dval;
+
+	if (pgd_none(pgdval))
+		return pgd_addr_end(addr, end);
+	p4dval = READ_ONCE(*p4d_offset(&pgdval, addr));
+	if (!hydra_present(p4d_val(p4dval)))
+		return min(hydra_next_p4d(addr), end);
+	add_pud_sharers(pud_offset(&p4dval, addr), addr, next, huge, mask);
+	return next;
+}
+
+/* Sharers of the leaf table of an address. Return: false if there is none. */
+static bool add_leaf_sharers(struct hydra_mm *h, unsigned long addr,
+			     hydra_mask_t *mask)
+{
+	pmd_t *pmd = hydra_canonical_pmd(h->mm, addr);
+	pteval_t val = pmd ? pmd_val(pmdp_get_lockless(pmd)) : 0;
+
+	if (!hydra_is_table(val))
+		return false;
+	add_sharers_of(hydra_next_table(val), mask);
+	return true;
+}
+
 /**
  * hydra_range_sharers - the domains that share the tables of a range
  * @h: address space
@@ -106,31 +140,24 @@ static void add_pud_sharers(pud_t *pud, unsigned long addr, unsigned long end,
  * @huge: which sharers of huge pages to include
  * @mask: the domains are added to it, as far as the canonical tree has tables now
  *
- * Context: any.
+ * Context: any. Interrupts are off meanwhile: tables cannot be freed, as for GUP-fast.
  */
 void hydra_range_sharers(struct hydra_mm *h, unsigned long start,
 			 unsigned long end, enum hydra_huge huge,
 			 hydra_mask_t *mask)
 {
-	unsigned long addr, next, flags;
+	unsigned long flags;
+	bool found = false;
 
-	for (addr = start; addr < end; addr = next) {
-		pgd_t pgdval;
-		p4d_t p4dval;
-
-		/* Interrupts off: tables cannot be freed, as for GUP-fast. */
+	/* The usual case: what one leaf table maps. */
+	if (huge != HYDRA_HUGE_EVER && !((start ^ (end - 1)) & PMD_MASK)) {
 		local_irq_save(flags);
-		next = pgd_addr_end(addr, end);
-		pgdval = READ_ONCE(*pgd_offset(h->mm, addr));
-		if (!pgd_none(pgdval)) {
-			p4dval = READ_ONCE(*p4d_offset(&pgdval, addr));
-			next = min(hydra_next_p4d(addr), end);
-			if (hydra_present(p4d_val(p4dval))) {
-				next = pud_addr_end(addr, end);
-				add_pud_sharers(pud_offset(&p4dval, addr), addr,
-						next, huge, mask);
-			}
-		}
+		found = add_leaf_sharers(h, start, mask);
+		local_irq_restore(flags);
+	}
+	while (!found && start < end) {
+		local_irq_save(flags);
+		start = add_sharers_from(h, start, end, huge, mask);
 		local_irq_restore(flags);
 	}
 }
@@ -192,6 +219,34 @@ bool hydra_range_targets(struct hydra_mm *h, unsigned long start,
 }
 
 /**
+ * __hydra_gather_begin - a gather of an address space that has been split begins
+ * @g: Hydra's part of it
+ * @fullmm: it is to take everything down, kernel half too
+ */
+void __hydra_gather_begin(struct hydra_gather *g, bool fullmm)
+{
+	g->notes = true;
+	g->nr_freed = 0;
+	g->freed = NULL;
+	g->start = fullmm ? 0 : ULONG_MAX;
+	g->end = fullmm ? ULONG_MAX : 0;
+	hydra_mask_zero(&g->users);
+}
+
+/**
+ * __hydra_gather_visits - it is about to look at a range
+ * @g: Hydra's part of it
+ * @start: first address
+ * @end: address after the last one
+ */
+void __hydra_gather_visits(struct hydra_gather *g, unsigned long start,
+			   unsigned long end)
+{
+	g->start = min(g->start, start);
+	g->end = max(g->end, end);
+}
+
+/**
  * __hydra_gather_takes - a gather has taken a huge entry away, or changed it
  * @g: Hydra's part of the gather
  * @entry: where it was
@@ -232,6 +287,9 @@ bool hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
 {
 	enum hydra_huge huge = HYDRA_HUGE_NEVER;
 
+	hydra_mask_zero(targets);
+	if (!g->notes)
+		return false;
 	*targets = g->users;
 	if (unfiltered(h))
 		return false;
@@ -264,24 +322,43 @@ bool hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
  * @pmd: the entry
  *
  * On stock Linux a flush of a range around the entry, or of so much that all
- * is flushed, reaches all who may have it in their TLB, whoever cleared it.
- * Here it reaches the sharers of what the gather has taken or changed. Who
- * clears a huge entry without a gather flushes before it drops the lock
+ * is flushed, reaches every CPU that may have it in its TLB, whichever CPU has
+ * cleared it. Here it reaches the sharers of what the gather has taken or changed.
+ * A CPU that clears a huge entry without a gather flushes before it drops the lock
  * (move_pages_huge_pmd() and __discard_anon_folio_pmd_locked(), for two),
  * so that is waited for. Some of them put the entry back, and then it is not
  * gone.
+ *
+ *    CPU 0: clears without a gather      CPU 1: here
+ *    takes the lock
+ *    clears the entry                    sees the entry cleared
+ *    flushes                             <read barrier>
+ *    (puts the entry back)               sees the lock taken: waits for it; or free:
+ *    drops the lock                      CPU 0 is done, looks at the entry again
  *
  * Context: see hydra_pmd_gone().
  * Return: see hydra_pmd_gone().
  */
 bool __hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd)
 {
-	spinlock_t *lock;
+	spinlock_t *lock = pmd_lockptr(mm, pmd);
 	bool gone;
 
 	if (hydra_breaks(HYDRA_BREAK_SKIP_WAIT))
 		return true;
-	lock = pmd_lock(mm, pmd);
+	/* Pairs with the locked instruction that takes the lock. */
+	smp_rmb();
+	if (!spin_is_locked(lock)) {
+		/* Pairs with the release of the lock. */
+		smp_rmb();
+		if (!pmd_none(READ_ONCE(*pmd)))
+			return false;
+		/* Still gone, or once more: as above. */
+		smp_rmb();
+		if (!spin_is_locked(lock))
+			return true;
+	}
+	spin_lock(lock);
 	gone = pmd_none(*pmd);
 	spin_unlock(lock);
 	return gone;
@@ -328,6 +405,8 @@ void __hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd)
 	 */
 	hydra_mask_zero(&trees);
 	hydra_mask_add(&trees, &h->trees);
+	/* Pairs with the barrier in promote(), between the domain and trees. */
+	smp_rmb();
 	for_each_hydra_domain(d, &trees) {
 		spin_lock(&h->domain[d]->lock);
 		spin_unlock(&h->domain[d]->lock);
@@ -340,4 +419,49 @@ void __hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd)
 	t = hydra_word_table(word);
 	if (t)
 		hydra_table_release(t, canonical);
+}
+
+/**
+ * __hydra_move_table - cut every domain's link to a table that hangs elsewhere next
+ * @h: address space
+ * @pmdp: the canonical entry that it has hung on
+ * @pmd: what that held
+ * @addr: first address that it has mapped
+ *
+ * Faults come again and find it in the new place, as a table that no domain uses.
+ * While it moves, the locks that mremap() holds keep off every CPU that would change
+ * an entry of it and flush. An atomic fill holds none of them: one that saw the
+ * entry before it was cleared has the lock of the table, which is waited for.
+ *
+ * Context: see hydra_move_table(). No grace period ends before the locks are dropped.
+ */
+void __hydra_move_table(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd,
+			unsigned long addr)
+{
+	spinlock_t *lock = pte_lockptr(h->mm, &pmd);
+	pteval_t *canonical = hydra_next_table(pmd_val(pmd));
+	struct hydra_table *t;
+	unsigned long word;
+	hydra_mask_t users;
+
+	mmap_assert_write_locked(h->mm);
+	lockdep_assert_held(pmd_lockptr(h->mm, pmdp));
+	/* Beside the locks of the old entry and of the new one. */
+	spin_lock_nested(lock, SINGLE_DEPTH_NESTING + 1);
+	spin_unlock(lock);
+	hydra_mask_zero(&users);
+	word = hydra_table_detach(virt_to_ptdesc(canonical));
+	if (hydra_word_solo(word)) {
+		hydra_mask_set(hydra_word_domain(word), &users);
+		hydra_cut_solo(hydra_table_of(pmdp), hydra_entry_index(pmdp),
+			       hydra_word_domain(word));
+	}
+	t = hydra_word_table(word);
+	if (t) {
+		hydra_mask_add(&users, &t->sharers);
+		hydra_mask_add(&users, &t->users);
+		hydra_table_release(t, canonical);
+	}
+	if (!hydra_breaks(HYDRA_BREAK_MOVE_QUIETLY))
+		hydra_flush_domains(h, addr, addr + PMD_SIZE, &users);
 }

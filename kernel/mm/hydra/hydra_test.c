@@ -179,15 +179,15 @@ static void test_word(struct kunit *test)
 	struct ptdesc *ptdesc = virt_to_ptdesc(entry);
 
 	KUNIT_ASSERT_NOT_NULL(test, entry);
-	KUNIT_EXPECT_FALSE(test, hydra_shared(entry + 511));
+	KUNIT_EXPECT_FALSE(test, hydra_word_shared(entry + 511));
 	ptdesc->__page_mapping = hydra_solo(HYDRA_MAX_DOMAINS - 1);
-	KUNIT_EXPECT_FALSE(test, hydra_shared(entry + 511));
+	KUNIT_EXPECT_FALSE(test, hydra_word_shared(entry + 511));
 	KUNIT_EXPECT_TRUE(test, hydra_word_solo(hydra_word_of(entry + 511)));
 	KUNIT_EXPECT_EQ(test, HYDRA_MAX_DOMAINS - 1,
 			hydra_word_domain(hydra_word_of(entry + 511)));
 	KUNIT_EXPECT_NULL(test, hydra_table_of(entry));
 	ptdesc->__page_mapping = (unsigned long)entry;
-	KUNIT_EXPECT_TRUE(test, hydra_shared(entry + 511));
+	KUNIT_EXPECT_TRUE(test, hydra_word_shared(entry + 511));
 	KUNIT_EXPECT_FALSE(test, hydra_word_solo(hydra_word_of(entry)));
 	KUNIT_EXPECT_PTR_EQ(test, (void *)entry, (void *)hydra_table_of(entry + 511));
 	ptdesc->__page_mapping = 0;

@@ -105,7 +105,8 @@ static inline unsigned long hydra_solo(unsigned int d)
  */
 static inline unsigned long hydra_word_of(const void *entry)
 {
-	return (unsigned long)READ_ONCE(virt_to_ptdesc(entry)->__page_mapping);
+	return *(const volatile unsigned long *)(hydra_word_base +
+		(((unsigned long)entry >> PAGE_SHIFT) << HYDRA_DESCRIPTOR_SHIFT));
 }
 
 static inline struct hydra_table *hydra_table_of(const void *entry)
@@ -123,6 +124,12 @@ static inline bool hydra_leaf(pteval_t val)
 {
 	return (val & (_PAGE_PRESENT | _PAGE_PSE)) ==
 	       (_PAGE_PRESENT | _PAGE_PSE);
+}
+
+/* Does the entry of a table above HYDRA_PTE point to another table? */
+static inline bool hydra_is_table(pteval_t val)
+{
+	return (val & (_PAGE_PRESENT | _PAGE_PSE)) == _PAGE_PRESENT;
 }
 
 /* Do two values of an entry point to the same table? */
@@ -146,10 +153,13 @@ static inline pteval_t *hydra_next_table(pteval_t val)
  */
 static inline pteval_t hydra_derive(pteval_t val)
 {
-	val &= ~(pteval_t)_PAGE_ACCESSED;
-	if (!(val & _PAGE_DIRTY) && !hydra_breaks(HYDRA_BREAK_WRITE_CLEAN))
-		val &= ~(pteval_t)_PAGE_RW;
-	return val;
+	/* All ones, but that the dirty bit has come to the place of the writable one. */
+	pteval_t writable = val >> (_PAGE_BIT_DIRTY - _PAGE_BIT_RW) |
+			    ~(pteval_t)_PAGE_RW;
+
+	if (hydra_breaks(HYDRA_BREAK_WRITE_CLEAN))
+		writable = ~(pteval_t)0;
+	return val & writable & ~(pteval_t)_PAGE_ACCESSED;
 }
 
 /*
@@ -162,19 +172,17 @@ static inline pmd_t *hydra_canonical_pmd(struct mm_struct *mm,
 					 unsigned long addr)
 {
 	pgd_t *pgd = pgd_offset(mm, addr);
-	p4d_t *p4d, p4dval;
-	pud_t pudval;
+	pteval_t val;
 
-	if (pgd_none(READ_ONCE(*pgd)))
+	if (pgtable_l5_enabled() && pgd_none(READ_ONCE(*pgd)))
 		return NULL;
-	p4d = p4d_offset(pgd, addr);
-	p4dval = READ_ONCE(*p4d);
-	if (!hydra_present(p4d_val(p4dval)))
+	val = p4d_val(READ_ONCE(*p4d_offset(pgd, addr)));
+	if (!hydra_present(val))
 		return NULL;
-	pudval = READ_ONCE(*pud_offset(&p4dval, addr));
-	if (!hydra_present(pud_val(pudval)) || hydra_leaf(pud_val(pudval)))
+	val = READ_ONCE(hydra_next_table(val)[pud_index(addr)]);
+	if (!hydra_is_table(val))
 		return NULL;
-	return pmd_offset(&pudval, addr);
+	return (pmd_t *)hydra_next_table(val) + pmd_index(addr);
 }
 
 /*
@@ -236,7 +244,8 @@ pteval_t hydra_slot_get(struct hydra_table *t, unsigned int d);
 unsigned long hydra_table_detach(struct ptdesc *ptdesc);
 void hydra_cut_solo(struct hydra_table *parent, unsigned int index,
 		    unsigned int d);
-void hydra_fold_accessed(pteval_t *table, pteval_t *canonical, u8 level);
+void hydra_fold_accessed(pteval_t *copies, pteval_t *canonical, u8 level,
+			 unsigned int nr);
 pteval_t *hydra_table_cut_domain(struct hydra_table *t, unsigned int d,
 				 void *canonical);
 void hydra_free_p4ds(struct hydra_mm *h);

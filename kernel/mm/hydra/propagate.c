@@ -123,15 +123,13 @@ void __hydra_entries_set(void *entry, unsigned int nr)
 }
 EXPORT_SYMBOL_GPL(__hydra_entries_set);
 
-unsigned long __hydra_entry_clearing(void *entry)
+/* Clear the replicas of an entry. Return: their accessed bits. */
+static unsigned long clear_copies(struct hydra_table *t, void *entry)
 {
-	struct hydra_table *t = hydra_table_of(entry);
 	unsigned long young = 0;
 	pteval_t *copy, was;
 	unsigned int d = 0;
 
-	if (!t)
-		return 0;
 	for (; (copy = replica_begin(t, entry, &d)); d++) {
 		was = READ_ONCE(*copy);
 		if (!hydra_present(was) || !is_copy(t, was) || skips_clear(d)) {
@@ -143,12 +141,34 @@ unsigned long __hydra_entry_clearing(void *entry)
 		young |= was & _PAGE_ACCESSED;
 		propagated(t, entry, d, 1);
 	}
-	if (!hydra_present(READ_ONCE(*(pteval_t *)entry)) ||
-	    hydra_breaks(HYDRA_BREAK_IGNORE_ACCESSED))
-		return 0;
-	return young;
+	return hydra_breaks(HYDRA_BREAK_IGNORE_ACCESSED) ? 0 : young;
 }
-EXPORT_SYMBOL_GPL(__hydra_entry_clearing);
+
+/**
+ * hydra_entry_exchange - put another value in a canonical entry, or clear it
+ * @entry: the entry, of any level, for which hydra_shared() is true
+ * @val: the new value
+ *
+ * The replicas of the entry are cleared before the entry is, and brought in line
+ * with @val after that if it is present. In this order, for zap_pmd_range() looks at
+ * huge entries without the lock: if it finds one gone it leaves it to its flush
+ * that no CPU uses it any more, and the CPUs that the flush reaches must have
+ * nothing to walk to.
+ *
+ * Context: the lock of the canonical table is held, or the table is not reachable.
+ * Return: the old value, with the accessed bits of the replicas added.
+ */
+unsigned long hydra_entry_exchange(void *entry, unsigned long val)
+{
+	struct hydra_table *t = hydra_table_of(entry);
+	unsigned long young = t ? clear_copies(t, entry) : 0;
+	pteval_t old = xchg((pteval_t *)entry, val);
+
+	if (hydra_present(val))
+		__hydra_entries_set(entry, 1);
+	return hydra_present(old) ? old | young : old;
+}
+EXPORT_SYMBOL_GPL(hydra_entry_exchange);
 
 int __hydra_test_and_clear_young(void *entry)
 {
@@ -193,3 +213,22 @@ bool __hydra_young(void *entry, unsigned int nr)
 	return young;
 }
 EXPORT_SYMBOL_GPL(__hydra_young);
+
+/**
+ * __hydra_exit_entries - canonical entries get the accessed bits of their replicas
+ * @entry: the first of them, of a leaf table
+ * @nr: how many
+ *
+ * Context: see hydra_exit_entries().
+ */
+void __hydra_exit_entries(void *entry, unsigned int nr)
+{
+	struct hydra_table *t = hydra_table_of(entry);
+	unsigned int d = 0;
+	pteval_t *copy;
+
+	for (; t && (copy = replica_begin(t, entry, &d)); d++) {
+		hydra_fold_accessed(copy, entry, t->level, nr);
+		replica_end(t, d);
+	}
+}

@@ -126,7 +126,8 @@ static unsigned int drop_replicas(struct hydra_table *t, pteval_t *canonical,
 	if (!hydra_breaks(HYDRA_BREAK_RECLAIM_QUIETLY))
 		hydra_flush_domains(h, t->base, t->base + PMD_SIZE, &dropped);
 	list_for_each_entry_safe(ptdesc, next, &tables, pt_list) {
-		hydra_fold_accessed(ptdesc_address(ptdesc), canonical, HYDRA_PTE);
+		hydra_fold_accessed(ptdesc_address(ptdesc), canonical, HYDRA_PTE,
+				    PTRS_PER_PTE);
 		hydra_page_free(h, ptdesc_address(ptdesc));
 	}
 	hydra_count(h, HYDRA_STAT_RECLAIMED, nr);

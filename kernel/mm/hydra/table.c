@@ -28,7 +28,7 @@
  *
  * Tables and struct hydra_table are freed after an RCU grace period. Code that
  * finds them without a lock runs with interrupts off, like every lockless
- * walker of Linux, and so is waited for by tlb_remove_table()'s fallback, too.
+ * walker of Linux.
  */
 
 #include <linux/export.h>
@@ -332,32 +332,37 @@ again:
  * @ptdesc: the table
  *
  * Context: the table is out of the canonical tree, or its address space is
- * not active any more.
+ * not active any more. A CPU that may have been about to write the word has been
+ * waited for, and finds the table gone from now on.
  * Return: its word: what is left to be cut and released.
  */
 unsigned long hydra_table_detach(struct ptdesc *ptdesc)
 {
-	if (!READ_ONCE(ptdesc->__page_mapping))
-		return 0;
-	return xchg(&ptdesc->__page_mapping, 0);
+	unsigned long word = READ_ONCE(ptdesc->__page_mapping);
+
+	if (word)
+		WRITE_ONCE(ptdesc->__page_mapping, 0);
+	return word;
 }
 
 /**
  * hydra_fold_accessed - what a domain has accessed goes to the canonical entries
- * @table: the domain's table
- * @canonical: the canonical table, whose entries stay
- * @level: of both
+ * @copies: entries of the domain's table
+ * @canonical: the canonical ones
+ * @level: of both tables
+ * @nr: how many entries
  *
  * By cmpxchg: not all callers have the lock of the table.
  */
-void hydra_fold_accessed(pteval_t *table, pteval_t *canonical, u8 level)
+void hydra_fold_accessed(pteval_t *copies, pteval_t *canonical, u8 level,
+			 unsigned int nr)
 {
 	unsigned int i;
 
 	if (hydra_breaks(HYDRA_BREAK_DROP_ACCESSED))
 		return;
-	for (i = 0; i < PTRS_PER_PTE; i++) {
-		pteval_t copy = READ_ONCE(table[i]), val;
+	for (i = 0; i < nr; i++) {
+		pteval_t copy = READ_ONCE(copies[i]), val;
 
 		if (!hydra_present(copy) || !(copy & _PAGE_ACCESSED) ||
 		    (level != HYDRA_PTE && !hydra_leaf(copy)))
@@ -448,6 +453,67 @@ void hydra_cut_solo(struct hydra_table *parent, unsigned int index,
 	spin_unlock(&dom->lock);
 }
 
+/* As many as fit in one batch of Linux's: they are freed in one RCU callback. */
+#define GATHER_TABLES_MAX	512
+
+/**
+ * hydra_gather_table - a table is to be freed a grace period after the flush
+ * @tlb: the gather
+ * @ptdesc: the table, of the canonical tree or of a domain's, with word 0
+ *
+ * Linux's own list of such tables is a page, which may not be to be had. These hang
+ * on one another by their words, without the sign, so they stand for no
+ * struct hydra_table.
+ *
+ * Context: any; may flush.
+ */
+void hydra_gather_table(struct mmu_gather *tlb, struct ptdesc *ptdesc)
+{
+	struct hydra_gather *g = &tlb->hydra;
+
+	if (!g->notes) {
+		tlb_remove_table(tlb, ptdesc_page(ptdesc));
+		return;
+	}
+	WRITE_ONCE(ptdesc->__page_mapping, (unsigned long)g->freed & LONG_MAX);
+	g->freed = ptdesc;
+	if (++g->nr_freed == GATHER_TABLES_MAX) {
+		tlb_flush_mmu_tlbonly(tlb);
+		__hydra_gather_flushed(g);
+	}
+}
+
+static void free_gathered(struct rcu_head *head)
+{
+	struct ptdesc *ptdesc = container_of(head, struct ptdesc, pt_rcu_head);
+	unsigned long next;
+
+	do {
+		next = ptdesc->__page_mapping;
+		ptdesc->__page_mapping = 0;
+		pagetable_free(ptdesc);
+		ptdesc = (struct ptdesc *)(next | ~LONG_MAX);
+	} while (next);
+}
+
+/**
+ * __hydra_gather_flushed - free the tables of a gather after a grace period
+ * @g: Hydra's part of the gather
+ *
+ * Context: see hydra_gather_flushed().
+ */
+void __hydra_gather_flushed(struct hydra_gather *g)
+{
+	if (!g->freed)
+		return;
+	if (hydra_breaks(HYDRA_BREAK_FREE_EARLY))
+		free_gathered(&g->freed->pt_rcu_head);
+	else
+		call_rcu(&g->freed->pt_rcu_head, free_gathered);
+	g->nr_freed = 0;
+	g->freed = NULL;
+}
+
 /**
  * __hydra_free_table - a canonical table is being freed through a gather
  * @tlb: the gather; its range and freed_tables cover the table already
@@ -492,18 +558,21 @@ void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
 		pmd_t *pmd = hydra_canonical_pmd(tlb->mm, addr);
 
 		d = hydra_word_domain(word);
-		hydra_mask_set(d, &tlb->hydra.users);
+		if (tlb->hydra.notes)
+			hydra_mask_set(d, &tlb->hydra.users);
 		hydra_cut_solo(hydra_table_of(pmd), pmd_index(addr), d);
 	}
 	t = hydra_word_table(word);
 	if (!t)
 		return;
-	hydra_mask_add(&tlb->hydra.users, &t->sharers);
-	hydra_mask_add(&tlb->hydra.users, &t->users);
+	if (tlb->hydra.notes) {
+		hydra_mask_add(&tlb->hydra.users, &t->sharers);
+		hydra_mask_add(&tlb->hydra.users, &t->users);
+	}
 	hydra_table_cut(t, canonical, &own);
 	list_for_each_entry_safe(ptdesc, next, &own, pt_list) {
 		hydra_page_retire(t->hmm, ptdesc_address(ptdesc));
-		tlb_remove_table(tlb, ptdesc_page(ptdesc));
+		hydra_gather_table(tlb, ptdesc);
 	}
 	kfree_rcu(t, rcu);
 }
@@ -522,7 +591,8 @@ void hydra_table_release(struct hydra_table *t, void *canonical)
 
 	hydra_table_cut(t, canonical, &own);
 	list_for_each_entry_safe(ptdesc, next, &own, pt_list) {
-		hydra_fold_accessed(ptdesc_address(ptdesc), canonical, t->level);
+		hydra_fold_accessed(ptdesc_address(ptdesc), canonical, t->level,
+				    PTRS_PER_PTE);
 		hydra_page_free(t->hmm, ptdesc_address(ptdesc));
 	}
 	kfree_rcu(t, rcu);

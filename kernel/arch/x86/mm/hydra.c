@@ -160,6 +160,23 @@ static void pick_targets(struct mm_struct *mm, struct hydra_flush *f)
 				hydra_domain_span[d].last);
 }
 
+/* Does a CPU of the targets, other than @self, run the address space? */
+static bool runs_elsewhere(struct mm_struct *mm, struct hydra_flush *f, int self)
+{
+	const unsigned long *running = cpumask_bits(mm_cpumask(mm));
+	unsigned int d, i;
+
+	for_each_hydra_domain(d, &f->targets) {
+		const unsigned long *cpus = cpumask_bits(hydra_domain_cpus[d]);
+
+		for (i = hydra_domain_span[d].first; i <= hydra_domain_span[d].last; i++)
+			if (READ_ONCE(running[i]) & cpus[i] &
+			    ~(i == BIT_WORD(self) ? BIT_MASK(self) : 0))
+				return true;
+	}
+	return false;
+}
+
 static void unpick_targets(struct hydra_flush *f)
 {
 	unsigned int d, i;
@@ -192,21 +209,13 @@ static void hydra_flush_func(void *data)
 	flush_tlb_func(&info);
 }
 
+/* @told: CPUs that the flush was for, this one included */
 static void flush_counted(struct hydra_mm *h, struct hydra_flush *f,
-			  const struct cpumask *cpus)
+			  unsigned int told)
 {
-	const struct cpumask *running = mm_cpumask(h->mm);
-	unsigned int spared = 0;
+	unsigned int run = cpumask_weight(mm_cpumask(h->mm));
+	unsigned int spared = run > told ? run - told : 0;
 
-	if (cpus != running) {
-		unsigned int run = cpumask_weight(running);
-		unsigned int told = cpumask_weight(cpus);
-		int self = f->info.initiating_cpu;
-
-		if (cpumask_test_cpu(self, running) && !cpumask_test_cpu(self, cpus))
-			told++;
-		spared = run > told ? run - told : 0;
-	}
 	hydra_count(h, HYDRA_STAT_FLUSHES, 1);
 	if (f->interrupted)
 		hydra_count(h, HYDRA_STAT_INTERRUPTED, f->interrupted);
@@ -237,8 +246,9 @@ static bool flush(struct hydra_mm *h, struct hydra_flush *f, bool all,
 {
 	struct flush_tlb_info *info = &f->info;
 	int self = smp_processor_id(), nr;
-	const struct cpumask *cpus = &f->cpus;
 	struct mm_struct *mm = h->mm;
+	unsigned int told;
+	bool mine;
 
 	nr = raise_targets(h, f, all);
 	if (nr < 0)
@@ -259,21 +269,30 @@ static bool flush(struct hydra_mm *h, struct hydra_flush *f, bool all,
 	info->trim_cpumask = 0;
 	f->interrupted = 0;
 
-	if (all)
-		cpus = mm_cpumask(mm);
-	else
-		pick_targets(mm, f);
-	if (cpumask_any_but(cpus, self) < nr_cpu_ids) {
+	mine = mm == this_cpu_read(cpu_tlbstate.loaded_mm) &&
+	       (all || hydra_mask_test(hydra_this_domain(), &f->targets));
+	told = mine;
+	if (all ? cpumask_any_but(mm_cpumask(mm), self) < nr_cpu_ids :
+		  runs_elsewhere(mm, f, self)) {
 		smp_call_func_t func = nr > 1 ? hydra_flush_func : flush_tlb_func;
+		const struct cpumask *cpus = mm_cpumask(mm);
 
+		if (!all) {
+			pick_targets(mm, f);
+			cpus = &f->cpus;
+		}
+		told = cpumask_weight(cpus) +
+		       (cpumask_test_cpu(self, mm_cpumask(mm)) &&
+			!cpumask_test_cpu(self, cpus));
 		info->trim_cpumask = should_trim_cpumask(mm);
 		count_vm_tlb_event(NR_TLB_REMOTE_FLUSH);
 		trace_tlb_flush(TLB_REMOTE_SEND_IPI, end == TLB_FLUSH_ALL ?
 				TLB_FLUSH_ALL : (end - start) >> PAGE_SHIFT);
 		on_each_cpu_cond_mask(hydra_should_flush_tlb, func, info, true,
 				      cpus);
-	} else if (mm == this_cpu_read(cpu_tlbstate.loaded_mm) &&
-		   (all || hydra_mask_test(hydra_this_domain(), &f->targets))) {
+		if (!all)
+			unpick_targets(f);
+	} else if (mine) {
 		lockdep_assert_irqs_enabled();
 		local_irq_disable();
 		if (nr > 1)
@@ -282,9 +301,7 @@ static bool flush(struct hydra_mm *h, struct hydra_flush *f, bool all,
 			flush_tlb_func(info);
 		local_irq_enable();
 	}
-	flush_counted(h, f, cpus);
-	if (!all)
-		unpick_targets(f);
+	flush_counted(h, f, told);
 	return true;
 }
 
@@ -369,23 +386,31 @@ void hydra_flush_domains(struct hydra_mm *h, unsigned long start,
 }
 
 /**
- * hydra_flush_plain - the generation of a flush that Linux is to do
- * @mm: the address space
- * @new_tlb_gen: the generation that Linux has taken for it
+ * hydra_flush_raised - a flush whose generation Linux has raised already
+ * @mm: the address space, which has been split at some time
+ * @start: first address
+ * @end: address after the last one, or TLB_FLUSH_ALL
+ * @stride_shift: step between the addresses
+ * @freed_tables: tables of the range are being freed
+ * @new_tlb_gen: the generation that Linux has taken, which is a full barrier
  *
- * If the address space is being switched off, the generation that Linux has may
- * be from before it was set ahead, and the CPUs that still use domain roots would
- * take it for old. One taken from now on is not. If all CPUs have switched, they
- * have flushed since the caller's changes.
+ * The address space may have been split since hydra_flush() looked. And if it is
+ * returning to Linux, the generation may be from before it was set ahead: the CPUs
+ * that still use domain roots would take it for old. One taken from now on is not.
+ * If all CPUs have switched, they have flushed since the caller's changes.
  *
- * Context: as hydra_flush(); the address space was not active after a full
- * barrier.
+ * Context: as hydra_flush().
+ * Return: 0: the flush is done; else the generation that Linux is to flush with.
  */
-u64 hydra_flush_plain(struct mm_struct *mm, u64 new_tlb_gen)
+u64 hydra_flush_raised(struct mm_struct *mm, unsigned long start,
+		       unsigned long end, unsigned int stride_shift,
+		       bool freed_tables, u64 new_tlb_gen)
 {
+	if (hydra_flush(mm, start, end, stride_shift, freed_tables))
+		return 0;
 	/* Pairs with the release of hydra_mm::active in hydra_deactivate(). */
 	smp_rmb();
-	if (hydra_mm(mm) && atomic_read(&mm->hydra->unfiltered))
+	if (atomic_read(&mm->hydra->unfiltered))
 		return inc_mm_tlb_gen(mm);
 	return new_tlb_gen;
 }

@@ -24,7 +24,9 @@ DECLARE_PER_CPU(pgd_t *, hydra_loaded_root);
 bool __hydra_flush(struct hydra_mm *h, unsigned long start, unsigned long end,
 		   unsigned int stride_shift, bool freed_tables,
 		   const hydra_mask_t *targets);
-u64 hydra_flush_plain(struct mm_struct *mm, u64 new_tlb_gen);
+u64 hydra_flush_raised(struct mm_struct *mm, unsigned long start,
+		       unsigned long end, unsigned int stride_shift,
+		       bool freed_tables, u64 new_tlb_gen);
 
 /**
  * hydra_flush - do a flush if its address space has domains
@@ -44,32 +46,6 @@ static inline bool hydra_flush(struct mm_struct *mm, unsigned long start,
 	struct hydra_mm *h = hydra_active(mm);
 
 	return h && __hydra_flush(h, start, end, stride_shift, freed_tables, NULL);
-}
-
-/**
- * hydra_flush_raised - do a flush if its address space has domains by now
- * @mm: the address space
- * @start: first address
- * @end: address after the last one, or TLB_FLUSH_ALL
- * @stride_shift: step between the addresses
- * @freed_tables: tables of the range are being freed
- * @new_tlb_gen: the generation that Linux has taken for the flush, which is a full
- *	barrier; replaced if it may be too low
- *
- * Context: as hydra_flush().
- * Return: false if it is Linux's to do.
- */
-static inline bool hydra_flush_raised(struct mm_struct *mm, unsigned long start,
-				      unsigned long end,
-				      unsigned int stride_shift,
-				      bool freed_tables, u64 *new_tlb_gen)
-{
-	if (!static_branch_unlikely(&hydra_key.key))
-		return false;
-	if (hydra_flush(mm, start, end, stride_shift, freed_tables))
-		return true;
-	*new_tlb_gen = hydra_flush_plain(mm, *new_tlb_gen);
-	return false;
 }
 
 static inline void hydra_note_loaded(pgd_t *root)
@@ -115,12 +91,12 @@ static inline bool hydra_flush(struct mm_struct *mm, unsigned long start,
 	return false;
 }
 
-static inline bool hydra_flush_raised(struct mm_struct *mm, unsigned long start,
-				      unsigned long end,
-				      unsigned int stride_shift,
-				      bool freed_tables, u64 *new_tlb_gen)
+static inline u64 hydra_flush_raised(struct mm_struct *mm, unsigned long start,
+				     unsigned long end,
+				     unsigned int stride_shift,
+				     bool freed_tables, u64 new_tlb_gen)
 {
-	return false;
+	return new_tlb_gen;
 }
 
 static inline void hydra_note_loaded(pgd_t *root)

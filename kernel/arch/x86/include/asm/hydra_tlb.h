@@ -32,7 +32,7 @@ static inline bool hydra_tlb_flush(struct mmu_gather *tlb, unsigned long start,
 static inline void hydra_remove_huge(struct mmu_gather *tlb, const void *entry,
 				     unsigned long addr)
 {
-	hydra_gather_takes(&tlb->hydra, tlb->mm, entry);
+	hydra_gather_takes(&tlb->hydra, entry);
 }
 
 /**
@@ -64,7 +64,7 @@ static inline bool hydra_remove_table(struct mmu_gather *tlb, struct page *page)
 {
 	if (!hydra_mm(tlb->mm))
 		return false;
-	tlb_remove_table(tlb, page);
+	hydra_gather_table(tlb, page_ptdesc(page));
 	return true;
 }
 
