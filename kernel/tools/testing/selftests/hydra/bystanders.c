@@ -5,6 +5,7 @@
  * gone, or protected, must not see them go on with it, whoever was to flush for it.
  */
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <sys/ioctl.h>
@@ -19,6 +20,7 @@
 
 #define TIMES		20
 #define SURE		5	/* where two threads are made to meet */
+#define WALKED		2000	/* where they meet by chance, at an instruction or two */
 
 FIXTURE(bystanders) {
 	char *area;	/* four leaf tables */
@@ -101,6 +103,82 @@ TEST_F_TIMEOUT(bystanders, readers_while_switched, 60)
 		ASSERT_EQ(0, madvise(self->area, PAGE_SIZE, MADV_DONTNEED));
 		forbid(_metadata, i, "that was gone before");
 	}
+}
+
+static atomic_bool switching_stop;
+
+static void *switch_on_and_off(void *arg)
+{
+	while (!atomic_load(&switching_stop))
+		if (hydra_off() || hydra_on(9, HYDRA_FILTER_TABLE))
+			abort();
+	return NULL;
+}
+
+/*
+ * The same of a page that goes while the process is being switched: a hole in a file
+ * is made without mmap_lock, so also while a node is given its tables.
+ */
+TEST_F_TIMEOUT(bystanders, readers_of_a_file_while_switched, 60)
+{
+	volatile uint64_t *word = (uint64_t *)self->area;
+	int fd = memfd_create("hydra", 0);
+	pthread_t switcher;
+
+	ASSERT_EQ(0, ftruncate(fd, PAGE_SIZE));
+	ASSERT_EQ((void *)word, mmap(self->area, PAGE_SIZE, PROT_READ | PROT_WRITE,
+				     MAP_SHARED | MAP_FIXED, fd, 0));
+	spin_on_other_nodes();
+	atomic_store(&switching_stop, false);
+	ASSERT_EQ(0, pthread_create(&switcher, NULL, switch_on_and_off, NULL));
+	for (uint64_t i = 1; i <= TIMES; i++) {
+		*word = i;
+		ASSERT_TRUE(watch_all(word, i));
+		ASSERT_EQ(0, fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAGE_SIZE));
+		forbid(_metadata, i, "that was cut out of its file");
+	}
+	atomic_store(&switching_stop, true);
+	ASSERT_EQ(0, pthread_join(switcher, NULL));
+	close(fd);
+}
+
+static struct {
+	char *area;
+	atomic_bool stop;
+} walked;
+
+/* The kernel looks up the page of a futex in the page tables, without a lock if it is there. */
+static void *walk_tables(void *arg)
+{
+	hydra_pin_to_cpu((int)(intptr_t)arg);
+	for (size_t i = 0; !atomic_load(&walked.stop); i = (i + 1) % 4)
+		syscall(SYS_futex, walked.area + i * TABLE_SIZE, FUTEX_WAKE, 1, NULL, NULL, 0);
+	return NULL;
+}
+
+/* Tables go whose entries the kernel reads for other nodes, which have nothing of them. */
+TEST_F_TIMEOUT(bystanders, walkers_of_tables_that_go, 60)
+{
+	pthread_t walkers[HYDRA_MAX_NODES];
+	int cpus[HYDRA_MAX_CPUS];
+
+	walked.area = self->area;
+	atomic_store(&walked.stop, false);
+	for (int node = 1; node < hydra_nodes(); node++) {
+		hydra_node_cpus(node, cpus);
+		ASSERT_EQ(0, pthread_create(&walkers[node], NULL, walk_tables,
+					    (void *)(intptr_t)cpus[0]));
+	}
+	for (int i = 0; i < WALKED; i++) {
+		hydra_map(self->area, 4 * TABLE_PAGES);
+		for (size_t table = 0; table < 4; table++)
+			*(volatile uint64_t *)(self->area + table * TABLE_SIZE) = ~0UL;
+		ASSERT_EQ(0, munmap(self->area, 4 * TABLE_SIZE));
+	}
+	atomic_store(&walked.stop, true);
+	for (int node = 1; node < hydra_nodes(); node++)
+		ASSERT_EQ(0, pthread_join(walkers[node], NULL));
+	hydra_map(self->area, 1);
 }
 
 /*

@@ -676,52 +676,6 @@ TEST_F(interface, set_uid_program_has_the_default)
 	EXPECT_EQ(0, rmdir(directory));
 }
 
-#define MOVED	16UL	/* leaf tables */
-
-/*
- * Does mremap() move page tables as they are, as Linux does, or entry by entry to
- * tables of the node that it is called on, as under Hydra?
- */
-static bool moves_whole_tables(void)
-{
-	char *from = hydra_reserve(MOVED * TABLE_SIZE), *to = hydra_reserve(MOVED * TABLE_SIZE);
-	struct hydra_tables before, after;
-
-	hydra_pin_to_node(0);
-	if (mprotect(from, MOVED * TABLE_SIZE, PROT_READ | PROT_WRITE))
-		return false;
-	for (size_t i = 0; i < MOVED; i++)
-		from[i * TABLE_SIZE] = 1;
-	hydra_pin_to_node(1);
-	if (hydra_read_tables(getpid(), &before) ||
-	    mremap(from, MOVED * TABLE_SIZE, MOVED * TABLE_SIZE, MREMAP_MAYMOVE | MREMAP_FIXED,
-		   to) != to ||
-	    hydra_read_tables(getpid(), &after))
-		return false;
-	return after.pagetable_kib[1] < before.pagetable_kib[1] + MOVED * 4 / 2;
-}
-
-/*
- * What is as it would be without Hydra leaves nothing to the children: neither what
- * each fork and exec would have to allocate, nor what mremap() and others avoid in an
- * address space that has been under Hydra.
- */
-TEST_F(interface, children_of_one_switched_off_are_of_stock_linux)
-{
-	pid_t child = fork();
-
-	if (!child)
-		_exit(!moves_whole_tables());
-	ASSERT_EQ(0, hydra_wait_child(child))
-		TH_LOG("not even without Hydra");
-	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
-	ASSERT_EQ(0, hydra_off());
-	child = fork();
-	if (!child)
-		_exit(!moves_whole_tables());
-	EXPECT_EQ(0, hydra_wait_child(child));
-}
-
 static atomic_bool switching_stop;
 static atomic_ulong switching_mistakes;
 static char *switching_area;

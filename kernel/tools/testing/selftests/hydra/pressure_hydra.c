@@ -138,7 +138,7 @@ static void failing_allocations_begin(void)
 	/* all in mm/hydra/, where whatever lies between is, too */
 	static const char * const ours[] = {
 		"hydra_set", "hydra_mm_init", "hydra_table_alloc", "hydra_page_alloc",
-		"hydra_domain_upper", "__hydra_fault",
+		"hydra_domain_upper", "__hydra_fault_done",
 	};
 	/* but this one makes tables for Linux, which has no way to do without */
 	static const char * const not_ours[] = { "hydra_pte_alloc_one" };

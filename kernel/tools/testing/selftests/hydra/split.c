@@ -4,6 +4,7 @@
  * it run on a second node, and again when it has a single thread.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -194,6 +195,38 @@ TEST_F_TIMEOUT(split, returns_when_one_thread_is_left, 90)
 		for (size_t i = 0; i < PAGES; i++)
 			EXPECT_EQ(hydra_word(SEED, i, 0), *(uint64_t *)(self->area + i * PAGE_SIZE));
 	}
+}
+
+static atomic_int coming;	/* 1: the other thread may come, 2: it runs there */
+
+static void *come(void *arg)
+{
+	while (!atomic_load(&coming))
+		__builtin_ia32_pause();
+	usleep(20000);
+	hydra_pin_to_node(1);
+	atomic_store(&coming, 2);
+	return NULL;
+}
+
+/*
+ * A thread that comes to a node for the first time runs there at once, also while
+ * another one holds mmap_lock, which populates memory for a second or so. Its node
+ * gets a tree later.
+ */
+TEST_F(split, thread_that_comes_does_not_wait_for_mmap_lock)
+{
+	const size_t pages = 96 << 20 >> 12;
+	char *area = hydra_map(hydra_reserve(pages * PAGE_SIZE), pages);
+	pthread_t comer;
+
+	atomic_store(&coming, 0);
+	ASSERT_EQ(0, pthread_create(&comer, NULL, come, NULL));
+	atomic_store(&coming, 1);
+	ASSERT_EQ(0, madvise(area, pages * PAGE_SIZE, MADV_POPULATE_WRITE));
+	EXPECT_EQ(2, atomic_load(&coming));
+	ASSERT_EQ(0, pthread_join(comer, NULL));
+	ASSERT_EQ(0, munmap(area, pages * PAGE_SIZE));
 }
 
 /* A child that shares the address space until it executes does not count */
