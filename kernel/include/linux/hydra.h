@@ -110,7 +110,6 @@ struct hydra_mm {
  * struct hydra_gather - what a gather knows beyond the range it is to flush
  * @notes: the address space had been split when it began; else the rest is not
  *	valid, and it flushes for everybody
- * @nr_freed: how many tables wait in @freed
  * @freed: tables to be freed a grace period after the flush
  * @start: first address that it has looked at; behind @end until it has told
  * @end: address after the last one
@@ -119,7 +118,6 @@ struct hydra_mm {
  */
 struct hydra_gather {
 	bool notes;
-	unsigned int nr_freed;
 	struct ptdesc *freed;
 	unsigned long start;
 	unsigned long end;
@@ -399,7 +397,7 @@ static inline bool hydra_entry_missing(struct mm_struct *mm, void *entry,
 void __hydra_gather_begin(struct hydra_gather *g, bool fullmm);
 void __hydra_gather_visits(struct hydra_gather *g, unsigned long start,
 			   unsigned long end);
-void __hydra_gather_flushed(struct hydra_gather *g);
+void hydra_gather_flushed(struct hydra_gather *g);
 void __hydra_exit_entries(void *entry, unsigned int nr);
 void __hydra_gather_takes(struct hydra_gather *g, const void *entry);
 bool __hydra_pmd_gone(struct mm_struct *mm, pmd_t *pmd);
@@ -451,18 +449,6 @@ static inline void hydra_gather_begin(struct hydra_gather *g,
 	g->notes = false;
 	if (hydra_mm(mm))
 		__hydra_gather_begin(g, fullmm);
-}
-
-/**
- * hydra_gather_flushed - a gather has flushed: its tables can go
- * @g: Hydra's part of it
- *
- * Context: any.
- */
-static inline void hydra_gather_flushed(struct hydra_gather *g)
-{
-	if (static_branch_unlikely(&hydra_key.key) && g->notes)
-		__hydra_gather_flushed(g);
 }
 
 /**
@@ -693,10 +679,6 @@ static inline bool hydra_entry_missing(struct mm_struct *mm, void *entry,
 
 static inline void hydra_gather_begin(struct hydra_gather *g,
 				      const struct mm_struct *mm, bool fullmm)
-{
-}
-
-static inline void hydra_gather_flushed(struct hydra_gather *g)
 {
 }
 

@@ -131,21 +131,29 @@ static void copy_entry(pteval_t *to, pteval_t val)
 	} while (!try_cmpxchg(to, &old, new));
 }
 
+static __always_inline bool copy_present(const pteval_t *from, pteval_t *to)
+{
+	pteval_t val = READ_ONCE(*from);
+
+	if (!hydra_present(val))
+		return false;
+	WRITE_ONCE(*to, hydra_derive(val));
+	return true;
+}
+
 /* Copy entries to a part of a replica that has none yet. Return: how many. */
 static unsigned int copy_first(const pteval_t *from, pteval_t *to, unsigned int nr)
 {
-	unsigned int i, absent = 0;
+	const pteval_t *end = from + nr;
+	unsigned int i;
 
+	for (; end - from >= 8; from += 8, to += 8)
 #pragma GCC unroll 8
-	for (i = 0; i < nr; i++) {
-		pteval_t val = READ_ONCE(from[i]);
-
-		if (likely(hydra_present(val)))
-			WRITE_ONCE(to[i], hydra_derive(val));
-		else
-			absent++;
-	}
-	return nr - absent;
+		for (i = 0; i < 8; i++)
+			nr -= !copy_present(from + i, to + i);
+	for (; from < end; from++, to++)
+		nr -= !copy_present(from, to);
+	return nr;
 }
 
 /* Copy those that it lacks. */

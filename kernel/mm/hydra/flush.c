@@ -132,6 +132,19 @@ static bool add_leaf_sharers(struct hydra_mm *h, unsigned long addr,
 	return true;
 }
 
+static noinline void add_range_sharers(struct hydra_mm *h, unsigned long start,
+				       unsigned long end, enum hydra_huge huge,
+				       hydra_mask_t *mask)
+{
+	unsigned long flags;
+
+	while (start < end) {
+		local_irq_save(flags);
+		start = add_sharers_from(h, start, end, huge, mask);
+		local_irq_restore(flags);
+	}
+}
+
 /**
  * hydra_range_sharers - the domains that share the tables of a range
  * @h: address space
@@ -155,11 +168,8 @@ void hydra_range_sharers(struct hydra_mm *h, unsigned long start,
 		found = add_leaf_sharers(h, start, mask);
 		local_irq_restore(flags);
 	}
-	while (!found && start < end) {
-		local_irq_save(flags);
-		start = add_sharers_from(h, start, end, huge, mask);
-		local_irq_restore(flags);
-	}
+	if (!found)
+		add_range_sharers(h, start, end, huge, mask);
 }
 
 /* Return: false if the flush goes to every domain. */
@@ -226,7 +236,6 @@ bool hydra_range_targets(struct hydra_mm *h, unsigned long start,
 void __hydra_gather_begin(struct hydra_gather *g, bool fullmm)
 {
 	g->notes = true;
-	g->nr_freed = 0;
 	g->freed = NULL;
 	g->start = fullmm ? 0 : ULONG_MAX;
 	g->end = fullmm ? ULONG_MAX : 0;

@@ -453,19 +453,19 @@ void hydra_cut_solo(struct hydra_table *parent, unsigned int index,
 	spin_unlock(&dom->lock);
 }
 
-/* As many as fit in one batch of Linux's: they are freed in one RCU callback. */
-#define GATHER_TABLES_MAX	512
+/* As many as Linux frees in one RCU callback. */
+#define FREED_AT_ONCE	512
 
 /**
  * hydra_gather_table - a table is to be freed a grace period after the flush
- * @tlb: the gather
+ * @tlb: the gather; it has been told that tables are freed
  * @ptdesc: the table, of the canonical tree or of a domain's, with word 0
  *
  * Linux's own list of such tables is a page, which may not be to be had. These hang
  * on one another by their words, without the sign, so they stand for no
  * struct hydra_table.
  *
- * Context: any; may flush.
+ * Context: any.
  */
 void hydra_gather_table(struct mmu_gather *tlb, struct ptdesc *ptdesc)
 {
@@ -475,43 +475,53 @@ void hydra_gather_table(struct mmu_gather *tlb, struct ptdesc *ptdesc)
 		tlb_remove_table(tlb, ptdesc_page(ptdesc));
 		return;
 	}
+	VM_WARN_ON_ONCE(!tlb->freed_tables);
 	WRITE_ONCE(ptdesc->__page_mapping, (unsigned long)g->freed & LONG_MAX);
 	g->freed = ptdesc;
-	if (++g->nr_freed == GATHER_TABLES_MAX) {
-		tlb_flush_mmu_tlbonly(tlb);
-		__hydra_gather_flushed(g);
-	}
+}
+
+static struct ptdesc *next_freed(struct ptdesc *ptdesc)
+{
+	unsigned long next = ptdesc->__page_mapping;
+
+	return next ? (struct ptdesc *)(next | ~LONG_MAX) : NULL;
 }
 
 static void free_gathered(struct rcu_head *head)
 {
-	struct ptdesc *ptdesc = container_of(head, struct ptdesc, pt_rcu_head);
-	unsigned long next;
+	struct ptdesc *ptdesc = container_of(head, struct ptdesc, pt_rcu_head), *next;
 
-	do {
-		next = ptdesc->__page_mapping;
+	for (; ptdesc; ptdesc = next) {
+		next = next_freed(ptdesc);
 		ptdesc->__page_mapping = 0;
 		pagetable_free(ptdesc);
-		ptdesc = (struct ptdesc *)(next | ~LONG_MAX);
-	} while (next);
+	}
 }
 
 /**
- * __hydra_gather_flushed - free the tables of a gather after a grace period
- * @g: Hydra's part of the gather
+ * hydra_gather_flushed - a gather has flushed: its tables can go
+ * @g: Hydra's part of the gather, which takes notes
  *
- * Context: see hydra_gather_flushed().
+ * Lockless walkers of Linux keep interrupts off and count on the flush to wait for
+ * them. A CPU that is spared does not hear of it, so RCU has to wait.
+ *
+ * Context: any.
  */
-void __hydra_gather_flushed(struct hydra_gather *g)
+void hydra_gather_flushed(struct hydra_gather *g)
 {
-	if (!g->freed)
-		return;
-	if (hydra_breaks(HYDRA_BREAK_FREE_EARLY))
-		free_gathered(&g->freed->pt_rcu_head);
-	else
-		call_rcu(&g->freed->pt_rcu_head, free_gathered);
-	g->nr_freed = 0;
-	g->freed = NULL;
+	struct ptdesc *first, *last;
+	unsigned int nr;
+
+	while ((first = g->freed)) {
+		for (nr = 1, last = first; nr < FREED_AT_ONCE && next_freed(last); nr++)
+			last = next_freed(last);
+		g->freed = next_freed(last);
+		WRITE_ONCE(last->__page_mapping, 0);
+		if (hydra_breaks(HYDRA_BREAK_FREE_EARLY))
+			free_gathered(&first->pt_rcu_head);
+		else
+			call_rcu(&first->pt_rcu_head, free_gathered);
+	}
 }
 
 /**
@@ -522,8 +532,8 @@ void __hydra_gather_flushed(struct hydra_gather *g)
  * @addr: an address that the table mapped, if it is a leaf table
  *
  * All links are cut and the sharers noted before anything is handed to the
- * gather: handing over may flush, and what is handed over after a flush is not
- * flushed for again.
+ * gather: if the gather takes no notes, handing over may flush, and what is handed
+ * over after a flush is not flushed for again.
  *
  * Context: may sleep or not, as pte_free_tlb(); no page-table lock held.
  */

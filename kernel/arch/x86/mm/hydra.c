@@ -333,8 +333,8 @@ bool __hydra_flush(struct hydra_mm *h, unsigned long start, unsigned long end,
 }
 
 /**
- * __hydra_gather_flush - flush for a gather
- * @h: address space, active when the caller looked
+ * hydra_gather_flush - flush for a gather, and free its tables
+ * @mm: the address space, which has been split at some time
  * @g: Hydra's part of the gather
  * @start: first address
  * @end: address after the last one, or TLB_FLUSH_ALL
@@ -342,23 +342,28 @@ bool __hydra_flush(struct hydra_mm *h, unsigned long start, unsigned long end,
  * @freed_tables: tables of the range are being freed
  *
  * Context: as flush_tlb_mm_range().
- * Return: false if it is Linux's to do.
  */
-bool __hydra_gather_flush(struct hydra_mm *h, const struct hydra_gather *g,
-			  unsigned long start, unsigned long end,
-			  unsigned int stride_shift, bool freed_tables)
+void hydra_gather_flush(struct mm_struct *mm, struct hydra_gather *g,
+			unsigned long start, unsigned long end,
+			unsigned int stride_shift, bool freed_tables)
 {
+	struct hydra_mm *h = hydra_active(mm);
+	bool all, done = false;
 	struct hydra_flush *f;
-	bool all, done;
 
-	preempt_disable();
-	f = this_cpu_ptr(&hydra_flush_state);
-	all = !hydra_gather_targets(h, g, start, end, &f->targets);
-	done = flush(h, f, all, start, end, stride_shift, freed_tables);
-	preempt_enable();
+	if (h) {
+		preempt_disable();
+		f = this_cpu_ptr(&hydra_flush_state);
+		all = !hydra_gather_targets(h, g, start, end, &f->targets);
+		done = flush(h, f, all, start, end, stride_shift, freed_tables);
+		preempt_enable();
+	}
 	if (done)
-		mmu_notifier_arch_invalidate_secondary_tlbs(h->mm, start, end);
-	return done;
+		mmu_notifier_arch_invalidate_secondary_tlbs(mm, start, end);
+	else
+		flush_tlb_mm_range(mm, start, end, stride_shift, freed_tables);
+	if (g->notes && g->freed)
+		hydra_gather_flushed(g);
 }
 
 /**

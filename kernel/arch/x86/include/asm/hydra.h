@@ -68,9 +68,9 @@ static inline pgd_t *hydra_loaded_pgd(const struct mm_struct *mm)
 
 void hydra_flush_domains(struct hydra_mm *h, unsigned long start,
 			 unsigned long end, const hydra_mask_t *domains);
-bool __hydra_gather_flush(struct hydra_mm *h, const struct hydra_gather *g,
-			  unsigned long start, unsigned long end,
-			  unsigned int stride_shift, bool freed_tables);
+void hydra_gather_flush(struct mm_struct *mm, struct hydra_gather *g,
+			unsigned long start, unsigned long end,
+			unsigned int stride_shift, bool freed_tables);
 
 struct arch_tlbflush_unmap_batch;
 bool hydra_tlbbatch_add(struct arch_tlbflush_unmap_batch *batch,

@@ -11,10 +11,10 @@
 #ifdef CONFIG_HYDRA_MM
 
 /**
- * hydra_tlb_flush - do the flush of a gather if its address space has domains
+ * hydra_tlb_flush - do the flush of a gather if its address space has been split
  * @tlb: the gather
  * @start: first address
- * @end: address after the last one, or TLB_FLUSH_ALL
+ * @end: address after the last one
  * @stride_shift: step between the addresses
  *
  * Return: false if it is Linux's to do.
@@ -22,10 +22,11 @@
 static inline bool hydra_tlb_flush(struct mmu_gather *tlb, unsigned long start,
 				   unsigned long end, unsigned int stride_shift)
 {
-	struct hydra_mm *h = hydra_active(tlb->mm);
-
-	return h && __hydra_gather_flush(h, &tlb->hydra, start, end, stride_shift,
-					 tlb->freed_tables);
+	if (!hydra_mm(tlb->mm))
+		return false;
+	hydra_gather_flush(tlb->mm, &tlb->hydra, start, end, stride_shift,
+			   tlb->freed_tables);
+	return true;
 }
 
 /* tlb_remove_pmd_tlb_entry() and its twin: a huge entry is gone, or another. */
@@ -55,8 +56,7 @@ static inline void hydra_free_table(struct mmu_gather *tlb,
  * @tlb: the gather it goes through
  * @page: the table
  *
- * Lockless walkers of Linux keep interrupts off and count on the flush to wait
- * for them. A CPU that is spared does not hear of it, so RCU has to wait.
+ * See hydra_gather_flushed().
  *
  * Return: false if it is Linux's to do.
  */
