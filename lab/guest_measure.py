@@ -121,8 +121,9 @@ class Lab:
             quiet = spinners == "quiet"
             for policy in self.turns() if quiet else self.policies:
                 put(doing=f"{row}, spinning threads: {spinners}, {policy}")
-                seen = self.workload(policy, "shootdown", "--op", row, "--spinners", spinners, "--seconds", self.options.seconds,
-                                     "--iterations", self.options.quiet_iterations if quiet else self.options.iterations)
+                length = ["--iterations", 10**9, "--seconds", self.options.quiet_seconds] if quiet else \
+                    ["--iterations", self.options.iterations, "--seconds", self.options.seconds]
+                seen = self.workload(policy, "shootdown", "--op", row, "--spinners", spinners, *length)
                 same = {"row": row, "case": seen["case"], "policy": policy}
                 put(**same, metric="interrupts_per_op", value=seen["interrupts_per_op"], unit="interrupts")
                 put(**same, metric="us_per_op", value=seen["us_per_op"], unit="us")
@@ -268,7 +269,7 @@ def main():
     options.add_argument("--runs", type=int, default=5, help="alternating runs where times are compared")
     options.add_argument("--web-seconds", type=int, default=3, help="seconds of each, of the web server")
     options.add_argument("--mib", type=int, default=256, help="data of the locality table")
-    options.add_argument("--quiet-iterations", type=int, default=20000, help="operations per loop where no other thread runs")
+    options.add_argument("--quiet-seconds", type=int, default=1, help="seconds per loop where no other thread runs")
     options.add_argument("--quiet-web-seconds", type=int, default=2, help="seconds of each run of the web server on one node")
     options.add_argument("--quiet-mib", type=int, default=64, help="data of a process on one node")
     options.add_argument("--rows", nargs="+", required=True)

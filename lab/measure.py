@@ -4,7 +4,7 @@ import json
 import statistics
 import sys
 
-from lab import build, paths, programs, progress, vm
+from lab import build, console, paths, programs, progress, vm
 from lab.errors import LabError
 
 POLICIES = ("linux", "hydra-nofilter", "hydra")
@@ -53,9 +53,13 @@ def take(rows, bar, image):
     machine = ROWS[rows[0]][0]
     command = ["/usr/bin/python3", "-I", str(paths.REPO / "lab" / "guest_measure.py"), "--policies", ",".join(POLICIES),
                "--programs", *map(str, tools), "--rows", *rows]
-    collector = Collector(bar)
-    errors = bytearray()
-    result = vm.run(command, machine, TIME_LIMIT, on_output=collector.feed, on_error=errors.extend, image=image)
+    for last in (False, True):
+        collector, errors = Collector(bar), bytearray()
+        result = vm.run(command, machine, TIME_LIMIT, on_output=collector.feed, on_error=errors.extend, image=image)
+        why = console.spoilt(result.console)
+        if last or not why:
+            break
+        progress.say(f"once more: {why}")
     if result.status or result.trouble:
         said = errors.decode(errors="replace").strip()
         raise LabError(f"measuring {', '.join(rows)} failed.\n  {said}\n  {result.trouble}".rstrip(),

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from lab import guest_measure, limits, measure, report
+from lab import guest_measure, limits, measure, report, vm
+from lab.errors import LabError
 
 ROWS = {"mprotect", "munmap", "apache", "locality"}
 CASES = {"quiet", "one-node", "remote-spinners", "remote-and-local-spinners", "shared", "private"}
@@ -106,6 +107,27 @@ def test_the_collector_takes_any_pieces(capsys):
         collector.feed(stream[start:start + 7])
     assert collector.values == [value] and bar.notes == ["first"]
     assert "stray words" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("spoilt, boots, fails", [(0, 1, False), (1, 2, False), (2, 2, True)])
+def test_a_machine_that_the_emulator_spoilt_is_booted_once_more(monkeypatch, tmp_path, spoilt, boots, fails):
+    value, made = good_values()[0], []
+
+    def run(*_, on_output, **__):
+        made.append(1)
+        on_output(json.dumps(value).encode() + b"\n")
+        (tmp_path / "console.log").write_text("spoilt" if len(made) <= spoilt else "")
+        return vm.Result(70 if len(made) <= spoilt else 0, "", tmp_path)
+    monkeypatch.setattr(measure.vm, "run", run)
+    monkeypatch.setattr(measure.console, "spoilt", lambda log: log)
+    monkeypatch.setattr(measure.programs, "hydractl", lambda: tmp_path)
+    monkeypatch.setattr(measure.programs, "workloads", lambda: tmp_path)
+    if fails:
+        with pytest.raises(LabError):
+            measure.take(["mprotect"], Bar(), tmp_path)
+    else:
+        assert measure.take(["mprotect"], Bar(), tmp_path) == [value]
+    assert len(made) == boots
 
 
 def test_medians_of_several_runs():
