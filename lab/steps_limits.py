@@ -8,7 +8,7 @@ from lab.steps_samples import Disagreement
 
 PROCESSES = ("fork-exit-1m", "fork-exit-64m", "fork-exec-exit", "exit-64m", "switch-processes", "switch-threads")
 TABLES_FREED = ("map-unmap-4k-alone", "map-unmap-4m")
-# Where samples do not agree to the unit their average is judged: a limit is broken if it is by more than so many standard
+# Where samples do not agree to the unit the least of them is judged: a limit is broken if it is by more than so many standard
 # errors of the averages, and in sums one unit.
 ERRORS = 2
 CLOCK = 100_000
@@ -63,7 +63,38 @@ NOT_COMPARED = ("first-fill",)
 
 # Limits that are known not to be met yet, "name: row" -> why. Whatever is here has to be measured all the same, is reported
 # as skipped, and fails once it is met: then it is to be taken off.
+HOOKS = "the compiler keeps two hooks in the loop of mprotect(), and the registers they need"
+LOOK = "a look at the word of the table after each fault"
+LOOK_UP = "a flush looks up the sharers, and counts"
+WORDS = "the word of the table is looked at for each entry"
+MOVE = "mremap() cuts the links of each table it moves, and flushes for it"
+STACKS = "not Hydra's: with so many threads the tree of the areas is deeper, for Linux as well, whose interrupts hide it"
+FREE = "the CPU that frees a table waits for atomic fills, and cuts the link under the domain's lock"
+ALLOCATORS = "not Hydra's: what the allocators have at hand differs between kernels and machines"
 NOT_YET = {
+    "cost: mprotect-4m": HOOKS,
+    "unused: mprotect-4k": HOOKS,
+    "unused: mprotect-4m": HOOKS,
+    "unused: write-after-fork": HOOKS.replace("in the loop of mprotect()", "in ptep_clear_flush()"),
+    "cost-split: minor-fault": LOOK,
+    "cost-split: fault-in-new-table": LOOK,
+    "cost-split: write-after-fork": LOOK_UP,
+    "cost-split: mprotect-4k": LOOK_UP,
+    "cost-split: dontneed-4k": LOOK_UP,
+    "cost-split: map-unmap-4m": WORDS,
+    "cost-split: mprotect-4m": WORDS,
+    "cost-split: file-fault-around": WORDS,
+    "cost-split: mremap-4m": MOVE,
+    "locked-split: mremap-4m": MOVE,
+    "locked-split: map-unmap-4k-alone": FREE,
+    "nodes: fork-exec-exit": ALLOCATORS,
+    "nodes-split: map-unmap-4k": STACKS,
+    "nodes-split: map-unmap-4k-alone": STACKS,
+    "nodes-split: map-unmap-4m": STACKS,
+    "nodes-split: mprotect-4k": STACKS,
+    "nodes-split: mprotect-4m": STACKS,
+    "nodes-split: mremap-4m": STACKS,
+    "fill: first-fill": "the copy of 512 entries is 4,800 of them",
 }
 
 
@@ -148,6 +179,8 @@ def verdict(results, limit, row, reason):
         return Verdict(title, "failed", f"no number: {error}", limit=limit, row=row)
     if reason is None:
         result, why = "passed" if kept else "failed", f"{limit.what}: {seen}, limit {allowed:g}"
+    elif kept and "~" in seen:
+        result, why = "skipped", f"met this time, by samples that do not agree: {seen}, limit {allowed:g} ({reason})"
     elif kept:
         result, why = "failed", f"met: {seen}, limit {allowed:g}. Take it off NOT_YET in lab/steps_limits.py ({reason})"
     else:

@@ -63,7 +63,7 @@ def tables(results):
     for nodes in results.nodes():
         policies = [name for name in results.policies() if any((nodes, name, row.name) in results.measured for row in results.rows)]
         grid = Table(title=f"Instructions on {nodes} nodes, and how many for each of Linux's", title_justify="left", title_style="bold",
-                     caption="~ an average: the samples do not agree to the unit. w: it waited for other CPUs; one pass of such a "
+                     caption="~ the least: the samples do not agree to the unit. w: it waited for other CPUs; one pass of such a "
                              "loop is counted. i: hit by interrupts, which are not counted.", caption_justify="left")
         grid.add_column("row")
         for policy in policies:

@@ -29,7 +29,7 @@ KNOWN = {"instructions": 2019, "kernel": 0, "locked": 9, "pages": 0, "objects": 
 KNOWN_REMOTE = 18
 
 AVERAGED = 0.05              # samples that do not agree may differ from their median by so much,
-AVERAGED_UNITS = 2           # or by so many,
+AVERAGED_UNITS = 4           # or by so many,
 AVERAGED_SHARE = 0.75        # and so many of them must not by more
 
 
@@ -40,8 +40,8 @@ class Disagreement(Exception):
 @dataclasses.dataclass
 class Number:
     value: float
-    exact: bool              # more than half of the samples agree to the unit; else it is their average
-    error: float = 0.0       # the average's standard error
+    exact: bool              # more than half of the samples agree to the unit; else it is the least of them
+    error: float = 0.0       # the standard error of the samples' average
 
     def __str__(self):
         return f"{self.value:,.0f}" if self.exact else f"~{self.value:,.0f}"
@@ -99,7 +99,7 @@ def typical(values):
     near = [value for value in values if abs(value - median) <= max(AVERAGED * median, AVERAGED_UNITS)]
     if len(near) < AVERAGED_SHARE * len(values):
         raise Disagreement(f"only {agreeing} of {len(values)} samples agree (from {min(values):,} to {max(values):,})")
-    return Number(statistics.mean(near), False, statistics.stdev(near) / len(near) ** 0.5)
+    return Number(min(near), False, statistics.stdev(near) / len(near) ** 0.5)
 
 
 def parse(text):
