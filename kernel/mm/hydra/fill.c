@@ -45,13 +45,14 @@ struct hydra_request {
 	struct hydra_table *spare;	/* not yet in use */
 	pteval_t *replica;		/* not yet in use */
 	bool no_replica;		/* could not be had: link instead */
+	bool lacks_table;
+	bool lacks_replica;
 };
 
 enum hydra_result {
 	HYDRA_MISS,	/* nothing to hand on, or it does not permit this */
 	HYDRA_HIT,	/* the domain can do the access */
-	HYDRA_AGAIN_TABLE,	/* a struct hydra_table has to be allocated first */
-	HYDRA_AGAIN_REPLICA,	/* a replica has to be allocated first */
+	HYDRA_AGAIN,	/* what r->lacks_... says has to be allocated first */
 	HYDRA_NOMEM,	/* a table above the leaf tables cannot be had */
 };
 
@@ -270,17 +271,16 @@ static enum hydra_result join(struct hydra_request *r, struct hydra_table *t,
 	enum hydra_result ret = HYDRA_MISS;
 	pteval_t *table = canonical;
 
+	r->lacks_table = !t && (replicate || word) && !r->spare;
+	r->lacks_replica = replicate && !r->replica;
+	if (r->lacks_table || r->lacks_replica)
+		return HYDRA_AGAIN;
 	if (!t && (replicate || word)) {
 		t = r->spare;
-		if (!t)
-			return HYDRA_AGAIN_TABLE;
 		hydra_table_init(t, r->h, parent, canonical, r->addr, HYDRA_PTE);
 	}
-	if (replicate) {
-		if (!r->replica)
-			return HYDRA_AGAIN_REPLICA;
+	if (replicate)
 		table = r->replica;
-	}
 	if (!lock_domain(r))
 		return HYDRA_MISS;
 	if (!READ_ONCE(r->h->active) || !parent->table[r->d] ||
@@ -516,17 +516,19 @@ static enum hydra_result fill(struct hydra_request *r)
 	return fill_leaf(r, pmd_table, pmd);
 }
 
-/* Allocate what fill() said is missing. Return: what it comes to. */
-static enum hydra_result prepare(struct hydra_request *r,
-				 enum hydra_result missing)
+/* Allocate what fill() has said is missing. Return: false if it cannot go on. */
+static bool prepare(struct hydra_request *r)
 {
-	if (missing == HYDRA_AGAIN_TABLE) {
+	if (r->lacks_table) {
 		r->spare = hydra_table_alloc(r->gfp);
-		return r->spare ? HYDRA_HIT : HYDRA_NOMEM;
+		if (!r->spare)
+			return false;
 	}
-	r->replica = replica_alloc(r);
-	r->no_replica = !r->replica;
-	return HYDRA_HIT;
+	if (r->lacks_replica) {
+		r->replica = replica_alloc(r);
+		r->no_replica = !r->replica;
+	}
+	return true;
 }
 
 static enum hydra_result fill_retry(struct hydra_request *r)
@@ -534,12 +536,8 @@ static enum hydra_result fill_retry(struct hydra_request *r)
 	enum hydra_result ret = fill(r);
 
 	/* The caller of an atomic fill has a way to ask for a sleeping one. */
-	while ((ret == HYDRA_AGAIN_TABLE || ret == HYDRA_AGAIN_REPLICA) &&
-	       !r->atomic) {
-		ret = prepare(r, ret);
-		if (ret == HYDRA_HIT)
-			ret = fill(r);
-	}
+	while (ret == HYDRA_AGAIN && !r->atomic)
+		ret = prepare(r) ? fill(r) : HYDRA_NOMEM;
 	kfree(r->spare);
 	if (r->replica) {
 		hydra_page_free(r->h, r->replica);
