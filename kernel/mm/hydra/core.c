@@ -67,7 +67,9 @@
  * switched would take for old: so its sender takes a new one (see
  * hydra_flush_raised()). A CPU that has switched has flushed all, after the sender
  * had changed its entries. As in promote(), all CPUs of the domains that have trees
- * are interrupted.
+ * are interrupted, and so are those of the domains that run it without one: a flush
+ * that has chosen its targets while the address space was active may not know of them
+ * any more.
  *
  * A struct hydra_mm, once there, stays as long as its mm_struct, and so do
  * struct hydra_domain and the roots: they are read without a lock in the middle of
@@ -263,8 +265,11 @@ static void promote(struct hydra_mm *h, unsigned int d)
 	atomic64_set(&dom->tlb_gen, next_generation(h));
 	/*
 	 * It is universal unless its first CPU is switching just now: then that
-	 * one finds the domain here, adds it nowhere, and loads the canonical root.
+	 * CPU finds the domain here, adds it nowhere, and loads the canonical root;
+	 * or it finds the domain universal. So the generation is raised here first, as
+	 * that CPU would have done: see the head of this file.
 	 */
+	atomic64_inc_return(&h->mm->context.tlb_gen);
 	hydra_mask_set_atomic(d, &h->universal);
 	smp_mb__after_atomic();
 	smp_store_release(&h->domain[d], dom);
@@ -393,6 +398,7 @@ void hydra_lock_out_faults(struct mm_struct *mm)
 static void hydra_deactivate(struct hydra_mm *h)
 {
 	struct mm_struct *mm = h->mm;
+	hydra_mask_t run;
 	unsigned int d;
 
 	mmap_assert_write_locked(mm);
@@ -402,7 +408,14 @@ static void hydra_deactivate(struct hydra_mm *h)
 	smp_store_release(&h->active, false);
 	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
 	smp_mb();
-	for_each_hydra_domain(d, &h->trees)
+	/*
+	 * Domains without a tree, too. A flush that has still read active as true may
+	 * read universal when it is empty again, and then reach none of them: it has
+	 * changed its entries before they are interrupted here.
+	 */
+	run = h->trees;
+	hydra_mask_add(&run, &h->universal);
+	for_each_hydra_domain(d, &run)
 		hydra_switch_roots(mm, hydra_domain_cpus[d]);
 	/* A fill may sleep with a struct hydra_table in hand. */
 	hydra_lock_out_faults(mm);

@@ -201,10 +201,11 @@ static atomic_int coming;	/* 1: the other thread may come, 2: it runs there */
 
 static void *come(void *arg)
 {
+	/* Nothing here may map memory: the other thread holds the lock for that. */
 	while (!atomic_load(&coming))
 		__builtin_ia32_pause();
 	usleep(20000);
-	hydra_pin_to_node(1);
+	hydra_pin_to_cpu((int)(intptr_t)arg);
 	atomic_store(&coming, 2);
 	return NULL;
 }
@@ -218,10 +219,12 @@ TEST_F(split, thread_that_comes_does_not_wait_for_mmap_lock)
 {
 	const size_t pages = 96 << 20 >> 12;
 	char *area = hydra_map(hydra_reserve(pages * PAGE_SIZE), pages);
+	int cpus[HYDRA_MAX_CPUS];
 	pthread_t comer;
 
+	hydra_node_cpus(1, cpus);
 	atomic_store(&coming, 0);
-	ASSERT_EQ(0, pthread_create(&comer, NULL, come, NULL));
+	ASSERT_EQ(0, pthread_create(&comer, NULL, come, (void *)(intptr_t)cpus[0]));
 	atomic_store(&coming, 1);
 	ASSERT_EQ(0, madvise(area, pages * PAGE_SIZE, MADV_POPULATE_WRITE));
 	EXPECT_EQ(2, atomic_load(&coming));
