@@ -588,7 +588,14 @@ inline join(dom)
 #endif
 #ifdef BROKEN_SPLIT_EARLY
 		/* The word before what it leads to. */
-		word = (t -> t : SOLO(dom));
+		if
+		:: t == next_ht && is_solo(word) ->
+			gen = solo_domain(word);
+			word = t;
+			ht[t].sharers = BIT(gen);
+			ht[t].table[gen] = T
+		:: else
+		fi;
 #endif
 		if
 		:: t -> {
