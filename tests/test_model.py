@@ -16,7 +16,7 @@ MODEL = paths.REPO / "tests/model"
 
 # By scenario, a number of states that a search to the end does not stay below.
 STATES = {"bulk": 500_000, "change": 4_000_000, "collapse": 7_000_000, "flush": 8_000_000, "gather": 4_000_000,
-          "gone": 3_500, "munmap": 5_900_000, "munmap_quiet": 2_100_000, "pending": 1_600, "promote": 900_000,
+          "gone": 3_500, "munmap": 5_900_000, "munmap_quiet": 2_100_000, "pending": 1_500, "promote": 900_000,
           "reclaim": 1_900_000, "return": 8_900_000, "split": 3_000_000}
 LONG = set()
 NOW = [name for name in STATES if name not in LONG or os.environ.get("HYDRA_LONG") == "1"]
