@@ -31,6 +31,11 @@ init
 	atomic {
 		pte[T] = A_DIRTY;
 		if
+		:: boot(BIT(0));
+			domain_1_is_new();
+			run hydra_set(false);
+			run faults(3, false);
+			run changer(0, 0)
 		:: trees = BIT(0);
 			boot(BIT(0));
 			if
@@ -45,11 +50,6 @@ init
 			:: run hydra_set(false); run scheduler(1, 1); run changer(0, 0)
 			:: run hydra_set(false); run flusher(2); run changer(0, 0)
 			fi
-		:: boot(BIT(0));
-			domain_1_is_new();
-			run hydra_set(false);
-			run faults(3, false);
-			run changer(0, 0)
 		fi
 	}
 }
