@@ -13,6 +13,8 @@
  *   BROKEN_FILL_UNLOCKED            1 or 6
  *   BROKEN_FORGET_SHARER            3
  *   BROKEN_JOIN_AFTER_LINK          3
+ *   BROKEN_FORGET_SOLO              3
+ *   BROKEN_SPLIT_EARLY              3
  *   BROKEN_WRITE_CLEAN              4
  *   BROKEN_LOOK_WITHOUT_LOCK        6
  *   BROKEN_OWN_DOMAIN_ONLY          6
@@ -70,6 +72,7 @@ init
 		pte[T] = A_CLEAN;
 		if
 		:: boot(0)
+		:: next_replica = R2 + 1; boot(0)
 		:: boot(1)
 		:: boot(2)
 		:: boot(3)

@@ -11,77 +11,15 @@
  *   BROKEN_UNFILTERED_LATE          6
  *   BROKEN_UNFILTERED_READ_FIRST    6
  *   BROKEN_COLLAPSE_ENDS_EARLY      6
- *   BROKEN_JOIN_UNCHECKED           6
+ *   BROKEN_JOIN_UNCHECKED           5 or 6
  *   BROKEN_CHANGED_MEANWHILE        6
  */
+#define COLLAPSES
 #define FLUSH_AT_ONCE
 #define PLAIN_STORES
 #define ANON_VMAS
 #include "hydra.pml"
-
-/* __hydra_collapse_cut(), with hydra_table_release() */
-inline collapse_cut()
-{
-	/* A fill that saw the entry before it was cleared. */
-	atomic { !domain_lock[0] -> skip };
-	atomic { !domain_lock[1] -> skip };
-	table_detach();
-	if
-	:: t ->
-		table_cut_domain(0);
-		table_cut_domain(1);
-		if
-		:: table > T -> call_rcu(table)
-		:: else
-		fi;
-		call_rcu(HT(t));
-		t = 0;
-		table = 0
-	:: else
-	fi
-}
-
-/* The CPU cannot walk any leaf table. */
-#define no_way(cpu)	(!walks(cpu) || !(psc[cpu] & LEAVES))
-
-/* pmdp_collapse_flush(), with the lock of the PMD entry */
-inline pmdp_collapse_flush(cpu)
-{
-	/* hydra_collapse_begin() */
-	atomic {
-		joined = EVERYBODY;
-#ifndef BROKEN_FILTERED_COLLAPSE
-#ifndef BROKEN_UNFILTERED_LATE
-		unfiltered++
-#endif
-#endif
-	};
-	d_step {
-		pmd = 0;
-		cpus_walk()
-	};
-#ifdef BROKEN_UNFILTERED_LATE
-	unfiltered++;
-#endif
-	collapse_cut();
-#ifdef BROKEN_COLLAPSE_ENDS_EARLY
-	unfiltered--;
-	targets = EVERYBODY;
-#else
-	range_targets();
-#endif
-	flush_tlb_mm_targets(cpu, true);
-	invariant(6, no_way(0) && no_way(1) && no_way(2) && no_way(3));
-#ifndef BROKEN_COLLAPSE_ENDS_EARLY
-#ifndef BROKEN_FILTERED_COLLAPSE
-	unfiltered--
-#else
-	skip
-#endif
-#else
-	skip
-#endif
-}
+#include "retract.pml"
 
 /* collapse_huge_page(): no VMA is locked by others, T is kept. */
 inline collapse_huge_page(cpu)
@@ -90,9 +28,15 @@ inline collapse_huge_page(cpu)
 #ifndef BROKEN_CHANGED_MEANWHILE
 	down_write(ANON_VMA);
 #endif
-	reader_begin();
+	atomic {
+		reader_begin();
+		locked = true
+	};
 	pmdp_collapse_flush(cpu);
-	reader_end();
+	atomic {
+		locked = false;
+		reader_end()
+	};
 	/* __collapse_huge_page_isolate() */
 	atomic { !ptl -> skip };
 	if
@@ -104,19 +48,6 @@ inline collapse_huge_page(cpu)
 	fi;
 	up_write(ANON_VMA);
 	up_write(VMA)
-}
-
-/* retract_page_tables(), end of collapse_pte_mapped_thp(): T is freed. */
-inline retract_page_tables(cpu)
-{
-	reader_begin();
-	atomic { !ptl -> ptl = true };
-	pmdp_collapse_flush(cpu);
-	atomic {
-		ptl = false;
-		reader_end()
-	};
-	call_rcu(T)		/* pte_free_defer() */
 }
 
 proctype collapse(byte cpu)

@@ -46,8 +46,9 @@ proctype gather(byte n, cpu, times)
 		/* tlb_gather_mmu() */
 		tlb_flush_pending++;
 #ifdef BROKEN_LOOKED_UP_FIRST
-		gather_targets(0);
+		look();
 		users = targets;
+		forget_flush();
 #endif
 		/* zap_pmd_range() */
 		if
@@ -70,9 +71,9 @@ proctype gather(byte n, cpu, times)
 			/* hydra_gather_takes() */
 			if
 #ifdef BROKEN_CHANGE_QUIETLY
-			:: huge && mapping && !changed -> users = ht[mapping].sharers
+			:: huge && !changed -> users = sharers_of(word)
 #else
-			:: huge && mapping -> users = ht[mapping].sharers
+			:: huge -> users = sharers_of(word)
 #endif
 			:: else
 			fi
@@ -86,13 +87,16 @@ proctype gather(byte n, cpu, times)
 		if
 #ifdef BROKEN_OWN_ONLY
 		:: cleared && !huge ->
-			gather_targets(users)
+			h = true;
+			hydra_gather_targets(users)
 		:: else ->
-			targets = users | everybody_now()
+			h = true;
+			targets = users
 #else
 #ifdef BROKEN_LOOKED_UP_FIRST
 		:: true ->
-			targets = users | everybody_now()
+			h = true;
+			targets = users
 #else
 #ifdef BROKEN_CHANGE_QUIETLY
 		/* In the hope that it is there still. */
@@ -100,27 +104,30 @@ proctype gather(byte n, cpu, times)
 #else
 		:: nested || (cleared && !huge) ->
 #endif
-			gather_targets(users)
+			h = true;
+			hydra_gather_targets(users)
 		:: else ->
-			targets = users | everybody_now()
+			h = true;
+			targets = users
 #endif
 #endif
 		fi;
 		if
 		:: cleared || nested ->
 			atomic {
-				flush_tlb_mm_targets(cpu, false);
+				flush_tlb_mm_range(cpu, false);
 				flush_returned(n)
 			}
-		:: else -> flush_returned(n)
+		:: else ->
+			forget_flush();
+			flush_returned(n)
 		fi;
 		tlb_flush_pending--;
 		atomic {
 			cleared = false;
 			changed = false;
 			nested = false;
-			users = 0;
-			targets = 0
+			users = 0
 		}
 	:: else -> break
 	od

@@ -37,9 +37,9 @@ proctype clearer(byte n, cpu)
 		pte_unmap_unlock();
 		pte_offset_map_lock();
 #endif
-		range_targets();
+		look();
 		atomic {
-			flush_tlb_mm_targets(cpu, false);
+			flush_tlb_mm_range(cpu, false);
 			flush_returned(n)
 		}
 	:: else
@@ -59,9 +59,9 @@ proctype gather(byte n, cpu)
 		pte_unmap_unlock();
 #endif
 		/* tlb_finish_mmu(): for the neighbours */
-		targets = everybody_now();
+		h = true;
 		atomic {
-			flush_tlb_mm_targets(cpu, false);
+			flush_tlb_mm_range(cpu, false);
 			flush_returned(n)
 		}
 	:: atomic { pte[T] != NONE -> skip }

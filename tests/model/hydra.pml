@@ -9,24 +9,29 @@
  * changed_table, update_copy,          mm/hydra/propagate.c
  *   entries_set, entry_clearing
  * fill_leaf, fill_leaf_atomic, join,   mm/hydra/fill.c
- *   mark_used, copy_entry
- * range_targets, gather_targets        mm/hydra/flush.c
- * hydra_domain_upper, hydra_slot_set,  mm/hydra/table.c
- *   table_detach, table_cut_domain
+ *   domain_leaf, mark_used, copy_entry
+ * hydra_range_targets,                 mm/hydra/flush.c
+ *   hydra_gather_targets,
+ *   add_sharers_of
+ * hydra_domain_upper, hydra_link,      mm/hydra/table.c
+ *   hydra_table_detach, hydra_cut_solo,
+ *   hydra_table_cut, ..._cut_domain
  * hydra_derive                         mm/hydra/internal.h
  * hydra_pgd, hydra_tlb_gen             include/linux/hydra.h
- * flush_start, raise_generation        arch/x86/mm/hydra.c,
- *                                        __hydra_flush_start
- * flush_tlb_mm_targets, choose_cpus,   arch/x86/mm/tlb.c with hook 0007
- *   flush_tlb_func, switch_mm_*,
- *   load_mm, enter_lazy_tlb
+ * raise_targets, raise_generation,     arch/x86/mm/hydra.c
+ *   flush
+ * flush_tlb_mm_range, flush_tlb_func,  arch/x86/mm/tlb.c with hook 0007
+ *   switch_mm_*, load_mm,
+ *   enter_lazy_tlb
  * set_pte_at, ptep_get_and_clear       the accessors, with hook 0003
  *
  * The machine: two domains of two CPUs each. One leaf table T, on the home of
  * domain 0, which links it. Domain 1 has a replica: R, and if that has gone, R2
  * (no page is used twice, so what is wrong once stays wrong); if there is none to
- * be had, it links T. Above T the canonical table P, and the domains' own tables
- * U(0) and U(1); above these the roots:
+ * be had, it links T. The word of T is 0, or SOLO(d) while domain d alone uses T
+ * by a link, or the number of a struct hydra_table. Above T the canonical table
+ * P, which has a struct hydra_table from the beginning, and the domains' own
+ * tables U(0) and U(1); above these the roots:
  *
  *      OWN of domain d:  root --top[d]--> U(d) --slot[d]--> T, R or R2
  *      CANON:            mm->pgd --pud--> P ------pmd-----> T
@@ -41,7 +46,7 @@
  * who did when it began.
  *
  * Left out: a second leaf table; huge entries in domain trees; accessed bits; five
- * levels; memory that cannot be had, but for replicas (and see degrade.pml); what
+ * levels; memory that cannot be had, but for replicas (and see promote.pml); what
  * a process on one CPU does if another one takes its place. Steps are seen by all
  * at once: orders that x86 allows and that the code does not exclude by a locked
  * instruction are in changer, where whom to flush for may be looked up before
@@ -50,7 +55,8 @@
  * The invariants have the numbers of Documentation/mm/hydra.rst:
  *  1   truth: a replica's entry is part of the canonical one when the lock of
  *      the table is dropped;
- *  3   sharers: who holds anything of a leaf table is of one of its domains;
+ *  3   sharers: who holds anything of a leaf table is of one of its domains, or
+ *      of one that every flush includes;
  *  4   dirty: no replica's entry is writable and clean;
  *  5   lifetime: what a CPU holds the way to, or code looks at, is not freed;
  *  6   flush: when a flush has returned, nobody uses what it forbade;
@@ -66,7 +72,8 @@
 
 #define NR_CPUS		4
 #define ALL_CPUS	15
-#define DOMAIN(cpu)	((cpu) >> 1)		/* hydra_cpu_domain */
+#define DOMAIN(cpu)	((cpu) >> 1)		/* hydra_domain_of_cpu() */
+#define own_cpus(dom)	((dom) -> 12 : 3)	/* hydra_domain_cpus[] */
 #define EVERYBODY	3			/* mask of domains */
 
 /* Tables, and other objects that are freed. */
@@ -108,6 +115,17 @@
 #define hydra_derive(v)	((v) == A_CLEAN -> A_RO : (v))
 #endif
 
+/* The word of T, ptdesc->__page_mapping: 0, or the number of a struct, or this. */
+#define SOLO(d)		(4 + (d))
+#define is_solo(w)	((w) >= SOLO(0))
+#define is_struct(w)	((w) && !is_solo(w))
+#define solo_domain(w)	((w) - SOLO(0))
+#define sharers_of(w)	\
+	(is_solo(w) -> BIT(solo_domain(w)) : (is_struct(w) -> ht[w].sharers : 0))
+/* What a domain walks in place of T, if not 0: domain_leaf(). */
+#define domain_leaf(w, d)	\
+	(is_struct(w) -> ht[w].table[d] : ((w) == SOLO(d) -> T : 0))
+
 /* ------------------------------------------------------------- the state */
 
 /* Page-table memory. */
@@ -131,8 +149,8 @@ typedef hydra_table {
 	byte table[2];
 };
 hydra_table ht[3];
-byte mapping;			/* ptdesc->__page_mapping of T; 0: NULL */
-bool mapping_of_P = true;	/* that of P: number 0, or NULL */
+byte word;			/* of T */
+bool word_of_P = true;		/* that of P: number 0, or NULL */
 byte next_ht = 1;
 byte next_replica = R;
 
@@ -142,17 +160,16 @@ byte next_replica = R;
 #endif
 bool hydra_active = ACTIVE;
 byte unfiltered;
+byte trees = (ACTIVE -> EVERYBODY : 0);
 byte universal;
-/* An active address space is born with generations that are ahead. */
-#ifdef SWITCHES
-#define FIRST_GENERATION	(ACTIVE -> 17 : 1)
-#else
-#define FIRST_GENERATION	1
-#endif
-byte tlb_gen[2] = FIRST_GENERATION;
-bool degraded[2];		/* domain[d].root is mm->pgd */
+/* Of the domains: those that are not NULL; those whose root is their own pgd. */
+byte domain_there = (ACTIVE -> EVERYBODY : 0);
+byte own_root = (ACTIVE -> EVERYBODY : 0);
+byte tlb_gen[2];
 
 /* struct mm_struct */
+#define HYDRA_HOME_SPLIT	2
+byte home = (ACTIVE -> HYDRA_HOME_SPLIT : 0);	/* hydra_home: a domain, or this */
 byte context_tlb_gen = 1;
 byte mm_cpumask = ALL_CPUS;
 byte tlb_flush_pending;
@@ -168,7 +185,7 @@ byte cr3[NR_CPUS];
 byte loaded_mm[NR_CPUS] = MM;
 bool is_lazy[NR_CPUS];
 bool ctx[NR_CPUS] = true;	/* an ASID is the address space's */
-byte ctx_tlb_gen[NR_CPUS] = FIRST_GENERATION;
+byte ctx_tlb_gen[NR_CPUS];
 byte irqs_off;
 
 /* What the CPU may hold under that ASID: values, ways to tables. */
@@ -199,10 +216,22 @@ hidden byte c_;
 
 /* Variables of every process that runs code of the kernel. */
 #define KERNEL_VARIABLES \
-	byte t, table, targets, ipis, gen; \
+	byte t, table, targets, ipis, gen, spared; \
 	byte new_tlb_gen[2]; \
 	byte range = VALUES; \
-	bool locked
+	bool locked, h, all, done
+
+/*
+ * Steps of a flush. What is between them makes a difference only where unfiltered is
+ * raised and lowered, and trees come and go; and only there are others than the
+ * sharers flushed for.
+ */
+#if defined(SWITCHES) || defined(COLLAPSES) || defined(BROKEN_FLUSH_EVERYBODY)
+#define MORE_TARGETS
+#define TOGETHER
+#else
+#define TOGETHER	atomic
+#endif
 
 /* ------------------------------------------------------------- hardware */
 
@@ -234,8 +263,9 @@ inline walk(c)
 #endif
 		invariant(5, (psc[c] & freed) == 0);
 		/* One that leaves is out of mm_cpumask first: RCU waits for it. */
-		invariant(3, mapping == 0 || cr3[c] == CANON || (psc[c] & LEAVES) == 0 ||
-			     (ht[mapping].sharers & BIT(DOMAIN(c))) ||
+		invariant(3, word == 0 || cr3[c] == CANON || (psc[c] & LEAVES) == 0 ||
+			     (sharers_of(word) & BIT(DOMAIN(c))) ||
+			     (universal & BIT(DOMAIN(c))) ||
 			     loaded_mm[c] == LOADED_MM_SWITCHING);
 		invariant(6, !uses(c) || (tlb[c] & forbidden) == 0)
 	:: else
@@ -382,14 +412,18 @@ inline pte_offset_map_lock()
 	fi
 }
 
+#ifdef TWO_PAGES
+#define truthful_b(copy)	(!present(pte_b[copy]) || pte_b[copy] == pte_b[T])
+#else
+#define truthful_b(copy)	true
+#endif
 #define truthful(copy)	\
-	(!present(pte[copy]) || (BIT(pte[copy]) & within(pte[T])))
+	((!present(pte[copy]) || (BIT(pte[copy]) & within(pte[T]))) && truthful_b(copy))
 
 inline pte_unmap_unlock()
 {
 	atomic {
-		invariant(1, mapping == 0 || ht[mapping].table[1] == 0 ||
-			     truthful(ht[mapping].table[1]));
+		invariant(1, domain_leaf(word, 1) <= T || truthful(domain_leaf(word, 1)));
 		ptl = false;
 		locked = false;
 		t = 0;
@@ -420,21 +454,30 @@ inline copy_store(copy, v)
 	}
 }
 
+#ifdef TWO_PAGES
+inline copy_store_b(copy, v)
+{
+	d_step {
+		not_freed(copy);
+		pte_b[copy] = v;
+		cpus_walk()
+	}
+}
+#endif
+
 /* Only domain 1 can have a replica. Leaves it in table, or 0. */
 inline changed_table()
 {
-	t = mapping;
-	table = 0;
-	if
-	:: t ->
-		d_step {
-			not_freed(HT(t));
-			table = (ht[t].sharers & BIT(1) -> ht[t].table[1] : 0);
-			table = (table == T -> 0 : table);
-			t = 0
-		}
-	:: else
-	fi
+	d_step {
+		table = 0;
+		if
+		:: is_struct(word) ->
+			not_freed(HT(word));
+			table = (ht[word].sharers & BIT(1) -> ht[word].table[1] : 0);
+			table = (table == T -> 0 : table)
+		:: else
+		fi
+	}
 }
 
 /* What is not there is not pushed. */
@@ -500,7 +543,7 @@ inline ptep_get_and_clear()
 /* ------------------------------------------------------- mm/hydra/fill.c */
 
 /* Under the domain's lock. */
-inline hydra_slot_set(dom, to)
+inline hydra_link(dom, to)
 {
 	d_step {
 		not_freed(U(dom));
@@ -509,12 +552,19 @@ inline hydra_slot_set(dom, to)
 	}
 }
 
+/* wants_replica(), and whether there is one to be had. */
+#define replicates(dom)	((dom) == 1 && next_replica <= R2)
+
 /*
- * The struct hydra_table t becomes the domain's way to what it will walk. Leaves
- * that in table, or 0.
+ * Lets the domain walk T. If no other domain does and it needs no replica, the word
+ * says so, and that is all. Else there is a struct hydra_table, made now if need be,
+ * in which the one domain that had T for itself is, too. Leaves what the domain
+ * walks in table, or 0.
  */
 inline join(dom)
 {
+	/* r->spare, if there is no struct hydra_table yet */
+	t = (is_struct(word) -> word : (word || replicates(dom) -> next_ht : 0));
 	lock_domain(dom);
 	if
 #ifdef BROKEN_JOIN_UNCHECKED
@@ -525,30 +575,57 @@ inline join(dom)
 #endif
 		d_step {
 			not_freed(HT(0));
-			not_freed(HT(t));
 			joined = joined | BIT(dom);
 			if
-			:: dom == 0 || next_replica > R2 -> table = T
-			:: else ->
+			:: replicates(dom) ->
 				table = next_replica;
 				next_replica++
-			fi;
-			if
-			:: t == next_ht ->
-				mapping = t;
-				next_ht++
-			:: else
+			:: else -> table = T
 			fi
 		};
 #ifdef BROKEN_JOIN_AFTER_LINK
-		hydra_slot_set(dom, table);
+		hydra_link(dom, table);
+#endif
+#ifdef BROKEN_SPLIT_EARLY
+		/* The word before what it leads to. */
+		if
+		:: t == next_ht && is_solo(word) ->
+			gen = solo_domain(word);
+			word = t;
+			ht[t].sharers = BIT(gen);
+			ht[t].table[gen] = T
+		:: else
+		fi;
+#endif
+		if
+		:: t -> {
+			not_freed(HT(t));
+#ifndef BROKEN_FORGET_SOLO
+			d_step {
+				if
+				:: t == next_ht && is_solo(word) ->
+					ht[t].sharers = ht[t].sharers | BIT(solo_domain(word));
+					ht[t].table[solo_domain(word)] = T
+				:: else
+				fi
+			};
 #endif
 #ifndef BROKEN_FORGET_SHARER
-		ht[t].sharers = ht[t].sharers | BIT(dom);
+			ht[t].sharers = ht[t].sharers | BIT(dom);
 #endif
-		ht[t].table[dom] = table;
+			ht[t].table[dom] = table
+		   }
+		:: else
+		fi;
+		d_step {
+			if
+			:: t == next_ht -> next_ht++
+			:: else
+			fi;
+			word = (t -> t : SOLO(dom))
+		};
 #ifndef BROKEN_JOIN_AFTER_LINK
-		hydra_slot_set(dom, table)
+		hydra_link(dom, table)
 #else
 		skip
 #endif
@@ -565,7 +642,7 @@ inline hydra_domain_upper(dom)
 {
 	locked = false;
 	if
-	:: mapping_of_P ->
+	:: word_of_P ->
 		/* To allocate may take long. */
 		lock_domain(dom);
 		atomic {
@@ -598,6 +675,10 @@ inline mark_used(write)
 
 inline copy_entry()
 {
+#ifdef PREFETCHES
+	/* copy_window(): the one that is asked for last. */
+	copy_store_b(table, pte_b[T]);
+#endif
 	copy_store(table, hydra_derive(pte[T]))
 }
 
@@ -613,8 +694,7 @@ inline fill_leaf(dom, write)
 	:: locked ->
 		if
 		:: present(pte[T]) && hydra_active ->
-			t = (mapping -> mapping : next_ht);
-			table = ht[t].table[dom];
+			table = domain_leaf(word, dom);
 			if
 			:: !table -> join(dom)
 			:: else
@@ -651,11 +731,10 @@ inline fill_leaf_atomic(cpu, write)
 		:: atomic { !ptl -> ptl = true; not_freed(T) };
 			if
 			:: pmd == T && present(pte[T]) && hydra_active ->
-				t = mapping;
-				/* None: that would have to be allocated. */
-				table = (t -> ht[t].table[DOMAIN(cpu)] : 0);
+				table = domain_leaf(word, DOMAIN(cpu));
 				if
-				:: t && !table && DOMAIN(cpu) == 0 &&
+				/* With a struct hydra_table, or without need of one. */
+				:: !table && DOMAIN(cpu) == 0 && !is_solo(word) &&
 				   !domain_lock[DOMAIN(cpu)] -> join(DOMAIN(cpu))
 				:: else
 				fi;
@@ -685,61 +764,83 @@ inline fill_leaf_atomic(cpu, write)
 
 /* ------------------------------------------------------ mm/hydra/flush.c */
 
-#define everybody_now()	(unfiltered -> EVERYBODY : universal)
-
-/* Adds to targets. The caller is a reader: interrupts are off. */
-inline lookup()
+/* add_sharers_of() */
+inline add_sharers_of()
 {
 	if
-	:: targets != EVERYBODY ->
-		if
-		:: pmd == T ->
-			t = mapping;
+	:: pmd == T ->
+		t = word;
+		atomic {
 			if
-			:: t -> atomic {
-				not_freed(HT(t));
-				targets = targets | ht[t].sharers;
-				t = 0
-			   }
+			:: is_struct(t) -> not_freed(HT(t))
 			:: else
-			fi
-		:: else
-		fi;
-#ifndef BROKEN_UNFILTERED_READ_FIRST
-		targets = targets | everybody_now()
-#endif
+			fi;
+			targets = targets | sharers_of(t);
+			t = 0
+		}
 	:: else
 	fi
 }
 
-/* __hydra_range_targets(), leaves the domains in targets. */
+/* range_targets(). Interrupts are off, or the table's lock is held. */
 inline range_targets()
 {
-	targets = (hydra_active -> everybody_now() : EVERYBODY);
-	lookup()
+	if
+	:: !locked -> reader_begin()
+	:: else
+	fi;
+	add_sharers_of();
+#ifndef BROKEN_UNFILTERED_READ_FIRST
+	all = unfiltered;
+#endif
+	if
+	:: !locked -> reader_end()
+	:: else
+	fi
+}
+
+/* Leaves the domains in targets, or sets all. */
+inline hydra_range_targets()
+{
+	TOGETHER {
+		targets = 0;
+#ifdef BROKEN_UNIVERSAL_READ_FIRST
+		targets = universal;
+#endif
+		all = unfiltered;
+		if
+		:: !all -> range_targets()
+		:: else
+		fi
+	}
 }
 
 /* The same for a gather, which has noted some domains. */
-inline gather_targets(users)
+inline hydra_gather_targets(users)
 {
-	reader_begin();
-	targets = users | everybody_now();
-	lookup();
-	reader_end()
+	TOGETHER {
+		targets = users;
+		all = unfiltered;
+		if
+		:: !all -> range_targets()
+		:: else
+		fi
+	}
 }
 
 /* ------------------------------------------------------ mm/hydra/table.c */
 
-inline table_detach()
+/* Leaves the word in t. */
+inline hydra_table_detach()
 {
 	d_step {
-		t = mapping;
-		mapping = 0
+		t = word;
+		word = 0
 	}
 }
 
 /* Leaves the domain's table in table, or 0. */
-inline table_cut_domain(dom)
+inline hydra_table_cut_domain(dom)
 {
 	lock_domain(dom);
 	atomic {
@@ -749,7 +850,7 @@ inline table_cut_domain(dom)
 	if
 	:: table ->
 #ifndef BROKEN_KEEP_LINK
-		hydra_slot_set(dom, 0);
+		hydra_link(dom, 0);
 #endif
 		ht[t].table[dom] = 0
 	:: else
@@ -757,12 +858,64 @@ inline table_cut_domain(dom)
 	unlock_domain(dom)
 }
 
+inline hydra_cut_solo(dom)
+{
+	lock_domain(dom);
+	if
+#ifndef BROKEN_KEEP_SOLO_LINK
+	:: ht[0].table[dom] -> hydra_link(dom, 0)
+#endif
+	:: else
+	fi;
+	unlock_domain(dom)
+}
+
+/*
+ * Cuts the links to T, whose word has been detached and is in t: hydra_cut_solo()
+ * or hydra_table_cut(). Leaves a replica in table, or 0.
+ */
+inline hydra_table_cut()
+{
+	if
+	:: is_solo(t) -> hydra_cut_solo(solo_domain(t))
+	:: is_struct(t) ->
+		if
+		:: ht[t].table[0] -> hydra_table_cut_domain(0)
+		:: else
+		fi;
+		table = 0;
+		if
+		:: ht[t].table[1] -> hydra_table_cut_domain(1)
+		:: else
+		fi;
+		table = (table == T -> 0 : table)
+	:: else
+	fi
+}
+
+/* hydra_table_release(): T is not freed. */
+inline hydra_table_release()
+{
+	hydra_table_cut();
+	if
+	:: table -> call_rcu(table)
+	:: else
+	fi;
+	if
+	:: is_struct(t) -> call_rcu(HT(t))
+	:: else
+	fi;
+	t = 0;
+	table = 0
+}
+
 /* ----------------------------- arch/x86/mm/tlb.c, arch/x86/mm/hydra.c */
 
+#define has_domain(cpu)	(hydra_active && (domain_there & BIT(DOMAIN(cpu))))
 #define hydra_pgd(cpu)	\
-	(hydra_active && !degraded[DOMAIN(cpu)] -> OWN : CANON)
+	(has_domain(cpu) && (own_root & BIT(DOMAIN(cpu))) -> OWN : CANON)
 #define hydra_tlb_gen(cpu)	\
-	(hydra_active -> tlb_gen[DOMAIN(cpu)] : context_tlb_gen)
+	(has_domain(cpu) -> tlb_gen[DOMAIN(cpu)] : context_tlb_gen)
 
 #ifdef SWITCHES
 #define owes(cpu)	true
@@ -800,7 +953,7 @@ inline flush_tlb_func(cpu)
 		:: loaded_mm[cpu] == MM && !is_lazy[cpu] && flush_seen(cpu) -> skip
 		:: else ->
 			invariant(11, ctx_tlb_gen[cpu] <= gen_);
-#ifndef SWITCHES
+#ifndef RETURNS
 			invariant(11, new_tlb_gen[DOMAIN(cpu)] <= gen_);
 #endif
 			invariant(10, owes(cpu));
@@ -814,83 +967,102 @@ inline flush_tlb_func(cpu)
 	}
 }
 
-#define own_cpus(dom)	((dom) -> 12 : 3)
-
 inline raise_generation(dom)
 {
-	if
-	:: targets & BIT(dom) -> d_step {
+	d_step {
+		if
+#ifdef BROKEN_SKIP_GENERATION
+		:: domain_there & BIT(dom) -> skip
+#else
 #ifdef BROKEN_SKIP_IDLE_GENERATION
 		/* Not if none of its CPUs runs the address space. */
-		if
-		:: mm_cpumask & own_cpus(dom) -> tlb_gen[dom] = tlb_gen[dom] + 1
-		:: else
-		fi;
+		:: (domain_there & BIT(dom)) && !(mm_cpumask & own_cpus(dom)) -> skip
+		:: (domain_there & BIT(dom)) && (mm_cpumask & own_cpus(dom)) ->
 #else
-#ifndef BROKEN_SKIP_GENERATION
-		tlb_gen[dom] = tlb_gen[dom] + 1;
+		:: domain_there & BIT(dom) ->
 #endif
+			tlb_gen[dom] = tlb_gen[dom] + 1
 #endif
-		new_tlb_gen[dom] = tlb_gen[dom];
-#ifdef BROKEN_ONE_GENERATION
-		/* The flush carries that of one domain. */
-		new_tlb_gen[1] = tlb_gen[0];
-#endif
+		:: else -> context_tlb_gen++
+		fi;
+		new_tlb_gen[dom] = (domain_there & BIT(dom) -> tlb_gen[dom] : context_tlb_gen);
 		if
 		:: (joined & BIT(dom)) || unfiltered -> owing = owing | own_cpus(dom)
 		:: else
 		fi
-	   }
-#ifdef BROKEN_CHARGE_SPARED
-	:: else -> tlb_gen[dom] = tlb_gen[dom] + 1
-#else
-	:: else
-#endif
-	fi
+	}
 }
 
-/* __hydra_flush_start() */
-inline flush_start(cpu)
+/*
+ * targets are the sharers; or all domains are to be reached. Leaves in done whether
+ * the address space is still active.
+ */
+inline raise_targets()
 {
 	if
-	:: !hydra_active ->
-#ifndef BROKEN_OLD_GENERATION
+	:: targets & BIT(0) -> raise_generation(0)
+	:: else
+	fi;
+	if
+	:: targets & BIT(1) -> raise_generation(1)
+	:: else
+	fi;
+	done = hydra_active;
+#ifdef MORE_TARGETS
+	if
+	:: done ->
+		gen = universal;		/* more */
+#ifdef BROKEN_UNIVERSAL_READ_FIRST
+		gen = 0;
+#endif
+		gen = (gen | (all -> trees : 0)) & ~targets;
 		if
-		:: unfiltered -> d_step {
-			context_tlb_gen++;
-			new_tlb_gen[0] = context_tlb_gen;
-			new_tlb_gen[1] = context_tlb_gen
-		   }
+		:: all || gen ->
+			d_step {
+				context_tlb_gen++;
+				new_tlb_gen[0] = (targets & BIT(0) -> new_tlb_gen[0] : context_tlb_gen);
+				new_tlb_gen[1] = (targets & BIT(1) -> new_tlb_gen[1] : context_tlb_gen)
+			};
+			targets = targets | gen;
+			if
+			:: gen & domain_there & BIT(0) -> raise_generation(0)
+			:: else
+			fi;
+			if
+			:: gen & domain_there & BIT(1) -> raise_generation(1)
+			:: else
+			fi;
+			gen = 0
 		:: else
-		fi;
+		fi
+	:: else
+	fi;
 #endif
-		atomic {
-			targets = EVERYBODY;
-			owing = ALL_CPUS
-		}
-	:: else ->
-#ifndef BROKEN_NO_SECOND_LOOK
-		targets = targets | universal;
+#ifdef BROKEN_ONE_GENERATION
+	/* The flush carries that of one domain. */
+	new_tlb_gen[1] = new_tlb_gen[0];
 #endif
-#ifdef BROKEN_OWN_DOMAIN_ONLY
-		targets = targets & BIT(DOMAIN(cpu));
-#endif
-#ifdef BROKEN_FLUSH_EVERYBODY
-		targets = EVERYBODY;
-#endif
-		raise_generation(0);
-		raise_generation(1)
+#ifdef BROKEN_CHARGE_SPARED
+	if
+	:: !(targets & BIT(1)) -> tlb_gen[1] = tlb_gen[1] + 1
+	:: else
 	fi
+#endif
 }
 
 /* should_flush_tlb(), hydra_should_flush_tlb() */
 #define interrupts(cpu, self, freed_tables)	\
-	((targets & BIT(DOMAIN(cpu))) && \
+	((all || (targets & BIT(DOMAIN(cpu)))) && \
 	 ((cpu) == (self) -> loaded_mm[cpu] == MM : \
 	  (mm_cpumask & BIT(cpu)) && \
 	  ((freed_tables) || (!is_lazy[cpu] && loaded_mm[cpu] != INIT_MM))) -> \
 	 BIT(cpu) : 0)
 
+/* The domains of the CPUs in mm_cpumask(). */
+#define running()	\
+	((mm_cpumask & own_cpus(0) -> BIT(0) : 0) | (mm_cpumask & own_cpus(1) -> BIT(1) : 0))
+
+/* pick_targets(), on_each_cpu_cond_mask() */
 inline choose_cpus(cpu, freed_tables)
 {
 	ipis = interrupts(0, cpu, freed_tables) | interrupts(1, cpu, freed_tables) |
@@ -899,26 +1071,51 @@ inline choose_cpus(cpu, freed_tables)
 
 #define can_interrupt(cpu)	((ipis & BIT(cpu)) && !(irqs_off & BIT(cpu)))
 
-/*
- * Nothing but itself depends on what a CPU holds, so the order makes a difference
- * only where one that has interrupts off holds up those after it.
- */
-inline interrupt(cpu)
-{
-	if
-	:: atomic { can_interrupt(cpu) -> flush_tlb_func(cpu) }
-	:: atomic { !(ipis & BIT(cpu)) -> skip }
-	fi
-}
-
 /* Afterwards, for fewer states. */
 inline forget_flush()
 {
 	d_step {
 		new_tlb_gen[0] = TLB_GENERATION_INVALID;
 		new_tlb_gen[1] = TLB_GENERATION_INVALID;
-		targets = 0
+		targets = 0;
+		h = false;
+		all = false;
+		done = false
 	}
+}
+
+inline interrupt(cpu)
+{
+	if
+	:: ipis & BIT(cpu) -> flush_tlb_func(cpu)
+	:: else
+	fi
+}
+
+/*
+ * The CPUs are told: in any order, or (AT_ONCE) when the last one is ready to be. The
+ * latter is enough where a single CPU comes and goes: nothing but itself depends on
+ * what a CPU holds, and the sender waits for all.
+ */
+inline send_interrupts()
+{
+#ifdef AT_ONCE
+	atomic {
+		!(ipis & irqs_off) ->
+		interrupt(0);
+		interrupt(1);
+		interrupt(2);
+		interrupt(3)
+	}
+#else
+	do
+	:: atomic { can_interrupt(0) -> flush_tlb_func(0) }
+	:: atomic { can_interrupt(1) -> flush_tlb_func(1) }
+	:: atomic { can_interrupt(2) -> flush_tlb_func(2) }
+	:: atomic { can_interrupt(3) -> flush_tlb_func(3) }
+	:: atomic { !ipis -> break }
+	od
+#endif
 }
 
 inline inc_mm_tlb_gen()
@@ -930,33 +1127,124 @@ inline inc_mm_tlb_gen()
 	}
 }
 
-/* To the domains in targets, from a process on a CPU. */
-inline flush_tlb_mm_targets(cpu, freed_tables)
+/* hydra_flush(), to where the targets are known: who shares the tables? */
+inline look()
 {
-	inc_mm_tlb_gen();
+	TOGETHER {
+		h = hydra_active;
+		if
+		:: h -> hydra_range_targets()
+		:: !h
+		fi
+	}
+}
+
+/*
+ * The rest of a flush, from a process on a CPU: by domains, if the address space was
+ * active when it was looked (h), and still is, else as Linux does it.
+ */
+inline flush_tlb_mm_range(cpu, freed_tables)
+{
+#ifdef BROKEN_OWN_DOMAIN_ONLY
+	targets = targets & BIT(DOMAIN(cpu));
+#endif
+#ifdef BROKEN_FLUSH_EVERYBODY
+	all = true;
+#endif
 #ifdef BROKEN_CPUS_CHOSEN_FIRST
 	choose_cpus(cpu, freed_tables);
 #endif
-	flush_start(cpu);
+	if
+	:: h -> raise_targets()
+	:: !h
+	fi;
+#ifdef SWITCHES
+	if
+	:: !done ->
+		inc_mm_tlb_gen();
+		/* hydra_flush_raised() */
+		look();
+		if
+		:: h -> raise_targets()
+		:: !h
+		fi;
+		if
+		:: !done ->
+			/* hydra_flush_plain() */
+			if
+			:: unfiltered -> inc_mm_tlb_gen()
+			:: else
+			fi;
+			all = true
+		:: else
+		fi
+	:: else
+	fi;
+#endif
 #ifndef BROKEN_CPUS_CHOSEN_FIRST
 	choose_cpus(cpu, freed_tables);
 #endif
-#ifdef IN_ORDER
-	interrupt(0);
-	interrupt(1);
-	interrupt(2);
-	interrupt(3);
-#else
-	do
-	:: atomic { can_interrupt(0) -> flush_tlb_func(0) }
-	:: atomic { can_interrupt(1) -> flush_tlb_func(1) }
-	:: atomic { can_interrupt(2) -> flush_tlb_func(2) }
-	:: atomic { can_interrupt(3) -> flush_tlb_func(3) }
-	:: atomic { !ipis -> break }
-	od;
+#ifdef FREED_AT_ONCE
+#ifndef BROKEN_SPARED_LOOKED_FIRST
+	spared = (all -> 0 : running() & ~targets);
 #endif
+#endif
+	send_interrupts();
 	forget_flush()
 }
+
+/* hydra_tlb_flush(): the flush of a gather */
+inline tlb_flush(cpu, users, freed_tables)
+{
+	h = hydra_active;
+	if
+	:: h -> hydra_gather_targets(users)
+	:: !h
+	fi;
+	flush_tlb_mm_range(cpu, freed_tables)
+}
+
+/* A CPU is about to run the address space: mm/hydra/core.c, __hydra_switching(). */
+#ifdef SWITCHES
+inline hydra_switching(cpu)
+{
+	if
+	:: home == DOMAIN(cpu)
+	:: home != DOMAIN(cpu) ->
+		if
+		:: hydra_active ->
+			if
+			:: !(domain_there & BIT(DOMAIN(cpu))) -> lodge(DOMAIN(cpu))
+			:: else
+			fi
+		:: else
+		fi
+	fi
+}
+
+inline lodge(dom)
+{
+	if
+	:: !(universal & BIT(dom)) ->
+#ifdef BROKEN_LODGE_RAISED_LATE
+		universal = universal | BIT(dom);
+		context_tlb_gen++
+#else
+#ifndef BROKEN_LODGE_UNRAISED
+		context_tlb_gen++;
+#endif
+#ifndef BROKEN_LODGE_QUIETLY
+		universal = universal | BIT(dom)
+#else
+		skip
+#endif
+#endif
+	:: else
+	fi
+}
+#else
+#define hydra_switching(cpu)	skip
+#endif
 
 /*
  * switch_mm_irqs_off(): end of the switch to a process of the address space, from
@@ -994,6 +1282,7 @@ inline switch_mm_in(cpu)
 		loaded_mm[cpu] = LOADED_MM_SWITCHING;
 		mm_cpumask = mm_cpumask | BIT(cpu)
 	};
+	hydra_switching(cpu);
 	load_mm(cpu, false)
 }
 
@@ -1029,6 +1318,7 @@ inline switch_mm_lazy(cpu)
 		irqs_off = irqs_off | BIT(cpu);
 		is_lazy[cpu] = false
 	};
+	hydra_switching(cpu);
 	load_mm(cpu, true)
 }
 
@@ -1050,46 +1340,44 @@ proctype scheduler(byte cpu, times)
 }
 
 /*
- * All CPUs run the address space, and have walked what there is. These domains
- * have joined T.
+ * All CPUs run the address space, and have walked what there is. These domains, which
+ * have trees, have joined T.
  */
 inline boot(domains)
 {
 	d_step {
-		if
-		:: domains ->
-			mapping = next_ht;
-			next_ht++;
-			ht[mapping].sharers = domains;
-			joined = domains
-		:: else
-		fi;
-		if
-		:: (domains) & BIT(0) ->
-			ht[mapping].table[0] = T;
-			slot[0] = T
-		:: else
-		fi;
+		domain_there = trees;
+		own_root = trees;
+		universal = (hydra_active -> EVERYBODY & ~trees : 0);
+		tlb_gen[0] = (trees & BIT(0) -> 17 : 0);
+		tlb_gen[1] = (trees & BIT(1) -> 17 : 0);
+		ht[0].table[0] = (trees & BIT(0) -> U(0) : 0);
+		ht[0].table[1] = (trees & BIT(1) -> U(1) : 0);
+		top[0] = trees & BIT(0);
+		top[1] = trees & BIT(1);
+		joined = domains;
+		slot[0] = ((domains) & BIT(0) -> T : 0);
 		if
 		:: (domains) & BIT(1) ->
-			ht[mapping].table[1] = R;
+			word = next_ht;
+			next_ht++;
+			ht[word].sharers = domains;
+			ht[word].table[0] = slot[0];
+			ht[word].table[1] = R;
 			slot[1] = R;
 			next_replica = R2;
 			pte[R] = hydra_derive(pte[T])
-		:: else
+		:: else ->
+			word = ((domains) -> SOLO(0) : 0)
 		fi;
 		cr3[0] = hydra_pgd(0);
 		cr3[1] = hydra_pgd(1);
 		cr3[2] = hydra_pgd(2);
 		cr3[3] = hydra_pgd(3);
-		if
-		:: hydra_active ->
-			ht[0].table[0] = U(0);
-			ht[0].table[1] = U(1);
-			top[0] = true;
-			top[1] = true
-		:: else
-		fi;
+		ctx_tlb_gen[0] = hydra_tlb_gen(0);
+		ctx_tlb_gen[1] = hydra_tlb_gen(1);
+		ctx_tlb_gen[2] = hydra_tlb_gen(2);
+		ctx_tlb_gen[3] = hydra_tlb_gen(3);
 		cpus_walk()
 	}
 }
@@ -1134,9 +1422,7 @@ proctype changer(byte n, cpu)
 	down_read(ANON_VMA);
 #endif
 #ifdef BROKEN_LOOK_WITHOUT_LOCK
-	reader_begin();
-	range_targets();
-	reader_end();
+	look();
 	looked = true;
 #endif
 	pte_offset_map_lock();
@@ -1147,7 +1433,7 @@ proctype changer(byte n, cpu)
 		:: !looked ->
 			/* An interrupt would have the store seen. */
 			irqs_off = irqs_off | BIT(cpu);
-			range_targets();
+			look();
 			looked = true
 #endif
 		:: true
@@ -1159,16 +1445,7 @@ proctype changer(byte n, cpu)
 		:: true
 		fi;
 		if
-		:: !looked ->
-			if
-			:: unlocked -> reader_begin()
-			:: else
-			fi;
-			range_targets();
-			if
-			:: unlocked -> reader_end()
-			:: else
-			fi
+		:: !looked -> look()
 		:: else
 		fi;
 #ifdef FLUSH_AT_ONCE
@@ -1176,7 +1453,7 @@ proctype changer(byte n, cpu)
 #else
 		{
 #endif
-			flush_tlb_mm_targets(cpu, false);
+			flush_tlb_mm_range(cpu, false);
 			flush_returned(n)
 		};
 		if

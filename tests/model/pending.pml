@@ -32,7 +32,7 @@ proctype gather(byte n, cpu)
 	pte_offset_map_lock();
 	forbids[n] = VALUES;
 	ptep_get_and_clear();
-	users = (mapping -> ht[mapping].sharers : 0);
+	users = sharers_of(word);
 	pte_unmap_unlock();
 #ifdef BROKEN_COUNTED_LATE
 	tlb_flush_pending++;
@@ -41,9 +41,10 @@ proctype gather(byte n, cpu)
 #ifdef BROKEN_UNCOUNTED_EARLY
 	tlb_flush_pending--;
 #endif
-	targets = users | everybody_now();
+	h = true;
+	targets = users;
 	atomic {
-		flush_tlb_mm_targets(cpu, false);
+		flush_tlb_mm_range(cpu, false);
 		flush_returned(n)
 	};
 #ifndef BROKEN_UNCOUNTED_EARLY
@@ -78,15 +79,16 @@ proctype protect(byte n, cpu)
 		canonical_store(A_RO);
 		forbids[n] = BIT(A_CLEAN) | BIT(A_DIRTY) | BIT(B_DIRTY);
 		/* __hydra_range_targets() */
-		targets = table_sharers | everybody_now();
+		h = true;
+		targets = table_sharers;
 #ifndef BROKEN_FORGET_TAKEN
 		if
-		:: atomic { tlb_flush_pending && mapping -> targets = targets | ht[mapping].sharers }
+		:: atomic { tlb_flush_pending -> targets = targets | sharers_of(word) }
 		:: atomic { else -> skip }
 		fi;
 #endif
 		atomic {
-			flush_tlb_mm_targets(cpu, false);
+			flush_tlb_mm_range(cpu, false);
 			flush_returned(n)
 		}
 	:: else

@@ -15,20 +15,22 @@
 /* drop_replicas(), with the lock of T that reclaim_pmd() takes */
 inline drop_replicas(cpu)
 {
-	t = mapping;
+	t = word;
 	if
-	:: t && ht[t].table[1] > T ->
+	:: is_struct(t) && ht[t].table[1] > T ->
 #ifdef BROKEN_SHARERS_LEFT_EARLY
 		ht[t].sharers = ht[t].sharers & ~BIT(1);
 #endif
-		table_cut_domain(1);
+		hydra_table_cut_domain(1);
 		dropped = table;
 #ifndef BROKEN_RECLAIM_QUIETLY
+		/* hydra_flush_domains() */
+		h = hydra_active;
 		targets = BIT(1);
 #ifdef BROKEN_LAZY_KEEP_REPLICA
-		flush_tlb_mm_targets(cpu, false);
+		flush_tlb_mm_range(cpu, false);
 #else
-		flush_tlb_mm_targets(cpu, true);
+		flush_tlb_mm_range(cpu, true);
 #endif
 #endif
 		call_rcu(dropped);

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Changes of the root that CPUs load: mm/hydra/core.c, and hydra_switch_root() of
- * arch/x86/mm/tlb.c. Included by the scenarios that need it, after hydra.pml.
+ * How domains come by their trees, and lose them: mm/hydra/core.c, and switch_root()
+ * of arch/x86/mm/hydra.c. Included by the scenarios that need it, after hydra.pml,
+ * which has the CPU that comes (hydra_switching).
  *
- * The gap between the generations is more than the flushes in a scenario. The
- * roots are switched on one CPU after the other: what one CPU holds makes no
- * difference to another.
- *
- * The warning of flush_tlb_func() about a flush from the future is no assertion
- * here. A sender that is held up between two loads of __hydra_flush_start() while
- * the address space is switched and switched back can trip it, without harm.
+ * One process at a time splits the address space, promotes domains, or takes the
+ * trees down: mmap_lock. The same lock keeps munmap() away from these. The gap
+ * between the generations is more than the flushes in a scenario.
  */
 
 #ifdef BROKEN_NO_GAP
@@ -18,96 +15,137 @@
 #define GENERATION_GAP	16
 #endif
 
-#define max(a, b)	((a) > (b) -> (a) : (b))
-#define highest_generation()	max(context_tlb_gen, max(tlb_gen[0], tlb_gen[1]))
+#define max(a, b)		((a) > (b) -> (a) : (b))
+#define next_generation()	\
+	(max(context_tlb_gen, max(tlb_gen[0], tlb_gen[1])) + GENERATION_GAP)
 
-/* On each CPU by interrupt. */
-inline hydra_switch_root(cpu)
+/* On a CPU that is interrupted. */
+inline switch_root(cpu)
 {
-	atomic {
-		!(irqs_off & BIT(cpu)) ->
-		irqs_off = irqs_off | BIT(cpu);
-#ifndef BROKEN_OLD_CONTEXTS_STAY
-		if
-		:: loaded_mm[cpu] != MM -> ctx[cpu] = false
-		:: else
-		fi;
-#endif
-		gen = hydra_tlb_gen(cpu)
-	};
 	d_step {
 		if
 		:: loaded_mm[cpu] == MM ->
 			cr3[cpu] = hydra_pgd(cpu);
 			tlb[cpu] = 0;
 			psc[cpu] = 0;
-			ctx_tlb_gen[cpu] = gen
+			ctx_tlb_gen[cpu] = hydra_tlb_gen(cpu)
+#ifndef BROKEN_OLD_CONTEXTS_STAY
+		/* A context of it that the CPU has kept is forgotten. */
+		:: loaded_mm[cpu] != MM ->
+			ctx[cpu] = false;
+			ctx_tlb_gen[cpu] = 0;
+			tlb[cpu] = 0;
+			psc[cpu] = 0
+#else
 		:: else
+#endif
 		fi;
-		gen = 0;
-		irqs_off = irqs_off & ~BIT(cpu);
 		cpus_walk()
 	}
 }
 
-inline hydra_switch_roots()
+/* All CPUs of a domain, also those that do not run the address space. */
+inline hydra_switch_roots(dom)
 {
 #ifndef BROKEN_ROOTS_STAY
-	hydra_switch_root(0);
-	hydra_switch_root(1);
-	hydra_switch_root(2);
-	hydra_switch_root(3)
+	atomic {
+		!(irqs_off & own_cpus(dom)) ->
+		switch_root(2 * (dom));
+		switch_root(2 * (dom) + 1)
+	}
 #else
 	skip
 #endif
 }
 
-inline set_generations()
-{
-	gen = highest_generation() + GENERATION_GAP;
-	tlb_gen[0] = gen;
-	tlb_gen[1] = gen;
-	gen = 0
-}
-
 inline hydra_activate()
 {
-#ifndef BROKEN_FILTERED_SWITCH
+#ifndef BROKEN_FILTERED_SPLIT
 	unfiltered++;
 #endif
-#ifdef BROKEN_ACTIVE_FIRST
-	hydra_active = true;
-	set_generations();
-#else
-	set_generations();
-	hydra_active = true;
+	/* Those that had a tree before. */
+	d_step {
+		gen = next_generation();
+		universal = universal | domain_there;
+		own_root = 0;
+		tlb_gen[0] = (domain_there & BIT(0) -> gen : tlb_gen[0]);
+		tlb_gen[1] = (domain_there & BIT(1) -> gen : tlb_gen[1]);
+		gen = 0
+	};
+#ifndef BROKEN_HOME_LATE
+	home = HYDRA_HOME_SPLIT;
 #endif
-	hydra_switch_roots();
-#ifndef BROKEN_FILTERED_SWITCH
+	hydra_active = true;
+	d_step {
+#ifndef BROKEN_SPLIT_UNSEEN
+		universal = universal | running();
+#endif
+		cpus_walk()
+	};
+#ifdef BROKEN_HOME_LATE
+	home = HYDRA_HOME_SPLIT;
+#endif
+#ifndef BROKEN_FILTERED_SPLIT
 	unfiltered--
 #else
 	skip
 #endif
 }
 
+inline promote(dom)
+{
+	if
+	:: !(trees & BIT(dom)) ->
+#ifdef BROKEN_TREES_FIRST
+		/* Before there is a struct hydra_domain. */
+		trees = trees | BIT(dom);
+#endif
+		tlb_gen[dom] = next_generation();
+		/* As a CPU that lodges: its first one may be about to find it in there. */
+#ifndef BROKEN_PROMOTE_UNRAISED
+		context_tlb_gen++;
+#endif
+#ifndef BROKEN_PROMOTE_QUIETLY
+		universal = universal | BIT(dom);
+#endif
+		domain_there = domain_there | BIT(dom);
+		/* What cuts links looks at the domains that may have some. */
+		trees = trees | BIT(dom);
+		own_root = own_root | BIT(dom);
+#ifdef BROKEN_PROMOTED_EARLY
+		universal = universal & ~BIT(dom);
+#endif
+		hydra_switch_roots(dom);
+		lock_domain(dom);
+		if
+#ifdef BROKEN_DEGRADE_UNSEEN
+		:: true ->
+#else
+		:: own_root & BIT(dom) ->
+#endif
+			d_step {
+				universal = universal & ~BIT(dom);
+				cpus_walk()
+			}
+		:: else
+		fi;
+		unlock_domain(dom)
+	:: else
+	fi
+}
+
 /* release_tables(), from the leaf table up */
 inline release_tables()
 {
 	pte_offset_map_lock();
-	table_detach();
+	/* The link to a table that one domain has for itself goes with U. */
+	hydra_table_detach();
 	if
-	:: t ->
-		table_cut_domain(0);
-		table_cut_domain(1);
-		if
-		:: table > T -> call_rcu(table)
-		:: else
-		fi;
-		call_rcu(HT(t))
-	:: else
+	:: is_struct(t) -> hydra_table_release()
+	:: else -> t = 0
 	fi;
 	pte_unmap_unlock();
-	mapping_of_P = false;
+	word_of_P = false;
 	release_upper(0);
 	release_upper(1);
 	call_rcu(HT(0))
@@ -131,72 +169,135 @@ inline release_upper(dom)
 
 inline hydra_deactivate()
 {
-#ifndef BROKEN_FILTERED_SWITCH
 	unfiltered++;
-#endif
 #ifdef BROKEN_ACTIVE_FIRST
 	hydra_active = false;
-	context_tlb_gen = highest_generation() + GENERATION_GAP;
+	context_tlb_gen = next_generation();
 #else
-	context_tlb_gen = highest_generation() + GENERATION_GAP;
+	gen = next_generation();
+	context_tlb_gen = gen;
+	gen = 0;
 	hydra_active = false;
 #endif
 #ifdef BROKEN_TAKEN_DOWN_FIRST
 	down_write(VMA);
-	release_tables();
-	hydra_switch_roots();
+	if
+	:: word_of_P -> release_tables()
+	:: else
+	fi;
+#endif
+#ifdef BROKEN_LODGED_UNTOLD
+	ipis = trees;
 #else
-	hydra_switch_roots();
+	ipis = trees | universal;
+#endif
+	if
+	:: ipis & BIT(0) -> hydra_switch_roots(0)
+	:: else
+	fi;
+	if
+	:: ipis & BIT(1) -> hydra_switch_roots(1)
+	:: else
+	fi;
+	ipis = 0;
+#ifndef BROKEN_TAKEN_DOWN_FIRST
 #ifndef BROKEN_FAULTS_GO_ON
 	down_write(VMA);	/* hydra_lock_out_faults() */
 #endif
-	release_tables();
+	if
+	:: word_of_P -> release_tables()
+	:: else
+	fi;
 #endif
-	up_write(VMA);
-#ifndef BROKEN_FILTERED_SWITCH
-	unfiltered--
-#else
-	skip
+	d_step {
+		own_root = 0;
+		trees = 0
+	};
+	universal = 0;
+	unfiltered--;
+	d_step {
+		home = 0;
+		up_write(VMA)
+	}
+}
+
+/* On the way to user mode, in a domain: hydra_split(). */
+inline hydra_split()
+{
+#ifdef SPLITS
+	if
+	:: !hydra_active -> hydra_activate()
+	:: else
+	fi;
 #endif
+	ipis = running();
+	if
+	:: ipis & BIT(0) -> promote(0)
+	:: else
+	fi;
+	if
+	:: ipis & BIT(1) -> promote(1)
+	:: else
+	fi;
+	ipis = 0
 }
 
 inline hydra_degrade(dom)
 {
+	lock_domain(dom);
 #ifdef BROKEN_DEGRADED_FIRST
-	degraded[dom] = true;
+	own_root = own_root & ~BIT(dom);
 	universal = universal | BIT(dom);
 #else
 #ifndef BROKEN_DEGRADED_QUIETLY
 	universal = universal | BIT(dom);
 #endif
-	degraded[dom] = true;
+	own_root = own_root & ~BIT(dom);
 #endif
-	hydra_switch_root(2 * (dom));
-	hydra_switch_root(2 * (dom) + 1)
+	unlock_domain(dom);
+	hydra_switch_roots(dom)
 }
 
-proctype hydra_set(byte times)
+/* A thread in a domain is on its way to user mode: __hydra_resume_user_mode(). */
+proctype resume(byte dom)
 {
 	KERNEL_VARIABLES;
 
-	do
-	:: atomic { times && hydra_active -> times-- };
-		hydra_deactivate()
-	:: atomic { times && !hydra_active -> times-- };
-		hydra_activate()
-	:: atomic { !times -> break }
-	od
+	atomic { mm_cpumask & own_cpus(dom) -> skip };
+	hydra_split()
 }
 
-proctype faults(byte cpu)
+/* The settings become those of Linux, and maybe others again. */
+proctype hydra_set(bool again)
+{
+	KERNEL_VARIABLES;
+
+	hydra_deactivate();
+	if
+	:: again -> hydra_split()
+	:: else
+	fi
+}
+
+/* __hydra_fault(): of a domain that has a tree. */
+proctype faults(byte cpu; bool degrades)
 {
 	KERNEL_VARIABLES;
 
 	if
 	:: down_read(VMA);
-		hydra_domain_upper(DOMAIN(cpu));
 		if
-		:: locked -> fill_leaf(DOMAIN(cpu), false)
+		:: hydra_active && (domain_there & own_root & BIT(DOMAIN(cpu))) ->
+			if
+#ifdef DEGRADES
+			:: degrades -> hydra_degrade(DOMAIN(cpu))
+#endif
+			:: hydra_domain_upper(DOMAIN(cpu));
+				if
+				:: locked -> fill_leaf(DOMAIN(cpu), false)
+				:: else
+				fi
+			fi
 		:: else
 		fi;
 		up_read(VMA)
@@ -209,14 +310,14 @@ proctype flusher(byte cpu)
 {
 	KERNEL_VARIABLES;
 
-	targets = EVERYBODY;
-	flush_tlb_mm_targets(cpu, false)
+	h = hydra_active;
+	all = true;
+	flush_tlb_mm_range(cpu, false)
 }
 
 /*
  * A gather that no lock keeps from spanning a switch, as truncation has one. It
- * frees no tables. hydra_tlb_flush() leaves the flush to Linux if the address
- * space is not active; but it may be by the time Linux asks whom for.
+ * frees no tables.
  */
 proctype truncation(byte n, cpu)
 {
@@ -225,13 +326,30 @@ proctype truncation(byte n, cpu)
 	pte_offset_map_lock();
 	change_entry(n);
 	pte_unmap_unlock();
-	if
-	:: hydra_active -> gather_targets(0)
-	:: else ->
-		reader_begin();
-		range_targets();
-		reader_end()
-	fi;
-	flush_tlb_mm_targets(cpu, false);
+	tlb_flush(cpu, 0, false);
 	flush_returned(n)
+}
+
+/* A CPU has left the address space, and has kept its context. */
+#define left(cpu)	leave_mm(cpu)
+
+/* The tree of domain 1 is empty. */
+inline domain_1_is_new()
+{
+	d_step {
+		ht[0].table[1] = 0;
+		top[1] = false;
+		psc[2] = 0;
+		psc[3] = 0
+	}
+}
+
+/* Domain 1 has left. It ran the address space before that was split. */
+inline domain_1_left()
+{
+	d_step {
+		left(2);
+		left(3);
+		universal = universal & ~BIT(1)
+	}
 }

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A collapse, up to where a leaf table has left the canonical tree and is flushed for:
+ * mm/pgtable-generic.c with hook 0008, mm/khugepaged.c. Included by the scenarios that
+ * need it, after hydra.pml.
+ */
+
+/* __hydra_collapse_cut() */
+inline collapse_cut()
+{
+	/* A fill that saw the entry before it was cleared. */
+	ipis = trees;
+	if
+	:: ipis & BIT(0) -> atomic { !domain_lock[0] -> invariant(5, domain_there & BIT(0)) }
+	:: else
+	fi;
+	if
+	:: ipis & BIT(1) -> atomic { !domain_lock[1] -> invariant(5, domain_there & BIT(1)) }
+	:: else
+	fi;
+	ipis = 0;
+	hydra_table_detach();
+	hydra_table_release()
+}
+
+/* The CPU cannot walk any leaf table. */
+#define no_way(cpu)	(!walks(cpu) || !(psc[cpu] & LEAVES))
+
+/* pmdp_collapse_flush(), with the lock of the PMD entry */
+inline pmdp_collapse_flush(cpu)
+{
+	/* hydra_collapse_begin() */
+	atomic {
+		joined = EVERYBODY;
+#ifndef BROKEN_FILTERED_COLLAPSE
+#ifndef BROKEN_UNFILTERED_LATE
+		unfiltered++
+#endif
+#endif
+	};
+	d_step {
+		pmd = 0;
+		cpus_walk()
+	};
+#ifdef BROKEN_UNFILTERED_LATE
+	unfiltered++;
+#endif
+	collapse_cut();
+#ifdef BROKEN_COLLAPSE_ENDS_EARLY
+	unfiltered--;
+	h = true;
+	all = true;
+#else
+	look();
+#endif
+	flush_tlb_mm_range(cpu, true);
+	invariant(6, no_way(0) && no_way(1) && no_way(2) && no_way(3));
+#ifndef BROKEN_COLLAPSE_ENDS_EARLY
+#ifndef BROKEN_FILTERED_COLLAPSE
+	unfiltered--
+#else
+	skip
+#endif
+#else
+	skip
+#endif
+}
+
+/* retract_page_tables(), end of collapse_pte_mapped_thp(): T is freed. */
+inline retract_page_tables(cpu)
+{
+	reader_begin();
+	atomic { !ptl -> ptl = true; locked = true };
+	pmdp_collapse_flush(cpu);
+	atomic {
+		locked = false;
+		ptl = false;
+		reader_end()
+	};
+	call_rcu(T)		/* pte_free_defer() */
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A leaf table is freed through a gather, and maybe the table above it: free_pte_range(),
+ * ___pte_free_tlb(), __hydra_free_table() as free_table, tlb_remove_table(). Included by
+ * the scenarios that need it, after hydra.pml.
+ *
+ * FREED_AT_ONCE is not in the kernel yet: the gather has tables in a list, which needs
+ * no memory, and if its flush has reached all domains that run the address space, it
+ * frees them without RCU. Who walks without a lock keeps interrupts off, and so has been
+ * waited for. The shrinker looks on any CPU: it is counted (hydra_mm::atomic_fills).
+ */
+
+/* A lockless walker of Linux. */
+inline gup_fast(cpu)
+{
+	atomic {
+		irqs_off = irqs_off | BIT(cpu);
+		reader_begin()
+	};
+	if
+	:: pud ->
+		atomic {
+			not_freed(P);
+			locked = (pmd == T)
+		};
+		if
+		:: locked -> not_freed(T)
+		:: else
+		fi
+	:: else
+	fi;
+	atomic {
+		locked = false;
+		irqs_off = irqs_off & ~BIT(cpu);
+		reader_end()
+	}
+}
+
+#ifdef FREED_AT_ONCE
+byte atomic_fills;		/* looks of the shrinker under way */
+
+/* After the entries were cleared, and the others interrupted. */
+inline waits_for_look()
+{
+#ifndef BROKEN_SHRINKER_UNCOUNTED
+	to_be_waited_for = spared || atomic_fills
+#else
+	to_be_waited_for = spared
+#endif
+#ifdef BROKEN_FREED_THOUGH_SPARED
+	;
+	to_be_waited_for = false
+#endif
+}
+
+/* reclaim_table() on a CPU that need not run the address space. */
+proctype shrinker(byte cpu)
+{
+	bool locked;
+
+	atomic_fills++;
+	gup_fast(cpu);
+	atomic_fills--
+}
+#endif
+
+/* The flush of a gather, if there is anything to flush for. */
+inline tlb_flush_mmu_tlbonly()
+{
+	if
+	:: dirty ->
+#ifdef BROKEN_FREED_TABLES_UNSAID
+		tlb_flush(cpu, noted, false);
+#else
+		tlb_flush(cpu, noted, true);
+#endif
+#ifdef FREED_AT_ONCE
+		waits_for_look();
+#endif
+		dirty = false
+	:: else
+	fi
+}
+
+/*
+ * A table is handed to the gather. If there is no memory to note it, the gather
+ * flushes for it and waits until it can be freed.
+ */
+inline tlb_remove_table(object)
+{
+#ifdef FREED_AT_ONCE
+	batch = batch | BIT(object)
+#else
+	if
+	:: batch = batch | BIT(object)
+	:: !batch ->
+#ifndef BROKEN_FREE_BEFORE_FLUSH
+		tlb_flush_mmu_tlbonly();
+#endif
+		call_rcu(object)
+	fi
+#endif
+}
+
+inline tlb_table_flush(object)
+{
+	if
+	:: batch & BIT(object) ->
+		batch = batch & ~BIT(object);
+#ifdef FREED_AT_ONCE
+		if
+		:: to_be_waited_for -> call_rcu(object)
+		:: !to_be_waited_for -> free_now(object)
+		fi
+#else
+		call_rcu(object)
+#endif
+	:: else
+	fi
+}
+
+/* Of the leaf table; __hydra_free_table(), called by ___pte_free_tlb(). */
+inline free_table()
+{
+	/* For an atomic fill that saw the canonical entry. */
+	atomic { !ptl -> skip };
+	hydra_table_detach();
+	users = sharers_of(t);
+#ifdef BROKEN_HAND_OVER_FIRST
+	if
+	:: is_struct(t) && ht[t].table[1] > T -> tlb_remove_table(ht[t].table[1])
+	:: else
+	fi;
+#endif
+#ifdef BROKEN_CUT_AFTER_FLUSH
+	noted = noted | users;
+	tlb_flush_mmu_tlbonly();
+#endif
+	hydra_table_cut();
+#ifndef BROKEN_USERS_UNNOTED
+	noted = noted | users;
+#endif
+#ifndef BROKEN_HAND_OVER_FIRST
+	if
+	:: table -> tlb_remove_table(table)
+	:: else
+	fi;
+#endif
+	if
+	:: is_struct(t) -> call_rcu(HT(t))
+	:: else
+	fi;
+	tlb_remove_table(T)
+}
+
+/* The same of P, whose entry in the domains' trees is in their roots. */
+inline cut_upper(dom)
+{
+	lock_domain(dom);
+	d_step {
+		top[dom] = false;
+		cpus_walk()
+	};
+	ht[0].table[dom] = 0;
+	users = users | BIT(dom);
+	unlock_domain(dom)
+}
+
+inline free_upper_table()
+{
+	users = 0;
+	cut_upper(0);
+	cut_upper(1);
+	atomic {
+		noted = noted | users;
+		joined = joined | users
+	};
+	tlb_remove_table(U(0));
+	tlb_remove_table(U(1));
+	call_rcu(HT(0));
+	tlb_remove_table(P)
+}
+
+/* Every VMA is locked: no fault is under way but atomic ones. */
+proctype munmap(byte cpu)
+{
+	KERNEL_VARIABLES;
+	bool dirty;
+	byte users, batch, noted;	/* hydra_gather::users */
+	bool to_be_waited_for;
+
+#ifdef BROKEN_SPARED_LOOKED_FIRST
+	spared = running() & ~sharers_of(word);
+#endif
+	/* unmap_vmas() */
+	pte_offset_map_lock();
+	if
+	:: present(pte[T]) ->
+		ptep_get_and_clear();
+		dirty = true
+	:: else
+	fi;
+	forbids[0] = VALUES;
+	pte_unmap_unlock();
+	/* The gather may be full. */
+	if
+	:: tlb_flush_mmu_tlbonly()
+	:: skip
+	fi;
+	/* free_pgtables() */
+	d_step {
+		pmd = 0;
+		dirty = true;
+		cpus_walk()
+	};
+	free_table();
+	/* The table above, if nothing else needs it. */
+	if
+	:: skip
+	:: d_step {
+		pud = false;
+		dirty = true;
+		cpus_walk()
+	   };
+	   free_upper_table()
+	fi;
+	/* tlb_finish_mmu() */
+#ifndef BROKEN_FREE_BEFORE_FLUSH
+	tlb_flush_mmu_tlbonly();
+#endif
+	tlb_table_flush(T);
+	tlb_table_flush(R);
+	tlb_table_flush(U(0));
+	tlb_table_flush(U(1));
+	tlb_table_flush(P);
+#ifdef BROKEN_FREE_BEFORE_FLUSH
+	tlb_flush_mmu_tlbonly();
+#endif
+	flush_returned(0)
+}
+
+/* What else a CPU may be at. */
+proctype other(byte cpu, times)
+{
+	KERNEL_VARIABLES;
+
+	do
+	:: atomic { times && loaded_mm[cpu] == MM && !is_lazy[cpu] -> times-- };
+		if
+		:: fill_leaf_atomic(cpu, false)
+		:: gup_fast(cpu)
+		:: enter_lazy_tlb(cpu)
+		fi
+	:: atomic { times -> times-- };
+		if
+		:: switch_mm_lazy(cpu)
+		:: switch_mm_in(cpu)
+		:: atomic { loaded_mm[cpu] == MM && !is_lazy[cpu] -> skip }
+		fi
+	:: atomic { !times -> break }
+	od
+}
