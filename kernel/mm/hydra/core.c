@@ -271,7 +271,9 @@ static void promote(struct hydra_mm *h, unsigned int d)
 	 */
 	atomic64_inc_return(&h->mm->context.tlb_gen);
 	hydra_mask_set_atomic(d, &h->universal);
+	/* Pairs with the barrier of a flush before it looks at universal. */
 	smp_mb__after_atomic();
+	/* The domain whole before it can be seen. */
 	smp_store_release(&h->domain[d], dom);
 	/*
 	 * Then __hydra_collapse_cut(), which looks at the domains that may have links,

@@ -134,7 +134,8 @@ TEST_F_TIMEOUT(bystanders, readers_of_a_file_while_switched, 60)
 	for (uint64_t i = 1; i <= TIMES; i++) {
 		*word = i;
 		ASSERT_TRUE(watch_all(word, i));
-		ASSERT_EQ(0, fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAGE_SIZE));
+		ASSERT_EQ(0, fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+				       PAGE_SIZE));
 		forbid(_metadata, i, "that was cut out of its file");
 	}
 	atomic_store(&switching_stop, true);
