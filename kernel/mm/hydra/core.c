@@ -106,8 +106,8 @@
 #define STAY_MIN	(1UL * HZ)
 #define STAY_MAX	(64UL * HZ)
 
-/* Looks at mmap_lock before a thread leaves it to the next switch. */
-#define LOCK_TRIES	64
+/* Ticks to wait for locks that may not be waited for without end. */
+#define LOCK_TRIES	20
 
 #define HYDRA_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
@@ -455,6 +455,12 @@ static bool may_split(struct task_struct *tsk, struct mm_struct *mm)
 	return !tsk->vfork_done;
 }
 
+/* Could a domain have a tree, and has none? */
+static bool lacks_tree(struct hydra_mm *h, unsigned int d)
+{
+	return !hydra_mask_test(d, &h->trees) && !hydra_mask_test(d, &h->refused);
+}
+
 /* What mmap_write_lock() does, if it need not wait. */
 static bool mmap_write_trylock(struct mm_struct *mm)
 {
@@ -464,25 +470,51 @@ static bool mmap_write_trylock(struct mm_struct *mm)
 	return true;
 }
 
+/* Until when threads that return to user mode on a CPU do not wait for mmap_lock. */
+static DEFINE_PER_CPU(unsigned long, no_wait_until);
+
+static bool may_wait(void)
+{
+	return time_after_eq(jiffies, raw_cpu_read(no_wait_until));
+}
+
+/* Does this CPU's domain have what a thread has come to give it? */
+static bool came_late(struct mm_struct *mm)
+{
+	struct hydra_mm *h = hydra_active(mm);
+
+	return h && !lacks_tree(h, hydra_this_domain());
+}
+
 /*
  * Take the locks under which an address space is split, or the reverse. On the way
- * to user mode only if they are free, for the holder of mmap_lock may be waiting for
- * this very thread, if it serves a file system that its own process uses. And without
- * sleeping: a thread that has slept is asked again before it reaches user mode (its
- * switch sets TIF_NOTIFY_RESUME), as often as it sleeps.
- * Return: false if they could not be had; the next switch asks again.
+ * to user mode a thread waits for them some ticks at most, for the holder of mmap_lock
+ * may be waiting for this very thread, if it serves a file system that its own process
+ * uses. A thread that has slept is asked again before it reaches user mode (its
+ * switch sets TIF_NOTIFY_RESUME, and so does rseq). So after a wait in vain none waits
+ * on this CPU for a second; the next switch asks again.
+ *
+ * @first: to split, not the reverse
+ *
+ * Return: false if they could not be had, or are not needed any more.
  */
-static bool lock_on_resume(struct mm_struct *mm)
+static bool lock_on_resume(struct mm_struct *mm, bool first)
 {
 	unsigned int tries;
 
-	for (tries = 0; tries < LOCK_TRIES; tries++, cpu_relax()) {
-		if (rwsem_is_locked(&mm->mmap_lock) || !hydra_arch_trylock(mm))
-			continue;
-		if (mmap_write_trylock(mm))
-			return true;
-		hydra_arch_unlock(mm);
+	for (tries = 0; tries < LOCK_TRIES; tries++) {
+		if (!rwsem_is_locked(&mm->mmap_lock) && hydra_arch_trylock(mm)) {
+			if (mmap_write_trylock(mm))
+				return true;
+			hydra_arch_unlock(mm);
+		}
+		if (!may_wait())
+			return false;
+		schedule_timeout_killable(1);
+		if (fatal_signal_pending(current) || (first && came_late(mm)))
+			return false;
 	}
+	raw_cpu_write(no_wait_until, jiffies + HZ);
 	return false;
 }
 
@@ -501,8 +533,8 @@ static void hydra_split(struct mm_struct *mm)
 	unsigned int d, cpu;
 
 	if (!READ_ONCE(mm->hydra)) {
-		/* Not worth the memory now; and to allocate it may sleep. */
-		if (rwsem_is_locked(&mm->mmap_lock) ||
+		/* To allocate it may sleep: see lock_on_resume(). */
+		if ((rwsem_is_locked(&mm->mmap_lock) && !may_wait()) ||
 		    time_before(jiffies, READ_ONCE(no_memory_until)))
 			return;
 		new = hydra_alloc(mm);
@@ -511,7 +543,7 @@ static void hydra_split(struct mm_struct *mm)
 			return;
 		}
 	}
-	if (!lock_on_resume(mm))
+	if (!lock_on_resume(mm, true))
 		goto free;
 	if (wants_domains(mm->hydra_settings)) {
 		if (!mm->hydra) {
@@ -538,7 +570,7 @@ free:
 /* A process has a single thread again. Context: that thread, no locks. */
 static void hydra_unsplit(struct mm_struct *mm)
 {
-	if (!lock_on_resume(mm))
+	if (!lock_on_resume(mm, false))
 		return;
 	if (mm->hydra->active && atomic_read(&mm->mm_users) == 1) {
 		hydra_deactivate(mm->hydra);
@@ -562,12 +594,6 @@ static bool returns(struct hydra_mm *h, struct task_struct *tsk)
 	return !has_threads(tsk) &&
 	       time_after(jiffies, READ_ONCE(h->activated) + READ_ONCE(h->stay)) &&
 	       atomic_read(&h->mm->mm_users) == 1;
-}
-
-/* Could a domain have a tree, and has none? */
-static bool lacks_tree(struct hydra_mm *h, unsigned int d)
-{
-	return !hydra_mask_test(d, &h->trees) && !hydra_mask_test(d, &h->refused);
 }
 
 /**

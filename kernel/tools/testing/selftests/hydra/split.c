@@ -211,13 +211,13 @@ static void *come(void *arg)
 }
 
 /*
- * A thread that comes to a node for the first time runs there at once, also while
- * another one holds mmap_lock, which populates memory for a second or so. Its node
- * gets a tree later.
+ * A thread that comes to a node for the first time runs there soon, also while another
+ * one holds mmap_lock, which populates memory for a second or so. Its node gets a tree
+ * later.
  */
 TEST_F(split, thread_that_comes_does_not_wait_for_mmap_lock)
 {
-	const size_t pages = 96 << 20 >> 12;
+	const size_t pages = 192 << 20 >> 12;
 	char *area = hydra_map(hydra_reserve(pages * PAGE_SIZE), pages);
 	int cpus[HYDRA_MAX_CPUS];
 	pthread_t comer;
