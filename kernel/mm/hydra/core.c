@@ -285,7 +285,7 @@ static void promote(struct hydra_mm *h, unsigned int d)
 	WRITE_ONCE(dom->root, dom->pgd);
 	if (hydra_breaks(HYDRA_BREAK_PROMOTE_EARLY)) {
 		hydra_mask_clear_atomic(d, &h->universal);
-		mdelay(20);
+		mdelay(200);
 	}
 	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
 	smp_mb();
