@@ -44,7 +44,6 @@ CATCHERS = {
     "lodge-quietly": ["degrade -t no_root_for_a_domain_that_comes_later"],
     "forget-solo": ["coherence"],
     "move-quietly": ["coherence -t mremap_tables"],
-    "promote-early": ["bystanders -t readers_of_a_file_while_switched"],
     "free-early": ["bystanders -t walkers_of_tables_that_go"],
     "admit-anyone": ["interface -t unprivileged", "permissions -t of_all_to_all"],
 }

@@ -84,7 +84,6 @@
 
 #define pr_fmt(fmt) "hydra: " fmt
 
-#include <linux/delay.h>
 #include <linux/hugetlb.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
@@ -283,10 +282,6 @@ static void promote(struct hydra_mm *h, unsigned int d)
 	hydra_mask_set(d, &h->trees);
 	hydra_sync_ldt(h->mm);
 	WRITE_ONCE(dom->root, dom->pgd);
-	if (hydra_breaks(HYDRA_BREAK_PROMOTE_EARLY)) {
-		hydra_mask_clear_atomic(d, &h->universal);
-		mdelay(200);
-	}
 	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
 	smp_mb();
 	hydra_switch_roots(h->mm, hydra_domain_cpus[d]);

@@ -40,7 +40,6 @@ static const char * const rule_texts[NR_HYDRA_RULES] = {
 	[HYDRA_BREAK_LODGE_QUIETLY] = "lodge-quietly",
 	[HYDRA_BREAK_FORGET_SOLO] = "forget-solo",
 	[HYDRA_BREAK_MOVE_QUIETLY] = "move-quietly",
-	[HYDRA_BREAK_PROMOTE_EARLY] = "promote-early",
 	[HYDRA_BREAK_FREE_EARLY] = "free-early",
 	[HYDRA_BREAK_RECLAIM_QUIETLY] = "reclaim-quietly",
 	[HYDRA_BREAK_HOARD_REPLICAS] = "hoard-replicas",

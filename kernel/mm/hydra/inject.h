@@ -68,8 +68,6 @@ enum hydra_rule {
 	HYDRA_BREAK_FORGET_SOLO,
 	/* A leaf table hangs elsewhere and its domains are not flushed. */
 	HYDRA_BREAK_MOVE_QUIETLY,
-	/* A domain leaves the universal ones before its CPUs load its tree. */
-	HYDRA_BREAK_PROMOTE_EARLY,
 	/* Tables are freed after a flush that has spared CPUs, without RCU. */
 	HYDRA_BREAK_FREE_EARLY,
 	/* Replicas are reclaimed and their domains not flushed. */
