@@ -16,7 +16,7 @@ STAGES = {
     "machine": Stage("the lab with real virtual machines", "lab", only="tests"),
     "off": Stage("Linux's files with hooks in them, compiled with Hydra configured out"),
     "selftests": Stage("KUnit and the kernel self tests", "lab", only="programs"),
-    "steps": Stage("what operations execute, counted: the limits of Hydra's cost", "lab", only="rows"),
+    "steps": Stage("what operations execute, counted: the limits of Hydra's cost", "lab", only="rows", long=True),
     "modes": Stage("self tests with 4 and 5 levels, isolated tables, huge pages, odd machines", "lab", only="modes"),
     "suites": Stage("Linux's own tests and stress-ng, on stock and with Hydra for every process", "lab", only="programs"),
     "debug": Stage("self tests on the debug kernel: KASAN, lockdep, page-table checks", "debug", only="programs"),
