@@ -505,7 +505,7 @@ inline entries_set()
 	fi
 }
 
-/* __hydra_entry_clearing() */
+/* clear_copies(), called by hydra_entry_exchange() */
 inline entry_clearing()
 {
 	changed_table();
@@ -1170,7 +1170,7 @@ inline flush_tlb_mm_range(cpu, freed_tables)
 		fi;
 		if
 		:: !done ->
-			/* hydra_flush_plain() */
+			/* hydra_flush_raised() */
 			if
 			:: unfiltered -> inc_mm_tlb_gen()
 			:: else

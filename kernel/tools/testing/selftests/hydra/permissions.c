@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Who may read and set whose settings: users with and without privileges, to
- * processes of all kinds, to such that are hardly there, and by files that were
- * opened before the rights changed.
+ * Which users may read and set the settings of which processes: users with and
+ * without privileges, to processes of all kinds, to such that are hardly there, and
+ * by files that were opened before the rights changed.
  */
 #include <errno.h>
 #include <fcntl.h>
