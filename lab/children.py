@@ -2,11 +2,17 @@
 """Child processes that end when the lab ends: on success, on error, on Ctrl-C, on SIGTERM, on SIGKILL."""
 import contextlib
 import os
+import pathlib
+import re
 import signal
 import subprocess
 import sys
 
 from lab import paths
+from lab.errors import LabError
+
+# Lines of compilers, make, apt and pip that say why they failed.
+REASON = re.compile(r"\berror:|\berror \d|\*\*\*|undefined reference|multiple definition|No space left|^E:", re.I)
 
 
 def die_by_exception():
@@ -29,7 +35,7 @@ def leashed(command, **options):
     # The child holds the reading end: it hangs up when the last writing end, ours, is gone.
     child = None
     try:
-        child = subprocess.Popen([sys.executable, str(paths.REPO / "lab" / "leash.py"), str(held), *command],
+        child = subprocess.Popen([sys.executable, str(paths.REPO / "lab/leash.py"), str(held), *command],
                                  pass_fds=[held], start_new_session=True, **options)
         os.close(held)
         held = -1
@@ -44,7 +50,31 @@ def leashed(command, **options):
 
 
 def run(command, **options):
-    """Like subprocess.run(check=False), on a leash; returns (status, output) with both streams in the output."""
+    """Like subprocess.run(check=False), but nothing outlives the lab; returns (status, output) with both streams in the output."""
     with leashed(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options) as child:
         output = child.stdout.read().decode(errors="replace")
         return child.wait(), output
+
+
+def reasons(text, pattern=REASON):
+    """The lines of a command's output that say why it failed; the last lines if none does."""
+    lines = text.splitlines()
+    return [line for line in lines if pattern.search(line)][:12] or lines[-8:]
+
+
+def logged(what, command, log, on_line=lambda line: None, append=False, **options):
+    """Run a command with both its streams kept in a log; on_line is called with each line.
+
+    If the command fails, a LabError says that what (as in "building the kernel") failed, why, and where the log is.
+    """
+    log = pathlib.Path(log)
+    begun = log.stat().st_size if append and log.exists() else 0
+    with open(log, "ab" if append else "wb") as sink, \
+            leashed(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options) as child:
+        for line in child.stdout:
+            sink.write(line)
+            on_line(line.decode(errors="replace").rstrip("\n"))
+        status = child.wait()
+    if status:
+        text = log.read_bytes()[begun:].decode(errors="replace")
+        raise LabError(f"{what} failed:\n    " + "\n    ".join(reasons(text)), f"The whole log: {log}")

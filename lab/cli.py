@@ -3,8 +3,10 @@
 import argparse
 import sys
 
-from lab import kconfig, setup, stages
-from lab.errors import LabError
+from lab import paths, setup
+from lab.errors import LabError, from_system
+from lab.kernel import kconfig
+from lab.test import stages
 
 INTRO = """\
 Hydra for Linux: page tables replicated per NUMA node, and TLB shootdowns only for the nodes that share a mapping.
@@ -17,6 +19,7 @@ To work on it:
   ./hydra kernel     build the kernel, print where its image is
   ./hydra run -- CMD run a command on that kernel
   ./hydra bench NAME one measurement of the demo, alone; 'steps' counts instructions
+  ./hydra series DIR write the patches a maintainer of Linux would be sent
 """
 
 ENDING = """\
@@ -34,14 +37,19 @@ def parser():
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     demo = verbs.add_parser("demo", formatter_class=raw, help="show what Hydra does, in numbers", description="""\
-Boot NUMA machines on the Hydra kernel and measure four things under Linux's own policy, under Hydra without its
-shootdown filter, and under Hydra: a page protected and unprotected in a loop, a page mapped and unmapped, the Apache
-web server under load, and where page-table entries are read from; and each of them where nothing is shared, for what
-Hydra costs then. Every column of a row is measured in the same boot.
-Then compare with what must come out; the exit status is 1 if anything does not (but for the cost: times are reported only).
+Boot NUMA machines on the Hydra kernel and measure four things, each under Linux's own policy, under Hydra without its
+shootdown filter, and under Hydra:
+  mprotect  a page protected and unprotected in a loop: CPUs interrupted by each operation
+  munmap    a page mapped, touched and unmapped in a loop, at the same address under each policy
+  apache    the Apache web server under load, its threads on one CPU of each node, and on all CPUs
+  locality  the share of page-table entries that each node reaches in its own memory
+Each is also measured where nothing is shared, for what Hydra costs then. Every column of a row is measured in the same
+boot. At the end the values are compared with what is expected; the exit status is 1 if one differs (the times where
+nothing is shared are reported only).
 
-The machine is emulated: counts are exact, times only mean something relative to each other.""")
-    demo.add_argument("--json", metavar="FILE", help="write the values as a list of {row, case, policy, metric, value, unit}")
+The machine is emulated. Its counts are exact. Its times say nothing of a real machine: they are shown only as ratios to
+Linux's in the same boot.""")
+    demo.add_argument("--json", metavar="FILE", help="write the measured values as a list of {row, case, policy, metric, value, unit}")
     demo.add_argument("--png", metavar="FILE", help="where the picture goes (default: hydra-demo.png in HYDRA_CACHE)")
 
     bench = verbs.add_parser("bench", formatter_class=raw, help="one measurement, alone", description="""\
@@ -63,8 +71,8 @@ and repeat. docs/lab.md says what they mean.
     only = bench.add_argument_group("only with 'steps'")
     only.add_argument("--nodes", type=int, nargs="+", metavar="N", help="machines to measure on: 1, 2, 4, 8, 16 nodes (default 2 16)")
     only.add_argument("--rows", metavar="ROW,ROW", help="only these operations")
-    only.add_argument("--samples", type=int, default=40, metavar="N", help="so many of each, fewer of the large ones (default 40)")
-    only.add_argument("--functions", type=int, nargs="?", const=10, default=0, metavar="N",
+    only.add_argument("--samples", type=int, metavar="N", help="so many of each, fewer of the large ones (default 40)")
+    only.add_argument("--functions", type=int, nargs="?", const=10, metavar="N",
                       help="name the N functions (10) that make the difference to Linux")
     only.add_argument("--plot", metavar="FILE", help="draw the ratios")
     only.add_argument("--cross-check", action="store_true", help="compare with the processor's clock, which counts instructions, too")
@@ -78,23 +86,43 @@ when nothing changed; a minute or so after a change to one .c file.""")
     run = verbs.add_parser("run", formatter_class=raw, usage="./hydra run [options] -- CMD [ARG …]",
                            help="run a command on a NUMA machine with this kernel", description="""\
 Boot an emulated NUMA machine with the kernel of this repository and run CMD in it as root, in the same directory. The
-host's files are visible there; changes to them are not kept (write to $HYDRA_OUT, which the end of the run names). CMD's
-output is streamed, its exit status is returned; 127 if there is no such command. If the kernel crashes or hangs, what it
-said is printed and the exit status is 70; on --timeout it is 124. Kernel warnings also give 70.
+host's files are visible there, so CMD must be installed on the host. Changes to them are not kept: what CMD is to leave it
+writes into the directory $HYDRA_OUT, and --out DIR names where that goes. CMD's output is streamed, its exit status is
+returned; 127 if there is no such command. If the kernel crashes, hangs or warns, its report is printed and the exit
+status is 70; on --timeout it is 124.
 
   ./hydra run -- numactl --hardware
+  ./hydra run --shell                                  # a shell in the machine; Ctrl-] ends the machine
+  ./hydra run --out results -- sh -c './my-test >$HYDRA_OUT/log'
   ./hydra run --nodes 8 -- hydractl status
   ./hydra run --policy hydra -- stress-ng --mmap 4 -t 10
   ./hydra run --config debug --append pti=on -- ./my-test""")
     run.add_argument("--nodes", type=int, default=4, help="NUMA nodes (default 4)")
     run.add_argument("--cpus-per-node", type=int, default=2, help="CPUs on each (default 2)")
-    run.add_argument("--memory", default="2G", help="memory of the whole machine, shared out evenly (default 2G)")
+    run.add_argument("--memory", default="2G", help="memory of the whole machine, divided evenly among its nodes (default 2G)")
     add_config(run)
     run.add_argument("--append", action="append", default=[], metavar="ARGS",
                      help="kernel parameters, e.g. --append 'pti=on hydra=hydra' (may be repeated)")
     run.add_argument("--policy", choices=["linux", "hydra-nofilter", "hydra"], help="run CMD through 'hydractl run --policy …'")
-    run.add_argument("--timeout", type=float, default=3600, metavar="S", help="end the machine after S seconds (default 3600)")
+    run.add_argument("--timeout", type=float, metavar="S",
+                     help="end the machine after S seconds (default 3600; of a shell, a day)")
+    run.add_argument("--out", metavar="DIR", help="bring what CMD writes to $HYDRA_OUT to DIR when the machine has ended")
+    run.add_argument("--shell", action="store_true", help="run CMD (default: bash) on this terminal")
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD", help="the command and its arguments, after --")
+
+    series = verbs.add_parser("series", formatter_class=raw, help="write the patches a maintainer of Linux would be sent", description="""\
+Make a series of patches out of kernel/: what prepares Linux comes first, what is policy last, and every step compiles.
+They carry the author and the Signed-off-by that git knows you by; the cover letter has the measured tables. Before they
+are written, they are applied with git am to Linux's own text, and the result is compared with what the lab builds.
+
+  ./hydra series /tmp/hydra
+  ./hydra series /tmp/hydra --results demo.json --results steps.json
+  git -C LINUX am --empty=drop /tmp/hydra/*.patch          # LINUX: a clone of Linux at a 6.12.y release
+  ./hydra test --stage series                              # compile after each patch, with Hydra off and on""")
+    series.add_argument("directory", metavar="DIR", help="where the patches go: a new or an empty directory")
+    series.add_argument("--results", action="append", default=[], metavar="FILE",
+                        help="measured tables for the cover letter: what demo --json or bench --json has written, instead of "
+                             "those of README.md (may be repeated)")
 
     test = verbs.add_parser("test", formatter_class=raw, help="run all tests", description="""\
 Ends with a line "N passed, N failed"; a kernel warning counts as a failure, and so does a suite in which no test ran.
@@ -115,36 +143,46 @@ The stages, in their order:
 
 
 def add_config(verb):
-    verb.add_argument("--config", choices=list(kconfig.LAYERS), default="lab",
+    verb.add_argument("--config", choices=list(kconfig.IMAGES), default="lab",
                       help="lab: lean; debug: with the kernel's own checkers, and faults to inject; kcsan: looks for data races; off: without Hydra")
 
 
 def dispatch(arguments):
     """Import late: these modules need what setup installs."""
     if arguments.verb == "kernel":
-        from lab import build
+        from lab.kernel import build
         print(build.kernel(arguments.config))
         return 0
     if arguments.verb == "run":
-        from lab import vm
-        return vm.run_verb(arguments)
+        from lab.machine import run
+        return run.run_verb(arguments)
     if arguments.verb == "bench":
-        from lab import bench
-        return bench.bench_verb(arguments)
+        from lab.measure import verbs
+        return verbs.bench_verb(arguments)
+    if arguments.verb == "series":
+        from lab.kernel import series
+        return series.series_verb(arguments)
     if arguments.verb == "demo":
-        from lab import demo
-        return demo.demo_verb(arguments)
-    from lab import test
+        from lab.measure import verbs
+        return verbs.demo_verb(arguments)
+    from lab.test import test
     return test.test_verb(arguments)
 
 
 def main(argv):
+    if not argv:
+        parser().print_help()
+        return 2
     arguments = parser().parse_args(argv)
     try:
-        setup.ensure(argv)
-        from lab import children
-        children.die_by_exception()
-        return dispatch(arguments)
+        try:
+            paths.check_cache()
+            setup.ensure(argv)
+            from lab import children
+            children.die_by_exception()
+            return dispatch(arguments)
+        except OSError as error:
+            raise from_system(error) from error
     except LabError as error:
         print(f"hydra: {error}", file=sys.stderr)
         return error.status

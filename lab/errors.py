@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The one exception the lab shows to people: what happened, and what to do about it."""
+"""The exception that the lab shows as a message: what happened, and what to do about it."""
+import errno
 
 
 class LabError(Exception):
@@ -13,3 +14,10 @@ class LabError(Exception):
 
     def __str__(self):
         return self.what + (f"\n  {self.todo}" if self.todo else "")
+
+
+def from_system(error):
+    """The LabError for an OSError that no module expected: which file, what happened, what to do."""
+    where = f"{error.filename}: " if error.filename else ""
+    todo = "Free some space, or set HYDRA_CACHE to a directory on a larger disk." if error.errno == errno.ENOSPC else ""
+    return LabError(f"{where}{error.strerror or error}", todo)

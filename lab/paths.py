@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import re
 import shutil
 import sys
 
@@ -32,6 +33,29 @@ def cache_dir(*parts):
     return path
 
 
+def check_cache():
+    """Say at once that the cache cannot be used, and not when a build fails in it."""
+    path = cache()
+    if not re.fullmatch(r"[\w./+@-]+", str(path)):
+        raise LabError(f"the cache cannot be at '{path}': make and QEMU take paths of letters, digits and . / + @ _ - only",
+                       "Set HYDRA_CACHE to another directory.")
+    if not os.access(cache_dir(), os.R_OK | os.W_OK | os.X_OK):
+        raise LabError(f"the cache {path} may not be read and written", "Set HYDRA_CACHE to a directory of your own.")
+
+
+def try_output(*names):
+    """Say before any work that a file for its results cannot be written. None stands for a file that was not asked for."""
+    for path in map(pathlib.Path, filter(None, names)):
+        there = path.exists()
+        try:
+            with open(path, "ab"):
+                pass
+            if not there:
+                path.unlink()
+        except OSError as error:
+            raise LabError(f"cannot write {path}: {error.strerror}", status=2) from error
+
+
 def need_space(path, gib, purpose):
     """Refuse to start what would run out of disk."""
     free = shutil.disk_usage(path).free / 2**30
@@ -42,7 +66,7 @@ def need_space(path, gib, purpose):
 
 @contextlib.contextmanager
 def locked(name):
-    """One process at a time; the kernel drops the lock however the holder ends."""
+    """One process at a time; the kernel drops the lock when its holder ends, in whatever way."""
     path = cache_dir("locks") / f"{name}.lock"
     with open(path, "w", encoding="utf-8") as lock:
         try:

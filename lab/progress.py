@@ -2,6 +2,7 @@
 """Progress on stderr: a bar with an estimate on a terminal, a line now and then elsewhere."""
 import contextlib
 import sys
+import threading
 import time
 
 from rich.console import Console
@@ -43,7 +44,7 @@ class Bar:
 
 @contextlib.contextmanager
 def counting(what, total=None):
-    """Yields an object whose advance(steps, note) moves the bar; total=None means nobody knows."""
+    """Yields an object whose advance(steps, note) moves the bar; total=None: the number of steps is not known."""
     if not err.is_terminal:
         yield Lines(what, total)
         return
@@ -51,6 +52,46 @@ def counting(what, total=None):
     columns = [TextColumn("{task.description}"), *known, TimeElapsedColumn(), TextColumn("[dim]{task.fields[note]}")]
     with Progress(*columns, console=err, transient=True) as progress:
         yield Bar(progress, progress.add_task(what, total=total, note=""))
+
+
+class Waiting:
+    """A line that counts seconds on a terminal until something happens; elsewhere one line at the start."""
+
+    def __init__(self, what):
+        self.what, self.shown, self.lock = what, err.is_terminal, threading.Lock()
+        self.second = -1
+        if not self.shown:
+            say(f"{what} …")
+
+    def tick(self, seconds):
+        with self.lock:
+            if self.shown and int(seconds) > self.second:
+                self.second = int(seconds)
+                err.file.write(f"\r\033[Khydra: {self.what}: {self.second} s")
+                err.file.flush()
+
+    def end(self):
+        with self.lock:
+            if self.shown:
+                self.shown = False
+                err.file.write("\r\033[K")
+                err.file.flush()
+
+    def before(self, sink):
+        """The sink, with the line ended before the first bytes."""
+        def write(data):
+            self.end()
+            sink(data)
+        return write
+
+
+@contextlib.contextmanager
+def waiting(what):
+    line = Waiting(what)
+    try:
+        yield line
+    finally:
+        line.end()
 
 
 def say(text):

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-from lab import paths
+from lab import children, paths
 from lab.errors import LabError
 
 # Every Debian package the lab, the tool and the tests use. apache2-bin is the server without its service.
@@ -23,7 +23,7 @@ PACKAGES = """
 # What only the tests in Bochs use (./hydra test --long).
 BOCHS_PACKAGES = "bochsbios isolinux syslinux-common vgabios xorriso".split()
 
-REQUIREMENTS = paths.REPO / "lab" / "requirements.txt"
+REQUIREMENTS = paths.REPO / "lab/requirements.txt"
 
 
 def missing_packages(packages=None):
@@ -43,55 +43,14 @@ def install_command(packages):
     return ["apt-get", "install", "-y", "--no-install-recommends", *packages]
 
 
-class AptProgress:
-    """Turns apt's status lines (dlstatus and pmstatus) into one line of progress."""
-
-    def __init__(self, out):
-        self.out = out
-        self.shown = None
-
-    def feed(self, line):
-        kind, _, rest = line.partition(":")
-        fields = rest.split(":", 2)
-        if kind not in ("dlstatus", "pmstatus") or len(fields) != 3:
-            return
-        try:
-            percent = int(float(fields[1]))
-        except ValueError:
-            return
-        step = "downloading" if kind == "dlstatus" else "installing"
-        if self.out.isatty():
-            self.out.write(f"\r\033[K  {step} {percent:3d} %  {fields[2].strip()[:60]}")
-        elif (step, percent // 20) != self.shown:
-            self.out.write(f"  {step} {percent} %\n")
-        self.shown = (step, percent // 20)
-        self.out.flush()
-
-    def close(self):
-        if self.out.isatty() and self.shown:
-            self.out.write("\r\033[K")
-            self.out.flush()
-
-
 def run_apt(arguments, log):
-    """Run apt-get with its progress shown and its words kept in a log."""
-    reader, writer = os.pipe()
+    """Run apt-get with its output kept in a log; on a terminal, its last line is shown."""
+    def show(line):
+        if sys.stderr.isatty():
+            print(f"\r\033[K  {line.strip()[:70]}", end="", file=sys.stderr, flush=True)
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive", LC_ALL="C.UTF-8")
-    command = [arguments[0], "-o", f"APT::Status-Fd={writer}", "-o", "Dpkg::Use-Pty=0", *arguments[1:]]
-    progress = AptProgress(sys.stderr)
-    with open(log, "ab") as sink:
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT,
-                                 pass_fds=[writer], env=environment)
-        os.close(writer)
-        with open(reader, encoding="utf-8", errors="replace") as status:
-            for line in status:
-                progress.feed(line)
-        progress.close()
-        if child.wait():
-            words = log.read_text(encoding="utf-8", errors="replace").splitlines()
-            errors = [line for line in words if line.startswith(("E:", "W:"))] or words[-5:]
-            raise LabError(f"{shlex.join(arguments)} failed:\n    " + "\n    ".join(errors[-8:]),
-                           f"Its whole output: {log}")
+    children.logged(shlex.join(arguments), [*arguments, "-o", "Dpkg::Use-Pty=0"], log, show, append=True, env=environment)
+    show("")
 
 
 def ensure_packages(packages=None):
@@ -137,14 +96,9 @@ def ensure_environment():
         log = paths.cache_dir("logs") / "pip.log"
         steps = ([sys.executable, "-m", "venv", str(directory)],
                  [str(directory / "bin" / "pip"), "install", "--disable-pip-version-check", "-r", str(REQUIREMENTS)])
-        with open(log, "wb") as sink:
-            for number, step in enumerate(steps, 1):
-                print(f"  step {number} of {len(steps)}: {' '.join(step[1:4])} …", file=sys.stderr)
-                if subprocess.run(step, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT,
-                                  check=False).returncode:
-                    words = log.read_text(encoding="utf-8", errors="replace").splitlines()[-6:]
-                    raise LabError(f"{shlex.join(step)} failed:\n    " + "\n    ".join(words),
-                                   f"Its whole output: {log}. The next call starts this step again.")
+        for number, step in enumerate(steps, 1):
+            print(f"  step {number} of {len(steps)}: {' '.join(step[1:4])} …", file=sys.stderr)
+            children.logged(shlex.join(step), step, log, append=number > 1)
         stamp.touch()
         return directory
 

@@ -2,7 +2,7 @@
 """The ACPI tables for NUMA: read back by the layout of the specification, field by field."""
 import pytest
 
-from lab import acpi_srat
+from lab.test.bochs import acpi_srat
 
 
 def number(data, at, size):

@@ -6,8 +6,11 @@ import subprocess
 
 import pytest
 
-from lab import bochs, bochs_build, initramfs, ktap, paths, pcid
+from lab import paths
 from lab.errors import LabError
+from lab.machine import ktap
+from lab.test import pcid
+from lab.test.bochs import bochs, bochs_build, initramfs
 
 REGISTERS = """\
 01231838774i[CPU0  ] | CR3=0x0000000000a7e003
@@ -111,7 +114,7 @@ def test_programs_come_with_their_libraries(tmp_path):
     root = tmp_path / "root"
     shell = initramfs.program("sh")
     initramfs.lay(root, [shell])
-    initramfs.put(root, paths.REPO / "lab/guest_init.sh", "/init")
+    initramfs.put(root, paths.REPO / "lab/test/bochs/guest_init.sh", "/init")
     initramfs.pack(root, tmp_path / "initrd")
     with open(tmp_path / "initrd", "rb") as archive:
         listed = subprocess.run(["cpio", "--quiet", "--list"], stdin=archive, capture_output=True, text=True,
@@ -167,9 +170,9 @@ def test_another_patch_makes_another_program(tmp_path, monkeypatch):
 
 
 def test_progress_of_the_build():
-    assert bochs_build.STEP.match(b"g++ -c  -I.. -O2 cpu.cc -o cpu.o")[1] == b"cpu.cc"
-    assert bochs_build.STEP.match(b"gcc -I.. -c -O2 fpu.c -o fpu.o")[1] == b"fpu.c"
-    assert not bochs_build.STEP.match(b"checking if gcc supports -c -o file.o... yes")
+    assert bochs_build.STEP.match("g++ -c  -I.. -O2 cpu.cc -o cpu.o")[1] == "cpu.cc"
+    assert bochs_build.STEP.match("gcc -I.. -c -O2 fpu.c -o fpu.o")[1] == "fpu.c"
+    assert not bochs_build.STEP.match("checking if gcc supports -c -o file.o... yes")
 
 
 def test_outcomes_are_named_by_their_boot(monkeypatch):

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from lab import children
+from lab.errors import LabError
 
 REPO = pathlib.Path(__file__).resolve().parent.parent
 
@@ -79,6 +80,24 @@ def test_what_a_command_leaves_behind_goes_with_it():
 @pytest.mark.parametrize("command, status", [(["true"], 0), (["sh", "-c", "exit 77"], 77), (["sh", "-c", "kill -9 $$"], 137)])
 def test_exit_status_passes_through(command, status):
     assert children.run(command)[0] == status
+
+
+@pytest.mark.parametrize("script, said", [
+    ("echo CC lib/error.o; echo 'x.c:1: error: no' >&2; echo make: leaving; exit 2", "making x failed:\n    x.c:1: error: no\n"),
+    ("echo 'E: Unable to locate'; echo done; exit 1", "making x failed:\n    E: Unable to locate\n"),
+    ("seq 20; exit 1", "making x failed:\n    13\n"), ("kill -9 $$", "making x failed:\n")])
+def test_a_logged_command_that_fails_says_why(tmp_path, script, said):
+    (tmp_path / "log").write_text("an error: of before\n")
+    with pytest.raises(LabError) as caught:
+        children.logged("making x", ["sh", "-c", script], tmp_path / "log", append=True)
+    assert str(caught.value).startswith(said) and f"The whole log: {tmp_path / 'log'}" in str(caught.value)
+    assert "of before" not in str(caught.value)
+
+
+def test_a_logged_command_that_succeeds(tmp_path):
+    seen = []
+    children.logged("making x", ["sh", "-c", "echo 'no error'; echo more >&2"], tmp_path / "log", seen.append)
+    assert seen == ["no error", "more"] and (tmp_path / "log").read_text() == "no error\nmore\n"
 
 
 def test_both_streams_are_caught():

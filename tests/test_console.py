@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from lab import console, vm
+from lab.machine import console, vm
 
 HEALTHY = """\
 [    0.000000] Linux version 6.12.117 (hydra@lab)
@@ -25,7 +25,7 @@ HEALTHY = """\
     ("Oops: general protection fault, probably for non-canonical address 0xdead: 0000 [#1] SMP", "kernel crash"),
     ("general protection fault, probably for non-canonical address 0xdead: 0000 [#1] PREEMPT SMP", "kernel crash"),
     ("general protection fault: 0000 [#1] SMP", "kernel crash"),
-    ("kernel BUG at mm/hydra/fill.c:12!", "kernel crash"),
+    ("kernel BUG at arch/x86/mm/hydra/fill.c:12!", "kernel crash"),
     ("watchdog: BUG: soft lockup - CPU#3 stuck for 131s! [race:77]", "kernel hang"),
     ("watchdog: CPU3: Watchdog detected hard LOCKUP on cpu 3", "kernel hang"),
     ("INFO: task race:77 blocked for more than 241 seconds.", "kernel hang"),
@@ -40,7 +40,7 @@ HEALTHY = """\
     ("BUG: non-zero pgtables_bytes on freeing mm: 4096", "memory error"),
     ("BUG kmalloc-64 (Not tainted): Redzone overwritten", "memory error"),
     ("hydra: 2 violations in race[77] at exit", "Hydra invariant violated"),
-    ("WARNING: CPU: 2 PID: 0 at mm/hydra/fill.c:350 hydra_fill+0x63/0x70", "kernel warning"),
+    ("WARNING: CPU: 2 PID: 0 at arch/x86/mm/hydra/fill.c:350 hydra_fill+0x63/0x70", "kernel warning"),
     ("list_del corruption. prev->next should be ff11, but was ff12", "kernel warning"),
 ])
 @pytest.mark.parametrize("stamp", ["[   17.742716] ", "[   17.742716][  T198] ", ""])

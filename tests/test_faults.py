@@ -5,20 +5,22 @@ import re
 
 import pytest
 
-from lab import faults, modes, paths, stages, suites, vm
+from lab import paths
 from lab.errors import LabError
+from lab.kernel import source
+from lab.machine import programs, vm
+from lab.test import faults, guest_faults, modes, stages, suites
 
+PATCH = paths.REPO / "kernel" / source.FAULTS
 SELFTESTS = paths.REPO / "kernel/tools/testing/selftests/hydra"
 
 
 def known_rules():
-    text = (paths.REPO / "kernel/mm/hydra/inject.c").read_text(encoding="utf-8")
-    return [rule for rule in re.findall(r'\[HYDRA_BREAK_\w+\] = "([\w-]+)"', text) if rule != "none"]
+    return [rule for rule in re.findall(r'\[HYDRA_BREAK_\w+\] = "([\w-]+)"', PATCH.read_text(encoding="utf-8")) if rule != "none"]
 
 
 def selftest_names():
-    makefile = (SELFTESTS / "Makefile").read_text(encoding="utf-8")
-    return set(" ".join(re.findall(r"^TEST_GEN_PROGS\w* := (.*)$", makefile, re.M)).split())
+    return set(programs.selftest_names(everything=True))
 
 
 def test_every_rule_of_the_kernel_has_a_test_named_for_it():
@@ -28,11 +30,19 @@ def test_every_rule_of_the_kernel_has_a_test_named_for_it():
 
 
 def test_every_rule_is_asked_for_somewhere_in_the_kernel():
-    code = "".join(path.read_text(encoding="utf-8") for directory in ("mm/hydra", "arch/x86/mm", "fs/proc")
-                   for path in (paths.REPO / "kernel" / directory).glob("*.[ch]"))
-    rules = (paths.REPO / "kernel/mm/hydra/inject.h").read_text(encoding="utf-8")
-    names = set(re.findall(r"HYDRA_BREAK_\w+", rules)) - {"HYDRA_BREAK_NONE"}
+    code = PATCH.read_text(encoding="utf-8")
+    names = set(re.findall(r"HYDRA_BREAK_\w+", code)) - {"HYDRA_BREAK_NONE"}
     assert [name for name in names if f"hydra_breaks({name})" not in code] == []
+
+
+def test_no_rule_can_be_broken_without_the_patch():
+    ours = [path for name in source.overlay_files() if name.endswith((".c", ".h")) for path in [source.OURS / name]]
+    assert [path for path in ours if "hydra_breaks" in path.read_text(encoding="utf-8")] == []
+
+
+def test_the_patch_applies_to_our_files(tmp_path):
+    copy = source.with_faults(source.OURS, tmp_path / "copy")
+    assert "hydra_breaks" in (copy / "arch/x86/mm/hydra/flush.c").read_text(encoding="utf-8")
 
 
 def test_the_tests_that_are_named_exist():
@@ -65,29 +75,82 @@ DUE = [("a: fill", "a", "fill"), ("a: huge", "a", "huge"), ("b: fill", "b", "fil
 
 
 def test_a_rule_that_a_test_noticed_passes_and_one_that_it_did_not_fails():
-    seen = lines({"begin": "a: fill"}, {"name": "a: fill", "by": "fill: x", "seconds": 1, "words": []},
-                 {"begin": "a: huge"}, {"name": "a: huge", "by": None, "seconds": 9, "words": ["ok 1"]})
+    seen = lines({"begin": "a: fill", "run": 1}, {"name": "a: fill", "by": "fill: x", "run": 1, "seconds": 1, "words": []},
+                 {"begin": "a: huge", "run": 1}, {"name": "a: huge", "by": None, "run": 3, "seconds": 9, "words": ["ok 1"]})
     made = faults.outcomes(faults.judge(seen, ""), DUE, [])
     assert [outcome.result for outcome in made] == ["passed", "failed", "failed"]
-    assert "ok 1" in made[1].why and "not tried" in made[2].why
+    assert made[0].why == "fill: x"
+    assert "in 3 runs" in made[1].why and "ok 1" in made[1].why and "not tried" in made[2].why
+
+
+def test_the_table_and_the_outcome_say_in_which_run_a_rule_was_noticed(capsys):
+    results = {"a: fill": {"name": "a: fill", "by": "fill: x", "run": 2, "seconds": 1, "words": []}}
+    assert faults.outcomes(results, DUE[:1], [])[0].why == "fill: x (in run 2)"
+    faults.show(results, DUE[:1])
+    assert "fill: x (in run 2)" in capsys.readouterr().out
+
+
+@pytest.fixture
+def guest(tmp_path, monkeypatch):
+    """Files in the place of the kernel's; a function that plays runs of a test and returns (the last object put, all of them)."""
+    (tmp_path / "violations").write_text("0")
+    monkeypatch.setattr(guest_faults, "BREAK", tmp_path / "break")
+    monkeypatch.setattr(guest_faults, "VIOLATIONS", tmp_path / "violations")
+    monkeypatch.setattr(guest_faults, "complaints", lambda: [])
+    put = []
+    monkeypatch.setattr(guest_faults, "put", lambda **fields: put.append(fields))
+
+    def play(rule, *failures):
+        left = iter(failures)
+
+        def first_failure(_command, _limit):
+            assert (tmp_path / "break").read_text() == rule
+            return next(left), ["said"]
+        monkeypatch.setattr(guest_faults, "first_failure", first_failure)
+        guest_faults.attempt("x", rule, ["/fill"], faults.runs(rule), 1)
+        assert (tmp_path / "break").read_text() == "none"
+        assert not list(left)
+        return put[-1], put
+    return play
+
+
+RULE = next(iter(faults.CATCHERS))
+
+
+@pytest.mark.parametrize("failures", [["y"], ["", "y"], ["", "", "y"]])
+def test_a_test_that_noticed_nothing_is_run_again_until_it_does(guest, failures):
+    last, put = guest(RULE, *failures)
+    assert (last["by"], last["run"]) == ("fill: y", len(failures))
+    assert put[:-1] == [{"begin": "x", "run": number} for number in range(1, len(failures) + 1)]
+
+
+def test_after_three_runs_nothing_has_noticed_the_rule(guest):
+    last, _ = guest(RULE, "", "", "")
+    assert (last["by"], last["run"], last["words"]) == (None, 3, ["said"])
+
+
+def test_a_test_of_what_breaks_no_rule_is_run_once(guest):
+    last, _ = guest(next(iter(faults.HARMLESS)), "")
+    assert (last["by"], last["run"]) == (None, 1)
 
 
 @pytest.mark.parametrize("by, result", [(None, "passed"), ("fill: x", "failed")])
 def test_what_breaks_no_rule_must_not_be_noticed(by, result):
     rule = next(iter(faults.HARMLESS))
-    results = {"x": {"name": "x", "by": by, "seconds": 1, "words": []}}
+    results = {"x": {"name": "x", "by": by, "run": 1, "seconds": 1, "words": []}}
     assert [outcome.result for outcome in faults.outcomes(results, [("x", rule, "fill")], [])] == [result]
 
 
 def test_a_machine_that_dies_of_a_rule_has_noticed_it():
-    assert faults.judge(lines({"begin": "keep-link: events"}), "kernel crash")["keep-link: events"]["by"] == "the kernel: kernel crash"
+    found = faults.judge(lines({"begin": "keep-link: events", "run": 2}), "kernel crash")["keep-link: events"]
+    assert faults.noticed_by(found) == "the kernel: kernel crash (in run 2)"
 
 
 def test_a_machine_that_just_ends_has_noticed_nothing():
-    assert not faults.judge(lines({"begin": "keep-link: events"}), "")
+    assert not faults.judge(lines({"begin": "keep-link: events", "run": 1}), "")
 
 
-def test_a_rule_that_nobody_tries_fails_and_one_that_shows_elsewhere_is_said_to_be_skipped():
+def test_a_rule_without_a_test_fails_and_one_that_shows_elsewhere_is_said_to_be_skipped():
     made = faults.outcomes({}, [], ["brand-new", *faults.ELSEWHERE, *faults.CATCHERS, *faults.HARMLESS])
     assert [outcome.result for outcome in made] == ["failed", *["skipped" for _ in faults.ELSEWHERE]]
     assert set(faults.ELSEWHERE.values()) <= set(stages.STAGES)

@@ -37,8 +37,8 @@ domain 1 node 1 root canonical replica_tables 11 replica_kib 44 upper_tables 3 f
 """
 
 TABLES = """\
-domain 0 node 0 local_leaves 900 remote_leaves 100
-domain 1 node 1 local_leaves 0 remote_leaves 0
+domain 0 node 0 local_leaves 900 remote_leaves 100 hinting_leaves 20
+domain 1 node 1 local_leaves 0 remote_leaves 0 hinting_leaves 0
 node 0 pagetable_kib 812
 node 1 pagetable_kib 8
 """
@@ -53,7 +53,7 @@ violations 5
 @pytest.fixture(scope="session")
 def program(tmp_path_factory):
     out = tmp_path_factory.mktemp("hydractl")
-    made = subprocess.run(["make", "-C", str(SOURCE), f"O={out}"], capture_output=True, text=True, check=False)
+    made = make(f"O={out}")
     assert made.returncode == 0, made.stderr
     return out / "hydractl"
 
@@ -76,7 +76,7 @@ class Kernel:
     def process(self, pid, comm="httpd", **files):
         directory = self.proc / str(pid)
         directory.mkdir()
-        (directory / "comm").write_text(comm + "\n")
+        (directory / "comm").write_bytes((comm if isinstance(comm, bytes) else comm.encode()) + b"\n")
         for name, text in files.items():
             (directory / name).write_text(text)
         return directory
@@ -127,6 +127,14 @@ def kernel_answers(number):
 
 
 ACCEPTS = kernel_answers(0)
+
+
+def assert_makes_no_sense(kernel, command, file):
+    """A command with --json ends with an error that names the file, and prints nothing that a script could take for data."""
+    done = kernel.run(*command, "--json")
+    assert done.returncode == 2
+    assert f"cannot make sense of {file}" in done.stderr
+    assert done.stdout == ""
 
 
 # Arguments
@@ -244,7 +252,7 @@ def test_run_what_is_not_executable(kernel, tmp_path, kind):
 def test_run_settings_the_kernel_cannot_do(kernel, tmp_path):
     done = kernel.run("run", "--filter", "entry", "touch", tmp_path / "it", preexec_fn=kernel_answers(errno.EOPNOTSUPP))
     assert done.returncode == 125
-    assert "cannot do 'hydra,domains=node,replication=lazy,prefetch=9,filter=entry' yet" in done.stderr
+    assert "cannot do 'hydra,domains=node,replication=lazy,prefetch=9,filter=entry': choose --filter none" in done.stderr
     assert not (tmp_path / "it").exists()
 
 
@@ -308,11 +316,45 @@ def test_no_such_process(kernel, command):
 
 
 @pytest.mark.parametrize("command, file", [("status", "hydra"), ("tables", "hydra_tables"), ("check", "hydra_check")])
-def test_kernel_thread(kernel, command, file):
-    kernel.process(2, "kthreadd", **{file: ""})
+@pytest.mark.parametrize("files", [True, False])
+def test_kernel_thread(kernel, command, file, files):
+    # The kernel's file is empty, or opening it fails (ESRCH; here ENOENT).
+    kernel.process(2, "kthreadd", **({file: ""} if files else {}))
     done = kernel.run(command, 2)
     assert done.returncode == 2
-    assert "process 2 has no user memory" in done.stderr
+    assert "process 2 has no user memory (a kernel thread, " in done.stderr
+
+
+NAMES = [
+    ("größer 本", "größer 本", "größer 本"),
+    (b"\033[31mRED\033]0;x\007", "\\033[31mRED\\033]0;x\\007", "\033[31mRED\033]0;x\007"),
+    (b"line\nbreak\x7f", "line\\012break\\177", "line\nbreak\x7f"),
+    ("csi\u009b31m", "csi\\302\\23331m", "csi\u009b31m"),
+    ("rtl\u202e", "rtl\\342\\200\\256", "rtl\u202e"),
+    (b"\xff\xc3(\xc0\x80", "\\377\\303(\\300\\200", "\ufffd\ufffd(\ufffd\ufffd"),
+    (b"cut \xe2\x82", "cut \\342\\202", "cut \ufffd\ufffd"),
+    (b"\xed\xa0\x80\xf4\x90\x80\x80", "\\355\\240\\200\\364\\220\\200\\200", 7 * "\ufffd"),
+    ('odd "name"\\', 'odd "name"\\', 'odd "name"\\'),
+]
+
+
+@pytest.mark.parametrize("name, shown, in_json", NAMES)
+def test_names_of_any_bytes(kernel, name, shown, in_json):
+    kernel.process(12, name, hydra=HYDRA, hydra_tables=TABLES, hydra_check="ok tables 1 entries 1\n")
+    for command in (["status", 12], ["tables", 12], ["check", 12], ["status"]):
+        done = kernel.run(*command)
+        assert done.returncode == 0 and (f"process 12 ({shown})" if len(command) == 2 else f" {shown} ") in done.stdout
+        assert not any(ord(c) < 32 and c != "\n" or 127 <= ord(c) < 160 for c in done.stdout)
+        text = kernel.run(*command, "--json").stdout
+        assert text.isprintable() or text[:-1].isprintable()
+        got = json.loads(text)
+        assert (got["processes"][0] if len(command) == 1 else got)["comm"] == in_json
+
+
+def test_the_columns_of_the_table_stay_in_place(kernel):
+    kernel.process(12, "größer", hydra=HYDRA)
+    kernel.process(13, "groesser", hydra=HYDRA)
+    assert len({line.index(" hydra ") for line in kernel.run("status").stdout.splitlines() if "sser" in line or "ßer" in line}) == 1
 
 
 # status
@@ -338,6 +380,11 @@ def test_status_of_a_process(kernel):
     assert ["1", "1", "canonical", "11", "44", "3", "7"] in lines
 
 
+def test_status_says_of_a_process_that_is_not_under_hydra_why_nothing_moves(kernel):
+    kernel.process(12, hydra=HYDRA.replace("active 1", "active 0"))
+    assert kernel.run("status", 12).stdout.startswith("process 12 (httpd): not under Hydra, its counters stand still\n")
+
+
 def test_status_passes_on_what_later_kernels_add(kernel):
     kernel.process(12, hydra=HYDRA.replace("fills 12\n", "fills 12\nnew_counter 5\n") + "epoch 3 of 4\n")
     assert kernel.json("status", 12)["new_counter"] == 5
@@ -352,35 +399,79 @@ def test_status_passes_on_what_later_kernels_add(kernel):
     (HYDRA.replace("policy hydra\n", ""), "policy"),
     ("x " * 99 + "\n", "Bad message"),
 ])
-@pytest.mark.parametrize("pid", [[], [12]])
-def test_status_that_makes_no_sense(kernel, text, named, pid):
+def test_status_that_makes_no_sense(kernel, text, named):
     kernel.process(12, hydra=text)
-    done = kernel.run("status", *pid, "--json")
-    assert done.returncode == 2
-    assert f"cannot make sense of {kernel.proc}/12/hydra ({named})" in done.stderr
-    assert done.stdout == ""
+    kernel.process(13, "other", hydra=HYDRA)
+    assert_makes_no_sense(kernel, ["status", 12], f"{kernel.proc}/12/hydra ({named})")
+    # One process does not hide the others.
+    done = kernel.run("status", "--json")
+    assert done.returncode == 0 and [process["comm"] for process in json.loads(done.stdout)["processes"]] == ["other"]
+    assert "1 processes left out: cannot make sense of" in done.stderr
+
+
+@pytest.mark.parametrize("change, name", [
+    (("filter table", "filter none"), "hydra-nofilter"), (("filter table", "filter entry"), "custom"),
+    (("prefetch 9", "prefetch 3"), "custom"), (("domains node", "domains galaxy"), "custom")])
+def test_a_policy_is_shown_by_the_name_that_run_takes(kernel, change, name):
+    kernel.process(12, hydra=HYDRA.replace("policy hydra", "policy custom").replace(*change))
+    assert kernel.json("status", 12)["policy"] == kernel.json("status")["processes"][0]["policy"] == name
+    assert f"policy           {name}\n" in kernel.run("status", 12).stdout
+    assert f" {name} " in kernel.run("status").stdout
+
+
+def test_violations_found_are_called_so(kernel):
+    assert "violations found           0\n" in kernel.run("status").stdout
+
+
+@pytest.mark.parametrize("command", ["tables", "check", "set"])
+def test_help_tells_what_it_costs(kernel, command):
+    told = " ".join(kernel.run(command, "--help").stdout.split())
+    assert {"set": "interrupt every CPU", "check": "every page fault, mmap and munmap of the process waits",
+            "tables": "wait while the kernel walks the page tables"}[command] in told
+
+
+def test_help_is_a_command_too(kernel):
+    assert kernel.run("help").stdout == kernel.run("--help").stdout != ""
+    assert kernel.run("help").returncode == 0
+
+
+def make(*arguments):
+    return subprocess.run(["make", "-C", str(SOURCE), *arguments], capture_output=True, text=True, check=False)
+
+
+def test_installation(program, tmp_path):
+    assert make(f"O={program.parent}", f"DESTDIR={tmp_path}", "PREFIX=/usr", "install").returncode == 0
+    assert os.access(tmp_path / "usr/bin/hydractl", os.X_OK)
+
+
+def test_a_build_directory_with_a_space_is_refused():
+    made = make("O=a b")
+    assert made.returncode != 0 and "O is 'a b': make cannot build in a directory with spaces" in made.stderr
+
+
+def test_version(kernel):
+    assert "hydractl 1.0, for Hydra in Linux 6.12\nrunning kernel: " in kernel.run("--version").stdout
+    assert kernel.run("--version").stdout.endswith(", with Hydra\n")
 
 
 def test_status_of_the_system(kernel):
     kernel.process(2, "kthreadd", hydra="")
-    odd = 'odd "name"\\\x01é'
-    kernel.process(100, odd, hydra=HYDRA)
-    kernel.process(12, hydra=HYDRA.replace("filter table", "filter none").replace("policy hydra", "policy custom"))
+    kernel.process(100, hydra=HYDRA)
+    kernel.process(12, hydra=HYDRA.replace("filter table", "filter none").replace("policy hydra", "policy custom")
+                   .replace("prefetch 9", "prefetch 8"))
     kernel.process(13, "idle", hydra=HYDRA.replace("active 1", "active 0"))
     (kernel.proc / "14").mkdir()
     (kernel.hydra / "replica_limit_kib").write_text("4096\n")
     got = kernel.json("status")
     processes = got.pop("processes")
     assert [(process["pid"], process["filter"]) for process in processes] == [(12, "none"), (100, "table")]
-    # A name may be any bytes; each is given as one character.
-    assert processes[1]["comm"].encode("latin-1").decode() == odd
     assert got == {
         "default": "linux", "supported": "yes", "replica_limit_kib": 4096, "violations": 0,
         "domains": [{"domain": 0, "node": 0, "cpus": "0-1"}, {"domain": 1, "node": 1, "cpus": "2-3"}],
     }
     lines = [line.split() for line in kernel.run("status").stdout.splitlines()]
     assert ["0", "0", "0-1"] in lines
-    assert ["12", "httpd", "custom", "9", "none", "84", "78", "9", "1234"] in lines
+    assert ["12", "httpd", "custom", "8", "none", "84", "78", "9", "1234"] in lines
     assert not any("idle" in line for line in lines)
 
 
@@ -397,10 +488,7 @@ def test_status_with_nothing_to_show(kernel):
 ])
 def test_system_that_makes_no_sense(kernel, name, text):
     (kernel.hydra / name).write_text(text)
-    done = kernel.run("status", "--json")
-    assert done.returncode == 2
-    assert f"cannot make sense of {kernel.hydra}/{name}" in done.stderr
-    assert done.stdout == ""
+    assert_makes_no_sense(kernel, ["status"], f"{kernel.hydra}/{name}")
 
 
 def test_output_that_cannot_be_written(kernel):
@@ -419,18 +507,27 @@ def test_tables(kernel):
     assert kernel.json("tables", 12) == {
         "pid": 12, "comm": "httpd",
         "per_domain": [
-            {"domain": 0, "node": 0, "local_leaves": 900, "remote_leaves": 100, "local_leaf_share": 0.9},
-            {"domain": 1, "node": 1, "local_leaves": 0, "remote_leaves": 0, "local_leaf_share": None},
+            {"domain": 0, "node": 0, "local_leaves": 900, "remote_leaves": 100, "hinting_leaves": 20,
+             "local_leaf_share": 0.9},
+            {"domain": 1, "node": 1, "local_leaves": 0, "remote_leaves": 0, "hinting_leaves": 0,
+             "local_leaf_share": None},
         ],
         "per_node": [{"node": 0, "pagetable_kib": 812}, {"node": 1, "pagetable_kib": 8}],
     }
     lines = [line.split() for line in kernel.run("tables", 12).stdout.splitlines()]
-    assert ["0", "0", "900", "100", "90.00", "%"] in lines
-    assert ["1", "1", "0", "0", "-"] in lines
+    assert ["0", "0", "900", "100", "90.00", "%", "20"] in lines
+    assert ["1", "1", "0", "0", "-", "0"] in lines
     assert ["0", "812", "KiB"] in lines
 
 
+def test_tables_of_a_kernel_that_does_not_count_what_numa_balancing_has_marked(kernel):
+    kernel.process(12, hydra_tables=TABLES.replace(" hinting_leaves 20", ""))
+    assert [domain["hinting_leaves"] for domain in kernel.json("tables", 12)["per_domain"]] == [None, 0]
+    assert ["0", "0", "900", "100", "90.00", "%", "-"] in [line.split() for line in kernel.run("tables", 12).stdout.splitlines()]
+
+
 @pytest.mark.parametrize("text", [
+    TABLES.replace("hinting_leaves 20", "hinting_leaves many"),
     "domain 0 node 0 local_leaves 900\nnode 0 pagetable_kib 8\n",
     "domain 0 node 0 local_leaves 900 remote_leaves -1\nnode 0 pagetable_kib 8\n",
     "domain 0 node 0 local_leaves 900 remote_leaves 1\nnode 0 pagetable_kib lots\n",
@@ -439,10 +536,7 @@ def test_tables(kernel):
 ])
 def test_tables_that_make_no_sense(kernel, text):
     kernel.process(12, hydra_tables=text)
-    done = kernel.run("tables", 12, "--json")
-    assert done.returncode == 2
-    assert f"cannot make sense of {kernel.proc}/12/hydra_tables" in done.stderr
-    assert done.stdout == ""
+    assert_makes_no_sense(kernel, ["tables", 12], f"{kernel.proc}/12/hydra_tables")
 
 
 # check
@@ -454,6 +548,13 @@ def test_check_finds_nothing(kernel):
     done = kernel.run("check", 12)
     assert (done.returncode, done.stdout) == (
         0, "process 12 (httpd): all invariants hold (31 tables, 15872 entries)\n")
+
+
+def test_check_with_nothing_to_check(kernel):
+    kernel.process(12, hydra_check="ok tables 0 entries 0\n")
+    got = kernel.json("check", 12)
+    assert got["ok"] is None and got["violations"] == 0
+    assert kernel.run("check", 12).stdout == "process 12 (httpd): nothing to check, no node has page tables of its own for it\n"
 
 
 def test_check_finds_violations(kernel):
@@ -486,7 +587,4 @@ def test_check_finds_violations(kernel):
 ])
 def test_check_that_makes_no_sense_is_not_ok(kernel, text):
     kernel.process(12, hydra_check=text)
-    done = kernel.run("check", 12, "--json")
-    assert done.returncode == 2
-    assert f"cannot make sense of {kernel.proc}/12/hydra_check" in done.stderr
-    assert done.stdout == ""
+    assert_makes_no_sense(kernel, ["check", 12], f"{kernel.proc}/12/hydra_check")

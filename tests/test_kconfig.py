@@ -2,8 +2,8 @@
 """Configuration fragments: reading, merging, and noticing what Kconfig refused."""
 import pytest
 
-from lab import kconfig
 from lab.errors import LabError
+from lab.kernel import build, kconfig
 
 
 def test_options_and_comments_are_read():
@@ -22,6 +22,10 @@ def test_a_later_layer_wins(tmp_path, monkeypatch):
     monkeypatch.setattr(kconfig, "CONFIGS", tmp_path)
     assert kconfig.merged("lab") == {"NUMA": "y", "DEBUG_VM": "n"}
     assert kconfig.merged("debug") == {"NUMA": "y", "DEBUG_VM": "y"}
+
+
+def test_the_build_knows_every_configuration_that_has_an_image():
+    assert set(kconfig.IMAGES) == set(build.FULL_BUILD_STEPS)
 
 
 def test_text_and_parse_are_inverse():

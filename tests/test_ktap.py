@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Test results: the kselftest harness's TAP, and KUnit's KTAP inside a kernel log."""
-from lab import ktap
+from lab.machine import ktap
 
 HARNESS = """\
 TAP version 13
@@ -28,8 +28,8 @@ KUNIT = """\
 [    1.000004]     # module: settings_test
 [    1.000005]     1..2
 [    1.000006]     ok 1 parse_policy
-[    1.100000] a line of somebody else
-[    1.000007]     # parse_bad: EXPECTATION FAILED at mm/hydra/settings_test.c:12
+[    1.100000] a line of another program
+[    1.000007]     # parse_bad: EXPECTATION FAILED at arch/x86/mm/hydra/settings_test.c:12
 [    1.000008]     not ok 2 parse_bad
 [    1.000009] # hydra_settings: pass:1 fail:1 skip:0 total:2
 [    1.000010] not ok 1 hydra_settings

@@ -2,8 +2,8 @@
 """Comparing stock Linux with Hydra: what only fails with Hydra has to be told, however it fails, and nothing else blamed on it."""
 import pytest
 
-from lab import differences, linux_suites
-from lab.ktap import Outcome
+from lab.machine.ktap import Outcome
+from lab.test import differences, linux_suites
 
 STEADY = "TAP version 13\n1..2\nok 1 map\nok 2 unmap\n"
 

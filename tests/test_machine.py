@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import pty
 import signal
 import subprocess
 import time
@@ -36,19 +37,32 @@ def test_nodes_output_input_arguments_and_status(tmp_path):
     (tmp_path / "seen").write_text("a file of the host\n")
     command = ('cat seen; cat; printf "<%s>" "$@"; echo; ls -d /sys/devices/system/node/node*; '
                'echo out >$HYDRA_OUT/left; echo err >&2; exit 7')
-    done = hydra_run("--", "sh", "-c", command, "sh", "a  b", "'$HOME\"", cwd=tmp_path, input="from stdin\n")
+    done = hydra_run("--out", "results", "--", "sh", "-c", command, "sh", "a  b", "'$HOME\"", cwd=tmp_path, input="from stdin\n")
     assert done.returncode == 7, done.stderr
     lines = done.stdout.splitlines()
     assert lines[:3] == ["a file of the host", "from stdin", "<a  b><'$HOME\">"]
     assert lines[3:] == [f"/sys/devices/system/node/node{n}" for n in (0, 1)]
     assert "err" in done.stderr.splitlines()
-    left = done.stderr.rpartition("left files in ")[2].strip()
-    assert (pathlib.Path(left) / "left").read_text() == "out\n"
+    assert "booting 2 nodes of 1 CPUs" in done.stderr
+    assert (tmp_path / "results" / "left").read_text() == "out\n"
 
 
 def test_a_command_that_does_not_exist():
     done = hydra_run("--", "no-such-command-anywhere")
     assert done.returncode == 127 and "not found" in done.stderr
+
+
+def test_a_command_on_the_terminal():
+    child, terminal = pty.fork()
+    if not child:
+        os.execv(HYDRA, [HYDRA, "run", *SMALL, "--shell", "--", "sh", "-c", "tty; read line; echo got $line; exit 5"])
+    os.write(terminal, b"word\n")
+    seen = b""
+    with contextlib.suppress(OSError):       # the terminal is gone when its last process has ended
+        while data := os.read(terminal, 4096):
+            seen += data
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5, seen
+    assert b"/dev/pts/" in seen and b"got word" in seen
 
 
 def test_a_kernel_crash_is_printed_and_ends_the_machine():

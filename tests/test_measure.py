@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from lab import guest_measure, limits, measure, report, vm
 from lab.errors import LabError
+from lab.machine import vm
+from lab.measure import guest_measure, limits, measure, report
 
 ROWS = {"mprotect", "munmap", "apache", "locality"}
-CASES = {"quiet", "one-node", "remote-spinners", "remote-and-local-spinners", "shared", "private"}
+CASES = {"quiet", "all-cpus", "one-node", "remote-spinners", "remote-and-local-spinners", "shared", "private"}
 METRICS = {"interrupts_per_op", "us_per_op", "interrupts_per_request", "requests_per_s", "local_leaf_share", "pagetable_kib"}
 
 INTERRUPTS = """\
@@ -47,6 +48,8 @@ def good_values():
         put(row, "remote-and-local-spinners", "us_per_op", 99000, 99000, 900)
     put("apache", "quiet", "interrupts_per_request", 1.2, 1.2, 0.1)
     put("apache", "quiet", "requests_per_s", 200, 190, 230)
+    put("apache", "all-cpus", "interrupts_per_request", 1.2, 1.3, 0.6)
+    put("apache", "all-cpus", "requests_per_s", 200, 190, 210)
     put("apache", "one-node", "interrupts_per_request", 0.1, 0.1, 0.1)
     put("apache", "one-node", "requests_per_s", 200, 200, 200)
     for case in ("shared", "private"):
@@ -156,7 +159,7 @@ def test_every_row_of_the_demo_is_a_bench():
 
 def test_good_values_keep_every_limit():
     checks = limits.check(good_values())
-    assert len(checks) == 16 and all(check.passed for check in checks)
+    assert len(checks) == 17 and all(check.passed for check in checks)
     assert {check.row for check in checks} == ROWS
 
 
@@ -182,9 +185,9 @@ def test_a_bad_value_breaks_exactly_one_limit(row, case, policy, metric, value):
 
 
 @pytest.mark.parametrize("row, case, metric, value", [
-    ("mprotect", "quiet", "us_per_op", 316), ("munmap", "quiet", "us_per_op", 316), ("apache", "one-node", "requests_per_s", 190),
+    ("apache", "all-cpus", "interrupts_per_request", 1.2), ("mprotect", "quiet", "us_per_op", 316), ("munmap", "quiet", "us_per_op", 316), ("apache", "one-node", "requests_per_s", 190),
     ("locality", "quiet", "us_per_op", 21.1)])
-def test_what_hydra_costs_where_nothing_is_shared_is_reported_and_not_asserted(row, case, metric, value, capsys):
+def test_what_the_emulator_decides_is_reported_and_not_asserted(row, case, metric, value, capsys):
     checks = limits.check(changed(row, case, "hydra", metric, value))
     assert [check.row for check in checks if not check.passed] == [row]
     assert report.verdicts(checks) == 0
@@ -197,16 +200,34 @@ def test_a_row_that_was_not_measured_fails(row):
     assert [check.row for check in checks if not check.passed] == [row]
 
 
-def test_the_words_come_from_the_values():
-    def words(values, row):
-        return report.words(report.Values(values), row)
-    assert "14.0 interrupts per operation" in words(good_values(), "mprotect")
-    assert "237.5x faster" in words(good_values(), "mprotect")
-    slow = changed("mprotect", "remote-spinners", "hydra", "us_per_op", 190000)
-    assert "2.0x slower" in words(slow, "mprotect")
-    assert "92 % fewer" in words(good_values(), "apache")
-    assert "Hydra takes 1.05 times as long" in words(good_values(), "locality")
-    assert "100 % more" in words(changed("apache", "quiet", "hydra", "interrupts_per_request", 2.4), "apache")
+@pytest.mark.parametrize("change, row, said", [
+    ((), "mprotect", "one operation interrupts 14.0 CPUs under Linux and 0.01 under Hydra (14.0 without the filter)"),
+    ((), "mprotect", "An emulator's time per operation, while threads spin on the other nodes, is under Hydra less than 0.01 of Linux's."),
+    (("mprotect", "remote-spinners", "hydra", "us_per_op", 190000), "mprotect", "is under Hydra 2.00 of Linux's"),
+    ((), "apache", "on one CPU of each node, a request costs 1.20 shootdown interrupts under Linux and 0.10 under Hydra, 92 % fewer; "
+                   "an emulator's requests per second are 1.15 of Linux's"),
+    ((), "apache", "on all CPUs, a request costs 1.20 shootdown interrupts under Linux and 0.60 under Hydra, 50 % fewer"),
+    (("apache", "quiet", "hydra", "interrupts_per_request", 2.4), "apache", "100 % more"),
+])
+def test_the_words_come_from_the_values(change, row, said):
+    assert said in report.words(report.Values(changed(*change) if change else good_values()), row)
+
+
+def test_times_are_shown_as_an_emulators_ratios_only(capsys):
+    report.table(good_values())
+    report.verdicts(limits.check(good_values()))
+    shown = capsys.readouterr().out
+    assert "faster" not in shown and "µs" not in shown and "95,000" not in shown and "95000" not in shown
+    for line in shown.splitlines():
+        if any(word in line for word in (" time", "requests/s", "requests per second")) and "│" in line:
+            assert "an emulator's" in line
+
+
+def test_where_the_web_servers_threads_and_their_load_are():
+    nodes = [{0, 1}, {2, 3}]
+    assert guest_measure.one_cpu_of_each_node(nodes) == ({0, 2}, [0, 2], {1, 3})
+    assert guest_measure.all_cpus(nodes) == ({0, 1, 2, 3}, [0, 1, 2, 3], {0, 1, 2, 3})
+    assert guest_measure.first_node(nodes) == ({0, 1}, [], {2, 3})
 
 
 def test_table_and_picture(tmp_path, capsys):

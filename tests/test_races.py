@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Data races: ours are told from Linux's, and a kernel that reports none at all is not believed."""
-from lab import console, races
+from lab.machine import console
+from lab.test import races
 
 LOG = """\
 [    1.000000] Linux version 6.12

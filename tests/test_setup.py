@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Setting up a machine: what is missing is named with one command; an environment is whole or made again."""
-import io
 import os
 import subprocess
 
 import pytest
 
-from lab import paths, setup
+from lab import cli, paths, setup
 from lab.errors import LabError
+from lab.measure import verbs
 
 
 def test_no_root_and_a_missing_package(monkeypatch):
@@ -40,30 +40,64 @@ def test_apt_that_fails_is_quoted(tmp_path):
         setup.run_apt([str(fake), "install", "wrk"], tmp_path / "log")
 
 
-def test_progress_of_apt():
-    out = io.StringIO()
-    progress = setup.AptProgress(out)
-    for line in ("dlstatus:1:10.5:Retrieving file 1 of 9", "pmstatus:wrk:50.0:Unpacking wrk", "pmstatus:wrk:bad:x", "noise"):
-        progress.feed(line)
-    progress.close()
-    assert out.getvalue() == "  downloading 10 %\n  installing 50 %\n"
-
-
 def test_an_environment_without_its_stamp_is_made_again(cache, monkeypatch):
     made = []
 
-    def fake_run(step, **_):
-        directory = setup.environment_dir()
+    def fake_logged(what, step, _log, **_):
         made.append(step)
-        directory.mkdir(parents=True, exist_ok=True)
-        return subprocess.CompletedProcess(step, 1 if len(made) == 2 else 0)
-    monkeypatch.setattr(subprocess, "run", fake_run)
+        setup.environment_dir().mkdir(parents=True, exist_ok=True)
+        if len(made) == 2:
+            raise LabError(f"{what} failed")
+    monkeypatch.setattr(setup.children, "logged", fake_logged)
     with pytest.raises(LabError, match="install"):
         setup.ensure_environment()
     (setup.environment_dir() / "half").touch()
     directory = setup.ensure_environment()
     assert len(made) == 4 and (directory / "complete").exists() and not (directory / "half").exists()
     assert setup.ensure_environment() == directory and len(made) == 4
+
+
+@pytest.mark.parametrize("cache, said", [
+    ("/tmp/sp ace", "cannot be at '/tmp/sp ace'"), ("/tmp/a:b", "cannot be at"), ("/tmp/a,b", "cannot be at"),
+    ("/dev/null/x", "cannot make the directory /dev/null/x"), ("/proc/1", "the cache /proc/1 may not be")])
+def test_a_cache_that_cannot_be_used_is_refused_before_anything_is_set_up(monkeypatch, capsys, cache, said):
+    monkeypatch.setenv("HYDRA_CACHE", cache)
+    monkeypatch.setattr(os, "access", lambda path, _: not str(path).startswith("/proc"))
+    monkeypatch.setattr(setup, "ensure", lambda _: pytest.fail("it was set up"))
+    assert cli.main(["kernel"]) == 1
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number, said", [(28, "hydra: /full: No space left on device\n  Free some space"),
+                                          (13, "hydra: /full: Permission denied\n")])
+def test_what_the_system_refuses_is_a_message(cache, monkeypatch, capsys, number, said):
+    def fail(_):
+        raise OSError(number, os.strerror(number), "/full")
+    monkeypatch.setattr(setup, "ensure", fail)
+    assert cli.main(["kernel"]) == 1
+    assert capsys.readouterr().err.startswith(said)
+
+
+@pytest.mark.parametrize("words", [
+    ["demo", "--json", "/nonexistent/x.json"], ["demo", "--png", "/nonexistent/x.png"], ["bench", "mprotect", "--json", "/dev"],
+    ["bench", "steps", "--json", "/nonexistent/x.json"], ["bench", "steps", "--plot", "/nonexistent/x.png"]], ids=" ".join)
+def test_results_that_cannot_be_written_are_refused_before_measuring(monkeypatch, words):
+    for where in (verbs.measure, verbs.steps_verbs.steps):
+        monkeypatch.setattr(where, "measure", lambda _: pytest.fail("it measured"))
+    with pytest.raises(LabError, match="cannot write /") as caught:
+        cli.dispatch(cli.parser().parse_args(words))
+    assert caught.value.status == 2
+
+
+def test_trying_an_output_leaves_nothing_and_keeps_what_was_there(tmp_path):
+    (tmp_path / "old").write_text("values")
+    paths.try_output(tmp_path / "new", str(tmp_path / "old"), None)
+    assert [path.name for path in tmp_path.iterdir()] == ["old"] and (tmp_path / "old").read_text() == "values"
+
+
+def test_without_a_verb_the_help_is_shown(capsys):
+    assert cli.main([]) == 2
+    assert "Start here:" in capsys.readouterr().out
 
 
 def test_no_space_is_said(tmp_path):

@@ -5,8 +5,8 @@ import pathlib
 
 import pytest
 
-from lab import source
 from lab.errors import LabError
+from lab.kernel import source
 
 MAKEFILE = "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 34\n"
 FAULT = "int fault(void)\n{\n\treturn 0;\n}\n"
@@ -72,16 +72,16 @@ def kernel(tmp_path):
 
 
 def test_files_are_laid_and_hooks_applied(kernel):
-    kernel.our_file("mm/hydra/fill.c", "int fill;\n")
+    kernel.our_file("arch/x86/mm/hydra/fill.c", "int fill;\n")
     kernel.hooks(one=HOOK, two=SECOND)
     assert kernel.lay() == 2
-    assert kernel.text("mm/hydra/fill.c") == "int fill;\n"
+    assert kernel.text("arch/x86/mm/hydra/fill.c") == "int fill;\n"
     assert "\thydra_fault();\n\thydra_again();\n\treturn 0;" in kernel.text("mm/fault.c")
     assert not (kernel.tree.path / "hooks").exists()
 
 
 def test_a_second_time_touches_nothing(kernel):
-    kernel.our_file("mm/hydra/fill.c", "int fill;\n")
+    kernel.our_file("arch/x86/mm/hydra/fill.c", "int fill;\n")
     kernel.hooks(one=HOOK)
     kernel.lay()
     before = kernel.dates()
@@ -90,7 +90,7 @@ def test_a_second_time_touches_nothing(kernel):
 
 
 def test_a_changed_hook_touches_only_its_file(kernel):
-    kernel.our_file("mm/hydra/fill.c", "int fill;\n")
+    kernel.our_file("arch/x86/mm/hydra/fill.c", "int fill;\n")
     kernel.hooks(one=HOOK)
     kernel.lay()
     before = kernel.dates()
@@ -101,14 +101,14 @@ def test_a_changed_hook_touches_only_its_file(kernel):
 
 
 def test_what_is_gone_from_ours_goes_from_the_tree(kernel):
-    kernel.our_file("mm/hydra/fill.c", "int fill;\n")
+    kernel.our_file("arch/x86/mm/hydra/fill.c", "int fill;\n")
     kernel.hooks(one=HOOK)
     kernel.lay()
-    (kernel.ours / "mm/hydra/fill.c").unlink()
+    (kernel.ours / "arch/x86/mm/hydra/fill.c").unlink()
     kernel.hooks()
     assert kernel.lay() == 2
     assert kernel.text("mm/fault.c") == FAULT
-    assert not (kernel.tree.path / "mm/hydra").exists()
+    assert not (kernel.tree.path / "arch/x86/mm/hydra").exists()
 
 
 def test_a_hook_may_add_a_file_and_take_it_back(kernel):
@@ -121,7 +121,7 @@ def test_a_hook_may_add_a_file_and_take_it_back(kernel):
 
 
 def test_a_hook_that_does_not_apply_is_named_and_nothing_is_written(kernel):
-    kernel.our_file("mm/hydra/fill.c", "int fill;\n")
+    kernel.our_file("arch/x86/mm/hydra/fill.c", "int fill;\n")
     kernel.hooks(good=HOOK, bad=SECOND.replace("hydra_fault", "no_such_line"))
     before = kernel.dates()
     with pytest.raises(LabError) as caught:
@@ -151,7 +151,7 @@ def test_a_file_of_ours_may_not_replace_linuxs(kernel):
 
 
 def test_a_tree_left_half_changed_is_put_right(kernel, monkeypatch):
-    kernel.our_file("mm/hydra/fill.c", "int fill;\n")
+    kernel.our_file("arch/x86/mm/hydra/fill.c", "int fill;\n")
     kernel.hooks(one=HOOK)
     real = source.write_if_different
 
@@ -166,7 +166,7 @@ def test_a_tree_left_half_changed_is_put_right(kernel, monkeypatch):
     kernel.hooks()
     kernel.lay()
     assert kernel.text("mm/fault.c") == FAULT
-    assert kernel.text("mm/hydra/fill.c") == "int fill;\n"
+    assert kernel.text("arch/x86/mm/hydra/fill.c") == "int fill;\n"
 
 
 @pytest.mark.parametrize("makefile, says", [
@@ -186,7 +186,7 @@ def test_a_users_tree_is_copied_and_left_alone(kernel, tmp_path):
     trees = tmp_path / "cache"
     trees.mkdir()
     copy = source.Tree(source.copy_users_tree(trees, users))
-    kernel.our_file("mm/hydra/fill.c", "int fill;\n")
+    kernel.our_file("arch/x86/mm/hydra/fill.c", "int fill;\n")
     kernel.hooks(one=HOOK)
     copy.lay(kernel.ours)
     assert not (copy.path / ".config").exists() and not (copy.path / "mm/fault.o").exists()
@@ -196,19 +196,40 @@ def test_a_users_tree_is_copied_and_left_alone(kernel, tmp_path):
     kernel.write("mm/fault.c", "/* new first line */\n" + FAULT)
     source.Tree(source.copy_users_tree(trees, users)).lay(kernel.ours)
     assert (copy.path / "mm/fault.c").read_text() == "/* new first line */\n" + FAULT.replace("{\n", "{\n\thydra_fault();\n")
-    assert (copy.path / "mm/hydra/fill.c").exists()
+    assert (copy.path / "arch/x86/mm/hydra/fill.c").exists()
     kernel.write("mm/fault.c", FAULT)
     (users / "mm/fault.c").touch()
     os.utime(users / "mm/fault.c", (1e9, 1e9))
     assert kernel.dates() == before
 
 
-def test_the_real_hooks_have_a_series_and_change_only_linuxs_files():
-    ours = set(source.overlay_files())
-    for patch in source.hook_series():
-        assert source.touched_by(patch), f"{patch} changes nothing"
-        assert not ours & set(source.touched_by(patch))
+def test_what_a_hook_says_of_a_file_of_ours_is_in_that_file_already(kernel):
+    kernel.our_file("mm/hydra/fill.c", "int fill;\nint more;\n")
+    kernel.hooks(one=HOOK + "--- a/mm/hydra/fill.c\n+++ b/mm/hydra/fill.c\n@@ -1 +1,2 @@\n int fill;\n+int more;\n", text="Subject: No diff\n")
+    kernel.lay()
+    assert kernel.text("mm/hydra/fill.c") == "int fill;\nint more;\n"
+    assert "hydra_fault" in kernel.text("mm/fault.c")
+    assert source.linux_files(source.hook_series(kernel.ours), source.overlay_files(kernel.ours)) == ["mm/fault.c"]
+
+
+def test_the_series_names_all_the_real_hooks():
     listed = {patch.name for patch in source.hook_series()}
-    assert listed == {path.name for path in pathlib.Path(source.OURS / "hooks").glob("*.patch")}
+    in_place = {path.name for path in pathlib.Path(source.OURS / "hooks").glob("*.patch")}
+    assert listed == in_place - {pathlib.Path(source.FAULTS).name}
+
+
+def test_the_faults_are_laid_only_where_they_are_asked_for(kernel):
+    kernel.our_file("mm/ours.c", "int x;\n")
+    patch = kernel.ours / source.FAULTS
+    patch.parent.mkdir(exist_ok=True)
+    patch.write_text("diff --git a/mm/ours.c b/mm/ours.c\n--- a/mm/ours.c\n+++ b/mm/ours.c\n@@ -1 +1,2 @@\n int x;\n+int broken;\n")
+    kernel.tree.lay(kernel.ours, faults=True)
+    assert kernel.text("mm/ours.c") == "int x;\nint broken;\n"
+    kernel.tree.lay(kernel.ours)
+    assert kernel.text("mm/ours.c") == "int x;\n"
+    patch.write_text(patch.read_text().replace("int x;", "int y;"))
+    with pytest.raises(LabError, match="do not apply"):
+        kernel.tree.lay(kernel.ours, faults=True)
+    assert kernel.text("mm/ours.c") == "int x;\n"
 
 

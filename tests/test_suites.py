@@ -2,9 +2,10 @@
 """Counting tests: nothing that went wrong may count as passed, nothing that did not run may be forgotten."""
 import pytest
 
-from lab import cli, stages, suites, test
+from lab import cli
 from lab.errors import LabError
-from lab.ktap import Outcome
+from lab.machine.ktap import Outcome
+from lab.test import stages, suites, test
 
 GOOD = "TAP version 13\n1..1\nok 1 basic\n"
 OUTPUT = f"\n### begin fill\n{GOOD}\n### end fill 0 3\n\n### begin race\nTAP version 13\n1..1\nnot ok 1 order\n\n### end race 1 12\n"
@@ -62,8 +63,9 @@ def test_a_suite_that_cannot_run_is_a_failure():
 def test_the_summary_counts(capsys):
     groups = {"a [debug]": [Outcome("one", "passed"), Outcome("mm:cow: two", "skipped", "why not")],
               "b": [Outcome("three", "failed", "[because]")]}
-    assert test.summary(groups, {}, 60) == (1, 1)
+    assert test.summary(groups, {"kernel builds": 3, "host": 60, "selftests": 150}, 60) == (1, 1)
     shown = capsys.readouterr().out
+    assert "minutes: kernel builds 0.1, host 1.0, selftests 2.5\n" in shown
     assert "FAILED three" in shown and "[because]" in shown and "mm:cow: two" in shown and "why not" in shown and "a [debug]" in shown
 
 
@@ -92,6 +94,18 @@ def test_the_stages_to_run():
             test.chosen(arguments("--arguments=--seed 7", *words))
 
 
+@pytest.mark.parametrize("stage, right, listed", [
+    ("selftests", "oracle", "coherence"), ("debug", "oracle", "coherence"), ("modes", "levels", "levels"),
+    ("faults", "sharer", "skip-set"), ("pcid", "PCID", "PCID, no neighbours")])
+def test_a_wrong_word_is_refused_with_the_right_ones_before_anything_is_built(monkeypatch, stage, right, listed):
+    for module in ("build", "programs"):
+        monkeypatch.setattr(getattr(test, module), "kernel" if module == "build" else "build", lambda *_: pytest.fail("it builds"))
+    with pytest.raises(LabError, match=listed) as caught:
+        test.test_verb(arguments("--stage", stage, "--only", "zzzznothing"))
+    assert caught.value.status == 2
+    test.check_only(stage, arguments("--stage", stage, "--only", right))
+
+
 def test_every_stage_can_be_run():
     assert set(test.RUN) == set(stages.STAGES)
 
@@ -105,19 +119,17 @@ class Steps:
         self.notes.append(note)
 
 
-def test_a_bar_moves_within_a_program_that_says_how_far_it_is():
+@pytest.mark.parametrize("pieces, steps, notes", [
+    (["\n### begin oracle\n# 250 of 1000 operations, 9 per second\n",
+      "# 500 of 1000 operations, 9 per second\n### end oracle 0\n\n### begin fill\n"],
+     [1, 0.25, 0.25, 0.5], ["oracle", "250 of 1000 operations", "500 of 1000 operations", "fill"]),
+    (["\n### begin pressure\nTAP version 13\n1..4\n#  RUN           pressure.swap ...\n",
+      "ok 1 pressure.swap\n#  RUN           pressure.moving ...\n### end pressure 0\n\n### begin fill\n"],
+     [1, 0, 0.25, 0.75], ["pressure", "pressure.swap", "pressure.moving", "fill"])],
+    ids=["it says how far it is", "its tests begin"])
+def test_a_bar_moves_within_a_program(pieces, steps, notes):
     bar = Steps()
     watcher = suites.Watcher(bar)
-    watcher("\n### begin oracle\n# 250 of 1000 operations, 9 per second\n")
-    watcher("# 500 of 1000 operations, 9 per second\n### end oracle 0\n\n### begin fill\n")
-    assert bar.steps == [1, 0.25, 0.25, 0.5]
-    assert bar.notes == ["oracle", "250 of 1000 operations", "500 of 1000 operations", "fill"]
-
-
-def test_a_bar_moves_as_the_tests_of_a_program_begin():
-    bar = Steps()
-    watcher = suites.Watcher(bar)
-    watcher("\n### begin pressure\nTAP version 13\n1..4\n#  RUN           pressure.swap ...\n")
-    watcher("ok 1 pressure.swap\n#  RUN           pressure.moving ...\n### end pressure 0\n\n### begin fill\n")
-    assert bar.steps == [1, 0, 0.25, 0.75]
-    assert bar.notes == ["pressure", "pressure.swap", "pressure.moving", "fill"]
+    for piece in pieces:
+        watcher(piece)
+    assert (bar.steps, bar.notes) == (steps, notes)

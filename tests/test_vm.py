@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The virtual machine's description, the command's way into it, and what a run comes to. (No machine boots here.)"""
+import os
+import pty
+import select
 import subprocess
+import threading
 
 import pytest
 
-from lab import cli, vm
+from lab import cli
 from lab.errors import LabError
+from lab.machine import run, terminal, vm
 
 
 @pytest.mark.parametrize("arguments", [
@@ -32,11 +37,22 @@ def test_the_machine_is_described_node_by_node():
 
 
 @pytest.mark.parametrize("wrong", [{"nodes": 0}, {"nodes": 17}, {"cpus_per_node": 0}, {"nodes": 16, "cpus_per_node": 5},
-                                   {"memory": "lots"}, {"memory": "128M"}])
+                                   {"memory": "lots"}, {"memory": "128M"}, {"memory": "900T"}])
 def test_an_impossible_machine_is_refused(wrong):
     with pytest.raises(LabError, match="--") as caught:
         vm.Machine(**wrong).check()
     assert caught.value.status == 2
+
+
+@pytest.mark.parametrize("memory, mib", [("2G", 2048), ("1536M", 1536), ("2g", 2048), ("2GB", 2048), ("1GiB", 1024), ("1T", 2**20)])
+def test_sizes_of_memory(memory, mib):
+    assert vm.Machine(nodes=1, memory=memory).mib() == mib
+
+
+@pytest.mark.parametrize("wrong", [{"memoryless": (4,)}, {"memoryless": (1,), "cpuless": (1,)}, {"cpuless": (0, 1, 2, 3)}])
+def test_a_machine_needs_memory_and_cpus(wrong):
+    with pytest.raises(LabError, match="node|machine"):
+        vm.Machine(**wrong).check()
 
 
 def test_kernel_parameters_reach_the_machine(tmp_path):
@@ -120,15 +136,98 @@ def test_only_a_dead_emulator_is_started_again(cache, monkeypatch, started, log,
     assert len(boots) == (vm.BOOT_ATTEMPTS if again else 1)
 
 
-def test_old_runs_go(cache):
-    made = [vm.run_dir() for _ in range(vm.KEEP_RUNS + 3)]
-    assert made[-1].exists() and len(list((cache / "runs").iterdir())) <= vm.KEEP_RUNS + 1
+@pytest.fixture
+def held(monkeypatch):
+    """The locks on runs; a run whose lock is closed is one whose ./hydra has ended."""
+    locks = []
+    monkeypatch.setattr(vm, "HELD", locks)
+    yield locks
+    for lock in locks:
+        lock.close()
 
 
-def test_run_without_a_command_is_an_error():
-    arguments = cli.parser().parse_args(["run", "--nodes", "2", "--"])
-    with pytest.raises(LabError, match="no command"):
-        vm.run_verb(arguments)
+def test_of_old_runs_those_go_that_have_ended_and_hold_no_results(cache, held):
+    running, fetched, unfetched = vm.run_dir(), vm.run_dir(), vm.run_dir()
+    (unfetched / "out" / "results.csv").touch()
+    for lock in held[1:]:
+        lock.close()
+    for _ in range(vm.KEEP_RUNS + 3):
+        newest = vm.run_dir()
+        held.pop().close()
+    assert running.exists() and unfetched.exists() and newest.exists() and not fetched.exists()
+    held[0].close()
+    vm.run_dir()
+    assert not running.exists() and unfetched.exists()
+
+
+def test_results_go_where_out_says(cache, held, tmp_path, capsys):
+    directory = vm.run_dir()
+    run.fetch_results(directory, None)
+    assert capsys.readouterr().err == ""
+    (directory / "out" / "more").mkdir()
+    (directory / "out" / "more" / "values").write_text("1")
+    run.fetch_results(directory, None)
+    assert f"left files in {directory / 'out'}" in capsys.readouterr().err
+    target = run.results_directory(tmp_path / "new" / "results")
+    run.fetch_results(directory, target)
+    assert (target / "more" / "values").read_text() == "1" and not vm.has_results(directory)
+
+
+def run_words(*words):
+    return run.run_verb(cli.parser().parse_args(["run", *words]))
+
+
+@pytest.mark.parametrize("words, said", [
+    (["--nodes", "2", "--"], "no command"), (["--shell"], "--shell needs a terminal"),
+    (["--timeout", "-5", "--", "true"], "--timeout -5: must be more than 0"),
+    (["--timeout", "0", "--", "true"], "--timeout 0: must be more than 0"),
+    (["--timeout", "nan", "--", "true"], "--timeout nan: must be more than 0"),
+    (["--memory", "900T", "--", "true"], "this host has"),
+    (["--out", "/proc/version/x", "--", "true"], "cannot make the directory /proc/version/x")])
+def test_a_wrong_run_is_refused_before_a_kernel_is_built(monkeypatch, words, said):
+    monkeypatch.setattr(run.build, "kernel", lambda _: pytest.fail("it builds"))
+    monkeypatch.setattr(os, "isatty", lambda _: False)
+    with pytest.raises(LabError, match=said):
+        run_words(*words)
+
+
+@pytest.mark.parametrize("words, on_terminal, shell", [
+    (["--shell"], True, ["bash"]), (["--shell", "--", "top"], True, ["top"]), (["--", "/bin/bash"], True, ["/bin/bash"]),
+    (["--", "bash"], False, None), (["--", "bash", "-c", "x"], True, None), (["--", "ls"], True, None)])
+def test_what_runs_on_the_terminal(cache, monkeypatch, tmp_path, words, on_terminal, shell):
+    ran = []
+    monkeypatch.setattr(os, "isatty", lambda _: on_terminal)
+    monkeypatch.setattr(run.build, "kernel", lambda _: "bzImage")
+    monkeypatch.setattr(run.terminal, "run", lambda command, *_: ran.append(command) or vm.Result(0, "", tmp_path))
+    monkeypatch.setattr(run.vm, "run", lambda *_: ran.append(None) or vm.Result(0, "", tmp_path))
+    assert run_words(*words) == 0
+    assert ran == [shell]
+
+
+def test_a_command_of_the_machine_has_a_terminal():
+    shell = "test -t 0 && test -t 1 && echo yes $TERM $(stty size); read line; echo got $line; exit 7"
+    command = terminal.in_machine(["sh", "-c", shell], 90, 30, "vt100")
+    done = subprocess.run(command, input=b"word\n", capture_output=True, check=False)
+    assert done.returncode == 7
+    assert b"yes vt100 30 90" in done.stdout and b"got word" in done.stdout
+
+
+def test_keys_reach_the_machine_and_one_ends_it(monkeypatch):
+    keyboard, typed = pty.openpty()
+    reader, writer = os.pipe()
+    killed = []
+    monkeypatch.setattr(os, "kill", lambda *call: killed.append(call))
+    with terminal.raw(typed):
+        copying = threading.Thread(target=terminal.keys, args=(typed, writer), daemon=True)
+        copying.start()
+        os.write(keyboard, b"a\x03\r")
+        arrived = b""
+        while len(arrived) < 3:
+            assert select.select([reader], [], [], 20)[0]
+            arrived += os.read(reader, 1)
+        os.write(keyboard, b"\x1d")
+        copying.join(20)
+    assert arrived == b"a\x03\r" and killed == [(os.getpid(), terminal.signal.SIGINT)]
 
 
 def test_everything_after_the_dashes_is_the_commands():

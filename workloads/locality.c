@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Through page tables of which node do threads reach their data? Data that one
- * node writes and all read ("shared"), data each node keeps to itself
- * ("private"), and data of a process that runs on one node only ("quiet"). What
- * is counted is left to the kernel: /proc/self/hydra_tables.
+ * Shows on which nodes the page tables lie through which threads reach their
+ * data: data that one node writes and all nodes read ("shared"), data that each
+ * node keeps to itself ("private"), and data of a process that runs on one node
+ * only ("quiet"). The kernel counts, in /proc/self/hydra_tables.
  */
 #include <argp.h>
 #include <errno.h>
@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "json.h"
 #include "leaf_tables.h"
 #include "machine.h"
+#include "procfile.h"
 
 #define PASSES 2
 #define MIB (1024 * 1024)
@@ -47,7 +47,7 @@ static uint64_t *map_data(void)
 	return data;
 }
 
-/* A word that a wrong page, or a page of another writer, does not have. */
+/* A word that differs for each page and each writer, so that a wrong page shows. */
 static uint64_t stamp(int writer, size_t offset)
 {
 	return (offset + 1) * 0x9e3779b97f4a7c15 ^ (uint64_t)writer << 56;
@@ -71,14 +71,17 @@ static void read_data(const volatile uint64_t *data, int writer, int reader)
 	}
 }
 
-/* Meets the main thread twice: it looks at the page tables in between. */
+/* This thread meets the main thread twice; in between, the main thread reads what the kernel counted. */
 static void wait_for_measurement(void)
 {
 	pthread_barrier_wait(&started);
 	pthread_barrier_wait(&measured);
 }
 
-/* Once more at the end: a process that has one thread left soon has one page table again. */
+/*
+ * The threads meet once more at the end: if one of them ended before the main
+ * thread has looked, the process could have one page table again.
+ */
 static void wait_for_last_look(void)
 {
 	pthread_barrier_wait(&done);
@@ -130,7 +133,6 @@ static const struct kind {
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct options *options = state->input;
-	char *end;
 
 	switch (key) {
 	case 'c':
@@ -140,10 +142,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		argp_error(state, "unknown case '%s': choose shared, private or quiet", arg);
 		return 0;
 	case 'm':
-		errno = 0;
-		options->mib = strtoul(arg, &end, 10);
-		if (errno || *end || *arg < '0' || *arg > '9' || !options->mib ||
-		    options->mib > SIZE_MAX / MIB)
+		if (!parse_u64(arg, &options->mib) || !options->mib || options->mib > SIZE_MAX / MIB)
 			argp_error(state, "'%s' is not a number of MiB", arg);
 		return 0;
 	case ARGP_KEY_END:
@@ -199,14 +198,6 @@ static double lowest_share(const struct leaf_tables *tables)
 	for (size_t i = 0; i < tables->domain_count; i++)
 		lowest = fmin(lowest, local_leaf_share(&tables->domain[i]));
 	return lowest;
-}
-
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec + time.tv_nsec / 1e9;
 }
 
 /* An operation: one page is written, and read PASSES times. */

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <time.h>
 
 struct machine machine_read(void)
 {
@@ -79,7 +80,15 @@ void use_plain_memory(void)
 	/* EINVAL: a kernel that has no transparent huge pages. */
 	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) && errno != EINVAL)
 		error(EXIT_FAILURE, errno, "cannot turn transparent huge pages off");
-	/* Local is the default too; NUMA balancing leaves alone who asks for it. */
+	/* Local is the default, too; NUMA balancing leaves a process alone that asks for it. */
 	if (set_mempolicy(MPOL_LOCAL, NULL, 0))
 		error(EXIT_FAILURE, errno, "cannot keep memory where it is");
+}
+
+double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec + time.tv_nsec / 1e9;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The nodes and CPUs of the machine, and threads pinned to them. */
+/* The nodes and CPUs of the machine, threads pinned to them, and the clock. */
 #ifndef MACHINE_H
 #define MACHINE_H
 
@@ -34,9 +34,12 @@ pthread_t start_pinned(int cpu, void *(*function)(void *argument), void *argumen
  * From here on, memory of this process and of threads it starts is made of
  * 4 KiB pages that stay where they are. What these programs measure is leaf
  * page tables, and a huge page has none. NUMA balancing would take access away
- * from pages now and then to see who uses them, each time with a shootdown that
- * belongs to no operation.
+ * from pages now and then to see which node uses them, each time with a
+ * shootdown that belongs to no operation.
  */
 void use_plain_memory(void);
+
+/* Seconds, by a clock that is never set. */
+double now(void);
 
 #endif /* MACHINE_H */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Operations, each between two markers at which the plugin lab/steps_plugin.c
- * counts the instructions, while no other thread runs, or while others do on
- * other CPUs. To be started on the CPU on which it is to measure, so that all of
- * its memory is on that node.
+ * Does operations, each between two markers. The plugin
+ * lab/measure/steps_plugin.c counts the instructions between them. Other threads
+ * or processes run on other CPUs meanwhile, or none do. The program is started
+ * on the CPU on which it measures, so that all its memory is on that node.
  */
 #include <argp.h>
 #include <errno.h>
@@ -140,7 +140,7 @@ static void measure(const struct options *options, size_t number, struct place *
 	fflush(stdout);
 }
 
-/* The kernel may not use Hydra for this process before threads of it run on two nodes. */
+/* The kernel does not split this process before threads of it run on two nodes. */
 static void wait_until_active(void)
 {
 	for (int turn = 0; turn < 100; turn++) {
@@ -271,7 +271,7 @@ static const struct argp argp = {
 	       "Exit status: 0 done; 1 failed; 2 this machine lacks what is needed; 64 wrong usage.",
 };
 
-/* Before libnuma looks at the machine, file by file: on large ones that is most of what such a process does. */
+/* Runs before libnuma reads the machine's files, which on large machines is most of what such a process does. */
 static void __attribute__((constructor(101))) end_at_once(int argc, char **argv)
 {
 	if (argc == 1 && !strcmp(argv[0], ENDS_AT_ONCE))
@@ -312,6 +312,6 @@ int main(int argc, char **argv)
 	}
 	MARKER(MARK_STOP);
 	others_end();
-	/* Ends the other threads. */
+	/* The end of the process ends the other threads. */
 	return EXIT_SUCCESS;
 }

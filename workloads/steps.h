@@ -12,9 +12,9 @@
 #define GIB (512 * TABLE)
 
 /*
- * Where a thread does its operations: 512 GiB of addresses that nothing else
- * uses, so that no table below the top of the tree is shared with anything. Each
- * row maps at fixed addresses of it: every policy has the same placement.
+ * Where a thread does its operations: 512 GiB of addresses of its own, so that
+ * no other thread has memory in any table below the root. Each row maps at fixed
+ * addresses of its place, so every policy has the same placement.
  */
 struct place {
 	char *base;
@@ -46,14 +46,14 @@ struct row {
 /* All of them, ended by one without a name. */
 extern const struct row calibration_rows[], memory_rows[], process_rows[];
 
-/* As this program is called where exec is measured: it ends at once. */
+/* The argument with which the rows that measure exec call this program: it ends at once. */
 #define ENDS_AT_ONCE "ends-at-once"
 
 /* The part of a place that is a row's: a gigabyte whose upper tables stay. */
 void place_open(struct place *place, size_t row);
 void place_close(struct place *place, size_t row);
 
-/* Map memory exactly there, where nothing may be. */
+/* Map memory at just this address, at which no mapping may be. */
 char *place_map(char *at, size_t size);
 void place_unmap(char *at, size_t size);
 /* Write to each page. */

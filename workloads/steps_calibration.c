@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What is known beforehand, so that the instrument can show that it counts
- * right; lab/steps_samples.py knows the same numbers. The difference between
- * these two rows is:
+ * Rows whose numbers are known beforehand, so that the meter can show that it
+ * counts right; lab/measure/steps_samples.py has the same numbers. The row
+ * "known" executes beyond the row "nothing":
  *
  *   2 + 2 * 1000 instructions of the loop,
  *   7 + 1 + 1 locked ones, the second an exchange, which is locked by itself,

@@ -45,13 +45,13 @@ static void touch_page(struct place *place)
 	*(volatile char *)place->at = 1;
 }
 
-/* A page that is gone, in a table that is there. */
+/* Ahead of a minor fault: the page goes, its leaf table stays. */
 static void drop_page(struct place *place)
 {
 	drop(place->at, PAGE);
 }
 
-/* Large enough for each sample to find a table that is not there yet. */
+/* Large enough that each sample touches a part that has no leaf table yet. */
 static void map_without_tables(struct place *place)
 {
 	place_map(place->at, GIB - TABLE);
@@ -142,7 +142,7 @@ static void map_movable(struct place *place)
 	place->other = place->at + 2 * MANY;
 }
 
-/* Also makes sure that the processor could have translations of it. */
+/* The writes also give the processor translations that the operation has to flush. */
 static void touch_many(struct place *place)
 {
 	place_touch(place->at, MANY);
@@ -184,7 +184,7 @@ static void read_once(struct place *place)
 	(void)*(volatile char *)place->at;
 }
 
-/* A table again that no node has, 512 pages to be written on another node, first read here. */
+/* Each sample has a new leaf table: another node writes its 512 pages, then this node reads one for the first time. */
 static void map_fresh_table(struct place *place)
 {
 	if (place->next++)

@@ -17,7 +17,7 @@
 
 #define OFTEN 100000	/* turns of waiting */
 
-/* What they are to do, in memory that processes share, too. */
+/* The task of the others, in memory that threads and processes share. */
 struct order {
 	enum task task;
 	const struct row *row;
@@ -27,7 +27,7 @@ struct order {
 };
 
 struct other {
-	/* In a line of its own, as others read it. */
+	/* In a cache line of its own, because other CPUs read it. */
 	volatile uint64_t done __attribute__((aligned(64)));
 	pid_t process;
 	bool first;
@@ -78,11 +78,11 @@ static void perform(const struct order *order, bool first, struct place *place)
 	}
 }
 
-/* A pause is where the emulator lets the next CPU have its turn. */
+/* At a pause instruction the emulator runs the next CPU. */
 static _Noreturn void *serve(void *argument)
 {
 	struct other *me = argument;
-	/* A copy: children of a process write to what they share with it. */
+	/* A copy, because child processes write to memory that they share with their parent. */
 	struct place place = me->place;
 
 	for (;;) {

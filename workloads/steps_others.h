@@ -12,7 +12,7 @@ enum others_kind { OTHERS_NONE, OTHERS_THREADS, OTHERS_PROCESSES };
 
 enum task {
 	NOTHING,
-	PREPARE,	/* a row's prepare() and so on, at a place of their own */
+	PREPARE,	/* the row's prepare() and so on, each thread at its own place */
 	OPERATE,	/* before() and once() */
 	FINISH,
 	ELSEWHERE,	/* elsewhere() at the place of another thread, done by the first of them */
@@ -26,12 +26,13 @@ enum task {
 void others_start(const int *cpus, size_t cpu_count, enum others_kind kind, char *places, size_t size);
 void others_end(void);
 
-/* Have each of them do a task; returns when all have. */
+/* Have each of the others do a task; returns when all have done it. */
 void others_do(enum task task, const struct row *row, size_t number, struct place *place);
 
 /*
- * All sleep, this thread too, for a few ticks of the clock: callbacks of RCU run
- * that are due. After that the next tick is nearly 4 million instructions away.
+ * All threads, this one too, sleep for a few ticks of the clock, so that callbacks
+ * of RCU that are due have run. The next tick is then nearly 4 million
+ * instructions away.
  */
 void others_settle(void);
 

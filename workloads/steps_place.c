@@ -34,7 +34,7 @@ void place_open(struct place *place, size_t row)
 	place->at = place->base + row * GIB;
 	place->other = NULL;
 	place->next = 0;
-	/* What lies in the last table keeps the tables above. */
+	/* The page in the last leaf table keeps the upper tables. */
 	place_touch(place_map(place->at + GIB - TABLE, PAGE), PAGE);
 }
 

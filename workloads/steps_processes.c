@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The rows in which processes or threads come, go, and take turns. All of them
- * stay on one CPU, so what that executes is the whole operation.
+ * stay on one CPU, so that this CPU executes the whole operation.
  */
 #include <errno.h>
 #include <error.h>
@@ -37,7 +37,7 @@ static void close_pipes(struct place *place)
 	}
 }
 
-/* Ends a partner: nothing more comes. */
+/* End a partner: it reads the end of the file. */
 static void hang_up(struct place *place)
 {
 	close(place->to[1]);
@@ -114,7 +114,7 @@ static void fork_exec_exit(struct place *place)
 	wait_for(child);
 }
 
-/* A child with much memory, which ends when it is told. */
+/* A child with much memory, which ends when the parent says so. */
 static void start_large_child(struct place *place)
 {
 	place->child = checked_fork();
@@ -135,7 +135,7 @@ static void end_large_child(struct place *place)
 	wait_for(place->child);
 }
 
-/* Answers until nothing more comes. */
+/* The partner answers until it reads the end of the file. */
 static void answer(int from, int to)
 {
 	while (hear(from))
@@ -183,7 +183,7 @@ static void end_partner_thread(struct place *place)
 	close_pipes(place);
 }
 
-/* There and back. */
+/* A switch to the partner, and one back. */
 static void switch_twice(struct place *place)
 {
 	say(place->to[1]);

@@ -6,24 +6,24 @@
  *
  * here                                 in the kernel
  * -----------------------------------  --------------------------------------
- * changed_table, update_copy,          mm/hydra/propagate.c
+ * changed_table, update_copy,          propagate.c
  *   entries_set, entry_clearing
- * fill_leaf, fill_leaf_atomic, join,   mm/hydra/fill.c
+ * fill_leaf, fill_leaf_atomic, join,   fill.c
  *   domain_leaf, mark_used, copy_entry
- * hydra_range_targets,                 mm/hydra/flush.c
+ * hydra_range_targets,                 flush.c
  *   hydra_gather_targets,
  *   add_sharers_of
- * hydra_domain_upper, hydra_link,      mm/hydra/table.c
+ * hydra_domain_upper, hydra_link,      table.c
  *   hydra_table_detach, hydra_cut_solo,
  *   hydra_table_cut, ..._cut_domain
- * hydra_derive                         mm/hydra/internal.h
+ * hydra_derive                         internal.h
  * hydra_pgd, hydra_tlb_gen             include/linux/hydra.h
- * raise_targets, raise_generation,     arch/x86/mm/hydra.c
+ * raise_targets, raise_generation,     tlb.c
  *   flush
- * flush_tlb_mm_range, flush_tlb_func,  arch/x86/mm/tlb.c with hook 0007
+ * flush_tlb_mm_range, flush_tlb_func,  arch/x86/mm/tlb.c with the hook tlb
  *   switch_mm_*, load_mm,
  *   enter_lazy_tlb
- * set_pte_at, ptep_get_and_clear       the accessors, with hook 0003
+ * set_pte_at, ptep_get_and_clear       the accessors, with the hook entry-accessors
  *
  * The machine: two domains of two CPUs each. One leaf table T, on the home of
  * domain 0, which links it. Domain 1 has a replica: R, and if that has gone, R2
@@ -42,25 +42,27 @@
  * impossible here is impossible with any part of it.
  *
  * An interrupt is a step its sender takes in the receiver's place, when the
- * receiver has interrupts on. A grace period of RCU ends as soon as nobody reads
- * who did when it began.
+ * receiver has interrupts on. A grace period of RCU ends as soon as every reader that
+ * read when it began has stopped.
  *
  * Left out: a second leaf table; huge entries in domain trees; accessed bits; five
- * levels; memory that cannot be had, but for replicas (and see promote.pml); what
- * a process on one CPU does if another one takes its place. Steps are seen by all
- * at once: orders that x86 allows and that the code does not exclude by a locked
- * instruction are in changer, where whom to flush for may be looked up before
+ * levels; memory that cannot be had, but for replicas (and see
+ * domain_gets_tree_while_cpus_come.pml); what a process on one CPU does if another one
+ * takes its place. Steps are seen by all at once: orders that x86 allows and that the code does not exclude by a locked
+ * instruction are in changer, where the domains to flush for may be looked up before
  * the change is seen.
  *
- * The invariants have the numbers of Documentation/mm/hydra.rst:
+ * The invariants have the numbers of Documentation/mm/hydra/rules.rst:
  *  1   truth: a replica's entry is part of the canonical one when the lock of
  *      the table is dropped;
- *  3   sharers: who holds anything of a leaf table is of one of its domains, or
+ *  2   owner: a domain that has a table for itself links it (see
+ *      fault_links_new_table.pml);
+ *  3   sharers: a CPU that holds anything of a leaf table is of one of its domains, or
  *      of one that every flush includes;
  *  4   dirty: no replica's entry is writable and clean;
  *  5   lifetime: what a CPU holds the way to, or code looks at, is not freed;
- *  6   flush: when a flush has returned, nobody uses what it forbade;
- *  10  (second half of 6) who has to flush is of a domain that had joined;
+ *  6   flush: when a flush has returned, no CPU uses what it forbade;
+ *  10  (second half of 6) a CPU that has to flush is of a domain that had joined;
  *  11  a warning of the kernel does not come.
  * Besides, Spin looks for deadlocks by itself.
  */
@@ -77,21 +79,40 @@
 #define EVERYBODY	3			/* mask of domains */
 
 /* Tables, and other objects that are freed. */
-#define T		1
 #define R		2
-#define R2		3
-#define LEAVES		(BIT(T) | BIT(R) | BIT(R2))
 #define U(d)		(4 + (d))
 #define P		6
+#ifdef INSTALLS
+/*
+ * Three leaf tables, one after the other. T is the one that is in the canonical tree,
+ * or was the last to be. There is no R2.
+ */
+byte leaf = 1;
+#define T		leaf
+#define T2		3
+#define T3		7
+#define LEAVES		(BIT(1) | BIT(R) | BIT(T2) | BIT(T3))
+#define NR_TABLES	8
+#define LAST_REPLICA	R
+#define HT(n)		(8 + (n))
+#define NR_HT		4
+#else
+#define T		1
+#define R2		3
+#define LEAVES		(BIT(T) | BIT(R) | BIT(R2))
+#define NR_TABLES	4
+#define LAST_REPLICA	R2
 #define HT(n)		(7 + (n))		/* struct hydra_table number n */
-#define NR_OBJECTS	10
+#define NR_HT		3
+#endif
+#define NR_OBJECTS	(HT(0) + NR_HT)
 
 /*
  * Values of a leaf entry: of frame A read-only, writable but clean, writable and
  * dirty; of frame B.
  */
 #define NONE		0
-#define WANTED		1			/* HYDRA_WANTED */
+#define WANTED		1			/* HYDRA_PTE_REFILL */
 #define A_RO		2
 #define A_CLEAN		3
 #define A_DIRTY		4
@@ -108,7 +129,7 @@
 	((v) == A_DIRTY -> BIT(A_RO) | BIT(A_CLEAN) | BIT(A_DIRTY) : \
 	((v) == B_DIRTY -> BIT(B_DIRTY) : 0))))
 
-#ifdef BROKEN_WRITE_CLEAN
+#ifdef BROKEN_COPY_WRITABLE_WHILE_CLEAN
 /* A replica is writable while the canonical entry is clean. */
 #define hydra_derive(v)	(v)
 #else
@@ -129,16 +150,29 @@
 /* ------------------------------------------------------------- the state */
 
 /* Page-table memory. */
-byte pte[4];			/* the entry we look at, of T, R, R2 */
+byte pte[NR_TABLES];		/* the entry we look at, of T, R, R2 */
 #ifdef TWO_PAGES
 byte pte_b[4];			/* another one, for frame B */
 #endif
-byte pmd = T;			/* canonical, leads to T */
+#ifdef MOVES
+#define PLACES	2
+#else
+#define PLACES	1
+#define place	0		/* else a variable of each process */
+#endif
+byte pmds[PLACES] = 1;		/* canonical, leads to T */
+#define pmd	pmds[place]
 bool pud = true;		/* canonical, leads to P */
-byte slot[2];			/* of U(d), leads to a leaf table */
+byte slots[2 * PLACES];
+#define slot(d)	slots[2 * place + (d)]	/* of U(d), leads to a leaf table */
 bool top[2];			/* of the root, leads to U(d) */
 
+#ifdef INSTALLS
+bool ptls[NR_TABLES];
+#define ptl	ptls[T]
+#else
 bool ptl;			/* the lock of T */
+#endif
 bool domain_lock[2];
 byte read_locked[3];		/* mmap_lock, the lock of a VMA, of an anon_vma */
 bool write_locked[3];
@@ -148,8 +182,14 @@ typedef hydra_table {
 	byte sharers;
 	byte table[2];
 };
-hydra_table ht[3];
+hydra_table ht[NR_HT];
+#ifdef INSTALLS
+byte words[NR_TABLES];
+#define word	words[T]
+byte hydras = BIT(1);		/* for an assertion: tables made and not detached yet */
+#else
 byte word;			/* of T */
+#endif
 bool word_of_P = true;		/* that of P: number 0, or NULL */
 byte next_ht = 1;
 byte next_replica = R;
@@ -191,15 +231,24 @@ byte irqs_off;
 /* What the CPU may hold under that ASID: values, ways to tables. */
 byte tlb[NR_CPUS];
 byte psc[NR_CPUS];
+#ifdef MOVES
+/* The same of the addresses that T is moved to; those above are where it was. */
+byte tlb_there[NR_CPUS];
+byte psc_there[NR_CPUS];
+bool moved;			/* for an assertion: no CPU may use the old addresses */
+#define ways(c)	(psc[c] | psc_there[c])
+#else
+#define ways(c)	psc[c]
+#endif
 
-/* RCU: who reads; what waits, for whom; what is free. By processes' numbers. */
+/* RCU: the readers; what waits, and for which readers; what is free. By processes' numbers. */
 byte readers;
 short queued;
 byte waits[NR_OBJECTS];
 short freed;
 
 /*
- * For assertions only. What nobody may use any more; what nobody may once the
+ * For assertions only. What no CPU may use any more; what no CPU may once the
  * flush of a changer has returned; domains that have had a leaf table; CPUs that
  * have a reason to flush.
  */
@@ -219,14 +268,20 @@ hidden byte c_;
 	byte t, table, targets, ipis, gen, spared; \
 	byte new_tlb_gen[2]; \
 	byte range = VALUES; \
-	bool locked, h, all, done
+	bool locked, h, all, done OF_PLACE
+
+#ifdef MOVES
+#define OF_PLACE	; byte place	/* of T that the process is at */
+#else
+#define OF_PLACE
+#endif
 
 /*
  * Steps of a flush. What is between them makes a difference only where unfiltered is
  * raised and lowered, and trees come and go; and only there are others than the
  * sharers flushed for.
  */
-#if defined(SWITCHES) || defined(COLLAPSES) || defined(BROKEN_FLUSH_EVERYBODY)
+#if defined(SWITCHES) || defined(COLLAPSES) || defined(BROKEN_EVERY_DOMAIN_FLUSHED)
 #define MORE_TARGETS
 #define TOGETHER
 #else
@@ -239,8 +294,14 @@ hidden byte c_;
 #define in_interrupt(cpu)	(irqs_off & BIT(cpu))
 
 #define walks(c)	(cr3[c] != INIT_PGD)
-/* A lazy CPU runs nobody who uses what it finds, nor does one that switches. */
+/* A lazy CPU runs no thread that uses what it finds, nor does one that switches. */
 #define uses(c)		(loaded_mm[c] == MM && !is_lazy[c] && !(irqs_off & BIT(c)))
+
+#ifdef INSTALLS
+#define shares(c, leaf_table)	\
+	(!(psc[c] & hydras & BIT(leaf_table)) || cr3[c] == CANON || \
+	 (sharers_of(words[leaf_table]) & BIT(DOMAIN(c))))
+#endif
 
 inline walk(c)
 {
@@ -250,20 +311,43 @@ inline walk(c)
 			(cr3[c] == OWN && top[DOMAIN(c)] -> BIT(U(DOMAIN(c))) : 0) |
 			(cr3[c] == CANON && pud -> BIT(P) : 0);
 		psc[c] = psc[c] |
-			((psc[c] & BIT(U(DOMAIN(c)))) && slot[DOMAIN(c)] -> BIT(slot[DOMAIN(c)]) : 0) |
-			((psc[c] & BIT(P)) && pmd -> BIT(pmd) : 0);
+			((psc[c] & BIT(U(DOMAIN(c)))) && slots[DOMAIN(c)] -> BIT(slots[DOMAIN(c)]) : 0) |
+			((psc[c] & BIT(P)) && pmds[0] -> BIT(pmds[0]) : 0);
 		tlb[c] = VALUES & (tlb[c] |
 			(psc[c] & BIT(T) -> BIT(pte[T]) : 0) |
 			(psc[c] & BIT(R) -> BIT(pte[R]) : 0) |
+#ifdef INSTALLS
+			(psc[c] & BIT(1) -> BIT(pte[1]) : 0) |
+			(psc[c] & BIT(T2) -> BIT(pte[T2]) : 0) |
+			(psc[c] & BIT(T3) -> BIT(pte[T3]) : 0));
+#else
 			(psc[c] & BIT(R2) -> BIT(pte[R2]) : 0));
+#endif
 #ifdef TWO_PAGES
 		tlb[c] = VALUES & (tlb[c] |
 			(psc[c] & BIT(T) -> BIT(pte_b[T]) : 0) |
 			(psc[c] & BIT(R) -> BIT(pte_b[R]) : 0));
 #endif
 		invariant(5, (psc[c] & freed) == 0);
+#ifdef MOVES
+		psc_there[c] = psc_there[c] |
+			((psc[c] & BIT(U(DOMAIN(c)))) && slots[2 + DOMAIN(c)] ->
+			 BIT(slots[2 + DOMAIN(c)]) : 0) |
+			((psc[c] & BIT(P)) && pmds[1] -> BIT(pmds[1]) : 0);
+		tlb_there[c] = VALUES & (tlb_there[c] |
+			(psc_there[c] & BIT(T) -> BIT(pte[T]) : 0) |
+			(psc_there[c] & BIT(R) -> BIT(pte[R]) : 0) |
+			(psc_there[c] & BIT(R2) -> BIT(pte[R2]) : 0));
+		invariant(5, (psc_there[c] & freed) == 0);
+		invariant(6, !uses(c) || ((tlb_there[c] & forbidden) == 0 &&
+					  (!moved || tlb[c] == 0)));
+#endif
+#ifdef INSTALLS
+		/* From the first link, in the canonical tree or not. */
+		invariant(3, shares(c, 1) && shares(c, T2) && shares(c, T3));
+#endif
 		/* One that leaves is out of mm_cpumask first: RCU waits for it. */
-		invariant(3, word == 0 || cr3[c] == CANON || (psc[c] & LEAVES) == 0 ||
+		invariant(3, word == 0 || cr3[c] == CANON || (ways(c) & LEAVES) == 0 ||
 			     (sharers_of(word) & BIT(DOMAIN(c))) ||
 			     (universal & BIT(DOMAIN(c))) ||
 			     loaded_mm[c] == LOADED_MM_SWITCHING);
@@ -345,8 +429,8 @@ inline free_now(object)
 
 inline call_rcu(object)
 {
-#ifdef BROKEN_NO_RCU
-	/* As if the flush had waited for all who walk. */
+#ifdef BROKEN_FREED_WITHOUT_RCU
+	/* As if the flush had waited for all walkers. */
 	free_now(object)
 #else
 	if
@@ -423,7 +507,8 @@ inline pte_offset_map_lock()
 inline pte_unmap_unlock()
 {
 	atomic {
-		invariant(1, domain_leaf(word, 1) <= T || truthful(domain_leaf(word, 1)));
+		invariant(1, !domain_leaf(word, 1) || domain_leaf(word, 1) == T ||
+			     truthful(domain_leaf(word, 1)));
 		ptl = false;
 		locked = false;
 		t = 0;
@@ -442,7 +527,7 @@ inline unlock_domain(dom)
 	domain_lock[dom] = false
 }
 
-/* -------------------------------------------------- mm/hydra/propagate.c */
+/* -------------------------------------------------- propagate.c */
 
 inline copy_store(copy, v)
 {
@@ -496,7 +581,7 @@ inline entries_set()
 	changed_table();
 	if
 	:: table ->
-#ifdef BROKEN_NO_PROPAGATE
+#ifdef BROKEN_CHANGE_NOT_PROPAGATED
 		skip
 #else
 		update_copy()
@@ -511,7 +596,7 @@ inline entry_clearing()
 	changed_table();
 	if
 	:: table ->
-#ifdef BROKEN_NO_CLEAR
+#ifdef BROKEN_COPY_NOT_CLEARED
 		/* A cleared entry stays in the replicas. */
 		skip
 #else
@@ -530,7 +615,7 @@ inline set_pte_at(v)
 
 inline ptep_get_and_clear()
 {
-#ifdef BROKEN_CLEARED_FIRST
+#ifdef BROKEN_ENTRY_CLEARED_BEFORE_COPIES
 	/* The replicas after the canonical entry. */
 	canonical_store(NONE);
 	entry_clearing()
@@ -540,20 +625,20 @@ inline ptep_get_and_clear()
 #endif
 }
 
-/* ------------------------------------------------------- mm/hydra/fill.c */
+/* ------------------------------------------------------- fill.c */
 
 /* Under the domain's lock. */
 inline hydra_link(dom, to)
 {
 	d_step {
 		not_freed(U(dom));
-		slot[dom] = to;
+		slot(dom) = to;
 		cpus_walk()
 	}
 }
 
 /* wants_replica(), and whether there is one to be had. */
-#define replicates(dom)	((dom) == 1 && next_replica <= R2)
+#define replicates(dom)	((dom) == 1 && next_replica <= LAST_REPLICA)
 
 /*
  * Lets the domain walk T. If no other domain does and it needs no replica, the word
@@ -567,7 +652,7 @@ inline join(dom)
 	t = (is_struct(word) -> word : (word || replicates(dom) -> next_ht : 0));
 	lock_domain(dom);
 	if
-#ifdef BROKEN_JOIN_UNCHECKED
+#ifdef BROKEN_JOIN_WITHOUT_SECOND_LOOK
 	/* Does not look whether the table is still in the canonical tree. */
 	:: hydra_active ->
 #else
@@ -583,10 +668,10 @@ inline join(dom)
 			:: else -> table = T
 			fi
 		};
-#ifdef BROKEN_JOIN_AFTER_LINK
+#ifdef BROKEN_LINKED_BEFORE_NOTED
 		hydra_link(dom, table);
 #endif
-#ifdef BROKEN_SPLIT_EARLY
+#ifdef BROKEN_WORD_WRITTEN_BEFORE_STRUCT
 		/* The word before what it leads to. */
 		if
 		:: t == next_ht && is_solo(word) ->
@@ -600,7 +685,7 @@ inline join(dom)
 		if
 		:: t -> {
 			not_freed(HT(t));
-#ifndef BROKEN_FORGET_SOLO
+#ifndef BROKEN_FIRST_DOMAIN_NOT_NOTED
 			d_step {
 				if
 				:: t == next_ht && is_solo(word) ->
@@ -610,7 +695,7 @@ inline join(dom)
 				fi
 			};
 #endif
-#ifndef BROKEN_FORGET_SHARER
+#ifndef BROKEN_SHARER_NOT_NOTED
 			ht[t].sharers = ht[t].sharers | BIT(dom);
 #endif
 			ht[t].table[dom] = table
@@ -624,7 +709,7 @@ inline join(dom)
 			fi;
 			word = (t -> t : SOLO(dom))
 		};
-#ifndef BROKEN_JOIN_AFTER_LINK
+#ifndef BROKEN_LINKED_BEFORE_NOTED
 		hydra_link(dom, table)
 #else
 		skip
@@ -685,7 +770,7 @@ inline copy_entry()
 /* By a fault that holds the VMA's lock, with what it needs allocated. */
 inline fill_leaf(dom, write)
 {
-#ifdef BROKEN_FILL_UNLOCKED
+#ifdef BROKEN_ENTRY_READ_BEFORE_LOCK
 	/* Reads the canonical entry before it has the lock. */
 	gen = hydra_derive(pte[T]);
 #endif
@@ -702,7 +787,7 @@ inline fill_leaf(dom, write)
 			if
 			:: table && table != T ->
 				mark_used(write);
-#ifdef BROKEN_FILL_UNLOCKED
+#ifdef BROKEN_ENTRY_READ_BEFORE_LOCK
 				copy_store(table, gen)
 #else
 				copy_entry()
@@ -762,7 +847,7 @@ inline fill_leaf_atomic(cpu, write)
 	}
 }
 
-/* ------------------------------------------------------ mm/hydra/flush.c */
+/* ------------------------------------------------------ flush.c */
 
 /* add_sharers_of() */
 inline add_sharers_of()
@@ -790,7 +875,7 @@ inline range_targets()
 	:: else
 	fi;
 	add_sharers_of();
-#ifndef BROKEN_UNFILTERED_READ_FIRST
+#ifndef BROKEN_UNFILTERED_READ_BEFORE_SHARERS
 	all = unfiltered;
 #endif
 	if
@@ -804,7 +889,7 @@ inline hydra_range_targets()
 {
 	TOGETHER {
 		targets = 0;
-#ifdef BROKEN_UNIVERSAL_READ_FIRST
+#ifdef BROKEN_UNIVERSAL_READ_BEFORE_GENERATION
 		targets = universal;
 #endif
 		all = unfiltered;
@@ -828,14 +913,17 @@ inline hydra_gather_targets(users)
 	}
 }
 
-/* ------------------------------------------------------ mm/hydra/table.c */
+/* ------------------------------------------------------ table.c */
 
 /* Leaves the word in t. */
 inline hydra_table_detach()
 {
 	d_step {
 		t = word;
-		word = 0
+		word = 0;
+#ifdef INSTALLS
+		hydras = hydras & ~BIT(T)
+#endif
 	}
 }
 
@@ -849,7 +937,7 @@ inline hydra_table_cut_domain(dom)
 	};
 	if
 	:: table ->
-#ifndef BROKEN_KEEP_LINK
+#ifndef BROKEN_LINK_NOT_CUT
 		hydra_link(dom, 0);
 #endif
 		ht[t].table[dom] = 0
@@ -862,7 +950,7 @@ inline hydra_cut_solo(dom)
 {
 	lock_domain(dom);
 	if
-#ifndef BROKEN_KEEP_SOLO_LINK
+#ifndef BROKEN_LINK_OF_SOLE_DOMAIN_NOT_CUT
 	:: ht[0].table[dom] -> hydra_link(dom, 0)
 #endif
 	:: else
@@ -909,7 +997,7 @@ inline hydra_table_release()
 	table = 0
 }
 
-/* ----------------------------- arch/x86/mm/tlb.c, arch/x86/mm/hydra.c */
+/* -------------------------------- arch/x86/mm/tlb.c, and Hydra's own tlb.c */
 
 #define has_domain(cpu)	(hydra_active && (domain_there & BIT(DOMAIN(cpu))))
 #define hydra_pgd(cpu)	\
@@ -958,7 +1046,13 @@ inline flush_tlb_func(cpu)
 #endif
 			invariant(10, owes(cpu));
 			owing = owing & ~BIT(cpu);
+#ifdef MOVES
+			tlb[cpu] = (only_this_to_do(cpu) && place == 1 -> tlb[cpu] : 0);
+			tlb_there[cpu] = (only_this_to_do(cpu) && place == 0 -> tlb_there[cpu] : 0);
+			psc_there[cpu] = 0;
+#else
 			tlb[cpu] = (only_this_to_do(cpu) -> tlb[cpu] & ~range : 0);
+#endif
 			psc[cpu] = 0;
 			ctx_tlb_gen[cpu] = gen_
 		fi;
@@ -971,10 +1065,10 @@ inline raise_generation(dom)
 {
 	d_step {
 		if
-#ifdef BROKEN_SKIP_GENERATION
+#ifdef BROKEN_GENERATION_NOT_RAISED
 		:: domain_there & BIT(dom) -> skip
 #else
-#ifdef BROKEN_SKIP_IDLE_GENERATION
+#ifdef BROKEN_GENERATION_NOT_RAISED_IF_NOT_RUN
 		/* Not if none of its CPUs runs the address space. */
 		:: (domain_there & BIT(dom)) && !(mm_cpumask & own_cpus(dom)) -> skip
 		:: (domain_there & BIT(dom)) && (mm_cpumask & own_cpus(dom)) ->
@@ -1012,7 +1106,7 @@ inline raise_targets()
 	if
 	:: done ->
 		gen = universal;		/* more */
-#ifdef BROKEN_UNIVERSAL_READ_FIRST
+#ifdef BROKEN_UNIVERSAL_READ_BEFORE_GENERATION
 		gen = 0;
 #endif
 		gen = (gen | (all -> trees : 0)) & ~targets;
@@ -1038,11 +1132,11 @@ inline raise_targets()
 	:: else
 	fi;
 #endif
-#ifdef BROKEN_ONE_GENERATION
+#ifdef BROKEN_FLUSH_WITH_ONE_GENERATION
 	/* The flush carries that of one domain. */
 	new_tlb_gen[1] = new_tlb_gen[0];
 #endif
-#ifdef BROKEN_CHARGE_SPARED
+#ifdef BROKEN_GENERATION_OF_SPARED_RAISED
 	if
 	:: !(targets & BIT(1)) -> tlb_gen[1] = tlb_gen[1] + 1
 	:: else
@@ -1127,7 +1221,7 @@ inline inc_mm_tlb_gen()
 	}
 }
 
-/* hydra_flush(), to where the targets are known: who shares the tables? */
+/* hydra_flush_range(), to where the targets are known: which domains share the tables? */
 inline look()
 {
 	TOGETHER {
@@ -1145,13 +1239,13 @@ inline look()
  */
 inline flush_tlb_mm_range(cpu, freed_tables)
 {
-#ifdef BROKEN_OWN_DOMAIN_ONLY
+#ifdef BROKEN_ONLY_OWN_DOMAIN_FLUSHED
 	targets = targets & BIT(DOMAIN(cpu));
 #endif
-#ifdef BROKEN_FLUSH_EVERYBODY
+#ifdef BROKEN_EVERY_DOMAIN_FLUSHED
 	all = true;
 #endif
-#ifdef BROKEN_CPUS_CHOSEN_FIRST
+#ifdef BROKEN_CPUS_CHOSEN_BEFORE_GENERATION
 	choose_cpus(cpu, freed_tables);
 #endif
 	if
@@ -1162,7 +1256,7 @@ inline flush_tlb_mm_range(cpu, freed_tables)
 	if
 	:: !done ->
 		inc_mm_tlb_gen();
-		/* hydra_flush_raised() */
+		/* hydra_raise_inactive() */
 		look();
 		if
 		:: h -> raise_targets()
@@ -1170,7 +1264,7 @@ inline flush_tlb_mm_range(cpu, freed_tables)
 		fi;
 		if
 		:: !done ->
-			/* hydra_flush_raised() */
+			/* hydra_raise_inactive() */
 			if
 			:: unfiltered -> inc_mm_tlb_gen()
 			:: else
@@ -1181,11 +1275,11 @@ inline flush_tlb_mm_range(cpu, freed_tables)
 	:: else
 	fi;
 #endif
-#ifndef BROKEN_CPUS_CHOSEN_FIRST
+#ifndef BROKEN_CPUS_CHOSEN_BEFORE_GENERATION
 	choose_cpus(cpu, freed_tables);
 #endif
 #ifdef FREED_AT_ONCE
-#ifndef BROKEN_SPARED_LOOKED_FIRST
+#ifndef BROKEN_SPARED_LOOKED_UP_BEFORE_CLEAR
 	spared = (all -> 0 : running() & ~targets);
 #endif
 #endif
@@ -1204,7 +1298,7 @@ inline tlb_flush(cpu, users, freed_tables)
 	flush_tlb_mm_range(cpu, freed_tables)
 }
 
-/* A CPU is about to run the address space: mm/hydra/core.c, __hydra_switching(). */
+/* A CPU is about to run the address space: core.c, __hydra_switching(). */
 #ifdef SWITCHES
 inline hydra_switching(cpu)
 {
@@ -1226,14 +1320,14 @@ inline lodge(dom)
 {
 	if
 	:: !(universal & BIT(dom)) ->
-#ifdef BROKEN_LODGE_RAISED_LATE
+#ifdef BROKEN_LODGING_RAISES_GENERATION_LATE
 		universal = universal | BIT(dom);
 		context_tlb_gen++
 #else
-#ifndef BROKEN_LODGE_UNRAISED
+#ifndef BROKEN_LODGING_RAISES_NO_GENERATION
 		context_tlb_gen++;
 #endif
-#ifndef BROKEN_LODGE_QUIETLY
+#ifndef BROKEN_LODGING_DOMAIN_NOT_UNIVERSAL
 		universal = universal | BIT(dom)
 #else
 		skip
@@ -1356,16 +1450,16 @@ inline boot(domains)
 		top[0] = trees & BIT(0);
 		top[1] = trees & BIT(1);
 		joined = domains;
-		slot[0] = ((domains) & BIT(0) -> T : 0);
+		slot(0) = ((domains) & BIT(0) -> T : 0);
 		if
 		:: (domains) & BIT(1) ->
 			word = next_ht;
 			next_ht++;
 			ht[word].sharers = domains;
-			ht[word].table[0] = slot[0];
+			ht[word].table[0] = slot(0);
 			ht[word].table[1] = R;
-			slot[1] = R;
-			next_replica = R2;
+			slot(1) = R;
+			next_replica = R + 1;
 			pte[R] = hydra_derive(pte[T])
 		:: else ->
 			word = ((domains) -> SOLO(0) : 0)
@@ -1382,7 +1476,7 @@ inline boot(domains)
 	}
 }
 
-/* ----------------------------------------------- somebody with a change */
+/* ---------------------------------------- a CPU that changes an entry */
 
 inline change_entry(n)
 {
@@ -1408,9 +1502,9 @@ inline changer_unlock()
 }
 
 /*
- * A change outside any gather, as the reverse map does it. It is flushed for
- * while the lock is held, or after it. Whom for may be looked up even before the
- * change is seen, and the dropping of the lock later still: x86 does that with
+ * A CPU changes an entry outside any gather, as it does that comes by the reverse map. It
+ * flushes while it holds the lock, or after that. The domains to flush for it may look up
+ * even before its change is seen, and it may drop the lock later still: x86 does that with
  * plain stores and loads.
  */
 proctype changer(byte n, cpu)
@@ -1421,7 +1515,7 @@ proctype changer(byte n, cpu)
 #ifdef ANON_VMAS
 	down_read(ANON_VMA);
 #endif
-#ifdef BROKEN_LOOK_WITHOUT_LOCK
+#ifdef BROKEN_SHARERS_LOOKED_UP_BEFORE_LOCK
 	look();
 	looked = true;
 #endif

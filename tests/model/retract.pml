@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A collapse, up to where a leaf table has left the canonical tree and is flushed for:
- * mm/pgtable-generic.c with hook 0008, mm/khugepaged.c. Included by the scenarios that
+ * mm/pgtable-generic.c with the hook collapse, mm/khugepaged.c. Included by the scenarios that
  * need it, after hydra.pml.
  */
 
@@ -32,8 +32,8 @@ inline pmdp_collapse_flush(cpu)
 	/* hydra_collapse_begin() */
 	atomic {
 		joined = EVERYBODY;
-#ifndef BROKEN_FILTERED_COLLAPSE
-#ifndef BROKEN_UNFILTERED_LATE
+#ifndef BROKEN_FLUSHES_FILTERED_DURING_COLLAPSE
+#ifndef BROKEN_UNFILTERED_RAISED_AFTER_CLEAR
 		unfiltered++
 #endif
 #endif
@@ -42,11 +42,11 @@ inline pmdp_collapse_flush(cpu)
 		pmd = 0;
 		cpus_walk()
 	};
-#ifdef BROKEN_UNFILTERED_LATE
+#ifdef BROKEN_UNFILTERED_RAISED_AFTER_CLEAR
 	unfiltered++;
 #endif
 	collapse_cut();
-#ifdef BROKEN_COLLAPSE_ENDS_EARLY
+#ifdef BROKEN_UNFILTERED_LOWERED_BEFORE_FLUSH
 	unfiltered--;
 	h = true;
 	all = true;
@@ -55,8 +55,8 @@ inline pmdp_collapse_flush(cpu)
 #endif
 	flush_tlb_mm_range(cpu, true);
 	invariant(6, no_way(0) && no_way(1) && no_way(2) && no_way(3));
-#ifndef BROKEN_COLLAPSE_ENDS_EARLY
-#ifndef BROKEN_FILTERED_COLLAPSE
+#ifndef BROKEN_UNFILTERED_LOWERED_BEFORE_FLUSH
+#ifndef BROKEN_FLUSHES_FILTERED_DURING_COLLAPSE
 	unfiltered--
 #else
 	skip

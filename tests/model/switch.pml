@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How domains come by their trees, and lose them: mm/hydra/core.c, and switch_root()
- * of arch/x86/mm/hydra.c. Included by the scenarios that need it, after hydra.pml,
+ * How domains come by their trees, and lose them: core.c, and switch_root()
+ * of roots.c. Included by the scenarios that need it, after hydra.pml,
  * which has the CPU that comes (hydra_switching).
  *
  * One process at a time splits the address space, promotes domains, or takes the
@@ -9,7 +9,7 @@
  * between the generations is more than the flushes in a scenario.
  */
 
-#ifdef BROKEN_NO_GAP
+#ifdef BROKEN_GENERATION_SET_WITHOUT_GAP
 #define GENERATION_GAP	0
 #else
 #define GENERATION_GAP	16
@@ -29,7 +29,7 @@ inline switch_root(cpu)
 			tlb[cpu] = 0;
 			psc[cpu] = 0;
 			ctx_tlb_gen[cpu] = hydra_tlb_gen(cpu)
-#ifndef BROKEN_OLD_CONTEXTS_STAY
+#ifndef BROKEN_OLD_CONTEXTS_NOT_FORGOTTEN
 		/* A context of it that the CPU has kept is forgotten. */
 		:: loaded_mm[cpu] != MM ->
 			ctx[cpu] = false;
@@ -47,7 +47,7 @@ inline switch_root(cpu)
 /* All CPUs of a domain, also those that do not run the address space. */
 inline hydra_switch_roots(dom)
 {
-#ifndef BROKEN_ROOTS_STAY
+#ifndef BROKEN_ROOTS_NOT_SWITCHED
 	atomic {
 		!(irqs_off & own_cpus(dom)) ->
 		switch_root(2 * (dom));
@@ -60,7 +60,7 @@ inline hydra_switch_roots(dom)
 
 inline hydra_activate()
 {
-#ifndef BROKEN_FILTERED_SPLIT
+#ifndef BROKEN_FLUSHES_FILTERED_DURING_SPLIT
 	unfiltered++;
 #endif
 	/* Those that had a tree before. */
@@ -72,20 +72,20 @@ inline hydra_activate()
 		tlb_gen[1] = (domain_there & BIT(1) -> gen : tlb_gen[1]);
 		gen = 0
 	};
-#ifndef BROKEN_HOME_LATE
+#ifndef BROKEN_HOME_WRITTEN_LATE
 	home = HYDRA_HOME_SPLIT;
 #endif
 	hydra_active = true;
 	d_step {
-#ifndef BROKEN_SPLIT_UNSEEN
+#ifndef BROKEN_RUNNING_DOMAINS_NOT_UNIVERSAL
 		universal = universal | running();
 #endif
 		cpus_walk()
 	};
-#ifdef BROKEN_HOME_LATE
+#ifdef BROKEN_HOME_WRITTEN_LATE
 	home = HYDRA_HOME_SPLIT;
 #endif
-#ifndef BROKEN_FILTERED_SPLIT
+#ifndef BROKEN_FLUSHES_FILTERED_DURING_SPLIT
 	unfiltered--
 #else
 	skip
@@ -96,29 +96,29 @@ inline promote(dom)
 {
 	if
 	:: !(trees & BIT(dom)) ->
-#ifdef BROKEN_TREES_FIRST
+#ifdef BROKEN_TREE_ANNOUNCED_BEFORE_DOMAIN
 		/* Before there is a struct hydra_domain. */
 		trees = trees | BIT(dom);
 #endif
 		tlb_gen[dom] = next_generation();
 		/* As a CPU that lodges: its first one may be about to find it in there. */
-#ifndef BROKEN_PROMOTE_UNRAISED
+#ifndef BROKEN_PROMOTION_RAISES_NO_GENERATION
 		context_tlb_gen++;
 #endif
-#ifndef BROKEN_PROMOTE_QUIETLY
+#ifndef BROKEN_PROMOTED_DOMAIN_NOT_UNIVERSAL
 		universal = universal | BIT(dom);
 #endif
 		domain_there = domain_there | BIT(dom);
 		/* What cuts links looks at the domains that may have some. */
 		trees = trees | BIT(dom);
 		own_root = own_root | BIT(dom);
-#ifdef BROKEN_PROMOTED_EARLY
+#ifdef BROKEN_PROMOTED_BEFORE_ROOTS_SWITCHED
 		universal = universal & ~BIT(dom);
 #endif
 		hydra_switch_roots(dom);
 		lock_domain(dom);
 		if
-#ifdef BROKEN_DEGRADE_UNSEEN
+#ifdef BROKEN_PROMOTION_IGNORES_DEGRADED_DOMAIN
 		:: true ->
 #else
 		:: own_root & BIT(dom) ->
@@ -170,7 +170,7 @@ inline release_upper(dom)
 inline hydra_deactivate()
 {
 	unfiltered++;
-#ifdef BROKEN_ACTIVE_FIRST
+#ifdef BROKEN_INACTIVE_BEFORE_GENERATION
 	hydra_active = false;
 	context_tlb_gen = next_generation();
 #else
@@ -179,14 +179,14 @@ inline hydra_deactivate()
 	gen = 0;
 	hydra_active = false;
 #endif
-#ifdef BROKEN_TAKEN_DOWN_FIRST
+#ifdef BROKEN_TREES_TAKEN_DOWN_BEFORE_SWITCH
 	down_write(VMA);
 	if
 	:: word_of_P -> release_tables()
 	:: else
 	fi;
 #endif
-#ifdef BROKEN_LODGED_UNTOLD
+#ifdef BROKEN_LODGING_DOMAIN_NOT_SWITCHED
 	ipis = trees;
 #else
 	ipis = trees | universal;
@@ -200,8 +200,8 @@ inline hydra_deactivate()
 	:: else
 	fi;
 	ipis = 0;
-#ifndef BROKEN_TAKEN_DOWN_FIRST
-#ifndef BROKEN_FAULTS_GO_ON
+#ifndef BROKEN_TREES_TAKEN_DOWN_BEFORE_SWITCH
+#ifndef BROKEN_FAULTS_NOT_LOCKED_OUT
 	down_write(VMA);	/* hydra_lock_out_faults() */
 #endif
 	if
@@ -245,11 +245,11 @@ inline hydra_split()
 inline hydra_degrade(dom)
 {
 	lock_domain(dom);
-#ifdef BROKEN_DEGRADED_FIRST
+#ifdef BROKEN_DEGRADED_BEFORE_UNIVERSAL
 	own_root = own_root & ~BIT(dom);
 	universal = universal | BIT(dom);
 #else
-#ifndef BROKEN_DEGRADED_QUIETLY
+#ifndef BROKEN_DEGRADED_DOMAIN_NOT_UNIVERSAL
 	universal = universal | BIT(dom);
 #endif
 	own_root = own_root & ~BIT(dom);

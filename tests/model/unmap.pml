@@ -6,8 +6,8 @@
  *
  * FREED_AT_ONCE is not in the kernel yet: the gather has tables in a list, which needs
  * no memory, and if its flush has reached all domains that run the address space, it
- * frees them without RCU. Who walks without a lock keeps interrupts off, and so has been
- * waited for. The shrinker looks on any CPU: it is counted (hydra_mm::atomic_fills).
+ * frees them without RCU. A CPU that walks without a lock keeps interrupts off, and so has
+ * been waited for. The shrinker looks on any CPU: its looks would have to be counted.
  */
 
 /* A lockless walker of Linux. */
@@ -42,12 +42,12 @@ byte atomic_fills;		/* looks of the shrinker under way */
 /* After the entries were cleared, and the others interrupted. */
 inline waits_for_look()
 {
-#ifndef BROKEN_SHRINKER_UNCOUNTED
+#ifndef BROKEN_SHRINKER_NOT_COUNTED
 	to_be_waited_for = spared || atomic_fills
 #else
 	to_be_waited_for = spared
 #endif
-#ifdef BROKEN_FREED_THOUGH_SPARED
+#ifdef BROKEN_FREED_AT_ONCE_THOUGH_DOMAIN_SPARED
 	;
 	to_be_waited_for = false
 #endif
@@ -69,7 +69,7 @@ inline tlb_flush_mmu_tlbonly()
 {
 	if
 	:: dirty ->
-#ifdef BROKEN_FREED_TABLES_UNSAID
+#ifdef BROKEN_MUNMAP_SPARES_LAZY_CPUS
 		tlb_flush(cpu, noted, false);
 #else
 		tlb_flush(cpu, noted, true);
@@ -88,13 +88,14 @@ inline tlb_flush_mmu_tlbonly()
  */
 inline tlb_remove_table(object)
 {
-#ifdef FREED_AT_ONCE
+#if defined(FREED_AT_ONCE) || defined(INSTALLS)
+	/* hydra_gather_table(): in a list, which needs no memory. */
 	batch = batch | BIT(object)
 #else
 	if
 	:: batch = batch | BIT(object)
 	:: !batch ->
-#ifndef BROKEN_FREE_BEFORE_FLUSH
+#ifndef BROKEN_TABLES_FREED_BEFORE_FLUSH
 		tlb_flush_mmu_tlbonly();
 #endif
 		call_rcu(object)
@@ -126,21 +127,21 @@ inline free_table()
 	atomic { !ptl -> skip };
 	hydra_table_detach();
 	users = sharers_of(t);
-#ifdef BROKEN_HAND_OVER_FIRST
+#ifdef BROKEN_REPLICA_HANDED_OVER_BEFORE_CUT
 	if
 	:: is_struct(t) && ht[t].table[1] > T -> tlb_remove_table(ht[t].table[1])
 	:: else
 	fi;
 #endif
-#ifdef BROKEN_CUT_AFTER_FLUSH
+#ifdef BROKEN_LINK_CUT_AFTER_FLUSH
 	noted = noted | users;
 	tlb_flush_mmu_tlbonly();
 #endif
 	hydra_table_cut();
-#ifndef BROKEN_USERS_UNNOTED
+#ifndef BROKEN_SHARERS_OF_FREED_TABLE_NOT_NOTED
 	noted = noted | users;
 #endif
-#ifndef BROKEN_HAND_OVER_FIRST
+#ifndef BROKEN_REPLICA_HANDED_OVER_BEFORE_CUT
 	if
 	:: table -> tlb_remove_table(table)
 	:: else
@@ -186,10 +187,10 @@ proctype munmap(byte cpu)
 {
 	KERNEL_VARIABLES;
 	bool dirty;
-	byte users, batch, noted;	/* hydra_gather::users */
+	byte users, batch, noted;	/* hydra_gather::sharers */
 	bool to_be_waited_for;
 
-#ifdef BROKEN_SPARED_LOOKED_FIRST
+#ifdef BROKEN_SPARED_LOOKED_UP_BEFORE_CLEAR
 	spared = running() & ~sharers_of(word);
 #endif
 	/* unmap_vmas() */
@@ -225,7 +226,7 @@ proctype munmap(byte cpu)
 	   free_upper_table()
 	fi;
 	/* tlb_finish_mmu() */
-#ifndef BROKEN_FREE_BEFORE_FLUSH
+#ifndef BROKEN_TABLES_FREED_BEFORE_FLUSH
 	tlb_flush_mmu_tlbonly();
 #endif
 	tlb_table_flush(T);
@@ -233,7 +234,7 @@ proctype munmap(byte cpu)
 	tlb_table_flush(U(0));
 	tlb_table_flush(U(1));
 	tlb_table_flush(P);
-#ifdef BROKEN_FREE_BEFORE_FLUSH
+#ifdef BROKEN_TABLES_FREED_BEFORE_FLUSH
 	tlb_flush_mmu_tlbonly();
 #endif
 	flush_returned(0)

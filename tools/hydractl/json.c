@@ -6,22 +6,26 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "text.h"
+
 static unsigned int depth;
 static bool need_comma;
 
 static void put_string(const char *text)
 {
-	putchar('"');
-	for (; *text; text++) {
-		unsigned char c = *text;
+	uint32_t point;
 
-		if (c == '"' || c == '\\')
-			printf("\\%c", c);
-		/* Names of programs may be any bytes: no broken UTF-8 goes out. */
-		else if (c < 0x20 || c > 0x7e)
-			printf("\\u%04x", c);
+	putchar('"');
+	while (*text) {
+		size_t length = utf8_length(text, &point);
+
+		if (!length)
+			printf("\\ufffd");
+		else if (is_control(point))
+			printf("\\u%04x", point);
 		else
-			putchar(c);
+			printf("%s%.*s", *text == '"' || *text == '\\' ? "\\" : "", (int)length, text);
+		text += length ?: 1;
 	}
 	putchar('"');
 }
@@ -98,4 +102,10 @@ void json_bool(const char *key, int value)
 {
 	begin_value(key);
 	printf(value ? "true" : "false");
+}
+
+void json_null(const char *key)
+{
+	begin_value(key);
+	printf("null");
 }

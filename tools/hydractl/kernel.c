@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "text.h"
+
 static int failure = EXIT_ERROR;
 
 /* The roots can be moved so that tests can put trees of files in their place. */
@@ -40,12 +42,21 @@ static char *sys_path(const char *name)
 	return must_have(path);
 }
 
+bool kernel_has_hydra(void)
+{
+	char *path = sys_path("");
+	bool there = !access(path, F_OK);
+
+	free(path);
+	return there;
+}
+
 void kernel_require(int status)
 {
 	char *path = sys_path("");
 
 	failure = status;
-	if (access(path, F_OK))
+	if (!kernel_has_hydra())
 		error(failure, 0,
 		      "this kernel has no Hydra (%s is missing): boot a kernel built with CONFIG_HYDRA_MM",
 		      path);
@@ -104,20 +115,44 @@ struct records process_records(pid_t pid, const char *name)
 char *process_name(pid_t pid)
 {
 	char *name = process_file(pid, "comm");
+	size_t length;
 
 	if (!name)
 		return must_have(strdup("?"));
-	name[strcspn(name, "\n")] = '\0';
+	length = strlen(name);
+	if (length && name[length - 1] == '\n')
+		name[length - 1] = '\0';
 	return name;
+}
+
+void print_process_name(pid_t pid, const char *name)
+{
+	char *shown = must_have(printable(name));
+
+	printf("process %d (%s)", pid, shown);
+	free(shown);
+}
+
+/* A kernel thread has files of Hydra's like any process; to open or read them fails. */
+static bool process_exists(pid_t pid)
+{
+	char *path = process_path(pid, "comm");
+	bool exists = !access(path, F_OK);
+
+	free(path);
+	return exists;
 }
 
 void process_fail(pid_t pid, const char *doing)
 {
-	switch (errno) {
+	int saved = errno;
+
+	switch (saved) {
 	case ENOENT:
 	case ESRCH:
-		error(failure, 0, "no process %d", pid);
-		break;
+		if (!process_exists(pid))
+			error(failure, 0, "no process %d", pid);
+		/* fallthrough */
 	case ENODATA:
 		error(failure, 0, "process %d has no user memory (a kernel thread, or one that has ended)",
 		      pid);
@@ -128,7 +163,7 @@ void process_fail(pid_t pid, const char *doing)
 		      doing, pid);
 		break;
 	default:
-		error(failure, errno, "cannot %s process %d", doing, pid);
+		error(failure, saved, "cannot %s process %d", doing, pid);
 	}
 	abort();
 }
@@ -160,6 +195,8 @@ void settings_refused(const char *settings)
 	supported = kernel_file("supported");
 	if (strcmp(supported, "yes"))
 		error(failure, 0, "Hydra cannot work on this machine (%s)", supported);
-	error(failure, 0, "this kernel cannot do '%s' yet: choose other settings", settings);
+	/* Of what the options can ask for, kernels refuse filters only. */
+	error(failure, 0, "this kernel, or this machine, cannot do '%s': choose --filter none or --filter table",
+	      settings);
 	abort();
 }

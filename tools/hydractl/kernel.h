@@ -16,6 +16,8 @@ enum {
 	EXIT_RUN_NOT_FOUND = 127,
 };
 
+bool kernel_has_hydra(void);
+
 /*
  * Leave with @status unless the running kernel has Hydra. All that leave below
  * do so with that status too.
@@ -40,8 +42,11 @@ char *process_file(pid_t pid, const char *name);
 /* The same, split into records; leave with a message if that fails. */
 struct records process_records(pid_t pid, const char *name);
 
-/* The name of the process, to be freed; "?" if it has just gone. */
+/* The name of the process, to be freed; "?" if it has just gone. It may be any bytes: see text.h. */
 char *process_name(pid_t pid);
+
+/* Start the output about a process: "process PID (NAME)". */
+void print_process_name(pid_t pid, const char *name);
 
 /* Leave, saying why (errno) one could not @doing (as in "read") process @pid. */
 _Noreturn void process_fail(pid_t pid, const char *doing);

@@ -15,7 +15,10 @@ static bool add_record(struct leaf_tables *tables, const struct record *record)
 
 	if (!strcmp(record->pair[0].key, "domain")) {
 		tables->domain_count++;
-		return record_get_u64(record, "domain", &domain->domain) &&
+		domain->marked_told = record_get(record, "hinting_leaves");
+		return (!domain->marked_told ||
+			record_get_u64(record, "hinting_leaves", &domain->marked)) &&
+		       record_get_u64(record, "domain", &domain->domain) &&
 		       record_get_u64(record, "node", &domain->node) &&
 		       record_get_u64(record, "local_leaves", &domain->local) &&
 		       record_get_u64(record, "remote_leaves", &domain->remote);
@@ -81,6 +84,10 @@ void json_leaf_tables(const struct leaf_tables *tables)
 		json_number("node", domain->node);
 		json_number("local_leaves", domain->local);
 		json_number("remote_leaves", domain->remote);
+		if (domain->marked_told)
+			json_number("hinting_leaves", domain->marked);
+		else
+			json_null("hinting_leaves");
 		json_real("local_leaf_share", local_leaf_share(domain));
 		json_close_object();
 	}

@@ -3,6 +3,8 @@
 #ifndef LEAF_TABLES_H
 #define LEAF_TABLES_H
 
+#include <stdbool.h>
+
 #include "procfile.h"
 
 /* How many pages the CPUs of a domain reach through leaf tables near and far. */
@@ -11,6 +13,9 @@ struct domain_leaves {
 	uint64_t node;
 	uint64_t local;
 	uint64_t remote;
+	/* Pages that are mapped without access: marked by NUMA balancing, or PROT_NONE. */
+	uint64_t marked;
+	bool marked_told;		/* else the kernel does not count them */
 };
 
 struct node_tables {

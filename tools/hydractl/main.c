@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 #include "commands.h"
 #include "kernel.h"
@@ -35,6 +36,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case ARGP_KEY_ARG:
+		if (!strcmp(arg, "help"))
+			argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
 		for (call->command = commands; call->command->name; call->command++)
 			if (!strcmp(call->command->name, arg))
 				break;
@@ -51,6 +54,18 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
+}
+
+/* For reports of faults: this program, and the kernel it has to do with. */
+static void print_version(FILE *stream, struct argp_state *state)
+{
+	struct utsname kernel;
+
+	(void)state;
+	fprintf(stream, "hydractl " VERSION ", for Hydra in Linux 6.12\n");
+	if (!uname(&kernel))
+		fprintf(stream, "running kernel: %s %s, %s\n", kernel.release, kernel.version,
+			kernel_has_hydra() ? "with Hydra" : "without Hydra");
 }
 
 static const struct argp argp = {
@@ -85,6 +100,7 @@ int main(int argc, char **argv)
 	program_invocation_name = name;
 	argp_err_exit_status = EXIT_ERROR;
 	argv[0] = name;
+	argp_program_version_hook = print_version;
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &call);
 
 	snprintf(full_name, sizeof(full_name), "%s %s", name, call.command->name);

@@ -37,11 +37,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp_child children[] = { { .argp = &settings_argp }, { 0 } };
-
 static const struct argp argp = {
 	.parser = parse_option,
-	.children = children,
+	.children = settings_children,
 	.args_doc = "[--] PROGRAM [ARGUMENT...]",
 	.doc = "Run PROGRAM under a policy (default: hydra). What it starts inherits the policy.\v"
 	       "Exit status: that of PROGRAM; 125 hydractl failed; 126 PROGRAM cannot be run; 127 there is no such PROGRAM.",

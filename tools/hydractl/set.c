@@ -44,13 +44,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp_child children[] = { { .argp = &settings_argp }, { 0 } };
-
 static const struct argp argp = {
 	.parser = parse_option,
-	.children = children,
+	.children = settings_children,
 	.args_doc = "PID",
 	.doc = "Change the policy of a running process. Without --policy, its settings stay except for those given.\v"
+	       "What it costs: to give a node page tables of its own, or to take them away, interrupts the CPUs that run the process; taking them away holds up its page faults, too. The first use of Hydra in the system, and the end of the last, interrupt every CPU of the machine, to patch the kernel's code.\n\n"
 	       "Exit status: 0 done; 2 an error, nothing changed.",
 };
 

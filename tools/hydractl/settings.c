@@ -10,7 +10,7 @@
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
 
-/* The kernel knows a policy by these very values; others it calls "custom". */
+/* The kernel knows linux and hydra by these values; it calls all others "custom". */
 static const struct policy policies[] = {
 	{ "linux", { .domains = HYDRA_DOMAINS_MACHINE, .replication = HYDRA_REPLICATE_LAZY,
 		     .prefetch = HYDRA_PREFETCH_MAX, .filter = HYDRA_FILTER_NONE } },
@@ -52,6 +52,14 @@ static const struct policy *policy_find(const char *name)
 	for (size_t i = 0; i < ARRAY_SIZE(policies); i++)
 		if (!strcmp(policies[i].name, name))
 			return &policies[i];
+	return NULL;
+}
+
+const char *policy_name(const struct hydra_settings *settings)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(policies); i++)
+		if (!memcmp(&policies[i].settings, settings, sizeof(*settings)))
+			return policies[i].name;
 	return NULL;
 }
 
@@ -97,11 +105,12 @@ static const struct argp_option options[] = {
 	{ "prefetch", 'd', "DEGREE", 0,
 	  "A node that asks for one entry gets up to 2^DEGREE around it; 0 to 9 (9: the whole table)", 0 },
 	{ "filter", 'f', "FILTER", 0,
-	  "Whom a TLB shootdown interrupts. none: every node the process runs on. table: nodes that share a table of the range. entry, accessed: finer, where the kernel has them", 0 },
+	  "Which nodes a TLB shootdown interrupts. none: every node the process runs on. table: nodes that share a table of the range. entry, accessed: finer, where the kernel has them", 0 },
 	{ 0 }
 };
 
-const struct argp settings_argp = { .options = options, .parser = parse_option };
+static const struct argp settings_argp = { .options = options, .parser = parse_option };
+const struct argp_child settings_children[] = { { .argp = &settings_argp }, { 0 } };
 
 struct hydra_settings settings_choose(const struct settings_choice *choice)
 {

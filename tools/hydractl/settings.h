@@ -23,8 +23,8 @@ struct settings_choice {
 
 #define SETTINGS_CHOICE_NONE ((struct settings_choice){ .prefetch = -1, .filter = -1 })
 
-/* --policy, --prefetch, --filter: a child parser; its input is a settings_choice. */
-extern const struct argp settings_argp;
+/* The parser of --policy, --prefetch and --filter, as the only child; its input is a settings_choice. */
+extern const struct argp_child settings_children[];
 
 /* What @choice asks for; policy hydra if it names none. */
 struct hydra_settings settings_choose(const struct settings_choice *choice);
@@ -40,5 +40,8 @@ char *settings_text(const struct hydra_settings *settings);
  * here.
  */
 bool settings_from_records(struct hydra_settings *settings, const struct records *records);
+
+/* The name of the policy that has just these settings, as --policy takes it; NULL if none has. */
+const char *policy_name(const struct hydra_settings *settings);
 
 #endif /* SETTINGS_H */

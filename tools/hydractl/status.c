@@ -12,6 +12,8 @@
 #include "commands.h"
 #include "json.h"
 #include "kernel.h"
+#include "settings.h"
+#include "text.h"
 #include "view.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
@@ -20,7 +22,9 @@ static const struct argp argp = {
 	.options = view_options,
 	.parser = view_parse,
 	.args_doc = "[PID]",
-	.doc = "Show the settings of process PID and what Hydra counted for it. Without PID: the settings of the system, its domains, and the processes that Hydra works for.\v"
+	.doc = "Show the settings of process PID and what Hydra counted for it. Without PID: the settings of the system, its domains, and the processes that Hydra works for.\n"
+	       "\n"
+	       "Counters start when a process starts a program, and end with the process. Reading them costs the process nothing. Violations are what 'hydractl check' found since boot; a kernel built with CONFIG_HYDRA_MM_DEBUG also checks every process that ends.\v"
 	       "Exit status: 0 done; 2 an error.",
 };
 
@@ -35,7 +39,7 @@ struct system {
 	struct records domains;
 	size_t process_count;
 	struct process *process;
-	unsigned int unreadable;
+	unsigned int unreadable, not_understood;
 };
 
 static const char *const texts[] = { "policy", "domains", "replication", "filter" };
@@ -104,12 +108,18 @@ static void json_process(const struct process *process)
 	json_close_object();
 }
 
+static bool is_active(const struct process *process)
+{
+	return strcmp(records_get(&process->records, "active"), "0");
+}
+
 static void print_process(const struct process *process)
 {
 	const struct records *records = &process->records;
 	bool header = false;
 
-	printf("process %d (%s)\n", process->pid, process->name);
+	print_process_name(process->pid, process->name);
+	printf("%s\n", is_active(process) ? "" : ": not under Hydra, its counters stand still");
 	for (size_t i = 0; i < records->count; i++)
 		if (records->record[i].count == 1)
 			printf("  %-16s %s\n", records->record[i].pair[0].key,
@@ -128,19 +138,40 @@ static void print_process(const struct process *process)
 	putchar('\n');
 }
 
-/* Takes over @text, the content of /proc/@pid/hydra. */
-static struct process process_load(pid_t pid, char *text)
+/* The kernel says "custom" where --policy has a name for the same settings. */
+static void name_policy(struct records *records)
 {
-	struct process process = { .pid = pid };
+	struct hydra_settings settings;
+	const char *name;
+
+	if (strcmp(records_get(records, "policy"), "custom") ||
+	    !settings_from_records(&settings, records))
+		return;
+	name = policy_name(&settings);
+	for (size_t i = 0; name && i < records->count; i++)
+		if (!strcmp(records->record[i].pair[0].key, "policy"))
+			records->record[i].pair[0].value = name;
+}
+
+/*
+ * Takes over @text, the content of /proc/@pid/hydra. Returns NULL, or what this
+ * program does not understand of it.
+ */
+static const char *process_load(struct process *process, pid_t pid, char *text)
+{
 	const char *gap;
 
-	if (!records_parse(&process.records, text, NULL))
-		process_unexpected(pid, "hydra", strerror(errno));
-	gap = missing(&process.records);
-	if (gap)
-		process_unexpected(pid, "hydra", gap);
-	process.name = process_name(pid);
-	return process;
+	*process = (struct process){ .pid = pid };
+	if (!records_parse(&process->records, text, NULL))
+		return strerror(errno);
+	gap = missing(&process->records);
+	if (gap) {
+		records_free(&process->records);
+		return gap;
+	}
+	name_policy(&process->records);
+	process->name = process_name(pid);
+	return NULL;
 }
 
 static void process_free(struct process *process)
@@ -153,10 +184,13 @@ static int status_process(const struct view *view)
 {
 	char *text = process_file(view->pid, "hydra");
 	struct process process;
+	const char *gap;
 
 	if (!text)
 		process_fail(view->pid, "read");
-	process = process_load(view->pid, text);
+	gap = process_load(&process, view->pid, text);
+	if (gap)
+		process_unexpected(view->pid, "hydra", gap);
 	if (view->json)
 		json_process(&process);
 	else
@@ -212,8 +246,9 @@ static void load_processes(struct system *system)
 				system->unreadable++;
 			continue;
 		}
-		*process = process_load(pid, text);
-		if (strcmp(records_get(&process->records, "active"), "0"))
+		if (process_load(process, pid, text))
+			system->not_understood++;
+		else if (is_active(process))
 			system->process_count++;
 		else
 			process_free(process);
@@ -247,7 +282,7 @@ static void print_system(const struct system *system)
 	printf("default for new processes  %s\n"
 	       "supported                  %s\n"
 	       "replica limit, KiB         %s\n"
-	       "violations at exits        %s\n"
+	       "violations found           %s\n"
 	       "\n%6s %4s  CPUS\n", system->initial, system->supported, system->limit,
 	       system->violations, "DOMAIN", "NODE");
 	for (size_t i = 0; i < system->domains.count; i++) {
@@ -260,18 +295,20 @@ static void print_system(const struct system *system)
 		printf("\nno process runs under Hydra: start one with 'hydractl run'\n");
 		return;
 	}
-	printf("\n%7s %-16s %-7s %8s %-8s %11s %10s %11s %10s\n", "PID", "COMMAND", "POLICY",
+	printf("\n%7s %-16s %-14s %8s %-8s %11s %10s %11s %10s\n", "PID", "COMMAND", "POLICY",
 	       "PREFETCH", "FILTER", "REPLICA-KIB", "FLUSHES", "INTERRUPTED", "SPARED");
 	for (size_t i = 0; i < system->process_count; i++) {
 		const struct process *process = &system->process[i];
 		const struct records *records = &process->records;
+		char *name = must_have(printable(process->name));
 
-		printf("%7d %-16s %-7s %8s %-8s %11s %10s %11s %10s\n", process->pid,
-		       process->name, records_get(records, "policy"),
+		printf("%7d %-*s %-14s %8s %-8s %11s %10s %11s %10s\n", process->pid,
+		       width(16, name), name, records_get(records, "policy"),
 		       records_get(records, "prefetch"), records_get(records, "filter"),
 		       records_get(records, "replica_kib"), records_get(records, "flushes"),
 		       records_get(records, "cpus_interrupted"),
 		       records_get(records, "cpus_spared"));
+		free(name);
 	}
 }
 
@@ -300,6 +337,9 @@ static int status_system(bool json)
 	if (system.unreadable)
 		error(0, 0, "%u processes left out: not permitted to read them (be root)",
 		      system.unreadable);
+	if (system.not_understood)
+		error(0, 0, "%u processes left out: cannot make sense of what the kernel says of them: is hydractl of the same version as the kernel?",
+		      system.not_understood);
 	free_system(&system);
 	return 0;
 }

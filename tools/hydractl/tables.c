@@ -18,7 +18,10 @@ static const struct argp argp = {
 	.options = view_options,
 	.parser = view_parse,
 	.args_doc = "PID",
-	.doc = "Show, for each domain, how many pages its CPUs reach through leaf page tables on their own node (LOCAL) and on other nodes (REMOTE), and how much page-table memory process PID has on each node. Works under every policy.\v"
+	.doc = "Show, for each domain, how many pages its CPUs reach through leaf page tables on their own node (LOCAL) and on other nodes (REMOTE), and how much page-table memory process PID has on each node. SHARE is the part of LOCAL in both. Works under every policy.\n"
+	       "\n"
+	       "MARKED are pages that are mapped without access, so that no CPU reaches them before the next fault: automatic NUMA balancing marks pages so, to see which node uses them next, and so does mprotect(PROT_NONE). LOCAL and REMOTE do not count them.\v"
+	       "What it costs: calls of the process that change its mappings, as mmap and munmap do, wait while the kernel walks the page tables, up to 256 tables at a time. Look once, do not monitor with this. It needs the permission to trace the process.\n\n"
 	       "Exit status: 0 done; 2 an error.",
 };
 
@@ -33,8 +36,9 @@ static void json_tables(pid_t pid, const char *name, const struct leaf_tables *t
 
 static void print_tables(pid_t pid, const char *name, const struct leaf_tables *tables)
 {
-	printf("process %d (%s)\n\n%6s %4s %12s %12s %10s\n", pid, name, "DOMAIN", "NODE",
-	       "LOCAL", "REMOTE", "SHARE");
+	print_process_name(pid, name);
+	printf("\n\n%6s %4s %12s %12s %10s %12s\n", "DOMAIN", "NODE", "LOCAL", "REMOTE", "SHARE",
+	       "MARKED");
 	for (size_t i = 0; i < tables->domain_count; i++) {
 		const struct domain_leaves *domain = &tables->domain[i];
 		double share = local_leaf_share(domain);
@@ -42,9 +46,13 @@ static void print_tables(pid_t pid, const char *name, const struct leaf_tables *
 		printf("%6" PRIu64 " %4" PRIu64 " %12" PRIu64 " %12" PRIu64, domain->domain,
 		       domain->node, domain->local, domain->remote);
 		if (isnan(share))
-			printf(" %10s\n", "-");
+			printf(" %10s", "-");
 		else
-			printf(" %8.2f %%\n", 100 * share);
+			printf(" %8.2f %%", 100 * share);
+		if (domain->marked_told)
+			printf(" %12" PRIu64 "\n", domain->marked);
+		else
+			printf(" %12s\n", "-");
 	}
 	printf("\n%6s %4s %16s\n", "", "NODE", "PAGE TABLES");
 	for (size_t i = 0; i < tables->node_count; i++)

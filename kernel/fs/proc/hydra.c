@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /proc/PID/hydra, hydra_tables and hydra_check. What they say is made in
- * mm/hydra/; here is who may ask.
+ * /proc/PID/hydra, hydra_tables and hydra_check: which processes may open them. The
+ * functions that write their contents are in arch/x86/mm/hydra/.
  */
 
 #include <linux/fs.h>
+#include <linux/hydra_proc.h>
 #include <linux/ptrace.h>
 #include <linux/sched/mm.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
-#include "../../mm/hydra/internal.h"
 #include "internal.h"
 
 /*
- * The address space of a process, if the reader or writer may. As for other
- * processes' settings: EPERM if not.
+ * The address space of a process, or EPERM for a reader or writer without access.
  */
 static struct mm_struct *hydra_task_mm(struct inode *inode, unsigned int mode)
 {
@@ -25,16 +24,15 @@ static struct mm_struct *hydra_task_mm(struct inode *inode, unsigned int mode)
 
 	if (!task)
 		return ERR_PTR(-ESRCH);
-	mm = hydra_breaks(HYDRA_BREAK_ADMIT_ANYONE) ? get_task_mm(task) :
-						      mm_access(task, mode);
+	mm = mm_access(task, mode);
 	put_task_struct(task);
 	if (!mm)
 		return ERR_PTR(-ESRCH);
 	return mm == ERR_PTR(-EACCES) ? ERR_PTR(-EPERM) : mm;
 }
 
-static int hydra_show_with(struct seq_file *m, unsigned int mode,
-			   int (*show)(struct mm_struct *, struct seq_file *))
+static int hydra_proc_show_with(struct seq_file *m, unsigned int mode,
+				int (*show)(struct mm_struct *, struct seq_file *))
 {
 	struct mm_struct *mm = hydra_task_mm(m->private, mode);
 	int ret;
@@ -46,12 +44,15 @@ static int hydra_show_with(struct seq_file *m, unsigned int mode,
 	return ret;
 }
 
-static int hydra_settings_show(struct seq_file *m, void *v)
+static int hydra_proc_show(struct seq_file *m, void *v)
 {
-	return hydra_show_with(m, PTRACE_MODE_READ_FSCREDS, hydra_show);
+	return hydra_proc_show_with(m, PTRACE_MODE_READ_FSCREDS, hydra_show_settings);
 }
 
-/* At open as well, so that nobody hands the open file to a program that may more. */
+/*
+ * Check at open, too: otherwise an unprivileged process could open the file and
+ * pass it as stdout to a privileged program that writes to it.
+ */
 static int hydra_may_attach(struct inode *inode)
 {
 	struct mm_struct *mm = hydra_task_mm(inode, PTRACE_MODE_ATTACH_FSCREDS);
@@ -62,17 +63,17 @@ static int hydra_may_attach(struct inode *inode)
 	return 0;
 }
 
-static int hydra_settings_open(struct inode *inode, struct file *file)
+static int hydra_proc_open(struct inode *inode, struct file *file)
 {
 	int ret = 0;
 
 	if (file->f_mode & FMODE_WRITE)
 		ret = hydra_may_attach(inode);
-	return ret ?: single_open(file, hydra_settings_show, inode);
+	return ret ?: single_open(file, hydra_proc_show, inode);
 }
 
-static ssize_t hydra_settings_write(struct file *file, const char __user *buf,
-				    size_t count, loff_t *ppos)
+static ssize_t hydra_proc_write(struct file *file, const char __user *buf,
+				size_t count, loff_t *ppos)
 {
 	struct mm_struct *mm;
 	u32 old, settings;
@@ -90,15 +91,16 @@ static ssize_t hydra_settings_write(struct file *file, const char __user *buf,
 		goto free;
 	}
 	/*
-	 * Keys alone change what they name: two writers must not mix. No lock but
-	 * those of the address space: its users decide how long they are held.
+	 * A text with keys changes some of the settings, so two writers must not
+	 * mix: try again if the settings have changed meanwhile. Do not hold a lock
+	 * instead: processes using the address space may hold mmap_lock for long.
 	 */
 	do {
-		old = hydra_get(mm);
+		old = hydra_settings_get(mm);
 		settings = old;
-		ret = hydra_parse(text, &settings);
+		ret = hydra_settings_parse(text, &settings);
 		if (!ret)
-			ret = hydra_set(mm, &old, settings);
+			ret = hydra_settings_set(mm, &old, settings);
 	} while (ret == -EAGAIN);
 	mmput(mm);
 free:
@@ -107,51 +109,51 @@ free:
 }
 
 const struct file_operations proc_pid_hydra_operations = {
-	.open		= hydra_settings_open,
+	.open		= hydra_proc_open,
 	.read		= seq_read,
-	.write		= hydra_settings_write,
+	.write		= hydra_proc_write,
 	.llseek		= seq_lseek,
 	.release	= single_release,
 };
 
-/* The walks stop the faults of the process: more than to look at it. */
-static int hydra_tables_show(struct seq_file *m, void *v)
+/* The walks stop the process's faults: this takes more rights than reading. */
+static int hydra_proc_tables_show(struct seq_file *m, void *v)
 {
-	return hydra_show_with(m, PTRACE_MODE_ATTACH_FSCREDS, hydra_show_tables);
+	return hydra_proc_show_with(m, PTRACE_MODE_ATTACH_FSCREDS, hydra_show_tables);
 }
 
-static int hydra_tables_open(struct inode *inode, struct file *file)
+static int hydra_proc_tables_open(struct inode *inode, struct file *file)
 {
 	return hydra_may_attach(inode) ?:
-	       single_open(file, hydra_tables_show, inode);
+	       single_open(file, hydra_proc_tables_show, inode);
 }
 
 const struct file_operations proc_pid_hydra_tables_operations = {
-	.open		= hydra_tables_open,
+	.open		= hydra_proc_tables_open,
 	.read		= seq_read,
 	.llseek		= seq_lseek,
 	.release	= single_release,
 };
 
-static int hydra_check_and_say(struct mm_struct *mm, struct seq_file *m)
+static int hydra_proc_check(struct mm_struct *mm, struct seq_file *m)
 {
-	return min(hydra_check(mm, m), 0L);
+	return min(hydra_check_mm(mm, m), 0L);
 }
 
-static int hydra_check_show(struct seq_file *m, void *v)
+static int hydra_proc_check_show(struct seq_file *m, void *v)
 {
-	return hydra_show_with(m, PTRACE_MODE_ATTACH_FSCREDS,
-			       hydra_check_and_say);
+	return hydra_proc_show_with(m, PTRACE_MODE_ATTACH_FSCREDS,
+				    hydra_proc_check);
 }
 
-static int hydra_check_open(struct inode *inode, struct file *file)
+static int hydra_proc_check_open(struct inode *inode, struct file *file)
 {
 	return hydra_may_attach(inode) ?:
-	       single_open(file, hydra_check_show, inode);
+	       single_open(file, hydra_proc_check_show, inode);
 }
 
 const struct file_operations proc_pid_hydra_check_operations = {
-	.open		= hydra_check_open,
+	.open		= hydra_proc_check_open,
 	.read		= seq_read,
 	.llseek		= seq_lseek,
 	.release	= single_release,

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hydra_mask_t: a set of domains, in the manner of nodemask_t.
+ * hydra_mask_t: a set of domains, like nodemask_t.
  *
- * Each bit stands for itself. Code that reads a mask without the lock it is
- * written under may see some bits of a change and not yet others; where that
- * matters, the reader says why it is enough.
+ * Code that reads a mask without its lock may see some bits of a change before
+ * others. Where this matters, a comment at the reader explains why it is safe.
  */
 #ifndef _LINUX_HYDRA_MASK_H
 #define _LINUX_HYDRA_MASK_H
@@ -59,7 +58,7 @@ static inline void hydra_mask_clear_atomic(unsigned int d, hydra_mask_t *mask)
 	clear_bit(d, mask->bits);
 }
 
-/* @to becomes the union of itself and @mask, which others may be writing. */
+/* Add the domains of @mask to @to. Other CPUs may be writing @mask. */
 static inline void hydra_mask_add(hydra_mask_t *to, const hydra_mask_t *mask)
 {
 	unsigned int i;
@@ -68,7 +67,7 @@ static inline void hydra_mask_add(hydra_mask_t *to, const hydra_mask_t *mask)
 		to->bits[i] |= READ_ONCE(mask->bits[i]);
 }
 
-/* Take the domains of @mask out of @from; the writers of @from exclude each other. */
+/* Remove the domains of @mask from @from. The writers of @from exclude each other. */
 static inline void hydra_mask_remove(hydra_mask_t *from, const hydra_mask_t *mask)
 {
 	unsigned int i;
@@ -89,7 +88,7 @@ static inline bool hydra_mask_other(unsigned int d, const hydra_mask_t *mask)
 	return false;
 }
 
-/* The domains of a mask that no other CPU writes, from the first to the last. */
+/* All domains of a mask that no other CPU writes */
 #define for_each_hydra_domain(d, mask)					\
 	for_each_set_bit(d, (mask)->bits, HYDRA_MAX_DOMAINS)
 

@@ -1,47 +1,72 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Hydra's hooks into the accessors of page-table entries. Apart from
- * linux/hydra.h because asm/pgtable.h needs them before all that one needs is
- * known.
+ * Hydra's hooks in the accessors of page-table entries. Not in linux/hydra.h:
+ * asm/pgtable.h includes this file before the types that linux/hydra.h needs are
+ * defined.
  */
 #ifndef _LINUX_HYDRA_PGTABLE_H
 #define _LINUX_HYDRA_PGTABLE_H
 
 #include <linux/mm_types.h>
 
+/*
+ * set_ptes() and ptep_clear_flush() if hydra_shared() is true. Apart from these
+ * functions: the caller keeps no register for Hydra where nothing is shared.
+ */
+void hydra_set_ptes(struct mm_struct *mm, unsigned long addr, pte_t *ptep, pte_t pte,
+		    unsigned int nr);
+pte_t hydra_clear_flush(struct vm_area_struct *vma, unsigned long addr, pte_t *ptep);
+
 #ifdef CONFIG_HYDRA_MM
 #include <linux/jump_label_ratelimit.h>
 
-/* On while any address space has domain trees, or has had some. */
+/* On while any address space has, or has had, domain trees */
 extern struct static_key_false_deferred hydra_key;
 
 /*
- * ptdesc->__page_mapping of the table that an entry lies in is at this address
- * plus 64 bytes for each page frame number's worth of the entry's address. So
- * the word is found without a look at the layout of the machine's memory.
+ * ptdesc->__page_mapping of a table is at this address plus 64 bytes for each page
+ * frame number in the virtual address of the table. So an accessor finds the word
+ * without a lookup of the memory layout.
  */
 extern unsigned long hydra_word_base;
 #define HYDRA_DESCRIPTOR_SHIFT	6
 
-/* Functions that were inlined before they had a hook in them. */
+/* Functions that gcc inlined before Hydra's hook made them larger */
 #define hydra_inlined		__always_inline
 
-/*
- * set_ptes() for a child that fork() makes: no domain has anything of its tables
- * yet.
- */
+/* set_ptes() for the child in fork(): no domain has replicas of its tables yet. */
 #define hydra_set_child_ptes	__set_ptes
 
+/*
+ * ptep_modify_prot_start() and _commit() between hydra_change_begin() and
+ * hydra_change_end(). With paravirt functions of a hypervisor, both keep their own
+ * hooks.
+ */
+#ifdef CONFIG_PARAVIRT_XXL
+#define hydra_modify_prot_start		ptep_modify_prot_start
+#define hydra_modify_prot_commit	ptep_modify_prot_commit
+#else
+#define hydra_modify_prot_start(vma, addr, ptep) \
+	__ptep_get_and_clear((vma)->vm_mm, ptep)
+#define hydra_modify_prot_commit(vma, addr, ptep, old, pte) \
+	__set_ptes((vma)->vm_mm, addr, ptep, pte, 1)
+#endif
+
+/* ptep_get_and_clear() after hydra_shared() has returned false */
+#define hydra_get_and_clear(mm, addr, ptep)	__ptep_get_and_clear(mm, ptep)
+
 void __hydra_entries_set(void *entry, unsigned int nr);
+void __hydra_change_begin(void *entry, unsigned int nr);
+void __hydra_change_end(void *entry);
 unsigned long hydra_entry_exchange(void *entry, unsigned long val);
 int __hydra_test_and_clear_young(void *entry);
 bool __hydra_young(void *entry, unsigned int nr);
 
 /*
- * Does the table of an entry have a struct hydra_table? The word of a table that
- * no domain uses is 0, that of a table that one domain uses alone is a small
- * number (see HYDRA_SOLO in mm/hydra/internal.h), and a pointer into the kernel's
- * half of the address space is negative.
+ * Does the table of an entry have a struct hydra_table? The word of a table is 0 if
+ * no domain walks it, a small number if one domain alone links it (see HYDRA_SOLO
+ * in arch/x86/mm/hydra/table.h), or a pointer into the kernel's half of the address
+ * space, which is negative.
  */
 static __always_inline bool hydra_word_shared(const void *entry)
 {
@@ -53,12 +78,14 @@ static __always_inline bool hydra_word_shared(const void *entry)
 
 /**
  * hydra_shared - may there be replicas of an entry?
- * @mm: address space the entry belongs to
+ * @mm: address space of the entry
  * @entry: the entry, of any level, in the direct map
  *
- * Context: any. False is right for a change under the table's lock: a domain
- * that makes a copy of the table's entries takes that lock first, and before that
- * the address space has been split.
+ * False is safe for a change under the table's lock: a domain takes this lock
+ * before it copies entries of the table, and mm->hydra is set before that.
+ *
+ * Context: any.
+ * Return: false if the entry has no replica.
  */
 static __always_inline bool hydra_shared(const struct mm_struct *mm,
 					 const void *entry)
@@ -68,16 +95,15 @@ static __always_inline bool hydra_shared(const struct mm_struct *mm,
 }
 
 /**
- * hydra_entries_set - the caller has stored canonical entries
- * @mm: address space the entries belong to
- * @entry: the first of them, of any level
+ * hydra_entries_set - update replicas after the caller has stored canonical entries
+ * @mm: address space of the entries
+ * @entry: the first entry, of any level
  * @nr: how many, all in one table
  *
- * Brings the replicas of the entries in line: permissions, frame and dirty
- * state follow, accessed bits of the replicas stay.
+ * Replicas get the permissions, the frame and the dirty state of the canonical
+ * entry, and keep their accessed bits.
  *
- * Context: the lock of the canonical table is held, or the table is not
- * reachable.
+ * Context: the lock of the canonical table is held, or the table is not reachable.
  */
 static __always_inline void hydra_entries_set(struct mm_struct *mm, void *entry,
 					      unsigned int nr)
@@ -87,12 +113,48 @@ static __always_inline void hydra_entries_set(struct mm_struct *mm, void *entry,
 }
 
 /**
- * hydra_test_and_clear_young - the accessed bits of the replicas of an entry
- * @mm: address space the entry belongs to
+ * hydra_change_begin - clear replicas before the caller changes canonical entries
+ * @mm: address space of the entries
+ * @entry: the first entry, in a leaf table
+ * @nr: how many
+ *
+ * The canonical entries get the accessed bits of their replicas. No domain gets a
+ * replica of the entries again while the caller holds the lock of the table. So the
+ * caller changes the entries as if there were no replicas, and calls
+ * hydra_change_end() before it drops the lock. The struct hydra_table remembers the
+ * range: a variable of the caller's loop would cost a register where nothing is
+ * shared.
+ *
+ * Context: the table's lock.
+ */
+static __always_inline void hydra_change_begin(struct mm_struct *mm, void *entry,
+					       unsigned int nr)
+{
+	if (hydra_shared(mm, entry))
+		__hydra_change_begin(entry, nr);
+}
+
+/**
+ * hydra_change_end - update replicas after the caller has changed canonical entries
+ * @mm: address space of the entries
+ * @entry: any entry of the table
+ *
+ * Context: the table's lock, held since hydra_change_begin().
+ */
+static __always_inline void hydra_change_end(struct mm_struct *mm, void *entry)
+{
+	if (hydra_shared(mm, entry))
+		__hydra_change_end(entry);
+}
+
+/**
+ * hydra_test_and_clear_young - test and clear the accessed bits of an entry's
+ * replicas
+ * @mm: address space of the entry
  * @entry: the canonical entry, of any level
  *
  * Context: as hydra_entries_set().
- * Return: 1 if one was set, else 0; none is set any more.
+ * Return: 1 if one of the bits was set, else 0.
  */
 static __always_inline int hydra_test_and_clear_young(struct mm_struct *mm,
 						      void *entry)
@@ -101,12 +163,12 @@ static __always_inline int hydra_test_and_clear_young(struct mm_struct *mm,
 }
 
 /**
- * hydra_young - for readers of the accessed bit that only look
+ * hydra_young - has a replica of one of the entries been accessed?
  * @entry: the first canonical entry, of any level
  * @nr: how many, all in one table
  *
  * Context: as hydra_entries_set().
- * Return: true if a replica of one of the entries has been accessed.
+ * Return: true if the accessed bit of a replica is set.
  */
 static __always_inline bool hydra_young(void *entry, unsigned int nr)
 {
@@ -117,7 +179,12 @@ static __always_inline bool hydra_young(void *entry, unsigned int nr)
 #else /* !CONFIG_HYDRA_MM */
 
 #define hydra_inlined
-#define hydra_set_child_ptes	set_ptes
+#define hydra_set_child_ptes		set_ptes
+#define hydra_modify_prot_start		ptep_modify_prot_start
+#define hydra_modify_prot_commit	ptep_modify_prot_commit
+#define hydra_get_and_clear		ptep_get_and_clear
+#define hydra_change_begin(mm, entry, nr)	do { } while (0)
+#define hydra_change_end(mm, entry)		do { } while (0)
 
 static __always_inline bool hydra_shared(const struct mm_struct *mm,
 					 const void *entry)

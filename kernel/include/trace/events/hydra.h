@@ -9,8 +9,8 @@
 #include <linux/tracepoint.h>
 
 /*
- * An address space is told by the id of its context, which no other gets later:
- * its address would be one of the kernel's.
+ * Events identify an address space by the id of its context, which is never used
+ * again: the address of the mm_struct would reveal a kernel address.
  */
 
 TRACE_EVENT(hydra_fill,

@@ -9,22 +9,22 @@
 #include <linux/types.h>
 
 /*
- * prctl(PR_SET_HYDRA, const struct hydra_settings *, sizeof, 0, 0)
- * prctl(PR_GET_HYDRA, struct hydra_settings *, sizeof, 0, 0)
+ *     prctl(PR_SET_HYDRA, const struct hydra_settings *, sizeof, 0, 0)
+ *     prctl(PR_GET_HYDRA, struct hydra_settings *, sizeof, 0, 0)
  *
- * The settings are inherited over fork and exec. Errors change nothing:
- * EINVAL for a value that means nothing, EOPNOTSUPP for one that this kernel
- * or this machine cannot do.
+ * fork() and execve() inherit the settings. A call that fails changes nothing:
+ * EINVAL for a value without a meaning, EOPNOTSUPP for a value not supported by the
+ * kernel or the machine.
  */
 #define PR_SET_HYDRA		0x48590001
 #define PR_GET_HYDRA		0x48590002
 
 /**
  * enum hydra_domains - which CPUs share one set of page tables
- * @HYDRA_DOMAINS_MACHINE: all of them: stock Linux
- * @HYDRA_DOMAINS_NODE: those of one NUMA node
- * @HYDRA_DOMAINS_LLC: those of one last-level cache
- * @HYDRA_DOMAINS_CORE: those of one core
+ * @HYDRA_DOMAINS_MACHINE: all CPUs: stock Linux
+ * @HYDRA_DOMAINS_NODE: the CPUs of one NUMA node
+ * @HYDRA_DOMAINS_LLC: the CPUs of one last-level cache
+ * @HYDRA_DOMAINS_CORE: the CPUs of one core
  */
 enum hydra_domains {
 	HYDRA_DOMAINS_MACHINE	= 0,
@@ -35,8 +35,8 @@ enum hydra_domains {
 
 /**
  * enum hydra_replication - when a domain gets its copy of an entry
- * @HYDRA_REPLICATE_LAZY: when one of its CPUs asks for it
- * @HYDRA_REPLICATE_EAGER: when the first domain asks for it
+ * @HYDRA_REPLICATE_LAZY: when one of its CPUs faults on the entry
+ * @HYDRA_REPLICATE_EAGER: when the first domain faults on the entry
  */
 enum hydra_replication {
 	HYDRA_REPLICATE_LAZY	= 0,
@@ -45,10 +45,10 @@ enum hydra_replication {
 
 /**
  * enum hydra_filter - which domains a TLB shootdown interrupts
- * @HYDRA_FILTER_NONE: all that run the process: stock Linux
- * @HYDRA_FILTER_TABLE: those that share a leaf table of the flushed range
- * @HYDRA_FILTER_ENTRY: those that have a copy of a flushed entry
- * @HYDRA_FILTER_ACCESSED: those whose copy of a flushed entry was accessed
+ * @HYDRA_FILTER_NONE: all domains that run the process: stock Linux
+ * @HYDRA_FILTER_TABLE: domains that share a leaf table of the flushed range
+ * @HYDRA_FILTER_ENTRY: domains that have a copy of a flushed entry
+ * @HYDRA_FILTER_ACCESSED: domains that have accessed their copy of a flushed entry
  */
 enum hydra_filter {
 	HYDRA_FILTER_NONE	= 0,

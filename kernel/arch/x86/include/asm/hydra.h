@@ -6,11 +6,14 @@
 #define _ASM_X86_HYDRA_H
 
 #include <linux/hydra.h>
-#include <asm/tlbflush.h>
+
+struct arch_tlbflush_unmap_batch;
+struct hydra_gather;
+struct task_struct;
 
 #ifdef CONFIG_HYDRA_MM
 
-/* Of arch/x86/mm/tlb.c, for arch/x86/mm/hydra.c */
+/* Of arch/x86/mm/tlb.c, for arch/x86/mm/hydra/tlb.c and roots.c */
 #define hydra_static
 extern unsigned long tlb_single_page_flush_ceiling;
 void flush_tlb_func(void *info);
@@ -19,36 +22,126 @@ bool should_trim_cpumask(struct mm_struct *mm);
 void load_new_mm_cr3(pgd_t *pgdir, u16 new_asid, unsigned long lam,
 		     bool need_flush);
 
-DECLARE_PER_CPU(pgd_t *, hydra_loaded_root);
+/* Roots: the first two are beside pgd_alloc() and pgd_free() */
+pgd_t *hydra_pgd_alloc(struct mm_struct *mm, int nid);
+void hydra_pgd_free(struct mm_struct *mm, pgd_t *pgd);
+void hydra_sync_ldt(struct mm_struct *mm);
+void hydra_clear_ldt(struct mm_struct *mm);
 
-bool __hydra_flush(struct hydra_mm *h, unsigned long start, unsigned long end,
-		   unsigned int stride_shift, bool freed_tables,
-		   const hydra_mask_t *targets);
-u64 hydra_flush_raised(struct mm_struct *mm, unsigned long start,
-		       unsigned long end, unsigned int stride_shift,
-		       bool freed_tables, u64 new_tlb_gen);
+/* arch/x86/mm/hydra/table.c */
+struct page *hydra_pte_alloc_one(gfp_t gfp);
+
+/* arch/x86/mm/hydra/core.c */
+struct hydra_domain *__hydra_switching(struct mm_struct *next,
+				       struct task_struct *tsk);
+
+/* arch/x86/mm/hydra/tlb.c */
+DECLARE_PER_CPU(pgd_t *, hydra_loaded_root);
+void hydra_flush_mm(struct mm_struct *mm, unsigned long start, unsigned long end,
+		    unsigned int stride_shift, bool freed_tables);
+void hydra_flush_domains(struct hydra_mm *h, unsigned long start,
+			 unsigned long end, const hydra_mask_t *domains);
+void hydra_gather_flush(struct mm_struct *mm, struct hydra_gather *g,
+			unsigned long start, unsigned long end,
+			unsigned int stride_shift, bool freed_tables);
+bool hydra_tlbbatch_add(struct arch_tlbflush_unmap_batch *batch,
+			struct mm_struct *mm, unsigned long addr);
 
 /**
- * hydra_flush - do a flush if its address space has domains
+ * hydra_pgd - the root this CPU loads for an address space
  * @mm: the address space
- * @start: first address
- * @end: address after the last one, or TLB_FLUSH_ALL
- * @stride_shift: step between the addresses
- * @freed_tables: tables of the range are being freed
  *
- * Context: preemption disabled; the entries have been changed.
- * Return: false if it is Linux's to do.
+ * Context: preemption disabled.
+ * Return: the root of the domain's tree if the domain uses it, or the canonical
+ * root.
  */
-static inline bool hydra_flush(struct mm_struct *mm, unsigned long start,
-			       unsigned long end, unsigned int stride_shift,
-			       bool freed_tables)
+static inline pgd_t *hydra_pgd(const struct mm_struct *mm)
 {
-	struct hydra_mm *h = hydra_active(mm);
+	struct hydra_mm *h = mm_hydra(mm);
+	struct hydra_domain *dom;
 
-	return h && __hydra_flush(h, start, end, stride_shift, freed_tables, NULL);
+	if (!h)
+		return mm->pgd;
+	dom = READ_ONCE(h->domain[hydra_this_domain()]);
+	return dom ? READ_ONCE(dom->root) : mm->pgd;
 }
 
-static inline void hydra_note_loaded(pgd_t *root)
+/**
+ * hydra_tlb_gen - the flush generation that this CPU compares its own with
+ * @mm: the address space
+ *
+ * Context: preemption disabled.
+ * Return: the domain's generation if the domain has had a tree and the address
+ * space is active, or mm->context.tlb_gen.
+ */
+static inline u64 hydra_tlb_gen(struct mm_struct *mm)
+{
+	struct hydra_mm *h = mm_hydra(mm);
+	struct hydra_domain *dom;
+
+	if (h) {
+		dom = READ_ONCE(h->domain[hydra_this_domain()]);
+		if (dom)
+			return atomic64_read(&dom->tlb_gen);
+	}
+	return atomic64_read(&mm->context.tlb_gen);
+}
+
+/**
+ * hydra_switching - this CPU is about to run an address space
+ * @next: the address space; the CPU is in its mm_cpumask()
+ * @tsk: the task that will use it, or NULL
+ * @root: set to the root that the CPU has to load
+ *
+ * The home of an active address space is HYDRA_HOME_SPLIT, which equals no CPU's
+ * hydra_cpu_home: every switch to it calls __hydra_switching().
+ *
+ * Context: switch_mm_irqs_off(): interrupts off, a full barrier since the CPU is in
+ * mm_cpumask().
+ * Return: the flush generation that the CPU has to catch up with.
+ */
+static inline u64 hydra_switching(struct mm_struct *next,
+				  struct task_struct *tsk, pgd_t **root)
+{
+	struct hydra_domain *dom;
+	u64 gen;
+	u32 home;
+
+	if (static_branch_unlikely(&hydra_watch_key)) {
+		home = READ_ONCE(next->hydra_home);
+		if (home != this_cpu_read(hydra_cpu_home) && unlikely(home)) {
+			dom = __hydra_switching(next, tsk);
+			if (dom) {
+				gen = atomic64_read(&dom->tlb_gen);
+				*root = READ_ONCE(dom->root);
+				return gen;
+			}
+		}
+	}
+	*root = next->pgd;
+	return atomic64_read(&next->context.tlb_gen);
+}
+
+/* The root that hydra_switching() has set */
+#define hydra_root(mm, root)	(root)
+
+/**
+ * hydra_tlbbatch_add_pending - reclaim has cleared an entry and flushes later
+ * @batch: the CPUs that the flush has to reach are added
+ * @mm: address space of the entry
+ * @uaddr: address that the entry mapped
+ *
+ * Context: the lock of the entry's table.
+ * Return: false if Linux has to add the CPUs.
+ */
+static inline bool hydra_tlbbatch_add_pending(struct arch_tlbflush_unmap_batch *batch,
+					      struct mm_struct *mm, unsigned long uaddr)
+{
+	return static_branch_unlikely(&hydra_key.key) &&
+	       hydra_tlbbatch_add(batch, mm, uaddr);
+}
+
+static inline void hydra_set_loaded_pgd(pgd_t *root)
 {
 	this_cpu_write(hydra_loaded_root, root);
 }
@@ -57,59 +150,38 @@ static inline void hydra_note_loaded(pgd_t *root)
  * hydra_loaded_pgd - the root that CR3 holds for the loaded address space
  * @mm: cpu_tlbstate.loaded_mm
  *
- * What hydra_pgd() answers may have changed since it was loaded.
+ * hydra_pgd() may have changed since the CPU loaded the root.
  *
  * Context: preemption disabled.
+ * Return: the root.
  */
 static inline pgd_t *hydra_loaded_pgd(const struct mm_struct *mm)
 {
-	return hydra_mm(mm) ? this_cpu_read(hydra_loaded_root) : mm->pgd;
+	return mm_has_hydra(mm) ? this_cpu_read(hydra_loaded_root) : mm->pgd;
 }
-
-void hydra_flush_domains(struct hydra_mm *h, unsigned long start,
-			 unsigned long end, const hydra_mask_t *domains);
-void hydra_gather_flush(struct mm_struct *mm, struct hydra_gather *g,
-			unsigned long start, unsigned long end,
-			unsigned int stride_shift, bool freed_tables);
-
-struct arch_tlbflush_unmap_batch;
-bool hydra_tlbbatch_add(struct arch_tlbflush_unmap_batch *batch,
-			struct mm_struct *mm, unsigned long addr);
-
-void hydra_sync_ldt(struct mm_struct *mm);
-void hydra_clear_ldt(struct mm_struct *mm);
 
 #else /* !CONFIG_HYDRA_MM */
 
-#define hydra_static		static
-#define hydra_loaded_pgd(mm)	((mm)->pgd)
+#define hydra_static			static
+#define hydra_root(mm, root)		((mm)->pgd)
+#define hydra_tlb_gen(mm)		atomic64_read(&(mm)->context.tlb_gen)
+#define hydra_loaded_pgd(mm)		((mm)->pgd)
 
-static inline bool hydra_flush(struct mm_struct *mm, unsigned long start,
-			       unsigned long end, unsigned int stride_shift,
-			       bool freed_tables)
+static inline struct page *hydra_pte_alloc_one(gfp_t gfp) { return NULL; }
+static inline void hydra_set_loaded_pgd(pgd_t *root) { }
+static inline void hydra_sync_ldt(struct mm_struct *mm) { }
+static inline void hydra_clear_ldt(struct mm_struct *mm) { }
+static inline u64 hydra_switching(struct mm_struct *next, struct task_struct *tsk,
+				  pgd_t **root)
 {
-	return false;
+	return atomic64_read(&next->context.tlb_gen);
 }
-
-static inline u64 hydra_flush_raised(struct mm_struct *mm, unsigned long start,
-				     unsigned long end,
-				     unsigned int stride_shift,
-				     bool freed_tables, u64 new_tlb_gen)
-{
-	return new_tlb_gen;
-}
-
-static inline void hydra_note_loaded(pgd_t *root)
-{
-}
-
-static inline void hydra_sync_ldt(struct mm_struct *mm)
-{
-}
-
-static inline void hydra_clear_ldt(struct mm_struct *mm)
-{
-}
+static inline void hydra_flush_mm(struct mm_struct *mm, unsigned long start,
+				  unsigned long end, unsigned int stride_shift,
+				  bool freed_tables) { }
+static inline bool hydra_tlbbatch_add_pending(struct arch_tlbflush_unmap_batch *batch,
+					      struct mm_struct *mm,
+					      unsigned long uaddr) { return false; }
 
 #endif /* CONFIG_HYDRA_MM */
 #endif /* _ASM_X86_HYDRA_H */

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Threads on other nodes go on reading or writing all the time while this one, and
- * maybe another one, takes pages away from them. Who has been told that a page is
- * gone, or protected, must not see them go on with it, whoever was to flush for it.
+ * The main thread takes pages away while spinners, threads on the other nodes, read or
+ * write them all the time. When its system call has returned, no spinner may go on with
+ * the old page. That holds too if another thread has taken the page away first, and has
+ * not flushed yet.
  */
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -41,10 +42,8 @@ FIXTURE_TEARDOWN(bystanders)
 	hydra_stop_workers();
 }
 
-/* From now on nobody may read that value from the word that all spinners watch. */
-static void forbid(struct __test_metadata *_metadata, uint64_t value, const char *what)
+static void expect_none_stale(struct __test_metadata *_metadata, const char *what)
 {
-	atomic_store(&spin.forbidden, value);
 	for (int i = 0; i < spin.count; i++) {
 		struct spinner *s = &spin.spinners[i];
 
@@ -53,19 +52,40 @@ static void forbid(struct __test_metadata *_metadata, uint64_t value, const char
 			TH_LOG("CPU %d reads a page %s", s->cpu, what);
 		atomic_store(&s->watched, NULL);
 	}
+}
+
+/* From now on no spinner may read that value from the word that all of them watch. */
+static void forbid(struct __test_metadata *_metadata, uint64_t value, const char *what)
+{
+	atomic_store(&spin.forbidden, value);
+	expect_none_stale(_metadata, what);
 	atomic_store(&spin.forbidden, 0);
 }
 
 /*
- * Small pages become a huge one while all nodes read: the leaf table is gone from
- * the tree before the flush, which has to reach those who read through it all the
- * same. Each time elsewhere, where no node is known for huge pages yet.
+ * The stronger rule where all watched words have got a value: no spinner may read another.
+ * So it is noticed, too, if the old page has been given away and written to meanwhile.
  */
-TEST_F_TIMEOUT(bystanders, readers_of_collapsed_pages, 60)
+static void require(struct __test_metadata *_metadata, uint64_t value, const char *what)
+{
+	atomic_store(&spin.required, value);
+	expect_none_stale(_metadata, what);
+	atomic_store(&spin.required, 0);
+	for (int i = 0; i < spin.count; i++)
+		await_rounds(&spin.spinners[i]);
+}
+
+/*
+ * Small pages become a huge page. The collapse takes the leaf table out of the tree
+ * before it flushes, and has to flush the readers all the same. Each time in another
+ * place, where no node has shared huge pages yet.
+ */
+TEST_F_TIMEOUT(bystanders, collapse_pages_that_other_nodes_read, 60)
 {
 	const size_t apart = TABLE_PAGES * TABLE_SIZE;
 	char *area = hydra_reserve((TIMES / 2) * apart);
-	const size_t pages = 16;
+	/* The collapse takes long: the kernel's interrupts push pages out of a spinner's TLB. */
+	const size_t pages = TABLE_PAGES / 4;
 
 	if (access("/sys/kernel/mm/transparent_hugepage", F_OK))
 		SKIP(return, "no transparent huge pages (CONFIG_TRANSPARENT_HUGEPAGE)");
@@ -85,12 +105,12 @@ TEST_F_TIMEOUT(bystanders, readers_of_collapsed_pages, 60)
 		ASSERT_EQ(TABLE_PAGES, hydra_smaps(area, "AnonHugePages"));
 		for (size_t page = 0; page < pages; page++)
 			word[page * PAGE_WORDS] = i + 1;
-		forbid(_metadata, i, "that has been collapsed");
+		require(_metadata, i + 1, "that has been collapsed");
 	}
 }
 
-/* Readers that run all the time while the process is switched on and off */
-TEST_F_TIMEOUT(bystanders, readers_while_switched, 60)
+/* Hydra is switched on or off, then a page is dropped. */
+TEST_F_TIMEOUT(bystanders, switch_while_other_nodes_read, 60)
 {
 	volatile uint64_t *word = (uint64_t *)self->area;
 
@@ -116,10 +136,10 @@ static void *switch_on_and_off(void *arg)
 }
 
 /*
- * The same of a page that goes while the process is being switched: a hole in a file
- * is made without mmap_lock, so also while a node is given its tables.
+ * A page goes while another thread switches Hydra on and off: fallocate() makes a hole
+ * in a file without mmap_lock, so also while a node is given its tables.
  */
-TEST_F_TIMEOUT(bystanders, readers_of_a_file_while_switched, 60)
+TEST_F_TIMEOUT(bystanders, punch_hole_while_another_thread_switches, 60)
 {
 	volatile uint64_t *word = (uint64_t *)self->area;
 	int fd = memfd_create("hydra", 0);
@@ -148,7 +168,7 @@ static struct {
 	atomic_bool stop;
 } walked;
 
-/* The kernel looks up the page of a futex in the page tables, without a lock if it is there. */
+/* For a futex the kernel walks the page tables, with no lock if it finds the page there. */
 static void *walk_tables(void *arg)
 {
 	hydra_pin_to_cpu((int)(intptr_t)arg);
@@ -157,8 +177,8 @@ static void *walk_tables(void *arg)
 	return NULL;
 }
 
-/* Tables go whose entries the kernel reads for other nodes, which have nothing of them. */
-TEST_F_TIMEOUT(bystanders, walkers_of_tables_that_go, 60)
+/* Node 0 frees tables that threads of other nodes walk in the kernel, and have no part in. */
+TEST_F_TIMEOUT(bystanders, free_tables_while_other_nodes_walk_them, 60)
 {
 	pthread_t walkers[HYDRA_MAX_NODES];
 	int cpus[HYDRA_MAX_CPUS];
@@ -183,11 +203,11 @@ TEST_F_TIMEOUT(bystanders, walkers_of_tables_that_go, 60)
 }
 
 /*
- * Of a large range the first pages alone are read on all nodes. While the rest is
- * taken down, other calls begin and end: the flush at the end still has to reach
- * the readers.
+ * The main thread drops a large range, of which the spinners read the first pages. While
+ * it takes the rest down, another thread of node 0 begins and ends calls of its own. The
+ * main thread's flush at the end still has to reach the spinners.
  */
-TEST_F_TIMEOUT(bystanders, readers_of_gathers_that_overlap, 60)
+TEST_F_TIMEOUT(bystanders, drop_pages_while_another_gather_ends, 60)
 {
 	const size_t pages = 16;
 	char *start = self->area + TABLE_SIZE - pages * PAGE_SIZE;
@@ -227,9 +247,13 @@ static void *drop_range(void *arg)
 }
 
 /*
- * Of two tables that another thread drops, all nodes read the first pages. Who
- * finds these gone, or a new page where they were part of a huge one, must not
- * wait for the other thread to flush.
+ *    another thread                  the main thread
+ *    begins to drop three tables,
+ *    clears the first entries
+ *                                    drops the first pages, finds them gone (or a
+ *                                    new page in place of a part of a huge page)
+ *                                    has to flush the spinners, which read them
+ *    flushes
  */
 static void drop_what_another_drops(struct __test_metadata *_metadata, char *area, bool huge)
 {
@@ -261,17 +285,17 @@ static void drop_what_another_drops(struct __test_metadata *_metadata, char *are
 		if (huge)
 			word[(TABLE_PAGES - 1) * PAGE_WORDS] = i;
 		ASSERT_EQ(0, madvise(area, huge ? TABLE_SIZE : pages * PAGE_SIZE, MADV_DONTNEED));
-		forbid(_metadata, i, "that is gone, whoever dropped it");
+		forbid(_metadata, i, "that has been dropped");
 		ASSERT_EQ(0, pthread_join(other, NULL));
 	}
 }
 
-TEST_F_TIMEOUT(bystanders, readers_of_pages_that_another_drops, 300)
+TEST_F_TIMEOUT(bystanders, drop_pages_that_another_thread_drops, 300)
 {
 	drop_what_another_drops(_metadata, self->area, false);
 }
 
-TEST_F_TIMEOUT(bystanders, readers_of_a_huge_page_that_another_drops, 300)
+TEST_F_TIMEOUT(bystanders, drop_huge_page_that_another_thread_drops, 300)
 {
 	if (access("/sys/kernel/mm/transparent_hugepage", F_OK))
 		SKIP(return, "no transparent huge pages (CONFIG_TRANSPARENT_HUGEPAGE)");
@@ -284,7 +308,7 @@ static struct {
 	atomic_bool begun, stop;
 } hog;
 
-/* Takes the CPU away from the thread in drop_range(), for a moment */
+/* Takes the CPU away from the thread in drop_range() for a moment. */
 static void *hog_cpu(void *arg)
 {
 	const struct sched_param first = { .sched_priority = 1 };
@@ -301,7 +325,7 @@ static void *hog_cpu(void *arg)
 	return NULL;
 }
 
-/* How many of some pages were written since they were write-protected; may do so again */
+/* Pages written since they were write-protected; @protect: protect them anew. */
 static size_t count_written(int pagemap, char *start, size_t pages, bool protect)
 {
 	struct page_region region;
@@ -334,13 +358,21 @@ static bool is_present(int pagemap, char *page)
 }
 
 /*
- * Another thread drops a huge page of a file, which another node writes to. Before
- * it has flushed, this one maps pages of it again and write-protects them, so as to
- * be told of writes. It has to be told of those through the huge page's entry.
+ *    another thread                  the main thread              a spinner
+ *    drops a huge page of a file                                  writes to it
+ *    loses its CPU to the hog
+ *                                    maps small pages of it
+ *                                    write-protects them
+ *                                                                 writes, by the entry
+ *                                                                 of the huge page?
+ *                                    asks which were written
+ *    flushes
+ *
+ * The main thread has to learn of the writes.
  */
-TEST_F_TIMEOUT(bystanders, writer_of_a_huge_page_that_another_drops, 300)
+TEST_F_TIMEOUT(bystanders, protect_pages_that_another_thread_drops, 300)
 {
-	/* So many that dropping them takes longer than waking the hog */
+	/* So many that the other thread drops them for longer than the hog takes to wake. */
 	const size_t tables = 16, size = tables * TABLE_SIZE;
 	char *area = hydra_reserve(size);
 	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_WP_ASYNC };
@@ -387,7 +419,7 @@ TEST_F_TIMEOUT(bystanders, writer_of_a_huge_page_that_another_drops, 300)
 		ASSERT_EQ(0, ioctl(userfault_fd, UFFDIO_REGISTER, &reg));
 		/* Clean, now that writes fault: they are dropped with one flush. */
 		ASSERT_EQ(0, madvise(area + TABLE_SIZE, size - TABLE_SIZE, MADV_POPULATE_READ));
-		/* The collapse has left a flush to whoever drops small pages next. */
+		/* The collapse has left a flush to the next CPU that drops small pages. */
 		ASSERT_EQ(0, madvise(area + TABLE_SIZE, PAGE_SIZE, MADV_DONTNEED));
 		atomic_store(&writer->written, word);
 		await_rounds(writer);
@@ -401,7 +433,7 @@ TEST_F_TIMEOUT(bystanders, writer_of_a_huge_page_that_another_drops, 300)
 		sem_post(&hog.wanted);
 		while (!atomic_load(&hog.begun))
 			;
-		/* Not by a write of our own, which needs no fault yet either */
+		/* Not by own writes: they need no fault yet, like those of the spinner. */
 		ASSERT_EQ(0, madvise(area, spin.pages * PAGE_SIZE,
 				     MADV_POPULATE_WRITE));
 		count_written(pagemap, area, spin.pages, true);
@@ -419,7 +451,7 @@ TEST_F_TIMEOUT(bystanders, writer_of_a_huge_page_that_another_drops, 300)
 		await_rounds(writer);
 		close(file);
 	}
-	/* Else it had flushed already, and nothing was shown. */
+	/* Else the other thread had flushed each time, and nothing was shown. */
 	EXPECT_LT(0, met);
 	close(pagemap);
 	close(userfault_fd);
@@ -446,11 +478,16 @@ static void *move_huge_page(void *arg)
 }
 
 /*
- * While a huge page that all nodes read is moved away, it is dropped together with
- * a page that only this node has. Who drops finds the huge page gone: that does
- * not mean that those who read it have been flushed.
+ *    another thread                  the main thread
+ *    UFFDIO_MOVE takes the entry
+ *    of a huge page that the
+ *    spinners read
+ *                                    drops a small page of its own, and the huge
+ *                                    page, which it finds gone
+ *                                    has to wait for the flush of the other thread
+ *    flushes
  */
-TEST_F_TIMEOUT(bystanders, readers_of_a_huge_page_that_moves, 60)
+TEST_F_TIMEOUT(bystanders, drop_huge_page_that_another_thread_moves, 60)
 {
 	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_MOVE };
 	char *start = self->area + TABLE_SIZE - PAGE_SIZE;
@@ -489,7 +526,7 @@ TEST_F_TIMEOUT(bystanders, readers_of_a_huge_page_that_moves, 60)
 		/* sooner or later */
 		usleep(i % 8 * 5000);
 		ASSERT_EQ(0, madvise(start, PAGE_SIZE + TABLE_SIZE, MADV_DONTNEED));
-		forbid(_metadata, i, "that is gone, whoever took it away");
+		forbid(_metadata, i, "that has been moved away or dropped");
 		ASSERT_EQ(0, pthread_join(mover, NULL));
 		ASSERT_TRUE(!move.error || move.error == ENOENT || move.error == EBUSY ||
 			    move.error == EAGAIN)

@@ -98,30 +98,6 @@ TEST_F(coherence, mprotect)
 	}
 }
 
-TEST_F(coherence, mprotect_one_page)
-{
-	FOR_OWNERS(owner) {
-		char *area = owned_area(_metadata, self, owner, 1);
-
-		for (size_t page = 0; page < PAGES; page += 5) {
-			char *addr = area + page * PAGE_SIZE;
-
-			EXPECT_EQ(0, hydra_syscall(0, SYS_mprotect, (long)addr, PAGE_SIZE,
-						   PROT_NONE));
-			for (size_t i = 0; i < PAGES; i++) {
-				uint64_t value = 0;
-				int sig = hydra_try_read(area + i * PAGE_SIZE, &value);
-
-				EXPECT_EQ(i == page ? SIGSEGV : 0, sig);
-			}
-			PROBE_ALL(addr, 1, HYDRA_NO_ACCESS, 0);
-			EXPECT_EQ(0, hydra_syscall(0, SYS_mprotect, (long)addr, PAGE_SIZE,
-						   PROT_READ | PROT_WRITE));
-			PROBE_ALL(area, PAGES, HYDRA_READ_WRITE, 1);
-		}
-	}
-}
-
 struct call {
 	const void *code;
 	int sig, value;
@@ -351,35 +327,6 @@ TEST_F(coherence, mremap_upper_table)
 	}
 }
 
-TEST_F(coherence, mremap_resize)
-{
-	FOR_OWNERS(owner) {
-		char *area = owned_area(_metadata, self, owner, 1);
-		char *moved;
-
-		EXPECT_EQ((long)area, hydra_syscall(0, SYS_mremap, (long)area, SIZE, SIZE / 4, 0));
-		PROBE_ALL(area, PAGES / 4, HYDRA_READ_WRITE, 1);
-		PROBE_ALL(area + SIZE / 4, PAGES * 3 / 4, HYDRA_NO_ACCESS, 0);
-		EXPECT_EQ((long)area, hydra_syscall(1, SYS_mremap, (long)area, SIZE / 4, SIZE, 0));
-		PROBE_ALL(area, PAGES / 4, HYDRA_READ_WRITE, 1);
-		PROBE_ALL(area + SIZE / 4, PAGES * 3 / 4, HYDRA_READABLE, 0);
-		hydra_write_pages(self->last, area, PAGES, 2);
-		PROBE_ALL(area, PAGES, HYDRA_READ_WRITE, 2);
-		/* something in the way: it has to move to grow */
-		hydra_map(area + SIZE, 1);
-		moved = (char *)hydra_syscall(0, SYS_mremap, (long)area, SIZE, 2 * SIZE,
-					      MREMAP_MAYMOVE);
-		ASSERT_NE(area, moved);
-		ASSERT_LT(0, (long)moved);
-		PROBE_ALL(area, PAGES, HYDRA_NO_ACCESS, 0);
-		PROBE_ALL(moved, PAGES, HYDRA_READ_WRITE, 2);
-		PROBE_ALL(moved + SIZE, PAGES, HYDRA_READABLE, 0);
-		EXPECT_EQ(0, hydra_syscall(0, SYS_munmap, (long)moved, 2 * SIZE));
-		PROBE_ALL(moved, PAGES, HYDRA_NO_ACCESS, 0);
-		EXPECT_EQ(0, munmap(area + SIZE, PAGE_SIZE));
-	}
-}
-
 TEST_F(coherence, madvise_dontneed)
 {
 	FOR_OWNERS(owner) {
@@ -394,25 +341,6 @@ TEST_F(coherence, madvise_dontneed)
 					   PAGE_SIZE, MADV_DONTNEED));
 		PROBE_ALL(area + SIZE / 2, 1, HYDRA_READ_WRITE, 0);
 		PROBE_ALL(area, PAGES / 2, HYDRA_READ_WRITE, 2);
-	}
-}
-
-TEST_F(coherence, madvise_keeps_contents)
-{
-	static const int advice[] = { MADV_COLD, MADV_PAGEOUT, MADV_WILLNEED, MADV_POPULATE_READ,
-				      MADV_POPULATE_WRITE };
-
-	FOR_OWNERS(owner) {
-		char *area = owned_area(_metadata, self, owner, 1);
-
-		for (int i = 0; i < ARRAY_SIZE(advice); i++) {
-			EXPECT_EQ(0, hydra_syscall(0, SYS_madvise, (long)area, SIZE, advice[i]));
-			PROBE_ALL(area, PAGES, HYDRA_READ_WRITE, 1);
-		}
-		/* after MADV_FREE what is written stays */
-		EXPECT_EQ(0, hydra_syscall(0, SYS_madvise, (long)area, SIZE, MADV_FREE));
-		hydra_write_pages(self->last, area, PAGES, 2);
-		PROBE_ALL(area, PAGES, HYDRA_READ_WRITE, 2);
 	}
 }
 
@@ -573,36 +501,6 @@ TEST_F(coherence, fork_and_copy_on_write)
 		/* the only user of those pages again */
 		PROBE_ALL(area, PAGES, HYDRA_READ_WRITE, 5);
 		hydra_assert_consistent();
-	}
-}
-
-/* What a child inherits as shared memory stays one and the same */
-TEST_F(coherence, fork_and_shared_memory)
-{
-	FOR_OWNERS(owner) {
-		int child;
-
-		ASSERT_EQ(self->area, mmap(self->area, SIZE, PROT_READ | PROT_WRITE,
-					   MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
-		hydra_write_pages(owner, self->area, PAGES, 1);
-		PROBE_ALL(self->area, PAGES, HYDRA_READ_WRITE, 1);
-		child = fork();
-		ASSERT_LE(0, child);
-		if (!child) {
-			hydra_start_workers(HYDRA_SLEEP);
-			if (hydra_probe_all(self->area, PAGES, HYDRA_READ_WRITE, 1))
-				_exit(1);
-			hydra_write_pages(self->last, self->area, PAGES, 2);
-			if (hydra_probe_all(self->area, PAGES, HYDRA_READ_WRITE, 2))
-				_exit(2);
-			/* the child's page tables are its own */
-			if (mprotect(self->area, SIZE, PROT_NONE) ||
-			    hydra_probe_all(self->area, PAGES, HYDRA_NO_ACCESS, 0))
-				_exit(3);
-			_exit(hydra_consistent(getpid()) ? 0 : 4);
-		}
-		EXPECT_EQ(0, hydra_wait_child(child));
-		PROBE_ALL(self->area, PAGES, HYDRA_READ_WRITE, 2);
 	}
 }
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * No memory for a table above the leaf tables: its domain uses the canonical
- * tree from then on, and takes part in every flush. The failures are made by
- * the kernel's fault injection, limited to the one function that asks for such
- * tables, so this needs CONFIG_FAIL_PAGE_ALLOC and
- * CONFIG_FAULT_INJECTION_STACKTRACE_FILTER.
+ * A domain gets no memory for a table above the leaf tables, or for its root. It uses
+ * the canonical tree from then on, and every flush reaches it. The kernel's fault
+ * injection has the allocations of one function fail, see hydra_choose_failures().
  */
 #include <pthread.h>
 #include <sched.h>
@@ -15,72 +13,27 @@
 
 #define PAGES	16UL
 #define SEED	0xdeca
-#define INJECT	"/sys/kernel/debug/fail_page_alloc/"
 #define TABLE_OF_TABLES	(512 * TABLE_SIZE)	/* what one PMD table maps */
 
 FIXTURE(degrade) {
 	char *area;
-	int last;		/* the node whose domain will be without */
+	int last;		/* the node whose domain gets no table */
 };
-
-/* Where a function of the kernel begins and the next one does */
-static int find_function(const char *name, unsigned long *start, unsigned long *end)
-{
-	FILE *f = fopen("/proc/kallsyms", "r");
-	unsigned long addr;
-	char type, symbol[512];
-
-	*start = 0;
-	*end = ~0UL;
-	for (int pass = 0; f && pass < 2; pass++) {
-		rewind(f);
-		while (fscanf(f, "%lx %c %511s%*[^\n]", &addr, &type, symbol) == 3) {
-			if (!pass && !strcmp(symbol, name))
-				*start = addr;
-			if (pass && addr > *start && addr < *end)
-				*end = addr;
-		}
-	}
-	if (f)
-		fclose(f);
-	return *start && *end != ~0UL ? 0 : -ENOENT;
-}
-
-static int inject(const char *key, const char *format, unsigned long value)
-{
-	char path[128], text[32];
-
-	snprintf(path, sizeof(path), INJECT "%s", key);
-	snprintf(text, sizeof(text), format, value);
-	return hydra_write_file(path, text);
-}
 
 /* From now on no allocation of one function of the kernel succeeds */
 static void fail_in(struct __test_metadata *_metadata, const char *function)
 {
-	unsigned long start, end;
-
-	ASSERT_EQ(0, find_function(function, &start, &end));
-	ASSERT_EQ(0, inject("probability", "%lu", 100))
-		TH_LOG("needs CONFIG_FAIL_PAGE_ALLOC and debugfs at /sys/kernel/debug");
-	ASSERT_EQ(0, inject("interval", "%lu", 1));
-	ASSERT_EQ(0, inject("space", "%lu", 0));
-	ASSERT_EQ(0, inject("verbose", "%lu", 0));
-	ASSERT_EQ(0, inject("min-order", "%lu", 0));
-	ASSERT_EQ(0, inject("ignore-gfp-wait", "N", 0));
-	ASSERT_EQ(0, inject("stacktrace-depth", "%lu", 32))
-		TH_LOG("needs CONFIG_FAULT_INJECTION_STACKTRACE_FILTER");
-	ASSERT_EQ(0, inject("require-start", "0x%lx", start));
-	ASSERT_EQ(0, inject("require-end", "0x%lx", end));
-	ASSERT_EQ(0, inject("times", "%ld", -1));
+	ASSERT_EQ(0, hydra_choose_failures(&function, 1))
+		TH_LOG("needs CONFIG_FAIL_PAGE_ALLOC, CONFIG_FAILSLAB, CONFIG_FAULT_INJECTION_STACKTRACE_FILTER and debugfs");
+	ASSERT_EQ(0, hydra_fail_allocations(100));
 }
 
-/* From now on the last domain gets no table it does not have */
+/* The last domain asks for a table that it does not have, and gets none. */
 static void degrade_last(struct __test_metadata *_metadata, int last, const char *addr)
 {
 	fail_in(_metadata, "hydra_domain_upper");
 	EXPECT_EQ(0, hydra_probe(last, (void *)addr, 1, HYDRA_READABLE, SEED));
-	ASSERT_EQ(0, inject("times", "%lu", 0));
+	ASSERT_EQ(0, hydra_fail_allocations(0));
 }
 
 FIXTURE_SETUP(degrade)
@@ -112,17 +65,17 @@ FIXTURE_TEARDOWN(degrade)
 	hydra_stop_workers();
 }
 
-TEST_F(degrade, program_goes_on)
+TEST_F(degrade, memory_is_right_without_upper_table)
 {
 	PROBE_ALL(self->area, PAGES, HYDRA_READ_WRITE, SEED);
 }
 
-TEST_F(degrade, every_flush_reaches_it)
+TEST_F(degrade, flush_reaches_domain_without_upper_table)
 {
 	struct hydra_stats before, after;
 	char *addr = self->area;
 
-	/* Both have them in their TLBs; only the first is a sharer. */
+	/* CPUs of both nodes have the pages in their TLBs. Only the first node is a sharer. */
 	hydra_write_pages(0, addr, PAGES, SEED);
 	EXPECT_EQ(0, hydra_probe(self->last, addr, PAGES, HYDRA_READABLE, SEED));
 	ASSERT_EQ(0, hydra_read_stats(getpid(), &before));
@@ -139,7 +92,7 @@ TEST_F(degrade, every_flush_reaches_it)
 	PROBE_ALL(addr, PAGES, HYDRA_NO_ACCESS, 0);
 }
 
-TEST_F(degrade, switching_gives_it_another_chance)
+TEST_F(degrade, switching_on_again_gives_the_domain_its_tree)
 {
 	struct hydra_stats stats;
 
@@ -151,25 +104,7 @@ TEST_F(degrade, switching_gives_it_another_chance)
 	EXPECT_TRUE(hydra_on_node(&stats, self->last)->own_root);
 }
 
-/*
- * A CPU of another node where this process has begun keeps its address space loaded
- * until it has another one to load: that of a child.
- */
-static void leave_other_nodes(struct __test_metadata *_metadata)
-{
-	int cpus[HYDRA_MAX_CPUS];
-	pid_t child = fork();
-
-	if (!child) {
-		for (int node = 1; node < hydra_nodes(); node++)
-			for (int i = hydra_node_cpus(node, cpus) - 1; i >= 0; i--)
-				hydra_pin_to_cpu(cpus[i]);
-		_exit(0);
-	}
-	ASSERT_EQ(0, hydra_wait_child(child));
-}
-
-/* A thread that has never run elsewhere */
+/* Start a thread that never runs on another node. */
 static int start_on_node_1(pthread_t *thread, void *(*fn)(void *), void *arg)
 {
 	int cpus[HYDRA_MAX_CPUS];
@@ -197,10 +132,6 @@ static void nap(void *arg)
 	usleep(1000);
 }
 
-/*
- * Domains that come to the process when no root can be had for them: they use the
- * canonical tree, and take part in every flush.
- */
 FIXTURE(no_root) {
 	int last;
 };
@@ -217,7 +148,7 @@ FIXTURE_TEARDOWN(no_root)
 }
 
 /* To find a function among all names takes its time. */
-TEST_F_TIMEOUT(no_root, no_root_for_a_domain_that_comes_later, 90)
+TEST_F_TIMEOUT(no_root, flush_reaches_domain_without_root, 90)
 {
 	static pthread_barrier_t go;
 	int last = self->last, naps = 0;
@@ -226,7 +157,7 @@ TEST_F_TIMEOUT(no_root, no_root_for_a_domain_that_comes_later, 90)
 	char *area;
 
 	ASSERT_LT(1, last);
-	leave_other_nodes(_metadata);
+	ASSERT_EQ(0, hydra_leave_other_nodes());
 	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
 	ASSERT_EQ(0, pthread_barrier_init(&go, NULL, 2));
 	ASSERT_EQ(0, start_on_node_1(&thread, sit_on_node_1, &go));
@@ -241,12 +172,12 @@ TEST_F_TIMEOUT(no_root, no_root_for_a_domain_that_comes_later, 90)
 	area = hydra_map(hydra_reserve(TABLE_SIZE), PAGES);
 	hydra_write_pages(0, area, PAGES, SEED);
 	EXPECT_EQ(0, hydra_probe(last, area, PAGES, HYDRA_READABLE, SEED));
-	/* If mmap_lock was taken when a thread came, its next switch asks again. */
+	/* A thread that came while mmap_lock was taken asks for a root at its next switch. */
 	do {
 		hydra_run(last, nap, NULL);
 		ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
 	} while (!stats.fallbacks && ++naps < 500);
-	ASSERT_EQ(0, inject("times", "%lu", 0));
+	ASSERT_EQ(0, hydra_fail_allocations(0));
 	EXPECT_LT(0, stats.fallbacks);
 	EXPECT_FALSE(hydra_on_node(&stats, last)->own_root);
 

@@ -163,15 +163,6 @@ TEST_F(fill, prefetch_degrees)
 	}
 }
 
-TEST_F(fill, prefetch_ends_with_table)
-{
-	owned_by_first(_metadata, self, 2);
-	READ_COSTS(1, self->base, 511, 1, 1, 1, 511, 1);
-	READ_COSTS(1, self->base, 0, 511, 1, 0, 0, 0);
-	READ_COSTS(1, self->base, 512, 1, 1, 1, 511, 1);
-	READ_COSTS(1, self->base, 513, 511, 1, 0, 0, 0);
-}
-
 TEST_F(fill, prefetch_ends_with_mapping)
 {
 	owned_by_first(_metadata, self, 1);
@@ -245,7 +236,11 @@ TEST_F(fill, shared_memory_is_local)
 		ASSERT_EQ(0, hydra ? hydra_on(9, HYDRA_FILTER_TABLE) : hydra_off());
 		hydra_map(self->warm, TABLE_PAGES);
 		hydra_write_pages(0, self->warm, TABLE_PAGES, 1);
-		for (int node = 0; node <= self->last; node++)
+		/*
+		 * Node 0 last. Often the process is split only when another node's thread
+		 * runs, and then the tree of node 0 still lacks the stack of its thread.
+		 */
+		for (int node = self->last; node >= 0; node--)
 			read_pages(_metadata, node, self->warm, 0, TABLE_PAGES, 1);
 		ASSERT_EQ(0, hydra_read_tables(getpid(), &before));
 		ASSERT_EQ(0, hydra_read_tables(getpid(), &before));
@@ -291,24 +286,6 @@ TEST_F(fill, stack_growth)
 {
 	EXPECT_EQ(0, grow_stack(0));
 	hydra_pin_to_node(0);
-}
-
-TEST_F(fill, brk_growth)
-{
-	size_t size = 48 * PAGE_SIZE;
-	char *end = sbrk(0);
-
-	end += -(uintptr_t)end % PAGE_SIZE;
-	/* malloc shares the heap: all in one step, and no messages before it shrinks */
-	for (int node = 0; node <= self->last; node++) {
-		char *area = end + node * size;
-
-		EXPECT_EQ((long)(area + size), hydra_syscall(node, SYS_brk, (long)(area + size)));
-		hydra_write_pages(self->last - node, area, 48, node + 1);
-		EXPECT_EQ(0, hydra_probe_all(area, 48, HYDRA_READ_WRITE, node + 1));
-	}
-	EXPECT_EQ((long)end, hydra_syscall(1, SYS_brk, (long)end));
-	EXPECT_EQ(0, hydra_probe_all(end, (self->last + 1) * 48, HYDRA_NO_ACCESS, 0));
 }
 
 /*
@@ -420,71 +397,6 @@ TEST_F(cold, futex_wake_op)
 		EXPECT_LT(fills, fills_of(_metadata, node));
 		EXPECT_EQ(0, word_seen_wrong(second, 42));
 		EXPECT_EQ(0, word_seen_wrong(first, 1));
-	}
-}
-
-static void lock_and_unlock(void *arg)
-{
-	uint32_t *word = arg;
-	uint32_t tid = syscall(SYS_gettid);
-
-	if (syscall(SYS_futex, word, FUTEX_LOCK_PI, 0, NULL))
-		fprintf(stderr, "# FUTEX_LOCK_PI: %s\n", strerror(errno));
-	else if (word[0] != tid)
-		fprintf(stderr, "# the lock has %#x, not its owner %#x\n", word[0], tid);
-	else if (syscall(SYS_futex, word, FUTEX_UNLOCK_PI, 0, NULL))
-		fprintf(stderr, "# FUTEX_UNLOCK_PI: %s\n", strerror(errno));
-	else
-		word[1] = tid;
-}
-
-TEST_F(cold, futex_lock_pi)
-{
-	for (int node = 1; node <= self->last; node++) {
-		uint32_t *word = cold_page(self);
-		uint64_t fills = fills_of(_metadata, node);
-
-		word[0] = word[1] = 0;
-		hydra_run(node, lock_and_unlock, word);
-		EXPECT_LT(fills, fills_of(_metadata, node));
-		EXPECT_NE(0, word[1]);
-		EXPECT_EQ(0, word_seen_wrong(word, 0));
-	}
-}
-
-static void *wait_on(void *arg)
-{
-	hydra_pin_to_node(hydra_nodes() - 1);
-	while (!syscall(SYS_futex, arg, FUTEX_WAIT, 7, NULL))
-		if (*(volatile uint32_t *)arg != 7)
-			return NULL;
-	return errno == EAGAIN ? NULL : arg;
-}
-
-/* Somebody waits on one cold word, is requeued to another one, and woken there */
-TEST_F(cold, futex_cmp_requeue)
-{
-	for (int node = 1; node <= self->last; node++) {
-		uint32_t *from = cold_page(self), *to = cold_page(self);
-		pthread_t waiter;
-		void *result;
-		long moved = 0;
-
-		*from = 7;
-		*to = 0;
-		ASSERT_EQ(0, pthread_create(&waiter, NULL, wait_on, from));
-		for (int i = 0; i < 10000 && !moved; i++) {
-			moved = hydra_syscall(node, SYS_futex, (long)from, FUTEX_CMP_REQUEUE, 0, 1,
-					      (long)to, 7);
-			usleep(1000);
-		}
-		EXPECT_EQ(1, moved);
-		EXPECT_EQ(-EAGAIN, hydra_syscall(node, SYS_futex, (long)from, FUTEX_CMP_REQUEUE,
-						 0, 1, (long)to, 8));
-		*from = 8;
-		EXPECT_EQ(1, hydra_syscall(node, SYS_futex, (long)to, FUTEX_WAKE, 1));
-		ASSERT_EQ(0, pthread_join(waiter, &result));
-		EXPECT_EQ(NULL, result);
 	}
 }
 
@@ -632,48 +544,6 @@ TEST_F(cold, vmsplice)
 		EXPECT_EQ(0, hydra_probe_all(page, 1, HYDRA_READ_WRITE, 2));
 		close(p[0]);
 		close(p[1]);
-	}
-}
-
-struct copying {
-	pid_t pid;
-	char *from, *to;
-	long result;
-};
-
-static void copy_from_process(void *arg)
-{
-	struct copying *c = arg;
-	struct iovec local = { c->to, PAGE_SIZE }, remote = { c->from, PAGE_SIZE };
-
-	c->result = process_vm_readv(c->pid, &local, 1, &remote, 1, 0);
-}
-
-static void copy_to_process(void *arg)
-{
-	struct copying *c = arg;
-	struct iovec local = { c->from, PAGE_SIZE }, remote = { c->to, PAGE_SIZE };
-
-	c->result = process_vm_writev(c->pid, &local, 1, &remote, 1, 0);
-}
-
-TEST_F(cold, process_vm)
-{
-	for (int node = 1; node <= self->last; node++) {
-		struct copying c = { .pid = getpid() };
-		char *to = (char *)cold_page(self);
-
-		c.from = (char *)cold_page(self);
-		c.to = to;
-		memset(to, 0, PAGE_SIZE);
-		hydra_run(node, copy_from_process, &c);
-		EXPECT_EQ(PAGE_SIZE, c.result);
-		EXPECT_EQ(0, hydra_probe_all(to, 1, HYDRA_READ_WRITE, 1));
-		c.from = (char *)cold_page(self);
-		hydra_write_pages(0, c.from, 1, 2);
-		hydra_run(node, copy_to_process, &c);
-		EXPECT_EQ(PAGE_SIZE, c.result);
-		EXPECT_EQ(0, hydra_probe_all(to, 1, HYDRA_READ_WRITE, 2));
 	}
 }
 

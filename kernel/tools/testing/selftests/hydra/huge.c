@@ -41,7 +41,7 @@ static size_t probe_huge(char *area, size_t count, enum hydra_access access, uin
 #define PROBE_HUGE(area, count, access, seed) \
 	EXPECT_EQ(0, probe_huge(area, count, access, seed))
 
-/* Huge pages of these bytes, as smaps counts them in all entries there */
+/* Huge pages in a range, as smaps counts them in all its mappings */
 static size_t transparent_huge_pages(char *area, size_t size)
 {
 	FILE *f = fopen("/proc/self/smaps", "r");
@@ -114,7 +114,7 @@ static bool have_thp(void)
 	return hydra_read_file(THP, enabled, sizeof(enabled)) > 0 && !strstr(enabled, "[never]");
 }
 
-/* Huge pages of that node that all nodes have used */
+/* Huge pages that one node owns and all nodes have used */
 static void thp_area(struct __test_metadata *_metadata, char *area, int owner, size_t count)
 {
 	hydra_map(area, count * TABLE_PAGES);
@@ -184,20 +184,6 @@ TEST_F(huge, thp_split)
 	}
 }
 
-/* Half of a huge page goes: it is split and the table of its pieces must be everybody's */
-TEST_F(huge, thp_partial_unmap)
-{
-	NEED_THP();
-	thp_area(_metadata, self->area, 1, 2);
-	EXPECT_EQ(0, hydra_syscall(0, SYS_munmap, (long)(self->area + HUGE_SIZE / 2),
-				   HUGE_SIZE));
-	PROBE_ALL(self->area, PIECE, HYDRA_READ_WRITE, 1);
-	PROBE_ALL(self->area + HUGE_SIZE - PIECE * PAGE_SIZE, PIECE, HYDRA_NO_ACCESS, 0);
-	PROBE_ALL(self->area + HUGE_SIZE, PIECE, HYDRA_NO_ACCESS, 0);
-	PROBE_ALL(self->area + 2 * HUGE_SIZE - PIECE * PAGE_SIZE, PIECE, HYDRA_READ_WRITE,
-		  1 + 8 + 2);
-}
-
 /* Small pages, in the tables of all nodes, become a huge one, and small ones again */
 TEST_F(huge, thp_collapse)
 {
@@ -244,7 +230,7 @@ TEST_F(huge, thp_mremap)
 }
 
 /* In a child, with threads of its own. What goes wrong is its exit status. */
-static int child_writes_huge(char *area, int told, int tell, bool shared)
+static int child_writes_huge(char *area, int told, int tell)
 {
 	char c;
 
@@ -253,8 +239,8 @@ static int child_writes_huge(char *area, int told, int tell, bool shared)
 		return 1;
 	if (write(tell, "x", 1) != 1 || read(told, &c, 1) != 1)
 		return 2;
-	/* the parent has written seed 2 */
-	if (probe_huge(area, 2, HYDRA_READABLE, shared ? 2 : 1))
+	/* The parent has written seed 2 to its copy. */
+	if (probe_huge(area, 2, HYDRA_READABLE, 1))
 		return 3;
 	write_huge(1, area, 2, 3);
 	if (probe_huge(area, 2, HYDRA_READ_WRITE, 3))
@@ -262,37 +248,29 @@ static int child_writes_huge(char *area, int told, int tell, bool shared)
 	return hydra_consistent(getpid()) ? 0 : 5;
 }
 
-/* Parent and child, both with threads on all nodes, each of them writing */
-static void fork_and_write(struct __test_metadata *_metadata, char *area, int writer, bool shared)
+/* Parent and child, both with threads on all nodes, write. */
+TEST_F(huge, thp_fork)
 {
+	char *area = self->area;
 	int to_child[2], to_parent[2], child;
 	char c;
 
+	NEED_THP();
+	thp_area(_metadata, area, 1, 2);
 	ASSERT_EQ(0, pipe(to_child));
 	ASSERT_EQ(0, pipe(to_parent));
 	child = fork();
 	ASSERT_LE(0, child);
 	if (!child)
-		_exit(child_writes_huge(area, to_child[0], to_parent[1], shared));
+		_exit(child_writes_huge(area, to_child[0], to_parent[1]));
 	PROBE_HUGE(area, 2, HYDRA_READABLE, 1);
 	EXPECT_EQ(1, read(to_parent[0], &c, 1));
-	write_huge(writer, area, 2, 2);
+	write_huge(self->last, area, 2, 2);
 	PROBE_HUGE(area, 2, HYDRA_READABLE, 2);
 	EXPECT_EQ(1, write(to_child[1], "x", 1));
 	EXPECT_EQ(0, hydra_wait_child(child))
 		TH_LOG("that is where child_writes_huge() returned");
-	PROBE_HUGE(area, 2, HYDRA_READ_WRITE, shared ? 3 : 2);
-	for (int i = 0; i < 2; i++) {
-		close(to_child[i]);
-		close(to_parent[i]);
-	}
-}
-
-TEST_F(huge, thp_fork)
-{
-	NEED_THP();
-	thp_area(_metadata, self->area, 1, 2);
-	fork_and_write(_metadata, self->area, self->last, false);
+	PROBE_HUGE(area, 2, HYDRA_READ_WRITE, 2);
 }
 
 /* hugetlbfs */
@@ -317,7 +295,7 @@ TEST_F(huge, hugetlb_changes)
 	char *stays = self->area + 3 * HUGE_SIZE;
 
 	NEED_HUGETLB(9);
-	/* And so does the table, whose freeing would hide that a move does not flush. */
+	/* Keeps the PMD table, whose flush would hide that a move has none. */
 	ASSERT_EQ(stays, mmap(stays, HUGE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE |
 			      MAP_ANONYMOUS | MAP_HUGETLB | MAP_FIXED, -1, 0));
 	write_huge(0, stays, 1, 3);
@@ -350,18 +328,6 @@ TEST_F(huge, hugetlb_changes)
 					   2 * HUGE_SIZE));
 		PROBE_HUGE(self->other, 2, HYDRA_NO_ACCESS, 0);
 		hydra_assert_consistent();
-	}
-}
-
-TEST_F(huge, hugetlb_fork)
-{
-	static const int flags[] = { MAP_PRIVATE, MAP_SHARED };
-
-	NEED_HUGETLB(16);
-	for (int i = 0; i < ARRAY_SIZE(flags); i++) {
-		hugetlb_area(_metadata, self->area, flags[i], 1);
-		fork_and_write(_metadata, self->area, self->last,
-			       flags[i] == MAP_SHARED);
 	}
 }
 

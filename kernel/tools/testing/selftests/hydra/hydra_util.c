@@ -14,8 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/swap.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -120,6 +123,20 @@ void hydra_pin_to_node(int node)
 	hydra_pin_to_cpu(cpus[0]);
 }
 
+int hydra_leave_other_nodes(void)
+{
+	int cpus[HYDRA_MAX_CPUS];
+	pid_t child = fork();
+
+	if (!child) {
+		for (int node = 1; node < hydra_nodes(); node++)
+			for (int i = hydra_node_cpus(node, cpus) - 1; i >= 0; i--)
+				hydra_pin_to_cpu(cpus[i]);
+		_exit(0);
+	}
+	return hydra_wait_child(child);
+}
+
 /* Files */
 
 int hydra_write_file(const char *path, const char *text)
@@ -175,7 +192,39 @@ int hydra_write_policy(pid_t pid, const char *text)
 	return hydra_write_file(path, text);
 }
 
-/* Compressed RAM disks */
+int hydra_write_number(const char *dir, const char *name, const char *format, ...)
+{
+	char path[256], text[64];
+	va_list args;
+
+	snprintf(path, sizeof(path), "%s%s", dir, name);
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	return hydra_write_file(path, text);
+}
+
+long hydra_number(const char *path, const char *key)
+{
+	char text[32768], name[64], *line, *rest;
+	long value;
+
+	if (hydra_read_file(path, text, sizeof(text)) < 0)
+		return -1;
+	if (!key)
+		return strtol(text, NULL, 0);
+	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		if (sscanf(line, "%63s %ld", name, &value) == 2 && !strcmp(name, key))
+			return value;
+	return -1;
+}
+
+long hydra_vmstat(const char *key)
+{
+	return hydra_number("/proc/vmstat", key);
+}
+
+/* Random numbers */
 
 uint64_t hydra_random(uint64_t *state)
 {
@@ -194,18 +243,7 @@ uint64_t hydra_seed(void)
 	return seed % 1000000;
 }
 
-uint64_t hydra_vmstat(const char *key)
-{
-	char text[32768], name[64], *line, *rest;
-	uint64_t value;
-
-	if (hydra_read_file("/proc/vmstat", text, sizeof(text)) < 0)
-		return 0;
-	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-		if (sscanf(line, "%63s %lu", name, &value) == 2 && !strcmp(name, key))
-			return value;
-	return 0;
-}
+/* NUMA balancing */
 
 static char balancing_before[16];
 
@@ -221,30 +259,157 @@ int hydra_restore_balancing(void)
 	return hydra_write_file(NUMA_BALANCING, balancing_before);
 }
 
+/* Compressed RAM disks */
+
 #define ZRAM_CONTROL	"/sys/class/zram-control/"
 
-int hydra_add_zram(const char *size)
+static int add_zram(const char *size, char device[32])
 {
-	char text[32], path[64];
-	int err, number;
+	char path[64];
+	long number;
 
 	if (access(ZRAM_CONTROL, F_OK) && system("modprobe -q zram num_devices=0"))
 		return -ENODEV;
-	err = hydra_read_file(ZRAM_CONTROL "hot_add", text, sizeof(text));
-	if (err < 0)
-		return err;
-	number = atoi(text);
-	snprintf(path, sizeof(path), "/sys/block/zram%d/disksize", number);
-	err = hydra_write_file(path, size);
-	return err ? err : number;
+	number = hydra_number(ZRAM_CONTROL "hot_add", NULL);
+	if (number < 0)
+		return -ENODEV;
+	snprintf(device, 32, "/dev/zram%ld", number);
+	snprintf(path, sizeof(path), "/sys/block/zram%ld/", number);
+	return hydra_write_number(path, "disksize", "%s", size) ?: number;
 }
 
-int hydra_remove_zram(int number)
+static int remove_zram(int zram)
 {
-	char text[32];
+	return hydra_write_number(ZRAM_CONTROL, "hot_remove", "%d", zram);
+}
 
-	snprintf(text, sizeof(text), "%d", number);
-	return hydra_write_file(ZRAM_CONTROL "hot_remove", text);
+int hydra_swap_on(const char *size)
+{
+	char device[32], command[96];
+	int zram = add_zram(size, device);
+
+	if (zram < 0)
+		return zram;
+	snprintf(command, sizeof(command), "mkswap -q %s >/dev/null", device);
+	return system(command) || swapon(device, 0) ? -EIO : zram;
+}
+
+int hydra_swap_off(int zram)
+{
+	char device[32];
+
+	snprintf(device, sizeof(device), "/dev/zram%d", zram);
+	return swapoff(device) ? -errno : remove_zram(zram);
+}
+
+int hydra_mount_disk(const char *size, char directory[32])
+{
+	char device[32], command[96];
+	int zram = add_zram(size, device);
+
+	if (zram < 0)
+		return zram;
+	snprintf(command, sizeof(command), "mkfs.ext4 -q -b 4096 -O ^has_journal %s", device);
+	strcpy(directory, "/tmp/hydra-XXXXXX");
+	if (system(command) || !mkdtemp(directory) || mount(device, directory, "ext4", 0, NULL))
+		return -EIO;
+	return zram;
+}
+
+int hydra_unmount_disk(int zram, const char *directory)
+{
+	if (umount(directory) || rmdir(directory))
+		return -errno;
+	return remove_zram(zram);
+}
+
+/* A memory cgroup */
+
+#define CGROUPS	"/sys/fs/cgroup"
+
+int hydra_make_group(char group[64])
+{
+	if (access(CGROUPS "/cgroup.controllers", F_OK) &&
+	    mount("none", CGROUPS, "cgroup2", 0, NULL))
+		return -errno;
+	if (hydra_write_file(CGROUPS "/cgroup.subtree_control", "+memory"))
+		return -ENODEV;
+	snprintf(group, 64, CGROUPS "/hydra-%d/", getpid());
+	return mkdir(group, 0755) ? -errno : 0;
+}
+
+/* Allocations that fail */
+
+#define FAIL_PAGE	"/sys/kernel/debug/fail_page_alloc/"
+#define FAIL_SLAB	"/sys/kernel/debug/failslab/"
+
+/* The code from the first of some functions to the last. Symbols come by their addresses. */
+static int find_code(const char * const names[], int count, unsigned long *start,
+		     unsigned long *end)
+{
+	FILE *f = fopen("/proc/kallsyms", "r");
+	char line[512], *name;
+	unsigned long addr;
+	int found = 0;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		addr = strtoul(line, &name, 16);
+		if (found >= count && addr > *end) {
+			*end = addr;
+			fclose(f);
+			return 0;
+		}
+		/* " T name" */
+		name += 3;
+		name[strcspn(name, "\t\n")] = 0;
+		for (int i = 0; i < count; i++) {
+			if (strcmp(name, names[i]))
+				continue;
+			if (!found++)
+				*start = addr;
+			*end = addr;
+		}
+	}
+	if (f)
+		fclose(f);
+	return -ENOENT;
+}
+
+static int choose_failures(const char *dir, const unsigned long code[2],
+			   const unsigned long but[2])
+{
+	/* The depth first: it is not there without CONFIG_FAULT_INJECTION_STACKTRACE_FILTER. */
+	return hydra_write_number(dir, "stacktrace-depth", "32") ?:
+	       hydra_write_number(dir, "probability", "0") ?:
+	       hydra_write_number(dir, "require-start", "%#lx", code[0]) ?:
+	       hydra_write_number(dir, "require-end", "%#lx", code[1]) ?:
+	       hydra_write_number(dir, "reject-start", "%#lx", but[0]) ?:
+	       hydra_write_number(dir, "reject-end", "%#lx", but[1]) ?:
+	       hydra_write_number(dir, "ignore-gfp-wait", "N") ?:
+	       hydra_write_number(dir, "interval", "1") ?:
+	       hydra_write_number(dir, "space", "0") ?:
+	       hydra_write_number(dir, "verbose", "0") ?:
+	       hydra_write_number(dir, "times", "-1");
+}
+
+int hydra_choose_failures(const char * const functions[], int count)
+{
+	static const char * const linux_own[] = { "hydra_pte_alloc_one" };
+	unsigned long code[2], but[2];
+
+	if (access(FAIL_PAGE, F_OK) || access(FAIL_SLAB, F_OK))
+		return -ENODEV;
+	return find_code(functions, count, &code[0], &code[1]) ?:
+	       find_code(linux_own, 1, &but[0], &but[1]) ?:
+	       choose_failures(FAIL_PAGE, code, but) ?:
+	       choose_failures(FAIL_SLAB, code, but) ?:
+	       hydra_write_number(FAIL_PAGE, "min-order", "0");
+}
+
+int hydra_fail_allocations(int percent)
+{
+	return hydra_write_number(FAIL_PAGE, "probability", "%d", percent) ?:
+	       hydra_write_number(FAIL_SLAB, "probability", "%d", percent);
 }
 
 /* Settings */
@@ -540,12 +705,12 @@ static int try_read_page(const void *addr, uint64_t words[PAGE_WORDS])
  * No semaphores: these ways to wait and to wake go through the same few pages of
  * code each time, so that tests can count the fills of a node.
  */
-static void futex_wait(atomic_uint *word, unsigned int value)
+void hydra_futex_wait(atomic_uint *word, unsigned int value)
 {
 	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 }
 
-static void futex_wake(atomic_uint *word)
+void hydra_futex_wake(atomic_uint *word)
 {
 	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
@@ -568,19 +733,19 @@ static void *worker_main(void *arg)
 
 	hydra_pin_to_cpu(w->cpu);
 	/* returns at once, by the way that a wake-up before the wait takes */
-	futex_wait(&w->asked, -1);
+	hydra_futex_wait(&w->asked, -1);
 	for (;;) {
 		while (atomic_load(&w->asked) == finished) {
 			if (workers_wait == HYDRA_SPIN)
 				__builtin_ia32_pause();
 			else
-				futex_wait(&w->asked, finished);
+				hydra_futex_wait(&w->asked, finished);
 		}
 		if (!w->fn)
 			return NULL;
 		w->fn(w->arg);
 		atomic_store(&w->finished, ++finished);
-		futex_wake(&w->finished);
+		hydra_futex_wake(&w->finished);
 	}
 }
 
@@ -592,7 +757,7 @@ static unsigned int worker_ask(struct worker *w, void (*fn)(void *), void *arg)
 	w->fn = fn;
 	w->arg = arg;
 	asked = atomic_fetch_add(&w->asked, 1) + 1;
-	futex_wake(&w->asked);
+	hydra_futex_wake(&w->asked);
 	return asked;
 }
 
@@ -635,7 +800,7 @@ void hydra_run(int node, void (*fn)(void *), void *arg)
 	unsigned int asked = worker_ask(w, fn, arg);
 
 	while (atomic_load(&w->finished) != asked)
-		futex_wait(&w->finished, asked - 1);
+		hydra_futex_wait(&w->finished, asked - 1);
 }
 
 /*

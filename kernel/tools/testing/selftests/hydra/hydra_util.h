@@ -6,6 +6,7 @@
 #ifndef HYDRA_UTIL_H
 #define HYDRA_UTIL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,14 +30,23 @@ int hydra_node_id(int node);
 int hydra_node_cpus(int node, int cpus[HYDRA_MAX_CPUS]);
 void hydra_pin_to_cpu(int cpu);
 void hydra_pin_to_node(int node);
+/*
+ * A test may have begun on another node. An idle CPU there keeps its address space loaded
+ * until the CPU loads another one: that of a child, which visits all CPUs of other nodes.
+ */
+int hydra_leave_other_nodes(void);
+
+/* Wait while a word has a value; wake a thread of this process that waits for it. */
+void hydra_futex_wait(atomic_uint *word, unsigned int value);
+void hydra_futex_wake(atomic_uint *word);
 
 /* NULL, or why the tests cannot run on this kernel and machine */
 const char *hydra_missing(void);
 
 /*
- * To begin a test: the kernel is a Hydra kernel on a machine with several
- * nodes, or the test has failed. Transparent huge pages are off, the thread
- * sits on node 0, and faults that probes cause are caught.
+ * Begin a test. It fails unless this is a Hydra kernel on a machine with several nodes.
+ * Transparent huge pages are off, the thread runs on node 0, and signals that
+ * hydra_try_read() and its kin get are caught.
  */
 #define HYDRA_BEGIN() do {						\
 	const char *__missing = hydra_missing();			\
@@ -73,21 +83,43 @@ int hydra_write_file(const char *path, const char *text);
 int hydra_read_file(const char *path, char *text, size_t size);
 int hydra_write_policy(pid_t pid, const char *text);
 
-/* Random numbers: the next one of a sequence, whose state is never 0; and a seed that is easy to write down */
+/* Write a formatted text to a file of a directory, whose name ends in a slash */
+int __attribute__((format(printf, 3, 4)))
+hydra_write_number(const char *dir, const char *name, const char *format, ...);
+/* A number that a file contains alone (key NULL), or behind a key on a line; -1: there is none */
+long hydra_number(const char *path, const char *key);
+/* The same of /proc/vmstat */
+long hydra_vmstat(const char *key);
+
+/* Random numbers: the next one of a sequence, whose state is never 0; and a short seed */
 uint64_t hydra_random(uint64_t *state);
 uint64_t hydra_seed(void);
 
-/* A counter of /proc/vmstat; 0 if there is none such */
-uint64_t hydra_vmstat(const char *key);
-
-/* NUMA balancing flushes, which would hide flushes that are left out. Both return 0 or a negative errno. */
+/* Flushes of NUMA balancing would hide flushes that are left out. Return: 0 or -errno. */
 #define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
 int hydra_stop_balancing(void);
 int hydra_restore_balancing(void);
 
-/* A compressed RAM disk, for swap or a file system: N of /dev/zramN, or a negative errno */
-int hydra_add_zram(const char *size);
-int hydra_remove_zram(int number);
+/*
+ * A compressed RAM disk, to swap to or with a file system, mounted on a new directory.
+ * Both return its number, or a negative errno (-ENODEV: CONFIG_ZRAM is off).
+ */
+int hydra_swap_on(const char *size);
+int hydra_swap_off(int zram);
+int hydra_mount_disk(const char *size, char directory[32]);
+int hydra_unmount_disk(int zram, const char *directory);
+
+/* Make a memory cgroup: its directory, with a slash at the end. Returns 0 or a negative errno. */
+int hydra_make_group(char group[64]);
+
+/*
+ * Choose the functions of the kernel whose allocations are to fail, with all functions
+ * that lie between them in the kernel's text, but for the one that allocates tables for
+ * Linux; then let so many per cent of these allocations fail. Both return 0 or a
+ * negative errno (-ENODEV: CONFIG_FAIL_PAGE_ALLOC or CONFIG_FAILSLAB is off).
+ */
+int hydra_choose_failures(const char * const functions[], int count);
+int hydra_fail_allocations(int percent);
 
 /* /proc/PID/hydra */
 struct hydra_stats {
@@ -105,7 +137,7 @@ struct hydra_stats {
 };
 
 int hydra_read_stats(pid_t pid, struct hydra_stats *stats);
-/* That of the domain at home on a node (counted as above) */
+/* The statistics of the domain whose home is a node (counted as above) */
 const struct hydra_domain_stats *hydra_on_node(const struct hydra_stats *stats, int node);
 
 /* /proc/PID/hydra_tables; all by node, counted as above */
@@ -122,7 +154,7 @@ long hydra_smaps(const void *area, const char *key);
 
 /*
  * One thread on each node. HYDRA_SPIN: they run while they wait, so that their
- * CPUs keep every translation until somebody shoots it down. HYDRA_SLEEP: they
+ * CPUs keep every translation that is not shot down. HYDRA_SLEEP: they
  * leave their CPU idle, which Linux flushes lazily.
  */
 enum hydra_wait { HYDRA_SLEEP, HYDRA_SPIN };
@@ -153,7 +185,7 @@ void *hydra_reserve(size_t size);
 /* Private memory in such a place */
 void *hydra_map(void *addr, size_t pages);
 
-/* What page number page of an area with that seed contains. Seed 0: zeroes. */
+/* A word of a page of an area that was written with a seed. Seed 0: zeroes. */
 uint64_t hydra_word(uint64_t seed, size_t page, size_t word);
 void hydra_write_pages(int node, void *addr, size_t pages, uint64_t seed);
 

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Replicas and memory cgroups: replicas are charged, take nothing away from the
- * program's own memory, and are given back before the cgroup is out of memory.
+ * Replicas and memory cgroups: replicas are charged to the cgroup, displace no memory of
+ * the program, and are given back before the cgroup is out of memory.
  *
- * Memory that is used thinly, one page in each leaf table, and by all nodes: the
- * replicas are more than the program's pages and its tables together.
+ * The programs use one page in each leaf table, and use it on all nodes. So their
+ * replicas take more memory than their pages and tables together.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
 
 #include "kselftest_harness.h"
 #include "hydra_util.h"
 
-#define CGROUPS		"/sys/fs/cgroup"
 #define TABLES		1024UL
 #define MIB		1048576UL
 #define SLACK		(6 * MIB)	/* stacks, what CPUs keep for the group, the kernel */
@@ -25,48 +23,24 @@ FIXTURE(memcg) {
 	char group[64];
 };
 
-static void group_path(char path[128], const char *group, const char *name)
-{
-	snprintf(path, 128, "%s/%s", group, name);
-}
-
 static int group_write(const char *group, const char *name, unsigned long value)
 {
-	char path[128], text[32];
-
-	group_path(path, group, name);
-	snprintf(text, sizeof(text), "%lu", value);
-	return hydra_write_file(path, text);
+	return hydra_write_number(group, name, "%lu", value);
 }
 
-/* A number that a file of the group contains alone, or behind a key; -1: none */
 static long group_number(const char *group, const char *name, const char *key)
 {
-	char path[128], text[16384], word[64], *line, *rest;
-	long value;
+	char path[128];
 
-	group_path(path, group, name);
-	if (hydra_read_file(path, text, sizeof(text)) < 0)
-		return -1;
-	if (!key)
-		return strtol(text, NULL, 10);
-	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-		if (sscanf(line, "%63s %ld", word, &value) == 2 && !strcmp(word, key))
-			return value;
-	return -1;
+	snprintf(path, sizeof(path), "%s%s", group, name);
+	return hydra_number(path, key);
 }
 
 FIXTURE_SETUP(memcg)
 {
 	HYDRA_BEGIN();
-	if (access(CGROUPS "/cgroup.controllers", F_OK)) {
-		ASSERT_EQ(0, mount("none", CGROUPS, "cgroup2", 0, NULL))
-			TH_LOG("no cgroup2 at " CGROUPS " (CONFIG_CGROUPS)");
-	}
-	ASSERT_EQ(0, hydra_write_file(CGROUPS "/cgroup.subtree_control", "+memory"))
-		TH_LOG("cgroup2 has no memory controller (CONFIG_MEMCG)");
-	snprintf(self->group, sizeof(self->group), CGROUPS "/hydra-memcg-%d", getpid());
-	ASSERT_EQ(0, mkdir(self->group, 0755));
+	ASSERT_EQ(0, hydra_make_group(self->group))
+		TH_LOG("no memory cgroup can be made (CONFIG_MEMCG)");
 }
 
 FIXTURE_TEARDOWN(memcg)
@@ -120,7 +94,7 @@ static void read_on_all_nodes(void)
 		_exit(101);
 }
 
-/* What a process of the group does first: it takes part in it, under a policy */
+/* The process takes a policy and joins the group; its node 0 writes memory. */
 static void join(const char *group, const char *policy)
 {
 	if (hydra_write_policy(getpid(), policy) || group_write(group, "cgroup.procs", getpid()))
@@ -138,7 +112,7 @@ static uint64_t replicas_now(void)
 	return hydra_read_stats(getpid(), &stats) ? 0 : stats.replica_tables;
 }
 
-/* All nodes read, then more is written by one: as much as fits without replicas */
+/* All nodes read, then node 0 writes more memory: as much as fits without replicas. */
 static void outgrow(const char *group, const char *policy)
 {
 	join(group, policy);
@@ -165,45 +139,61 @@ static void outgrow_under(struct __test_metadata *_metadata, const char *group, 
 	EXPECT_EQ(0, group_number(group, "memory.events", "oom_kill"));
 }
 
-/* Without replicas the limit is enough: else the next test says nothing */
-TEST_F_TIMEOUT(memcg, limit_is_enough, PATIENCE)
+/* Without replicas the memory fits into the limit. Else the next test would say nothing. */
+TEST_F_TIMEOUT(memcg, data_fits_without_replicas, PATIENCE)
 {
 	outgrow_under(_metadata, self->group, "linux");
 }
 
-TEST_F_TIMEOUT(memcg, replicas_make_room, PATIENCE)
+TEST_F_TIMEOUT(memcg, replicas_make_room_for_data, PATIENCE)
 {
 	outgrow_under(_metadata, self->group, "hydra");
 }
 
-/* A process that stops in the middle, and goes on when it is told */
-static void wait_for_parent(int ready, int go)
-{
-	char c = 'r';
+static int ready[2], go[2];
 
-	if (write(ready, &c, 1) != 1 || read(go, &c, 1) != 1)
-		_exit(105);
-}
-
-/* All nodes have read, then the limit is lowered below what there is */
-TEST_F_TIMEOUT(memcg, lower_limit_takes_replicas, PATIENCE)
+/*
+ * Start a process of the group, which reads on all nodes at first or does not. Go on when
+ * it has stopped.
+ */
+static pid_t start(struct __test_metadata *_metadata, const char *group, bool reads_first,
+		   void (*fn)(void))
 {
-	struct hydra_stats before, after;
-	int ready[2], go[2];
 	pid_t child;
-	char c;
+	char c = 'r';
 
 	ASSERT_EQ(0, pipe(ready));
 	ASSERT_EQ(0, pipe(go));
 	child = fork();
 	if (!child) {
-		join(self->group, "hydra");
-		read_on_all_nodes();
-		wait_for_parent(ready[1], go[0]);
+		join(group, "hydra");
+		if (reads_first)
+			read_on_all_nodes();
+		if (write(ready[1], &c, 1) != 1 || read(go[0], &c, 1) != 1)
+			_exit(105);
+		if (fn)
+			fn();
 		read_on_all_nodes();
 		_exit(hydra_consistent(getpid()) ? 0 : 104);
 	}
 	ASSERT_EQ(1, read(ready[0], &c, 1));
+	return child;
+}
+
+/* The process calls the function, reads on all nodes, and ends. It needs no more than the limit. */
+static void finish(struct __test_metadata *_metadata, const char *group, pid_t child)
+{
+	ASSERT_EQ(1, write(go[1], "g", 1));
+	EXPECT_EQ(0, hydra_wait_child(child));
+	EXPECT_EQ(0, group_number(group, "memory.events", "oom_kill"));
+}
+
+/* All nodes have read. Then the limit is lowered below what the cgroup has. */
+TEST_F_TIMEOUT(memcg, lower_limit_takes_replicas, PATIENCE)
+{
+	pid_t child = start(_metadata, self->group, true, NULL);
+	struct hydra_stats before, after;
+
 	ASSERT_EQ(0, hydra_read_stats(child, &before));
 	EXPECT_LE(TABLES * (hydra_nodes() - 1), before.replica_tables);
 	EXPECT_EQ(0, group_write(self->group, "memory.max",
@@ -212,72 +202,83 @@ TEST_F_TIMEOUT(memcg, lower_limit_takes_replicas, PATIENCE)
 	EXPECT_EQ(0, hydra_read_stats(child, &after));
 	EXPECT_LT(before.reclaimed, after.reclaimed);
 	EXPECT_GT(before.replica_tables, after.replica_tables);
-	ASSERT_EQ(1, write(go[1], &c, 1));
-	EXPECT_EQ(0, hydra_wait_child(child));
-	EXPECT_EQ(0, group_number(self->group, "memory.events", "oom_kill"));
+	finish(_metadata, self->group, child);
+}
+
+static void fork_once(void)
+{
+	pid_t child = fork();
+
+	if (!child)
+		_exit(0);
+	if (child < 0 || hydra_wait_child(child))
+		_exit(106);
 }
 
 /*
- * fork() needs page tables, and holds the lock of the address space that the
- * replicas belong to.
+ * fork() needs memory for page tables while it holds mmap_lock of the address space whose
+ * replicas are to be given back.
  */
 TEST_F_TIMEOUT(memcg, fork_takes_replicas, PATIENCE)
 {
-	int ready[2], go[2];
-	pid_t child;
-	char c;
+	pid_t child = start(_metadata, self->group, true, fork_once);
 
-	ASSERT_EQ(0, pipe(ready));
-	ASSERT_EQ(0, pipe(go));
-	child = fork();
-	if (!child) {
-		pid_t grandchild;
-
-		join(self->group, "hydra");
-		read_on_all_nodes();
-		wait_for_parent(ready[1], go[0]);
-		grandchild = fork();
-		if (!grandchild)
-			_exit(0);
-		if (grandchild < 0 || hydra_wait_child(grandchild))
-			_exit(106);
-		read_on_all_nodes();
-		_exit(hydra_consistent(getpid()) ? 0 : 104);
-	}
-	ASSERT_EQ(1, read(ready[0], &c, 1));
 	ASSERT_EQ(0, group_write(self->group, "memory.max",
 				 group_number(self->group, "memory.current", NULL) + MIB));
-	ASSERT_EQ(1, write(go[1], &c, 1));
-	EXPECT_EQ(0, hydra_wait_child(child));
-	EXPECT_EQ(0, group_number(self->group, "memory.events", "oom_kill"));
+	finish(_metadata, self->group, child);
 }
 
-/* Where there is no room for replicas, the cgroup's memory is not reclaimed for them */
-TEST_F_TIMEOUT(memcg, replicas_displace_nothing, PATIENCE)
+/* If the cgroup has no memory left for replicas, nothing is reclaimed from it for them. */
+TEST_F_TIMEOUT(memcg, replicas_displace_no_data, PATIENCE)
 {
-	int ready[2], go[2];
+	pid_t child = start(_metadata, self->group, false, NULL);
 	long before;
-	pid_t child;
-	char c;
 
-	ASSERT_EQ(0, pipe(ready));
-	ASSERT_EQ(0, pipe(go));
-	child = fork();
-	if (!child) {
-		join(self->group, "hydra");
-		wait_for_parent(ready[1], go[0]);
-		read_on_all_nodes();
-		_exit(hydra_consistent(getpid()) ? 0 : 104);
-	}
-	ASSERT_EQ(1, read(ready[0], &c, 1));
 	ASSERT_EQ(0, group_write(self->group, "memory.max",
 				 group_number(self->group, "memory.current", NULL) + MIB));
 	before = group_number(self->group, "memory.events", "max");
-	ASSERT_EQ(1, write(go[1], &c, 1));
-	EXPECT_EQ(0, hydra_wait_child(child));
-	EXPECT_EQ(0, group_number(self->group, "memory.events", "oom_kill"));
-	/* Tables above the leaf tables may be worth it: there are few. */
+	finish(_metadata, self->group, child);
+	/* Only for tables above the leaf tables, which are few, is memory reclaimed. */
 	EXPECT_GT(TABLES / 4, group_number(self->group, "memory.events", "max") - before);
+}
+
+static void *take_memory(void *node)
+{
+	hydra_pin_to_node((intptr_t)node);
+	for (;;)
+		write_sparse(&more);
+	return NULL;
+}
+
+/* A child on all nodes is killed for want of memory. The parent keeps what they share. */
+TEST_F_TIMEOUT(memcg, process_on_all_nodes_is_killed, PATIENCE)
+{
+	pid_t child;
+
+	ASSERT_EQ(0, hydra_write_policy(getpid(), "hydra"));
+	hydra_start_workers(HYDRA_SLEEP);
+	shared.area = reserve(TABLES);
+	shared.tables = TABLES;
+	hydra_run(0, write_sparse, &shared);
+	read_on_all_nodes();
+	more.tables = 8 * TABLES;
+	more.area = reserve(more.tables);
+	ASSERT_EQ(0, group_write(self->group, "memory.max", 16 * MIB));
+	child = fork();
+	if (!child) {
+		pthread_t thread;
+
+		if (group_write(self->group, "cgroup.procs", getpid()))
+			_exit(102);
+		for (long node = 1; node < hydra_nodes(); node++)
+			pthread_create(&thread, NULL, take_memory, (void *)node);
+		take_memory(NULL);
+	}
+	EXPECT_EQ(128 + SIGKILL, hydra_wait_child(child));
+	EXPECT_EQ(1, group_number(self->group, "memory.events", "oom_kill"));
+	read_on_all_nodes();
+	hydra_assert_consistent();
+	hydra_stop_workers();
 }
 
 HYDRA_HARNESS_MAIN

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Looks for stale translations: random operations on all kinds of memory, by a
- * thread on each node, while others on all CPUs read and write it. Whatever they
- * come upon must be what the last operation that has returned left: no access
- * that it forbids, no byte that was there before, nothing written that is lost.
+ * Looks for stale translations. A changer, a thread on each node, does random operations
+ * on memory of all kinds. Probes, a thread on each CPU, read and write that memory. Each
+ * of their accesses must be as the last operation that has returned left it: no probe
+ * gets an access that the operation forbids, or a byte that was there before, and nothing
+ * that a probe has written is lost.
  */
 #include <argp.h>
 #include <errno.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/swap.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -44,7 +42,7 @@ static unsigned long planned;		/* operations of each changer; written while all 
 static atomic_bool finished;
 static pthread_barrier_t rest;
 
-/* Has it worked, and done what it is for, where an access could tell? */
+/* Has an operation of this kind worked, had its effect, and shown it to an access? */
 static bool met(const struct kind *k)
 {
 	return k->unavailable ||
@@ -62,8 +60,8 @@ static bool all_met(void)
 }
 
 /*
- * Drawing an operation. Its number and the seed say all: nothing that went before.
- * In an extension, also what has not been met by then.
+ * An operation is drawn from its number and the seed alone, and does not depend on the
+ * operations before it. In an extension it also depends on the kinds that are not met yet.
  */
 
 /* Each changer begins with a few of each kind */
@@ -126,11 +124,11 @@ static void draw_range(struct op *op)
 		op->first += hydra_random(&op->random) % (z->huge - op->count + 1);
 		return;
 	}
-	/* what moves within a file would lie where it cannot be huge */
+	/* A page of a file that moves by less than a huge page cannot be huge there. */
 	if (flags & ALIGNED || (z == &zones[HUGE_MEMFD] && flags & MOVES) ||
 	    (z->huge > 1 && hydra_random(&op->random) % 2))
 		unit = z->huge;
-	/* a third, so that there is room beside it to move to; between lonely pages there are holes */
+	/* A third, so that there is room to move to. Between lonely pages there are holes. */
 	max = z->step == z->size ? z->cells / unit / 3 : 1;
 	if (max > MAX_RANGE)
 		max = MAX_RANGE;
@@ -203,7 +201,7 @@ static void lock(const struct op *op)
 {
 	unsigned int first = op->first, second = op->other;
 
-	/* in the order of the addresses: else two changers could wait for each other */
+	/* In the order of the addresses: else two changers could wait for each other for ever. */
 	if (op->locked_other && op->other < op->first) {
 		first = op->other;
 		second = op->first;
@@ -223,7 +221,7 @@ static void unlock(const struct op *op)
 	}
 }
 
-/* To the cells that are fit for it; if they are too few, do instead what makes them fit */
+/* Keep to the first cells that fit. If they are too few, do what makes them fit. */
 static void settle(struct op *op)
 {
 	const struct cell *c = &op->zone->cell[op->first];
@@ -250,8 +248,6 @@ static void announce_changes(const struct op *op)
 
 		if (op->locked_other)
 			other = &op->zone->cell[op->other + i];
-		else if (op->kind->flags & MIRRORS && i < op->count)
-			other = &op->zone->cell[op->first + op->count - 1 - i];
 		announce_change(c, op_id(op), other->now.contents);
 		if (op->locked_other)
 			announce_change(other, op_id(op), c->now.contents);
@@ -267,7 +263,7 @@ static void announce_all(const struct op *op)
 	}
 }
 
-/* What each probe wrote in cells that it looked at closely must be there for others */
+/* The changer reads what each probe has written in the cells that it looked at closely. */
 static void check_stamps(const struct op *op)
 {
 	for (int i = 0; i < SAMPLES; i++) {
@@ -345,9 +341,9 @@ static void ask_kernel(void)
 }
 
 /*
- * Nothing changes: all CPUs see everything as it is, and so does the kernel's
- * checker. At the end go on for a while if a kind has not been met, unless the
- * user wants so few that it cannot be expected.
+ * While no changer changes anything, all probes look at all cells, and the kernel's checker
+ * at all tables. After the last operation: if a kind is not met yet, plan some more
+ * operations, unless the user has asked for too few to meet all kinds.
  */
 static void look_at_everything(struct changer *c, unsigned long number)
 {
@@ -470,9 +466,9 @@ static int judge_coverage(void)
 }
 
 /*
- * Write all variables of the program once: a page of them that some node reads as
- * it is before, and another one then gets a copy of, would be the first to go
- * stale, and nobody could tell.
+ * Write all variables of the program once. Else the first page of them that is written
+ * while another node reads the page of the file would be the first to go stale, and the
+ * oracle, which rests on them, could not tell.
  */
 static void touch_variables(void)
 {
@@ -489,9 +485,8 @@ static int do_run(void)
 
 	if (hydra_begin() || prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0))
 		return WRONG;
-	/* so that the allocator does not extend the heap behind the zone that lies there */
-	mallopt(M_TOP_PAD, 1 << 20);
-	free(malloc(1 << 16));
+	if (hydra_write_number(run.group, "cgroup.procs", "%d", getpid()))
+		return WRONG;
 	err = hydra_write_policy(getpid(), run.policy);
 	if (err) {
 		fprintf(stderr, "# /proc/self/hydra does not take \"%s\": %s\n", run.policy,
@@ -532,7 +527,7 @@ static int do_run(void)
 	return judge_coverage();
 }
 
-/* In a child of its own, because it leaves an address space in ruins */
+/* In a child: the run leaves the address space in ruins. */
 static void test(const char *policy, bool serial)
 {
 	pid_t child;
@@ -552,6 +547,8 @@ static void test(const char *policy, bool serial)
 		_exit(status);
 	}
 	status = child < 0 ? -1 : hydra_wait_child(child);
+	if (run.failures)
+		hydra_fail_allocations(0);
 	if (status > 128)
 		fprintf(stderr, "# the run died of signal %d\n", status - 128);
 	ksft_test_result(!status || status == UNMET, "policy %s%s: no stale translation\n", policy,
@@ -571,34 +568,26 @@ static struct setting {
 	const char *path, *value;
 	char before[128];
 } settings[] = {
-	/* its flushes would hide some that are left out */
+	/* Flushes of NUMA balancing would hide flushes that are left out. */
 	{ "/proc/sys/kernel/numa_balancing", "0" },
 	{ HUGETLB, HUGETLB_PAGES },
 	{ THP "enabled", "madvise" },
 	{ THP "shmem_enabled", "advise" },
 	{ THP "khugepaged/alloc_sleep_millisecs", "0" },
 	{ THP "khugepaged/pages_to_scan", "65536" },
-	/* both work only when they are told to, and then on all that there is */
+	/* khugepaged and KSM work only when an operation tells them to, and then on all pages. */
 	{ THP "khugepaged/scan_sleep_millisecs", "3600000" },
 	{ KSM "run", "0" },
 	{ KSM "sleep_millisecs", "1" },
 	{ KSM "pages_to_scan", "1000" },
-	/* it skips what it has found alone before, for up to eight rounds */
+	/* With it KSM skips pages without a twin for up to eight rounds. */
 	{ KSM "smart_scan", "0" },
 };
 
-static char directory[] = "/tmp/hydra-oracle-XXXXXX";
 static int swap_disk = -1, file_disk = -1;
-
-static void device(int number, char path[32])
-{
-	snprintf(path, 32, "/dev/zram%d", number);
-}
 
 static void restore_system(void)
 {
-	char path[32];
-
 	for (int i = ARRAY_SIZE(settings) - 1; i >= 0; i--) {
 		char *chosen = strchr(settings[i].before, '[');
 
@@ -610,47 +599,38 @@ static void restore_system(void)
 		if (settings[i].before[0])
 			hydra_write_file(settings[i].path, settings[i].before);
 	}
-	if (file_disk >= 0) {
-		umount(directory);
-		rmdir(directory);
-		hydra_remove_zram(file_disk);
-	}
-	if (swap_disk >= 0) {
-		device(swap_disk, path);
-		swapoff(path);
-		hydra_remove_zram(swap_disk);
-	}
+	if (file_disk >= 0)
+		hydra_unmount_disk(file_disk, run.directory);
+	if (swap_disk >= 0)
+		hydra_swap_off(swap_disk);
+	if (run.group[0])
+		rmdir(run.group);
 }
 
-static const char *make_disks(void)
-{
-	char path[32], command[128];
+/* Functions through which Hydra comes to all its allocations: for trees, and for fills */
+static const char * const allocating[] = { "__hydra_resume_user_mode", "__hydra_fault_done" };
 
-	swap_disk = hydra_add_zram("128M");
-	file_disk = hydra_add_zram("32M");
-	if (swap_disk < 0 || file_disk < 0)
-		return "no compressed RAM disks (CONFIG_ZRAM; modprobe zram)";
-	device(swap_disk, path);
-	snprintf(command, sizeof(command), "mkswap -q %s >/dev/null", path);
-	if (system(command) || swapon(path, 0))
-		return "cannot swap to a RAM disk (CONFIG_SWAP; mkswap of util-linux)";
-	device(file_disk, path);
-	snprintf(command, sizeof(command), "mkfs.ext4 -q -b 4096 -O ^has_journal %s", path);
-	if (system(command) || !mkdtemp(directory) || mount(path, directory, "ext4", 0, NULL))
+static const char *make_disks_and_group(void)
+{
+	swap_disk = hydra_swap_on("128M");
+	if (swap_disk < 0)
+		return "cannot swap to a RAM disk (CONFIG_ZRAM, CONFIG_SWAP; mkswap of util-linux)";
+	file_disk = hydra_mount_disk("32M", run.directory);
+	if (file_disk < 0)
 		return "cannot make and mount a file system on a RAM disk (CONFIG_EXT4_FS; mkfs.ext4 of e2fsprogs)";
-	run.directory = directory;
-	return NULL;
+	return hydra_make_group(run.group) ? "no memory cgroup can be made (CONFIG_MEMCG)" : NULL;
 }
 
 static const char *prepare_system(void)
 {
 	static char why[256];
 	char text[32] = "";
+	int err;
 
 	for (int i = 0; i < ARRAY_SIZE(settings); i++) {
 		struct setting *s = &settings[i];
-		int err = hydra_read_file(s->path, s->before, sizeof(s->before));
 
+		err = hydra_read_file(s->path, s->before, sizeof(s->before));
 		if (err >= 0)
 			err = hydra_write_file(s->path, s->value);
 		if (err < 0) {
@@ -666,7 +646,11 @@ static const char *prepare_system(void)
 			 HUGETLB_PAGES " >" HUGETLB, atoi(text));
 		return why;
 	}
-	return make_disks();
+	err = hydra_choose_failures(allocating, ARRAY_SIZE(allocating));
+	if (err && err != -ENODEV)
+		return "the allocations of Hydra cannot be made to fail";
+	run.failures = !err;
+	return make_disks_and_group();
 }
 
 /* Options */

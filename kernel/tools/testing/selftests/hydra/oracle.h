@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The oracle for stale translations. Changers make random changes to cells,
- * pieces of address space, in several zones, kinds of memory. Each cell says
- * what accesses to it must come to. After each change a probe on every CPU
- * looks whether they do.
+ * The oracle for stale translations. Memory is divided into zones, one for each kind of
+ * memory, and a zone into cells, pieces of address space. Changers, threads on all nodes,
+ * do random operations on cells. Each cell says what an access to it must come to: its
+ * contents, or a signal. After each operation the probes, a thread on each CPU, access the
+ * cells and compare.
  *
  *	oracle.c		options, runs, changers, coverage
  *	oracle_memory.c		zones and cells, what they say, mistakes
@@ -29,9 +30,11 @@ extern struct run {
 	uint64_t seed;
 	unsigned long operations;
 	unsigned int changers;
-	bool serial;			/* one changer; probes do nothing of their own accord */
+	bool serial;			/* one changer; probes do only what it asks for */
 	bool hydra;			/* the policy is not linux */
-	const char *directory;		/* a file system on a disk */
+	bool failures;			/* allocations of Hydra can be made to fail */
+	char directory[32];		/* a file system on a disk */
+	char group[64];			/* the memory cgroup of the process, with a slash */
 } run;
 
 /* Memory: oracle_memory.c */
@@ -55,8 +58,8 @@ static inline bool may_read(enum access access)
 }
 
 /*
- * A piece of memory, of which the first page is used. Who holds the lock knows
- * its state, and tells all others before and after changing it.
+ * A piece of memory, of which the first page is used. The changer that holds the lock
+ * knows the state, and tells all probes before and after it changes the state.
  */
 struct cell {
 	pthread_mutex_t lock;
@@ -74,14 +77,13 @@ struct cell {
 };
 
 enum {
-	ANONYMOUS, LONELY, USERFAULT, MERGEABLE, SYSV, MEMFD, PRIVATE_FILE, SHARED_FILE, BREAK,
-	HUGE, HUGE_MEMFD, HUGETLB_PRIVATE, HUGETLB_SHARED, ZONES
+	ANONYMOUS, LONELY, USERFAULT, MERGEABLE, MEMFD, PRIVATE_FILE, SHARED_FILE, HUGE, HUGE_MEMFD, HUGETLB_PRIVATE, HUGETLB_SHARED, ZONES
 };
 
 #define IN(zone)	(1U << (zone))
-#define PRIVATE_ZONES	(IN(ANONYMOUS) | IN(LONELY) | IN(USERFAULT) | IN(MERGEABLE) | IN(BREAK) | \
+#define PRIVATE_ZONES	(IN(ANONYMOUS) | IN(LONELY) | IN(USERFAULT) | IN(MERGEABLE) | \
 			 IN(HUGE) | IN(HUGETLB_PRIVATE))	/* zero at first */
-#define SHARED_ZONES	(IN(SYSV) | IN(MEMFD) | IN(SHARED_FILE) | IN(HUGE_MEMFD) | IN(HUGETLB_SHARED))
+#define SHARED_ZONES	(IN(MEMFD) | IN(SHARED_FILE) | IN(HUGE_MEMFD) | IN(HUGETLB_SHARED))
 
 extern struct zone {
 	const char *name;
@@ -106,21 +108,19 @@ static inline char *address(const struct zone *z, unsigned int cell)
 
 /* NULL, or what is missing and what to do about it. */
 const char *make_zones(void);
-/* Map cells anew, for reading and writing, and say so in their state */
+/* Map cells anew, readable and writable, and say so in their states. */
 bool map_cells(struct zone *z, unsigned int first, unsigned int count);
 /* A page for one probe alone, in a leaf table that no other node shares; NULL if there is none */
 char *map_own_page(unsigned int probe);
 extern int userfault_fd;
-/* System V segments go when nobody has them attached any more, here or in another process */
-void forget_segments(void);
 uint64_t file_contents(unsigned int backing);
 
-/* What a page contains: who wrote it, in which operation, which part of that */
+/* What a page contains: its writer, the operation, and which part of that */
 #define PATTERN_WORDS	8
 #define BY_CHILD	0xfe
 #define BY_FILE		0xff
 
-uint64_t contents_by(unsigned int who, unsigned long number, unsigned int part);
+uint64_t contents_by(unsigned int writer, unsigned long number, unsigned int part);
 
 static inline uint64_t pattern_word(uint64_t contents, unsigned int word)
 {
@@ -151,14 +151,14 @@ static inline size_t scratch_offset(unsigned int probe)
 void announce_change(struct cell *c, uint64_t by, uint64_t contents_too);
 void announce(struct cell *c);
 
-/* One look at a cell: how accesses ended, or would have if it is not worth a try */
+/* One look at a cell: how the accesses ended, or ought to have if they were not tried */
 struct sight {
 	int read_signal, write_signal;
 	uint64_t value;
 };
 
 enum look {
-	LOOK_CLOSELY,	/* nobody changes the cell meanwhile: try all, write the stamp */
+	LOOK_CLOSELY,	/* no changer changes the cell meanwhile: try all, write the stamp */
 	LOOK,		/* it may change meanwhile: try what it says it allows */
 	LOOK_ANYHOW,	/* try something */
 };
@@ -212,12 +212,12 @@ extern struct kind {
 #define PART		4	/* a part of a huge page */
 #define MOVES		8	/* cells to where others are */
 #define SEVERAL		16	/* not a single cell */
-#define MIRRORS		32	/* the order of the cells */
 #define QUIET		64	/* no access can tell: to be proved in another way */
 #define UNSEEN		128	/* nor one of what is written afterwards */
 #define HYDRA_ONLY	256
+#define NEEDS_FAILURES	512	/* allocations that fail */
 	unsigned int weight;
-	/* False: refused, which does not count */
+	/* False: Linux has refused it, and it does not count */
 	bool (*begin)(struct op *op);
 	/* The second half, after all have looked */
 	void (*end)(struct op *op);
@@ -230,11 +230,11 @@ extern const unsigned int nr_kinds;
 
 const char *prepare_operations(void);
 bool fits(const struct cell *c, enum needs needs);
-/* The kind that makes such a cell fit */
+/* The kind of operation after which such a cell fits */
 struct kind *repair(const struct zone *z, const struct cell *c, enum needs needs);
 uint64_t op_id(const struct op *op);
 bool must(const struct op *op, bool done, const char *call);
-/* Cells as they are, read and written anew */
+/* The changer reads the cells of the operation, and writes them anew if it may. */
 void rewrite_cells(struct op *op);
 
 /* Probes: oracle_probes.c */
@@ -248,7 +248,7 @@ void start_probes(void);
 void stop_probes(void);
 /* All look at the samples of op, then use those of next, to be ready for it; each may be NULL */
 void ask_probes(unsigned int changer, const struct op *op, const struct op *next);
-/* While nobody changes anything: all look at everything */
+/* While no changer changes anything: all probes look at all cells */
 void ask_probes_for_all(unsigned int changer);
 /* What a probe has written in cells that it looked at closely */
 uint64_t stamp(const struct op *op, unsigned int probe);

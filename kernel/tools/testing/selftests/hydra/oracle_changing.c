@@ -135,7 +135,7 @@ void drain_lists(void)
 	syscall(SYS_move_pages, 0, 0UL, NULL, &nowhere, NULL, 0);
 }
 
-/* A process without any part in all this, which makes calls for us from its own address space */
+/* The helper: another process, which makes calls that change the address space of the oracle */
 
 struct helper *helper;
 pthread_mutex_t helper_lock = PTHREAD_MUTEX_INITIALIZER;

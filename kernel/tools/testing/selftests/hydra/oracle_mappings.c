@@ -6,12 +6,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/shm.h>
 #include <unistd.h>
 
 #include "oracle_operations.h"
-
-int protection_key;
 
 /* Mapping, unmapping, protecting */
 
@@ -20,7 +17,7 @@ bool map_anew(struct op *op)
 	return must(op, map_cells(op->zone, op->first, op->count), op->kind->name);
 }
 
-/* For what is to be done to a part of a huge page: whether that is one, made if need be and possible */
+/* Before an operation on a part of a huge page: collapse now and then. Return: is it huge? */
 static bool begins_huge(struct op *op)
 {
 	char *page = start(op) - op->first % op->zone->huge * op->zone->step;
@@ -40,7 +37,7 @@ bool unmap(struct op *op)
 		return false;
 	for_cells(op, c)
 		c->now.access = HOLE;
-	/* what is left of the huge page, on one side at least, is small pages */
+	/* Linux has split the huge page: what is left on one side at least is small pages. */
 	if (was_huge && !is_huge(start(op) - op->first % op->zone->huge * op->zone->step) &&
 	    !is_huge(start(op) + length(op)))
 		proved(op);
@@ -77,24 +74,6 @@ bool permit(struct op *op)
 	return protect(op, READ_WRITE, PROT_READ | PROT_WRITE);
 }
 
-bool lock_with_key(struct op *op)
-{
-	if (!must(op, !pkey_mprotect(start(op), length(op), PROT_READ | PROT_WRITE, protection_key),
-		  "pkey_mprotect"))
-		return false;
-	for_cells(op, c)
-		c->now.access = NO_ACCESS;
-	return true;
-}
-
-void unlock_with_key(struct op *op)
-{
-	if (must(op, !pkey_mprotect(start(op), length(op), PROT_READ | PROT_WRITE, 0),
-		 "pkey_mprotect"))
-		for_cells(op, c)
-			c->now.access = READ_WRITE;
-}
-
 /* Moving mappings */
 
 static bool move_mapping(struct op *op, int flags)
@@ -119,7 +98,7 @@ static bool move_mapping(struct op *op, int flags)
 		struct state *from = &z->cell[op->first + i].now, *to = &z->cell[op->other + i].now;
 		struct state was = *to;
 
-		/* the other page of the file is nobody's meanwhile: it belongs where this one was */
+		/* The page that was mapped over belongs where this one was. */
 		*to = *from;
 		*from = was;
 		from->access = flags & MREMAP_DONTUNMAP ? to->access : HOLE;
@@ -139,26 +118,6 @@ bool move(struct op *op)
 bool move_and_stay(struct op *op)
 {
 	return move_mapping(op, MREMAP_DONTUNMAP);
-}
-
-bool exchange_pages_of_file(struct op *op)
-{
-	struct zone *z = op->zone;
-	unsigned int a = op->first, b = op->first + op->count - 1;
-
-	for (; a < b; a++, b--) {
-		struct state *s = &z->cell[a].now, *t = &z->cell[b].now, was = *s;
-		int tries = 0;
-
-		/* it is refused when soft-dirty bits are cleared meanwhile */
-		while (remap_file_pages(address(z, a), z->size, 0, t->backing, 0) ||
-		       remap_file_pages(address(z, b), z->size, 0, was.backing, 0))
-			if (!must(op, errno == EINVAL && ++tries < 10, "remap_file_pages"))
-				return false;
-		*s = (struct state){ s->access, t->maybe_zero, t->contents, t->backing };
-		*t = (struct state){ t->access, was.maybe_zero, was.contents, was.backing };
-	}
-	return true;
 }
 
 /* Dropping contents */
@@ -206,15 +165,6 @@ bool drop_lazily(struct op *op)
 	return true;
 }
 
-bool remove_pages(struct op *op)
-{
-	if (!must(op, !madvise(start(op), length(op), MADV_REMOVE), "MADV_REMOVE"))
-		return false;
-	for_cells(op, c)
-		becomes_zero(c);
-	return true;
-}
-
 bool punch_hole(struct op *op)
 {
 	const struct zone *z = op->zone;
@@ -234,8 +184,8 @@ bool cut_file(struct op *op)
 	unsigned int cut = hydra_random(&op->random) % z->cells;
 
 	/*
-	 * Linux keeps a huge page that the end comes to lie in if it cannot split
-	 * it just then (truncate_inode_partial_folio()), and may map all of it.
+	 * If the file is to end inside a huge page, and Linux cannot split the page just
+	 * then, it keeps and may map all of the page (truncate_inode_partial_folio()).
 	 */
 	if (z->huge > 1)
 		cut -= cut % z->huge;
@@ -261,36 +211,4 @@ void lengthen_file(struct op *op)
 	if (must(op, !ftruncate(z->fd, z->cells * z->step), "ftruncate"))
 		for_cells(op, c)
 			c->now.access = c->later;
-}
-
-bool shrink_heap(struct op *op)
-{
-	struct zone *z = op->zone;
-	unsigned int cut = hydra_random(&op->random) % z->cells;
-
-	if (!must(op, !brk(address(z, cut)), "brk"))
-		return false;
-	for (unsigned int i = cut; i < z->cells; i++) {
-		becomes_zero(&z->cell[i]);
-		z->cell[i].now.access = HOLE;
-	}
-	return true;
-}
-
-void grow_heap(struct op *op)
-{
-	if (must(op, !brk(address(op->zone, op->zone->cells)), "brk"))
-		for_cells(op, c)
-			if (c->now.access == HOLE)
-				c->now.access = READ_WRITE;
-}
-
-bool detach(struct op *op)
-{
-	for (unsigned int i = op->first; i < op->first + op->count; i++) {
-		if (!must(op, !shmdt(address(op->zone, i)), "shmdt"))
-			return false;
-		op->zone->cell[i].now.access = HOLE;
-	}
-	return true;
 }

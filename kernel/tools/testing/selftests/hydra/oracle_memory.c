@@ -10,9 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/ipc.h>
 #include <sys/mman.h>
-#include <sys/shm.h>
 #include <unistd.h>
 
 #include "oracle.h"
@@ -22,9 +20,9 @@
 #define GIB		(1UL << 30)
 
 /*
- * Far from where the kernel puts what it may put anywhere, so that nothing else
- * comes to lie in a hole. Small zones lie side by side in four leaf tables, and
- * some over the border of two. A lonely page has upper tables of its own too.
+ * The zones lie far from where Linux puts mappings, so that no mapping comes to lie in a
+ * hole. Small zones lie side by side in four leaf tables, some of them across the border
+ * of two. A lonely page has tables of its own on two levels.
  */
 #define SMALL_AT	0x100000000000UL
 #define LONELY_AT	0x200000000000UL
@@ -42,25 +40,22 @@ struct zone zones[ZONES] = {
 	[ANONYMOUS] =	{ "anonymous memory", SMALL(512 - 32, 64), .weight = 10 },
 	[USERFAULT] =	{ "userfaultfd memory", SMALL(512 + 32, 32), .weight = 5 },
 	[MERGEABLE] =	{ "mergeable memory", SMALL(512 + 64, 16), .weight = 3 },
-	[SYSV] =	{ "System V memory", SMALL(512 + 80, 16), .weight = 3 },
 	[MEMFD] =	{ "a memfd", SMALL(1024 - 16, 32), .weight = 5 },
 	[PRIVATE_FILE] = { "a private file", SMALL(1024 + 16, 24), .weight = 4 },
 	[SHARED_FILE] =	{ "a file", SMALL(1536 - 16, 32), .weight = 5 },
 	[LONELY] =	{ "lonely pages", .at = LONELY_AT, .cells = 4, .step = GIB, .size = PAGE_SIZE,
 			  .fd = -1, .disk = -1, .weight = 2 },
-	[BREAK] =	{ "the heap", SMALL(0, 24), .weight = 3 },
 	[HUGE] =	{ "huge pages", LARGE(0, 192, PIECE), .weight = 6 },
 	[HUGE_MEMFD] =	{ "huge pages of a memfd", LARGE(6, 64, PIECE), .weight = 4 },
 	[HUGETLB_PRIVATE] = { "private hugetlb pages", LARGE(8, 2, HUGE_SIZE), .weight = 1 },
 	[HUGETLB_SHARED] = { "shared hugetlb pages", LARGE(10, 3, HUGE_SIZE), .weight = 1 },
 };
 
-static int segments[MAX_CELLS];		/* System V, one for each cell */
 int userfault_fd;
 
-uint64_t contents_by(unsigned int who, unsigned long number, unsigned int part)
+uint64_t contents_by(unsigned int writer, unsigned long number, unsigned int part)
 {
-	return (uint64_t)who << 56 | (uint64_t)(uint32_t)number << 24 | (uint64_t)(uint16_t)part << 8;
+	return (uint64_t)writer << 56 | (uint64_t)(uint32_t)number << 24 | (uint64_t)(uint16_t)part << 8;
 }
 
 uint64_t file_contents(unsigned int backing)
@@ -90,7 +85,7 @@ static bool make_file_on_disk(struct zone *z, const char *name)
 	snprintf(path, sizeof(path), "%s/%s", run.directory, name);
 	made = make_file(z, open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
 	z->disk = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
-	/* it goes when nobody uses it any more */
+	/* It goes when it is closed and unmapped. */
 	unlink(path);
 	return made && z->disk >= 0;
 }
@@ -120,32 +115,6 @@ static bool make_userfault(void)
 	return userfault_fd >= 0 && !ioctl(userfault_fd, UFFDIO_API, &api);
 }
 
-static bool make_break(struct zone *z)
-{
-	z->at = ((uintptr_t)sbrk(0) + PAGE_SIZE - 1) & -PAGE_SIZE;
-	if (brk(address(z, z->cells)))
-		return false;
-	for (unsigned int i = 0; i < z->cells; i++)
-		z->cell[i].now.access = READ_WRITE;
-	return true;
-}
-
-static bool make_segments(struct zone *z)
-{
-	for (unsigned int i = 0; i < z->cells; i++) {
-		segments[i] = shmget(IPC_PRIVATE, z->size, 0600);
-		if (segments[i] < 0)
-			return false;
-	}
-	return true;
-}
-
-void forget_segments(void)
-{
-	for (unsigned int i = 0; i < zones[SYSV].cells; i++)
-		shmctl(segments[i], IPC_RMID, NULL);
-}
-
 const char *make_zones(void)
 {
 	for (struct zone *z = zones; z < zones + ZONES; z++)
@@ -165,13 +134,9 @@ const char *make_zones(void)
 		return "no files on the file system made for them";
 	if (!make_userfault())
 		return "no userfaultfd that moves and protects pages (CONFIG_USERFAULTFD)";
-	if (!make_break(&zones[BREAK]))
-		return "the heap does not grow";
-	if (!make_segments(&zones[SYSV]))
-		return "no System V shared memory (CONFIG_SYSVIPC, /proc/sys/kernel/shm*)";
 	for (struct zone *z = zones; z < zones + ZONES; z++)
 		for (unsigned int i = 0; i < z->cells; i++) {
-			if (z != &zones[BREAK] && !map_cells(z, i, 1))
+			if (!map_cells(z, i, 1))
 				return "not all kinds of memory can be mapped";
 			announce(&z->cell[i]);
 		}
@@ -214,14 +179,6 @@ static bool map_file(struct zone *z, unsigned int first, unsigned int count)
 	return z != &zones[HUGE_MEMFD] || !madvise(address(z, first), count * z->step, MADV_HUGEPAGE);
 }
 
-static bool map_segments(struct zone *z, unsigned int first, unsigned int count)
-{
-	for (unsigned int i = first; i < first + count; i++)
-		if (shmat(segments[z->cell[i].now.backing], address(z, i), SHM_REMAP) != address(z, i))
-			return false;
-	return true;
-}
-
 static bool map_userfault(struct zone *z, unsigned int first, unsigned int count)
 {
 	struct uffdio_register reg = {
@@ -230,8 +187,8 @@ static bool map_userfault(struct zone *z, unsigned int first, unsigned int count
 	};
 
 	/*
-	 * A child has no faults to handle, and pages that are shared with one cannot
-	 * be moved. Somebody may have made a page come before it was registered.
+	 * A child has no faults to handle, and pages that are shared with a child cannot
+	 * be moved. A probe may have made a page come before the range was registered.
 	 */
 	return map_anonymous(z, first, count) &&
 	       !madvise(address(z, first), count * z->step, MADV_DONTFORK) &&
@@ -249,7 +206,7 @@ bool map_cells(struct zone *z, unsigned int first, unsigned int count)
 {
 	static bool (* const how[ZONES])(struct zone *z, unsigned int first, unsigned int count) = {
 		[ANONYMOUS] = map_anonymous, [LONELY] = map_anonymous, [MERGEABLE] = map_anonymous,
-		[USERFAULT] = map_userfault, [SYSV] = map_segments, [MEMFD] = map_file,
+		[USERFAULT] = map_userfault, [MEMFD] = map_file,
 		[PRIVATE_FILE] = map_file, [SHARED_FILE] = map_file, [HUGE] = map_huge,
 		[HUGE_MEMFD] = map_file, [HUGETLB_PRIVATE] = map_hugetlb,
 		[HUGETLB_SHARED] = map_file,
@@ -295,7 +252,7 @@ void announce(struct cell *c)
 {
 	unsigned long generation = atomic_load(&c->said) / GENERATION + 1;
 
-	/* who reads this before the state takes both for old: see look_at() */
+	/* A probe that reads the contents before the state takes both for old: see look_at(). */
 	atomic_store(&c->says_contents, c->now.contents);
 	atomic_store(&c->said, generation * GENERATION | c->now.access << 1 | c->now.maybe_zero << 4);
 }
@@ -306,18 +263,18 @@ atomic_uint mistakes;
 
 static const char *in_words(uint64_t value, char text[64])
 {
-	unsigned int who = value >> 56, number = value >> 24, part = value >> 8 & 0xffff;
+	unsigned int writer = value >> 56, number = value >> 24, part = value >> 8 & 0xffff;
 
 	if (!value)
 		snprintf(text, 64, "zeroes");
-	else if (who == BY_FILE)
+	else if (writer == BY_FILE)
 		snprintf(text, 64, "page %u of the file", part);
-	else if (who == BY_CHILD)
+	else if (writer == BY_CHILD)
 		snprintf(text, 64, "what a child wrote (operation %u)", number);
-	else if (who && who <= run.changers)
-		snprintf(text, 64, "what %u.%u wrote (part %u)", who - 1, number, part);
+	else if (writer && writer <= run.changers)
+		snprintf(text, 64, "what %u.%u wrote (part %u)", writer - 1, number, part);
 	else
-		snprintf(text, 64, "%#lx, which nobody wrote", value);
+		snprintf(text, 64, "%#lx, which no operation wrote", value);
 	return text;
 }
 
@@ -371,7 +328,7 @@ void look_at(struct looker *l, struct zone *z, unsigned int cell, unsigned int w
 	     enum look how, uint64_t stamp, struct sight *sight)
 {
 	struct cell *c = &z->cell[cell];
-	/* in this order: contents that come with a later state are not taken for earlier ones */
+	/* The state first: contents of a later state are then never taken for earlier ones. */
 	unsigned long said = atomic_load(&c->said);
 	uint64_t contents = atomic_load(&c->says_contents);
 	uint64_t contents_too = atomic_load(&c->says_contents_too), by = atomic_load(&c->by);

@@ -3,8 +3,6 @@
  * The oracle's operations: every call that can take away or weaken a mapping,
  * and those that give it back; what each needs, and how often it is drawn.
  */
-#include <sys/mman.h>
-
 #include "kselftest.h"
 #include "oracle_operations.h"
 
@@ -15,12 +13,11 @@
 #define PROTECTABLE	(ALL & ~IN(USERFAULT))
 #define WRITTEN		(PROTECTABLE & ~IN(MERGEABLE))
 
-enum { MAP, UNPROTECT, ATTACH, DROP, COPY_IN, WRITE_PROTECT, WRITE_UNPROTECT };
+enum { MAP, UNPROTECT, DROP, COPY_IN, WRITE_PROTECT, WRITE_UNPROTECT };
 
 struct kind kinds[] = {
-	[MAP] = { "MAP_FIXED over it", ALL & ~(IN(SYSV) | IN(BREAK)), NOTHING, 0, 8, map_anew },
+	[MAP] = { "MAP_FIXED over it", ALL, NOTHING, 0, 8, map_anew },
 	[UNPROTECT] = { "mprotect to read and write", PROTECTABLE, MAPPED, 0, 4, permit },
-	[ATTACH] = { "shmat over it", IN(SYSV), NOTHING, 0, 2, map_anew },
 	[DROP] = { "MADV_DONTNEED", ALL, MAPPED, 0, 6, drop },
 	[COPY_IN] = { "UFFDIO_COPY", IN(USERFAULT), MISSING, 0, 3, copy_in },
 	[WRITE_PROTECT] = { "UFFDIO_WRITEPROTECT", IN(USERFAULT), WRITABLE, 0, 3, write_protect },
@@ -28,28 +25,21 @@ struct kind kinds[] = {
 			      write_unprotect },
 	{ "UFFDIO_ZEROPAGE", IN(USERFAULT), MISSING, 0, 2, zero_in },
 	{ "UFFDIO_MOVE", IN(USERFAULT), WRITABLE, MOVES, 3, move_in },
-	{ "munmap", ALL & ~IN(BREAK), MAPPED, 0, 8, unmap },
+	{ "munmap", ALL, MAPPED, 0, 8, unmap },
 	{ "munmap of a part of a huge page", IN(HUGE) | IN(HUGE_MEMFD), READABLE, PART | QUIET, 2, unmap },
 	{ "mprotect to nothing", PROTECTABLE, MAPPED, 0, 6, forbid },
 	{ "mprotect to read", PROTECTABLE, MAPPED, 0, 8, forbid_writing },
 	{ "mprotect of a part of a huge page", IN(HUGE) | IN(HUGE_MEMFD), READABLE, PART | QUIET, 2,
 	  forbid_writing },
-	{ "pkey_mprotect", SMALL_PRIVATE | FILES | IN(HUGE) | IN(BREAK), MAPPED, 0, 2, lock_with_key,
-	  unlock_with_key },
 	{ "mremap", SMALL_PRIVATE | FILES | IN(PRIVATE_FILE) | IN(HUGE) | IN(HUGETLB_PRIVATE), MAPPED,
 	  MOVES, 6, move },
 	{ "mremap with MREMAP_DONTUNMAP", SMALL_PRIVATE | IN(HUGE), MAPPED, MOVES, 3, move_and_stay },
-	{ "remap_file_pages", IN(MEMFD) | IN(SHARED_FILE), MAPPED,
-	  SEVERAL | MIRRORS, 2, exchange_pages_of_file },
-	{ "MADV_FREE", SMALL_PRIVATE | IN(HUGE) | IN(BREAK), MAPPED, QUIET, 3, drop_lazily },
-	{ "MADV_REMOVE", FILES | IN(SYSV), MAPPED, 0, 3, remove_pages },
+	{ "MADV_FREE", SMALL_PRIVATE | IN(HUGE), MAPPED, QUIET, 3, drop_lazily },
 	{ "hole punched", FILES, NOTHING, 0, 3, punch_hole },
 	{ "ftruncate", FILES, NOTHING, WHOLE, 2, cut_file, lengthen_file },
-	{ "brk", IN(BREAK), NOTHING, WHOLE, 2, shrink_heap, grow_heap },
-	{ "shmdt", IN(SYSV), MAPPED, 0, 2, detach },
 	{ "MADV_PAGEOUT", ALL & ~HUGETLB, MAPPED, QUIET, 4, page_out },
 	{ "process_madvise from elsewhere", ALL & ~HUGETLB, MAPPED, QUIET, 3, page_out_from_elsewhere },
-	{ "MADV_COLD", SMALL_PRIVATE | IN(MEMFD) | IN(SHARED_FILE) | IN(SYSV) | IN(BREAK), WRITABLE,
+	{ "MADV_COLD", SMALL_PRIVATE | IN(MEMFD) | IN(SHARED_FILE), WRITABLE,
 	  QUIET | UNSEEN, 3, make_cold, was_used },
 	{ "MADV_COLLAPSE", IN(HUGE) | IN(HUGE_MEMFD), WRITABLE, ALIGNED | QUIET, 4, collapse },
 	{ "collapse by khugepaged", IN(HUGE), NOTHING, ALIGNED | QUIET, 1, make_small_pages,
@@ -59,17 +49,18 @@ struct kind kinds[] = {
 	  unmerge },
 	{ "move_pages", ALL, MAPPED, QUIET, 4, migrate_pages_of_cells },
 	{ "mbind", ALL, MAPPED, QUIET, 3, bind_to_node },
-	{ "migrate_pages", ALL, MAPPED, QUIET, 1, migrate_everything },
 	{ "fork", ALL & ~IN(USERFAULT), MAPPED, QUIET, 3, make_child, end_child },
 	{ "process_vm_writev", WRITTEN, WRITABLE, 0, 3, write_from_elsewhere },
 	{ "read with O_DIRECT", WRITTEN, WRITABLE, 0, 3, read_from_disk },
-	{ "vmsplice, then MADV_DONTNEED", SMALL_PRIVATE | IN(BREAK) | IN(HUGE), READABLE, 0, 2,
-	  splice_and_drop },
-	{ "soft-dirty bits cleared", SMALL_PRIVATE | IN(BREAK) | IN(HUGE) | IN(MEMFD) |
-	  IN(PRIVATE_FILE) | IN(SHARED_FILE) | IN(SYSV), WRITABLE, QUIET | UNSEEN, 2, clear_soft_dirty,
+	{ "soft-dirty bits cleared", SMALL_PRIVATE | IN(HUGE) | IN(MEMFD) |
+	  IN(PRIVATE_FILE) | IN(SHARED_FILE), WRITABLE, QUIET | UNSEEN, 2, clear_soft_dirty,
 	  was_soft_dirtied },
 	{ "msync", IN(SHARED_FILE), WRITABLE, QUIET, 2, write_back, is_on_disk },
+	{ "reclaim of the memory cgroup", ALL, NOTHING, QUIET, 1, reclaim_from_cgroup },
+	{ "reclaim of replicas", ALL, NOTHING, QUIET | HYDRA_ONLY, 1, reclaim_replicas },
 	{ "Hydra switched off and on", ALL, NOTHING, QUIET | HYDRA_ONLY, 1, switch_off, switch_on },
+	{ "Hydra switched on without memory", ALL, NOTHING, QUIET | HYDRA_ONLY | NEEDS_FAILURES, 1,
+	  switch_on_without_memory, switch_on_again },
 };
 
 const unsigned int nr_kinds = ARRAY_SIZE(kinds);
@@ -96,7 +87,7 @@ bool fits(const struct cell *c, enum needs needs)
 struct kind *repair(const struct zone *z, const struct cell *c, enum needs needs)
 {
 	if (c->now.access == HOLE)
-		return &kinds[z == &zones[SYSV] ? ATTACH : MAP];
+		return &kinds[MAP];
 	if (z != &zones[USERFAULT])
 		return &kinds[UNPROTECT];
 	if (needs == MISSING)
@@ -112,10 +103,9 @@ const char *prepare_operations(void)
 		prepare_pages, prepare_writes, prepare_processes, prepare_changing,
 	};
 
-	protection_key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
 	for (struct kind *k = kinds; k < kinds + nr_kinds; k++) {
-		if (k->begin == lock_with_key && protection_key < 0)
-			k->unavailable = "this CPU has no protection keys";
+		if (k->flags & NEEDS_FAILURES && !run.failures)
+			k->unavailable = "no failing allocations (CONFIG_FAIL_PAGE_ALLOC, CONFIG_FAILSLAB)";
 		if (k->flags & HYDRA_ONLY && !run.hydra)
 			k->unavailable = "the policy is linux";
 	}
@@ -125,6 +115,5 @@ const char *prepare_operations(void)
 		if (missing)
 			return missing;
 	}
-	forget_segments();
 	return NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The oracle's operations, among themselves. Each does something to the cells of
- * op, and says in their states what it has done.
+ * What the oracle's operations share. Each operation does something to the cells of op,
+ * and says in the states of the cells what it has done.
  *
  *	oracle_operations.c	all of them: what each needs, how often it is drawn
  *	oracle_mappings.c	those on mappings and their contents
@@ -55,7 +55,7 @@ uint64_t frame(const void *addr);
 bool is_huge(const void *addr);
 /* For a call that is to give a page another frame */
 void prove_moved(struct op *op, uint64_t before);
-/* Pages that wait to be put on a list are not taken from there: have all of them put */
+/* Reclaim takes pages from lists. Have the CPUs put there the pages that they still keep back. */
 void drain_lists(void);
 
 void wait_until(atomic_uint *word, unsigned int value);
@@ -63,11 +63,11 @@ void raise_to(atomic_uint *word, unsigned int value);
 
 extern pid_t self;
 
-/* A process without any part in all this, which makes calls for us from its own address space */
+/* Another process, with an address space of its own, which makes calls that change ours */
 extern struct helper {
 	atomic_uint asked, answered;
 	long nr, arg[6], result;
-	int pidfd;		/* ours, as it knows it */
+	int pidfd;		/* of the oracle */
 	struct iovec from, to;
 	void *pages[MAX_CELLS];
 	int nodes[MAX_CELLS], status[MAX_CELLS];
@@ -83,27 +83,18 @@ long ask_helper(long nr, const long arg[6]);
 
 /* oracle_mappings.c */
 
-extern int protection_key;
-
 bool map_anew(struct op *op);
 bool unmap(struct op *op);
 bool forbid(struct op *op);
 bool forbid_writing(struct op *op);
 bool permit(struct op *op);
-bool lock_with_key(struct op *op);
-void unlock_with_key(struct op *op);
 bool move(struct op *op);
 bool move_and_stay(struct op *op);
-bool exchange_pages_of_file(struct op *op);
 bool drop(struct op *op);
 bool drop_lazily(struct op *op);
-bool remove_pages(struct op *op);
 bool punch_hole(struct op *op);
 bool cut_file(struct op *op);
 void lengthen_file(struct op *op);
-bool shrink_heap(struct op *op);
-void grow_heap(struct op *op);
-bool detach(struct op *op);
 void becomes_zero(struct cell *c);
 
 /* oracle_pages.c */
@@ -111,6 +102,7 @@ void becomes_zero(struct cell *c);
 const char *prepare_pages(void);
 bool page_out(struct op *op);
 bool page_out_from_elsewhere(struct op *op);
+bool reclaim_from_cgroup(struct op *op);
 bool make_cold(struct op *op);
 void was_used(struct op *op);
 bool collapse(struct op *op);
@@ -122,12 +114,8 @@ bool write_and_merge_twins(struct op *op);
 void unmerge(struct op *op);
 bool migrate_pages_of_cells(struct op *op);
 bool bind_to_node(struct op *op);
-bool migrate_everything(struct op *op);
 
 /* oracle_writes.c */
-
-/* Only one changer may clear them at a time, and nobody migrate all pages meanwhile */
-extern pthread_mutex_t clear_refs;
 
 const char *prepare_writes(void);
 bool write_protect(struct op *op);
@@ -137,7 +125,6 @@ bool zero_in(struct op *op);
 bool move_in(struct op *op);
 bool write_from_elsewhere(struct op *op);
 bool read_from_disk(struct op *op);
-bool splice_and_drop(struct op *op);
 bool clear_soft_dirty(struct op *op);
 void was_soft_dirtied(struct op *op);
 bool write_back(struct op *op);
@@ -150,5 +137,8 @@ bool make_child(struct op *op);
 void end_child(struct op *op);
 bool switch_off(struct op *op);
 void switch_on(struct op *op);
+bool switch_on_without_memory(struct op *op);
+void switch_on_again(struct op *op);
+bool reclaim_replicas(struct op *op);
 
 #endif /* ORACLE_OPERATIONS_H */

@@ -18,7 +18,7 @@
 #define PATIENCE	200	/* times 10 ms, for threads of the kernel to act */
 
 static int idle_fd;
-/* Those that have memory, of the machine's own numbers */
+/* The nodes that have memory, by Linux's numbers */
 static int memory_nodes[HYDRA_MAX_NODES];
 static unsigned int nr_memory_nodes;
 
@@ -60,6 +60,22 @@ bool page_out_from_elsewhere(struct op *op)
 	return advise_pageout(op, true);
 }
 
+/*
+ * As when the cgroup of the process is short of memory: Linux takes pages from its
+ * lists, wherever they are mapped. It says whether it has found as much as it was to.
+ */
+bool reclaim_from_cgroup(struct op *op)
+{
+	int err = hydra_write_number(run.group, "memory.reclaim", "%s", "1M");
+
+	errno = -err;
+	if (!must(op, !err || err == -EAGAIN, "memory.reclaim"))
+		return false;
+	if (!err)
+		proved(op);
+	return true;
+}
+
 /* Whether Linux has found a frame unused since it was marked so */
 static bool is_idle(uint64_t pfn)
 {
@@ -71,8 +87,8 @@ static bool is_idle(uint64_t pfn)
 }
 
 /*
- * Whoever uses a cold page from now on, Linux has to learn of it. Accessed bits
- * are cleared without a flush when a page is marked, so that takes one.
+ * Mark a page as idle. When any CPU uses the page from now on, Linux has to learn of it.
+ * Linux clears the accessed bits without a flush, so mprotect() makes up for one.
  */
 bool make_cold(struct op *op)
 {
@@ -102,6 +118,12 @@ void was_used(struct op *op)
 	if (!pfn || frame(start(op)) != pfn)
 		return;
 	proved(op);
+	/*
+	 * Reclaim of the memory cgroup, another operation, clears the accessed bit first
+	 * (folio_referenced_one()) and the mark a moment later (folio_referenced()).
+	 */
+	for (int tries = 0; is_idle(pfn) && tries < 50; tries++)
+		usleep(10000);
 	if (is_idle(pfn))
 		mistake(op_id(op), &l, start(op), "accessed: expected yes, since all CPUs have read it, got no");
 }
@@ -134,7 +156,7 @@ void await_khugepaged(struct op *op)
 {
 	pthread_mutex_lock(&collapsing);
 	must(op, !madvise(start(op), length(op), MADV_HUGEPAGE), "MADV_HUGEPAGE");
-	/* it sleeps for hours otherwise */
+	/* khugepaged sleeps for hours otherwise. */
 	must(op, !hydra_write_file(KHUGEPAGED "scan_sleep_millisecs", "1"), "waking khugepaged");
 	for (int i = 0; i < PATIENCE && !is_huge(start(op)); i++)
 		usleep(10000);
@@ -235,24 +257,6 @@ bool bind_to_node(struct op *op)
 
 	if (!must(op, !mbind(start(op), length(op), MPOL_PREFERRED, &mask, 64, MPOL_MF_MOVE), "mbind") ||
 	    !must(op, !mbind(start(op), length(op), MPOL_DEFAULT, NULL, 0, 0), "mbind"))
-		return false;
-	prove_moved(op, before);
-	return true;
-}
-
-bool migrate_everything(struct op *op)
-{
-	unsigned long to = 1UL << random_memory_node(op), from = 0;
-	uint64_t before = frame(start(op));
-	bool worked;
-
-	for (unsigned int i = 0; i < nr_memory_nodes; i++)
-		from |= 1UL << memory_nodes[i];
-	from &= ~to;
-	pthread_mutex_lock(&clear_refs);
-	worked = must(op, syscall(SYS_migrate_pages, 0, 64, &from, &to) >= 0, "migrate_pages");
-	pthread_mutex_unlock(&clear_refs);
-	if (!worked)
 		return false;
 	prove_moved(op, before);
 	return true;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The oracle's probes: a thread on every CPU. After each change all of them look
- * at what has changed; in the same go they use what is to change next, so that
- * their CPUs have the translations of it. Then they sleep, and their CPUs with
- * them, but for one or two that run on through the change: Linux treats CPUs that
- * are idle and CPUs that run otherwise.
+ * The oracle's probes: a thread on every CPU. After each operation all probes look at the
+ * cells that have changed. Then they access the cells that the next operation is to
+ * change, so that their CPUs have the translations of these. Then most probes sleep, and
+ * their CPUs are idle. One or two probes keep their CPUs busy through the next operation:
+ * Linux flushes CPUs that are idle in another way than CPUs that run.
  */
 #include <errno.h>
-#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,7 @@
 #include "kselftest.h"
 #include "oracle.h"
 
-#define AWAKE_FOR	4000	/* turns of a loop, if nobody calls */
+#define AWAKE_FOR	4000	/* turns of a loop, if no changer calls */
 
 struct probe {
 	pthread_t thread;
@@ -31,9 +30,9 @@ struct probe {
 };
 
 /*
- * What a changer asks of all probes: one after the other, since an emulator with
- * fewer CPUs than it emulates is slow when all of its CPUs work; or now and then
- * all together, for their faults to meet.
+ * What a changer asks of all probes. Mostly the probes answer one after the other, for an
+ * emulator on few CPUs is slow when all emulated CPUs work. Now and then they answer all
+ * together, so that their faults meet.
  */
 static struct request {
 	atomic_uint number;
@@ -60,20 +59,10 @@ int probe_cpu(unsigned int probe)
 	return probes[probe].looker.cpu;
 }
 
-static void futex_wait(atomic_uint *word, unsigned int value)
-{
-	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
-}
-
-static void futex_wake(atomic_uint *word)
-{
-	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
-
 static void call(struct probe *p)
 {
 	atomic_fetch_add(&p->calls, 1);
-	futex_wake(&p->calls);
+	hydra_futex_wake(&p->calls);
 }
 
 uint64_t stamp(const struct op *op, unsigned int probe)
@@ -102,7 +91,7 @@ static void look_at_samples(struct probe *p, const struct op *op, enum look how)
 		enum look closely = is_locked(op, op->sample[i]) ? how : LOOK;
 
 		look_at(&p->looker, op->zone, op->sample[i], op->word, closely, mark, &now);
-		/* what the changer has written does not count, if its operation ought to show */
+		/* If the operation ought to show, what the changer has written does not count. */
 		if (closely == LOOK_CLOSELY && differ(before, &now) &&
 		    (op->kind->flags & QUIET || !op->rewrite[op->half]))
 			atomic_fetch_add(&op->kind->seen, 1);
@@ -134,7 +123,7 @@ static void answer(struct probe *p, struct request *r)
 	}
 }
 
-/* One or the other thing that goes on in a busy process */
+/* Accesses and calls of a process that is busy */
 static void pass_time(struct probe *p)
 {
 	struct looker *l = &p->looker;
@@ -150,7 +139,7 @@ static void pass_time(struct probe *p)
 	}
 }
 
-/* Keep the CPU from going idle, unless a changer wants it */
+/* Keep the CPU busy, unless a changer runs on it. */
 static void wait_awake(struct probe *p, unsigned int heard)
 {
 	for (int i = 0; i < AWAKE_FOR && atomic_load(&p->calls) == heard; i++) {
@@ -162,7 +151,7 @@ static void wait_awake(struct probe *p, unsigned int heard)
 	}
 }
 
-/* Whether it is its turn: probes answer from the last to the first, or all together */
+/* Is it the turn of the probe? Probes answer from the last to the first, or all together. */
 static bool is_called(const struct probe *p, struct request *r)
 {
 	return atomic_load(&r->number) != p->answered[r - requests] &&
@@ -191,14 +180,14 @@ static void *probe_main(void *arg)
 			p->answered[i]++;
 			if (atomic_fetch_sub(&r->left, 1) == 1) {
 				atomic_store(&r->answered, p->answered[i]);
-				futex_wake(&r->answered);
+				hydra_futex_wake(&r->answered);
 			} else if (!together) {
 				call(p - 1);
 			}
 		}
 		if (p->stay_awake)
 			wait_awake(p, heard);
-		futex_wait(&p->calls, heard);
+		hydra_futex_wait(&p->calls, heard);
 	}
 }
 
@@ -212,7 +201,7 @@ static void ask(struct request *r)
 	for (int i = together ? 0 : count - 1; i < count; i++)
 		call(&probes[i]);
 	while (atomic_load(&r->answered) == before)
-		futex_wait(&r->answered, before);
+		hydra_futex_wait(&r->answered, before);
 }
 
 void ask_probes(unsigned int changer, const struct op *op, const struct op *next)

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The oracle's operations on the whole process: fork, and Hydra switched off
- * and on.
+ * The oracle's operations on the whole process: fork, Hydra switched off and on,
+ * with and without memory for its tables, and replicas given back.
  */
+#include <errno.h>
 #include <sched.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "oracle_operations.h"
-
-static pthread_mutex_t switching = PTHREAD_MUTEX_INITIALIZER;
 
 /* fork, and pages that are copied on write */
 
@@ -41,12 +39,12 @@ static void __attribute__((noreturn)) live_as_child(struct op *op)
 
 	atomic_store(&mistakes, 0);
 	wait_until(&children[op->changer].may_go, 1);
-	/* the parent has written meanwhile: that is to be seen only if it is shared */
+	/* The parent has written meanwhile. The child sees that only in shared memory. */
 	for (unsigned int i = op->first; i < op->first + op->count; i++)
 		if (is_shared && op->rewrite[0] && z->cell[i].now.access == READ_WRITE)
 			z->cell[i].now.contents = new_contents(op, i);
 	look_at_all_cells(op);
-	/* what the child writes the parent is not to see */
+	/* What the child writes here the parent must not see. */
 	for (unsigned int i = op->first; i < op->first + op->count; i++) {
 		struct state *now = &z->cell[i].now;
 
@@ -90,18 +88,18 @@ void end_child(struct op *op)
 
 /* Hydra off and on */
 
-static bool is_active(void)
-{
-	char text[16384];
+static pthread_mutex_t switching = PTHREAD_MUTEX_INITIALIZER;
 
-	return hydra_read_file("/proc/self/hydra", text, sizeof(text)) > 0 &&
-	       strstr(text, "\nactive 1\n");
+/* A number of /proc/self/hydra */
+static long counter(const char *key)
+{
+	return hydra_number("/proc/self/hydra", key);
 }
 
 bool switch_off(struct op *op)
 {
 	pthread_mutex_lock(&switching);
-	if (!must(op, !hydra_off(), "switching off") || !must(op, !is_active(), "being off")) {
+	if (!must(op, !hydra_off(), "switching off") || !must(op, !counter("active"), "being off")) {
 		pthread_mutex_unlock(&switching);
 		return false;
 	}
@@ -111,9 +109,52 @@ bool switch_off(struct op *op)
 void switch_on(struct op *op)
 {
 	if (must(op, !hydra_write_policy(self, run.policy), "switching on") &&
-	    must(op, is_active(), "being on"))
+	    must(op, counter("active") == 1, "being on"))
 		proved(op);
 	pthread_mutex_unlock(&switching);
+}
+
+/*
+ * All tables of the domains are made anew, while one in three allocations for them
+ * fails: a domain that gets no table uses one of Linux. The process gets its settings
+ * in any case.
+ */
+bool switch_on_without_memory(struct op *op)
+{
+	int err;
+
+	pthread_mutex_lock(&switching);
+	op->note[0] = counter("fallbacks");
+	must(op, !hydra_off(), "switching off");
+	must(op, !hydra_fail_allocations(33), "failing allocations");
+	do {
+		err = hydra_write_policy(self, run.policy);
+	} while (err == -ENOMEM);
+	errno = -err;
+	return must(op, !err, "switching on without memory");
+}
+
+/* Switch on once more, with memory, for the domains that have got no tables of their own. */
+void switch_on_again(struct op *op)
+{
+	must(op, !hydra_fail_allocations(0), "allocations that no longer fail");
+	if (counter("fallbacks") > op->note[0])
+		proved(op);
+	must(op, !hydra_off(), "switching off");
+	must(op, !hydra_write_policy(self, run.policy), "switching on");
+	pthread_mutex_unlock(&switching);
+}
+
+/* The shrinker gives replicas back when it is told to. */
+bool reclaim_replicas(struct op *op)
+{
+	long before = counter("reclaimed");
+
+	if (!must(op, !hydra_write_file("/proc/sys/vm/drop_caches", "2"), "drop_caches"))
+		return false;
+	if (counter("reclaimed") > before)
+		proved(op);
+	return true;
 }
 
 const char *prepare_processes(void)

@@ -14,7 +14,8 @@
 #include "oracle_operations.h"
 
 static int source_fd;
-pthread_mutex_t clear_refs = PTHREAD_MUTEX_INITIALIZER;
+/* Held by the changer that clears the soft-dirty bits */
+static pthread_mutex_t clear_refs = PTHREAD_MUTEX_INITIALIZER;
 
 /* userfaultfd */
 
@@ -87,7 +88,7 @@ static bool move_page_in(struct op *op, unsigned int from, unsigned int to)
 	for (int tries = 0; tries < 10; tries++) {
 		if (!ioctl(userfault_fd, UFFDIO_MOVE, &arg))
 			return true;
-		/* somebody else uses the page just now */
+		/* A probe uses the page just now. */
 		if (!must(op, errno == EBUSY || errno == EAGAIN, "UFFDIO_MOVE"))
 			return false;
 	}
@@ -161,36 +162,6 @@ bool read_from_disk(struct op *op)
 	return true;
 }
 
-/* A pipe keeps the page that the address space drops */
-bool splice_and_drop(struct op *op)
-{
-	struct iovec page = { address(op->zone, op->first), PAGE_SIZE };
-	struct cell *c = &op->zone->cell[op->first];
-	uint64_t words[PAGE_SIZE / 8] = { 0 }, expected, got;
-	struct looker l = { .cpu = sched_getcpu() };
-	int ends[2];
-	bool done;
-
-	op->count = 1;
-	if (!must(op, !pipe2(ends, O_CLOEXEC), "pipe"))
-		return false;
-	expected = pattern_word(c->now.contents, op->word);
-	done = must(op, vmsplice(ends[1], &page, 1, 0) == PAGE_SIZE, "vmsplice");
-	if (done) {
-		bool maybe_zero = c->now.maybe_zero;
-
-		done = drop(op) &&
-		       must(op, read(ends[0], words, PAGE_SIZE) == PAGE_SIZE, "reading the pipe");
-		got = words[pattern_offset(op->word) / 8];
-		if (done && got != expected && (got || !maybe_zero))
-			mistake(op_id(op), &l, page.iov_base, "in the pipe: expected %#lx, got %#lx",
-				expected, got);
-	}
-	close(ends[0]);
-	close(ends[1]);
-	return done;
-}
-
 /* What Linux learns of writes */
 
 static bool must_be_written(const struct op *op, unsigned int sample)
@@ -200,10 +171,11 @@ static bool must_be_written(const struct op *op, unsigned int sample)
 }
 
 /*
- * Linux 6.12 does not track a page that is on its way when the bits are cleared:
- * clear_refs leaves its migration entry writable, and the page comes back so. It
- * moves pages for more than those who ask for it, such as for a huge page. It counts
- * them when all that it moves at a time are done: some are back long before.
+ * Linux 6.12 does not track a page that is being moved when the bits are cleared:
+ * clear_refs leaves its migration entry writable, and the page comes back writable. Linux
+ * moves pages for others than the callers of move_pages(), such as for a huge page. It
+ * counts the pages that it moves at a time when the last of them is done. Some of them
+ * are back long before.
  */
 static uint64_t pages_migrated(void)
 {
@@ -256,7 +228,7 @@ void is_on_disk(struct op *op)
 	uint64_t words[PAGE_SIZE / 8] __attribute__((aligned(PAGE_SIZE)));
 	struct looker l = { .cpu = sched_getcpu() };
 
-	/* which was done in the first half */
+	/* The probes have written their stamps of the first half. */
 	op->half = 0;
 	if (!must(op, !msync(start(op), length(op), MS_SYNC), "msync"))
 		return;

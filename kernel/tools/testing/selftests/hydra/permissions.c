@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which users may read and set the settings of which processes: users with and
- * without privileges, to processes of all kinds, to such that are hardly there, and
- * by files that were opened before the rights changed.
+ * Which users may read and set the settings of which processes: askers with and without
+ * privileges, and targets of all kinds; processes that have ended; and files that were
+ * opened before the rights changed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -118,7 +118,7 @@ static const struct {
 	bool may_change_machine;
 } askers[ASKERS] = {
 	[ROOT]		= { "root", stay_root, 0, true },
-	/* the files belong to it */
+	/* The files of the machine belong to the user root. */
 	[POWERLESS]	= { "root without capabilities", become_powerless, 0, true },
 	[TRACER]	= { "nobody with CAP_SYS_PTRACE", become_tracer, NOBODY },
 	[NOBODY_ITSELF]	= { "nobody", become_nobody, NOBODY },
@@ -128,11 +128,14 @@ static const struct {
 };
 
 /*
- * Those that are asked, and by which askers they may be: those that may attach
- * with ptrace. That is the same user and group, unless the process cannot be
- * dumped or has more capabilities, or is in another user namespace; the owner of
- * that namespace; and CAP_SYS_PTRACE. Some files only their owner may open: the
- * user that the process is, but root if it cannot be dumped.
+ * The targets, and which askers may read and set their settings: those that may attach to
+ * the target with ptrace. These are
+ *  - askers with CAP_SYS_PTRACE;
+ *  - the same user and group, unless the target cannot be dumped, has more capabilities,
+ *    or is in another user namespace;
+ *  - the owner of that namespace.
+ * hydra_tables and hydra_check can be opened by their owner alone: the user of the target,
+ * or root if the target cannot be dumped.
  */
 static const struct {
 	const char *name;
@@ -153,7 +156,7 @@ static const struct {
 	  BY(ROOT) | BY(TRACER) | BY(NOBODY_ITSELF) | BY(OTHER_GROUP) },
 };
 
-/* What an asker gets, written by it to memory that all share */
+/* The answers that an asker gets. It writes them to memory that it shares with the test. */
 enum { WRITES, READS, READS_TABLES, READS_CHECK, WRITES_DEFAULT, WRITES_LIMIT, SETS_ITSELF, ASKED };
 
 static long *answers;
@@ -179,7 +182,7 @@ FIXTURE_TEARDOWN(permissions)
 	EXPECT_EQ(0, hydra_write_file(HYDRA_SYSFS "replica_limit_kib", self->limit));
 }
 
-/* A child that has become what it is to be, and waits for its end; or -1 */
+/* Start a child that takes the rights of a target and waits. Return: its pid, or -1. */
 static pid_t spawn(bool (*become)(void))
 {
 	int ready[2];
@@ -193,7 +196,7 @@ static pid_t spawn(bool (*become)(void))
 	if (!child) {
 		if (!become())
 			_exit(1);
-		/* changes of credentials clear it */
+		/* A change of credentials has cleared it. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (write(ready[1], "r", 1) != 1)
 			_exit(1);
@@ -234,7 +237,7 @@ static void ask(pid_t pid, unsigned int prefetch)
 		TH_LOG("%s asks %s: " #what " gives %ld", askers[asker].name,	\
 		       targets[target].name, answers[what])
 
-TEST_F_TIMEOUT(permissions, of_all_to_all, 120)
+TEST_F_TIMEOUT(permissions, checked_for_each_pair_of_users, 120)
 {
 	for (int target = 0; target < ARRAY_SIZE(targets); target++) {
 		pid_t pid = spawn(targets[target].become);
@@ -277,7 +280,7 @@ TEST_F_TIMEOUT(permissions, of_all_to_all, 120)
 	}
 }
 
-/* Processes that are hardly there */
+/* Processes without memory: kernel threads, and processes that have ended */
 
 static long write_held(int fd)
 {
@@ -323,7 +326,7 @@ TEST_F(permissions, end_with_the_process)
 	close(fd);
 }
 
-/* Files that were opened when there were more rights */
+/* Files that a process opened when it had more rights */
 
 TEST_F(permissions, are_not_kept_by_an_open_file)
 {
@@ -350,7 +353,7 @@ TEST_F(permissions, are_not_kept_by_an_open_file)
 	hydra_wait_child(pid);
 }
 
-/* This program, executed: says so, and executes what it is told */
+/* This program when it is executed: it says so, and executes the path that it is given next. */
 static int executed(int orders, int replies)
 {
 	char path[128], in[16], out[16];
@@ -364,7 +367,7 @@ static int executed(int orders, int replies)
 	return 1;
 }
 
-/* As nobody: a process of its own, and a file of that, while it executes two programs */
+/* The user nobody opens a file of its child, which then executes two programs. */
 static bool hold_over_exec(const char *plain, const char *set_uid)
 {
 	int orders[2], replies[2];
@@ -402,7 +405,7 @@ TEST_F(permissions, are_not_kept_over_exec_of_a_set_uid_program)
 	pid_t child;
 
 	ASSERT_NE(NULL, mkdtemp(directory));
-	/* not a file system without set-uid bits, or where nobody may not go */
+	/* A file system with set-uid bits, in which the user nobody may look */
 	ASSERT_EQ(0, mount("none", directory, "tmpfs", 0, "mode=755"));
 	snprintf(plain, sizeof(plain), "%s/plain", directory);
 	snprintf(set_uid, sizeof(set_uid), "%s/set_uid", directory);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Where mmap() puts small regions: threads of different nodes do not share leaf
- * tables for no reason. Who asks for an address gets it, as ever.
+ * Where mmap() puts small regions: those of threads on different nodes lie in different
+ * leaf tables. A caller that asks for an address gets it, as on Linux.
  */
 #include <sys/mman.h>
 
@@ -20,7 +20,7 @@ static void look_at(void *arg)
 	(void)*(volatile char *)arg;
 }
 
-/* Every node has its tree: a thread that cannot have the locks for it at once asks again later */
+/* Every node has its tree. A thread that found the locks taken asks for the tree again later. */
 static bool await_trees(void)
 {
 	static char here;
@@ -70,7 +70,7 @@ static bool failed(const void *addr)
 	return (unsigned long)addr > -4096UL;
 }
 
-/* Regions of all nodes, mapped in turns; how many pairs of different nodes share a table */
+/* The nodes map regions in turns. Return: pairs of two nodes that share a leaf table. */
 static size_t shared_tables(struct __test_metadata *_metadata, int last)
 {
 	static char *region[HYDRA_MAX_NODES][REGIONS];
@@ -98,10 +98,10 @@ static size_t shared_tables(struct __test_metadata *_metadata, int last)
 	return shared;
 }
 
-TEST_F(place, nodes_apart)
+TEST_F(place, nodes_share_no_leaf_table)
 {
 	EXPECT_EQ(0, shared_tables(_metadata, self->last));
-	/* Linux packs them: were they not kept apart, this test would see it */
+	/* Linux puts the regions side by side, so this test can fail. */
 	ASSERT_EQ(0, hydra_off());
 	EXPECT_LT(0, shared_tables(_metadata, self->last));
 	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
@@ -109,7 +109,7 @@ TEST_F(place, nodes_apart)
 	EXPECT_EQ(0, shared_tables(_metadata, self->last));
 }
 
-/* What one node maps lies together, and what it unmaps is used again */
+/* The regions of one node lie together, and the place of one that is unmapped is used again. */
 TEST_F(place, no_address_space_wasted)
 {
 	for (int node = 0; node <= self->last; node++) {
@@ -174,7 +174,7 @@ TEST_F(place, low_addresses)
 	}
 }
 
-/* More than lies under one PUD table */
+/* Larger than what one PUD table maps */
 TEST_F(place, large_regions)
 {
 	for (int node = 0; node <= self->last; node++)
@@ -205,7 +205,7 @@ static int print_places(void)
 
 #define RUNS	8
 
-/* Places are as random as Linux has them: no two programs get the same one */
+/* No two programs get the same place, as on Linux. */
 TEST_F(place, random_places)
 {
 	static char text[RUNS][4096];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Replicas given back: as when a node runs short of memory, but asked for, by
- * /proc/sys/vm/drop_caches. The threads on all nodes run meanwhile, so their
- * CPUs keep every translation that is not shot down.
+ * The shrinker gives replicas back: here not because a node is short of memory, but
+ * through /proc/sys/vm/drop_caches. Meanwhile the threads of all nodes run, so their CPUs
+ * keep every translation that is not shot down.
  */
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -52,7 +52,7 @@ TEST_F_TIMEOUT(reclaim, tables_are_given_back, PATIENCE)
 
 	drop_replicas(_metadata);
 	ASSERT_EQ(0, hydra_read_stats(getpid(), &after));
-	/* A thread that runs asks for its stack and its code again at once. */
+	/* A running thread asks for its stack and its code again at once. */
 	EXPECT_LE(TABLES * (hydra_nodes() - 1), after.reclaimed);
 	EXPECT_GE(self->before.replica_tables, after.replica_tables);
 	EXPECT_EQ(self->before.active, after.active);
@@ -62,7 +62,7 @@ TEST_F_TIMEOUT(reclaim, tables_are_given_back, PATIENCE)
 	EXPECT_LT(self->before.fills, after.fills);
 }
 
-/* Who leaves the sharers must not hold anything any more. */
+/* When a domain has left the sharers, no CPU of it may use an old translation. */
 TEST_F_TIMEOUT(reclaim, nothing_stale_is_left, PATIENCE)
 {
 	for (size_t i = 0; i < TABLES; i++) {
@@ -88,7 +88,7 @@ TEST_F_TIMEOUT(reclaim, nothing_stale_is_left, PATIENCE)
 	}
 }
 
-/* And is interrupted no more: of the threads that run, only that of node 0 is. */
+/* The other domains are no longer interrupted: of all running threads only that of node 0 is. */
 TEST_F_TIMEOUT(reclaim, domains_leave_the_sharers, PATIENCE)
 {
 	struct hydra_stats before, after;
@@ -104,7 +104,7 @@ TEST_F_TIMEOUT(reclaim, domains_leave_the_sharers, PATIENCE)
 	EXPECT_LE((hydra_nodes() - 1) * flushes, after.cpus_spared - before.cpus_spared);
 }
 
-/* Pages that only other nodes have accessed are known to be accessed. */
+/* Linux learns of pages that only another node has accessed, whose replica then goes. */
 TEST_F_TIMEOUT(reclaim, accessed_bits_are_kept, PATIENCE)
 {
 	drop_replicas(_metadata);

@@ -15,9 +15,9 @@
 #include "hydra_util.h"
 #include "spinners.h"
 
-#define OPERATIONS	100	/* where nobody is to be interrupted */
-#define COSTLY		20	/* where somebody is */
-#define MANY		300	/* where it takes two that meet */
+#define OPERATIONS	100	/* that are to interrupt no CPU */
+#define COSTLY		20	/* that are to interrupt one or more */
+#define MANY		300	/* of which two have to meet */
 
 #define STRAY		2	/* interrupts a CPU may get for other reasons */
 #define MOST(n)		((n) * 3 / 4)	/* a spinner does not run all the time */
@@ -158,7 +158,7 @@ static void count_operations(struct __test_metadata *_metadata, int (*op)(char *
 	EXPECT_EQ(0, out->errors);
 }
 
-/* The spinners of that node are interrupted by the operations, all others are not */
+/* The operations have interrupted the spinners of that node, and no others. */
 static void expect_only(struct __test_metadata *_metadata, const struct outcome *out, int node,
 			int operations)
 {
@@ -231,7 +231,7 @@ TEST_F_TIMEOUT(shootdown, own_node_is_interrupted, 60)
 	}
 }
 
-/* With all replicas and no filter, and on Linux as it was, everybody is */
+/* Without the filter, and on Linux without Hydra, the spinners of all nodes are interrupted. */
 TEST_F_TIMEOUT(shootdown, no_filter_interrupts_all, 60)
 {
 	static struct outcome out;
@@ -254,7 +254,7 @@ TEST_F_TIMEOUT(shootdown, no_filter_interrupts_all, 60)
 	}
 }
 
-/* One node has read the page since: its CPU is interrupted each time and sees the change */
+/* A node reads a page. Its CPU is interrupted for each change of the page and sees the change. */
 TEST_F_TIMEOUT(shootdown, reader_is_interrupted_and_sees, 60)
 {
 	static uint64_t before[HYDRA_MAX_CPUS];
@@ -283,7 +283,7 @@ TEST_F_TIMEOUT(shootdown, reader_is_interrupted_and_sees, 60)
 		EXPECT_EQ(0, atomic_load(&reader->stale))
 			TH_LOG("CPU %d read the page after it was gone", reader->cpu);
 		EXPECT_LE(MOST(COSTLY), out.interrupts[reader->cpu] - before[reader->cpu]);
-		/* nobody else of the nodes that have not been readers */
+		/* The CPUs of nodes that have not read the page yet are not interrupted. */
 		for (int i = 0; i < spin.count; i++) {
 			int cpu = spin.spinners[i].cpu;
 
@@ -297,8 +297,8 @@ TEST_F_TIMEOUT(shootdown, reader_is_interrupted_and_sees, 60)
 }
 
 /*
- * None of them has anything to do with other nodes, so nobody there is to be
- * interrupted, even while each has to flush for the other.
+ * Two threads of node 0 drop pages that no other node uses. While their gathers overlap,
+ * each of the two flushes for the other one, too, and still interrupts no other node.
  */
 TEST_F_TIMEOUT(shootdown, gathers_that_overlap_spare_other_nodes, 60)
 {
@@ -307,8 +307,8 @@ TEST_F_TIMEOUT(shootdown, gathers_that_overlap_spare_other_nodes, 60)
 	spin_on_other_nodes();
 	hydra_map(self->area, TABLE_PAGES);
 	/*
-	 * At first to have what the program itself needs, in tables that other
-	 * nodes share: that is noted until no call is under way.
+	 * The first turn is not counted: in it the program gets what it needs itself, in
+	 * tables that other nodes share, and the gathers note those.
 	 */
 	for (int operations = COSTLY; operations <= MANY; operations += MANY - COSTLY) {
 		ASSERT_EQ(0, start_dropper(self->alone));
@@ -318,7 +318,7 @@ TEST_F_TIMEOUT(shootdown, gathers_that_overlap_spare_other_nodes, 60)
 	expect_only(_metadata, &out, NOBODY, MANY);
 }
 
-/* On every node one that drops pages that no other node has anything to do with */
+/* A thread on every node drops pages that no other node uses. */
 TEST_F_TIMEOUT(shootdown, gathers_on_all_nodes_spare_each_other, 60)
 {
 	size_t tables = hydra_nodes();
@@ -340,7 +340,7 @@ TEST_F_TIMEOUT(shootdown, gathers_on_all_nodes_spare_each_other, 60)
 	expect_only(_metadata, &out, NOBODY, MANY);
 }
 
-/* A range over four tables, one of which another node has read too */
+/* A range over four tables, one of which another node reads */
 TEST_F_TIMEOUT(shootdown, reader_of_one_of_several_tables, 60)
 {
 	static struct outcome out;
@@ -372,9 +372,9 @@ TEST_F_TIMEOUT(shootdown, reader_of_one_of_several_tables, 60)
 }
 
 /*
- * A CPU that was spared has nothing to catch up with: when its turn comes, for
- * one page, it flushes that page and not all it has. The tracepoint tlb:tlb_flush
- * tells how many pages a flush is of, -1 for all.
+ * Some flushes spare a CPU. When a flush of one page reaches that CPU later, the CPU
+ * flushes this one page, and not all that it has. The tracepoint tlb:tlb_flush tells how
+ * many pages a CPU flushes; -1 is all.
  */
 #define TRACEFS		"/sys/kernel/tracing"
 #define INSTANCE	TRACEFS "/instances/hydra-shootdown"
@@ -421,7 +421,7 @@ TEST_F_TIMEOUT(shootdown, spared_cpu_has_nothing_to_catch_up_with, 60)
 
 	ASSERT_EQ(0, hydra_write_file(INSTANCE EVENT "/enable", "1"));
 	for (int i = 0; i < COSTLY; i++) {
-		/* these spare it, this one does not */
+		/* Five flushes spare the CPU, the sixth one does not. */
 		for (int j = 0; j < 5; j++) {
 			EXPECT_EQ(0, op_mprotect(self->area));
 		}
@@ -441,8 +441,8 @@ TEST_F_TIMEOUT(shootdown, spared_cpu_has_nothing_to_catch_up_with, 60)
 }
 
 /*
- * mprotect() reaches the sharers alone, so it is no barrier for all threads, which
- * some programs have used it for. membarrier() is.
+ * mprotect() interrupts the sharers alone, so programs cannot use it as a barrier for all
+ * of their threads. membarrier() still is one.
  */
 TEST_F_TIMEOUT(shootdown, membarrier_reaches_all_threads, 60)
 {
@@ -466,8 +466,8 @@ TEST_F_TIMEOUT(shootdown, membarrier_reaches_all_threads, 60)
 }
 
 /*
- * A process that runs on one node, and another one that keeps Hydra in use: the
- * kernel's text is not patched then.
+ * A child on one node switches Hydra on and off. This process has Hydra on, so the kernel
+ * need not patch its text for that, on all CPUs.
  */
 TEST_F_TIMEOUT(shootdown, switching_interrupts_no_other_node, 60)
 {

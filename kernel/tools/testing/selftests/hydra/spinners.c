@@ -12,7 +12,7 @@ static void *spinner_main(void *arg)
 	struct spinner *s = arg;
 	const volatile uint64_t *word;
 	volatile uint64_t *written;
-	uint64_t forbidden, value = 0;
+	uint64_t forbidden, required, value = 0;
 	char *page;
 
 	hydra_pin_to_cpu(s->cpu);
@@ -29,9 +29,11 @@ static void *spinner_main(void *arg)
 		word = atomic_load(&s->watched);
 		if (word) {
 			forbidden = atomic_load(&spin.forbidden);
+			required = atomic_load(&spin.required);
 			for (size_t page = 0; page < spin.pages; page++) {
 				value = word[page * PAGE_WORDS];
-				if (forbidden && value == forbidden)
+				if ((forbidden && value == forbidden) ||
+				    (required && value != required))
 					atomic_fetch_add(&s->stale, 1);
 			}
 			atomic_store(&s->seen, value);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Threads that keep CPUs busy beside the one that tests: spinners.c. */
+/* Spinners: threads that keep their CPUs busy while the main thread tests. */
 #ifndef SPINNERS_H
 #define SPINNERS_H
 
@@ -14,9 +14,9 @@
 #define PAGE_WORDS	(PAGE_SIZE / sizeof(uint64_t))
 
 /*
- * A thread that keeps its CPU busy, and may watch a word, the same one of each of
- * some pages, or write it: the more there are, the less likely its TLB has lost them
- * all. Or it drops a page of its own again and again.
+ * A spinner keeps its CPU busy. It may read the first word of each of some pages all the
+ * time, or write it. With several pages it is likely that its TLB still has one of them.
+ * Or it drops a page of its own again and again.
  */
 struct spinner {
 	pthread_t thread;
@@ -26,7 +26,7 @@ struct spinner {
 	_Atomic(volatile uint64_t *) written;
 	atomic_ulong seen;	/* the latest value of the word, in the last page */
 	atomic_ulong rounds;
-	atomic_ulong stale;	/* times it had a value it should not have had any more */
+	atomic_ulong stale;	/* times it has read a value that is forbidden, or not required */
 };
 
 struct spinners {
@@ -34,34 +34,35 @@ struct spinners {
 	int count;
 	size_t pages;		/* that each of them watches or writes */
 	atomic_bool stop;
-	atomic_ulong forbidden;	/* a value that no read begun from now on may return */
+	/* If not 0: a value that no read begun from now on may return, or that each has to */
+	atomic_ulong forbidden, required;
 };
 
 extern struct spinners spin;
 
 /*
- * Before the first one is started: Hydra is switched on and NUMA balancing off, and
- * there is place for four leaf tables, and for a page that has one for itself. And at
- * the end: all are ended, with the dropper.
+ * Before the first spinner: switch Hydra on and NUMA balancing off; @area: address space
+ * of four leaf tables; @alone: a place for a page with a leaf table of its own. At the
+ * end: stop all spinners and the dropper.
  */
 int spinners_begin(char **area, char **alone);
 int spinners_end(void);
 
 void start_spinner(int node, int cpu);
-/* On all CPUs of all nodes but the first one, where the tests run */
+/* Start a spinner on each CPU of the nodes after the first. Return: how many. */
 int spin_on_other_nodes(void);
-/* The first that was started on a node, or NULL */
+/* The first spinner that was started on a node, or NULL */
 struct spinner *spinner_of(int node);
 
-/* Two rounds from now, the last of them begun from now on, have come to their end */
+/* Wait until the spinner has ended two rounds: it has begun the second one after the call. */
 void await_rounds(struct spinner *s);
-/* Each of them has come round, so none has been put off its CPU for long */
+/* Wait until each spinner has ended a round, so each of them has its CPU. */
 void await_all(void);
 /* The spinner has the word in its TLB, with that value; false if it sees another */
 bool watch(struct spinner *s, const volatile uint64_t *word, uint64_t value);
 bool watch_all(const volatile uint64_t *word, uint64_t value);
 
-/* Calls that begin and end all the time, of a thread of this node; and no more, if there are any */
+/* The dropper: a thread of node 0 that drops a page again and again */
 int start_dropper(char *page);
 int stop_dropper(void);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * When a process gets domain trees, and which: it is plain Linux until threads of
- * it run on a second node, and again when it has a single thread.
+ * When a process gets domain trees, and which nodes get one. A process is plain Linux
+ * until its threads run on two nodes, and again when it has a single thread.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -14,37 +15,17 @@
 
 #define PAGES		16
 #define SEED		0x5917
-#define RETURN_SECONDS	10	/* the kernel waits for one, to see whether it lasts */
+#define RETURN_SECONDS	10	/* the kernel keeps the trees for one second */
 
 FIXTURE(split) {
 	char *area;
 	int last;
 };
 
-/*
- * The test may have come here from another node, where an idle CPU keeps its
- * address space loaded until it has another one to load: this process.
- */
-static void visit_all_other_nodes(void)
-{
-	int cpus[HYDRA_MAX_CPUS];
-
-	for (int node = 1; node < hydra_nodes(); node++)
-		for (int i = hydra_node_cpus(node, cpus) - 1; i >= 0; i--)
-			hydra_pin_to_cpu(cpus[i]);
-}
-
 FIXTURE_SETUP(split)
 {
-	int child;
-
 	HYDRA_BEGIN();
-	child = fork();
-	if (!child) {
-		visit_all_other_nodes();
-		_exit(0);
-	}
-	ASSERT_EQ(0, hydra_wait_child(child));
+	ASSERT_EQ(0, hydra_leave_other_nodes());
 	self->last = hydra_nodes() - 1;
 	self->area = hydra_map(hydra_reserve(TABLE_SIZE), PAGES);
 	for (size_t i = 0; i < PAGES * PAGE_WORDS; i++)
@@ -112,7 +93,7 @@ static void *visit_node(void *arg)
 	return NULL;
 }
 
-/* A second thread, on a node, which has read the area when this returns */
+/* Start a second thread on a node. It has read the area when this returns. */
 static void begin_visit(struct __test_metadata *_metadata, struct visit *v, int node, char *area)
 {
 	v->node = node;
@@ -169,7 +150,7 @@ TEST_F(split, only_nodes_that_run_it_get_trees)
 	end_visit(&v);
 }
 
-/* What was mapped before, and changed since, is right on all nodes, back and forth */
+/* The process gets trees and loses them, twice. Memory that it changes meanwhile stays right. */
 TEST_F_TIMEOUT(split, returns_when_one_thread_is_left, 90)
 {
 	uint64_t before = tables_kib();
@@ -198,48 +179,103 @@ TEST_F_TIMEOUT(split, returns_when_one_thread_is_left, 90)
 	}
 }
 
-static atomic_int coming;	/* 1: the other thread may come, 2: it runs there */
+static struct {
+	cpu_set_t cpus;		/* where the thread comes to */
+	char *page;		/* that the main thread populates */
+	int pagemap;
+	atomic_bool done;
+} coming;
 
 static void *come(void *arg)
 {
-	cpu_set_t cpus;
+	uint64_t entry;
 
-	/* Nothing here may map memory, malloc() neither: the lock for that is taken. */
-	CPU_ZERO(&cpus);
-	CPU_SET((int)(intptr_t)arg, &cpus);
-	while (!atomic_load(&coming))
-		__builtin_ia32_pause();
-	usleep(20000);
-	if (sched_setaffinity(0, sizeof(cpus), &cpus))
+	/* The main thread holds mmap_lock: this thread must not map memory, nor call malloc(). */
+	do {
+		if (pread(coming.pagemap, &entry, 8, (uintptr_t)coming.page / PAGE_SIZE * 8) != 8)
+			abort();
+	} while (!(entry >> 63));
+	if (sched_setaffinity(0, sizeof(coming.cpus), &coming.cpus))
 		abort();
-	atomic_store(&coming, 2);
+	atomic_store(&coming.done, true);
 	return NULL;
 }
 
 /*
- * A thread that comes to a node for the first time runs there soon, also while another
- * one holds mmap_lock, which populates memory for a second or so. Its node gets a tree
- * later.
+ *    the main thread                  another thread
+ *    populates 1 GiB, with
+ *    mmap_lock, for a second or so
+ *                                     sees the first page
+ *                                     comes to node 1, which has no tree yet
+ *                                     <the kernel cannot have mmap_lock>
+ *                                     runs on, without a tree for its node
+ *    has populated all
  */
 TEST_F_TIMEOUT(split, thread_that_comes_does_not_wait_for_mmap_lock, 90)
 {
 	const size_t pages = 1 << 30 >> 12;
-	char *area = hydra_map(hydra_reserve(pages * PAGE_SIZE), pages);
 	int cpus[HYDRA_MAX_CPUS];
 	pthread_t comer;
 
 	hydra_node_cpus(1, cpus);
-	atomic_store(&coming, 0);
-	ASSERT_EQ(0, pthread_create(&comer, NULL, come, (void *)(intptr_t)cpus[0]));
-	atomic_store(&coming, 1);
-	/* The page of zeroes, a quarter of a million times */
-	ASSERT_EQ(0, madvise(area, pages * PAGE_SIZE, MADV_POPULATE_READ));
-	EXPECT_EQ(2, atomic_load(&coming));
+	CPU_ZERO(&coming.cpus);
+	CPU_SET(cpus[0], &coming.cpus);
+	coming.page = hydra_map(hydra_reserve(pages * PAGE_SIZE), pages);
+	coming.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, coming.pagemap);
+	ASSERT_EQ(0, pthread_create(&comer, NULL, come, NULL));
+	/* Maps the page of zeroes a quarter of a million times. */
+	ASSERT_EQ(0, madvise(coming.page, pages * PAGE_SIZE, MADV_POPULATE_READ));
+	EXPECT_TRUE(atomic_load(&coming.done));
 	ASSERT_EQ(0, pthread_join(comer, NULL));
-	ASSERT_EQ(0, munmap(area, pages * PAGE_SIZE));
 }
 
-/* A child that shares the address space until it executes does not count */
+#define CPUS	"/sys/devices/system/cpu/"
+
+static void set_online(struct __test_metadata *_metadata, const int *cpus, int count, bool online)
+{
+	for (int i = 0; i < count; i++) {
+		char dir[64];
+
+		snprintf(dir, sizeof(dir), CPUS "cpu%d/", cpus[i]);
+		EXPECT_EQ(0, hydra_write_number(dir, "online", "%d", online));
+	}
+}
+
+static void pin_to_cpu(void *cpu)
+{
+	hydra_pin_to_cpu(*(int *)cpu);
+}
+
+/*
+ * All CPUs of a node go offline, with what they have of the memory in their TLBs. The
+ * node's thread runs on another node until they are back.
+ */
+TEST_F_TIMEOUT(split, cpus_of_a_node_go_and_come_back, 90)
+{
+	int cpus[HYDRA_MAX_CPUS], count = hydra_node_cpus(self->last, cpus);
+
+	if (access(CPUS "cpu1/online", F_OK))
+		SKIP(return, "CPUs cannot go offline (CONFIG_HOTPLUG_CPU)");
+	hydra_start_workers(HYDRA_SLEEP);
+	PROBE_ALL(self->area, PAGES, HYDRA_READ_WRITE, SEED);
+	for (int turn = 0; turn < 2; turn++) {
+		set_online(_metadata, cpus, count, false);
+		PROBE_ALL(self->area, PAGES, HYDRA_READ_WRITE, SEED + turn);
+		EXPECT_EQ(0, mprotect(self->area, PAGES * PAGE_SIZE, PROT_READ));
+		PROBE_ALL(self->area, PAGES, HYDRA_READ_ONLY, SEED + turn);
+		hydra_assert_consistent();
+		set_online(_metadata, cpus, count, true);
+		hydra_run(self->last, pin_to_cpu, &cpus[count - 1]);
+		PROBE_ALL(self->area, PAGES, HYDRA_READ_ONLY, SEED + turn);
+		EXPECT_EQ(0, mprotect(self->area, PAGES * PAGE_SIZE, PROT_READ | PROT_WRITE));
+		hydra_write_pages(self->last, self->area, PAGES, SEED + turn + 1);
+		PROBE_ALL(self->area, PAGES, HYDRA_READ_WRITE, SEED + turn + 1);
+	}
+	hydra_stop_workers();
+}
+
+/* The child shares the address space, and does not count as a second thread. */
 TEST_F(split, child_of_vfork_elsewhere_splits_nothing)
 {
 	int child = vfork();
@@ -253,7 +289,7 @@ TEST_F(split, child_of_vfork_elsewhere_splits_nothing)
 	EXPECT_FALSE(is_split());
 }
 
-/* A child of fork begins as plain Linux, however its parent is run */
+/* The parent has trees. Its child has the settings and no trees. */
 TEST_F(split, child_of_fork_begins_plain)
 {
 	struct visit v;

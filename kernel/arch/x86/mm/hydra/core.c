@@ -1,0 +1,953 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Life of an address space under Hydra, from the first setting to its end.
+ *
+ * An address space with settings is plain Linux until threads of its process run in
+ * two domains. Until then Hydra keeps the settings and mm->hydra_home, the domain
+ * of the CPUs running the address space: no struct hydra_mm, no tree, no counters.
+ * When a single thread moves to another domain, mm->hydra_home follows.
+ *
+ * Split. A CPU outside of the home switches to a thread, and marks the thread
+ * (__hydra_switching()). Before the thread returns to user mode, the thread splits
+ * the address space (__hydra_resume_user_mode()): hydra_mm::active is set, and
+ * domains may have trees. A domain without a tree runs on the canonical root,
+ * counts flushes in mm->context.tlb_gen, and is in hydra_mm::universal, the targets
+ * of every flush. Then hydra_promote() gives trees to the domains of the CPUs
+ * running the process. A further domain gets a tree when its first thread goes to
+ * user mode. A domain never running the process has no tree, and is no target.
+ *
+ *     CPU 0: hydra_promote(d)                CPU 1, of domain d
+ *     -----------------------                ------------------
+ *     dom->tlb_gen = above all others        switch_mm_irqs_off():
+ *     h->domain[d] = dom                       sets its bit in mm_cpumask()
+ *     dom->root = an empty tree                <full barrier>
+ *     <full barrier>                           reads h->domain[d]: tlb_gen, root
+ *     hydra_switch_roots():                    loads the root
+ *       interrupts all CPUs of d, waits      hydra_load_root(), in the interrupt:
+ *                                              loads dom->root, flushes all
+ *     clears d in h->universal
+ *
+ * CPU 0 also interrupts CPUs of d not running the address space now. Such a CPU may
+ * have caught up with dom->tlb_gen in a flush while the canonical root was still
+ * loaded, and have left the address space since. The PCID holds translations of the
+ * canonical tree, and would look up to date on the next switch. hydra_load_root()
+ * drops the PCID.
+ *
+ * A flush may read h->domain[d] as NULL, and raise mm->context.tlb_gen instead of
+ * dom->tlb_gen. CPUs of d miss nothing: the flush changed entries, passed a full
+ * barrier, and then read h->domain[d]. CPUs of d take CPU 0's interrupt later, drop
+ * the old entries, and fill the tree with new entries.
+ *
+ * Lodging. CPU 0 below is the first CPU of a domain without a tree to switch to an
+ * active address space. PCIDs of the domain may have missed flushes since the
+ * split, so CPU 0 first raises mm->context.tlb_gen, and then makes the domain
+ * universal:
+ *
+ *     CPU 0, of domain d          CPU 1, of domain d          CPU 2: a flush
+ *     ------------------          ------------------          --------------
+ *     raises context.tlb_gen                                  changes entries
+ *     <full barrier>                                          <full barrier>
+ *     sets d in universal         reads universal: d is set   reads universal
+ *     <full barrier>              reads context.tlb_gen:
+ *     reads context.tlb_gen         CPU 0 has raised it
+ *
+ * If CPU 2 reads universal without d, CPU 2 changed entries before CPU 0 and CPU 1
+ * read context.tlb_gen. Both CPUs are behind context.tlb_gen, and flush.
+ *
+ * While hydra_mm::active is set, mm->hydra_home is HYDRA_HOME_SPLIT, so every
+ * switch to the address space calls __hydra_switching(). A CPU storing a new home
+ * cannot overwrite HYDRA_HOME_SPLIT:
+ *
+ *     CPU 0: hydra_activate()                CPU 1: __hydra_switching()
+ *     -----------------------                --------------------------
+ *     hydra_home = HYDRA_HOME_SPLIT          home = hydra_home
+ *     <release>                              <read barrier>
+ *     active = true                          reads active: false
+ *                                            cmpxchg(&hydra_home, home, d + 1)
+ *
+ * CPU 1 read the home before CPU 0 stored HYDRA_HOME_SPLIT, and the cmpxchg fails;
+ * or CPU 1 read HYDRA_HOME_SPLIT, and does not try.
+ *
+ * Return. When the process has a single thread again, or gets the settings of
+ * Linux, hydra_deactivate() frees the trees:
+ *
+ *     CPU 0: hydra_deactivate()              CPU 1: a flush begun while active
+ *     -------------------------              ---------------------------------
+ *     raises unfiltered                      changes its entries
+ *     context.tlb_gen = above all others     takes a tlb_gen: a full barrier
+ *       by GENERATION_GAP                    hydra_raise_inactive():
+ *     active = false                           reads active: false
+ *     <full barrier>                           <read barrier>
+ *     hydra_switch_roots()                     reads unfiltered: raised,
+ *     frees the trees                          takes a new tlb_gen
+ *     lowers unfiltered                      interrupts all CPUs
+ *
+ * GENERATION_GAP is more than the flushes under way can add. So a CPU still on the
+ * old root is behind context.tlb_gen and flushes all, but would take the first
+ * tlb_gen of CPU 1 for an old generation. If CPU 1 reads unfiltered as 0, all CPUs
+ * have switched roots, and flushed all, after CPU 1 changed entries. CPU 0
+ * interrupts all CPUs of the domains with trees, as hydra_promote() does, and of
+ * the universal domains: a flush may read active as true, and then universal as
+ * empty.
+ *
+ * struct hydra_mm, each struct hydra_domain and each root stay until the mm_struct
+ * is freed: context switches and flushes read without a lock.
+ *
+ * Locking: settings and hydra_mm::active change, and hydra_promote() creates trees,
+ * under mmap_lock held for writing. hydra_deactivate() also waits for faults with
+ * only a VMA locked. Atomic fills hold neither lock. An atomic fill reads
+ * hydra_mm::active again under the lock of each table before changing the table,
+ * and hydra_deactivate() takes the same locks after clearing active.
+ */
+
+#define pr_fmt(fmt) "hydra: " fmt
+
+#include <linux/hugetlb.h>
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+
+#include <asm/hydra.h>
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/hydra.h>
+
+#include "internal.h"
+
+/* More than the number of flushes under way at one moment. */
+#define GENERATION_GAP	BIT_ULL(24)
+
+/*
+ * How long a process with a single thread keeps its trees: more threads may start.
+ * Freeing and filling trees costs time for each leaf table.
+ */
+#define STAY_MIN	(1UL * HZ)
+#define STAY_MAX	(64UL * HZ)
+
+/* How many ticks a thread on its way to user mode waits for the locks */
+#define LOCK_TRIES	20
+
+#define HYDRA_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
+DEFINE_STATIC_KEY_FALSE(hydra_watch_key);
+
+/* In mm->hydra_settings: settings were chosen or inherited. No setting uses the bit. */
+#define SETTINGS_CHOSEN	BIT(31)
+
+static bool hydra_wants_domains(u32 settings)
+{
+	return hydra_domains_setting(settings) != HYDRA_DOMAINS_MACHINE;
+}
+
+/*
+ * Context: mmap_lock not held: the first call enables hydra_key, under
+ * cpus_read_lock().
+ */
+static struct hydra_mm *hydra_alloc(struct mm_struct *mm)
+{
+	struct hydra_mm *h;
+
+	h = kzalloc(struct_size(h, domain, hydra_nr_domains), HYDRA_GFP);
+	if (!h)
+		return NULL;
+	h->stats = alloc_percpu_gfp(struct hydra_stats, HYDRA_GFP);
+	if (!h->stats) {
+		kfree(h);
+		return NULL;
+	}
+	h->mm = mm;
+	static_branch_deferred_inc(&hydra_key);
+	return h;
+}
+
+/* Context: as __hydra_mm_destroy(). */
+static void hydra_free(struct hydra_mm *h)
+{
+	unsigned int d;
+
+	for (d = 0; d < hydra_nr_domains; d++) {
+		if (!h->domain[d])
+			continue;
+		hydra_pgd_free(h->mm, h->domain[d]->pgd);
+		kfree(h->domain[d]);
+	}
+	free_percpu(h->stats);
+	kfree(h);
+	static_branch_slow_dec_deferred(&hydra_key);
+}
+
+/* A generation above all generations of CPUs, and of flushes under way. */
+static u64 hydra_next_generation(struct hydra_mm *h)
+{
+	u64 gen = atomic64_read(&h->mm->context.tlb_gen);
+	unsigned int d;
+
+	for (d = 0; d < hydra_nr_domains; d++)
+		if (h->domain[d])
+			gen = max_t(u64, gen, atomic64_read(&h->domain[d]->tlb_gen));
+	return gen + GENERATION_GAP;
+}
+
+/*
+ * Unshare PMD tables of hugetlb: one struct hydra_table cannot serve several
+ * address spaces. want_pmd_share() shares none once mm->hydra is set.
+ */
+static void hydra_unshare_hugetlb(struct mm_struct *mm)
+{
+	VMA_ITERATOR(vmi, mm, 0);
+	struct vm_area_struct *vma;
+
+	for_each_vma(vmi, vma)
+		if (is_vm_hugetlb_page(vma))
+			hugetlb_unshare_all_pmds(vma);
+}
+
+/*
+ * From now on domains may have trees. At first no domain has a tree.
+ * Context: mmap_lock held for writing; CPUs may run the address space.
+ */
+static void hydra_activate(struct hydra_mm *h)
+{
+	unsigned int d, cpu;
+	u64 gen;
+
+	mmap_assert_write_locked(h->mm);
+	hydra_unshare_hugetlb(h->mm);
+	atomic_inc(&h->unfiltered);
+	gen = hydra_next_generation(h);
+	h->refused = hydra_overflow_mask;
+	/* Domains with a tree before the last return use the canonical root, too. */
+	for (d = 0; d < hydra_nr_domains; d++) {
+		if (!h->domain[d])
+			continue;
+		hydra_mask_set(d, &h->universal);
+		WRITE_ONCE(h->domain[d]->root, h->mm->pgd);
+		atomic64_set(&h->domain[d]->tlb_gen, gen);
+	}
+	/* With each split soon after a return, trees stay longer. */
+	if (h->stay && time_before(jiffies, h->returned + STAY_MAX))
+		h->stay = min(2 * h->stay, STAY_MAX);
+	else
+		h->stay = STAY_MIN;
+	h->activated = jiffies;
+	WRITE_ONCE(h->mm->hydra_home, HYDRA_HOME_SPLIT);
+	/*
+	 * The stores above before active; pairs with mm_hydra(), whose callers read
+	 * them after active.
+	 */
+	smp_store_release(&h->active, true);
+	/*
+	 * Pairs with cpumask_set_cpu() in switch_mm_irqs_off(): the loop below sees
+	 * every CPU switching here and reading active as false.
+	 */
+	smp_mb();
+	for_each_cpu(cpu, mm_cpumask(h->mm))
+		hydra_mask_set_atomic(hydra_domain_of_cpu(cpu), &h->universal);
+	/*
+	 * universal before unfiltered; pairs with the atomics in
+	 * hydra_raise_targets().
+	 */
+	smp_mb__before_atomic();
+	atomic_dec(&h->unfiltered);
+}
+
+/* Context: mmap_lock held for writing, hydra_lock_ldt(). Return: NULL or @dom. */
+static struct hydra_domain *hydra_domain_alloc(struct hydra_mm *h, unsigned int d)
+{
+	struct hydra_domain *dom;
+
+	dom = kzalloc_node(sizeof(*dom), HYDRA_GFP, hydra_domain_home[d]);
+	if (!dom)
+		return NULL;
+	spin_lock_init(&dom->lock);
+	dom->root = h->mm->pgd;
+	dom->pgd = hydra_pgd_alloc(h->mm, hydra_domain_home[d]);
+	if (!dom->pgd) {
+		kfree(dom);
+		return NULL;
+	}
+	return dom;
+}
+
+/*
+ * Give a domain an empty tree. See "Split" in the head of this file.
+ * Context: mmap_lock held for writing, hydra_lock_ldt(); the address space is
+ * active.
+ */
+static void hydra_promote(struct hydra_mm *h, unsigned int d)
+{
+	struct hydra_domain *dom = h->domain[d];
+
+	mmap_assert_write_locked(h->mm);
+	if (hydra_mask_test(d, &h->trees) || hydra_mask_test(d, &h->refused))
+		return;
+	if (!dom)
+		dom = hydra_domain_alloc(h, d);
+	if (!dom) {
+		hydra_mask_set(d, &h->refused);
+		hydra_stat_add(h, HYDRA_STAT_FALLBACKS, 1);
+		return;
+	}
+	atomic64_set(&dom->tlb_gen, hydra_next_generation(h));
+	/*
+	 * The domain is universal already, unless the first CPU of the domain is in
+	 * __hydra_switching() just now. Once h->domain[d] is set, the CPU does not
+	 * make the domain universal, and loads the canonical root. So make the
+	 * domain universal in the same way. See "Lodging" in the head of this file.
+	 */
+	atomic64_inc_return(&h->mm->context.tlb_gen);
+	hydra_mask_set_atomic(d, &h->universal);
+	/* universal before root; pairs with hydra_raise_targets(). */
+	smp_mb__after_atomic();
+	/*
+	 * The initialised domain before the pointer; pairs with the address
+	 * dependency of the readers, e.g. hydra_switching().
+	 */
+	smp_store_release(&h->domain[d], dom);
+	/*
+	 * The pointer before trees: __hydra_collapse_cut() locks the domain of each
+	 * bit in trees. Pairs with the smp_rmb() there.
+	 */
+	smp_wmb();
+	hydra_mask_set(d, &h->trees);
+	hydra_sync_ldt(h->mm);
+	WRITE_ONCE(dom->root, dom->pgd);
+	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
+	smp_mb();
+	hydra_switch_roots(h->mm, hydra_domain_cpus[d]);
+	/*
+	 * CPUs of the domain load the tree before flushes may spare them. A domain
+	 * degraded by a fault meanwhile stays universal: see hydra_degrade().
+	 */
+	spin_lock(&dom->lock);
+	/* The interrupts before universal; pairs with hydra_raise_targets(). */
+	smp_mb__before_atomic();
+	if (dom->root == dom->pgd)
+		hydra_mask_clear_atomic(d, &h->universal);
+	spin_unlock(&dom->lock);
+}
+
+/* A link of a single domain needs no cut: it is freed with the domain's PMD table. */
+static void hydra_release_detached(void *canonical)
+{
+	unsigned long word = hydra_table_detach(virt_to_ptdesc(canonical));
+	struct hydra_table *t = hydra_word_table(word);
+
+	if (t)
+		hydra_table_release(t, hydra_table_start(canonical));
+}
+
+/* A PMD table, after its leaf tables */
+static void hydra_release_pmd_table(struct hydra_mm *h, pteval_t *table)
+{
+	spinlock_t *lock = pmd_lockptr(h->mm, (pmd_t *)table);
+
+	/*
+	 * hydra_release_tables() skips a PMD entry cleared by a concurrent collapse
+	 * (through the reverse map). The collapse still needs the PMD table's
+	 * hydra_table, and holds the PMD lock until all links are cut: wait for it.
+	 *
+	 * A CPU clearing a huge entry of the table must wait, too. After the
+	 * release the CPU could not find the accessed bits of the replicas.
+	 */
+	spin_lock(lock);
+	hydra_release_detached(table);
+	spin_unlock(lock);
+}
+
+/* Free the domain trees, from the leaf tables up. */
+static void hydra_release_tables(struct hydra_mm *h)
+{
+	struct hydra_iter it = { .mm = h->mm };
+	spinlock_t *ptl;
+	pte_t *pte;
+
+	for (it.level = HYDRA_PTE; it.level <= HYDRA_PUD; it.level++) {
+		it.next = 0;
+		while (hydra_next_canonical(&it)) {
+			if (it.level == HYDRA_PTE) {
+				pte = pte_offset_map_lock(h->mm, (pmd_t *)it.entry,
+							  it.addr, &ptl);
+				if (!pte)
+					continue;
+				hydra_release_detached(pte);
+				pte_unmap_unlock(pte, ptl);
+			} else if (it.level == HYDRA_PMD) {
+				hydra_release_pmd_table(h, it.table);
+			} else {
+				/* As hydra_release_pmd_table(), for clears of huge PUD entries */
+				spin_lock(&h->mm->page_table_lock);
+				hydra_release_detached(it.table);
+				spin_unlock(&h->mm->page_table_lock);
+			}
+			cond_resched();
+		}
+	}
+}
+
+/**
+ * hydra_lock_out_faults - wait for the faults that hold only a VMA
+ * @mm: the address space
+ *
+ * Context: mmap_lock held for writing. Only atomic faults run until the caller
+ * drops mmap_lock.
+ */
+void hydra_lock_out_faults(struct mm_struct *mm)
+{
+	VMA_ITERATOR(vmi, mm, 0);
+	struct vm_area_struct *vma;
+
+	for_each_vma(vmi, vma) {
+		/* A failed fork leaves XA_ZERO_ENTRY for all VMAs that it did not copy. */
+		if (xa_is_zero(vma))
+			break;
+		vma_start_write(vma);
+	}
+}
+
+/*
+ * Make the address space plain Linux again. See "Return" in the head of this file.
+ * Context: mmap_lock held for writing; CPUs may run the address space.
+ */
+static void hydra_deactivate(struct hydra_mm *h)
+{
+	struct mm_struct *mm = h->mm;
+	hydra_mask_t run;
+	unsigned int d;
+
+	mmap_assert_write_locked(mm);
+	atomic_inc(&h->unfiltered);
+	atomic64_set(&mm->context.tlb_gen, hydra_next_generation(h));
+	/*
+	 * unfiltered, tlb_gen before active; pairs with the smp_rmb() in
+	 * hydra_raise_inactive().
+	 */
+	smp_store_release(&h->active, false);
+	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
+	smp_mb();
+	/*
+	 * Universal domains, too. A flush may read active as true, read universal
+	 * as empty, and reach none of these domains. Such a flush changed entries
+	 * before hydra_switch_roots() interrupts.
+	 */
+	run = h->trees;
+	hydra_mask_add(&run, &h->universal);
+	for_each_hydra_domain(d, &run)
+		hydra_switch_roots(mm, hydra_domain_cpus[d]);
+	/* A fill may sleep while using a struct hydra_table. */
+	hydra_lock_out_faults(mm);
+	hydra_release_tables(h);
+	for_each_hydra_domain(d, &h->trees)
+		WRITE_ONCE(h->domain[d]->root, mm->pgd);
+	hydra_mask_zero(&h->trees);
+	hydra_mask_zero(&h->universal);
+	h->returned = jiffies;
+	/* The interrupts before unfiltered; pairs with hydra_raise_inactive(). */
+	smp_mb__before_atomic();
+	atomic_dec(&h->unfiltered);
+}
+
+/**
+ * hydra_settings_get - settings of an address space
+ * @mm: the address space
+ *
+ * Context: any.
+ * Return: packed settings; those of stock Linux if the address space has none.
+ */
+u32 hydra_settings_get(struct mm_struct *mm)
+{
+	u32 settings = READ_ONCE(mm->hydra_settings);
+
+	return settings ? settings & ~SETTINGS_CHOSEN : HYDRA_LINUX_SETTINGS;
+}
+
+/* May this thread's domain split the address space, or get a tree? */
+static bool hydra_may_split(struct task_struct *tsk, struct mm_struct *mm)
+{
+	/*
+	 * Kernel threads that borrow the address space, and io workers, run no user
+	 * code.
+	 */
+	if (tsk->mm != mm || tsk->flags & (PF_KTHREAD | PF_USER_WORKER | PF_EXITING))
+		return false;
+	/* A child of vfork() runs in the address space of the parent, for a short time. */
+	return !tsk->vfork_done;
+}
+
+/* Does the domain lack a tree, and can have one? */
+static bool hydra_lacks_tree(struct hydra_mm *h, unsigned int d)
+{
+	return !hydra_mask_test(d, &h->trees) && !hydra_mask_test(d, &h->refused);
+}
+
+/* mmap_write_lock() without the wait */
+static bool hydra_mmap_trylock(struct mm_struct *mm)
+{
+	if (!down_write_trylock(&mm->mmap_lock))
+		return false;
+	mm_lock_seqcount_begin(mm);
+	return true;
+}
+
+/*
+ * A time in jiffies, before which no thread on its way to user mode waits for
+ * mmap_lock. Each CPU has one for the address spaces that have never been split; any
+ * other address space has hydra_mm::no_wait_until.
+ */
+static DEFINE_PER_CPU(unsigned long, no_wait_until);
+
+static unsigned long *hydra_no_wait(struct mm_struct *mm)
+{
+	struct hydra_mm *h = READ_ONCE(mm->hydra);
+
+	return h ? &h->no_wait_until : raw_cpu_ptr(&no_wait_until);
+}
+
+static bool hydra_may_wait(struct mm_struct *mm)
+{
+	return time_after_eq(jiffies, READ_ONCE(*hydra_no_wait(mm)));
+}
+
+/* How often to try: if threads keep mapping memory, mmap_lock is rarely free. */
+#define LOCK_LOOKS	1000
+
+static bool hydra_trylock(struct mm_struct *mm, unsigned int looks)
+{
+	for (; looks && !need_resched(); looks--) {
+		if (!rwsem_is_locked(&mm->mmap_lock) && hydra_trylock_ldt(mm)) {
+			if (hydra_mmap_trylock(mm))
+				return true;
+			hydra_unlock_ldt(mm);
+		}
+		cpu_relax();
+	}
+	return false;
+}
+
+/* Has another thread given this CPU's domain its tree meanwhile? */
+static bool hydra_came_late(struct mm_struct *mm)
+{
+	struct hydra_mm *h = mm_hydra(mm);
+
+	return h && !hydra_lacks_tree(h, hydra_this_domain());
+}
+
+/*
+ * Take the locks under which an address space is split, or returns.
+ *
+ * On its way to user mode a thread waits for the locks a few ticks at most: the
+ * holder of mmap_lock may be waiting for this very thread, if the thread serves a
+ * file system that its own process uses. The thread does not queue for mmap_lock: a
+ * queued writer would keep readers out. A thread that slept comes here again before
+ * it reaches user mode, because the switch set TIF_NOTIFY_RESUME, and so does rseq.
+ * So one thread waits, and after a wait in vain no thread waits for a second. The
+ * next switch tries again.
+ *
+ * @first: true: to split the address space, or to give a domain its tree; false: to
+ *	return to plain Linux
+ *
+ * Return: false if the locks are busy, or not needed any more.
+ */
+static bool hydra_lock_on_resume(struct mm_struct *mm, bool first)
+{
+	unsigned long *no_wait = hydra_no_wait(mm);
+	unsigned int tries;
+
+	if (!hydra_may_wait(mm))
+		return hydra_trylock(mm, 1);
+	if (hydra_trylock(mm, LOCK_LOOKS))
+		return true;
+	WRITE_ONCE(*no_wait, jiffies + HZ);
+	for (tries = 0; tries < LOCK_TRIES; tries++) {
+		schedule_timeout_interruptible(1);
+		if (first && hydra_came_late(mm))
+			return false;
+		if (hydra_trylock(mm, LOCK_LOOKS)) {
+			WRITE_ONCE(*no_wait, jiffies);
+			return true;
+		}
+		if (signal_pending(current))
+			return false;
+	}
+	/* The thread may have moved to a CPU with another time: write that one, too. */
+	WRITE_ONCE(*hydra_no_wait(mm), jiffies + HZ);
+	return false;
+}
+
+/* A time in jiffies, before which no address space is split: memory was short. */
+static unsigned long no_memory_until;
+
+/*
+ * Split an address space, unless it is split already, and give trees to the domains
+ * of the CPUs that run it.
+ * Context: process context, no locks.
+ */
+static void hydra_split(struct mm_struct *mm)
+{
+	struct hydra_mm *h, *new = NULL;
+	hydra_mask_t run;
+	unsigned int d, cpu;
+
+	if (!READ_ONCE(mm->hydra)) {
+		/* The allocation may sleep: see hydra_lock_on_resume(). */
+		if ((rwsem_is_locked(&mm->mmap_lock) && !hydra_may_wait(mm)) ||
+		    time_before(jiffies, READ_ONCE(no_memory_until)))
+			return;
+		new = hydra_alloc(mm);
+		if (!new) {
+			WRITE_ONCE(no_memory_until, jiffies + HZ);
+			return;
+		}
+	}
+	if (!hydra_lock_on_resume(mm, true))
+		goto free;
+	if (hydra_wants_domains(mm->hydra_settings)) {
+		if (!mm->hydra) {
+			/*
+			 * Initialised before visible; pairs with the address
+			 * dependency in mm_hydra().
+			 */
+			smp_store_release(&mm->hydra, new);
+			new = NULL;
+		}
+		h = mm->hydra;
+		if (!h->active)
+			hydra_activate(h);
+		hydra_mask_zero(&run);
+		for_each_cpu(cpu, mm_cpumask(mm))
+			hydra_mask_set(hydra_domain_of_cpu(cpu), &run);
+		for_each_hydra_domain(d, &run)
+			hydra_promote(h, d);
+	}
+	mmap_write_unlock(mm);
+	hydra_unlock_ldt(mm);
+free:
+	if (new)
+		hydra_free(new);
+}
+
+/*
+ * A process has a single thread again: return.
+ * Context: that thread, no locks.
+ */
+static void hydra_unsplit(struct mm_struct *mm)
+{
+	if (!hydra_lock_on_resume(mm, false))
+		return;
+	if (mm->hydra->active && atomic_read(&mm->mm_users) == 1) {
+		hydra_deactivate(mm->hydra);
+		/* If the thread moves later, the switch to it reads this home. */
+		preempt_disable();
+		WRITE_ONCE(mm->hydra_home, hydra_this_domain() + 1);
+		preempt_enable();
+	}
+	mmap_write_unlock(mm);
+	hydra_unlock_ldt(mm);
+}
+
+static bool hydra_has_threads(struct task_struct *tsk)
+{
+	return get_nr_threads(tsk) > 1;
+}
+
+/* Should a process with a single thread return to plain Linux? */
+static bool hydra_returns(struct hydra_mm *h, struct task_struct *tsk)
+{
+	return !hydra_has_threads(tsk) &&
+	       time_after(jiffies, READ_ONCE(h->activated) + READ_ONCE(h->stay)) &&
+	       atomic_read(&h->mm->mm_users) == 1;
+}
+
+/**
+ * __hydra_switching - this CPU is about to run an address space
+ * @next: the address space
+ * @tsk: the task that will use it, or NULL
+ *
+ * See "Lodging" in the head of this file.
+ *
+ * Context: as hydra_switching(): interrupts off.
+ * Return: the domain of this CPU, if the address space is active and the domain has
+ * had a tree; or NULL.
+ */
+struct hydra_domain *__hydra_switching(struct mm_struct *next,
+				       struct task_struct *tsk)
+{
+	u32 home = READ_ONCE(next->hydra_home);
+	unsigned int d = hydra_this_domain();
+	struct hydra_mm *h;
+
+	lockdep_assert_irqs_disabled();
+	/*
+	 * The home before active; pairs with the smp_mb() in hydra_deactivate(). A CPU
+	 * that reads a home stored after the return reads active as false.
+	 */
+	smp_rmb();
+	h = mm_hydra(next);
+	if (h && !READ_ONCE(h->domain[d]) &&
+	    !hydra_mask_test(d, &h->universal)) {
+		/* tlb_gen before universal: see "Lodging" in the head of this file. */
+		atomic64_inc_return(&next->context.tlb_gen);
+		hydra_mask_set_atomic(d, &h->universal);
+		/* universal before root; pairs with hydra_raise_targets(). */
+		smp_mb__after_atomic();
+	}
+	/* execve() passes no task when it switches to the new address space. */
+	if (!tsk)
+		tsk = current;
+	if (!hydra_may_split(tsk, next))
+		return h ? READ_ONCE(h->domain[d]) : NULL;
+	if (h) {
+		if (hydra_lacks_tree(h, d) || hydra_returns(h, tsk))
+			set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
+	} else if (home == HYDRA_HOME_SPLIT) {
+		/*
+		 * hydra_activate() or hydra_deactivate() is running, and reads
+		 * mm_cpumask() later.
+		 */
+	} else if (home != HYDRA_HOME_UNKNOWN && hydra_has_threads(tsk)) {
+		set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
+	} else if (home != HYDRA_HOME_UNKNOWN && atomic_read(&next->mm_users) > 1) {
+		/* A process made by clone(CLONE_VM) shares it: the home stays. */
+	} else if (cmpxchg(&next->hydra_home, home, d + 1) != home &&
+		   hydra_has_threads(tsk)) {
+		/* The first switch of another CPU was faster. */
+		set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
+	}
+	return h ? READ_ONCE(h->domain[d]) : NULL;
+}
+
+/**
+ * __hydra_resume_user_mode - split an address space, or return it to plain Linux
+ * @mm: the address space of the current thread
+ *
+ * After a signal or a lack of memory, the next switch marks the thread again.
+ *
+ * Context: as hydra_resume_user_mode().
+ */
+void __hydra_resume_user_mode(struct mm_struct *mm)
+{
+	u32 home, here = hydra_this_domain() + 1;
+	struct hydra_mm *h;
+
+	if (!hydra_wants_domains(READ_ONCE(mm->hydra_settings)) ||
+	    !hydra_may_split(current, mm))
+		return;
+	home = READ_ONCE(mm->hydra_home);
+	/*
+	 * The home before active, as in __hydra_switching(); pairs with the smp_mb()
+	 * in hydra_deactivate().
+	 */
+	smp_rmb();
+	h = mm_hydra(mm);
+	if (h && hydra_returns(h, current))
+		hydra_unsplit(mm);
+	else if (h ? hydra_lacks_tree(h, here - 1) :
+		 hydra_has_threads(current) && home && home != here &&
+		 home != HYDRA_HOME_UNKNOWN && home != HYDRA_HOME_SPLIT)
+		hydra_split(mm);
+}
+
+/* The value of mm->hydra_home for an address space that gets settings now */
+static u32 hydra_home_now(struct mm_struct *mm)
+{
+	unsigned int cpu = cpumask_any(mm_cpumask(mm));
+
+	return cpu < nr_cpu_ids ? hydra_domain_of_cpu(cpu) + 1 :
+				  HYDRA_HOME_UNKNOWN;
+}
+
+/* Do CPUs of several domains run an address space? */
+static bool hydra_runs_in_several(struct mm_struct *mm)
+{
+	u32 home = hydra_home_now(mm);
+
+	return home != HYDRA_HOME_UNKNOWN &&
+	       !cpumask_subset(mm_cpumask(mm), hydra_domain_cpus[home - 1]);
+}
+
+/**
+ * hydra_settings_set - change the settings of an address space
+ * @mm: the address space; CPUs may run it
+ * @old: NULL, or the settings that the caller read
+ * @settings: packed settings that hydra_settings_check() accepts
+ *
+ * Context: process context, no locks; takes mmap_lock.
+ * Return: 0; or, with nothing changed, -EOPNOTSUPP if the platform cannot run
+ * Hydra, -EAGAIN if the settings are not @old any more, or -EINTR.
+ */
+int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
+{
+	bool split = false;
+	int ret;
+
+	if (hydra_wants_domains(settings)) {
+		if (hydra_refused_by_machine()) {
+			pr_info_once("not on this platform: %s\n",
+				     hydra_refused_by_machine());
+			return -EOPNOTSUPP;
+		}
+		hydra_watch();
+	}
+	ret = hydra_lock_ldt(mm);
+	if (ret)
+		return ret;
+	ret = mmap_write_lock_killable(mm);
+	if (ret)
+		goto unlock;
+	if (old && hydra_settings_get(mm) != *old) {
+		ret = -EAGAIN;
+	} else {
+		WRITE_ONCE(mm->hydra_settings, settings | SETTINGS_CHOSEN);
+		if (!hydra_wants_domains(settings)) {
+			/* The home is not used any more, once no domain has a tree. */
+			if (mm->hydra && mm->hydra->active)
+				hydra_deactivate(mm->hydra);
+			WRITE_ONCE(mm->hydra_home, 0);
+		} else if (!mm->hydra || !mm->hydra->active) {
+			WRITE_ONCE(mm->hydra_home, hydra_home_now(mm));
+			/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
+			smp_mb();
+			/*
+			 * A caller from another process holds one reference in
+			 * mm_users.
+			 */
+			split = hydra_runs_in_several(mm) &&
+				(mm == current->mm ? get_nr_threads(current) > 1 :
+				 atomic_read(&mm->mm_users) > 2);
+		}
+	}
+	mmap_write_unlock(mm);
+unlock:
+	hydra_unlock_ldt(mm);
+	if (split)
+		hydra_split(mm);
+	return ret;
+}
+
+/**
+ * hydra_watch - from now on CPUs look for address spaces that run in two domains
+ *
+ * The static branch is never switched back: counting the processes with settings
+ * would cost time in each fork.
+ *
+ * Context: process context, no locks.
+ */
+void hydra_watch(void)
+{
+	if (!static_key_enabled(&hydra_watch_key))
+		static_branch_enable(&hydra_watch_key);
+}
+
+/* The settings of a process image that inherits none; 0: those of stock Linux */
+static u32 hydra_settings_default(void)
+{
+	u32 settings = READ_ONCE(hydra_default_settings);
+
+	return hydra_wants_domains(settings) ? settings | SETTINGS_CHOSEN : 0;
+}
+
+static void hydra_settings_init(struct mm_struct *mm, u32 settings)
+{
+	mm->hydra_settings = settings;
+	mm->hydra_home = hydra_wants_domains(settings) ? HYDRA_HOME_UNKNOWN : 0;
+}
+
+/**
+ * hydra_mm_init - initialise Hydra's fields of a new address space
+ * @mm: the address space: no CPU runs it, it maps nothing yet; perhaps a copy of
+ *	the parent's mm_struct
+ *
+ * The settings are those of the forking or executing process, or the system's
+ * default if that process has none.
+ *
+ * Context: process context.
+ */
+void hydra_mm_init(struct mm_struct *mm)
+{
+	u32 settings = current->mm ? READ_ONCE(current->mm->hydra_settings) : 0;
+
+	mm->hydra = NULL;
+	hydra_settings_init(mm, settings ?: hydra_settings_default());
+}
+
+/**
+ * hydra_secure_exec - a program with other rights than its caller's begins
+ * @mm: its address space: one thread runs it
+ *
+ * The program does not inherit the settings chosen by the caller.
+ *
+ * Context: process context.
+ */
+void hydra_secure_exec(struct mm_struct *mm)
+{
+	mmap_write_lock(mm);
+	/* The address space may have been split meanwhile, by an administrator. */
+	if (!mm->hydra)
+		hydra_settings_init(mm, hydra_settings_default());
+	mmap_write_unlock(mm);
+}
+
+/**
+ * __hydra_mm_exit - the last user of an address space exits
+ * @mm: the address space, everything still mapped
+ *
+ * Context: process context; start of exit_mmap().
+ */
+void __hydra_mm_exit(struct mm_struct *mm)
+{
+	long nr;
+
+	if (!IS_ENABLED(CONFIG_HYDRA_MM_DEBUG) || !mm_hydra(mm))
+		return;
+	nr = hydra_check_mm(mm, NULL);
+	if (nr > 0)
+		pr_err("%ld violations in %s[%d] at exit\n", nr, current->comm,
+		       task_pid_nr(current));
+}
+
+/**
+ * __hydra_mm_destroy - free Hydra's state of an address space
+ * @mm: the address space: maps nothing, no CPU has it loaded
+ *
+ * Context: __mmdrop(): any but interrupts.
+ */
+void __hydra_mm_destroy(struct mm_struct *mm)
+{
+	struct hydra_mm *h = mm->hydra;
+
+	hydra_free_p4ds(h);
+	mm->hydra = NULL;
+	hydra_free(h);
+}
+
+/**
+ * hydra_degrade - let a domain use the canonical tree from now on
+ * @h: address space
+ * @d: the domain, which has a tree
+ *
+ * Called when a table above the leaf tables cannot be allocated: the program
+ * continues, and the domain takes part in every flush (invariant 7).
+ *
+ * Context: process context, may wait for other CPUs.
+ */
+void hydra_degrade(struct hydra_mm *h, unsigned int d)
+{
+	struct hydra_domain *dom = h->domain[d];
+
+	/*
+	 * hydra_promote() clears d in universal under this lock, unless root is
+	 * canonical.
+	 */
+	spin_lock(&dom->lock);
+	/* Flushes include the domain before its CPUs can cache canonical entries. */
+	hydra_mask_set_atomic(d, &h->universal);
+	/* universal before root; pairs with hydra_raise_targets(). */
+	smp_mb__after_atomic();
+	WRITE_ONCE(dom->root, h->mm->pgd);
+	spin_unlock(&dom->lock);
+	hydra_stat_add(h, HYDRA_STAT_FALLBACKS, 1);
+	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
+	smp_mb();
+	hydra_switch_roots(h->mm, hydra_domain_cpus[d]);
+}

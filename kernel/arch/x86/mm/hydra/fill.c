@@ -1,0 +1,716 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Fills: how a domain gets entries of the canonical tree.
+ *
+ * Linux handles a fault as always, on the canonical tree, under the lock of the VMA
+ * or of mmap_lock. If the canonical tree has the entry already, Linux takes the
+ * fault for spurious: another CPU installed the entry. Then the fill gives the
+ * entry to the domain of this CPU.
+ *
+ * A domain links a leaf table on its home node, and copies entries of any other
+ * leaf table to a replica. The choice stays until the table is freed. While one
+ * domain alone links a leaf table, the link and the word of the table are all its
+ * state.
+ *
+ * A fill copies an entry even if it does not permit the access: a copy-on-write
+ * fault of memory without struct page reads the entry through the user's address.
+ *
+ * The entry points are at the end of this file: __hydra_fault_done(),
+ * __hydra_install(), __hydra_fault_atomic().
+ */
+
+#include <linux/hugetlb.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include <asm/pgalloc.h>
+
+#include "internal.h"
+
+#include <trace/events/hydra.h>
+
+/* A fill, and the memory allocated for it */
+struct hydra_request {
+	struct hydra_mm *h;
+	unsigned int d;
+	unsigned long addr;
+	unsigned long vm_start;
+	unsigned long vm_end;
+	unsigned int degree;
+	bool write;
+	bool exec;
+	bool shstk;
+	/* Holds no VMA, must not wait for a lock or allocate */
+	bool atomic;
+	gfp_t gfp;
+
+	struct hydra_table *spare;	/* not yet in use */
+	pteval_t *replica;		/* not yet in use */
+	bool no_replica;		/* allocation failed: link instead */
+	bool lacks_table;
+	bool lacks_replica;
+};
+
+enum hydra_result {
+	HYDRA_MISS,	/* no entry, or the entry does not permit the access */
+	HYDRA_HIT,	/* the domain can do the access */
+	HYDRA_AGAIN,	/* allocate first what r->lacks_... says */
+	HYDRA_NOMEM,	/* a table above the leaf tables cannot be allocated */
+};
+
+/**
+ * hydra_window - the entries a fill copies
+ * @addr: address of the fault
+ * @degree: up to 2^degree entries, aligned to their number
+ * @vm_start: first address of the VMA
+ * @vm_end: address after its last one
+ * @first: set to the index of the first entry in the leaf table
+ * @end: set to the index after the last one
+ *
+ * Prefetch as in the Hydra paper, section 3.4: inside the leaf table and the VMA.
+ */
+void hydra_window(unsigned long addr, unsigned int degree,
+		  unsigned long vm_start, unsigned long vm_end,
+		  unsigned int *first, unsigned int *end)
+{
+	unsigned long base = addr & PMD_MASK;
+	unsigned int nr = 1U << degree;
+
+	*first = pte_index(addr) & ~(nr - 1);
+	*end = *first + nr;
+	if (vm_start > base)
+		*first = max_t(unsigned long, *first,
+			       (vm_start - base) >> PAGE_SHIFT);
+	*end = min_t(unsigned long, *end,
+		     (min(vm_end, base + PMD_SIZE) - base) >> PAGE_SHIFT);
+}
+
+/* Does a canonical entry permit the access? As hardware decides. */
+static bool hydra_permits(const struct hydra_request *r, pteval_t val)
+{
+	if (r->exec && (val & _PAGE_NX))
+		return false;
+	if (r->write && r->shstk)
+		return (val & (_PAGE_RW | _PAGE_DIRTY)) == _PAGE_DIRTY;
+	return !r->write || (val & _PAGE_RW);
+}
+
+/*
+ * Set the accessed and dirty bits in the canonical entry, as hardware would for
+ * this access. The lock of the table keeps all other writers out, except hardware,
+ * which sets the same bits. Only a writable entry becomes dirty: a read-only dirty
+ * entry would be a shadow stack.
+ */
+static pteval_t hydra_mark_used(const struct hydra_request *r, pteval_t *entry)
+{
+	pteval_t val = READ_ONCE(*entry);
+
+	if (!hydra_permits(r, val))
+		return val;
+	if (!(val & _PAGE_ACCESSED))
+		set_bit(_PAGE_BIT_ACCESSED, (unsigned long *)entry);
+	if (r->write && (val & _PAGE_RW) && !(val & _PAGE_DIRTY))
+		set_bit(_PAGE_BIT_DIRTY, (unsigned long *)entry);
+	return READ_ONCE(*entry);
+}
+
+/* Copy one entry. The replica keeps its accessed bit for the same page. */
+static void hydra_copy_entry(pteval_t *to, pteval_t val)
+{
+	pteval_t old = READ_ONCE(*to), new;
+
+	/* Hardware changes present entries only. */
+	if (!hydra_present(old)) {
+		WRITE_ONCE(*to, hydra_derive(val));
+		return;
+	}
+	do {
+		new = hydra_derive(val);
+		if (hydra_present(old) && !((old ^ val) & PTE_PFN_MASK))
+			new |= old & _PAGE_ACCESSED;
+		if (old == new)
+			return;
+	} while (!try_cmpxchg(to, &old, new));
+}
+
+static __always_inline bool hydra_copy_present(const pteval_t *from, pteval_t *to)
+{
+	pteval_t val = READ_ONCE(*from);
+
+	if (!hydra_present(val))
+		return false;
+	WRITE_ONCE(*to, hydra_derive(val));
+	return true;
+}
+
+/* Copy entries to an empty part of a replica. Return: how many. */
+static unsigned int hydra_copy_first(const pteval_t *from, pteval_t *to,
+				     unsigned int nr)
+{
+	const pteval_t *end = from + nr;
+	unsigned int i;
+
+	for (; end - from >= 8; from += 8, to += 8)
+#pragma GCC unroll 8
+		for (i = 0; i < 8; i++)
+			nr -= !hydra_copy_present(from + i, to + i);
+	for (; from < end; from++, to++)
+		nr -= !hydra_copy_present(from, to);
+	return nr;
+}
+
+/* Copy the entries that the replica lacks. Return: how many. */
+static unsigned int hydra_copy_more(const pteval_t *from, pteval_t *to, unsigned int nr)
+{
+	unsigned int i, copied = 0;
+
+	for (i = 0; i < nr; i++) {
+		pteval_t val = READ_ONCE(from[i]);
+
+		if (!hydra_present(val) || hydra_present(READ_ONCE(to[i])))
+			continue;
+		WRITE_ONCE(to[i], hydra_derive(val));
+		copied++;
+	}
+	return copied;
+}
+
+/*
+ * Copy the entry of the fault, and the other entries of the window.
+ *
+ * @first: the replica is new.
+ *
+ * Context: the leaf table's lock.
+ */
+static void hydra_copy_window(const struct hydra_request *r, pteval_t *canonical,
+			      pteval_t *replica, bool first)
+{
+	unsigned int begin, end, nr, asked = pte_index(r->addr);
+
+	hydra_window(r->addr, r->degree, r->vm_start, r->vm_end, &begin, &end);
+	if (first) {
+		nr = hydra_copy_first(canonical + begin, replica + begin, end - begin) - 1;
+	} else {
+		hydra_copy_entry(&replica[asked], READ_ONCE(canonical[asked]));
+		nr = hydra_copy_more(canonical + begin, replica + begin, end - begin);
+	}
+	hydra_stat_add(r->h, HYDRA_STAT_FILLS, 1);
+	if (nr)
+		hydra_stat_add(r->h, HYDRA_STAT_PREFETCHED, nr);
+	trace_hydra_fill(r->h->mm, r->addr, r->d, HYDRA_PTE, nr);
+}
+
+/* Does the domain need a replica of the leaf table, or link it? */
+static bool hydra_wants_replica(const struct hydra_request *r, void *canonical)
+{
+	return page_to_nid(virt_to_page(canonical)) != hydra_domain_home[r->d];
+}
+
+/*
+ * A replica is worth free memory on the domain's home node. A fault reclaims no
+ * memory for it, on the node or in the memory cgroup: reclaim would evict data of
+ * the program, or replicas in use. If the node runs low, the allocation wakes
+ * kswapd, so later replicas find room on a node full of page cache.
+ */
+#define GFP_REPLICA	(GFP_PGTABLE_USER & ~__GFP_DIRECT_RECLAIM)
+
+static pteval_t *hydra_replica_alloc(struct hydra_request *r)
+{
+	unsigned long nr = atomic_long_inc_return(&r->h->nr_replicas);
+	int home = hydra_domain_home[r->d];
+	pteval_t *replica = NULL;
+
+	/* With __GFP_THISNODE an offline node would cause a warning. */
+	if (nr <= READ_ONCE(hydra_replica_limit) >> PAGE_SHIFT &&
+	    node_online(home))
+		replica = hydra_page_alloc(r->h, home, GFP_REPLICA |
+					   __GFP_THISNODE | __GFP_NOWARN);
+	if (replica && !hydra_reclaim_prepare(replica)) {
+		hydra_page_free(r->h, replica);
+		replica = NULL;
+	}
+	if (!replica)
+		atomic_long_dec(&r->h->nr_replicas);
+	return replica;
+}
+
+/*
+ * An atomic fill may have interrupted the holder of the lock on this CPU: a probe
+ * or a trace event under the lock may read user memory.
+ */
+static bool hydra_lock_domain(struct hydra_request *r)
+{
+	spinlock_t *lock = &r->h->domain[r->d]->lock;
+
+	if (r->atomic)
+		return spin_trylock(lock);
+	spin_lock(lock);
+	return true;
+}
+
+/*
+ * Let the domain walk a leaf table.
+ *
+ * If no other domain walks the table, its word is set to this domain. If another
+ * domain links the table alone, the table gets a struct hydra_table with both
+ * domains; the other domain's link stays.
+ *
+ * Reads the canonical entry once more under the domain's lock. The leaf table's
+ * lock does not keep a collapse from unlinking the table, but the collapse takes
+ * the domains' locks after it has cleared the entry, see __hydra_collapse_cut().
+ * For the same reason the word is written under the domain's lock. (Of a new table it
+ * is written by __hydra_install().)
+ *
+ * Context: the leaf table's lock. @t is the table's, or NULL; @joined is set to the
+ * table that the domain walks now.
+ */
+static enum hydra_result hydra_join(struct hydra_request *r, struct hydra_table *t,
+				    struct hydra_table *parent, pmd_t *pmd,
+				    pteval_t *canonical, pteval_t **joined)
+{
+	unsigned long word = hydra_word_of(canonical);
+	struct hydra_domain *dom = r->h->domain[r->d];
+	bool replicate = hydra_wants_replica(r, canonical) && !r->no_replica;
+	enum hydra_result ret = HYDRA_MISS;
+	pteval_t *table = canonical;
+
+	r->lacks_table = !t && (replicate || word) && !r->spare;
+	r->lacks_replica = replicate && !r->replica;
+	if (r->lacks_table || r->lacks_replica)
+		return HYDRA_AGAIN;
+	if (!t && (replicate || word)) {
+		t = r->spare;
+		hydra_table_init(t, r->h, parent, canonical, r->addr, HYDRA_PTE);
+	}
+	if (replicate)
+		table = r->replica;
+	if (!hydra_lock_domain(r))
+		return HYDRA_MISS;
+	if (!READ_ONCE(r->h->active) || !parent->table[r->d] ||
+	    !hydra_same_table(pmd_val(READ_ONCE(*pmd)),
+			      _PAGE_TABLE | __pa(canonical)))
+		goto unlock;
+	if (t) {
+		if (hydra_word_solo(word)) {
+			unsigned int first = hydra_word_domain(word);
+
+			hydra_mask_set(first, &t->sharers);
+			hydra_mask_set(first, &t->users);
+			t->table[first] = canonical;
+		}
+		hydra_mask_set(r->d, &t->sharers);
+		hydra_mask_set(r->d, &t->users);
+		WRITE_ONCE(t->table[r->d], table);
+	}
+	if (!t || t == r->spare) {
+		/*
+		 * The initialised object before the word; pairs with the address
+		 * dependency in hydra_table_of(). hydra_link() orders the word
+		 * before the link.
+		 */
+		smp_store_release(&virt_to_ptdesc(canonical)->__page_mapping,
+				  t ? (unsigned long)t : hydra_solo(r->d));
+		if (t)
+			r->spare = NULL;
+	}
+	hydra_link(dom, &parent->table[r->d][pmd_index(r->addr)], table);
+	ret = HYDRA_HIT;
+	if (replicate) {
+		atomic_long_inc(&dom->nr_replicas);
+		hydra_reclaim_add(t, table);
+		r->replica = NULL;
+	} else if (r->no_replica) {
+		hydra_stat_add(r->h, HYDRA_STAT_FALLBACKS, 1);
+	}
+unlock:
+	spin_unlock(&dom->lock);
+	*joined = table;
+	return ret;
+}
+
+/* The table that a domain walks in place of a leaf table; NULL: none */
+static pteval_t *hydra_domain_leaf(pteval_t *canonical, unsigned int d)
+{
+	unsigned long word = hydra_word_of(canonical);
+	struct hydra_table *t = hydra_word_table(word);
+
+	if (t)
+		return READ_ONCE(t->table[d]);
+	return word == hydra_solo(d) ? canonical : NULL;
+}
+
+/**
+ * hydra_trylock_leaf - lock a leaf table if its lock is free
+ * @mm: address space
+ * @pmd: canonical entry that points to the table
+ * @addr: any address it maps
+ * @ptl: set to its lock
+ *
+ * Context: interrupts off.
+ * Return: the entry for @addr, for pte_unmap_unlock(); NULL if there is no leaf
+ * table, or its lock is busy.
+ */
+pte_t *hydra_trylock_leaf(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
+			  spinlock_t **ptl)
+{
+	pmd_t pmdval = pmdp_get_lockless(pmd);
+	pte_t *pte = pte_offset_map_nolock(mm, pmd, addr, ptl);
+
+	if (!pte)
+		return NULL;
+	if (spin_trylock(*ptl)) {
+		if (pmd_same(pmdval, pmdp_get_lockless(pmd)))
+			return pte;
+		spin_unlock(*ptl);
+	}
+	pte_unmap(pte);
+	return NULL;
+}
+
+static pte_t *hydra_lock_leaf(struct hydra_request *r, pmd_t *pmd, spinlock_t **ptl)
+{
+	if (r->atomic)
+		return hydra_trylock_leaf(r->h->mm, pmd, r->addr, ptl);
+	return pte_offset_map_lock(r->h->mm, pmd, r->addr, ptl);
+}
+
+static enum hydra_result hydra_fill_leaf(struct hydra_request *r,
+					 struct hydra_table *parent, pmd_t *pmd)
+{
+	enum hydra_result ret = HYDRA_MISS;
+	pteval_t *canonical, *table;
+	bool first = false;
+	spinlock_t *ptl;
+	pteval_t val;
+	pte_t *pte;
+
+	pte = hydra_lock_leaf(r, pmd, &ptl);
+	if (!pte)
+		return HYDRA_MISS;
+	canonical = hydra_table_start(pte);
+	if (!hydra_present(pte_val(ptep_get(pte))) || !READ_ONCE(r->h->active))
+		goto unlock;
+
+	table = hydra_domain_leaf(canonical, r->d);
+	if (!table) {
+		ret = hydra_join(r, hydra_table_of(canonical), parent, pmd, canonical,
+				 &table);
+		if (ret != HYDRA_HIT)
+			goto unlock;
+		first = true;
+	}
+	/* During an atomic fill, a collapse may cut the table: the copies are lost. */
+	if (table == canonical) {
+		/* Linked: hardware and Linux set the bits. */
+		val = pte_val(ptep_get(pte));
+	} else {
+		val = hydra_mark_used(r, (pteval_t *)pte);
+		hydra_copy_window(r, canonical, table, first);
+	}
+	ret = hydra_permits(r, val) ? HYDRA_HIT : HYDRA_MISS;
+unlock:
+	pte_unmap_unlock(pte, ptl);
+	return ret;
+}
+
+/*
+ * Fill a huge entry: copy it to the domain's PMD or PUD table.
+ *
+ * Context: may wait for the table's lock.
+ */
+static enum hydra_result hydra_fill_huge(struct hydra_request *r,
+					 struct hydra_table *t, pteval_t *entry)
+{
+	struct hydra_domain *dom = r->h->domain[r->d];
+	enum hydra_result ret = HYDRA_MISS;
+	spinlock_t *ptl;
+	pteval_t val;
+
+	ptl = t->level == HYDRA_PMD ? pmd_lockptr(r->h->mm, (pmd_t *)entry) :
+				      pud_lockptr(r->h->mm, (pud_t *)entry);
+	if (!r->atomic)
+		spin_lock(ptl);
+	else if (!spin_trylock(ptl))
+		return HYDRA_MISS;
+	if (!hydra_leaf(READ_ONCE(*entry)))
+		goto unlock;
+	val = hydra_mark_used(r, entry);
+	if (!hydra_lock_domain(r))
+		goto unlock;
+	if (READ_ONCE(r->h->active) && t->table[r->d]) {
+		hydra_mask_set(r->d, &t->sharers);
+		/*
+		 * The sharer before the entry. Pairs with the lock of the table: a
+		 * flush reads the sharers after the lock was held.
+		 */
+		smp_wmb();
+		hydra_copy_entry(&t->table[r->d][hydra_entry_index(entry)], val);
+		hydra_stat_add(r->h, HYDRA_STAT_FILLS, 1);
+		ret = hydra_permits(r, val) ? HYDRA_HIT : HYDRA_MISS;
+	}
+	spin_unlock(&dom->lock);
+	trace_hydra_fill(r->h->mm, r->addr, r->d, t->level, 0);
+unlock:
+	spin_unlock(ptl);
+	return ret;
+}
+
+/* Give the domain its table for a canonical table above the leaf tables. */
+static enum hydra_result hydra_fill_upper(struct hydra_request *r, struct hydra_table *t,
+					  void *entry, pteval_t val)
+{
+	int err = 0;
+
+	if (!READ_ONCE(t->table[r->d]))
+		err = r->atomic ? -EAGAIN :
+		      hydra_domain_upper(t, r->d, entry, val, r->gfp);
+	if (!err)
+		return HYDRA_HIT;
+	return err == -ENOMEM ? HYDRA_NOMEM : HYDRA_MISS;
+}
+
+/*
+ * Walk the canonical tree down to the entry, and the domain's tree beside it.
+ *
+ * Context: interrupts off if r->atomic, otherwise a VMA is locked.
+ */
+static enum hydra_result hydra_fill(struct hydra_request *r)
+{
+	struct hydra_table *pud_table, *pmd_table;
+	enum hydra_result ret;
+	pgd_t *pgd = pgd_offset(r->h->mm, r->addr);
+	p4d_t *p4d, p4dval;
+	pud_t *pud, pudval;
+	pmd_t *pmd, pmdval;
+
+	if (pgd_none(READ_ONCE(*pgd)))
+		return HYDRA_MISS;
+	p4d = p4d_offset(pgd, r->addr);
+	p4dval = READ_ONCE(*p4d);
+	if (!hydra_present(p4d_val(p4dval)))
+		return HYDRA_MISS;
+	pud = pud_offset(&p4dval, r->addr);
+	pudval = READ_ONCE(*pud);
+	if (!hydra_present(pud_val(pudval)))
+		return HYDRA_MISS;
+
+	pud_table = hydra_table_of(pud) ?:
+		    hydra_table_find_or_alloc(r->h, NULL, pud, r->addr, HYDRA_PUD,
+					      r->gfp);
+	if (!pud_table)
+		return HYDRA_NOMEM;
+	ret = hydra_fill_upper(r, pud_table, p4d, p4d_val(p4dval));
+	if (ret != HYDRA_HIT)
+		return ret;
+	if (hydra_leaf(pud_val(pudval)))
+		return hydra_fill_huge(r, pud_table, (pteval_t *)pud);
+
+	pmd = pmd_offset(&pudval, r->addr);
+	pmdval = pmdp_get_lockless(pmd);
+	if (!hydra_present(pmd_val(pmdval)))
+		return HYDRA_MISS;
+	pmd_table = hydra_table_of(pmd) ?:
+		    hydra_table_find_or_alloc(r->h, pud_table, pmd, r->addr, HYDRA_PMD,
+					      r->gfp);
+	if (!pmd_table)
+		return HYDRA_NOMEM;
+	ret = hydra_fill_upper(r, pmd_table, pud, pud_val(pudval));
+	if (ret != HYDRA_HIT)
+		return ret;
+	if (hydra_leaf(pmd_val(pmdval)))
+		return hydra_fill_huge(r, pmd_table, (pteval_t *)pmd);
+	return hydra_fill_leaf(r, pmd_table, pmd);
+}
+
+/* Allocate what hydra_fill() reported as missing. Return: false without memory. */
+static bool hydra_fill_allocate(struct hydra_request *r)
+{
+	if (r->lacks_table) {
+		r->spare = hydra_table_alloc(r->gfp);
+		if (!r->spare)
+			return false;
+	}
+	if (r->lacks_replica) {
+		r->replica = hydra_replica_alloc(r);
+		r->no_replica = !r->replica;
+	}
+	return true;
+}
+
+static enum hydra_result hydra_fill_retry(struct hydra_request *r)
+{
+	enum hydra_result ret = hydra_fill(r);
+
+	/* The caller of an atomic fill may fall back to a fill that sleeps. */
+	while (ret == HYDRA_AGAIN && !r->atomic)
+		ret = hydra_fill_allocate(r) ? hydra_fill(r) : HYDRA_NOMEM;
+	kfree(r->spare);
+	if (r->replica) {
+		hydra_page_free(r->h, r->replica);
+		atomic_long_dec(&r->h->nr_replicas);
+	}
+	return ret;
+}
+
+/* Does the domain use the canonical tree? */
+static bool hydra_uses_canonical(struct hydra_mm *h, unsigned int d)
+{
+	struct hydra_domain *dom = READ_ONCE(h->domain[d]);
+
+	return !dom || READ_ONCE(dom->root) == h->mm->pgd;
+}
+
+/**
+ * __hydra_links - does this CPU's domain link the leaf table of an entry?
+ * @pmd: a canonical entry
+ *
+ * If so, every entry of the leaf table is in the domain's tree. That is the case
+ * for memory of a single domain, and for the owner of a shared table.
+ *
+ * A collapse may unlink the leaf table without the lock of the VMA. Then the word
+ * read here belongs to a table that is not freed yet, and the access faults again.
+ *
+ * Context: the VMA around the entry is locked.
+ * Return: true if the domain links the table.
+ */
+bool __hydra_links(pmd_t *pmd)
+{
+	unsigned int d = hydra_this_domain();
+	bool links = false;
+	pteval_t val;
+
+	rcu_read_lock();
+	val = pmd_val(pmdp_get_lockless(pmd));
+	if (hydra_is_table(val))
+		links = hydra_domain_leaf(hydra_next_table(val), d) ==
+			hydra_next_table(val);
+	rcu_read_unlock();
+	return links;
+}
+
+/**
+ * __hydra_fault_done - fill the entry of a fault that Linux has handled
+ * @h: address space of the process that faults, active
+ * @vma: area of the fault, still locked
+ * @addr: address of the fault
+ * @flags: FAULT_FLAG_*
+ *
+ * Fills for the domain of this CPU: the thread may have moved since the fault.
+ *
+ * Context: see hydra_fault_done().
+ */
+void __hydra_fault_done(struct hydra_mm *h, struct vm_area_struct *vma,
+			unsigned long addr, unsigned int flags)
+{
+	unsigned int d = hydra_this_domain();
+	struct hydra_request r = {
+		.h = h,
+		.d = d,
+		.addr = addr,
+		.vm_start = vma->vm_start,
+		.vm_end = vma->vm_end,
+		.degree = hydra_prefetch_setting(hydra_settings_get(h->mm)),
+		.write = flags & FAULT_FLAG_WRITE,
+		.exec = flags & FAULT_FLAG_INSTRUCTION,
+		.shstk = vma->vm_flags & VM_SHADOW_STACK,
+		/* Do not invoke the OOM killer: without memory the domain is degraded. */
+		.gfp = GFP_PGTABLE_USER | __GFP_RETRY_MAYFAIL | __GFP_NOWARN,
+	};
+
+	/* A fault on behalf of another process fills nothing. */
+	if (vma->vm_mm != h->mm || hydra_uses_canonical(h, d))
+		return;
+	if (hydra_fill_retry(&r) == HYDRA_NOMEM)
+		hydra_degrade(h, d);
+}
+
+/**
+ * __hydra_install - link a new leaf table for this CPU's domain
+ * @mm: the address space, active
+ * @pmd: the canonical entry that will point to the table
+ * @table: the table
+ *
+ * The fault that follows needs no fill then.
+ *
+ * hydra_join() takes the locks of the leaf table and of the domain. Here the lock
+ * of the canonical entry is enough. No other CPU can reach the table, so none reads
+ * its word. A collapse (through the reverse map), and a copy of a huge entry, take
+ * the lock of the canonical entry. A CPU that frees the PMD table, or the domain's
+ * PMD table, waits for the VMA.
+ *
+ * Context: see hydra_install().
+ */
+void __hydra_install(struct mm_struct *mm, pmd_t *pmd, struct page *table)
+{
+	struct hydra_table *t = hydra_table_of(pmd);
+	unsigned int d = hydra_this_domain();
+	pteval_t *own;
+
+	lockdep_assert_held(pmd_lockptr(mm, pmd));
+	own = t && mm == current->mm ? READ_ONCE(t->table[d]) : NULL;
+	if (!own || page_to_nid(table) != hydra_domain_home[d])
+		return;
+	page_ptdesc(table)->__page_mapping = hydra_solo(d);
+	/* The table's entries and its word before the link; pairs as in hydra_link(). */
+	smp_wmb();
+	WRITE_ONCE(own[hydra_entry_index(pmd)],
+		   _PAGE_TABLE | __pa(page_address(table)));
+}
+
+/**
+ * __hydra_fault_atomic - fill an entry without waiting
+ * @h: address space, active
+ * @addr: address of the access
+ * @write: the access was a write
+ *
+ * No VMA is locked. Interrupts are off, so canonical tables are not freed
+ * meanwhile. The fill adds to a table under the table's lock, if that is free,
+ * after reading again that the table is in the canonical tree.
+ *
+ * Nothing is allocated, so the fill succeeds only if the domain has the upper
+ * tables, and has the leaf table or can link it. If it fails, the caller gets the
+ * same error as for a page that is not present, and falls back to
+ * fixup_user_fault() or a normal fault.
+ *
+ * Context: see hydra_fault_atomic().
+ * Return: true if the domain can do the access.
+ */
+bool __hydra_fault_atomic(struct hydra_mm *h, unsigned long addr, bool write)
+{
+	struct hydra_request r = {
+		.h = h,
+		.d = hydra_this_domain(),
+		.addr = addr,
+		.vm_start = addr & PAGE_MASK,
+		.vm_end = (addr & PAGE_MASK) + PAGE_SIZE,
+		.write = write,
+		.atomic = true,
+	};
+
+	lockdep_assert_irqs_disabled();
+	/* These may have interrupted the holder of hydra_domain.lock. */
+	if (in_nmi() || in_hardirq() || in_serving_softirq())
+		return false;
+	if (hydra_uses_canonical(h, r.d))
+		return false;
+	return hydra_fill_retry(&r) == HYDRA_HIT;
+}
+
+/**
+ * __hydra_entry_missing - may a domain root have lacked an entry just now?
+ * @h: address space
+ * @entry: the canonical entry, of a leaf table
+ *
+ * Context: see hydra_entry_missing().
+ * Return: true if the access may succeed after a fault.
+ */
+bool __hydra_entry_missing(struct hydra_mm *h, void *entry)
+{
+	unsigned int d = hydra_this_domain();
+	pteval_t *table = hydra_domain_leaf(hydra_table_start(entry), d);
+
+	return !READ_ONCE(h->active) || hydra_uses_canonical(h, d) || !table ||
+	       !hydra_present(READ_ONCE(table[hydra_entry_index(entry)]));
+}
+
+#include "tests/fill-kunit.h"

@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The shootdown filter: which domains a TLB flush has to reach.
+ *
+ * A flush looks up the sharers of the canonical tables in the range. The lookup
+ * takes no lock: flushes run under page-table locks. No domain is missed: the
+ * caller changed the entries under the lock of their table. A domain joined before
+ * is a sharer already. A domain joining later takes the same lock, and copies or
+ * links the changed entries. If the table was freed or replaced since, then
+ *
+ * - this gather freed the table, or cleared or changed the huge entry, and recorded
+ *   the sharers (hydra_gather::sharers);
+ * - or another gather freed the table, after locking out all accesses to the range
+ *   (munmap and exit);
+ * - or a collapse is cutting the table: hydra_mm::unfiltered is raised until the
+ *   collapse has flushed, see hydra_collapse_begin();
+ * - or mremap() moved the table: mremap() flushed the sharers, and kept other CPUs
+ *   out of the range meanwhile (see __hydra_move_table()).
+ *
+ * Gathers that overlap in time flush for one another, as tlb_finish_mmu() requires:
+ * gather 1 may skip an entry cleared and not yet flushed by gather 2. Then gather 1
+ * flushes the sharers of the whole walked range, not only of entries cleared by
+ * gather 1.
+ *
+ * A domain stays a sharer until the table is freed, or until the domain has been
+ * flushed under the table's lock (see reclaim.c).
+ *
+ * A flush raises the tlb_gen of targets only, so CPUs of all remaining domains have
+ * nothing to catch up with, then or later.
+ */
+
+#include <linux/mm.h>
+#include <linux/mm_inline.h>
+#include <linux/pgtable.h>
+
+#include <asm/hydra.h>
+
+#include "internal.h"
+
+/*
+ * Larger flushes go to all domains, as the lookup would read too many tables. A
+ * gather has walked all tables already, so the limit of gathers is higher.
+ */
+#define LOOKUP_MAX		PUD_SIZE
+#define GATHER_LOOKUP_MAX	(16 * PUD_SIZE)
+
+/* Does every flush of an address space go to every domain now? */
+static bool hydra_unfiltered(struct hydra_mm *h)
+{
+	return hydra_filter_setting(hydra_settings_get(h->mm)) == HYDRA_FILTER_NONE ||
+	       atomic_read(&h->unfiltered);
+}
+
+static void hydra_add_sharers_of(const void *entry, hydra_mask_t *mask)
+{
+	unsigned long word = hydra_word_of(entry);
+	struct hydra_table *t = hydra_word_table(word);
+
+	if (t)
+		hydra_mask_add(mask, &t->sharers);
+	else if (hydra_word_solo(word))
+		hydra_mask_set(hydra_word_domain(word), mask);
+}
+
+/* Add the sharers of one PMD table's part of a range. */
+static void hydra_add_pmd_sharers(pud_t pudval, unsigned long addr, unsigned long end,
+				  enum hydra_huge huge, hydra_mask_t *mask)
+{
+	pmd_t *pmd = pmd_offset(&pudval, addr);
+
+	if (huge == HYDRA_HUGE_SAME_TABLE)
+		hydra_add_sharers_of(pmd, mask);
+	for (; addr < end; addr = pmd_addr_end(addr, end), pmd++) {
+		pteval_t val = pmd_val(pmdp_get_lockless(pmd));
+
+		if (hydra_present(val) && !hydra_leaf(val))
+			hydra_add_sharers_of(hydra_next_table(val), mask);
+		else if (huge == HYDRA_HUGE_IN_RANGE)
+			hydra_add_sharers_of(pmd, mask);
+	}
+}
+
+/* The same for one PUD entry's part. Context: interrupts off. */
+static void hydra_add_pud_sharers(pud_t *pud, unsigned long addr, unsigned long end,
+				  enum hydra_huge huge, hydra_mask_t *mask)
+{
+	pud_t pudval = READ_ONCE(*pud);
+
+	if (huge == HYDRA_HUGE_SAME_TABLE)
+		hydra_add_sharers_of(pud, mask);
+	if (hydra_present(pud_val(pudval)) && !hydra_leaf(pud_val(pudval)))
+		hydra_add_pmd_sharers(pudval, addr, end, huge, mask);
+	else if (huge == HYDRA_HUGE_IN_RANGE)
+		hydra_add_sharers_of(pud, mask);
+}
+
+/* The same for the part that begins at @addr. Return: where the next part begins. */
+static unsigned long hydra_add_sharers_from(struct hydra_mm *h, unsigned long addr,
+					    unsigned long end, enum hydra_huge huge,
+					    hydra_mask_t *mask)
+{
+	pgd_t pgdval = READ_ONCE(*pgd_offset(h->mm, addr));
+	unsigned long next = pud_addr_end(addr, end);
+	p4d_t p4dval;
+
+	if (pgd_none(pgdval))
+		return pgd_addr_end(addr, end);
+	p4dval = READ_ONCE(*p4d_offset(&pgdval, addr));
+	if (!hydra_present(p4d_val(p4dval)))
+		return min(hydra_next_p4d(addr), end);
+	hydra_add_pud_sharers(pud_offset(&p4dval, addr), addr, next, huge, mask);
+	return next;
+}
+
+/*
+ * Add the sharers of the leaf table of an address. Return: false if there is no
+ * table.
+ */
+static bool hydra_add_leaf_sharers(struct hydra_mm *h, unsigned long addr,
+				   hydra_mask_t *mask)
+{
+	pmd_t *pmd = hydra_canonical_pmd(h->mm, addr);
+	pteval_t val = pmd ? pmd_val(pmdp_get_lockless(pmd)) : 0;
+
+	if (!hydra_is_table(val))
+		return false;
+	hydra_add_sharers_of(hydra_next_table(val), mask);
+	return true;
+}
+
+static noinline void hydra_add_range_sharers(struct hydra_mm *h, unsigned long start,
+					     unsigned long end, enum hydra_huge huge,
+					     hydra_mask_t *mask)
+{
+	unsigned long flags;
+
+	while (start < end) {
+		local_irq_save(flags);
+		start = hydra_add_sharers_from(h, start, end, huge, mask);
+		local_irq_restore(flags);
+	}
+}
+
+/**
+ * hydra_range_sharers - the domains that share the tables of a range
+ * @h: address space
+ * @start: first address
+ * @end: end of the range, exclusive
+ * @huge: which sharers of huge entries to add
+ * @mask: the sharers are added to it
+ *
+ * Interrupts are off during the lookup, so no table is freed, as for GUP-fast.
+ *
+ * Context: any.
+ */
+void hydra_range_sharers(struct hydra_mm *h, unsigned long start,
+			 unsigned long end, enum hydra_huge huge,
+			 hydra_mask_t *mask)
+{
+	unsigned long flags;
+	bool found = false;
+
+	/* The usual case: a range inside one leaf table */
+	if (huge != HYDRA_HUGE_SAME_TABLE && !((start ^ (end - 1)) & PMD_MASK)) {
+		local_irq_save(flags);
+		found = hydra_add_leaf_sharers(h, start, mask);
+		local_irq_restore(flags);
+	}
+	if (!found)
+		hydra_add_range_sharers(h, start, end, huge, mask);
+}
+
+/* Return: false if the flush goes to every domain. */
+static bool hydra_lookup_targets(struct hydra_mm *h, unsigned long start,
+				 unsigned long end, enum hydra_huge huge,
+				 hydra_mask_t *targets)
+{
+	hydra_range_sharers(h, start, end, huge, targets);
+	/*
+	 * The lookup before unfiltered. If a collapse cleared the PMD entry,
+	 * unfiltered is raised here, or the collapse has flushed. Pairs with
+	 * hydra_collapse_begin() and hydra_collapse_end().
+	 */
+	smp_rmb();
+	return !hydra_unfiltered(h);
+}
+
+/**
+ * hydra_range_targets - the domains that a flush of a range has to reach
+ * @h: address space, active
+ * @start: first address
+ * @end: end of the range, exclusive, or TLB_FLUSH_ALL
+ * @targets: set to them, without the universal domains
+ *
+ * The caller holds the lock of the changed entries, so the tables stay.
+ * (wp_clean_post_vma() holds no such lock, but raised tlb_flush_pending like a
+ * gather. i_mmap_rwsem, or the flush of a collapse, keeps its tables.)
+ *
+ * CPUs may have cached entries of tables not found by the lookup:
+ *
+ *     CPU 0: zap a huge file page          CPU 1: the caller, e.g. PAGEMAP_SCAN
+ *     ---------------------------          ------------------------------------
+ *     raises tlb_flush_pending
+ *     clears the huge entry
+ *                                          page fault: installs a leaf table
+ *                                          write-protects an entry of the table
+ *                                          flushes that entry
+ *     tlb_finish_mmu(): flushes
+ *
+ * CPU 1 must also reach domains with CPU 0's huge entry cached, but no share of the
+ * new table. So while any gather is pending, include all domains with a copy, at
+ * any time, of a huge entry of the same PMD or PUD table. CPU 1 cannot miss the
+ * gather: the fault read the cleared entry, and CPU 1 took the lock of the new
+ * table. So CPU 1 sees tlb_flush_pending raised, or CPU 0 has flushed.
+ *
+ * Context: any; the entries of the range have been changed.
+ * Return: false if the flush goes to every domain.
+ */
+bool hydra_range_targets(struct hydra_mm *h, unsigned long start,
+			 unsigned long end, hydra_mask_t *targets)
+{
+	enum hydra_huge huge = HYDRA_HUGE_IN_RANGE;
+
+	hydra_mask_zero(targets);
+	if (hydra_unfiltered(h) || end == TLB_FLUSH_ALL || end <= start ||
+	    end - start > LOOKUP_MAX || end > TASK_SIZE_MAX)
+		return false;
+	if (mm_tlb_flush_pending(h->mm))
+		huge = HYDRA_HUGE_SAME_TABLE;
+	return hydra_lookup_targets(h, start, end, huge, targets);
+}
+
+/**
+ * __hydra_gather_init - start the records of a gather
+ * @g: Hydra's part of the gather
+ * @fullmm: the gather tears down the whole address space, or its LDT
+ */
+void __hydra_gather_init(struct hydra_gather *g, bool fullmm)
+{
+	g->recording = true;
+	g->freed = NULL;
+	g->start = fullmm ? 0 : ULONG_MAX;
+	g->end = fullmm ? ULONG_MAX : 0;
+	hydra_mask_zero(&g->sharers);
+}
+
+/**
+ * __hydra_gather_add_range - record the range that a gather is about to walk
+ * @g: Hydra's part of the gather
+ * @start: first address
+ * @end: end of the range, exclusive
+ */
+void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
+			      unsigned long end)
+{
+	g->start = min(g->start, start);
+	g->end = max(g->end, end);
+}
+
+/**
+ * __hydra_gather_add_huge - record the sharers of a huge entry
+ * @g: Hydra's part of the gather
+ * @entry: the canonical entry, cleared or changed
+ *
+ * A domain joined after the entry was cleared may be included: a needless flush. No
+ * domain is missing: sharers of huge entries stay.
+ *
+ * Context: see hydra_gather_add_huge().
+ */
+void __hydra_gather_add_huge(struct hydra_gather *g, const void *entry)
+{
+	hydra_add_sharers_of(entry, &g->sharers);
+}
+
+/**
+ * hydra_gather_targets - the domains that the flush of a gather has to reach
+ * @h: address space, active
+ * @g: Hydra's part of the gather
+ * @start: first address
+ * @end: end of the range, exclusive, or TLB_FLUSH_ALL: another gather ran at the
+ *	same time, or the gather tears down everything
+ * @targets: set to them, without the universal domains
+ *
+ * g->sharers has the sharers of huge entries cleared or changed, and of tables
+ * freed by the gather: a lookup would not find such sharers any more. All other
+ * changed entries are in the recorded range. @start and @end may span more, where
+ * tables were freed.
+ *
+ * If @end is TLB_FLUSH_ALL, the gather may have skipped entries cleared and not yet
+ * flushed by the second gather, even huge entries replaced by a table since. So
+ * flush the whole recorded range, and include all domains with a copy, at any time,
+ * of a huge entry there.
+ *
+ * Context: any.
+ * Return: false if the flush goes to every domain.
+ */
+bool hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
+			  unsigned long start, unsigned long end,
+			  hydra_mask_t *targets)
+{
+	enum hydra_huge huge = HYDRA_LEAF_ONLY;
+
+	hydra_mask_zero(targets);
+	if (!g->recording)
+		return false;
+	*targets = g->sharers;
+	if (hydra_unfiltered(h))
+		return false;
+	if (end == TLB_FLUSH_ALL) {
+		start = g->start;
+		end = g->end;
+		huge = HYDRA_HUGE_SAME_TABLE;
+	}
+	if (g->start < g->end) {
+		start = max(start, g->start);
+		end = min(end, g->end);
+	} else if (end <= start) {
+		/* The gather recorded no range. */
+		return false;
+	}
+	if (end > TASK_SIZE_MAX ||
+	    (end > start && end - start > GATHER_LOOKUP_MAX))
+		return false;
+	return hydra_lookup_targets(h, start, end, huge, targets);
+}
+
+/**
+ * __hydra_wait_pmd_clear - wait for the flush of the CPU that cleared a PMD entry
+ * @mm: the address space
+ * @pmd: the entry, read as none without the lock
+ *
+ * On stock Linux the flush of a gather reaches every CPU with the old entry in the
+ * TLB, whichever CPU cleared the entry. Under Hydra the flush reaches the sharers
+ * of entries cleared or changed by the gather. A CPU clearing a huge entry outside
+ * a gather, e.g. in move_pages_huge_pmd() or __discard_anon_folio_pmd_locked(),
+ * flushes before dropping the PMD lock. So wait for the lock. Some callers put the
+ * entry back.
+ *
+ *     CPU 0: clears outside a gather      CPU 1: zap_pmd_range()
+ *     ------------------------------      ----------------------
+ *     takes the lock                      reads the entry: none
+ *     clears the entry                    <read barrier>
+ *     flushes                             reads the lock: held, waits for it;
+ *     (puts the entry back)                 or free: CPU 0 has flushed, reads
+ *     drops the lock                        the entry again
+ *
+ * Context: see hydra_wait_pmd_clear().
+ * Return: see hydra_wait_pmd_clear().
+ */
+bool __hydra_wait_pmd_clear(struct mm_struct *mm, pmd_t *pmd)
+{
+	spinlock_t *lock = pmd_lockptr(mm, pmd);
+	bool gone;
+
+	/* The entry before the lock; pairs with spin_lock() before the clear. */
+	smp_rmb();
+	if (!spin_is_locked(lock)) {
+		/* The lock before the entry; pairs with spin_unlock() after the flush. */
+		smp_rmb();
+		if (!pmd_none(READ_ONCE(*pmd)))
+			return false;
+		/* Still none, or cleared again: read the lock again, as above. */
+		smp_rmb();
+		if (!spin_is_locked(lock))
+			return true;
+	}
+	spin_lock(lock);
+	gone = pmd_none(*pmd);
+	spin_unlock(lock);
+	return gone;
+}
+
+/**
+ * __hydra_collapse_cut - cut every domain's link to a collapsed table
+ * @h: address space
+ * @pmdp: its canonical entry, cleared
+ * @pmd: the old value of the entry
+ *
+ * A fill may have read the entry before it was cleared:
+ *
+ *     CPU 0: hydra_join()                  CPU 1: collapse
+ *     -------------------                  ---------------
+ *     locks the domain                     pmdp_huge_get_and_clear()
+ *     reads the entry                      <full barrier>
+ *     writes the word, links the table     locks and unlocks every domain
+ *     unlocks the domain                   reads the word, cuts the links
+ *
+ * CPU 0 read the old entry, and CPU 1 sees its word and link; or CPU 0 reads the
+ * entry as none.
+ *
+ * Context: see hydra_collapse_begin(). Preemption is off until the caller has
+ * flushed, so no grace period ends before.
+ */
+void __hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd)
+{
+	struct hydra_table *t;
+	unsigned long word;
+	pteval_t *canonical;
+	hydra_mask_t trees;
+	unsigned int d;
+
+	if (!hydra_present(pmd_val(pmd)) || hydra_leaf(pmd_val(pmd)))
+		return;
+	/*
+	 * A domain with a link got its tree before: trees has its bit, see
+	 * hydra_promote().
+	 */
+	hydra_mask_zero(&trees);
+	hydra_mask_add(&trees, &h->trees);
+	/* trees before h->domain[d]; pairs with the smp_wmb() in hydra_promote(). */
+	smp_rmb();
+	for_each_hydra_domain(d, &trees) {
+		spin_lock(&h->domain[d]->lock);
+		spin_unlock(&h->domain[d]->lock);
+	}
+	canonical = hydra_next_table(pmd_val(pmd));
+	word = hydra_table_detach(virt_to_ptdesc(canonical));
+	if (hydra_word_solo(word))
+		hydra_cut_solo(hydra_table_of(pmdp), hydra_entry_index(pmdp),
+			       hydra_word_domain(word));
+	t = hydra_word_table(word);
+	if (t)
+		hydra_table_release(t, canonical);
+}
+
+/**
+ * __hydra_move_table - cut every domain's link to a table that mremap() moves
+ * @h: address space
+ * @pmdp: the old canonical entry, cleared
+ * @pmd: its old value
+ * @addr: first address that the table mapped there
+ *
+ * The next fault finds the table at the new address, as a table of no domain.
+ *
+ *     CPU 0: an atomic fill                CPU 1: mremap()
+ *     ---------------------                ---------------
+ *     locks the leaf table                 clears the PMD entry
+ *     reads the PMD entry again            locks and unlocks the leaf table
+ *     links the table                      reads the word, cuts the links
+ *     unlocks the leaf table               flushes the domains
+ *
+ * CPU 0 read the old PMD entry, and CPU 1 waits for its link; or CPU 0 reads none.
+ * Faults and flushes except atomic fills need a lock held by mremap().
+ *
+ * Context: see hydra_move_table(). No grace period ends before the locks are
+ * dropped.
+ */
+void __hydra_move_table(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd,
+			unsigned long addr)
+{
+	spinlock_t *lock = pte_lockptr(h->mm, &pmd);
+	pteval_t *canonical = hydra_next_table(pmd_val(pmd));
+	struct hydra_table *t;
+	unsigned long word;
+	hydra_mask_t users;
+
+	mmap_assert_write_locked(h->mm);
+	lockdep_assert_held(pmd_lockptr(h->mm, pmdp));
+	/* Nests inside the PMD locks of the old and of the new entry. */
+	spin_lock_nested(lock, SINGLE_DEPTH_NESTING + 1);
+	spin_unlock(lock);
+	hydra_mask_zero(&users);
+	word = hydra_table_detach(virt_to_ptdesc(canonical));
+	if (hydra_word_solo(word)) {
+		hydra_mask_set(hydra_word_domain(word), &users);
+		hydra_cut_solo(hydra_table_of(pmdp), hydra_entry_index(pmdp),
+			       hydra_word_domain(word));
+	}
+	t = hydra_word_table(word);
+	if (t) {
+		hydra_mask_add(&users, &t->sharers);
+		hydra_mask_add(&users, &t->users);
+		hydra_table_release(t, canonical);
+	}
+	hydra_flush_domains(h, addr, addr + PMD_SIZE, &users);
+}
+
+#include "tests/flush-kunit.h"

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Propagation: every change of a canonical entry reaches its replicas before the
+ * lock of the canonical table is dropped, and so before Linux flushes for the
+ * change. A clear reaches the replicas first: if a CPU reads the canonical entry as
+ * none, without the lock, the replicas are clear as well. (Links to a collapsed
+ * table are cut later, under the lock awaited by __hydra_wait_pmd_clear().)
+ *
+ * The hooks are in the accessors of entries. Hooks find the replicas by the table
+ * and the index of the entry, not by address: accessors are also used on tables
+ * outside the canonical tree.
+ *
+ * Accessed bits: hardware sets the bits in the copy of the domain. Readers get the
+ * union; clearing clears all. Dirty bits are in the canonical entry alone, see
+ * hydra_derive().
+ */
+
+#include <linux/export.h>
+#include <linux/mm.h>
+
+#include "internal.h"
+
+#include <trace/events/hydra.h>
+
+/* Stays on for a while after the last user: switching it stops all CPUs. */
+DEFINE_STATIC_KEY_DEFERRED_FALSE(hydra_key, 60 * HZ);
+EXPORT_SYMBOL_GPL(hydra_key);
+
+/*
+ * The copy of an entry in the next domain from @d on, or NULL. Above the leaf
+ * tables the lock of the domain guards it: taken here, dropped by
+ * hydra_replica_end().
+ */
+static pteval_t *hydra_replica_begin(struct hydra_table *t, const void *entry,
+				     unsigned int *d)
+{
+	unsigned int next = *d;
+
+	for_each_set_bit_from(next, t->sharers.bits, HYDRA_MAX_DOMAINS) {
+		pteval_t *table;
+
+		*d = next;
+		if (t->level != HYDRA_PTE)
+			spin_lock(&t->hmm->domain[next]->lock);
+		table = READ_ONCE(t->table[next]);
+		if (table && table != hydra_table_start(entry))
+			return table + hydra_entry_index(entry);
+		if (t->level != HYDRA_PTE)
+			spin_unlock(&t->hmm->domain[next]->lock);
+	}
+	return NULL;
+}
+
+static void hydra_replica_end(struct hydra_table *t, unsigned int d)
+{
+	if (t->level != HYDRA_PTE)
+		spin_unlock(&t->hmm->domain[d]->lock);
+}
+
+/* Above the leaf tables, an entry pointing to a table is no copy. */
+static bool hydra_is_copy(const struct hydra_table *t, pteval_t val)
+{
+	return t->level == HYDRA_PTE || !hydra_present(val) || hydra_leaf(val);
+}
+
+/* Update one copy. Return: true if the copy has changed. */
+static bool hydra_update_copy(struct hydra_table *t, pteval_t *copy, pteval_t val)
+{
+	bool present = t->level == HYDRA_PTE ? hydra_present(val) :
+					       hydra_leaf(val);
+	pteval_t old = READ_ONCE(*copy), new;
+
+	do {
+		if (!old || !hydra_is_copy(t, old))
+			return false;
+		new = present ? hydra_derive(val) : HYDRA_PTE_REFILL;
+		if (present && hydra_present(old) &&
+		    !((old ^ val) & PTE_PFN_MASK))
+			new |= old & _PAGE_ACCESSED;
+		if (old == new)
+			return false;
+	} while (!try_cmpxchg(copy, &old, new));
+	return true;
+}
+
+static void hydra_propagated(struct hydra_table *t, void *entry, unsigned int d,
+			     unsigned int nr)
+{
+	if (!nr)
+		return;
+	hydra_stat_add(t->hmm, HYDRA_STAT_PROPAGATED, nr);
+	trace_hydra_propagate(t->hmm->mm, t->base, hydra_entry_index(entry), d,
+			      t->level, nr);
+}
+
+void __hydra_entries_set(void *entry, unsigned int nr)
+{
+	struct hydra_table *t = hydra_table_of(entry);
+	unsigned int d = 0, i, changed;
+	pteval_t *copy;
+
+	if (!t)
+		return;
+	for (; (copy = hydra_replica_begin(t, entry, &d)); d++) {
+		for (i = 0, changed = 0; i < nr; i++)
+			changed += hydra_update_copy(t, copy + i,
+						     READ_ONCE(((pteval_t *)entry)[i]));
+		hydra_replica_end(t, d);
+		hydra_propagated(t, entry, d, changed);
+	}
+}
+EXPORT_SYMBOL_GPL(__hydra_entries_set);
+
+/* Clear the replicas of an entry. Return: their accessed bits. */
+static unsigned long hydra_clear_copies(struct hydra_table *t, void *entry)
+{
+	unsigned long young = 0;
+	pteval_t *copy, was;
+	unsigned int d = 0;
+
+	for (; (copy = hydra_replica_begin(t, entry, &d)); d++) {
+		was = READ_ONCE(*copy);
+		if (!hydra_present(was) || !hydra_is_copy(t, was)) {
+			hydra_replica_end(t, d);
+			continue;
+		}
+		was = xchg(copy, HYDRA_PTE_REFILL);
+		hydra_replica_end(t, d);
+		young |= was & _PAGE_ACCESSED;
+		hydra_propagated(t, entry, d, 1);
+	}
+	return young;
+}
+
+/**
+ * __hydra_change_begin - clear the replicas of entries that are about to be changed
+ * @entry: the first canonical entry, of a leaf table
+ * @nr: how many
+ *
+ * A CPU of the domain may set the accessed bit of a replica until the replica is
+ * cleared. So clear each replica with xchg(), and then set its accessed bit in the
+ * canonical entry.
+ *
+ * Context: see hydra_change_begin().
+ */
+void __hydra_change_begin(void *entry, unsigned int nr)
+{
+	struct hydra_table *t = hydra_table_of(entry);
+	unsigned int d = 0, i, changed;
+	pteval_t *copy, was;
+
+	if (!t)
+		return;
+	VM_WARN_ON_ONCE(t->nr_changed);
+	t->changed = hydra_entry_index(entry);
+	t->nr_changed = nr;
+	for (; (copy = hydra_replica_begin(t, entry, &d)); d++) {
+		for (i = 0, changed = 0; i < nr; i++) {
+			if (!hydra_present(READ_ONCE(copy[i])))
+				continue;
+			was = xchg(&copy[i], HYDRA_PTE_REFILL);
+			changed++;
+			if (was & _PAGE_ACCESSED)
+				set_bit(_PAGE_BIT_ACCESSED,
+					(unsigned long *)entry + i);
+		}
+		hydra_replica_end(t, d);
+		hydra_propagated(t, entry, d, changed);
+	}
+}
+
+/**
+ * __hydra_change_end - update the replicas of the entries that have been changed
+ * @entry: any entry of the table
+ *
+ * Context: see hydra_change_end().
+ */
+void __hydra_change_end(void *entry)
+{
+	struct hydra_table *t = hydra_table_of(entry);
+
+	if (!t)
+		return;
+	/* The table's lock is held: the table was shared at hydra_change_begin(), too. */
+	VM_WARN_ON_ONCE(!t->nr_changed);
+	__hydra_entries_set(hydra_table_start(entry) + t->changed, t->nr_changed);
+	t->nr_changed = 0;
+}
+
+/**
+ * hydra_set_ptes - set_ptes() of entries that may have replicas
+ * @mm: address space of the entries
+ * @addr: address of the first entry
+ * @ptep: the first entry
+ * @pte: its value
+ * @nr: how many, all in one table
+ *
+ * Context: as set_ptes().
+ */
+void hydra_set_ptes(struct mm_struct *mm, unsigned long addr, pte_t *ptep, pte_t pte,
+		    unsigned int nr)
+{
+	__set_ptes(mm, addr, ptep, pte, nr);
+	__hydra_entries_set(ptep, nr);
+}
+EXPORT_SYMBOL_GPL(hydra_set_ptes);
+
+/**
+ * hydra_clear_flush - ptep_clear_flush() of an entry that may have replicas
+ * @vma: area of the entry
+ * @addr: its address
+ * @ptep: the canonical entry
+ *
+ * Context: as ptep_clear_flush().
+ * Return: the old value, with the accessed bits of the replicas added.
+ */
+pte_t hydra_clear_flush(struct vm_area_struct *vma, unsigned long addr, pte_t *ptep)
+{
+	pte_t pte = ptep_get_and_clear(vma->vm_mm, addr, ptep);
+
+	if (pte_accessible(vma->vm_mm, pte))
+		flush_tlb_page(vma, addr);
+	return pte;
+}
+
+/**
+ * hydra_entry_exchange - put another value in a canonical entry, or clear it
+ * @entry: the entry, of any level, for which hydra_shared() is true
+ * @val: the new value
+ *
+ * Clears the replicas, then exchanges the canonical entry, then updates the
+ * replicas if @val is present. The order is for zap_pmd_range(), which reads huge
+ * entries without the lock: after reading pmd_none(), zap_pmd_range() relies on the
+ * TLB flush of the gather to remove the translation. After the flush a CPU could
+ * reload the translation from a replica.
+ *
+ * Context: the lock of the canonical table is held, or the table is not reachable.
+ * Return: the old value, with the accessed bits of the replicas added.
+ */
+unsigned long hydra_entry_exchange(void *entry, unsigned long val)
+{
+	struct hydra_table *t = hydra_table_of(entry);
+	unsigned long young = t ? hydra_clear_copies(t, entry) : 0;
+	pteval_t old = xchg((pteval_t *)entry, val);
+
+	if (hydra_present(val))
+		__hydra_entries_set(entry, 1);
+	return hydra_present(old) ? old | young : old;
+}
+EXPORT_SYMBOL_GPL(hydra_entry_exchange);
+
+int __hydra_test_and_clear_young(void *entry)
+{
+	struct hydra_table *t = hydra_table_of(entry);
+	unsigned int d = 0;
+	pteval_t *copy;
+	int young = 0;
+
+	if (!t)
+		return 0;
+	for (; (copy = hydra_replica_begin(t, entry, &d)); d++) {
+		pteval_t val = READ_ONCE(*copy);
+
+		if (hydra_present(val) && hydra_is_copy(t, val) &&
+		    (val & _PAGE_ACCESSED))
+			young |= test_and_clear_bit(_PAGE_BIT_ACCESSED,
+						    (unsigned long *)copy);
+		hydra_replica_end(t, d);
+	}
+	return young;
+}
+EXPORT_SYMBOL_GPL(__hydra_test_and_clear_young);
+
+bool __hydra_young(void *entry, unsigned int nr)
+{
+	struct hydra_table *t = hydra_table_of(entry);
+	bool young = false;
+	unsigned int d = 0, i;
+	pteval_t *copy;
+
+	if (!t)
+		return false;
+	for (; (copy = hydra_replica_begin(t, entry, &d)); d++) {
+		for (i = 0; i < nr; i++) {
+			pteval_t val = READ_ONCE(copy[i]);
+
+			young |= hydra_present(val) && hydra_is_copy(t, val) &&
+				 (val & _PAGE_ACCESSED);
+		}
+		hydra_replica_end(t, d);
+	}
+	return young;
+}
+EXPORT_SYMBOL_GPL(__hydra_young);
+
+/**
+ * __hydra_exit_entries - set the accessed bits of replicas in the canonical entries
+ * @entry: the first entry, of a leaf table
+ * @nr: how many
+ *
+ * Context: see hydra_exit_entries().
+ */
+void __hydra_exit_entries(void *entry, unsigned int nr)
+{
+	struct hydra_table *t = hydra_table_of(entry);
+	unsigned int d = 0;
+	pteval_t *copy;
+
+	for (; t && (copy = hydra_replica_begin(t, entry, &d)); d++) {
+		hydra_fold_accessed(copy, entry, t->level, nr);
+		hydra_replica_end(t, d);
+	}
+}
+
+#include "tests/propagate-kunit.h"

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reports for operators: settings and counters of a process, and the files in
+ * /sys/kernel/mm/hydra/. See Documentation/admin-guide/mm/hydra.rst.
+ */
+
+#define pr_fmt(fmt) "hydra: " fmt
+
+#include <linux/init.h>
+#include <linux/kobject.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/seq_file.h>
+#include <linux/sysfs.h>
+
+#include "internal.h"
+
+static const char * const stat_names[NR_HYDRA_STATS] = {
+	[HYDRA_STAT_FILLS] = "fills",
+	[HYDRA_STAT_PREFETCHED] = "prefetched",
+	[HYDRA_STAT_PROPAGATED] = "propagated",
+	[HYDRA_STAT_FLUSHES] = "flushes",
+	[HYDRA_STAT_INTERRUPTED] = "cpus_interrupted",
+	[HYDRA_STAT_SPARED] = "cpus_spared",
+	[HYDRA_STAT_FALLBACKS] = "fallbacks",
+	[HYDRA_STAT_RECLAIMED] = "reclaimed",
+};
+
+/* A counter, summed over the CPUs of a domain, or over all if @cpus is NULL. */
+static unsigned long hydra_stat_sum(struct hydra_mm *h, enum hydra_stat stat,
+				    const struct cpumask *cpus)
+{
+	unsigned long sum = 0;
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu)
+		if (!cpus || cpumask_test_cpu(cpu, cpus))
+			sum += READ_ONCE(per_cpu_ptr(h->stats, cpu)->n[stat]);
+	return sum;
+}
+
+static unsigned long hydra_kib(unsigned long tables)
+{
+	return tables << (PAGE_SHIFT - 10);
+}
+
+/**
+ * hydra_show_settings - settings and counters of an address space, "key value"
+ * lines
+ * @mm: the address space
+ * @m: the file to write to
+ *
+ * Context: process context; no locks. Counters are read one by one.
+ * Return: 0.
+ */
+int hydra_show_settings(struct mm_struct *mm, struct seq_file *m)
+{
+	struct hydra_mm *h = READ_ONCE(mm->hydra);
+	unsigned long replicas = 0, upper = 0;
+	bool split = h && READ_ONCE(h->active);
+	u32 settings = hydra_settings_get(mm);
+	unsigned int d, i;
+
+	seq_printf(m, "policy %s\n", hydra_policy_name(settings));
+	seq_printf(m, "domains %s\n", hydra_domains_name(settings));
+	seq_printf(m, "replication %s\n", hydra_replication_name(settings));
+	seq_printf(m, "prefetch %u\n", hydra_prefetch_setting(settings));
+	seq_printf(m, "filter %s\n", hydra_filter_name(settings));
+	seq_printf(m, "active %d\n",
+		   hydra_domains_setting(settings) != HYDRA_DOMAINS_MACHINE);
+	seq_printf(m, "split %d\n", split);
+	for (i = 0; i < NR_HYDRA_STATS; i++)
+		seq_printf(m, "%s %lu\n", stat_names[i],
+			   h ? hydra_stat_sum(h, i, NULL) : 0);
+	for (d = 0; h && d < hydra_nr_domains; d++) {
+		struct hydra_domain *dom = READ_ONCE(h->domain[d]);
+
+		if (!dom)
+			continue;
+		replicas += atomic_long_read(&dom->nr_replicas);
+		upper += atomic_long_read(&dom->nr_upper);
+	}
+	seq_printf(m, "replica_tables %lu\n", replicas);
+	seq_printf(m, "replica_kib %lu\n", hydra_kib(replicas));
+	seq_printf(m, "upper_tables %lu\n", upper);
+
+	for (d = 0; split && d < hydra_nr_domains; d++) {
+		struct hydra_domain *dom = READ_ONCE(h->domain[d]);
+
+		replicas = dom ? atomic_long_read(&dom->nr_replicas) : 0;
+		upper = dom ? atomic_long_read(&dom->nr_upper) : 0;
+		seq_printf(m, "domain %u node %d root %s replica_tables %lu replica_kib %lu upper_tables %lu fills %lu\n",
+			   d, hydra_domain_nid[d],
+			   dom && READ_ONCE(dom->root) == dom->pgd ? "own" : "canonical",
+			   replicas, hydra_kib(replicas), upper,
+			   hydra_stat_sum(h, HYDRA_STAT_FILLS, hydra_domain_cpus[d]));
+	}
+	return 0;
+}
+
+static ssize_t default_show(struct kobject *kobj, struct kobj_attribute *attr,
+			    char *buf)
+{
+	int len = hydra_settings_format(buf, PAGE_SIZE - 1,
+					READ_ONCE(hydra_default_settings));
+
+	return len + sysfs_emit_at(buf, len, "\n");
+}
+
+static ssize_t default_store(struct kobject *kobj, struct kobj_attribute *attr,
+			     const char *buf, size_t count)
+{
+	static DEFINE_MUTEX(lock);
+	u32 settings;
+	int ret;
+
+	guard(mutex)(&lock);
+	settings = hydra_default_settings;
+	ret = hydra_settings_parse(buf, &settings);
+	if (ret)
+		return ret;
+	if (hydra_domains_setting(settings) != HYDRA_DOMAINS_MACHINE &&
+	    hydra_refused_by_machine())
+		return -EOPNOTSUPP;
+	if (hydra_domains_setting(settings) != HYDRA_DOMAINS_MACHINE)
+		hydra_watch();
+	WRITE_ONCE(hydra_default_settings, settings);
+	return count;
+}
+
+static struct kobj_attribute default_attr = __ATTR_RW_MODE(default, 0644);
+
+static ssize_t replica_limit_kib_show(struct kobject *kobj,
+				      struct kobj_attribute *attr, char *buf)
+{
+	unsigned long limit = READ_ONCE(hydra_replica_limit);
+
+	if (limit == ULONG_MAX)
+		return sysfs_emit(buf, "max\n");
+	return sysfs_emit(buf, "%lu\n", limit >> 10);
+}
+
+static ssize_t replica_limit_kib_store(struct kobject *kobj,
+				       struct kobj_attribute *attr,
+				       const char *buf, size_t count)
+{
+	unsigned long kib, limit = ULONG_MAX;
+
+	if (!sysfs_streq(buf, "max")) {
+		if (kstrtoul(buf, 10, &kib) || kib > ULONG_MAX >> 11)
+			return -EINVAL;
+		limit = kib << 10;
+	}
+	WRITE_ONCE(hydra_replica_limit, limit);
+	return count;
+}
+
+static struct kobj_attribute replica_limit_attr = __ATTR_RW(replica_limit_kib);
+
+static ssize_t domains_show(struct kobject *kobj, struct kobj_attribute *attr,
+			    char *buf)
+{
+	unsigned int d, len = 0;
+
+	for (d = 0; d < hydra_nr_domains; d++)
+		len += sysfs_emit_at(buf, len, "%u node %d cpus %*pbl\n", d,
+				     hydra_domain_nid[d],
+				     cpumask_pr_args(hydra_domain_cpus[d]));
+	return len;
+}
+
+static struct kobj_attribute domains_attr = __ATTR_RO(domains);
+
+static ssize_t supported_show(struct kobject *kobj, struct kobj_attribute *attr,
+			      char *buf)
+{
+	const char *why = hydra_refused_by_machine();
+
+	return why ? sysfs_emit(buf, "no: %s\n", why) : sysfs_emit(buf, "yes\n");
+}
+
+static struct kobj_attribute supported_attr = __ATTR_RO(supported);
+
+static ssize_t violations_show(struct kobject *kobj,
+			       struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%ld\n", atomic_long_read(&hydra_violations));
+}
+
+static struct kobj_attribute violations_attr = __ATTR_RO(violations);
+
+static struct attribute *hydra_attrs[] = {
+	&default_attr.attr,
+	&replica_limit_attr.attr,
+	&domains_attr.attr,
+	&supported_attr.attr,
+	&violations_attr.attr,
+	NULL
+};
+
+static const struct attribute_group hydra_attr_group = {
+	.name = "hydra",
+	.attrs = hydra_attrs,
+};
+
+static int __init hydra_sysfs_init(void)
+{
+	/* The boot parameter, before the first program runs. */
+	if (hydra_domains_setting(hydra_default_settings) != HYDRA_DOMAINS_MACHINE) {
+		if (hydra_refused_by_machine()) {
+			pr_err("not on this platform: %s\n", hydra_refused_by_machine());
+			hydra_default_settings = HYDRA_LINUX_SETTINGS;
+		} else {
+			hydra_watch();
+		}
+	}
+	return sysfs_create_group(mm_kobj, &hydra_attr_group);
+}
+subsys_initcall(hydra_sysfs_init);

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Roots: how CPUs switch to another root, the LDT mapping common to all roots, and
+ * platforms without support for domain roots.
+ */
+
+#include <linux/mm.h>
+#include <linux/smp.h>
+
+#include <asm/desc.h>
+#include <asm/hydra.h>
+#include <asm/hypervisor.h>
+#include <asm/mmu_context.h>
+#include <asm/pgalloc.h>
+
+#include "internal.h"
+
+/**
+ * __hydra_on_own_root - does this CPU use the root of a domain tree?
+ * @mm: the address space
+ *
+ * Context: preemption disabled.
+ * Return: true if @mm is the current one and its domain root is loaded.
+ */
+bool __hydra_on_own_root(const struct mm_struct *mm)
+{
+	return mm == current->mm &&
+	       this_cpu_read(hydra_loaded_root) != mm->pgd;
+}
+
+/* Load this CPU's root, and drop all PCIDs with entries of the old root. */
+static void hydra_load_root(void *data)
+{
+	u16 asid, loaded_asid = this_cpu_read(cpu_tlbstate.loaded_mm_asid);
+	struct mm_struct *mm = data;
+	bool loaded = this_cpu_read(cpu_tlbstate.loaded_mm) == mm;
+	u64 tlb_gen;
+
+	for (asid = 0; asid < TLB_NR_DYN_ASIDS; asid++)
+		if (this_cpu_read(cpu_tlbstate.ctxs[asid].ctx_id) ==
+		    mm->context.ctx_id && !(loaded && asid == loaded_asid))
+			this_cpu_write(cpu_tlbstate.ctxs[asid].ctx_id, 0);
+	if (!loaded)
+		return;
+	tlb_gen = hydra_tlb_gen(mm);
+	/* As in switch_mm_irqs_off(), for nmi_uaccess_okay(). */
+	this_cpu_write(cpu_tlbstate.loaded_mm, LOADED_MM_SWITCHING);
+	barrier();
+	load_new_mm_cr3(hydra_pgd(mm), loaded_asid, tlbstate_lam_cr3_mask(), true);
+	barrier();
+	this_cpu_write(cpu_tlbstate.loaded_mm, mm);
+	this_cpu_write(cpu_tlbstate.ctxs[loaded_asid].tlb_gen, tlb_gen);
+}
+
+/**
+ * hydra_switch_roots - make CPUs load their new root
+ * @mm: address space whose roots have changed
+ * @cpus: all CPUs of a domain: CPUs not running @mm may hold entries of the old
+ *	root, too, see the head of arch/x86/mm/hydra/core.c
+ *
+ * When this returns, no CPU of @cpus holds an entry of the old root.
+ *
+ * Context: process context; a full barrier since the root has changed.
+ */
+void hydra_switch_roots(struct mm_struct *mm, const struct cpumask *cpus)
+{
+	on_each_cpu_mask(cpus, hydra_load_root, mm, true);
+}
+
+/**
+ * hydra_refused_by_machine - can this machine run domain trees?
+ *
+ * Return: NULL, or the reason why not.
+ */
+const char *hydra_refused_by_machine(void)
+{
+	/* The hypervisor checks and pins page tables, by mm->pgd. */
+	if (cpu_feature_enabled(X86_FEATURE_XENPV))
+		return "Xen PV keeps page tables itself";
+	/* Its flush hypercall names an address space by mm->pgd. */
+	if (IS_ENABLED(CONFIG_HYPERV) && hypervisor_is_type(X86_HYPER_MS_HYPERV))
+		return "Hyper-V flushes by the address of one root";
+	return NULL;
+}
+
+#if defined(CONFIG_MODIFY_LDT_SYSCALL) && \
+	defined(CONFIG_MITIGATION_PAGE_TABLE_ISOLATION)
+/*
+ * With page-table isolation each mm maps the LDT in a PGD entry of the kernel half.
+ * No fault would copy the entry, so domain roots get the entry with the mapping,
+ * and lose the entry before the tables are freed.
+ */
+static void hydra_copy_ldt_entry(struct mm_struct *mm, pgd_t *from)
+{
+	struct hydra_mm *h = READ_ONCE(mm->hydra);
+	unsigned int d, i = pgd_index(LDT_BASE_ADDR);
+
+	if (!h || !boot_cpu_has(X86_FEATURE_PTI))
+		return;
+	/*
+	 * At least one CPU sees the store of the other. Pairs with itself:
+	 *
+	 *     CPU 0: map_ldt_struct()            CPU 1: hydra_promote()
+	 *     -----------------------            ----------------------
+	 *     sets the PGD entry                 sets h->domain[d]
+	 *     hydra_sync_ldt():                  hydra_sync_ldt():
+	 *       smp_mb()                           smp_mb()
+	 *       reads h->domain[d]                 reads the PGD entry
+	 */
+	smp_mb();
+	for (d = 0; d < hydra_nr_domains; d++) {
+		struct hydra_domain *dom = READ_ONCE(h->domain[d]);
+		pgd_t *pgd;
+
+		if (!dom)
+			continue;
+		pgd = dom->pgd;
+		WRITE_ONCE(pgd[i], from ? from[i] : __pgd(0));
+		WRITE_ONCE(*kernel_to_user_pgdp(&pgd[i]),
+			   from ? *kernel_to_user_pgdp(&from[i]) : __pgd(0));
+	}
+}
+
+/**
+ * hydra_sync_ldt - copy a new LDT mapping to the domain roots
+ * @mm: the address space
+ *
+ * Context: mm->context.ldt_usr_sem held for writing, or between hydra_lock_ldt()
+ * and hydra_unlock_ldt(), or no CPU runs @mm yet.
+ */
+void hydra_sync_ldt(struct mm_struct *mm)
+{
+	hydra_copy_ldt_entry(mm, mm->pgd);
+}
+
+/**
+ * hydra_lock_ldt - keep the LDT mapping as it is
+ * @mm: address space about to be split or to return
+ *
+ * After a failure to map the whole LDT, Linux unmaps the LDT. New roots must not
+ * copy the entry meanwhile.
+ *
+ * Context: before mmap_lock: read_ldt() faults under this lock.
+ * Return: 0 or -EINTR.
+ */
+int hydra_lock_ldt(struct mm_struct *mm)
+{
+	if (boot_cpu_has(X86_FEATURE_PTI))
+		return down_read_killable(&mm->context.ldt_usr_sem);
+	return 0;
+}
+
+/**
+ * hydra_trylock_ldt - hydra_lock_ldt() that does not wait
+ * @mm: address space that is about to be split or to return
+ *
+ * Return: false if the lock is busy.
+ */
+bool hydra_trylock_ldt(struct mm_struct *mm)
+{
+	return !boot_cpu_has(X86_FEATURE_PTI) ||
+	       down_read_trylock(&mm->context.ldt_usr_sem);
+}
+
+/**
+ * hydra_unlock_ldt - undo hydra_lock_ldt()
+ * @mm: the address space
+ */
+void hydra_unlock_ldt(struct mm_struct *mm)
+{
+	if (boot_cpu_has(X86_FEATURE_PTI))
+		up_read(&mm->context.ldt_usr_sem);
+}
+
+/**
+ * hydra_clear_ldt - the tables that map the LDT are about to be freed
+ * @mm: the address space
+ */
+void hydra_clear_ldt(struct mm_struct *mm)
+{
+	hydra_copy_ldt_entry(mm, NULL);
+}
+#else
+void hydra_sync_ldt(struct mm_struct *mm)
+{
+}
+
+int hydra_lock_ldt(struct mm_struct *mm)
+{
+	return 0;
+}
+
+bool hydra_trylock_ldt(struct mm_struct *mm)
+{
+	return true;
+}
+
+void hydra_unlock_ldt(struct mm_struct *mm)
+{
+}
+
+void hydra_clear_ldt(struct mm_struct *mm)
+{
+}
+#endif

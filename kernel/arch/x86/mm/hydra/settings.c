@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Settings: names, supported combinations, and sources (prctl, the boot parameter,
+ * text written to a file).
+ */
+
+#define pr_fmt(fmt) "hydra: " fmt
+
+#include <linux/init.h>
+#include <linux/kernel.h>
+#include <linux/sched.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+
+#include "internal.h"
+
+/* Settings of a process image without inherited settings; see hydra_mm_init(). */
+u32 hydra_default_settings __read_mostly = HYDRA_LINUX_SETTINGS;
+
+static const char * const domains_names[] = { "machine", "node", "llc", "core" };
+static const char * const replication_names[] = { "lazy", "eager" };
+static const char * const filter_names[] = { "none", "table", "entry", "accessed" };
+
+static const struct {
+	const char *name;
+	u32 settings;
+} policies[] = {
+	{ "linux", HYDRA_LINUX_SETTINGS },
+	{ "hydra", HYDRA_HYDRA_SETTINGS },
+};
+
+/**
+ * hydra_settings_check - does this kernel support these settings?
+ * @domains: enum hydra_domains
+ * @replication: enum hydra_replication
+ * @prefetch: degree
+ * @filter: enum hydra_filter
+ *
+ * Return: 0, -EINVAL for a value without a meaning, -EOPNOTSUPP for a value defined
+ * but not implemented.
+ */
+int hydra_settings_check(u32 domains, u32 replication, u32 prefetch, u32 filter)
+{
+	if (domains >= ARRAY_SIZE(domains_names) ||
+	    replication >= ARRAY_SIZE(replication_names) ||
+	    prefetch > HYDRA_PREFETCH_MAX ||
+	    filter >= ARRAY_SIZE(filter_names))
+		return -EINVAL;
+	if (domains > HYDRA_DOMAINS_NODE ||
+	    replication > HYDRA_REPLICATE_LAZY || filter > HYDRA_FILTER_TABLE)
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+const char *hydra_domains_name(u32 settings)
+{
+	return domains_names[hydra_domains_setting(settings)];
+}
+
+const char *hydra_replication_name(u32 settings)
+{
+	return replication_names[hydra_replication_setting(settings)];
+}
+
+const char *hydra_filter_name(u32 settings)
+{
+	return filter_names[hydra_filter_setting(settings)];
+}
+
+/**
+ * hydra_policy_name - name of the policy with these settings
+ * @settings: packed settings
+ *
+ * With one domain for the machine the policy is "linux", whatever the other
+ * settings are.
+ *
+ * Return: the name, or "custom".
+ */
+const char *hydra_policy_name(u32 settings)
+{
+	int i;
+
+	if (hydra_domains_setting(settings) == HYDRA_DOMAINS_MACHINE)
+		return policies[0].name;
+
+	for (i = 0; i < ARRAY_SIZE(policies); i++)
+		if (policies[i].settings == settings)
+			return policies[i].name;
+	return "custom";
+}
+
+/**
+ * hydra_settings_format - settings as text that hydra_settings_parse() reads
+ * @buf: the text is written here
+ * @size: size of @buf
+ * @settings: packed settings
+ *
+ * Return: length of the text.
+ */
+int hydra_settings_format(char *buf, size_t size, u32 settings)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(policies); i++)
+		if (policies[i].settings == settings)
+			return scnprintf(buf, size, "%s", policies[i].name);
+	return scnprintf(buf, size,
+			 "domains=%s,replication=%s,prefetch=%u,filter=%s",
+			 hydra_domains_name(settings),
+			 hydra_replication_name(settings),
+			 hydra_prefetch_setting(settings),
+			 hydra_filter_name(settings));
+}
+
+static int hydra_set_one(char *word, u32 *domains, u32 *replication, u32 *prefetch,
+			 u32 *filter)
+{
+	char *value = strchr(word, '=');
+	u32 *where;
+	int ret;
+
+	if (!value)
+		return -EINVAL;
+	*value++ = '\0';
+	/* Check the range here, too: a later word may overwrite the value. */
+	if (!strcmp(word, "prefetch"))
+		return kstrtou32(value, 10, prefetch) ||
+		       *prefetch > HYDRA_PREFETCH_MAX ? -EINVAL : 0;
+
+	if (!strcmp(word, "domains")) {
+		where = domains;
+		ret = match_string(domains_names, ARRAY_SIZE(domains_names),
+				   value);
+	} else if (!strcmp(word, "replication")) {
+		where = replication;
+		ret = match_string(replication_names,
+				   ARRAY_SIZE(replication_names), value);
+	} else if (!strcmp(word, "filter")) {
+		where = filter;
+		ret = match_string(filter_names, ARRAY_SIZE(filter_names),
+				   value);
+	} else {
+		return -EINVAL;
+	}
+	if (ret < 0)
+		return -EINVAL;
+	*where = ret;
+	return 0;
+}
+
+/**
+ * hydra_settings_parse - read settings from text
+ * @text: "POLICY[,KEY=VALUE…]" or "KEY=VALUE[,…]", with white space around
+ * @settings: updated; if the text begins with a key, keys not named keep the old
+ *	values
+ *
+ * Return: 0, or as hydra_settings_check() with @settings unchanged.
+ */
+int hydra_settings_parse(const char *text, u32 *settings)
+{
+	char buf[HYDRA_TEXT_MAX], *rest, *word;
+	u32 s = *settings, domains, replication, prefetch, filter;
+	bool first = true;
+	int i, ret;
+
+	if (strscpy(buf, text, sizeof(buf)) < 0)
+		return -EINVAL;
+	rest = strim(buf);
+	word = strsep(&rest, ",");
+	for (i = 0; i < ARRAY_SIZE(policies); i++) {
+		if (strcmp(policies[i].name, word))
+			continue;
+		s = policies[i].settings;
+		first = false;
+	}
+	domains = hydra_domains_setting(s);
+	replication = hydra_replication_setting(s);
+	prefetch = hydra_prefetch_setting(s);
+	filter = hydra_filter_setting(s);
+
+	for (; first || (word = strsep(&rest, ",")); first = false) {
+		ret = hydra_set_one(word, &domains, &replication, &prefetch, &filter);
+		if (ret)
+			return ret;
+	}
+	ret = hydra_settings_check(domains, replication, prefetch, filter);
+	if (!ret)
+		*settings = hydra_settings_pack(domains, replication, prefetch, filter);
+	return ret;
+}
+
+/**
+ * hydra_prctl_set - PR_SET_HYDRA
+ * @arg2: user pointer to struct hydra_settings
+ * @arg3: sizeof(struct hydra_settings)
+ * @arg4: 0
+ * @arg5: 0
+ *
+ * Context: process context, no locks.
+ * Return: 0; or, with nothing changed, -EINVAL, -EOPNOTSUPP, -EFAULT, -ENOMEM or
+ * -EINTR.
+ */
+long hydra_prctl_set(unsigned long arg2, unsigned long arg3,
+		     unsigned long arg4, unsigned long arg5)
+{
+	struct hydra_settings s;
+	int ret;
+
+	if (arg3 != sizeof(s) || arg4 || arg5)
+		return -EINVAL;
+	if (copy_from_user(&s, (void __user *)arg2, sizeof(s)))
+		return -EFAULT;
+	ret = hydra_settings_check(s.domains, s.replication, s.prefetch,
+				   s.filter);
+	if (ret)
+		return ret;
+	return hydra_settings_set(current->mm, NULL,
+				  hydra_settings_pack(s.domains, s.replication, s.prefetch,
+						      s.filter));
+}
+
+/**
+ * hydra_prctl_get - PR_GET_HYDRA
+ * @arg2: user pointer to struct hydra_settings
+ * @arg3: sizeof(struct hydra_settings)
+ * @arg4: 0
+ * @arg5: 0
+ *
+ * Context: process context, no locks.
+ * Return: 0, -EINVAL or -EFAULT.
+ */
+long hydra_prctl_get(unsigned long arg2, unsigned long arg3,
+		     unsigned long arg4, unsigned long arg5)
+{
+	u32 now = hydra_settings_get(current->mm);
+	struct hydra_settings s = {
+		.domains = hydra_domains_setting(now),
+		.replication = hydra_replication_setting(now),
+		.prefetch = hydra_prefetch_setting(now),
+		.filter = hydra_filter_setting(now),
+	};
+
+	if (arg3 != sizeof(s) || arg4 || arg5)
+		return -EINVAL;
+	return copy_to_user((void __user *)arg2, &s, sizeof(s)) ? -EFAULT : 0;
+}
+
+static int __init hydra_setup(char *text)
+{
+	int ret = hydra_settings_parse(text, &hydra_default_settings);
+
+	if (ret)
+		pr_err("boot parameter hydra=%s is not understood (%d): ignored\n",
+		       text, ret);
+	return 1;
+}
+__setup("hydra=", hydra_setup);
+
+#include "tests/settings-kunit.h"

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The settings of an address space, packed into one word: they are read without a
+ * lock.
+ */
+#ifndef _ARCH_X86_MM_HYDRA_SETTINGS_H
+#define _ARCH_X86_MM_HYDRA_SETTINGS_H
+
+#include <linux/types.h>
+#include <uapi/linux/hydra.h>
+
+#define hydra_settings_pack(domains, replication, prefetch, filter)	\
+	((u32)(domains) | (u32)(replication) << 8 |			\
+	 (u32)(prefetch) << 16 | (u32)(filter) << 24)
+
+#define HYDRA_LINUX_SETTINGS \
+	hydra_settings_pack(HYDRA_DOMAINS_MACHINE, HYDRA_REPLICATE_LAZY, \
+			    HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE)
+#define HYDRA_HYDRA_SETTINGS \
+	hydra_settings_pack(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY, \
+			    HYDRA_PREFETCH_MAX, HYDRA_FILTER_TABLE)
+
+static inline unsigned int hydra_domains_setting(u32 s)
+{
+	return s & 0xff;
+}
+
+static inline unsigned int hydra_replication_setting(u32 s)
+{
+	return (s >> 8) & 0xff;
+}
+
+static inline unsigned int hydra_prefetch_setting(u32 s)
+{
+	return (s >> 16) & 0xff;
+}
+
+static inline unsigned int hydra_filter_setting(u32 s)
+{
+	return s >> 24;
+}
+
+extern u32 hydra_default_settings;
+int hydra_settings_check(u32 domains, u32 replication, u32 prefetch,
+			 u32 filter);
+int hydra_settings_format(char *buf, size_t size, u32 settings);
+const char *hydra_policy_name(u32 settings);
+const char *hydra_domains_name(u32 settings);
+const char *hydra_replication_name(u32 settings);
+const char *hydra_filter_name(u32 settings);
+
+#endif /* _ARCH_X86_MM_HYDRA_SETTINGS_H */

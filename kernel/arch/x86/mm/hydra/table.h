@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Tables and their entries: struct hydra_table, the word of a canonical table, and
+ * entries of replicas.
+ */
+#ifndef _ARCH_X86_MM_HYDRA_TABLE_H
+#define _ARCH_X86_MM_HYDRA_TABLE_H
+
+#include <linux/hydra.h>
+#include <linux/mm.h>
+#include <linux/pgtable.h>
+
+/* Levels of tables that hold leaf entries, counted from the bottom. */
+#define HYDRA_PTE	1
+#define HYDRA_PMD	2
+#define HYDRA_PUD	3
+
+/*
+ * An entry of a replica, cleared with the canonical entry. The next canonical entry
+ * is copied to the replica at once, without a fault of the domain.
+ */
+#define HYDRA_PTE_REFILL	_PAGE_SOFTW1
+
+/*
+ * ptdesc->__page_mapping of a canonical table, "the word of the table":
+ *
+ *    0                       no domain walks the table
+ *    HYDRA_SOLO | d << 3     a leaf table: domain d alone walks it, by a link
+ *    struct hydra_table *    several domains use it, or one domain has a replica
+ *    struct ptdesc *         a gather frees the table: the next one, with the sign
+ *                            bit clear, see hydra_gather_table()
+ *
+ * Bits 0 and 1 stay clear, so Linux does not take the page for an anonymous or
+ * movable one, and bit 2 of a pointer is clear, too. hydra_shared() detects the third
+ * case by the sign.
+ */
+#define HYDRA_SOLO		BIT(2)
+#define HYDRA_SOLO_SHIFT	3
+
+/**
+ * struct hydra_table - a shared canonical table and the domains' tables for it
+ * @hmm: address space
+ * @parent: of the canonical table one level up; NULL for HYDRA_PUD
+ * @sharers: domains with a link to the table or a copy of a leaf entry, now or
+ *	earlier in the life of the table. Written under the table's lock before the
+ *	domain can reach the entry, read without.
+ * @users: domains that have a @table. Written under their locks.
+ * @base: address of its first entry
+ * @index: of the entry in the parent that points to the table
+ * @level: HYDRA_PTE, HYDRA_PMD or HYDRA_PUD
+ * @changed: between hydra_change_begin() and hydra_change_end(): index of the first
+ *	entry in the range
+ * @nr_changed: the number of entries in this range, else 0
+ * @rcu: frees it
+ * @table: by domain, its table of this level and address: none, a table of its
+ *	own, or (HYDRA_PTE only) the canonical table, linked
+ */
+struct hydra_table {
+	struct hydra_mm *hmm;
+	struct hydra_table *parent;
+	hydra_mask_t sharers;
+	hydra_mask_t users;
+	unsigned long base;
+	u16 index;
+	u8 level;
+	u16 changed;
+	u16 nr_changed;
+	struct rcu_head rcu;
+	pteval_t *table[];
+};
+
+/* The canonical table that contains an entry. */
+static inline pteval_t *hydra_table_start(const void *entry)
+{
+	return (pteval_t *)((unsigned long)entry & PAGE_MASK);
+}
+
+static inline unsigned int hydra_entry_index(const void *entry)
+{
+	return ((unsigned long)entry & ~PAGE_MASK) / sizeof(pteval_t);
+}
+
+/* The struct hydra_table that a table's word points to, or NULL. */
+static inline struct hydra_table *hydra_word_table(unsigned long word)
+{
+	return (long)word < 0 ? (struct hydra_table *)word : NULL;
+}
+
+static inline bool hydra_word_solo(unsigned long word)
+{
+	return word & HYDRA_SOLO && (long)word >= 0;
+}
+
+static inline unsigned int hydra_word_domain(unsigned long word)
+{
+	return word >> HYDRA_SOLO_SHIFT;
+}
+
+static inline unsigned long hydra_solo(unsigned int d)
+{
+	return HYDRA_SOLO | (unsigned long)d << HYDRA_SOLO_SHIFT;
+}
+
+/*
+ * Context: the table's lock, RCU or interrupts off. @entry must be in a page table:
+ * pages of kernel stacks have no such word.
+ */
+static inline unsigned long hydra_word_of(const void *entry)
+{
+	const unsigned long *word = (const unsigned long *)(hydra_word_base +
+		(((unsigned long)entry >> PAGE_SHIFT) << HYDRA_DESCRIPTOR_SHIFT));
+
+	return READ_ONCE(*word);
+}
+
+static inline struct hydra_table *hydra_table_of(const void *entry)
+{
+	return hydra_word_table(hydra_word_of(entry));
+}
+
+static inline bool hydra_present(pteval_t val)
+{
+	return val & _PAGE_PRESENT;
+}
+
+/* Does the entry of a table above HYDRA_PTE map memory? */
+static inline bool hydra_leaf(pteval_t val)
+{
+	return (val & (_PAGE_PRESENT | _PAGE_PSE)) ==
+	       (_PAGE_PRESENT | _PAGE_PSE);
+}
+
+/* Does the entry of a table above HYDRA_PTE point to another table? */
+static inline bool hydra_is_table(pteval_t val)
+{
+	return (val & (_PAGE_PRESENT | _PAGE_PSE)) == _PAGE_PRESENT;
+}
+
+/* Do two values of an entry point to the same table? */
+static inline bool hydra_same_table(pteval_t a, pteval_t b)
+{
+	return !((a ^ b) & (PTE_PFN_MASK | _PAGE_PRESENT | _PAGE_PSE));
+}
+
+static inline pteval_t *hydra_next_table(pteval_t val)
+{
+	return __va(val & PTE_PFN_MASK);
+}
+
+/**
+ * hydra_derive - the entry a replica holds for a canonical entry
+ * @val: present canonical entry
+ *
+ * The accessed bit is clear until the domain accesses the entry. The entry is
+ * writable only if the canonical entry is dirty (invariant 4), so hardware never
+ * sets a dirty bit in a replica. A shadow stack entry (dirty, not writable) stays
+ * one.
+ *
+ * Return: the entry of the replica.
+ */
+static inline pteval_t hydra_derive(pteval_t val)
+{
+	/* All ones, with the dirty bit at the place of the writable bit. */
+	pteval_t writable = val >> (_PAGE_BIT_DIRTY - _PAGE_BIT_RW) |
+			    ~(pteval_t)_PAGE_RW;
+
+	return val & writable & ~(pteval_t)_PAGE_ACCESSED;
+}
+
+/*
+ * The canonical PMD entry of an address.
+ * Context: tables above leaf tables cannot be freed: a VMA of them is locked, or
+ * interrupts are off, or the caller frees them.
+ * Return: the entry, or NULL if the address has no PMD table, or a huge PUD entry.
+ */
+static inline pmd_t *hydra_canonical_pmd(struct mm_struct *mm,
+					 unsigned long addr)
+{
+	pgd_t *pgd = pgd_offset(mm, addr);
+	pteval_t val;
+
+	if (pgtable_l5_enabled() && pgd_none(READ_ONCE(*pgd)))
+		return NULL;
+	val = p4d_val(READ_ONCE(*p4d_offset(pgd, addr)));
+	if (!hydra_present(val))
+		return NULL;
+	val = READ_ONCE(hydra_next_table(val)[pud_index(addr)]);
+	if (!hydra_is_table(val))
+		return NULL;
+	return (pmd_t *)hydra_next_table(val) + pmd_index(addr);
+}
+
+/*
+ * The first address after the part of the address space that a p4d entry maps.
+ * p4d_addr_end() does not give it where there are four levels.
+ */
+static inline unsigned long hydra_next_p4d(unsigned long addr)
+{
+	return min((addr & P4D_MASK) + P4D_SIZE, TASK_SIZE_MAX);
+}
+
+/* table.c */
+extern unsigned long hydra_replica_limit;
+struct hydra_table *hydra_table_alloc(gfp_t gfp);
+void hydra_table_init(struct hydra_table *t, struct hydra_mm *h,
+		      struct hydra_table *parent, void *canonical,
+		      unsigned long addr, u8 level);
+struct hydra_table *hydra_table_find_or_alloc(struct hydra_mm *h,
+					      struct hydra_table *parent,
+					      void *canonical, unsigned long addr,
+					      u8 level, gfp_t gfp);
+pteval_t *hydra_page_alloc(struct hydra_mm *h, int nid, gfp_t gfp);
+void hydra_page_free(struct hydra_mm *h, pteval_t *table);
+int hydra_domain_upper(struct hydra_table *t, unsigned int d, void *entry,
+		       pteval_t want, gfp_t gfp);
+void hydra_table_release(struct hydra_table *t, void *canonical);
+void hydra_link(struct hydra_domain *dom, pteval_t *slot, pteval_t *table);
+unsigned long hydra_table_detach(struct ptdesc *ptdesc);
+void hydra_cut_solo(struct hydra_table *parent, unsigned int index,
+		    unsigned int d);
+void hydra_fold_accessed(pteval_t *copies, pteval_t *canonical, u8 level,
+			 unsigned int nr);
+pteval_t *hydra_table_cut_domain(struct hydra_table *t, unsigned int d,
+				 void *canonical);
+void hydra_free_p4ds(struct hydra_mm *h);
+
+/* walk.c */
+/**
+ * struct hydra_iter - a walk over the canonical tables of one level
+ * @mm: the address space; set by the caller
+ * @level: HYDRA_PTE, HYDRA_PMD or HYDRA_PUD; set by the caller
+ * @next: address at which the walk continues
+ * @addr: first address that the table maps
+ * @entry: the canonical entry that points to the table
+ * @table: the table
+ */
+struct hydra_iter {
+	struct mm_struct *mm;
+	u8 level;
+	unsigned long next;
+	unsigned long addr;
+	pteval_t *entry;
+	pteval_t *table;
+};
+
+bool hydra_next_canonical(struct hydra_iter *it);
+
+/* reclaim.c */
+bool hydra_reclaim_prepare(pteval_t *replica);
+void hydra_reclaim_add(struct hydra_table *t, pteval_t *replica);
+void hydra_reclaim_remove(pteval_t *replica);
+
+#endif /* _ARCH_X86_MM_HYDRA_TABLE_H */

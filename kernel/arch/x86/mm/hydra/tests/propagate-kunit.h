@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What a change of a canonical entry makes of its copies. */
+#ifdef CONFIG_HYDRA_MM_KUNIT_TEST
+
+#include "pages-kunit.h"
+
+#define PAGE_A	(0x12345000 | _PAGE_PRESENT | _PAGE_USER)
+#define PAGE_B	(0x54321000 | _PAGE_PRESENT | _PAGE_USER)
+#define HUGE_A	(0x12200000 | _PAGE_PRESENT | _PAGE_USER | _PAGE_PSE)
+#define TABLE	(0x67890000 | _PAGE_TABLE_NOENC)
+
+/* What a change of a canonical entry makes of the copy that one domain has. */
+static void hydra_test_update_copy(struct kunit *test)
+{
+	static const struct {
+		u8 level;
+		pteval_t before, canonical, after;
+	} rows[] = {
+		/* The domain has not asked for this entry. */
+		{ HYDRA_PTE, 0, PAGE_A, 0 },
+		{ HYDRA_PTE, HYDRA_PTE_REFILL, PAGE_A | _PAGE_RW, PAGE_A },
+		{ HYDRA_PTE, HYDRA_PTE_REFILL, 0, HYDRA_PTE_REFILL },
+		{ HYDRA_PTE, PAGE_A, 0, HYDRA_PTE_REFILL },
+		{ HYDRA_PTE, PAGE_A | _PAGE_RW | _PAGE_DIRTY, PAGE_A, PAGE_A },
+		{ HYDRA_PTE, PAGE_A | _PAGE_ACCESSED, PAGE_A | _PAGE_RW | _PAGE_DIRTY,
+		  PAGE_A | _PAGE_RW | _PAGE_DIRTY | _PAGE_ACCESSED },
+		{ HYDRA_PTE, PAGE_A | _PAGE_ACCESSED, PAGE_B, PAGE_B },
+		{ HYDRA_PTE, PAGE_A | _PAGE_ACCESSED, PAGE_A, PAGE_A | _PAGE_ACCESSED },
+		{ HYDRA_PMD, HYDRA_PTE_REFILL, HUGE_A | _PAGE_RW, HUGE_A },
+		{ HYDRA_PMD, HUGE_A, 0, HYDRA_PTE_REFILL },
+		/* A huge page is split: a table takes its place. */
+		{ HYDRA_PMD, HUGE_A | _PAGE_ACCESSED, TABLE, HYDRA_PTE_REFILL },
+		/* The way of the domain to a leaf table is no copy. */
+		{ HYDRA_PMD, TABLE, HUGE_A, TABLE },
+		{ HYDRA_PMD, TABLE, 0, TABLE },
+	};
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct hydra_table t = { .level = rows[i].level };
+		pteval_t copy = rows[i].before;
+
+		KUNIT_EXPECT_EQ_MSG(test, rows[i].before != rows[i].after,
+				    hydra_update_copy(&t, &copy, rows[i].canonical),
+				    "row %d", i);
+		KUNIT_EXPECT_EQ_MSG(test, rows[i].after, copy, "row %d", i);
+	}
+}
+
+/* A canonical table, and the tables of domains 0 and 1 for it. */
+struct hydra_test_tree {
+	struct hydra_mm *h;
+	pteval_t *canonical;
+	pteval_t *copy[2];
+};
+
+static void hydra_test_free_stats(void *stats)
+{
+	free_percpu((struct hydra_stats __percpu __force *)stats);
+}
+
+static struct hydra_test_tree hydra_test_tree(struct kunit *test, u8 level, bool domain_0_links)
+{
+	struct hydra_test_tree tree;
+	struct hydra_table *t;
+	unsigned int d;
+
+	tree.h = kunit_kzalloc(test, struct_size(tree.h, domain, 2), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, tree.h);
+	tree.h->stats = alloc_percpu(struct hydra_stats);
+	KUNIT_ASSERT_NOT_NULL(test, (void __force *)tree.h->stats);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, hydra_test_free_stats,
+							   (void __force *)tree.h->stats));
+	tree.canonical = hydra_test_page(test);
+	t = hydra_test_table(test, tree.canonical, tree.h, level);
+	for (d = 0; d < 2; d++) {
+		tree.h->domain[d] = kunit_kzalloc(test, sizeof(struct hydra_domain), GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(test, tree.h->domain[d]);
+		spin_lock_init(&tree.h->domain[d]->lock);
+		tree.copy[d] = !d && domain_0_links ? tree.canonical : hydra_test_page(test);
+		t->table[d] = tree.copy[d];
+		hydra_mask_set(d, &t->sharers);
+	}
+	return tree;
+}
+
+static unsigned long hydra_test_propagated(struct hydra_mm *h)
+{
+	unsigned long sum = 0;
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += per_cpu_ptr(h->stats, cpu)->n[HYDRA_STAT_PROPAGATED];
+	return sum;
+}
+
+/* Three entries are set at once. Both domains get what they have asked for. */
+static void hydra_test_entries_set(struct kunit *test)
+{
+	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PTE, false);
+	pteval_t *copy, *entry = &tree.canonical[PTRS_PER_PTE - 3];
+
+	entry[0] = PAGE_A;
+	entry[1] = 0;
+	entry[2] = PAGE_B | _PAGE_RW;
+	tree.copy[0][PTRS_PER_PTE - 3] = HYDRA_PTE_REFILL;
+	tree.copy[0][PTRS_PER_PTE - 2] = PAGE_A;
+	tree.copy[1][PTRS_PER_PTE - 2] = PAGE_A | _PAGE_ACCESSED;
+	tree.copy[1][PTRS_PER_PTE - 1] = PAGE_B | _PAGE_RW | _PAGE_DIRTY;
+	__hydra_entries_set(entry, 3);
+
+	copy = &tree.copy[0][PTRS_PER_PTE - 3];
+	KUNIT_EXPECT_EQ(test, PAGE_A, copy[0]);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, copy[1]);
+	KUNIT_EXPECT_EQ(test, 0, copy[2]);
+	copy = &tree.copy[1][PTRS_PER_PTE - 3];
+	KUNIT_EXPECT_EQ(test, 0, copy[0]);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, copy[1]);
+	KUNIT_EXPECT_EQ(test, PAGE_B, copy[2]);
+	KUNIT_EXPECT_EQ(test, 4, hydra_test_propagated(tree.h));
+	/* The entries before are as they were. */
+	KUNIT_EXPECT_EQ(test, 0, tree.copy[0][PTRS_PER_PTE - 4]);
+}
+
+/* Domain 0 links the canonical table, domain 1 has a replica of it. */
+static void hydra_test_exchange(struct kunit *test)
+{
+	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PTE, true);
+	pteval_t *entry = &tree.canonical[7], *copy = &tree.copy[1][7];
+
+	*entry = PAGE_A | _PAGE_RW | _PAGE_DIRTY;
+	*copy = PAGE_A | _PAGE_RW | _PAGE_DIRTY | _PAGE_ACCESSED;
+	/* The caller learns that domain 1 has accessed the page. */
+	KUNIT_EXPECT_EQ(test, PAGE_A | _PAGE_RW | _PAGE_DIRTY | _PAGE_ACCESSED,
+			hydra_entry_exchange(entry, 0));
+	KUNIT_EXPECT_EQ(test, 0, *entry);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, *copy);
+	/* Nothing was there: what comes in its place goes to domain 1. */
+	KUNIT_EXPECT_EQ(test, 0, hydra_entry_exchange(entry, PAGE_B | _PAGE_RW));
+	KUNIT_EXPECT_EQ(test, PAGE_B | _PAGE_RW, *entry);
+	KUNIT_EXPECT_EQ(test, PAGE_B, *copy);
+	KUNIT_EXPECT_EQ(test, 2, hydra_test_propagated(tree.h));
+}
+
+/* A huge page is split: both domains lose their copy, not their links to leaf tables. */
+static void hydra_test_split(struct kunit *test)
+{
+	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PMD, false);
+	pteval_t *entry = &tree.canonical[5];
+
+	entry[0] = HUGE_A;
+	entry[1] = TABLE;
+	tree.copy[0][5] = HUGE_A | _PAGE_ACCESSED;
+	tree.copy[1][5] = HUGE_A;
+	tree.copy[1][6] = TABLE;
+	KUNIT_EXPECT_EQ(test, HUGE_A | _PAGE_ACCESSED, hydra_entry_exchange(&entry[0], TABLE));
+	KUNIT_EXPECT_EQ(test, TABLE, entry[0]);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, tree.copy[0][5]);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, tree.copy[1][5]);
+	KUNIT_EXPECT_EQ(test, TABLE, hydra_entry_exchange(&entry[1], 0));
+	KUNIT_EXPECT_EQ(test, TABLE, tree.copy[1][6]);
+}
+
+/* What domain 1 has accessed: asked for, taken back, and told to the canonical entries. */
+static void hydra_test_young(struct kunit *test)
+{
+	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PTE, true);
+	pteval_t *entry = tree.canonical, *copy = tree.copy[1];
+
+	entry[0] = PAGE_A;
+	entry[1] = PAGE_B;
+	copy[1] = PAGE_B | _PAGE_ACCESSED;
+	KUNIT_EXPECT_FALSE(test, __hydra_young(entry, 1));
+	KUNIT_EXPECT_TRUE(test, __hydra_young(entry, 2));
+	__hydra_exit_entries(entry, 2);
+	KUNIT_EXPECT_EQ(test, PAGE_A, entry[0]);
+	KUNIT_EXPECT_EQ(test, PAGE_B | _PAGE_ACCESSED, entry[1]);
+	KUNIT_EXPECT_EQ(test, 0, __hydra_test_and_clear_young(&entry[0]));
+	KUNIT_EXPECT_EQ(test, 1, __hydra_test_and_clear_young(&entry[1]));
+	KUNIT_EXPECT_EQ(test, PAGE_B, copy[1]);
+	KUNIT_EXPECT_EQ(test, 0, __hydra_test_and_clear_young(&entry[1]));
+}
+
+/* Before mprotect() changes entries, their copies go and leave their accessed bits. */
+static void hydra_test_change_begin(struct kunit *test)
+{
+	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PTE, false);
+	pteval_t *entry = &tree.canonical[100];
+
+	entry[0] = PAGE_A;
+	entry[1] = PAGE_B;
+	tree.copy[0][100] = PAGE_A;
+	tree.copy[0][101] = PAGE_B;
+	tree.copy[1][101] = PAGE_B | _PAGE_ACCESSED;
+	__hydra_change_begin(entry, 2);
+	KUNIT_EXPECT_EQ(test, PAGE_A, entry[0]);
+	KUNIT_EXPECT_EQ(test, PAGE_B | _PAGE_ACCESSED, entry[1]);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, tree.copy[0][100]);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, tree.copy[0][101]);
+	KUNIT_EXPECT_EQ(test, 0, tree.copy[1][100]);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, tree.copy[1][101]);
+	KUNIT_EXPECT_EQ(test, 3, hydra_test_propagated(tree.h));
+	/* Afterwards the copies get what the caller has stored, in this range only. */
+	entry[1] = PAGE_A;
+	entry[2] = PAGE_A;
+	tree.copy[1][102] = HYDRA_PTE_REFILL;
+	__hydra_change_end(&entry[1]);
+	KUNIT_EXPECT_EQ(test, PAGE_A, tree.copy[0][100]);
+	KUNIT_EXPECT_EQ(test, PAGE_A, tree.copy[1][101]);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, tree.copy[1][102]);
+}
+
+#undef PAGE_A
+#undef PAGE_B
+#undef HUGE_A
+#undef TABLE
+
+static struct kunit_case hydra_propagate_cases[] = {
+	KUNIT_CASE(hydra_test_update_copy),
+	KUNIT_CASE(hydra_test_entries_set),
+	KUNIT_CASE(hydra_test_exchange),
+	KUNIT_CASE(hydra_test_split),
+	KUNIT_CASE(hydra_test_young),
+	KUNIT_CASE(hydra_test_change_begin),
+	{}
+};
+
+static struct kunit_suite hydra_propagate_suite = {
+	.name = "hydra-propagate",
+	.test_cases = hydra_propagate_cases,
+};
+
+kunit_test_suite(hydra_propagate_suite);
+
+#endif /* CONFIG_HYDRA_MM_KUNIT_TEST */

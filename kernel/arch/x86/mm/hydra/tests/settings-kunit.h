@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Which texts and numbers are settings, and which are refused. */
+#ifdef CONFIG_HYDRA_MM_KUNIT_TEST
+
+#include <kunit/test.h>
+
+static void hydra_test_parse(struct kunit *test)
+{
+	u32 s = HYDRA_LINUX_SETTINGS;
+	const char *text;
+
+	KUNIT_EXPECT_EQ(test, hydra_settings_parse("hydra\n", &s), 0);
+	KUNIT_EXPECT_EQ(test, s, HYDRA_HYDRA_SETTINGS);
+	KUNIT_EXPECT_EQ(test, hydra_settings_parse("hydra,prefetch=4,filter=none", &s), 0);
+	KUNIT_EXPECT_EQ(test, s, hydra_settings_pack(HYDRA_DOMAINS_NODE,
+						     HYDRA_REPLICATE_LAZY, 4,
+						     HYDRA_FILTER_NONE));
+	text = "linux,domains=node,replication=lazy,prefetch=2,filter=table";
+	KUNIT_EXPECT_EQ(test, hydra_settings_parse(text, &s), 0);
+	KUNIT_EXPECT_EQ(test, s, hydra_settings_pack(HYDRA_DOMAINS_NODE,
+						     HYDRA_REPLICATE_LAZY, 2,
+						     HYDRA_FILTER_TABLE));
+	KUNIT_EXPECT_EQ(test, hydra_settings_parse("hydra,filter=none,prefetch=4\n", &s), 0);
+	/* Keys alone change what they name. */
+	KUNIT_EXPECT_EQ(test, hydra_settings_parse("filter=table", &s), 0);
+	KUNIT_EXPECT_EQ(test, s, hydra_settings_pack(HYDRA_DOMAINS_NODE,
+						     HYDRA_REPLICATE_LAZY, 4,
+						     HYDRA_FILTER_TABLE));
+	KUNIT_EXPECT_EQ(test, hydra_settings_parse("linux", &s), 0);
+	KUNIT_EXPECT_EQ(test, s, HYDRA_LINUX_SETTINGS);
+}
+
+static void hydra_test_parse_refuses(struct kunit *test)
+{
+	static const char * const bad[] = {
+		"", "\n", "hydr", "Hydra", "hydra,", ",hydra", "hydra,linux",
+		"linux hydra", "hydra filter=none", "hydra,,filter=none",
+		"prefetch", "prefetch=", "prefetch=10", "prefetch=-1",
+		"prefetch=3x", "prefetch=0x4294967297", "prefetch=99,prefetch=3",
+		"filter=tables", "hydra,filter=none,prefetch=99", "domains=",
+		"domains=socket", "replication=never", "x=y",
+	};
+	static const char * const unbuilt[] = {
+		"domains=core", "domains=llc", "replication=eager",
+		"filter=entry", "hydra,filter=accessed",
+	};
+	char text[HYDRA_TEXT_MAX + 16];
+	u32 s = HYDRA_HYDRA_SETTINGS;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(bad); i++)
+		KUNIT_EXPECT_EQ_MSG(test, hydra_settings_parse(bad[i], &s), -EINVAL,
+				    "\"%s\"", bad[i]);
+	for (i = 0; i < ARRAY_SIZE(unbuilt); i++)
+		KUNIT_EXPECT_EQ_MSG(test, hydra_settings_parse(unbuilt[i], &s),
+				    -EOPNOTSUPP, "\"%s\"", unbuilt[i]);
+	memset(text, ' ', sizeof(text));
+	strscpy(text + sizeof(text) - 8, "hydra", 8);
+	KUNIT_EXPECT_EQ(test, hydra_settings_parse(text, &s), -EINVAL);
+	/* Nothing has changed. */
+	KUNIT_EXPECT_EQ(test, s, HYDRA_HYDRA_SETTINGS);
+}
+
+static void hydra_test_format(struct kunit *test)
+{
+	u32 s, back, filter, prefetch;
+	char text[HYDRA_TEXT_MAX];
+
+	for (filter = HYDRA_FILTER_NONE; filter <= HYDRA_FILTER_TABLE; filter++) {
+		for (prefetch = 0; prefetch <= HYDRA_PREFETCH_MAX; prefetch++) {
+			s = hydra_settings_pack(HYDRA_DOMAINS_NODE,
+						HYDRA_REPLICATE_LAZY, prefetch, filter);
+			back = HYDRA_LINUX_SETTINGS;
+			hydra_settings_format(text, sizeof(text), s);
+			KUNIT_EXPECT_EQ_MSG(test, hydra_settings_parse(text, &back), 0,
+					    "\"%s\"", text);
+			KUNIT_EXPECT_EQ(test, s, back);
+		}
+	}
+}
+
+/* What prctl() takes: it hands over numbers, not text. */
+static void hydra_test_check_settings(struct kunit *test)
+{
+	static const struct {
+		u32 domains, replication, prefetch, filter;
+		int ret;
+	} rows[] = {
+		{ HYDRA_DOMAINS_MACHINE, 0, 9, 0, 0 },
+		{ HYDRA_DOMAINS_NODE, 0, 0, HYDRA_FILTER_TABLE, 0 },
+		{ HYDRA_DOMAINS_NODE, 0, HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE, 0 },
+		{ 4, 0, 9, 1, -EINVAL },
+		{ -1, 0, 9, 1, -EINVAL },
+		{ 1, 2, 9, 1, -EINVAL },
+		{ 1, 0, HYDRA_PREFETCH_MAX + 1, 1, -EINVAL },
+		{ 1, 0, -1, 1, -EINVAL },
+		{ 1, 0, 9, 4, -EINVAL },
+		{ HYDRA_DOMAINS_LLC, 0, 9, 1, -EOPNOTSUPP },
+		{ HYDRA_DOMAINS_CORE, 0, 9, 1, -EOPNOTSUPP },
+		{ 1, HYDRA_REPLICATE_EAGER, 9, 1, -EOPNOTSUPP },
+		{ 1, 0, 9, HYDRA_FILTER_ENTRY, -EOPNOTSUPP },
+		{ 1, 0, 9, HYDRA_FILTER_ACCESSED, -EOPNOTSUPP },
+	};
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++)
+		KUNIT_EXPECT_EQ_MSG(test, rows[i].ret,
+				    hydra_settings_check(rows[i].domains, rows[i].replication,
+							 rows[i].prefetch, rows[i].filter),
+				    "row %d", i);
+}
+
+static struct kunit_case hydra_settings_cases[] = {
+	KUNIT_CASE(hydra_test_parse),
+	KUNIT_CASE(hydra_test_parse_refuses),
+	KUNIT_CASE(hydra_test_format),
+	KUNIT_CASE(hydra_test_check_settings),
+	{}
+};
+
+static struct kunit_suite hydra_settings_suite = {
+	.name = "hydra-settings",
+	.test_cases = hydra_settings_cases,
+};
+
+kunit_test_suite(hydra_settings_suite);
+
+#endif /* CONFIG_HYDRA_MM_KUNIT_TEST */

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The words of tables, and accessed bits that copies leave. */
+#ifdef CONFIG_HYDRA_MM_KUNIT_TEST
+
+#include "pages-kunit.h"
+
+/* The word of a table, found from the address of an entry by two ways. */
+static void hydra_test_word(struct kunit *test)
+{
+	pteval_t *entry = hydra_test_page(test);
+	struct ptdesc *ptdesc = virt_to_ptdesc(entry);
+
+	KUNIT_EXPECT_FALSE(test, hydra_word_shared(entry + 511));
+	ptdesc->__page_mapping = hydra_solo(HYDRA_MAX_DOMAINS - 1);
+	KUNIT_EXPECT_FALSE(test, hydra_word_shared(entry + 511));
+	KUNIT_EXPECT_TRUE(test, hydra_word_solo(hydra_word_of(entry + 511)));
+	KUNIT_EXPECT_EQ(test, HYDRA_MAX_DOMAINS - 1,
+			hydra_word_domain(hydra_word_of(entry + 511)));
+	KUNIT_EXPECT_NULL(test, hydra_table_of(entry));
+	ptdesc->__page_mapping = (unsigned long)entry;
+	KUNIT_EXPECT_TRUE(test, hydra_word_shared(entry + 511));
+	KUNIT_EXPECT_FALSE(test, hydra_word_solo(hydra_word_of(entry)));
+	KUNIT_EXPECT_PTR_EQ(test, (void *)entry, (void *)hydra_table_of(entry + 511));
+}
+
+/* Where a table of each level begins, and on which entry of its parent it hangs. */
+static void hydra_test_table_init(struct kunit *test)
+{
+	const unsigned long addr = 5 * P4D_SIZE + 7 * PUD_SIZE + 9 * PMD_SIZE + 11 * PAGE_SIZE;
+	static const struct {
+		u8 level;
+		unsigned long base;
+		unsigned int index;
+	} rows[] = {
+		{ HYDRA_PTE, 5 * P4D_SIZE + 7 * PUD_SIZE + 9 * PMD_SIZE, 9 },
+		{ HYDRA_PMD, 5 * P4D_SIZE + 7 * PUD_SIZE, 7 },
+		{ HYDRA_PUD, 5 * P4D_SIZE, 5 },
+	};
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct hydra_table t = {};
+
+		hydra_table_init(&t, NULL, NULL, NULL, addr, rows[i].level);
+		KUNIT_EXPECT_EQ_MSG(test, rows[i].base, t.base, "row %d", i);
+		KUNIT_EXPECT_EQ_MSG(test, rows[i].index, t.index, "row %d", i);
+	}
+}
+
+#define PAGE_A	(0x12345000 | _PAGE_PRESENT | _PAGE_USER)
+#define PAGE_B	(0x54321000 | _PAGE_PRESENT | _PAGE_USER)
+#define HUGE_A	(0x12200000 | _PAGE_PRESENT | _PAGE_USER | _PAGE_PSE)
+#define TABLE	(0x67890000 | _PAGE_TABLE_NOENC)
+
+/* What a canonical entry learns of the copy of it that goes. */
+static void hydra_test_fold_accessed(struct kunit *test)
+{
+	static const struct {
+		u8 level;
+		pteval_t copy, before, after;
+	} rows[] = {
+		{ HYDRA_PTE, PAGE_A | _PAGE_ACCESSED, PAGE_A, PAGE_A | _PAGE_ACCESSED },
+		{ HYDRA_PTE, PAGE_A, PAGE_A, PAGE_A },
+		{ HYDRA_PTE, PAGE_B | _PAGE_ACCESSED, PAGE_A, PAGE_A },
+		{ HYDRA_PTE, PAGE_A | _PAGE_ACCESSED, 0, 0 },
+		{ HYDRA_PTE, HYDRA_PTE_REFILL, PAGE_A, PAGE_A },
+		{ HYDRA_PMD, HUGE_A | _PAGE_ACCESSED, HUGE_A, HUGE_A | _PAGE_ACCESSED },
+		/* The way to a leaf table says nothing of a page. */
+		{ HYDRA_PMD, TABLE, TABLE & ~_PAGE_ACCESSED, TABLE & ~_PAGE_ACCESSED },
+	};
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		pteval_t copy = rows[i].copy, canonical = rows[i].before;
+
+		hydra_fold_accessed(&copy, &canonical, rows[i].level, 1);
+		KUNIT_EXPECT_EQ_MSG(test, rows[i].after, canonical, "row %d", i);
+	}
+}
+
+#undef PAGE_A
+#undef PAGE_B
+#undef HUGE_A
+#undef TABLE
+
+static struct kunit_case hydra_table_cases[] = {
+	KUNIT_CASE(hydra_test_word),
+	KUNIT_CASE(hydra_test_table_init),
+	KUNIT_CASE(hydra_test_fold_accessed),
+	{}
+};
+
+static struct kunit_suite hydra_table_suite = {
+	.name = "hydra-table",
+	.test_cases = hydra_table_cases,
+};
+
+kunit_test_suite(hydra_table_suite);
+
+#endif /* CONFIG_HYDRA_MM_KUNIT_TEST */

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The CPUs that a flush interrupts. */
+#ifdef CONFIG_HYDRA_MM_KUNIT_TEST
+
+#include <kunit/test.h>
+
+/* The target mask of a flush: one domain of 1024 CPUs costs a look at its words. */
+static void hydra_test_pick_cpus(struct kunit *test)
+{
+	const unsigned int nr = 1024, first = 256, last = 383;
+	unsigned long *running = kunit_kcalloc(test, BITS_TO_LONGS(nr),
+					       sizeof(long), GFP_KERNEL);
+	unsigned long *cpus = kunit_kcalloc(test, BITS_TO_LONGS(nr),
+					    sizeof(long), GFP_KERNEL);
+	unsigned long *picked = kunit_kcalloc(test, BITS_TO_LONGS(nr),
+					      sizeof(long), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, running);
+	KUNIT_ASSERT_NOT_NULL(test, cpus);
+	KUNIT_ASSERT_NOT_NULL(test, picked);
+	bitmap_fill(running, nr);
+	bitmap_set(cpus, first, last - first + 1);
+	KUNIT_EXPECT_EQ(test, 2, hydra_pick_cpus(picked, running, cpus,
+						 BIT_WORD(first), BIT_WORD(last)));
+	KUNIT_EXPECT_EQ(test, last - first + 1, bitmap_weight(picked, nr));
+	KUNIT_EXPECT_TRUE(test, bitmap_equal(picked, cpus, nr));
+	/* Of them only those that run the address space. */
+	bitmap_zero(picked, nr);
+	bitmap_zero(running, nr);
+	bitmap_set(running, 0, first + 1);
+	hydra_pick_cpus(picked, running, cpus, BIT_WORD(first), BIT_WORD(last));
+	KUNIT_EXPECT_EQ(test, 1, bitmap_weight(picked, nr));
+	KUNIT_EXPECT_TRUE(test, test_bit(first, picked));
+}
+
+static struct kunit_case hydra_tlb_cases[] = {
+	KUNIT_CASE(hydra_test_pick_cpus),
+	{}
+};
+
+static struct kunit_suite hydra_tlb_suite = {
+	.name = "hydra-tlb",
+	.test_cases = hydra_tlb_cases,
+};
+
+kunit_test_suite(hydra_tlb_suite);
+
+#endif /* CONFIG_HYDRA_MM_KUNIT_TEST */

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * TLB flushes, by domain, of an address space with domain trees.
+ *
+ * One flush has several domains as targets. A domain with a tree has a separate
+ * generation (hydra_domain.tlb_gen), used like mm->context.tlb_gen, which counts
+ * for the domains without a tree. The flushing CPU changes the entries, then raises
+ * the generation of every target, then chooses the CPUs to interrupt. The flushing
+ * CPU also raises the generation of a target without a CPU running the address
+ * space: a CPU of the domain may hold entries under an inactive PCID, and compares
+ * only the generation when loading the PCID again. The generations of all remaining
+ * domains stay, so CPUs there are up to date.
+ */
+
+#include <linux/mm.h>
+#include <linux/mmu_notifier.h>
+#include <linux/smp.h>
+
+#include <asm/hydra.h>
+#include <asm/hypervisor.h>
+#include <asm/mmu_context.h>
+#include <asm/pgalloc.h>
+#include <asm/tlbbatch.h>
+
+#include "internal.h"
+
+#include <trace/events/hydra.h>
+
+/**
+ * struct hydra_flush - a flush that this CPU is doing
+ * @info: argument of flush_tlb_func(). If there is one target, @info.new_tlb_gen is
+ *	the generation of the target; with several targets, the generation of
+ *	domains without a tree.
+ * @targets: domains to reach
+ * @interrupted: number of CPUs interrupted, without the sender
+ * @cpus: the CPUs to reach; empty between flushes
+ * @gen: generations by target, with several targets
+ *
+ * Used with preemption off, and not in interrupts, like cpu_tlbstate's own.
+ */
+struct hydra_flush {
+	struct flush_tlb_info info;
+	hydra_mask_t targets;
+	unsigned int interrupted;
+	cpumask_t cpus;
+	u64 gen[HYDRA_MAX_DOMAINS];
+};
+
+static DEFINE_PER_CPU_SHARED_ALIGNED(struct hydra_flush, hydra_flush_state);
+
+/* The root in CR3, of any address space */
+DEFINE_PER_CPU(pgd_t *, hydra_loaded_root);
+
+/*
+ * Raise the generation of a target. Like inc_mm_tlb_gen(), a full barrier between
+ * the change of the entries and later reads.
+ */
+static u64 hydra_raise_generation(struct hydra_mm *h, unsigned int d)
+{
+	struct hydra_domain *dom = READ_ONCE(h->domain[d]);
+	atomic64_t *gen = dom ? &dom->tlb_gen : &h->mm->context.tlb_gen;
+
+	return atomic64_inc_return(gen);
+}
+
+/*
+ * Complete the targets of a flush, and raise their generations.
+ *
+ * @h:       address space, active when the caller read it
+ * @f:       f->targets are the sharers; the universal domains are added
+ * @all:     every domain is a target
+ *
+ * Return: how many generations were raised, or -1 if the address space is not
+ * active any more.
+ */
+static int hydra_raise_targets(struct hydra_mm *h, struct hydra_flush *f, bool all)
+{
+	hydra_mask_t more;
+	unsigned int d;
+	int nr = 0;
+
+	for_each_hydra_domain(d, &f->targets) {
+		f->gen[d] = hydra_raise_generation(h, d);
+		f->info.new_tlb_gen = f->gen[d];
+		nr++;
+	}
+	/*
+	 * The entries before universal and active. Pairs with the barriers between
+	 * universal and the root in __hydra_switching(), hydra_promote() and
+	 * hydra_degrade(): a domain not read as universal below sees the changed
+	 * entries.
+	 */
+	if (!nr)
+		smp_mb();	/* No target yet has been a barrier: see above. */
+	if (!READ_ONCE(h->active))
+		return -1;
+	hydra_mask_zero(&more);
+	hydra_mask_add(&more, &h->universal);
+	if (all)
+		hydra_mask_add(&more, &h->trees);
+	hydra_mask_remove(&more, &f->targets);
+	if (all || !hydra_mask_empty(&more)) {
+		/* For the domains without a tree, possibly several. */
+		u64 gen = inc_mm_tlb_gen(h->mm);
+
+		for_each_hydra_domain(d, &more) {
+			struct hydra_domain *dom = READ_ONCE(h->domain[d]);
+
+			f->gen[d] = dom ? hydra_raise_generation(h, d) : gen;
+			hydra_mask_set(d, &f->targets);
+		}
+		f->info.new_tlb_gen = gen;
+		/*
+		 * A CPU switching to the mm now may be of a domain in no mask yet.
+		 */
+		nr = 2;
+	}
+	return nr;
+}
+
+/*
+ * Raise the generation that all CPUs compare while the address space is not active.
+ *
+ * If hydra_deactivate() is running, CPUs still on domain roots would take the first
+ * generation for an old one. So take a new generation then. See "Return" in the head
+ * of arch/x86/mm/hydra/core.c.
+ *
+ * Return: false if the address space is active.
+ */
+static bool hydra_raise_inactive(struct hydra_mm *h, struct hydra_flush *f)
+{
+	f->info.new_tlb_gen = inc_mm_tlb_gen(h->mm);
+	if (READ_ONCE(h->active))
+		return false;
+	/* active before unfiltered; pairs with the release in hydra_deactivate(). */
+	smp_rmb();
+	if (atomic_read(&h->unfiltered))
+		f->info.new_tlb_gen = inc_mm_tlb_gen(h->mm);
+	return true;
+}
+
+/**
+ * hydra_pick_cpus - the CPUs of one domain that run an address space
+ * @picked: the CPUs are added to it
+ * @running: the CPUs running the address space
+ * @cpus: the CPUs of the domain
+ * @first: the first nonzero word of @cpus
+ * @last: the last nonzero word of @cpus
+ *
+ * Return: how many words of the masks were read.
+ */
+unsigned int hydra_pick_cpus(unsigned long *picked, const unsigned long *running,
+			     const unsigned long *cpus, unsigned int first,
+			     unsigned int last)
+{
+	unsigned int i;
+
+	for (i = first; i <= last; i++)
+		picked[i] |= READ_ONCE(running[i]) & cpus[i];
+	return last - first + 1;
+}
+
+static void hydra_pick_targets(struct mm_struct *mm, struct hydra_flush *f)
+{
+	unsigned int d;
+
+	for_each_hydra_domain(d, &f->targets)
+		hydra_pick_cpus(cpumask_bits(&f->cpus),
+				cpumask_bits(mm_cpumask(mm)),
+				cpumask_bits(hydra_domain_cpus[d]),
+				hydra_domain_span[d].first,
+				hydra_domain_span[d].last);
+}
+
+/* Does a CPU of the targets, except @self, run the address space? */
+static bool hydra_runs_elsewhere(struct mm_struct *mm, struct hydra_flush *f, int self)
+{
+	const unsigned long *running = cpumask_bits(mm_cpumask(mm));
+	unsigned int d, i;
+
+	for_each_hydra_domain(d, &f->targets) {
+		const unsigned long *cpus = cpumask_bits(hydra_domain_cpus[d]);
+
+		for (i = hydra_domain_span[d].first; i <= hydra_domain_span[d].last; i++)
+			if (READ_ONCE(running[i]) & cpus[i] &
+			    ~(i == BIT_WORD(self) ? BIT_MASK(self) : 0))
+				return true;
+	}
+	return false;
+}
+
+static void hydra_unpick_targets(struct hydra_flush *f)
+{
+	unsigned int d, i;
+
+	for_each_hydra_domain(d, &f->targets)
+		for (i = hydra_domain_span[d].first; i <= hydra_domain_span[d].last; i++)
+			cpumask_bits(&f->cpus)[i] = 0;
+}
+
+static bool hydra_should_flush_tlb(int cpu, void *data)
+{
+	struct flush_tlb_info *info = data;
+
+	if (!info->freed_tables && !should_flush_tlb(cpu, data))
+		return false;
+	if (cpu != info->initiating_cpu)
+		container_of(info, struct hydra_flush, info)->interrupted++;
+	return true;
+}
+
+/* A flush of several domains: take the generation of this CPU's domain. */
+static void hydra_flush_func(void *data)
+{
+	struct hydra_flush *f = container_of(data, struct hydra_flush, info);
+	unsigned int d = hydra_this_domain();
+	struct flush_tlb_info info = f->info;
+
+	if (hydra_mask_test(d, &f->targets))
+		info.new_tlb_gen = f->gen[d];
+	flush_tlb_func(&info);
+}
+
+/* @told: number of CPUs to flush, including this CPU */
+static void hydra_flush_counted(struct hydra_mm *h, struct hydra_flush *f,
+				unsigned int told)
+{
+	unsigned int run = cpumask_weight(mm_cpumask(h->mm));
+	unsigned int spared = run > told ? run - told : 0;
+
+	hydra_stat_add(h, HYDRA_STAT_FLUSHES, 1);
+	if (f->interrupted)
+		hydra_stat_add(h, HYDRA_STAT_INTERRUPTED, f->interrupted);
+	if (spared)
+		hydra_stat_add(h, HYDRA_STAT_SPARED, spared);
+	trace_hydra_flush(h->mm, f->info.start, f->info.end, f->targets.bits[0],
+			  f->interrupted, spared);
+}
+
+/* f->targets are the sharers; @all: every domain. See hydra_flush_range(). */
+static void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f, bool all,
+				unsigned long start, unsigned long end,
+				unsigned int stride_shift, bool freed_tables)
+{
+	struct flush_tlb_info *info = &f->info;
+	int self = smp_processor_id(), nr = -1;
+	struct mm_struct *mm = h->mm;
+	unsigned int told;
+	bool mine;
+
+	lockdep_assert_preemption_disabled();
+	/* The address space may return to plain Linux, or be split, in between. */
+	while (nr < 0) {
+		if (READ_ONCE(h->active))
+			nr = hydra_raise_targets(h, f, all);
+		if (nr >= 0)
+			break;
+		/* The targets are of no use to a second split. */
+		all = true;
+		if (hydra_raise_inactive(h, f))
+			break;
+	}
+	/* Flush the range only, or everything? As flush_tlb_mm_range() decides. */
+	if (end == TLB_FLUSH_ALL ||
+	    (end - start) >> stride_shift > tlb_single_page_flush_ceiling) {
+		start = 0;
+		end = TLB_FLUSH_ALL;
+	}
+	info->mm = mm;
+	info->start = start;
+	info->end = end;
+	info->stride_shift = stride_shift;
+	info->freed_tables = freed_tables;
+	info->initiating_cpu = self;
+	info->trim_cpumask = 0;
+	f->interrupted = 0;
+
+	mine = mm == this_cpu_read(cpu_tlbstate.loaded_mm) &&
+	       (all || hydra_mask_test(hydra_this_domain(), &f->targets));
+	told = mine;
+	if (all ? cpumask_any_but(mm_cpumask(mm), self) < nr_cpu_ids :
+		  hydra_runs_elsewhere(mm, f, self)) {
+		smp_call_func_t func = nr > 1 ? hydra_flush_func : flush_tlb_func;
+		const struct cpumask *cpus = mm_cpumask(mm);
+
+		if (!all) {
+			hydra_pick_targets(mm, f);
+			cpus = &f->cpus;
+		}
+		told = cpumask_weight(cpus) +
+		       (cpumask_test_cpu(self, mm_cpumask(mm)) &&
+			!cpumask_test_cpu(self, cpus));
+		info->trim_cpumask = should_trim_cpumask(mm);
+		count_vm_tlb_event(NR_TLB_REMOTE_FLUSH);
+		trace_tlb_flush(TLB_REMOTE_SEND_IPI, end == TLB_FLUSH_ALL ?
+				TLB_FLUSH_ALL : (end - start) >> PAGE_SHIFT);
+		on_each_cpu_cond_mask(hydra_should_flush_tlb, func, info, true,
+				      cpus);
+		if (!all)
+			hydra_unpick_targets(f);
+	} else if (mine) {
+		lockdep_assert_irqs_enabled();
+		local_irq_disable();
+		if (nr > 1)
+			hydra_flush_func(info);
+		else
+			flush_tlb_func(info);
+		local_irq_enable();
+	}
+	if (nr >= 0)
+		hydra_flush_counted(h, f, told);
+}
+
+/* Flush a range for the domains that share its tables. Context: preemption off. */
+static void hydra_flush_range(struct hydra_mm *h, unsigned long start,
+			      unsigned long end, unsigned int stride_shift,
+			      bool freed_tables)
+{
+	struct hydra_flush *f = this_cpu_ptr(&hydra_flush_state);
+	bool all = !READ_ONCE(h->active) ||
+		   !hydra_range_targets(h, start, end, &f->targets);
+
+	if (all)
+		hydra_mask_zero(&f->targets);
+	hydra_flush_targets(h, f, all, start, end, stride_shift, freed_tables);
+}
+
+/**
+ * hydra_flush_mm - flush_tlb_mm_range() of an address space with a struct hydra_mm
+ * @mm: the address space; it may be plain Linux again
+ * @start: first address
+ * @end: end of the range, exclusive, or TLB_FLUSH_ALL
+ * @stride_shift: step between the addresses
+ * @freed_tables: tables of the range are being freed
+ *
+ * Context: as flush_tlb_mm_range(): interrupts on, the entries have been changed.
+ */
+void hydra_flush_mm(struct mm_struct *mm, unsigned long start, unsigned long end,
+		    unsigned int stride_shift, bool freed_tables)
+{
+	preempt_disable();
+	hydra_flush_range(READ_ONCE(mm->hydra), start, end, stride_shift, freed_tables);
+	preempt_enable();
+	mmu_notifier_arch_invalidate_secondary_tlbs(mm, start, end);
+}
+
+/**
+ * hydra_gather_flush - flush for a gather, and free its tables
+ * @mm: the address space, which has been split at some time
+ * @g: Hydra's part of the gather
+ * @start: first address
+ * @end: end of the range, exclusive, or TLB_FLUSH_ALL
+ * @stride_shift: step between the addresses
+ * @freed_tables: tables of the range are being freed
+ *
+ * Context: as flush_tlb_mm_range().
+ */
+void hydra_gather_flush(struct mm_struct *mm, struct hydra_gather *g,
+			unsigned long start, unsigned long end,
+			unsigned int stride_shift, bool freed_tables)
+{
+	struct hydra_mm *h = READ_ONCE(mm->hydra);
+	hydra_mask_t targets;
+	struct hydra_flush *f;
+	bool all;
+
+	hydra_mask_zero(&targets);
+	/* Preemptible: a gather that overlaps with another may look up many tables. */
+	all = !READ_ONCE(h->active) ||
+	      !hydra_gather_targets(h, g, start, end, &targets);
+	preempt_disable();
+	f = this_cpu_ptr(&hydra_flush_state);
+	f->targets = targets;
+	hydra_flush_targets(h, f, all, start, end, stride_shift, freed_tables);
+	preempt_enable();
+	mmu_notifier_arch_invalidate_secondary_tlbs(mm, start, end);
+	if (g->recording && g->freed)
+		hydra_gather_flushed(g);
+}
+
+/**
+ * hydra_flush_domains - flush a range for domains with links cut
+ * @h: address space
+ * @start: first address
+ * @end: end of the range, exclusive
+ * @domains: the domains
+ *
+ * Secondary TLBs walk the canonical tree, which has not changed, and are not
+ * flushed. If the address space returns to plain Linux just now, flush every CPU
+ * that runs it.
+ *
+ * Context: a page-table lock held.
+ */
+void hydra_flush_domains(struct hydra_mm *h, unsigned long start,
+			 unsigned long end, const hydra_mask_t *domains)
+{
+	struct hydra_flush *f;
+
+	preempt_disable();
+	f = this_cpu_ptr(&hydra_flush_state);
+	f->targets = *domains;
+	hydra_flush_targets(h, f, false, start, end, PAGE_SHIFT, true);
+	preempt_enable();
+}
+
+/**
+ * hydra_tlbbatch_add - reclaim has cleared an entry and flushes later
+ * @batch: the CPUs to interrupt are added to it
+ * @mm: address space of the entry
+ * @addr: its address
+ *
+ * Context: lock of the entry's table; the entry is cleared.
+ * Return: false if the address space is not active.
+ */
+bool hydra_tlbbatch_add(struct arch_tlbflush_unmap_batch *batch,
+			struct mm_struct *mm, unsigned long addr)
+{
+	struct hydra_flush *f = this_cpu_ptr(&hydra_flush_state);
+	struct hydra_mm *h = mm_hydra(mm);
+	bool all;
+
+	if (!h)
+		return false;
+	all = !hydra_range_targets(h, addr, addr + PAGE_SIZE, &f->targets);
+	if (hydra_raise_targets(h, f, all) < 0)
+		return false;
+	if (all) {
+		cpumask_or(&batch->cpumask, &batch->cpumask, mm_cpumask(mm));
+	} else {
+		hydra_pick_targets(mm, f);
+		cpumask_or(&batch->cpumask, &batch->cpumask, &f->cpus);
+		hydra_unpick_targets(f);
+	}
+	/* IOMMUs walk the canonical tree: flush them as Linux does. */
+	mmu_notifier_arch_invalidate_secondary_tlbs(mm, 0, -1UL);
+	return true;
+}
+
+#include "tests/tlb-kunit.h"

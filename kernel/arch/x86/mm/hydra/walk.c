@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The walk over all canonical tables of one level, for code that walks a whole
+ * address space: the return to plain Linux, the checker and the census. Fills and
+ * flushes look up single places, see fill.c and flush.c.
+ */
+
+#include <linux/mm.h>
+
+#include "internal.h"
+
+/* Number of address bits below the index into a table of a level */
+static unsigned int hydra_level_shift(u8 level)
+{
+	return PAGE_SHIFT + (level - 1) * (PAGE_SHIFT - 3);
+}
+
+/**
+ * hydra_next_canonical - find the next canonical table
+ * @it: the walk; starts at @it->next
+ *
+ * Starts at the root each time, so the caller may drop its locks in between.
+ *
+ * Context: tables above the level are not freed: mmap_lock is held for writing, or
+ * the address space is exiting.
+ * Return: false if there is no further table.
+ */
+bool hydra_next_canonical(struct hydra_iter *it)
+{
+	while (it->next < TASK_SIZE_MAX) {
+		unsigned long addr = it->next;
+		pgd_t *pgd = pgd_offset(it->mm, addr);
+		pteval_t *entry, val;
+		u8 level = HYDRA_PUD;
+
+		if (pgd_none(READ_ONCE(*pgd))) {
+			it->next = pgd_addr_end(addr, TASK_SIZE_MAX);
+			continue;
+		}
+		entry = (pteval_t *)p4d_offset(pgd, addr);
+		while (hydra_is_table(val = READ_ONCE(*entry)) && level > it->level) {
+			level--;
+			entry = hydra_next_table(val) +
+				((addr >> hydra_level_shift(level + 1)) &
+				 (PTRS_PER_PTE - 1));
+		}
+		/* A table of this level maps 512 entries. */
+		addr &= ~((1UL << hydra_level_shift(level + 1)) - 1);
+		it->next = addr + (1UL << hydra_level_shift(level + 1));
+		if (hydra_is_table(val)) {
+			it->addr = addr;
+			it->entry = entry;
+			it->table = hydra_next_table(val);
+			return true;
+		}
+	}
+	return false;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Hydra's part of struct mmu_gather: records for the flush of a gather, beyond the
+ * range.
+ *
+ * A flush looks up the sharers of the tables in the range
+ * (arch/x86/mm/hydra/flush.c). A lookup cannot find the sharers of a freed table,
+ * or of a huge entry cleared or changed. So the gather records such sharers. The
+ * gather also records the walked range: if gather 2 runs at the same time, gather 1
+ * may have skipped entries cleared and not yet flushed by gather 2, and flushes the
+ * whole range.
+ */
+#ifndef _LINUX_HYDRA_GATHER_H
+#define _LINUX_HYDRA_GATHER_H
+
+#include <linux/hydra.h>
+
+struct mmu_gather;
+
+#ifdef CONFIG_HYDRA_MM
+#include <linux/hydra_mask.h>
+#include <linux/mm.h>
+
+/**
+ * struct hydra_gather - what a gather records
+ * @recording: the address space had been split when the gather began. If not,
+ *	the other fields are not valid, and the flush goes to every domain.
+ * @freed: tables to be freed a grace period after the flush
+ * @start: first address walked; above @end until a range is added
+ * @end: end of the walked range, exclusive
+ * @sharers: sharers of tables freed, and of huge entries cleared or changed, by the
+ *	gather
+ */
+struct hydra_gather {
+	bool recording;
+	struct ptdesc *freed;
+	unsigned long start;
+	unsigned long end;
+	hydra_mask_t sharers;
+};
+
+void __hydra_gather_init(struct hydra_gather *g, bool fullmm);
+void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
+			      unsigned long end);
+void __hydra_gather_add_huge(struct hydra_gather *g, const void *entry);
+void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
+			spinlock_t *ptl, unsigned long addr);
+void hydra_gather_table(struct mmu_gather *tlb, struct ptdesc *ptdesc);
+void hydra_gather_flushed(struct hydra_gather *g);
+bool __hydra_wait_pmd_clear(struct mm_struct *mm, pmd_t *pmd);
+
+/**
+ * hydra_gather_init - a gather begins
+ * @g: Hydra's part of the gather
+ * @mm: the address space
+ * @fullmm: the gather tears down the whole address space, including the LDT
+ *
+ * Context: any.
+ */
+static inline void hydra_gather_init(struct hydra_gather *g,
+				     const struct mm_struct *mm, bool fullmm)
+{
+	g->recording = false;
+	if (mm_has_hydra(mm))
+		__hydra_gather_init(g, fullmm);
+}
+
+/**
+ * hydra_gather_add_range - a gather is about to walk a range
+ * @g: Hydra's part of the gather
+ * @start: first address
+ * @end: end of the range, exclusive
+ *
+ * Once a range is added, the flush looks up added ranges only: callers must add the
+ * range of all cleared entries.
+ *
+ * Context: any; before the gather takes the lock of a table in the range.
+ */
+static inline void hydra_gather_add_range(struct hydra_gather *g,
+					  unsigned long start, unsigned long end)
+{
+	if (static_branch_unlikely(&hydra_key.key) && g->recording)
+		__hydra_gather_add_range(g, start, end);
+}
+
+/**
+ * hydra_gather_add_huge - a gather has cleared or changed a huge entry
+ * @g: Hydra's part of the gather
+ * @entry: the canonical entry
+ *
+ * At the flush the entry may be none, or point to a new table. Neither leads to the
+ * sharers of the huge entry.
+ *
+ * Context: the lock of the entry's table, or of the area: the table stays.
+ */
+static inline void hydra_gather_add_huge(struct hydra_gather *g,
+					 const void *entry)
+{
+	if (static_branch_unlikely(&hydra_key.key) && g->recording)
+		__hydra_gather_add_huge(g, entry);
+}
+
+/**
+ * hydra_wait_pmd_clear - wait for the flush of the CPU that cleared a PMD entry
+ * @mm: the address space
+ * @pmd: the entry, read as none without the lock
+ *
+ * zap_pmd_range() and change_pmd_range() skip an entry read as none. Code clearing
+ * a huge entry outside a gather flushes before dropping the PMD lock. See
+ * __hydra_wait_pmd_clear().
+ *
+ * Context: process context, no page-table lock held.
+ * Return: true if the entry is still none, false if the CPU put the entry back.
+ */
+static inline bool hydra_wait_pmd_clear(struct mm_struct *mm, pmd_t *pmd)
+{
+	return !mm_has_hydra(mm) || __hydra_wait_pmd_clear(mm, pmd);
+}
+
+/**
+ * hydra_wait_pud_clear - wait for the flush of the CPU that cleared a PUD entry
+ * @mm: the address space
+ * @pud: the entry, read as none without the lock
+ *
+ * Outside a gather only __split_huge_pud() clears huge PUD entries.
+ * __split_huge_pud() flushes before dropping the PUD lock, and never puts the entry
+ * back.
+ *
+ * Context: process context, no page-table lock held.
+ */
+static inline void hydra_wait_pud_clear(struct mm_struct *mm, pud_t *pud)
+{
+	if (mm_has_hydra(mm))
+		spin_unlock(pud_lock(mm, pud));
+}
+
+#else /* !CONFIG_HYDRA_MM */
+
+struct hydra_gather { };
+
+static inline void hydra_gather_init(struct hydra_gather *g,
+				     const struct mm_struct *mm, bool fullmm) { }
+static inline void hydra_gather_add_range(struct hydra_gather *g,
+					  unsigned long start, unsigned long end) { }
+static inline void hydra_gather_add_huge(struct hydra_gather *g, const void *entry) { }
+static inline bool hydra_wait_pmd_clear(struct mm_struct *mm, pmd_t *pmd) { return true; }
+static inline void hydra_wait_pud_clear(struct mm_struct *mm, pud_t *pud) { }
+
+#endif /* CONFIG_HYDRA_MM */
+#endif /* _LINUX_HYDRA_GATHER_H */

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Hydra's functions for /proc/PID/hydra, hydra_tables and hydra_check.
+ *
+ * See fs/proc/hydra.c.
+ */
+#ifndef _LINUX_HYDRA_PROC_H
+#define _LINUX_HYDRA_PROC_H
+
+#include <linux/types.h>
+
+struct mm_struct;
+struct seq_file;
+
+/* Size of the longest text of settings, with the final 0 */
+#define HYDRA_TEXT_MAX		128
+
+u32 hydra_settings_get(struct mm_struct *mm);
+int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings);
+int hydra_settings_parse(const char *text, u32 *settings);
+
+int hydra_show_settings(struct mm_struct *mm, struct seq_file *m);
+int hydra_show_tables(struct mm_struct *mm, struct seq_file *m);
+long hydra_check_mm(struct mm_struct *mm, struct seq_file *m);
+
+#endif /* _LINUX_HYDRA_PROC_H */

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Hydra's state of an address space, see Documentation/mm/hydra/index.rst.
+ */
+#ifndef _LINUX_HYDRA_TYPES_H
+#define _LINUX_HYDRA_TYPES_H
+
+#include <linux/atomic.h>
+#include <linux/cache.h>
+#include <linux/cpumask.h>
+#include <linux/hydra_mask.h>
+#include <linux/mm_types.h>
+#include <linux/percpu.h>
+#include <linux/spinlock.h>
+
+/* Counters, kept per (address space, CPU that counts). */
+enum hydra_stat {
+	HYDRA_STAT_FILLS,
+	HYDRA_STAT_PREFETCHED,
+	HYDRA_STAT_PROPAGATED,
+	HYDRA_STAT_FLUSHES,
+	HYDRA_STAT_INTERRUPTED,
+	HYDRA_STAT_SPARED,
+	HYDRA_STAT_FALLBACKS,
+	HYDRA_STAT_RECLAIMED,
+	NR_HYDRA_STATS
+};
+
+struct hydra_stats {
+	unsigned long n[NR_HYDRA_STATS];
+};
+
+/**
+ * struct hydra_domain - one domain of one address space, once it has a tree
+ * @root: what the CPUs of the domain load into CR3: @pgd, or the canonical root
+ *	while the domain tree is not in use
+ * @pgd: root of the domain tree
+ * @tlb_gen: generation of the last flush that includes the domain; replaces
+ *	mm->context.tlb_gen for its CPUs while the address space is active
+ * @lock: guards the entries of the domain tree above its leaf tables
+ * @nr_replicas: leaf tables that are private copies
+ * @nr_upper: tables of the domain tree above the leaf tables, without @pgd
+ * @place: start of the 2 MiB that mmap() chose last for a thread of the domain;
+ *	written under mmap_lock
+ *
+ * The first cache line is read at each context switch and fault. The CPUs of the
+ * domain, and the CPUs that flush the domain, write it at each flush. The second
+ * line is written when tables are linked and unlinked.
+ */
+struct hydra_domain {
+	pgd_t *root;
+	pgd_t *pgd;
+	atomic64_t tlb_gen;
+
+	spinlock_t lock ____cacheline_aligned_in_smp;
+	atomic_long_t nr_replicas;
+	atomic_long_t nr_upper;
+	unsigned long place;
+} ____cacheline_aligned_in_smp;
+
+/**
+ * struct hydra_mm - an address space that has been split
+ * @mm: the address space
+ * @active: CPUs use domain trees; written under mmap_lock
+ * @trees: domains that have a tree in use. Set under mmap_lock before the first
+ *	fill of the domain.
+ * @universal: domains that every flush includes: their CPUs may use the canonical
+ *	root
+ * @refused: domains for which no tree could be allocated
+ * @stats: counters
+ * @unfiltered: while not zero, every flush goes to every domain
+ * @nr_replicas: leaf replicas, including replicas that are being allocated
+ * @activated: jiffies at the last split
+ * @returned: jiffies at the last return to plain Linux
+ * @stay: how many jiffies the trees stay once the process has a single thread
+ * @no_wait_until: jiffies until which no thread that goes to user mode waits for
+ *	mmap_lock
+ * @domain: the domains; NULL until the domain gets its first tree
+ *
+ * Allocated when threads of a process first run in two domains, freed with the
+ * mm_struct. So a flush may use it without a reference.
+ */
+struct hydra_mm {
+	struct mm_struct *mm;
+	bool active;
+	hydra_mask_t trees;
+	hydra_mask_t universal;
+	hydra_mask_t refused;
+	struct hydra_stats __percpu *stats;
+
+	atomic_t unfiltered ____cacheline_aligned_in_smp;
+	atomic_long_t nr_replicas;
+	unsigned long activated;
+	unsigned long returned;
+	unsigned long stay;
+	unsigned long no_wait_until;
+	struct hydra_domain *domain[];
+};
+
+/* The machine: fixed at boot, see arch/x86/mm/hydra/domain.c. */
+DECLARE_PER_CPU_READ_MOSTLY(u32, hydra_cpu_home);	/* domain of the CPU, plus one */
+extern unsigned int hydra_nr_domains;
+extern cpumask_var_t hydra_domain_cpus[HYDRA_MAX_DOMAINS];
+
+/* Context: preemption disabled, unless the caller accepts a stale answer. */
+static inline unsigned int hydra_this_domain(void)
+{
+	return raw_cpu_read(hydra_cpu_home) - 1;
+}
+
+static inline unsigned int hydra_domain_of_cpu(int cpu)
+{
+	return per_cpu(hydra_cpu_home, cpu) - 1;
+}
+
+#endif /* _LINUX_HYDRA_TYPES_H */

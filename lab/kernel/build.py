@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./hydra kernel: from the sources to a bzImage.
+
+Images are kept by the hash of everything that went into them: a second call with nothing changed finds its image and
+builds nothing; an image is moved into place whole or not at all; another working copy with other hooks does not
+pull the image away from under a running machine.
+"""
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import time
+
+from lab import children, paths, progress
+from lab.errors import LabError
+from lab.kernel import kconfig, source
+
+KEEP_IMAGES = 6               # per configuration
+FULL_BUILD_STEPS = {"lab": 1900, "debug": 1950, "kcsan": 1950, "off": 1880}    # until the first full build has counted them
+STEP = re.compile(r"^  ([A-Z][A-Z0-9_]+) +(\S+)")
+
+# The image does not depend on the user, the host and the date of its build.
+BUILD_ENVIRONMENT = {"KBUILD_BUILD_USER": "hydra", "KBUILD_BUILD_HOST": "lab", "LC_ALL": "C.UTF-8",
+                     "KBUILD_BUILD_TIMESTAMP": "2024-11-17 00:00:00"}
+
+
+def cpus():
+    return len(os.sched_getaffinity(0))
+
+
+def make_environment():
+    # ccache looks at the directories of the cache only, so a tree may move without losing what was compiled in it.
+    return dict(os.environ, **BUILD_ENVIRONMENT, CCACHE_DIR=str(paths.cache_dir("ccache")), CCACHE_MAXSIZE="5G",
+                CCACHE_NOHASHDIR="1", CCACHE_COMPRESS="1", CCACHE_BASEDIR=str(paths.cache()))
+
+
+def make_command(tree, objects, *targets):
+    return ["nice", "-n", "5", "make", "-C", str(tree), f"O={objects}", "CC=ccache gcc", "HOSTCC=ccache gcc",
+            f"-j{cpus()}", *targets]
+
+
+def users_fingerprint(users):
+    """Name, size and date of every file of a user's tree."""
+    digest = hashlib.sha256()
+    for directory, names, files in os.walk(users):
+        names[:] = sorted(name for name in names if name != ".git")
+        for name in sorted(files):
+            status = os.lstat(os.path.join(directory, name))
+            digest.update(f"{directory}/{name} {status.st_size} {status.st_mtime_ns}\n".encode(errors="replace"))
+    return digest.hexdigest()
+
+
+def image_key(config):
+    """The hash of all that goes into an image."""
+    digest = hashlib.sha256()
+    users = source.users_tree()
+    digest.update((users_fingerprint(users) if users else source.debian_version()).encode())
+    compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=False).stdout
+    digest.update(compiler.encode() + kconfig.text(kconfig.merged(config)).encode())
+    files = [source.OURS / name for name in source.overlay_files() if not name.startswith(("Documentation/", "tools/"))]
+    for path in files + source.hook_series() + ([source.OURS / source.FAULTS] if has_faults(config) else []):
+        digest.update(str(path.relative_to(source.OURS)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def has_faults(config):
+    """Can a kernel of this configuration be told to break rules?"""
+    return kconfig.merged(config).get("HYDRA_MM_INJECT") == "y"
+
+
+def configure(tree, objects, config, wanted=None):
+    """Write .config in the object directory if it would differ; say which options Kconfig did not take.
+
+    Wanted: the options, if they are not all those of the configuration.
+    """
+    wanted = kconfig.merged(config) if wanted is None else wanted
+    fragment, stamp = objects / "wanted.config", objects / ".config"
+    kconfigs = hashlib.sha256()
+    for path in sorted(source.OURS.rglob("Kconfig*")) + source.hook_series() + [source.OURS / source.FAULTS]:
+        kconfigs.update(path.read_bytes())
+    text = f"# Kconfig files: {kconfigs.hexdigest()}\n{kconfig.text(wanted)}"
+    if stamp.exists() and fragment.exists() and fragment.read_text(encoding="utf-8") == text:
+        return
+    fragment.unlink(missing_ok=True)
+    merged = objects / "merged.config"
+    merged.write_text(kconfig.text(wanted), encoding="utf-8")
+    environment = dict(make_environment(), KCONFIG_ALLCONFIG=str(merged))
+    children.logged("configuring the kernel", make_command(tree, objects, "allnoconfig"),
+                    paths.cache_dir("logs") / f"configure-{config}.log", env=environment)
+    made = kconfig.parse((objects / ".config").read_text(encoding="utf-8"), ".config")
+    refused = kconfig.refused(wanted, made)
+    ours = [entry for entry in refused if entry[0].startswith("HYDRA")]
+    if ours and not source.hook_series():
+        progress.say("the hook series is empty: this is Linux without Hydra")
+        refused = [entry for entry in refused if entry not in ours]
+    if refused:
+        listed = "\n    ".join(f"CONFIG_{name}={value} became {got}" for name, value, got in refused)
+        raise LabError(f"Kconfig did not take over these options of the configuration '{config}':\n    {listed}",
+                       "Set what they depend on in lab/kernel/configs/, or remove them there.")
+    fragment.write_text(text, encoding="utf-8")
+
+
+def compile_image(tree, objects, config):
+    """Run make for the whole kernel."""
+    counted = objects / "steps"
+    fresh = not (objects / "vmlinux.a").exists()
+    total = None
+    if fresh:
+        total = int(counted.read_text()) if counted.exists() else FULL_BUILD_STEPS[config]
+    steps = run_make(tree, objects, config, ["bzImage"], total)
+    if fresh:
+        counted.write_text(str(steps))
+    return steps
+
+
+def run_make(tree, objects, config, targets, total=None):
+    """Run make, show its progress, keep its log; returns the number of steps."""
+    log = paths.cache_dir("logs") / f"build-{config}.log"
+    steps = 0
+
+    def count(line):
+        nonlocal steps
+        if match := STEP.match(line):
+            steps += 1
+            bar.advance(1, match[2])
+    with progress.counting(f"building the kernel ({config})", total) as bar:
+        children.logged("building the kernel", make_command(tree, objects, *targets), log, count, env=make_environment())
+    return steps
+
+
+def store_image(objects, key, config):
+    """Move the image into the store; whole or not at all."""
+    images = paths.cache_dir("images")
+    part, final = images / f".{config}-{key}.part", images / f"{config}-{key}"
+    if final.exists():               # our files changed back and forth while it was built
+        return final / "bzImage"
+    part.mkdir()
+    shutil.copyfile(objects / "arch/x86/boot/bzImage", part / "bzImage")
+    shutil.copyfile(objects / ".config", part / "config")
+    shutil.copyfile(objects / "System.map", part / "System.map")
+    part.rename(final)
+    old = sorted(images.glob(f"{config}-*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for image in old[KEEP_IMAGES:]:
+        shutil.rmtree(image)
+    return final / "bzImage"
+
+
+def objects_of(tree_path, config):
+    """Where a configuration of a tree is built."""
+    return paths.cache_dir("builds", f"{tree_path.name}-{config}")
+
+
+def tree():
+    """The kernel tree with our files and hooks in it, current."""
+    with paths.locked("kernel"):
+        base = source.base_tree()
+        base.lay()
+        return base.path
+
+
+def lay(base, config):
+    """Bring our files into the tree; returns (image key, files changed).
+
+    They may be edited meanwhile, so this is repeated until the key is that of the files in the tree.
+    """
+    changed = 0
+    while True:
+        key = image_key(config)
+        changed += base.lay(faults=has_faults(config))
+        if image_key(config) == key:
+            return key, changed
+
+
+def touched_without_hydra():
+    """Compile Linux's files that hooks touch, with Hydra configured out; returns the objects' names."""
+    with paths.locked("kernel"):
+        base = source.base_tree()
+        lay(base, "touched")
+        objects = objects_of(base.path, "touched")
+        configure(base.path, objects, "touched")
+        touched = source.linux_files(source.hook_series(), source.overlay_files())
+        names = [f"{name[:-2]}.o" for name in touched if name.endswith(".c")]
+        run_make(base.path, objects, "touched", names)
+        return names
+
+
+def kernel(config="lab"):
+    """The path of a current bzImage, built if need be."""
+    final = paths.cache() / "images" / f"{config}-{image_key(config)}"
+    if final.exists():
+        os.utime(final)
+        return final / "bzImage"
+    with paths.locked("kernel"):
+        if final.exists():
+            return final / "bzImage"
+        start = time.monotonic()
+        paths.remove_parts(paths.cache_dir("images"))
+        base = source.base_tree()
+        key, changed = lay(base, config)
+        objects = objects_of(base.path, config)
+        fresh = not (objects / "vmlinux").exists()
+        if fresh:
+            paths.need_space(objects, 4, "build the kernel")
+        progress.say(f"Linux {source.version(base.path)}, configuration {config}: {changed} files changed in the tree")
+        configure(base.path, objects, config)
+        steps = compile_image(base.path, objects, config)
+        image = store_image(objects, key, config)
+        progress.say(f"built in {(time.monotonic() - start) / 60:.1f} min ({steps} steps)")
+        return image

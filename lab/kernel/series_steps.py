@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./hydra test --stage series: the kernel compiles after each patch of the series, with Hydra off and, once it can be, on.
+
+The steps are laid one after the other into one tree, so that make compiles again only what a patch changes. Nothing is linked.
+What stands for the link: no object needs a symbol of Hydra that no object defines.
+"""
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+
+from lab import children, paths, progress
+from lab.errors import LabError
+from lab.kernel import build, kconfig, series, source
+
+OPTION = re.compile(r"^(?:menu)?config +(HYDRA_\w+)$", re.M)
+
+# What is compiled: these directories as the configuration has them, each further C file of Linux that a patch of the series
+# changes, and these other files that include a header of Linux which a patch changes.
+DIRECTORIES = ["mm/", "arch/x86/mm/", "fs/proc/"]
+INCLUDERS = ["init/main.c", "kernel/entry/common.c", "kernel/events/core.c", "kernel/sched/core.c", "kernel/task_work.c",
+             "fs/coredump.c", "arch/x86/entry/vdso/vma.c", "arch/x86/events/core.c", "arch/x86/kernel/alternative.c",
+             "arch/x86/kernel/paravirt.c", "arch/x86/kernel/process.c", "arch/x86/kernel/signal.c", "arch/x86/kernel/smp.c",
+             "arch/x86/kvm/mmu/mmu.c"]
+
+
+def options_of(directory):
+    """Hydra's options that the new files in a directory declare."""
+    return {name for path in directory.rglob("Kconfig*") for name in OPTION.findall(path.read_text(encoding="utf-8"))}
+
+
+def lay_out(directory, parts, texts):
+    """A directory like kernel/, with no more than these patches and files."""
+    series.write_texts(directory, texts)
+    (directory / "hooks").mkdir(parents=True)
+    for part in parts:
+        shutil.copyfile(part.path, directory / "hooks" / part.path.name)
+    (directory / "hooks" / "series").write_text("".join(f"{part.path.name}\n" for part in parts), encoding="utf-8")
+
+
+@contextlib.contextmanager
+def linked_tree():
+    """A second tree beside the lab's, of hard links: a change replaces a file, so no change reaches the lab's tree."""
+    home = paths.cache_dir("trees", "series")
+    shutil.rmtree(home)                              # left by a call that was killed
+    try:
+        with paths.locked("kernel"):
+            base = source.base_tree()
+            copy = source.Tree(paths.cache_dir("trees", "series") / base.path.name)
+            for old, new in ((base.path, copy.path), (base.pristine_dir, copy.pristine_dir)):
+                if old.exists():
+                    shutil.copytree(old, new, symlinks=True, copy_function=os.link)
+            copy.remember(**base.state())
+        yield copy
+    finally:
+        shutil.rmtree(home)
+
+
+def targets(parts, ours):
+    """What make is asked for at every step."""
+    linuxs = source.linux_files([part.path for part in parts], source.overlay_files(ours))
+    files = {name for name in [*linuxs, *INCLUDERS] if name.endswith(".c")}
+    return DIRECTORIES + sorted(f"{name[:-2]}.o" for name in files if not name.startswith(tuple(DIRECTORIES)))
+
+
+def missing_symbols(objects, wanted):
+    """Hydra's symbols that a compiled object needs and none defines."""
+    archives = [f"{name}built-in.a" if name.endswith("/") else name for name in wanted]
+    status, output = children.run(["nm", "--portability", "--quiet", *archives], cwd=objects)
+    if status:
+        raise LabError(f"nm failed:\n    {output.strip()}")
+    found = [line.split()[:2] for line in output.splitlines() if len(line.split()) > 1]
+    return sorted({name for name, kind in found if "hydra" in name and kind in "Uvw"} - {name for name, kind in found if kind not in "Uvw"})
+
+
+def each_step(ours=source.OURS):
+    """Compile after each patch of the series, with Hydra off and, from the patch that adds the option, on.
+
+    Returns the steps as (name, complaint or an empty string).
+    """
+    parts = series.read_parts(ours)
+    wanted = targets(parts, ours)
+    outcomes = []
+    with paths.locked("series"), linked_tree() as tree, tempfile.TemporaryDirectory(prefix="hydra-series-") as scratch:
+        objects = {state: build.objects_of(tree.path, f"series-{state}") for state in ("off", "on")}
+        for directory in objects.values():           # what an earlier call has compiled tells nothing; ccache makes up for it
+            shutil.rmtree(directory)
+            directory.mkdir()
+        for number, texts in enumerate(series.steps(parts, ours), 1):
+            directory = pathlib.Path(scratch) / str(number)
+            lay_out(directory, parts[:number], texts)
+            tree.lay(directory)
+            options = options_of(directory)
+            for state in ["off", "on"] if "HYDRA_MM" in options else ["off"]:
+                name = f"step {number} of {len(parts)}, {parts[number - 1].path.name}, Hydra {state}"
+                why = compiled(tree, objects[state], f"series-{number:02}-{state}", options, wanted)
+                progress.say(f"{name}: {'does not compile' if why else 'compiles'}")
+                outcomes.append((name, why))
+    return outcomes
+
+
+def compiled(tree, objects, label, options, wanted):
+    """Compile in the tree as it is; returns a complaint or an empty string. Of Hydra's options those that are declared are set."""
+    config = "kvm" if label.endswith("-on") else "touched"
+    settings = {name: value for name, value in kconfig.merged(config).items() if not name.startswith("HYDRA_") or name in options}
+    try:
+        build.configure(tree.path, objects, label, settings | {"WERROR": "y"})
+        build.run_make(tree.path, objects, label, ["--keep-going", *wanted])
+        missing = missing_symbols(objects, wanted)
+    except LabError as error:
+        return str(error)
+    return f"needed and defined nowhere: {', '.join(missing)}" if missing else ""

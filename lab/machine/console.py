@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Reads a kernel's console log: did the kernel crash, hang or complain?"""
+import re
+
+_TIME = r"^(?:\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? )?"
+
+# What a healthy kernel never says. The names are what the report calls it. Data races are judged by lab/test/races.py.
+TROUBLE = [(name, re.compile(f"{_TIME}(?:{pattern})")) for name, pattern in (
+    ("kernel panic", r"Kernel panic - not syncing"),
+    ("kernel crash", r".*\bOops(?:: |\b.*\[#\d+\])|.*general protection fault[,:]|BUG: kernel NULL pointer|"
+                     r".*unable to handle (?:kernel|page fault)|kernel BUG at |.*double fault"),
+    ("kernel hang", r".*soft lockup|.*hard LOCKUP|INFO: task .* blocked for more than|"
+                    r".*rcu.*(?:self-)?detected (?:expedited )?stalls?"),
+    ("locking error", r"WARNING: .*(?:locking|lock |deadlock|irq-safe|nested lock|inversion)|"
+                      r"WARNING: suspicious RCU usage|BUG: sleeping function|BUG: scheduling while atomic|"
+                      r"WARNING: inconsistent lock state"),
+    ("memory error", r"BUG: Bad (?:page|rss)|BUG: (?:KASAN|KFENCE)|BUG \w|UBSAN:|"
+                     r"BUG: non-zero pgtables_bytes|page_table_check"),
+    ("Hydra invariant violated", r"hydra: .*\bviolations?\b"),
+    ("kernel warning", r"WARNING: CPU: |WARNING: .* at |BUG: (?!KCSAN: )|WARNING: bad unlock|refcount_t: |list_(?:add|del) corruption"),
+)]
+
+PANIC = re.compile(dict(TROUBLE)["kernel panic"].pattern, re.M)      # anywhere in a log
+END = re.compile(r"---\[ end |Kernel Offset|Rebooting in")
+LONGEST = 70                # lines of one report
+
+
+def trouble(log, most=3):
+    """The first reports in a log, each as (name, its lines)."""
+    lines = log.replace("\r", "").splitlines()
+    found, at = [], 0
+    while at < len(lines) and len(found) < most:
+        name = next((name for name, pattern in TROUBLE if pattern.match(lines[at])), None)
+        if name is None:
+            at += 1
+            continue
+        stop = next((n + 1 for n in range(at, min(at + LONGEST, len(lines))) if END.search(lines[n])),
+                    min(at + LONGEST // 2, len(lines)))
+        found.append((name, lines[at:stop]))
+        at = stop
+    return found
+
+
+def stale_breakpoint(log):
+    """Did the emulator run a breakpoint that is not in the kernel's text?
+
+    To change its text, Linux puts a breakpoint (int3) there, waits for all CPUs, and removes the breakpoint. QEMU translates
+    code ahead, and now and then runs a translated breakpoint after Linux has removed it. Then the byte in front of the one
+    in brackets, where the processor stopped, is no int3.
+    """
+    found = re.search(r"Oops: int3: .*\n(?:.*\n){0,4}?.*Code:.* ([0-9a-f]{2}) <[0-9a-f]{2}>", log.replace("\r", ""))
+    return bool(found) and found[1] != "cc"
+
+
+def early_interrupt(log):
+    """Did KASAN mistake an address because an interrupt came while Linux looked at its first CPU?
+
+    identify_cpu() clears the features of the CPU before it finds them again. An interrupt in between takes the CPU to have
+    four levels of page tables. If there are five, KASAN reports a wild access, and after its first report it reports no more.
+    """
+    return bool(re.search(r"BUG: KASAN: wild-memory-access .*\n(?:.*\n){0,40}?.*RIP: 0010:identify_cpu\+", log.replace("\r", "")))
+
+
+def spoilt(log):
+    """Why a machine's results say nothing about Hydra, so that the machine has to run once more; empty if they do."""
+    if stale_breakpoint(log):
+        return "the emulator ran a breakpoint that was gone from the kernel's text"
+    if early_interrupt(log):
+        return "an interrupt came while Linux had forgotten the features of its first CPU, and KASAN reported a wild access"
+    return ""
+
+
+def report(log):
+    """The reports as text for people; empty if the kernel was content."""
+    return "\n".join(f"{name}:\n    " + "\n    ".join(lines) for name, lines in trouble(log))
+
+
+def tail(log, lines=25):
+    return "\n    ".join(log.replace("\r", "").splitlines()[-lines:])

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Builds the programs of this repository (tool, workloads, self tests) into the cache.
+
+As with kernels, what is built is kept by the hash of all that went into it: two clones with different sources never run
+each other's programs, and a machine that runs keeps the programs that it was started with.
+"""
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import time
+
+from lab import children, paths
+from lab.errors import LabError
+
+INTERFACE = "kernel/include/uapi/linux/hydra.h"
+SELFTESTS = "kernel/tools/testing/selftests/hydra"
+# By program: the directory that make is called in, and what else goes in.
+SOURCES = {"hydractl": ("tools/hydractl", INTERFACE), "workloads": ("workloads", "tools/hydractl", INTERFACE),
+           "selftests": (SELFTESTS, INTERFACE), "steps-plugin": ("lab/measure/steps_plugin.c",)}
+HARNESS = ("lib.mk", "kselftest.h", "kselftest_harness.h")     # of the kernel tree, for the self tests
+KEEP = 6                      # builds of each program
+KEEP_SECONDS = 86400          # and those that were used since: a machine may still run them
+
+
+def files_below(path):
+    return sorted(found for found in path.rglob("*") if found.is_file()) if path.is_dir() else [path]
+
+
+def content_key(name, more=(), repository=paths.REPO):
+    """The hash of a program's sources, of more files outside of the repository, and of the compiler."""
+    digest = hashlib.sha256(subprocess.run(["gcc", "--version"], capture_output=True, check=False).stdout)
+    ours = [found for source in SOURCES[name] for found in files_below(repository / source)]
+    for path, shown in [*((path, path.relative_to(repository)) for path in ours), *((path, path) for path in more)]:
+        digest.update(f"{shown}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def build(name, command, more=()):
+    """The directory of a program's build, made by a command (a function of the directory) unless it is there."""
+    home = paths.cache_dir("programs")
+    key = content_key(name, more)
+    final = home / f"{name}-{key}"
+    if final.exists():
+        os.utime(final)
+        return final
+    with paths.locked(f"programs-{name}"):
+        if final.exists():
+            return final
+        paths.need_space(home, 0.25, f"build {SOURCES[name][0]}")
+        part = home / f".{name}.part"
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
+        children.logged(f"building {SOURCES[name][0]}", command(part), paths.cache_dir("logs") / f"{name}.log")
+        if content_key(name, more) == key:
+            part.rename(final)
+            remove_old(home, name)
+            return final
+    return build(name, command, more)       # the sources were edited while make ran
+
+
+def remove_old(home, name):
+    builds = [path for path in home.iterdir() if re.fullmatch(re.escape(name) + "-[0-9a-f]{16}", path.name)]
+    for old in sorted(builds, key=lambda path: path.stat().st_mtime, reverse=True)[KEEP:]:
+        if time.time() - old.stat().st_mtime > KEEP_SECONDS:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def make(name, **variables):
+    """The command that makes one of SOURCES into a directory."""
+    given = [f"{key}={value}" for key, value in variables.items()]
+    return ["make", f"-j{len(os.sched_getaffinity(0))}", "-C", paths.REPO / SOURCES[name][0], *given]
+
+
+def hydractl():
+    return build("hydractl", lambda out: make("hydractl", O=out)) / "hydractl"
+
+
+def workloads():
+    return build("workloads", lambda out: make("workloads", O=out))
+
+
+def steps_plugin():
+    """The plugin of QEMU that counts instructions; QEMU's own package has no header for it, so it needs none."""
+    return build("steps-plugin", lambda out: ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o",
+                                              out / "steps.so", paths.REPO / "lab/measure/steps_plugin.c"]) / "steps.so"
+
+
+def selftest_names(everything=False):
+    """The names of the self test programs, from their Makefile: nothing is compiled for it.
+
+    Everything: also of those that only run on a kernel in which allocations can be made to fail.
+    """
+    text = (paths.REPO / SELFTESTS / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
+    names, more = (" ".join(re.findall(rf"^{variable} *[:+]?= *(.*)$", text, re.M)).split()
+                   for variable in ("TEST_GEN_PROGS", "TEST_GEN_PROGS_EXTENDED"))
+    if not names:
+        raise LabError(f"{SELFTESTS}/Makefile does not say which tests it has")
+    return names + (more if everything else [])
+
+
+def selftests(kernel_tree, everything=False):
+    """Build the self tests with the test harness of a kernel tree; returns their paths. Everything: see selftest_names()."""
+    harness = pathlib.Path(kernel_tree) / "tools/testing/selftests"
+    out = build("selftests", lambda part: make("selftests", OUTPUT=part, KSELFTEST_DIR=harness), [harness / name for name in HARNESS])
+    return [out / name for name in selftest_names(everything)]

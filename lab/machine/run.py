@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./hydra run: one command of the user's in a machine of the user's, and where its results go."""
+import os
+import pathlib
+import shutil
+import stat
+import sys
+
+from lab import progress
+from lab.errors import LabError
+from lab.kernel import build
+from lab.machine import terminal, vm
+
+SHELL_LIMIT = 86400          # seconds: the time limit of a shell
+SHELLS = {"sh", "bash", "dash", "ksh", "zsh", "fish"}
+
+
+def fetch_results(directory, target):
+    """Bring a run's results to the directory that --out names; without it, say where the results are."""
+    out = directory / "out"
+    if not vm.has_results(directory):
+        return
+    if target is None:
+        progress.say(f"the command left files in {out}\n"
+                     "  They stay there until you remove them; --out DIR would have brought them to DIR.")
+        return
+    shutil.copytree(out, target, dirs_exist_ok=True)
+    shutil.rmtree(out)
+    progress.say(f"the command's files are in {target}")
+
+
+def results_directory(name):
+    """The directory that --out names, made now so that a mistake shows before the machine boots; None without --out."""
+    if name is None:
+        return None
+    target = pathlib.Path(name).absolute()
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(f"--out {name}: cannot make the directory {target}: {error.strerror}", status=2) from error
+    if not os.access(target, os.W_OK | os.X_OK):
+        raise LabError(f"--out {name}: the directory may not be written", status=2)
+    return target
+
+
+def our_stdin():
+    """Our standard input if it is a file or a pipe; QEMU would meddle with a terminal and cannot open a socket."""
+    try:
+        kind = os.fstat(0).st_mode
+    except OSError:
+        return None
+    return sys.stdin if stat.S_ISFIFO(kind) or stat.S_ISREG(kind) else None
+
+
+def run_verb(arguments):
+    command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
+    on_terminal = os.isatty(0) and os.isatty(1)
+    if arguments.shell and not on_terminal:
+        raise LabError("--shell needs a terminal", "Without one, write the commands after --, or give them to  ./hydra run -- sh",
+                       status=2)
+    shell = arguments.shell or (on_terminal and len(command) == 1 and os.path.basename(command[0]) in SHELLS)
+    command = command or (["bash"] if shell else [])
+    if not command:
+        raise LabError("no command given", "Write it after --, e.g.  ./hydra run -- numactl --hardware", status=2)
+    timeout = arguments.timeout
+    if timeout is None:
+        timeout = SHELL_LIMIT if shell else vm.RUN_LIMIT
+    if not timeout > 0:
+        raise LabError(f"--timeout {timeout:g}: must be more than 0", status=2)
+    machine = vm.Machine(arguments.nodes, arguments.cpus_per_node, arguments.memory, arguments.config, arguments.append)
+    machine.check()
+    target = results_directory(arguments.out)
+    if arguments.policy:
+        command = ["hydractl", "run", "--policy", arguments.policy, "--", *command]
+    image = build.kernel(machine.config)
+    with progress.waiting(f"booting {machine}{' (Ctrl-] ends it)' if shell else ''}") as bar:
+        result = terminal.run(command, machine, timeout, image, bar) if shell else \
+            vm.run(command, machine, timeout, our_stdin(), bar.before(vm.to_stream(sys.stdout)),
+                   bar.before(vm.to_stream(sys.stderr)), image, bar.tick)
+    if result.trouble:
+        print(f"\nhydra: {result.trouble}\n  The whole console: {result.directory / 'console.log'}", file=sys.stderr)
+    fetch_results(result.directory, target)
+    return result.status

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Boots an emulated NUMA machine with one of our kernels and runs one command in it.
+
+virtme-ng makes the machine. Its own command line goes through a shell; the program beneath it, virtme-run, takes a
+plain list of arguments, so that is what is called. The command itself travels as a script in a directory the machine
+shares with the host, and its exit status comes back through the same directory.
+"""
+import dataclasses
+import fcntl
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+from lab import children, paths, progress
+from lab.errors import LabError
+from lab.kernel import build
+from lab.machine import console, programs
+
+MACHINE_FAILED = 70          # exit status when the machine, not the command, failed (EX_SOFTWARE)
+TIMED_OUT = 124              # as timeout(1)
+BOOT_LIMIT = 300             # seconds: a machine of 16 emulated CPUs boots in 20 to 60
+BOOT_ATTEMPTS = 3            # for an emulator that dies, not for a kernel that does
+PANIC_GRACE = 10             # seconds a panicked machine gets to end by itself
+KEEP_RUNS = 20
+RUN_LIMIT = 3600             # seconds for a command, unless the caller says otherwise
+SHARED = "/run/hydra"        # where the machine sees the run's directory
+
+# Overlays in the machine, so that programs can write where they expect to; nothing reaches the host.
+WRITABLE = ["/etc", "/home", "/opt", "/root", "/srv", "/tmp", "/usr", "/var"]
+
+# A crash or a hang ends the machine. The limits fit an emulator whose CPUs share two real ones.
+KERNEL_PARAMETERS = [
+    "root=/dev/root", "ignore_loglevel", "oops=panic",
+    "softlockup_panic=1", "hung_task_panic=1", "sysctl.kernel.watchdog_thresh=60", "sysctl.kernel.panic_on_rcu_stall=1",
+    "tsc=nowatchdog", "lpj=10000000",        # else the emulator makes Linux doubt its clock and measure for seconds
+    "no_timer_check",                        # else Linux panics if the timer's interrupt is late because the host is busy
+]
+
+
+@dataclasses.dataclass
+class Machine:
+    nodes: int = 4
+    cpus_per_node: int = 2
+    memory: str = "2G"
+    config: str = "lab"
+    append: list = dataclasses.field(default_factory=list)
+    memoryless: tuple = ()   # nodes that have CPUs only
+    cpuless: tuple = ()      # nodes that have memory only
+    emulator: tuple = ()     # further options of QEMU; DIRECTORY in them is that of the run
+
+    def check(self):
+        if not 1 <= self.nodes <= 16:
+            raise LabError(f"--nodes {self.nodes}: must be 1 to 16", status=2)
+        memoryless, cpuless = set(self.memoryless), set(self.cpuless)
+        if not memoryless | cpuless <= set(range(self.nodes)):
+            raise LabError("a node without memory or CPUs must be one of the machine's nodes", status=2)
+        if memoryless & cpuless:
+            raise LabError("each node needs CPUs or memory", status=2)
+        if self.nodes in (len(memoryless), len(cpuless)):
+            raise LabError("the machine needs CPUs and memory", status=2)
+        if self.cpus_per_node < 1 or self.nodes * self.cpus_per_node > 64:
+            raise LabError(f"--cpus-per-node {self.cpus_per_node}: must be at least 1, and 64 CPUs at most in all", status=2)
+        if self.node_mib() < 64:
+            raise LabError(f"--memory {self.memory}: each of the {self.nodes} nodes needs 64 MiB at least", status=2)
+        if self.mib() > host_mib():
+            raise LabError(f"--memory {self.memory}: this host has {host_mib() / 1024:.1f} GiB", status=2)
+
+    def mib(self):
+        match = re.fullmatch(r"(\d+)([MGT])(?:i?B)?", self.memory, re.I)
+        if not match:
+            raise LabError(f"--memory {self.memory}: write it like 2G or 1536M", status=2)
+        return int(match[1]) * {"M": 1, "G": 1024, "T": 1024 ** 2}[match[2].upper()]
+
+    def node_mib(self):
+        return self.mib() // (self.nodes - len(self.memoryless))
+
+    def __str__(self):
+        return f"{self.nodes} nodes of {self.cpus_per_node} CPUs, {self.memory} of memory"
+
+    def arguments(self):
+        """What describes the machine to virtme-run."""
+        sockets = self.nodes - len(self.cpuless)
+        cpus = f"{sockets * self.cpus_per_node},sockets={sockets},cores={self.cpus_per_node},threads=1"
+        memory = self.node_mib() * (self.nodes - len(self.memoryless))
+        arguments, first = ["--memory", f"{memory}M", "--cpus", cpus], 0
+        for node in range(self.nodes):
+            numa = "0" if node in self.memoryless else f"{self.node_mib()}M"
+            if node not in self.cpuless:
+                numa += f",cpus={first}-{first + self.cpus_per_node - 1}"
+                first += self.cpus_per_node
+            arguments += ["--numa", numa]
+        return arguments
+
+
+def host_mib():
+    """The host's memory; in a container, the memory that the container may use."""
+    total = int(re.search(r"^MemTotal: *(\d+) kB", read(pathlib.Path("/proc/meminfo")), re.M)[1]) // 1024
+    limit = read(pathlib.Path("/sys/fs/cgroup/memory.max")).strip()
+    return min(total, int(limit) // 2**20) if limit.isdigit() else total
+
+
+@dataclasses.dataclass
+class Result:
+    status: int              # what to exit with
+    trouble: str             # the kernel's reports, as text for the user; empty if there are none
+    directory: pathlib.Path  # console.log, output (the command's, as far as it came), out/: what it left in $HYDRA_OUT
+
+    @property
+    def console(self):
+        return read(self.directory / "console.log")
+
+
+def read(path):
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+HELD = []                    # locks on the directories of this process's runs, until it ends
+
+
+def run_dir():
+    """A new directory for one run.
+
+    The oldest ones are removed, except those whose ./hydra has not ended, and those whose out/ holds results.
+    """
+    runs = paths.cache_dir("runs")
+    paths.need_space(runs, 0.25, "run a machine")
+    now = time.time_ns()                 # names sort by their time
+    directory = runs / f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now // 10**9))}-{now % 10**9:09}-{os.getpid()}"
+    (directory / "out").mkdir(parents=True)
+    lock = open(directory / "lock", "w", encoding="ascii")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    HELD.append(lock)
+    for old in sorted(runs.iterdir())[:-KEEP_RUNS]:
+        if not has_results(old) and not in_use(old):
+            shutil.rmtree(old, ignore_errors=True)
+    return directory
+
+
+def has_results(directory):
+    """Whether the machine's command left files for the user that the user has not removed."""
+    out = directory / "out"
+    return out.is_dir() and any(out.iterdir())
+
+
+def in_use(directory):
+    """Whether the ./hydra that made a run's directory still runs: the kernel drops the lock when the process ends."""
+    try:
+        with open(directory / "lock", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def script(command, directory, search):
+    """The shell script that runs the command in the machine and leaves its exit status."""
+    return f"""#!/bin/sh
+export PATH={shlex.quote(search)}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export HOME=/root LC_ALL=C.UTF-8 HYDRA_OUT={SHARED}/out
+: >{SHARED}/started
+cd {shlex.quote(directory)} || exit
+{shlex.join(command)}
+echo $? >{SHARED}/status.part
+mv {SHARED}/status.part {SHARED}/status
+"""
+
+
+def virtme_command(image, machine, directory):
+    command = ["virtme-run", "--kimg", str(image), "--mods", "none", "--name", "hydra", "--disable-kvm",
+               "--disable-microvm", "--force-9p", "--disable-monitor", *machine.arguments(),
+               "--rwdir", f"{SHARED}={directory}"]
+    for path in WRITABLE:
+        command += ["--overlay-rwdir", path]
+    for parameter in [*KERNEL_PARAMETERS, *(word for words in machine.append for word in words.split())]:
+        command += ["-a", parameter]
+    command += ["--script-sh", f"sh {SHARED}/command"]
+    # virtme-run either drops the kernel's console or mixes it with the command's errors. The last word for QEMU names a file.
+    return command + ["--qemu-opts", "-set", f"chardev.console.path={directory}/console.log",
+                      *(option.replace("DIRECTORY", str(directory)) for option in machine.emulator)]
+
+
+def pump(source, sink):
+    """Copy bytes as they come until the end."""
+    while data := os.read(source.fileno(), 65536):
+        sink(data)
+
+
+def start_pump(source, sink):
+    thread = threading.Thread(target=pump, args=(source, sink), daemon=True)
+    thread.start()
+    return thread
+
+
+def to_stream(stream):
+    def write(data):
+        stream.buffer.write(data)
+        stream.flush()
+    return write
+
+
+def kept(path, sink):
+    """A sink that also keeps its bytes in a file, which is complete even if the run is killed."""
+    def write(data):
+        try:
+            with open(path, "ab") as file:
+                file.write(data)
+        except OSError as error:         # a machine whose output is not read on would stop
+            progress.say(f"cannot keep the output in {path}: {error.strerror}")
+        sink(data)
+    return write
+
+
+def wait(child, directory, timeout, booting=lambda seconds: None):
+    """Until the machine ends, or must be ended; returns why it was ended ('' if it ended by itself).
+
+    Booting is called with the seconds gone as long as the command has not started.
+    """
+    start = time.monotonic()
+    panicked = None
+    while child.poll() is None:
+        time.sleep(0.2)
+        gone = time.monotonic() - start
+        if gone > timeout:
+            return f"the time limit of {timeout:g} s was reached"
+        if not (directory / "started").exists():
+            booting(gone)
+            if gone > BOOT_LIMIT:
+                return f"the machine did not boot within {BOOT_LIMIT} s"
+        if panicked is None and console.PANIC.search(read(directory / "console.log")):
+            panicked = gone
+        if panicked is not None and gone - panicked > PANIC_GRACE:
+            return "the kernel panicked and did not end"
+    return ""
+
+
+def run(command, machine=Machine(), timeout=RUN_LIMIT, stdin=None, on_output=None, on_error=None, image=None,
+        booting=lambda seconds: None):
+    """Run a command in a new machine.
+
+    on_output and on_error take its bytes as they come (default: our own streams); image is the kernel to boot (default: a
+    current one of the machine's configuration); booting is called now and then until the command starts.
+    """
+    machine.check()
+    image = image or build.kernel(machine.config)
+    search = os.path.dirname(programs.hydractl())
+    for attempt in range(1, BOOT_ATTEMPTS + 1):
+        directory = run_dir()
+        ended = boot(command, virtme_command(image, machine, directory), directory, search, timeout, stdin,
+                     on_output or to_stream(sys.stdout), on_error or to_stream(sys.stderr), booting)
+        if attempt == BOOT_ATTEMPTS or not emulator_died(directory, ended):
+            return verdict(directory, ended)
+        progress.say("the emulator died before the machine was up; booting it again")
+
+
+def collect(command, machine, timeout, watch=lambda text: None, image=None):
+    """Run a command in a new machine for its output; returns (the result, what it printed).
+
+    Watch is called with pieces of the output as they come. If the emulator, or Linux without Hydra's part, spoilt the
+    results (console.spoilt()), the command is run once more in another machine.
+    """
+    output = bytearray()
+
+    def feed(data):
+        output.extend(data)
+        watch(data.decode(errors="replace"))
+    result = run(command, machine, timeout, on_output=feed, on_error=feed, image=image)
+    if why := console.spoilt(result.console):
+        progress.say(f"once more: {why}")
+        output.clear()
+        result = run(command, machine, timeout, on_output=feed, on_error=feed, image=image)
+    return result, output.decode(errors="replace").replace("\r", "")
+
+
+def boot(command, machine_command, directory, search, timeout, stdin, on_output, on_error, booting):
+    """Start the machine and wait for its end; returns why it was ended ('' if it ended by itself)."""
+    (directory / "command").write_text(script(command, os.getcwd(), search), encoding="utf-8")
+    (directory / "machine").write_text(shlex.join(machine_command) + "\n", encoding="utf-8")
+    with children.leashed(machine_command, stdin=stdin or subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as child:
+        pumps = [start_pump(stream, kept(directory / "output", sink))
+                 for stream, sink in ((child.stdout, on_output), (child.stderr, on_error))]
+        ended = wait(child, directory, timeout, booting)
+    for thread in pumps:
+        thread.join(5)
+    return ended
+
+
+def emulator_died(directory, ended):
+    """QEMU 7.2 now and then fails an assertion of its own while the kernel looks for PCI devices."""
+    return not ended and not (directory / "started").exists() and not console.trouble(read(directory / "console.log"))
+
+
+def verdict(directory, ended):
+    """What the run comes to: the command's exit status unless the machine failed."""
+    log = read(directory / "console.log")
+    trouble = console.report(log)
+    status = read(directory / "status").strip()
+    if not status and not trouble:
+        why = ended or ("the machine ended before the command did" if (directory / "started").exists()
+                        else "the machine did not boot")
+        trouble = f"{why}; the end of its console:\n    {console.tail(log)}"
+    elif ended:
+        trouble = f"{ended}\n{trouble}".strip()
+    if ended.startswith("the time limit"):
+        return Result(TIMED_OUT, trouble, directory)
+    if trouble:
+        return Result(MACHINE_FAILED, trouble, directory)
+    return Result(int(status), "", directory)

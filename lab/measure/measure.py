@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Boots the machines of the demo, has guest_measure.py make the measurements there, and collects the values."""
+import json
+import statistics
+import sys
+
+from lab import paths, progress
+from lab.errors import LabError
+from lab.kernel import build
+from lab.machine import console, programs, vm
+
+POLICIES = ("linux", "hydra-nofilter", "hydra")
+EIGHT_NODES = vm.Machine(nodes=8, cpus_per_node=2, memory="2G")
+FOUR_NODES = vm.Machine(nodes=4, cpus_per_node=2, memory="2G")
+
+# name: (machine, what it measures). Rows with the same machine share one boot in the demo.
+ROWS = {
+    "mprotect": (EIGHT_NODES, "protect and unprotect one page in a loop, with and without spinning threads"),
+    "munmap": (EIGHT_NODES, "map, touch and unmap one page in a loop, with and without spinning threads"),
+    "apache": (FOUR_NODES, "Apache serving a 16 KiB page to wrk: shootdowns per request, requests per second"),
+    "locality": (FOUR_NODES, "where page-table entries are read from, for shared and for private data"),
+}
+STEPS = {"mprotect": 21, "munmap": 21, "apache": 54, "locality": 21}
+TIME_LIMIT = 900             # seconds for one boot's measurements
+
+# Metrics that serve the comparison with the limits, not the published list.
+INTERNAL = {"pagetable_kib_before"}
+
+
+class Collector:
+    """Takes the guest's output as it comes, whatever the pieces, and sorts it."""
+
+    def __init__(self, bar):
+        self.bar = bar
+        self.rest = b""
+        self.values = []
+
+    def feed(self, data):
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        for line in filter(None, map(bytes.strip, lines)):
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                print(line.decode(errors="replace"), file=sys.stderr)
+                continue
+            if "doing" in entry:
+                self.bar.advance(1, entry["doing"])
+            else:
+                self.values.append(entry)
+
+
+def take(rows, bar, image):
+    """Make the measurements of some rows in one boot of a kernel; returns the raw values."""
+    tools = [programs.hydractl(), programs.workloads() / "shootdown", programs.workloads() / "locality"]
+    machine = ROWS[rows[0]][0]
+    command = ["/usr/bin/python3", "-I", str(paths.REPO / "lab/measure/guest_measure.py"), "--policies", ",".join(POLICIES),
+               "--programs", *map(str, tools), "--rows", *rows]
+    for last in (False, True):
+        collector, errors = Collector(bar), bytearray()
+        result = vm.run(command, machine, TIME_LIMIT, on_output=collector.feed, on_error=errors.extend, image=image)
+        why = console.spoilt(result.console)
+        if last or not why:
+            break
+        progress.say(f"once more: {why}")
+    if result.status or result.trouble:
+        said = errors.decode(errors="replace").strip()
+        raise LabError(f"measuring {', '.join(rows)} failed.\n  {said}\n  {result.trouble}".rstrip(),
+                       f"The machine's console: {result.directory / 'console.log'}", result.status or 1)
+    return collector.values
+
+
+def medians(values):
+    """One value per row, case, policy and metric: the median where there were several runs."""
+    groups = {}
+    for entry in values:
+        key = tuple(entry[field] for field in ("row", "case", "policy", "metric"))
+        groups.setdefault(key, []).append(entry)
+    return [dict(entries[0], value=statistics.median(entry["value"] for entry in entries)) for entries in groups.values()]
+
+
+def measure(rows):
+    """All values of some rows; one boot for each kind of machine."""
+    values = []
+    image = build.kernel()           # once: every boot is of the same kernel, even if its files are edited meanwhile
+    with progress.counting("measuring", sum(STEPS[row] for row in rows)) as bar:
+        for machine in (EIGHT_NODES, FOUR_NODES):
+            here = [row for row in rows if ROWS[row][0] is machine]
+            if here:
+                progress.say(f"booting {machine.nodes} nodes of {machine.cpus_per_node} CPUs for {', '.join(here)}")
+                values += take(here, bar, image)
+    return medians(values)
+
+
+def published(values):
+    return [entry for entry in values if entry["metric"] not in INTERNAL]
+
+
+def write_json(path, values):
+    try:
+        with open(path, "w", encoding="utf-8") as sink:
+            json.dump(published(values), sink, indent=1)
+            sink.write("\n")
+    except OSError as error:
+        raise LabError(f"cannot write {path}: {error.strerror}") from error
+    progress.say(f"values written to {path}")

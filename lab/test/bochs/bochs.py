@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs self tests on the Hydra kernel in Bochs, whose processor has PCID: slower than QEMU, but like a real one there.
+
+With PCID, a processor keeps what the TLB has of an address space while it runs another one. A CPU may then come back
+to an address space whose flushes it was not interrupted for, and has only Hydra's generations to learn from. To make
+that happen all the time, every CPU can have a neighbour (guest_neighbours.sh): a busy process it turns to whenever a
+test thread sleeps.
+
+The machine boots from a CD made for it: no disk, no network, no files of the host but the programs and what they need.
+Its NUMA nodes come from tables of ours, for its firmware knows none.
+"""
+import dataclasses
+import re
+import shlex
+import shutil
+import subprocess
+import time
+
+from lab import children, paths, progress, setup
+from lab.errors import LabError
+from lab.kernel import kconfig
+from lab.machine import console, vm
+from lab.machine.ktap import Outcome
+from lab.test import suites
+from lab.test.bochs import acpi_srat, bochs_build, initramfs
+
+FIRMWARE = "/usr/share/bochs/BIOS-bochs-latest"
+VIDEO_FIRMWARE = "/usr/share/vgabios/vgabios.bin"
+LOADER = ["/usr/lib/ISOLINUX/isolinux.bin", "/usr/lib/syslinux/modules/bios/ldlinux.c32"]
+TOOLS = "sh chmod chrt cp mkdir mkfs.ext4 mkswap mount sleep stty taskset timeout".split()
+FILES = ["/etc/passwd", "/etc/group"]
+GUEST = {"bochs/guest_init.sh": "/init", "bochs/guest_neighbours.sh": "/neighbours", "guest_selftests.sh": "/selftests"}
+
+# Instructions each CPU runs in a second of the machine's own time. With all CPUs busy the emulator runs about half as
+# many in a second of ours; the time limits of tests, which count the machine's seconds, are generous that way.
+SPEED = 50_000_000
+PROGRAM_LIMIT = 900          # the machine's seconds for one program
+TIMEOUT = 3600               # our seconds for one boot
+PANIC_GRACE = 5              # our seconds to say the last words
+PCIDE = 1 << 17              # of CR4
+END = "reboot: Power down"
+FAILED = re.compile(r"^not ok \d+ (.+)$", re.M)
+
+KERNEL_PARAMETERS = [
+    "console=ttyS0", "ignore_loglevel", "nokaslr", "oops=panic", "panic=0",
+    "softlockup_panic=1", "hung_task_panic=1", "sysctl.kernel.watchdog_thresh=60", "sysctl.kernel.panic_on_rcu_stall=1",
+    "numa_balancing=disable",
+    "tsc=reliable", "idle=nomwait",          # MWAIT costs this emulator a search of all its TLBs
+]
+
+
+@dataclasses.dataclass
+class Machine:
+    nodes: int = 2
+    cpus_per_node: int = 2   # must be even: Bochs says that CPUs share cores by twos
+    mib_per_node: int = 384
+    append: list = dataclasses.field(default_factory=list)
+    neighbours: bool = True
+    broken: str = "none"     # a rule for the kernel to break (kernel/hooks/injected-faults.patch)
+
+    def cpus(self):
+        return self.nodes * self.cpus_per_node
+
+
+def bochsrc(machine):
+    """What describes the machine to Bochs; the files are those of its directory."""
+    memory = machine.nodes * machine.mib_per_node
+    return f"""\
+megs: {memory}
+romimage: file={FIRMWARE}
+vgaromimage: file={VIDEO_FIRMWARE}
+cpu: model=corei7_haswell_4770, count=1:{machine.cpus()}:1, ips={SPEED}, reset_on_triple_fault=0
+clock: sync=none
+ata0-master: type=cdrom, path=cd.iso, status=inserted
+boot: cdrom
+com1: enabled=1, mode=file, dev=console.log
+com2: enabled=1, mode=file, dev=output.log
+display_library: nogui
+log: bochs.log
+error: action=ignore
+panic: action=fatal
+"""
+
+
+def script(programs, machine):
+    """The shell script the machine runs."""
+    command = shlex.join(["sh", "/selftests", str(PROGRAM_LIMIT), *map(str, programs)])
+    if machine.neighbours:
+        command = f"sh /neighbours {command}"
+    return f"export BROKEN={shlex.quote(machine.broken)}\n{command}\n"
+
+
+def make_cd(image, programs, machine, directory):
+    """The CD the machine boots from: kernel, programs, tables."""
+    root, disc = directory / "root", directory / "disc"
+    initramfs.lay(root, [*map(initramfs.program, TOOLS), *programs])
+    initramfs.put(root, initramfs.program("sh"), "/bin/sh")
+    for name in FILES:
+        initramfs.put(root, name, name)
+    for name, target in GUEST.items():
+        initramfs.put(root, paths.REPO / "lab/test" / name, target)
+    (root / "init").chmod(0o755)
+    (root / "command").write_text(script(programs, machine), encoding="utf-8")
+    tables = root / "kernel" / "firmware" / "acpi"
+    tables.mkdir(parents=True)
+    for name, table in acpi_srat.even(machine.nodes, machine.cpus_per_node, machine.mib_per_node).items():
+        (tables / name).write_bytes(table)
+    disc.mkdir()
+    for part in LOADER:
+        shutil.copy(part, disc)
+    shutil.copyfile(image, disc / "vmlinuz")
+    initramfs.pack(root, disc / "initrd")
+    parameters = " ".join([*KERNEL_PARAMETERS, *machine.append])
+    (disc / "isolinux.cfg").write_text("DEFAULT hydra\nPROMPT 0\nLABEL hydra\nKERNEL /vmlinuz\nINITRD /initrd\n"
+                                       f"APPEND {parameters}\n", encoding="utf-8")
+    status, output = children.run(
+        ["xorriso", "-as", "mkisofs", "-quiet", "-o", str(directory / "cd.iso"), "-b", "isolinux.bin", "-c", "boot.cat",
+         "-no-emul-boot", "-boot-load-size", "4", "-boot-info-table", str(disc)])
+    if status:
+        raise LabError(f"making the CD failed:\n    {output.strip()}")
+    shutil.rmtree(root)
+    shutil.rmtree(disc)
+
+
+def check_image(image):
+    """The kernel must be one that takes tables from its initial file system."""
+    path = image.with_name("config")
+    options = kconfig.parse(path.read_text(encoding="utf-8"), str(path))
+    if options.get("ACPI_TABLE_UPGRADE") != "y":
+        raise LabError(f"the kernel {image} cannot run in Bochs: it is built without CONFIG_ACPI_TABLE_UPGRADE",
+                       "Name the option in lab/kernel/configs/lab.config.")
+
+
+def wait(child, directory, timeout, on_output, until=None):
+    """Until the machine ends, or must be ended; returns why it was ended ('' if it ended by itself).
+
+    until: a pattern; when the programs have printed it, nothing else is wanted.
+    """
+    start, seen, panicked = time.monotonic(), 0, None
+    while True:
+        ended = child.poll() is not None
+        text = vm.read(directory / "output.log")
+        on_output(text[seen:])
+        seen = len(text)
+        now = time.monotonic()
+        if ended:
+            return ""
+        if until and until.search(text):
+            return "what was waited for has come"
+        if now - start > timeout:
+            return f"the time limit of {timeout:g} s was reached"
+        if panicked is None and console.PANIC.search(vm.read(directory / "console.log")):
+            panicked = now
+        if panicked is not None and now - panicked > PANIC_GRACE:
+            return "the kernel panicked"
+        time.sleep(0.5)
+
+
+def kept(log, cpus):
+    """Whether each CPU had PCID on and kept its TLB at loads of CR3, from the registers Bochs shows at its end."""
+    counts = dict(re.findall(r"\[CPU(\d+) *\] \| loads of CR3 that kept the TLB: (\d+)", log))
+    modes = dict(re.findall(r"\[CPU(\d+) *\] \| CR4=0x([0-9a-f]+)", log))
+    name = "every CPU has PCID on and keeps its TLB at loads of CR3"
+    bad = [f"CPU {cpu}: CR4 {modes.get(cpu, '?')}, kept {counts.get(cpu, '?')} times" for cpu in map(str, range(cpus))
+           if not int(modes.get(cpu, "0"), 16) & PCIDE or not int(counts.get(cpu, "0"))]
+    return Outcome(name, "failed", "\n".join(bad)) if bad else Outcome(name, "passed")
+
+
+def outcomes(programs, machine, directory, ended):
+    """What the files of a run come to."""
+    log = vm.read(directory / "console.log")
+    found = suites.split_programs(vm.read(directory / "output.log"), [program.name for program in programs],
+                                  PROGRAM_LIMIT)
+    found += [Outcome(f"kernel log: {name}", "failed", "\n".join(lines)) for name, lines in console.trouble(log)]
+    if ended or END not in log:
+        why = ended or "the machine ended before its programs did"
+        return found + [Outcome("the machine", "failed", f"{why}; the end of its console:\n    {console.tail(log)}")]
+    return [kept(vm.read(directory / "bochs.log"), machine.cpus()), *found]
+
+
+def boot(image, programs, machine, title, timeout, until=None):
+    """Run the machine; returns the directory its files are in, and why it was ended ('' if it ended by itself)."""
+    check_image(image)
+    setup.ensure_packages(setup.BOCHS_PACKAGES)
+    emulator = bochs_build.program()
+    directory = vm.run_dir()
+    (directory / "bochsrc").write_text(bochsrc(machine), encoding="utf-8")
+    make_cd(image, programs, machine, directory)
+    with progress.counting(title, len(programs)) as bar, open(directory / "emulator.log", "wb") as sink, children.leashed(
+            [str(emulator), "-q", "-f", "bochsrc"], cwd=directory, stdin=subprocess.DEVNULL, stdout=sink,
+            stderr=subprocess.STDOUT) as child:
+        def feed(text):
+            for mark in suites.MARK.finditer(text):
+                if mark[1] == "begin":
+                    bar.advance(1, mark[2])
+        ended = wait(child, directory, timeout, feed, until)
+    (directory / "cd.iso").unlink()
+    return directory, ended
+
+
+def run(image, programs, machine=Machine(), title="self tests in Bochs", timeout=TIMEOUT):
+    """Run self tests (paths on this machine) on a kernel; returns their outcomes."""
+    directory, ended = boot(image, programs, machine, title, timeout)
+    return outcomes(programs, machine, directory, ended)
+
+
+def first_failure(image, programs, machine, title, timeout=TIMEOUT):
+    """Run self tests until one fails; returns its name, or what the kernel complained of, or ''. None if none ran."""
+    directory, _ = boot(image, programs, machine, title, timeout, FAILED)
+    output = vm.read(directory / "output.log")
+    if not suites.MARK.search(output):
+        return None
+    if failed := FAILED.search(output):
+        return failed[1]
+    return next((f"the kernel: {name}" for name, _ in console.trouble(vm.read(directory / "console.log"))), "")

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Builds Bochs with a TLB that keeps what it caches by process-context identifier (PCID).
+
+QEMU's own emulation of a processor has no PCID at all. Bochs has it, but drops its whole TLB wherever a real processor
+would keep it, so that no missing flush can ever show; the patch beside this file changes that. Debian's binary cannot be
+patched: the source comes from Debian, and what the lab does not need of it is left out.
+"""
+import hashlib
+import os
+import re
+import shutil
+
+from lab import children, paths, progress
+from lab.errors import LabError
+from lab.kernel import build
+
+SOURCE = "http://deb.debian.org/debian/pool/main/b/bochs/bochs_3.0+dfsg.orig.tar.xz"
+SHA256 = "78f6c73d4a6472d5130a87ab9dc306d02c7c71ed8e25b3a8ef642e2a7acd282b"
+DOWNLOADER = "/usr/lib/apt/apt-helper"       # apt's own: it knows the proxies that apt uses
+PATCH = paths.REPO / "lab/test/bochs/bochs-pcid.patch"
+OPTIONS = """
+    --enable-smp --enable-x86-64 --enable-cpu-level=6 --enable-avx --enable-evex --enable-vmx=0 --enable-pci --enable-cdrom
+    --enable-all-optimizations --disable-show-ips --disable-x86-debugger --disable-plugins --disable-docbook --with-nogui
+""".split()
+BUILD_STEPS = 472
+STEP = re.compile(r"^(?:gcc|g\+\+) (?:.* )?-c .* (\S+\.cc?)\b")
+
+
+def key():
+    """The hash of all that goes into the program."""
+    return hashlib.sha256(SHA256.encode() + PATCH.read_bytes() + " ".join(OPTIONS).encode()).hexdigest()[:16]
+
+
+def download():
+    """The source archive, its content checked."""
+    archive = paths.cache_dir("downloads") / SOURCE.rpartition("/")[2]
+    if archive.exists() and hashlib.sha256(archive.read_bytes()).hexdigest() == SHA256:
+        return archive
+    part = archive.with_name(f".{archive.name}.part")
+    progress.say(f"downloading {SOURCE}")
+    status, output = children.run([DOWNLOADER, "download-file", SOURCE, str(part), f"SHA256:{SHA256}"])
+    if status:
+        errors = [line for line in output.splitlines() if line.startswith("E:")]
+        raise LabError(f"downloading {SOURCE} failed:\n    " + "\n    ".join(errors or output.splitlines()[-4:]),
+                       f"Download it by other means and put it at {archive}.")
+    part.rename(archive)
+    return archive
+
+
+def unpack(archive, directory):
+    """Unpack the source into a new directory and patch it."""
+    directory.mkdir()
+    steps = (["tar", "-x", "-f", str(archive), "-C", str(directory), "--strip-components=1"],
+             ["git", "apply", "-p1", "--whitespace=nowarn", str(PATCH)])
+    for step in steps:
+        # Not as a part of whatever repository the cache may lie in.
+        status, output = children.run(step, cwd=directory, env=dict(os.environ, GIT_CEILING_DIRECTORIES=str(directory.parent)))
+        if status:
+            raise LabError(f"{' '.join(step)} failed:\n    " + "\n    ".join(output.splitlines()[-8:]))
+
+
+def make(directory):
+    """Configure and compile in the source directory."""
+    log = paths.cache_dir("logs") / "bochs.log"
+
+    def count(line):
+        if step := STEP.match(line):
+            bar.advance(1, step[1])
+    with progress.counting("building Bochs", BUILD_STEPS) as bar:
+        children.logged("configuring Bochs", ["./configure", *OPTIONS], log, cwd=directory)
+        children.logged("building Bochs", ["nice", "-n", "5", "make", f"-j{build.cpus()}"], log, count, append=True, cwd=directory)
+
+
+def program():
+    """The path of the program, built if need be."""
+    final = paths.cache() / "bochs" / key() / "bochs"
+    if final.exists():
+        return final
+    with paths.locked("bochs"):
+        if final.exists():
+            return final
+        home = paths.cache_dir("bochs")
+        paths.need_space(home, 1, "build Bochs")
+        paths.remove_parts(home)
+        part = home / f".{key()}.part"
+        unpack(download(), part)
+        make(part)
+        done = home / f".{key()}.done.part"
+        done.mkdir()
+        shutil.copy(part / "bochs", done / "bochs")
+        done.rename(final.parent)
+        shutil.rmtree(part)
+        return final

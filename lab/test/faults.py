@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Injected faults: for each rule that the kernel of the configuration 'debug' can break, does a test notice?"""
+import json
+
+from rich.console import Console
+from rich.table import Table
+
+from lab import paths, progress
+from lab.kernel import build
+from lab.machine import console, programs, vm
+from lab.machine.ktap import Outcome
+
+LIMIT = 240                  # seconds for one run of a program
+RUNS = 3                     # at most, of a test that did not notice: on a busy host it may miss a fault once
+# The parameters: see suites.selftests().
+MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G", config="debug", append=["numa_balancing=disable", "nopku"])
+
+# By rule of arch/x86/mm/hydra/inject.h, the self tests that have to notice (programs, or one test of a program). Every program
+# notices something: a test that cannot fail shows nothing.
+CATCHERS = {
+    "skip-set": ["coherence -t fork_and_copy_on_write"],
+    "skip-clear": ["coherence", "oracle --policy hydra"],
+    "copy-own": ["fill"],
+    "forget-sharer": ["coherence", "interface -t no_replicas_allowed"],
+    "forget-huge-sharer": ["huge"],
+    "spare-domain": ["coherence"],
+    "take-quietly": ["huge -t hugetlb_changes"],
+    "forget-visits": ["bystanders -t drop_pages_while_another_gather_ends", "bystanders -t drop_pages_that_another_thread_drops"],
+    "forget-taken": ["bystanders -t drop_huge_page_that_another_thread_drops",
+                     "bystanders -t protect_pages_that_another_thread_drops"],
+    "distrust-gathers": ["shootdown -t gathers_that_overlap_spare_other_nodes", "shootdown -t gathers_on_all_nodes_spare_each_other"],
+    "skip-wait": ["bystanders -t drop_huge_page_that_another_thread_moves"],
+    "filter-always": ["bystanders -t collapse_pages_that_other_nodes_read"],
+    "skip-generation": ["coherence"],
+    "charge-spared": ["shootdown -t spared_cpu_has_nothing_to_catch_up_with"],
+    "write-clean": ["coherence", "pages -t madv_free_under_pressure"],
+    "ignore-accessed": ["pages -t referenced"],
+    "drop-accessed": ["reclaim"],
+    "keep-link": ["coherence"],
+    "keep-charge": ["events"],
+    "skip-atomic-fill": ["fill"],
+    "skip-switch": ["bystanders -t punch_hole_while_another_thread_switches"],
+    "degrade-quietly": ["degrade -t flush_reaches_domain_without_upper_table"],
+    "reclaim-quietly": ["reclaim"],
+    "hoard-replicas": ["memcg -t replicas_make_room_for_data"],
+    "mix-places": ["place -t nodes_share_no_leaf_table"],
+    "split-single": ["split -t one_thread_is_plain_linux_wherever_it_goes"],
+    "wait-on-resume": ["split -t thread_that_comes_does_not_wait_for_mmap_lock"],
+    "lodge-quietly": ["degrade -t flush_reaches_domain_without_root"],
+    "forget-solo": ["coherence", "bystanders -t punch_hole_while_another_thread_switches"],
+    "move-quietly": ["coherence -t mremap_tables"],
+    "free-early": ["bystanders -t free_tables_while_other_nodes_walk_them"],
+    "admit-anyone": ["permissions -t checked_for_each_pair_of_users"],
+}
+# What breaks no rule but makes what is rare frequent: these tests have to pass all the same.
+HARMLESS = {"slow-flush": ["bystanders -t drop_huge_page_that_another_thread_moves"]}
+# Those that do not show on the debug kernel in QEMU, and the stage that tries them.
+ELSEWHERE = {"skip-idle-generation": "pcid", "count-plainly": "races"}
+
+
+def runs(rule):
+    """How often a test is run, at most, until it notices that a rule is broken."""
+    return 1 if rule in HARMLESS else RUNS
+
+
+def tries(only=""):
+    """(name, rule, test) of all that is to be tried, or of what has a word in its name."""
+    named = [(f"{rule}: {test}", rule, test) for rule, tests in {**CATCHERS, **HARMLESS}.items() for test in tests]
+    return [entry for entry in named if only in entry[0]]
+
+
+def command(test, where):
+    """The command that runs a test named in CATCHERS."""
+    program, *arguments = test.split()
+    return [where[program], *arguments]
+
+
+def objects(text):
+    """The JSON objects among the lines of a guest's output."""
+    found = []
+    for line in text.splitlines():
+        if line.startswith("{"):
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                pass
+    return found
+
+
+def judge(seen, crash):
+    """What came of one boot: results by name. What was being tried when the kernel crashed was noticed by the kernel itself."""
+    results = {entry["name"]: entry for entry in seen if "name" in entry}
+    begun = [entry for entry in seen if "begin" in entry]
+    if crash and begun and begun[-1]["begin"] not in results:
+        name = begun[-1]["begin"]
+        results[name] = {"name": name, "by": f"the kernel: {crash}", "run": begun[-1]["run"], "seconds": None, "words": []}
+    return results
+
+
+def noticed_by(found):
+    """What noticed a broken rule, and in which run, unless it was the first; empty if nothing did."""
+    if not found["by"]:
+        return ""
+    return found["by"] + (f" (in run {found['run']})" if found["run"] > 1 else "")
+
+
+def outcomes(results, due, known):
+    """One outcome for each try that is due, and for each other rule that the kernel knows."""
+    made = []
+    for name, rule, test in due:
+        found = results.get(name)
+        if not found:
+            result, why = "failed", "it was not tried: the machine ended before"
+        elif rule in HARMLESS:
+            result, why = ("failed", noticed_by(found)) if found["by"] else ("passed", "nothing is wrong")
+        elif found["by"]:
+            result, why = "passed", noticed_by(found)
+        else:
+            why = "\n".join([f"{test} did not notice it in {found['run']} runs; its last words:", *found["words"]])
+            result = "failed"
+        made.append(Outcome(f"injected fault {name}", result, why))
+    for rule in known:
+        if rule in ELSEWHERE:
+            made.append(Outcome(f"injected fault {rule}", "skipped", f"shows only in the stage {ELSEWHERE[rule]}"))
+        elif rule not in CATCHERS and rule not in HARMLESS:
+            made.append(Outcome(f"injected fault {rule}", "failed", "no test is named for it: add it to CATCHERS in lab/test/faults.py"))
+    return made
+
+
+def show(results, due):
+    grid = Table(title="Injected faults", title_justify="left", title_style="bold")
+    for heading in ("rule broken: test", "noticed by", "after"):
+        grid.add_column(heading)
+    for name, rule, _ in due:
+        if name in results:
+            seconds = results[name]["seconds"]
+            nothing = "nothing, as it has to be" if rule in HARMLESS else "[bold red]nothing[/]"
+            grid.add_row(name, noticed_by(results[name]) or nothing, "" if seconds is None else f"{seconds:.1f} s")
+    Console(highlight=False).print(grid)
+
+
+def run(only=""):
+    """Break every rule in turn (or what has a word in its name); a list of outcomes."""
+    due = tries(only)
+    if not due:
+        return [Outcome("injected faults", "failed", f"no rule and no test of one is called like '{only}'")]
+    image = build.kernel("debug")
+    where = {path.name: str(path) for path in programs.selftests(build.tree(), everything=True)}
+    left, results, known = due, {}, []
+    with progress.counting("injected faults", len(due)) as bar:
+        while left:
+            plan = [[name, rule, command(test, where), runs(rule)] for name, rule, test in left]
+
+            def watch(text):
+                for entry in objects(text):
+                    if "begin" in entry:
+                        bar.advance(entry["run"] == 1, entry["begin"])
+            result, output = vm.collect(["python3", str(paths.REPO / "lab/test/guest_faults.py"), str(LIMIT), json.dumps(plan)],
+                                        MACHINE, vm.BOOT_LIMIT + LIMIT * RUNS * len(left), watch, image)
+            seen = objects(output)
+            known = next((entry["rules"] for entry in seen if "rules" in entry), known)
+            new = judge(seen, "it panicked" if console.PANIC.search(result.console) else "")
+            results.update(new)
+            left = [entry for entry in left if entry[0] not in results]
+            if not new:
+                progress.say(f"the machine ended without a result: {result.trouble}")
+                break
+    show(results, due)
+    return outcomes(results, due, [] if only else known)

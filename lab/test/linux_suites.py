@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Linux's own tests, with Hydra off and with Hydra on for every process from PID 1: what passes on stock has to pass with Hydra.
+
+The tests are those of the kernel tree (tools/testing/selftests) and Debian's stress-ng. The same image is booted with
+the boot parameter hydra=linux and with hydra=hydra. What differs is run once more on both.
+"""
+import dataclasses
+import fnmatch
+import os
+import re
+import shlex
+
+from rich.console import Console
+
+from lab import children, paths, progress
+from lab.kernel import build
+from lab.machine import console, vm
+from lab.machine.ktap import Outcome
+from lab.test import differences, suites
+
+SELFTESTS = ["x86", "futex", "memfd", "proc", "exec", "clone3", "pidfd", "timers", "membarrier", "mincore", "vDSO", "mm"]
+MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G")
+SECONDS = {"short": 150, "long": 600}     # for one program; a tenth of it is a long time on a quiet machine
+SLOWER = {"lab": 1, "debug": 4}           # times as long, on a kernel that checks itself
+BOOTS = 4                                 # at most, for one list of programs, if the machine dies in some of them
+
+# Programs of the mm suite that its run_vmtests.sh does not run. Those of the futex suite are run one by one, without the
+# variations of arguments that its run.sh gives to them.
+MORE_OF_MM = ["hmm-tests", "droppable", "mseal_test", "seal_elf", "pkey_sighandler_tests_64", "pkey_sighandler_tests_32"]
+
+# What no selection runs, and why.
+NEVER = {
+    "x86:sysret_ss_attrs_*": "QEMU 7.2 takes a far return's access to the stack for the kernel's: stock Linux panics too",
+    "x86:test_syscall_vdso_32": "far returns too",
+    "x86:syscall_numbering_*": "millions of system calls that do not exist; no memory",
+    "memfd:run_fuse_test.sh": "needs FUSE",
+    "vDSO:vdso_test_chacha": "arithmetic without end under the emulator",
+    "timers:nanosleep": "clocks, no memory",
+    "timers:nsleep-lat": "clocks, no memory",
+    "timers:raw_skew": "clocks, no memory",
+    "timers:set-timer-lat": "clocks, no memory",
+    "timers:rtcpie": "clocks, no memory",
+    "mm:test_hmm.sh_*": "wants its driver as a module; hmm-tests is run without it",
+    "futex:functional/futex_requeue": "waits that end after 30 ms: fails one time in four on stock, on a busy emulator",
+    "mm:ksm_tests_-N_-m_1": "fails one time in three on stock: two scans are not always enough",
+    "mm:test_vmalloc.sh_*": "the kernel's own memory, by a module",
+    "mm:va_high_addr_switch.sh": "run_vmtests.sh gives it the huge pages it wants on arm64 only",
+}
+
+# What is not run on one kernel alone, and why. Lockdep looks only until it has found something.
+NEVER_ON = {"debug": {
+    "mm:hmm-tests": "hmm_vma_walk_hole() faults under hugetlb's VMA lock: lockdep says so on stock Linux too, if the huge page is "
+                    "the first mapping of its gigabyte, which under Hydra it is",
+}}
+
+# What only the long selection runs, and why.
+LONG_ONLY = {
+    "exec:binfmt_script.py": "12 s of Python",
+    "pidfd:pidfd_test": "more than 40 s",
+    "pidfd:pidfd_poll_test": "more than 40 s",
+    "timers:*": "clocks, half a minute each",
+    "mm:pkey_sighandler_tests_*": "smashes its own stack once in 50 runs: an ending thread writes to a frame that is gone",
+    "mm:hugetlb_fault_after_madv": "more than 30 s: a race tried again and again",
+    "mm:uffd-unit-tests": "more than 30 s",
+    "mm:uffd-stress_*": "20 s to more than 30 s each; the stressor userfaultfd is there",
+    "mm:compaction_test": "takes most of the machine's memory",
+    "mm:charge_reserved_hugetlb.sh*": "some minutes: it sleeps between its many steps",
+    "mm:virtual_address_range": "fails on stock",
+    "mm:ksm_tests_-[HP]*": "several seconds each; the others are there",
+    "mm:khugepaged*": "a thousand lines of waiting for khugepaged",
+    "mm:transhuge-stress*": "20 s by the clock",
+    "mm:split_huge_page_test": "more than 30 s",
+    "mm:migration": "more than 30 s",
+}
+
+# stress-ng: operations of each worker (about a second or two), and whether the short selection has it. The others are
+# variations of these, or seldom touch page tables.
+WORKERS = 4
+STRESSORS = {
+    "stress-vm": {
+        "bad-altstack": (60, False), "bigheap": (1000, False), "brk": (20000, True), "dev-shm": (3, False), "env": (30, False),
+        "madvise": (1, True), "malloc": (3000, False), "mlock": (1, False), "mmap": (1, False), "mmapaddr": (1000, False),
+        "mmapfixed": (8, False), "mmapfork": (1, False), "mmaphuge": (10, False), "mmapmany": (4000, False),
+        "mprotect": (3000, True), "mremap": (2, True), "msync": (2000, False), "msyncmany": (8, False), "munmap": (5000, True),
+        "pagemove": (8, False), "pageswap": (2000, True), "physpage": (600, False), "shm": (6, False), "shm-sysv": (16, True),
+        "stack": (2, False), "stackmmap": (40, False), "tmpfs": (1, False), "userfaultfd": (500, True), "vm": (1, False),
+        "vm-addr": (4, False), "vm-rw": (8, True), "vm-segv": (10, False), "vm-splice": (3000, False),
+    },
+    "stress-memory": {
+        "context": (30, False), "full": (500, False), "mcontend": (8, False), "membarrier": (10, False), "memfd": (1, False),
+        "mincore": (50, False), "numa": (1, False), "remap": (2, False), "resources": (4, False), "rmap": (60, False),
+        "tlb-shootdown": (20, True), "zero": (300, False),
+    },
+    "stress-scheduler": {
+        "affinity": (400, False), "clone": (1, True), "close": (800, False), "cyclic": (500, False), "daemon": (20, False),
+        "dnotify": (100, False), "eventfd": (800, False), "exec": (16, True), "exit-group": (3, False), "fault": (400, False),
+        "fifo": (8000, False), "fork": (30, True), "forkheavy": (100, False), "futex": (3000, False), "hrtimers": (100, False),
+        "inotify": (2, False), "kill": (2000, False), "mq": (10000, False), "msg": (50000, False), "mutex": (8000, False),
+        "nanosleep": (100, False), "netlink-task": (10000, False), "nice": (30, False),
+        "poll": (500, False), "pthread": (100, True), "race-sched": (20, False), "resched": (5000, False),
+        "schedpolicy": (4000, False), "sem": (4000, False), "sem-sysv": (4000, False), "session": (30, False),
+        "sleep": (1000, False), "softlockup": (1000, False), "spawn": (20, False), "switch": (1500, True), "tee": (100, False),
+        "vfork": (150, False), "vforkmany": (300, False), "wait": (1, False), "yield": (10000, False), "zombie": (20, False),
+    },
+}
+# Stressors of these classes that are in no selection: mlockmany, oom-pipe, watchdog (run the machine out of memory),
+# swap (wants a swap file, which an overlay cannot have), fanotify, netlink-proc (not in the lab's kernel), loadavg
+# (its threads count without a lock, and now and then it finds that out).
+
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
+AS_NOBODY = ["exec", "spawn", "madvise"]  # not for root, or as root it destroys memory
+EXTRA = {"vm": ["--vm-bytes", "16m"], "exec": ["--exec-max", "4"]}
+
+
+def build_selftests():
+    """Build the kernel's tests from its tree, outside of it; returns (where they are, their names)."""
+    tree = build.tree()
+    objects = paths.cache_dir("programs", f"linux-selftests-{tree.name}")
+    installed = objects / "install"
+    log = paths.cache_dir("logs") / "linux-selftests.log"
+    # Some 6.12.y use KSFT_SKIP in a program that does not include what defines it; the value is kselftest's.
+    steps = [["make", "-C", tree, f"O={objects}", f"-j{build.cpus()}", "headers"],
+             ["make", "-C", tree / "tools/testing/selftests", f"O={objects}", f"-j{build.cpus()}", "install",
+              f"TARGETS={' '.join(SELFTESTS)}", "FORCE_TARGETS=1", "USERCFLAGS=-DKSFT_SKIP=4", f"KSFT_INSTALL_PATH={installed}"]]
+    with paths.locked("programs-linux-selftests"), progress.counting("building Linux's own tests") as bar:
+        for number, step in enumerate(steps):
+            children.logged("building Linux's own tests", ["nice", "-n", "5", *step], log,
+                            lambda line: bar.advance(1, line.split(":")[0].strip()), append=number > 0)
+    names = (installed / "kselftest-list.txt").read_text(encoding="utf-8").split()
+    more = [f"mm:{name}" for name in MORE_OF_MM if (installed / "mm" / name).exists()]
+    more += [f"futex:functional/{name}" for name in sorted(os.listdir(installed / "futex/functional")) if name != "run.sh"]
+    return installed, [name for name in names if not name.startswith(("mm:", "futex:"))] + more
+
+
+def matches(name, patterns):
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def stress_command(stressor, operations, seconds):
+    """A stress-ng that ends after so many operations, or after a fifth of the program's limit: in some stressors (sem)
+    workers wait for others that have done theirs and ended, until stress-ng's own alarm wakes them."""
+    nobody = NOBODY if stressor in AS_NOBODY else []
+    return [*nobody, "stress-ng", f"--{stressor}", str(WORKERS), f"--{stressor}-ops", str(operations), "--verify", "--oomable",
+            "--no-rand-seed", "--timeout", str(seconds // 5), "--temp-path", ".", *EXTRA.get(stressor, [])]
+
+
+def script(installed, selftests, selection, seconds, only, skip):
+    """What bash in the machine runs: programs that match a pattern of only and none of skip, for so many seconds each."""
+    def wanted(name):
+        return matches(name, only) and not matches(name, skip)
+    lines = [f". {shlex.quote(str(paths.REPO / 'lab/test/guest_linux_suites.sh'))}", f"prepare {shlex.quote(str(installed))}",
+             "one machine:policy 30 cat /proc/1/hydra /proc/self/hydra"]
+    lines += [f"selftest {name} {seconds} ./{name.partition(':')[2]}" for name in selftests if wanted(name)]
+    lines.append(f"VMTESTS_ONLY={shlex.quote(' '.join(only))} VMTESTS_SKIP={shlex.quote(' '.join(skip))} VMTESTS_LIMIT={seconds} "
+                 f"vmtests {'-a -d' if selection == 'long' else ''}".rstrip())
+    lines.append("cd $HERE/disk/tmp")
+    for suite, stressors in STRESSORS.items():
+        for stressor, (operations, short) in stressors.items():
+            name = f"{suite}:{stressor}"
+            if wanted(name) and (short or selection == "long"):
+                lines.append(f"one {name} {seconds} {shlex.join(stress_command(stressor, operations, seconds))}")
+    lines.append("one machine:invariants 30 cat /sys/kernel/mm/hydra/violations")
+    return "\n".join(lines)
+
+
+def said(output, program):
+    """What a program that ended printed."""
+    found = re.search(rf"^### begin {program}\n(.*?)^### end {program} ", output, re.M | re.S)
+    return found[1] if found else ""
+
+
+def machine_cases(policy, output, log):
+    """What must hold of every boot: the policy is that of all processes, no invariant is violated, the kernel is content."""
+    def case(name, right, why):
+        return {name: {name: Outcome(name, "passed") if right else Outcome(name, "failed", why)}}
+    policies = said(output, "machine:policy")
+    active = [f"policy {policy}", f"active {int(policy == 'hydra')}"]
+    lines = policies.splitlines()
+    trouble = console.report(log)
+    violations = said(output, "machine:invariants").split("#")[0].strip()
+    return {**case("machine:policy", all(lines.count(line) == 2 for line in active), f"not both of {active} for PID 1: {policies}"),
+            **case("machine:invariants", violations == "0", f"violations: {violations or 'not told'}"),
+            **case("machine:kernel log", not trouble, trouble)}
+
+
+def boot(image, machine, policy, text, seconds, bar):
+    """One boot; returns (its run, whether it came to the end)."""
+    machine = dataclasses.replace(machine, append=[f"hydra={policy}"])
+    result, shown = vm.collect(["bash", "-c", text], machine, vm.BOOT_LIMIT + 60 * seconds, suites.Watcher(bar), image)
+    run = differences.read(shown, seconds)
+    ended = "### end machine:invariants " in shown
+    run.update(machine_cases(policy, shown, result.console) if ended else
+               {"machine:kernel log": {"machine:kernel log": Outcome("machine:kernel log", "failed", result.trouble)}})
+    return run, ended
+
+
+def run_all(image, machine, policy, built, selection, only, skip):
+    """One run of the programs: as many boots as it takes to get past those that the machine does not survive."""
+    run, skip, seconds = {}, list(skip), SECONDS[selection] * SLOWER[machine.config]
+    with progress.counting(f"Linux's own tests, hydra={policy}") as bar:
+        for _ in range(BOOTS):
+            found, ended = boot(image, machine, policy, script(*built, selection, seconds, only, skip), seconds, bar)
+            run = merged(run, found)
+            skip += [name for name in found if not name.startswith(differences.STRICT)]
+            if ended:
+                break
+    return run
+
+
+def merged(run, found):
+    """Two boots' results; what the machine said about itself stays bad once it was bad."""
+    bad = {name: cases for name, cases in run.items()
+           if name.startswith(differences.STRICT) and any(case.failed for case in cases.values())}
+    return {**run, **found, **bad}
+
+
+def verdicts(image=None, config="lab", long=False, only=("*",)):
+    """Run everything twice, what differs twice more; returns the verdicts."""
+    image = image or build.kernel(config)
+    machine = dataclasses.replace(MACHINE, config=config)
+    selection = "long" if long else "short"
+    built = build_selftests()
+    skip = [*NEVER, *NEVER_ON.get(config, ()), *(() if long else LONG_ONLY)]
+    policies = ("linux", "hydra")
+    runs = [run_all(image, machine, policy, built, selection, list(only), skip) for policy in policies]
+    found = differences.compare(*runs)
+    if suspects := differences.suspects(found):
+        progress.say(f"run once more on both, because of differences: {' '.join(suspects)}")
+        again = [run_all(image, machine, policy, built, selection, suspects, []) for policy in policies]
+        found = differences.compare(*runs, again)
+    return found
+
+
+def outcomes(config="lab", long=False, only=""):
+    """The comparison as outcomes for the test summary, of the programs in whose name is a word; prints its table."""
+    found = verdicts(config=config, long=long, only=[f"*{only}*"])
+    title = f"Linux's own tests on stock and with Hydra for every process ({'all' if long else 'short selection'}, {config})"
+    Console(highlight=False, soft_wrap=True, emoji=False).print(differences.table(found, title))
+    ran = {entry.suite for entry in found if entry.stock == "passed"}
+    left_out = {} if long else LONG_ONLY
+    chosen = [suite for suite in (*SELFTESTS, *STRESSORS) if f"{suite}:*" not in left_out]
+    idle = [suite for suite in chosen if suite not in ran and not only]
+    return [*differences.outcomes(found),
+            *(Outcome(f"Linux's {suite}", "failed", "nothing of it passed on stock: it was not tested") for suite in idle)]

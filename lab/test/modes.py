@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The modes a kernel may run in and the machines it may meet, and which self tests look at Hydra there."""
+import dataclasses
+
+from lab.errors import LabError
+from lab.kernel import build
+from lab.machine import programs
+from lab.machine.ktap import Outcome
+from lab.machine.vm import Machine
+from lab.test import suites
+
+
+@dataclasses.dataclass
+class Mode:
+    name: str
+    machine: Machine
+    tests: list
+    long: bool = False       # only with --long
+    sleeping: bool = False   # always without the variants whose threads never sleep; the others only if not --long
+
+
+EVERYTHING = ["interface", "split", "fill", "coherence", "pages", "huge", "shootdown", "bystanders", "place", "events", "reclaim",
+              "memcg", "oracle"]
+
+MODES = [
+    Mode("4 levels, isolated tables, THP always", Machine(append=["no5lvl pti=on transparent_hugepage=always"]),
+         ["fill", "coherence", "huge"]),
+    # The others move pages to every node that has CPUs, or want tables on it.
+    Mode("a node without memory, one without CPUs", Machine(nodes=5, memoryless=(3,), cpuless=(1,)), ["coherence", "oracle"]),
+    Mode("Hydra for all from the start", Machine(append=["hydra=hydra"]), ["coherence", "shootdown", "bystanders"]),
+    Mode("5 levels, isolated tables", Machine(append=["pti=on"]), EVERYTHING, long=True),
+    Mode("4 levels, tables not isolated, no THP", Machine(append=["no5lvl pti=off transparent_hugepage=never"]),
+         EVERYTHING, long=True),
+    Mode("two nodes", Machine(nodes=2), EVERYTHING, long=True),
+    Mode("eight nodes of one CPU", Machine(nodes=8, cpus_per_node=1), ["coherence", "oracle", "reclaim"], long=True),
+    Mode("sixteen nodes, 32 CPUs", Machine(nodes=16, memory="4G"), ["coherence", "oracle"], long=True),
+    # Sixteen threads that never sleep take hours over what these do with each other.
+    Mode("huge pages on sixteen nodes", Machine(nodes=16, memory="4G"), ["huge"], long=True, sleeping=True),
+]
+
+
+def limit(machine):
+    """Seconds for one program: more CPUs than the usual machine has share the same real ones."""
+    usual = suites.MACHINE.nodes * suites.MACHINE.cpus_per_node
+    return suites.SELFTEST_LIMIT * max(1, machine.nodes * machine.cpus_per_node // usual)
+
+
+def run(long=False, only=""):
+    """Each mode in whose name is a word, in a boot of its own; a dict from mode to outcomes."""
+    where = {test.name: test for test in programs.selftests(build.tree())}
+    groups = {}
+    for mode in MODES:
+        if (mode.long and not long) or only not in mode.name:
+            continue
+        missing = [name for name in mode.tests if name not in where]
+        if missing:
+            groups[mode.name] = [Outcome(f"mode {mode.name}", "failed", f"no such self test: {', '.join(missing)}")]
+        else:
+            groups[mode.name] = suites.selftests([where[name] for name in mode.tests], mode.machine, mode.name,
+                                                 seconds=limit(mode.machine),
+                                                 words=suites.SLEEPING if mode.sleeping or not long else {})
+    if not groups:
+        raise LabError(f"no mode is called like '{only}'", "Those that take long are run with --long only.")
+    return groups

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The self tests on an emulated processor with PCID, and the injected fault that shows only there."""
+import dataclasses
+
+from lab.errors import LabError
+from lab.kernel import build
+from lab.machine import programs
+from lab.machine.ktap import Outcome
+from lab.test import faults
+from lab.test.bochs import bochs
+
+CATCHER = "coherence"
+FAULTS = "injected faults [PCID]"
+
+
+@dataclasses.dataclass
+class Boot:
+    name: str
+    machine: bochs.Machine
+    tests: list
+
+
+BOOTS = [
+    Boot("PCID, isolated tables", bochs.Machine(append=["pti=on"]),
+         ["coherence", "oracle", "fill", "pages", "huge", "interface", "place", "events", "reclaim"]),
+    Boot("PCID, tables not isolated", bochs.Machine(append=["pti=off"]), ["coherence", "oracle"]),
+    # It counts the interrupts of CPUs that are meant to do nothing but run the test.
+    Boot("PCID, no neighbours", bochs.Machine(neighbours=False), ["shootdown", "bystanders"]),
+]
+
+
+def injected(rule, where):
+    """One outcome: does a test notice that a rule is broken?"""
+    name = f"injected fault {rule}"
+    by = bochs.first_failure(build.kernel("debug"), [where[CATCHER]], bochs.Machine(mib_per_node=768, broken=rule), name)
+    if by:
+        return Outcome(name, "passed", f"{CATCHER}: {by}")
+    return Outcome(name, "failed", "no test ran" if by is None else f"nothing noticed it; tried: {CATCHER}")
+
+
+def run(only=""):
+    """Each boot in whose name is a word; a dict from what it is called to its outcomes."""
+    where = {test.name: test for test in programs.selftests(build.tree())}
+    groups = {}
+    for boot in [boot for boot in BOOTS if only in boot.name]:
+        missing = [name for name in boot.tests if name not in where]
+        if missing:
+            groups[boot.name] = [Outcome(boot.name, "failed", f"no such self test: {', '.join(missing)}")]
+            continue
+        outcomes = bochs.run(build.kernel("lab"), [where[name] for name in boot.tests], boot.machine, boot.name)
+        groups[boot.name] = [outcome.on(boot.name) for outcome in outcomes]
+    if only in FAULTS:
+        groups[FAULTS] = [injected(rule, where) for rule, stage in faults.ELSEWHERE.items() if stage == "pcid"]
+    if not groups:
+        raise LabError(f"no boot is called like '{only}'", f"There are: {', '.join([*(boot.name for boot in BOOTS), FAULTS])}.")
+    return groups

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Data races: the self tests on a kernel that looks for them (KCSAN). Linux has many that are meant; those with a function
+of arch/x86/mm/hydra in them are ours, and fail."""
+import dataclasses
+import re
+import subprocess
+
+from lab.errors import LabError
+from lab.kernel import build
+from lab.machine import programs
+from lab.machine.ktap import Outcome
+from lab.test import suites
+
+TESTS = ["coherence", "huge", "shootdown", "bystanders", "events", "reclaim", "oracle"]
+FAULT, FAULT_TEST = "count-plainly", "oracle"        # where all CPUs of a node work at once
+SECONDS = 400                # for one program: this kernel is slow on purpose
+SKIPPED = 400                # accesses from one that is watched to the next; Linux's own 4000 suits real processors
+PATIENCE = 500               # microseconds that an access is watched for, where a race has to be seen; Linux: 80
+OBJECTS = "arch/x86/mm/hydra"
+
+_TIME = r"^(?:\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? )?"
+_REPORT = re.compile(f"{_TIME}BUG: KCSAN: (.*?)\\s*$", re.M)
+_LINE = re.compile(f"{_TIME}={{20,}}\\s*$", re.M)
+_PART = re.compile(r"\.(?:part|constprop|isra|cold)\.?\d*")
+
+
+def functions(objects):
+    """The functions of our files, by the symbols of their objects."""
+    files = list((objects / OBJECTS).glob("*.o"))
+    if not files:
+        raise LabError(f"there are no objects of Hydra in {objects}", "Remove that directory, and build again.")
+    listed = subprocess.run(["nm", "--defined-only", *map(str, files)], capture_output=True, text=True, check=True).stdout
+    return {_PART.sub("", name) for name in re.findall(r"^[0-9a-f]+ [tT] (\S+)$", listed, re.M)}
+
+
+def reports(log):
+    """(title, its lines) of each report in a kernel's log."""
+    log = log.replace("\r", "")
+    found = []
+    for match in _REPORT.finditer(log):
+        end = _LINE.search(log, match.end())
+        found.append((match[1], log[match.start():end.start() if end else match.end() + 3000].splitlines()))
+    return found
+
+
+def ours(found, names):
+    """The reports in whose title is one of those functions."""
+    return [(title, lines) for title, lines in found
+            if {_PART.sub("", word) for word in re.findall(r"[\w.]+", title)} & names]
+
+
+def judge(found, names):
+    """Outcomes of all reports: some of Linux's own show that it works, one of ours fails."""
+    if not found:
+        return [Outcome("KCSAN finds races of Linux's own", "failed", "not one: it does not work, so the rest shows nothing")]
+    mine = ours(found, names)
+    return [Outcome("KCSAN finds races of Linux's own", "passed"), *(
+        Outcome(title, "failed", "\n".join(lines)) for title, lines in mine
+    ), *([] if mine else [Outcome("no data race with a function of Hydra", "passed")])]
+
+
+def judge_injected(found, names):
+    """Outcomes when a rule is broken that makes races of ours: they have to be seen."""
+    mine = ours(found, names)
+    return [Outcome(f"injected fault {FAULT}", "passed" if mine else "failed",
+                    mine[0][0] if mine else f"no data race with a function of Hydra among {len(found)}")]
+
+
+def run():
+    """The self tests under KCSAN, and one of them with a race injected; a list of outcomes."""
+    build.kernel("kcsan")
+    names = functions(build.objects_of(build.tree(), "kcsan"))
+    where = {test.name: test for test in programs.selftests(build.tree())}
+    machine = dataclasses.replace(suites.MACHINE, config="kcsan", append=[f"kcsan.skip_watch={SKIPPED}"])
+    patient = dataclasses.replace(machine, append=[*machine.append, f"kcsan.udelay_task={PATIENCE}"])
+    found = suites.selftests([where[name] for name in TESTS], machine, "KCSAN", seconds=SECONDS,
+                             judge_log=lambda log: judge(reports(log), names))
+    return found + suites.selftests([where[FAULT_TEST]], patient, f"KCSAN, {FAULT}", seconds=3 * SECONDS, broken=FAULT,
+                                    arguments="--policy hydra", judge_log=lambda log: judge_injected(reports(log), names))

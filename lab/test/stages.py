@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The stages of ./hydra test, in their order: what --help and the runner both need to know."""
+import dataclasses
+
+
+@dataclasses.dataclass
+class Stage:
+    what: str
+    config: str = ""         # the kernel it needs
+    only: str = ""           # what --only picks from; empty: it cannot
+    long: bool = False       # only with --long
+
+
+STAGES = {
+    "host": Stage("the lab, the tool's parsing, the model (no virtual machine)", only="tests"),
+    "machine": Stage("the lab with real virtual machines", "lab", only="tests"),
+    "off": Stage("Linux's files with hooks in them, compiled with Hydra configured out"),
+    "series": Stage("what ./hydra series changes in Linux, compiled (not linked) after each patch, with Hydra off and on", long=True),
+    "selftests": Stage("KUnit and the kernel self tests", "lab", only="programs"),
+    "steps": Stage("what operations execute, counted: the limits of Hydra's cost", "lab", only="rows", long=True),
+    "modes": Stage("self tests with 4 and 5 levels, isolated tables, huge pages, odd machines", "lab", only="modes"),
+    "suites": Stage("Linux's own tests and stress-ng, on stock and with Hydra for every process", "lab", only="programs"),
+    "debug": Stage("self tests on the debug kernel: KASAN, lockdep, page-table checks", "debug", only="programs"),
+    "faults": Stage("rules broken one by one on the debug kernel: does a test notice?", "debug", only="rules"),
+    "races": Stage("self tests on a kernel that looks for data races (KCSAN)", "kcsan", long=True),
+    "oracle": Stage("a million operations of the stale-translation oracle", "lab", long=True),
+    "suites-debug": Stage("Linux's own tests on the debug kernel", "debug", only="programs", long=True),
+    "pcid": Stage("self tests and an injected fault on an emulated processor with PCID (Bochs)", "debug", only="boots", long=True),
+}
+
+
+def described():
+    return "\n".join(f"  {name:13} {stage.what}{' (only with --long)' if stage.long else ''}" for name, stage in STAGES.items())

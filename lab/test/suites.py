@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The test suites, each giving a list of outcomes: host tests, KUnit, self tests, the kernel's own complaints."""
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+from lab import children, paths, progress
+from lab.kernel import build
+from lab.machine import console, ktap, programs, vm
+from lab.machine.ktap import Outcome
+
+SELFTEST_LIMIT = 400         # seconds for one program
+DEBUG_LIMIT = 1800           # on a kernel that checks itself
+NO_TEST_COLLECTED = 5        # pytest's exit status
+SLOWEST = {"lab": 10, "debug": 2}    # operations of the oracle per second
+# The oracle's long runs: a million operations in all, most of them where each emulated CPU has a real one, and some on the kernel
+# that checks itself and in which allocations can be made to fail.
+LONG_ORACLE = [(vm.Machine(nodes=2, cpus_per_node=1, memory="2G"), 920_000, "two nodes of one CPU"),
+               (vm.Machine(nodes=4, cpus_per_node=2, memory="2G"), 80_000, "four nodes of two CPUs"),
+               (vm.Machine(nodes=4, cpus_per_node=2, memory="2G", config="debug"), 5_000, "the debug kernel")]
+# The variants whose threads never sleep take six times as long as the others. They look for a flush that is missing, on the
+# usual machine, on the lab's kernel; where something else is looked for, they are left out.
+SLEEPING = {"coherence": "-V whole_tables_running", "pages": "-V whole_tables_running", "huge": "-V running"}
+MARK = re.compile(r"^### (begin|end) (\S+)(?: (\d+))?(?: (\d+))?$", re.M)
+SEED = re.compile(r"^# repeat with .*?--seed (\d+)", re.M)
+STEP = re.compile(MARK.pattern + r"|^# ((\d+) of (\d+) operations)|^1\.\.(\d+)|^#  RUN +(\S+)", re.M)
+MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G")
+
+
+def pytest(which, title, only=""):
+    """The tests under tests/ that the marker expression picks and in whose name is a word."""
+    results = paths.cache_dir("logs") / f"pytest-{title.split()[0]}.xml"
+    results.unlink(missing_ok=True)
+    progress.say(f"{title} (pytest)")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={results}", "-m", which,
+               *(["-k", only] if only else []), str(paths.REPO / "tests")]
+    environment = dict(os.environ, PYTHONPATH=str(paths.REPO))
+    with children.leashed(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, env=environment) as child:
+        status = child.wait()
+    outcomes = junit(results.read_text(encoding="utf-8"), title) if results.exists() else []
+    if status == NO_TEST_COLLECTED and only:
+        files = ", ".join(path.stem for path in sorted((paths.REPO / "tests").glob("test_*.py")))
+        outcomes.append(Outcome(f"{title}: pytest", "failed", f"no test has '{only}' in its name or its file's: {files}"))
+    elif status and not any(outcome.failed for outcome in outcomes):
+        outcomes.append(Outcome(f"{title}: pytest", "failed", f"it ended with status {status}"))
+    return outcomes
+
+
+def junit(text, suite):
+    """Outcomes from pytest's XML."""
+    outcomes = []
+    for case in xml.etree.ElementTree.fromstring(text).iter("testcase"):
+        name = f"{suite}: {case.get('classname', '').rpartition('.')[2]}.{case.get('name')}"
+        bad = [child for child in case if child.tag in ("failure", "error")]
+        skipped = [child for child in case if child.tag == "skipped"]
+        if bad:
+            outcomes.append(Outcome(name, "failed", bad[0].get("message", "")))
+        else:
+            outcomes.append(Outcome(name, "skipped", skipped[0].get("message", "")) if skipped else Outcome(name, "passed"))
+    return outcomes
+
+
+def split_programs(output, names, seconds=SELFTEST_LIMIT):
+    """Outcomes of self test programs from the marked output of guest_selftests.sh."""
+    outcomes, marks = [], list(MARK.finditer(output.replace("\r", "")))
+    text = output.replace("\r", "")
+    ended = {}
+    for begin, end in zip(marks, marks[1:]):
+        if begin[1] == "begin" and end[1] == "end" and begin[2] == end[2]:
+            ended[begin[2]] = (text[begin.end():end.start()], int(end[3]))
+    begun = {mark[2] for mark in marks if mark[1] == "begin"}
+    for name in names:
+        if name not in ended:
+            outcomes.append(Outcome(name, "failed", "it did not end" if name in begun else "it did not run"))
+        else:
+            outcomes += program(name, *ended[name], seconds)
+    return outcomes
+
+
+def times(output):
+    """How long each program took, the longest first."""
+    took = {mark[2]: int(mark[4]) for mark in MARK.finditer(output.replace("\r", "")) if mark[4]}
+    return ", ".join(f"{name} {took[name]}" for name in sorted(took, key=took.get, reverse=True))
+
+
+def program(name, output, status, seconds=SELFTEST_LIMIT):
+    """Outcomes of one self test program: its results, and its exit status if they do not explain it."""
+    outcomes = ktap.parse(output, name)
+    words = "\n".join(output.strip().splitlines()[-6:])
+    if status == 4:                       # kselftest: the whole program was skipped
+        return outcomes or [Outcome(name, "skipped", words)]
+    if status == 124:
+        outcomes.append(Outcome(name, "failed", f"it did not end within {seconds} s; its last words:\n{words}"))
+    elif status and not any(outcome.failed for outcome in outcomes):
+        outcomes.append(Outcome(name, "failed", f"exit status {status}; its last words:\n{words}"))
+    elif not status and not outcomes:
+        outcomes.append(Outcome(name, "failed", "it reported no result"))
+    if outcomes and (seeds := dict.fromkeys(SEED.findall(output))):
+        outcomes[0].seeds = f"{name} {', '.join(seeds)}"
+    return outcomes
+
+
+def in_machine(config, only="", arguments="", words=None):
+    """KUnit and the self tests in one boot; or only the self tests with a word (only) in their name, given arguments.
+
+    Words: the arguments of single programs, by name, where all are run.
+    """
+    build.kernel(config)
+    tests = [test for test in programs.selftests(build.tree(), everything=config == "debug") if only in test.name]
+    machine = dataclasses.replace(MACHINE, config=config, append=[] if only else ["kunit.enable=1"])
+    label, seconds = ("", SELFTEST_LIMIT) if config == "lab" else (config, DEBUG_LIMIT)
+    return selftests(tests, machine, label, want_kunit=not only, seconds=seconds, arguments=arguments,
+                     words={} if only else words)
+
+
+def long_oracle():
+    """A million operations, so that rare interleavings happen; they take hours."""
+    tests = [test for test in programs.selftests(build.tree()) if test.name == "oracle"]
+    outcomes = []
+    for machine, operations, name in LONG_ORACLE:
+        arguments = f"--policy hydra --operations {operations}"
+        outcomes += selftests(tests, machine, f"{name}, {operations} operations", seconds=operations // SLOWEST[machine.config],
+                              arguments=arguments)
+    return outcomes
+
+
+def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, arguments="", words=None,
+              broken="none", judge_log=lambda log: []):
+    """Self tests in one boot of a machine. Each may take so many seconds and is given the words of arguments.
+
+    Words: further words for single programs, by name; they begin with a dash. Broken: the rule that the kernel breaks while
+    the tests run. Judge_log: a function that makes more outcomes from the kernel's log.
+    """
+    image = build.kernel(machine.config)
+    # All tests but one want NUMA balancing off. Switching it patches the kernel's text on all CPUs, by way of breakpoints
+    # that the emulator now and then runs long after Linux has removed them; so it is off from the start. And Linux writes
+    # PKRU when it delivers a signal, for which the emulator empties the TLB: a test that learns by SIGSEGV that a page is
+    # gone could not see other stale entries any more; so there is no PKRU.
+    machine = dataclasses.replace(machine, append=[*machine.append, "numa_balancing=disable", "nopku"])
+    command = ["env", f"ARGUMENTS={arguments}", f"BROKEN={broken}", "sh", str(paths.REPO / "lab/test/guest_selftests.sh"), str(seconds),
+               *(f"{test} {words[test.name]}" if words and test.name in words else str(test) for test in tests)]
+    with progress.counting(f"self tests ({label or machine.config})", len(tests) + 1) as bar:
+        result, text = vm.collect(command, machine, vm.BOOT_LIMIT + (seconds + 10) * len(tests), Watcher(bar), image)
+    if took := times(text):
+        progress.say(f"seconds ({label or machine.config}): {took}")
+    outcomes = []
+    if want_kunit:
+        outcomes = ktap.kunit(result.console) or [Outcome("KUnit", "failed", "no unit test ran in the kernel")]
+    outcomes += split_programs(text, [test.name for test in tests], seconds)
+    for name, lines in console.trouble(result.console):
+        outcomes.append(Outcome(f"kernel log: {name}", "failed", "\n".join(lines)))
+    if result.trouble and not console.trouble(result.console):
+        outcomes.append(Outcome("the machine", "failed", result.trouble))
+    outcomes += judge_log(result.console)
+    return [outcome.on(label) for outcome in outcomes] if label else outcomes
+
+
+class Watcher:
+    """Moves a bar as programs begin, and within one as its tests do, or if it says how many operations it has done."""
+
+    def __init__(self, bar):
+        self.bar, self.part, self.tests, self.begun = bar, 0, 0, 0
+
+    def __call__(self, text):
+        for step in STEP.finditer(text):
+            if step[1] == "begin":
+                self.advance(1, step[2])
+                self.part = self.tests = self.begun = 0
+            elif step[5]:
+                self.advance(int(step[6]) / int(step[7]), step[5])
+            elif step[8]:
+                self.tests = int(step[8])
+            elif step[9]:
+                self.advance(max(self.part, self.begun / max(self.tests, self.begun + 1)), step[9])
+                self.begun += 1
+
+    def advance(self, part, note):
+        self.bar.advance(part - self.part, note)
+        self.part = part

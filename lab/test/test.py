@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./hydra test: the stages in their order, a summary, and the line "N passed, N failed"."""
+import time
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from lab import progress
+from lab.errors import LabError
+from lab.kernel import build, series_steps
+from lab.machine import programs
+from lab.machine.ktap import Outcome
+from lab.measure import steps_verbs
+from lab.test import faults, modes, pcid, races, stages, suites
+from lab.test import linux_suites as linux
+
+
+# By stage: what its outcomes are called, and the suite that gives them; one of several parts gives a dict of its own.
+RUN = {
+    "host": ("host", lambda a: suites.pytest("not machine", "host tests", a.only)),
+    "machine": ("machine", lambda a: suites.pytest("machine", "machine tests", a.only)),
+    "off": ("without Hydra", lambda _: [Outcome(f"{name} without Hydra", "passed") for name in build.touched_without_hydra()]),
+    "series": ("each patch of the series", lambda _: [Outcome(name, "failed" if why else "passed", why) for name, why in series_steps.each_step()]),
+    "selftests": ("KUnit and self tests", lambda a: suites.in_machine("lab", a.only, a.arguments)),
+    "steps": ("counted steps", lambda a: steps_verbs.stage(a.only)),
+    "modes": ("modes", lambda a: modes.run(a.long, a.only)),
+    "suites": ("Linux's own tests", lambda a: linux.outcomes("lab", a.long, a.only)),
+    "debug": ("KUnit and self tests [debug kernel]", lambda a: suites.in_machine("debug", a.only, a.arguments, {} if a.long else suites.SLEEPING)),
+    "faults": ("injected faults [debug kernel]", lambda a: faults.run(a.only)),
+    "races": ("data races [KCSAN kernel]", lambda _: races.run()),
+    "oracle": ("oracle, a million operations", lambda _: suites.long_oracle()),
+    "suites-debug": ("Linux's own tests [debug kernel]", lambda a: linux.outcomes("debug", a.long, a.only)),
+    "pcid": ("PCID", lambda a: pcid.run(a.only)),
+}
+
+
+# By stage, as far as they are known before anything is built: the names that --only picks from.
+NAMES = {
+    "selftests": lambda _: programs.selftest_names(),
+    "debug": lambda _: programs.selftest_names(everything=True),
+    "modes": lambda a: [mode.name for mode in modes.MODES if a.long or not mode.long],
+    "faults": lambda _: [name for name, _, _ in faults.tries()],
+    "steps": lambda _: steps_verbs.row_names(),
+    "pcid": lambda _: [*(boot.name for boot in pcid.BOOTS), pcid.FAULTS],
+}
+
+
+def check_only(stage, arguments):
+    """Refuse a word that nothing of a stage has in its name, and list the names, before anything is built."""
+    names = NAMES[stage](arguments) if arguments.only and stage in NAMES else []
+    if names and not any(arguments.only in name for name in names):
+        raise LabError(f"--only {arguments.only}: nothing of the stage {stage} has that in its name",
+                       "These are there:\n    " + "\n    ".join(names), status=2)
+
+
+def attempt(title, suite, arguments):
+    """A dict of outcomes. A suite that cannot even run is a failure; the stages after it run all the same."""
+    try:
+        made = suite(arguments)
+    except LabError as error:
+        made = [Outcome(title, "failed", str(error))]
+    groups = made if isinstance(made, dict) else {title: made}
+    return {name: outcomes or [Outcome(name, "failed", "no test ran")] for name, outcomes in groups.items()}
+
+
+def summary(groups, durations, seconds):
+    """Print the suites and what failed; returns (passed, failed)."""
+    out = Console(highlight=False, soft_wrap=True, emoji=False)
+    grid = Table(title=f"Tests ({seconds / 60:.1f} min)", title_justify="left", title_style="bold")
+    for heading, side in (("suite", "left"), ("passed", "right"), ("failed", "right"), ("skipped", "right")):
+        grid.add_column(heading, justify=side)
+    everything = [outcome for outcomes in groups.values() for outcome in outcomes]
+    for name, outcomes in groups.items():
+        counts = [sum(outcome.result == result for outcome in outcomes) for result in ("passed", "failed", "skipped")]
+        grid.add_row(escape(name), str(counts[0]), f"[bold red]{counts[1]}[/]" if counts[1] else "0", str(counts[2]))
+    for outcome in everything:
+        if outcome.result == "skipped":
+            out.print(f"skipped: {escape(outcome.name)}  {escape(outcome.why)}")
+    for outcome in everything:
+        if outcome.failed:
+            out.print(f"[bold red]FAILED[/] {escape(outcome.name)}")
+            out.print(escape("\n".join("    " + line for line in outcome.why.splitlines()[:60])))
+    out.print(grid)
+    if durations:
+        out.print(minutes(durations))
+    if seeds := [outcome.seeds for outcome in everything if outcome.seeds]:
+        out.print(escape(f"seeds: {'; '.join(seeds)}"))
+    return sum(outcome.result == "passed" for outcome in everything), sum(outcome.failed for outcome in everything)
+
+
+def chosen(arguments):
+    """The stages to run: those that --stage names; without it, with --only the self tests, else all that are due."""
+    if arguments.arguments and not (arguments.only and set(arguments.stage or ["selftests"]) <= {"selftests", "debug"}):
+        raise LabError("--arguments is for self tests chosen with --only, of the stages selftests and debug", status=2)
+    if arguments.stage:
+        whole = [name for name in arguments.stage if arguments.only and not stages.STAGES[name].only]
+        if whole:
+            raise LabError(f"--only {arguments.only}: the stage {whole[0]} is run as a whole", status=2)
+        return list(dict.fromkeys(arguments.stage))
+    if arguments.only:
+        return ["selftests"]
+    return [name for name, stage in stages.STAGES.items() if arguments.long or not stage.long]
+
+
+def minutes(durations):
+    """What each stage took, in the order they ran; the kernels' builds, which stages share, stand apart."""
+    return "minutes: " + ", ".join(f"{name} {seconds / 60:.1f}" for name, seconds in durations.items())
+
+
+def test_verb(arguments):
+    start = time.monotonic()
+    names = chosen(arguments)
+    for name in names:
+        check_only(name, arguments)
+    groups, durations, broken = {}, {}, set()
+    for name in names:
+        config = stages.STAGES[name].config
+        begun = time.monotonic()
+        if config and config not in broken:
+            try:
+                build.kernel(config)
+            except LabError as error:
+                broken.add(config)
+                groups[f"kernel build ({config})"] = [Outcome(f"building the kernel ({config})", "failed", str(error))]
+        durations["kernel builds"] = durations.get("kernel builds", 0) + time.monotonic() - begun
+        if config in broken:
+            continue
+        begun = time.monotonic()
+        progress.say(f"stage {name}: {stages.STAGES[name].what}")
+        groups.update(attempt(*RUN[name], arguments))
+        durations[name] = time.monotonic() - begun
+    passed, failed = summary(groups, durations, time.monotonic() - start)
+    progress.say("all tests passed" if not failed else "see the failures above; logs are under HYDRA_CACHE/logs and runs")
+    print(f"{passed} passed, {failed} failed", flush=True)
+    return 1 if failed or not passed else 0

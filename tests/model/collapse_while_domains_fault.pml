@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * khugepaged takes a leaf table out of the canonical tree before it flushes:
+ * pmdp_collapse_flush() with the hook collapse. collapse_huge_page() calls it without the
+ * table's own lock, and may put the table back. retract_page_tables() calls it with that
+ * lock, and frees the table. CPUs of both domains fault meanwhile, with a VMA or atomically.
+ * Another CPU has changed an entry of the table and has yet to flush for it.
+ *
+ * What must be rejected, and the invariant that does not hold then:
+ *   BROKEN_FLUSHES_FILTERED_DURING_COLLAPSE    6
+ *   BROKEN_UNFILTERED_RAISED_AFTER_CLEAR       6
+ *   BROKEN_UNFILTERED_READ_BEFORE_SHARERS      6
+ *   BROKEN_UNFILTERED_LOWERED_BEFORE_FLUSH     6
+ *   BROKEN_JOIN_WITHOUT_SECOND_LOOK            5 or 6
+ *   BROKEN_COLLAPSE_WITHOUT_REVERSE_MAP_LOCK   6
+ */
+#define COLLAPSES
+#define FLUSH_AT_ONCE
+#define PLAIN_STORES
+#define ANON_VMAS
+#include "hydra.pml"
+#include "retract.pml"
+
+/* collapse_huge_page(): no VMA is locked by others, T is kept. */
+inline collapse_huge_page(cpu)
+{
+	down_write(VMA);
+#ifndef BROKEN_COLLAPSE_WITHOUT_REVERSE_MAP_LOCK
+	down_write(ANON_VMA);
+#endif
+	atomic {
+		reader_begin();
+		locked = true
+	};
+	pmdp_collapse_flush(cpu);
+	atomic {
+		locked = false;
+		reader_end()
+	};
+	/* __collapse_huge_page_isolate() */
+	atomic { !ptl -> skip };
+	if
+	:: d_step {		/* it failed: put the table back */
+		pmd = T;
+		cpus_walk()
+	   }
+	:: skip
+	fi;
+	up_write(ANON_VMA);
+	up_write(VMA)
+}
+
+proctype collapse(byte cpu)
+{
+	KERNEL_VARIABLES;
+
+	if
+	:: collapse_huge_page(cpu)
+	:: retract_page_tables(cpu)
+	fi
+}
+
+proctype faults(byte cpu, times)
+{
+	KERNEL_VARIABLES;
+
+	do
+	:: times ->
+		times--;
+		if
+		:: down_read(VMA);
+			fill_leaf(DOMAIN(cpu), false);
+			up_read(VMA)
+		:: fill_leaf_atomic(cpu, false)
+		fi
+	:: else -> break
+	od
+}
+
+init
+{
+	atomic {
+		pte[T] = A_DIRTY;
+		if
+		:: boot(0)
+		:: boot(1)
+		:: boot(2)
+		:: boot(3)
+		fi;
+		if
+		:: skip
+		:: is_lazy[2] = true
+		fi;
+		run collapse(0);
+		run faults(1, 1);
+		run faults(3, 2);
+		run changer(0, 2)
+	}
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * An address space is split: hydra_activate() of core.c, and the first trees. Meanwhile a
+ * CPU changes an entry and flushes, or has a gather; and another CPU comes and goes, of
+ * the domain that was at home, or of the other one.
+ *
+ * What must be rejected, and the invariant that does not hold then:
+ *   BROKEN_HOME_WRITTEN_LATE               6
+ *   BROKEN_RUNNING_DOMAINS_NOT_UNIVERSAL   6
+ *   BROKEN_FLUSHES_FILTERED_DURING_SPLIT   6
+ */
+#define ACTIVE		false
+#define SWITCHES
+#define SPLITS
+#define AT_ONCE
+#include "hydra.pml"
+#include "switch.pml"
+
+init
+{
+	atomic {
+		pte[T] = A_DIRTY;
+		boot(0);
+		if
+		:: left(2); left(3); run scheduler(3, 0); run resume(0); run changer(0, 0)
+		:: left(0); left(1); run scheduler(1, 0); run resume(1); run truncation(0, 2)
+		:: run scheduler(3, 1); run resume(1); run truncation(0, 0)
+		fi
+	}
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Entries are copied, linked, changed and flushed for. A CPU of each domain faults, to
+ * read or write. Two other CPUs change the entry, or one does and hardware sets the dirty
+ * bit. A CPU that changes the entry cleans it (from writable to read-only) or takes it
+ * away; the other CPU may do so after that. All
+ * CPUs run the address space all the time, so a flush is taken for one step once
+ * its targets are known; flushes_while_cpu_comes_and_goes.pml has it step by step.
+ *
+ * What must be rejected, and the invariant that does not hold then:
+ *   BROKEN_CHANGE_NOT_PROPAGATED           1
+ *   BROKEN_COPY_NOT_CLEARED                1
+ *   BROKEN_ENTRY_READ_BEFORE_LOCK          1 or 6
+ *   BROKEN_SHARER_NOT_NOTED                3
+ *   BROKEN_LINKED_BEFORE_NOTED             3
+ *   BROKEN_FIRST_DOMAIN_NOT_NOTED          3
+ *   BROKEN_WORD_WRITTEN_BEFORE_STRUCT      3
+ *   BROKEN_COPY_WRITABLE_WHILE_CLEAN       4
+ *   BROKEN_SHARERS_LOOKED_UP_BEFORE_LOCK   6
+ *   BROKEN_ONLY_OWN_DOMAIN_FLUSHED         6
+ */
+#define CHANGES_PERMISSIONS
+#define FLUSH_AT_ONCE
+#define PLAIN_STORES
+#include "hydra.pml"
+
+/*
+ * A fault, as handle_mm_fault() with its two hooks does it. Between them
+ * wp_page_reuse(): the VMA permits to write.
+ */
+inline fault(dom, write)
+{
+	fill_leaf(dom, write);
+	if
+	:: write ->
+		pte_offset_map_lock();
+		if
+		:: pte[T] == A_RO -> set_pte_at(A_DIRTY)
+		:: else
+		fi;
+		pte_unmap_unlock();
+		fill_leaf(dom, write)
+	:: else
+	fi
+}
+
+proctype faults(byte dom)
+{
+	KERNEL_VARIABLES;
+
+	if
+	:: fill_leaf(dom, false)
+	:: fault(dom, true)
+	fi
+}
+
+/* Through a linked table hardware sets the dirty bit where it lies. */
+proctype hardware(byte cpu)
+{
+	if
+	:: atomic {
+		uses(cpu) && (psc[cpu] & BIT(T)) && (tlb[cpu] & BIT(A_CLEAN)) &&
+		pte[T] == A_CLEAN -> canonical_store(A_DIRTY)
+	   }
+	:: skip
+	fi
+}
+
+init
+{
+	atomic {
+		pte[T] = A_CLEAN;
+		if
+		:: boot(0)
+		:: next_replica = R2 + 1; boot(0)
+		:: boot(1)
+		:: boot(2)
+		:: boot(3)
+		fi;
+		run changer(0, 0);
+		if
+		:: run changer(1, 2)
+		:: run hardware(1)
+		fi;
+		run faults(0);
+		run faults(1)
+	}
+}

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Documents: what they name in literal markup (tests, functions, files, commands, options) exists in the tree.
+
+A name of Linux counts as existing if a hook or a file of ours mentions it outside of a comment, or if LINUX lists it.
+"""
+import contextlib
+import io
+import pathlib
+import re
+import shlex
+import subprocess
+
+import pytest
+
+from lab import cli, paths
+from lab.test import faults
+
+REPO = paths.REPO
+DOCUMENTS = [REPO / "README.md", REPO / "CONTRIBUTING.md", *sorted(REPO.glob("docs/*.md")),
+             *sorted((REPO / "kernel/Documentation").rglob("*.rst"))]
+SELFTESTS = REPO / "kernel/tools/testing/selftests/hydra"
+# Names of Linux that no hook and no file of ours mentions.
+LINUX = set("""
+    CLONE_VM DEBUG_ATOMIC_SLEEP DEBUG_LIST DEBUG_OBJECTS DEBUG_VM_PGTABLE REG_ERR access_error check_mm copy_pte_range
+    fixup_user_fault flush_tlb_page free_pte_range move_pages_huge_pmd nested_vmx_check_vmentry_hw page_table_lock pmd_clear
+    pte_clear si_code tlb_finish_mmu
+    Documentation/memory-barriers.txt scripts/checkpatch.pl scripts/config
+""".split())
+# Words that stand for something else, names of other projects and of tools.
+OTHERS = set("""
+    ARGUMENT a b CMD COMMAND CONFIG D DIR F FILE NAME P PID POLICY PROGRAM S SETTINGS VERB REP mb
+    FlushProcessWriteBuffers Signed-off-by UseMembar asymmetricHeavyBarrier ci server strict debian-*.pristine
+""".split())
+
+WORD = re.compile(r"(?<!\w)[A-Za-z_]\w*(?:-\w+)*")
+FILE = re.compile(r"(?<![\w.-])\w[\w.-]*\.(?:c|h|py|rst|md|pml|sh|patch|config|txt)\b")
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+
+
+def code():
+    """The text of all files that define names: ours without comments, and the hooks without their descriptions."""
+    for top in ("kernel", "lab", "tools", "workloads", "tests", "hydra", ".ci"):
+        root = REPO / top
+        for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
+            if not path.is_file() or path.suffix in (".md", ".rst", ".pyc") or path.name == "test_documents.py":
+                continue
+            text = path.read_text(encoding="utf-8", errors="replace")
+            if path.suffix in (".c", ".h", ".pml"):
+                text = COMMENT.sub(" ", text)
+            yield path, text.partition("\n---\n")[2] if path.suffix == ".patch" and "hooks" in path.parts else text
+
+
+def all_names():
+    names = set()
+    for path, text in code():
+        names |= {path.name, path.stem, *path.relative_to(REPO).parts}
+        names |= {pathlib.PurePath(hooked).name for hooked in re.findall(r"^\+\+\+ b/(.*)$", text, re.M)}
+        for word in WORD.findall(text):
+            names |= {word, *word.split("-")}
+    return names
+
+
+NAMES = all_names()
+
+
+def literals(text, rst):
+    """(literal, whether it is a block) of a document."""
+    if rst:
+        lines, blocks, indent = [], [], None
+        for line in text.split("\n"):
+            depth = len(line) - len(line.lstrip())
+            if indent is not None and (not line.strip() or depth > indent):
+                blocks.append(line)
+                continue
+            indent = depth if line.endswith("::") and not line.lstrip().startswith("..") else None
+            lines.append(line)
+        inline = re.findall(r"``([^`]+)``", "\n".join(lines))
+    else:
+        fences = re.compile(r"^```.*?^```$", re.S | re.M)
+        indented = re.compile(r"^ {4}.*$", re.M)
+        blocks = [line for fence in fences.findall(text) for line in fence.split("\n")[1:-1]] + indented.findall(text)
+        inline = re.findall(r"`([^`]+)`", indented.sub("", fences.sub("", text)))
+    return [(" ".join(found.split()), False) for found in inline] + [(block.strip(), True) for block in blocks if block.strip()]
+
+
+def command_lines(literal):
+    found = re.search(r"(?:^|[\s(])(\./hydra|hydractl)(?: |$)(.*)", literal)
+    return [(found[1], found[2])] if found else []
+
+
+def wrong_command(program, arguments):
+    """Why ./hydra or hydractl would not take the arguments; empty if they would, or if some are left to the reader."""
+    if "[" in arguments:
+        return []
+    words = [word.strip("…") for word in shlex.split(arguments.split(" # ")[0].split("  ")[0])]
+    words = [word for word in words if word and word not in "&|"]
+    if not words or words[0] in OTHERS:
+        return []
+    if program == "hydractl":
+        return wrong_hydractl(words)
+    wrong = wrong_hydractl(words[words.index("hydractl") + 1:]) if "hydractl" in words else []
+    with contextlib.redirect_stderr(io.StringIO()) as said, contextlib.redirect_stdout(io.StringIO()):
+        try:
+            cli.parser().parse_args(words)
+        except SystemExit as end:
+            if end.code:
+                wrong.append(f"./hydra {' '.join(words)}: {said.getvalue().splitlines()[-1]}")
+    return wrong
+
+
+def wrong_hydractl(words):
+    text = "".join(path.read_text(encoding="utf-8") for path in (REPO / "tools/hydractl").glob("*.c"))
+    commands = set(re.findall(r'\{ "(\w+)", command_', text))
+    options = {f"--{name}" for name in re.findall(r'\{ "([\w-]+)", ', text)} | {"--help", "--version"}     # argp's own
+    words = words[:words.index("--")] if "--" in words else words
+    wrong = [] if not words or words[0] in commands | OTHERS or words[0].startswith("-") else [f"hydractl {words[0]}"]
+    return wrong + [f"hydractl {word}" for word in words if word.startswith("--") and word not in options]
+
+
+def known(word):
+    return bool({word, word.removeprefix("CONFIG_")} & (NAMES | LINUX | OTHERS))
+
+
+def wrong_file(name, document):
+    """The name of a file that is nowhere: beside the document, in the repository, among our files of Linux.
+
+    Of a file that is made elsewhere (in the cache, in the kernel's file systems), the words have to be known.
+    """
+    places = [document.parent, REPO, REPO / "kernel", REPO / "kernel/include", SELFTESTS]
+    name = name.removeprefix("./").rstrip("/")
+    if any(list(place.glob(f"{name}{suffix}")) for place in places for suffix in ("", ".c")) or name in LINUX:
+        return []
+    if "/" not in name and name in NAMES | {path.name for path in DOCUMENTS}:
+        return []
+    ours = FILE.fullmatch(name.split("/")[-1]) or any((place / name.split("/")[0]).exists() for place in places)
+    return [name] if ours or not all(known(word) for word in re.findall(r"[A-Za-z]\w*", name)) else []
+
+
+def wrong_names(literal, block, document):
+    """The names in a literal that do not exist."""
+    wrong = [entry for program, arguments in command_lines(literal) for entry in wrong_command(program, arguments)]
+    test = re.fullmatch(r"(\w+): (\w+)", literal)
+    if test and (SELFTESTS / f"{test[1]}.c").exists():
+        text = (SELFTESTS / f"{test[1]}.c").read_text(encoding="utf-8")
+        return [] if re.search(rf"^TEST\w*\(\w+, {test[2]}\b", text, re.M) else [literal]
+    for name in re.findall(r"(?<![\w/$~*.…-])(?:[\w.*-]+/)+[\w.*-]*(?![\w/…])", literal):
+        if name.split("/")[0] not in OTHERS:
+            wrong += wrong_file(name, document)
+        literal = literal.replace(name, " ")
+    for name in FILE.findall(literal):
+        wrong += wrong_file(name, document)
+    literal = FILE.sub(" ", literal)
+    if block:
+        words = re.findall(r"\b\w+(?=\(\))|\b_*(?:hydra|HYDRA|CONFIG)_\w+|(?<=/)hydra_\w+", literal)
+    else:
+        words = WORD.findall(re.sub(r"(?<![\w-])\d\w*", " ", literal))
+    return wrong + [word for word in words if not known(word)]
+
+
+def wrong_links(text, document):
+    """Links of Markdown and files named in plain words."""
+    wrong = []
+    for target, anchor in re.findall(r"\]\(([^)#]*)#?([\w-]*)\)", text):
+        path = document.parent / target if target else document
+        slugs = [re.sub(r"[^\w -]", "", title.lower()).strip().replace(" ", "-")
+                 for title in re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.M)] if anchor and path.exists() else [anchor]
+        if not target.startswith("http") and (not path.exists() or anchor not in slugs):
+            wrong.append(f"{target}#{anchor}")
+    plain = re.findall(r"(?<![\w/.(-])(?:Documentation/[\w/.-]+|[a-z]+\.(?:rst|md))\b", re.sub(r"`[^`]*`|\([^)]*\)", "", text))
+    return wrong + [name for found in plain for name in wrong_file(found, document)]
+
+
+def wrong_in(text, document):
+    found = [name for literal, block in literals(text, document.suffix == ".rst") for name in wrong_names(literal, block, document)]
+    return found + wrong_links(text, document)
+
+
+def linux_tree():
+    """A kernel tree with our files, if the lab has made one."""
+    trees = [path for path in (paths.cache() / "trees").glob("*") if (path / "mm/memory.c").exists() and path.suffix != ".pristine"]
+    return max(trees, key=lambda path: path.stat().st_mtime, default=None)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(REPO)))
+def test_what_a_document_names_exists(document):
+    assert wrong_in(document.read_text(encoding="utf-8"), document) == []
+
+
+@pytest.mark.parametrize("markdown, wrong", [
+    ("`hydra_fill_everything()`", "hydra_fill_everything"),
+    ("`struct hydra_tables_of_all`", "hydra_tables_of_all"),
+    ("`kernel/arch/x86/mm/hydra/filler.c`", "kernel/arch/x86/mm/hydra/filler.c"),
+    ("`kernel/mm/hydra/`", "kernel/mm/hydra"),
+    ("`mm/hydra/fill.c`", "mm/hydra/fill.c"),
+    ("`filler.c`", "filler.c"),
+    ("`CONFIG_HYDRA_MM_CHECKER`", "CONFIG_HYDRA_MM_CHECKER"),
+    ("`coherance`", "coherance"),
+    ("`shootdown: munmap_tables`", "shootdown: munmap_tables"),
+    ("`skip-everything`", "skip-everything"),
+    ("`--forever`", "forever"),
+    ("`/sys/kernel/mm/hydra/defaults_of_all`", "defaults_of_all"),
+    ("`hydractl start PID`", "hydractl start"),
+    ("`hydractl set --politics hydra PID`", "hydractl --politics"),
+    ("[x](docs/nowhere.md)", "docs/nowhere.md#"),
+    ("[x](docs/lab.md#the-metre)", "docs/lab.md#the-metre"),
+    ("see nowhere.rst", "nowhere.rst"),
+    ("    call hydra_fill_everything()\n", "hydra_fill_everything"),
+    ("    hydractl start PID\n", "hydractl start"),
+])
+def test_a_wrong_name_is_noticed(markdown, wrong):
+    assert wrong in wrong_in(markdown, REPO / "README.md")
+
+
+@pytest.mark.parametrize("rst, wrong", [
+    ("``fill: stack_grows``", "fill: stack_grows"),
+    ("a line\n  ``fill:\n  stack_grows``", "fill: stack_grows"),
+    ("An order::\n\n    CPU 0: hydra_no_such()\n\nends.", "hydra_no_such"),
+    ("Documentation/mm/hydra.rst", "Documentation/mm/hydra.rst"),
+])
+def test_a_wrong_name_is_noticed_in_the_kernels_documents(rst, wrong):
+    assert wrong_in(rst, REPO / "kernel/Documentation/mm/hydra/how.rst") == [wrong]
+
+
+def test_a_wrong_command_is_noticed():
+    found = wrong_in("`./hydra test --stage nothing`", REPO / "README.md")
+    assert len(found) == 1 and "--stage" in found[0]
+    assert wrong_in("`./hydra test --stage faults --only skip`", REPO / "README.md") == []
+
+
+def test_documents_that_code_names_exist():
+    """Documentation/… in comments of ours and in the hooks; what is not ours is Linux's."""
+    named = {(found, path.name) for top in ("kernel", "tests/model") for path in (REPO / top).rglob("*")
+             if path.is_file() and path.suffix not in (".rst", ".md")
+             for found in re.findall(r"Documentation/[\w/-]*hydra[\w/-]*(?:\.rst)?", path.read_text(encoding="utf-8"))}
+    assert len(named) > 3 and [entry for entry in named if not (REPO / "kernel" / entry[0]).exists()] == []
+
+
+def test_much_is_looked_at():
+    """Each document has names, so the test above does look at something."""
+    assert all(len(literals(path.read_text(encoding="utf-8"), path.suffix == ".rst")) > 20 for path in DOCUMENTS)
+
+
+def test_each_file_of_the_mechanism_is_in_the_table():
+    table = (REPO / "kernel/Documentation/mm/hydra/how.rst").read_text(encoding="utf-8")
+    files = [path.name for path in (REPO / "kernel/arch/x86/mm/hydra").glob("*.c") if "test" not in path.name and path.name != "inject.c"]
+    assert len(files) > 5 and [name for name in files if f"``arch/x86/mm/hydra/{name}``" not in table] == []
+
+
+def test_each_rule_that_can_be_broken_is_in_the_list():
+    text = (REPO / "docs/verification.md").read_text(encoding="utf-8")
+    assert [rule for rule in {*faults.CATCHERS, *faults.ELSEWHERE} if f"`{rule}`" not in text] == []
+
+
+def test_the_names_of_linux_are_linuxs():
+    tree = linux_tree()
+    if not tree:
+        pytest.skip("the lab has made no kernel tree yet")
+    files = {name for name in LINUX if "/" in name}
+    assert [name for name in files if not (tree / name).exists()] == []
+    where = [str(tree / top) for top in ("arch/x86", "include", "kernel", "mm", "lib/Kconfig.debug")]
+    found = subprocess.run(["grep", "-rhowF", *(f"-e{name}" for name in LINUX - files), *where], capture_output=True, text=True,
+                           check=False).stdout
+    assert LINUX - files - set(found.split()) == set()

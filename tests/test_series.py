@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./hydra series: every file and hook in one patch, in an order a maintainer takes, and the lab's tree as the result."""
+import re
+import subprocess
+
+import pytest
+
+from lab import paths
+from lab.errors import LabError
+from lab.kernel import series, series_cover, series_steps, source
+
+FAULT = "int fault(void)\n{\n\treturn 0;\n}\n"
+PREPARE = """\
+Subject: mm: Return late
+
+One reason.
+---
+--- a/mm/fault.c
++++ b/mm/fault.c
+@@ -3 +3,2 @@
++\tint late;
+ \treturn 0;
+"""
+FILL = """\
+Subject: mm/hydra: Fill
+
+It fills.
+
+Brings: mm/hydra/
+---
+--- a/mm/fault.c
++++ b/mm/fault.c
+@@ -2,2 +2,3 @@
+ {
++\thydra_fault();
+ \tint late;
+"""
+PLACE = """\
+Subject: mm/hydra: Place
+
+Brings: mm/hydra/place.c
+---
+--- a/mm/hydra/fill.c
++++ b/mm/hydra/fill.c
+@@ -1 +1,2 @@
+ int fill;
++int place;
+"""
+COVER = "Subject: mm: All of it\n\nBefore.\n\n@RESULTS@\n\nFor @BASE@.\n"
+
+
+@pytest.fixture
+def ours(tmp_path, monkeypatch):
+    """A tiny kernel/ and a tiny Linux in the cache."""
+    linux = tmp_path / "linux"
+    for name, text in {"Makefile": "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 34\n", "mm/fault.c": FAULT}.items():
+        (linux / name).parent.mkdir(parents=True, exist_ok=True)
+        (linux / name).write_text(text)
+    monkeypatch.setenv("HYDRA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HYDRA_LINUX_SRC", str(linux))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "0")
+    (tmp_path / "gitconfig").write_text("[user]\nname = A Caller\nemail = caller@example.org\n[commit]\ngpgsign = true\n")
+    kernel = tmp_path / "kernel"
+    put(kernel, {"mm/hydra/fill.c": "int fill;\nint place;\n", "mm/hydra/place.c": "int where;\n", "hooks/prepare.patch": PREPARE,
+                 "hooks/fill.patch": FILL, "hooks/place.patch": PLACE, "hooks/cover-letter": COVER,
+                 "hooks/series": "prepare.patch\nfill.patch\nplace.patch\n"})
+    return kernel
+
+
+def put(directory, texts):
+    for name, text in texts.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(text)
+
+
+def git(directory, *words):
+    return subprocess.run(["git", *words], cwd=directory, check=True, capture_output=True, text=True).stdout
+
+
+def test_the_series_makes_the_labs_tree_step_by_step(ours, tmp_path):
+    names = series.write(tmp_path / "out", ours=ours)
+    assert names == ["0000-cover-letter.patch", "0001-mm-Return-late.patch", "0002-mm-hydra-Fill.patch", "0003-mm-hydra-Place.patch"]
+    clone = tmp_path / "clone"
+    put(clone, {"mm/fault.c": FAULT})
+    git(clone, "init", "-q")
+    git(clone, "add", "-A")
+    git(clone, "-c", "commit.gpgsign=false", "commit", "-qm", "Linux")
+    git(clone, "-c", "commit.gpgsign=false", "am", "-q", "--empty=drop", *(str(tmp_path / "out" / name) for name in names))
+    assert git(clone, "show", "HEAD~1:mm/hydra/fill.c") == "int fill;\n"
+    assert git(clone, "ls-tree", "-r", "--name-only", "HEAD~1").split() == ["mm/fault.c", "mm/hydra/fill.c"]
+    assert "hydra" not in git(clone, "show", "HEAD~2").lower()
+    tree = source.Tree(source.copy_users_tree(paths.cache_dir("trees"), source.users_tree()))
+    tree.lay(ours)
+    for name in ("mm/fault.c", "mm/hydra/fill.c", "mm/hydra/place.c"):
+        assert (clone / name).read_text() == (tree.path / name).read_text()
+    assert git(clone, "log", "-1", "--format=%an <%ae>%n%B") == \
+        "A Caller <caller@example.org>\nmm/hydra: Place\n\nSigned-off-by: A Caller <caller@example.org>\n\n"
+
+
+@pytest.mark.parametrize("changed, says", [
+    ({"mm/hydra/new.c": "", "hooks/fill.patch": FILL.replace("mm/hydra/\n", "mm/hydra/fill.c\n")}, "no patch of the series brings kernel/mm/hydra/new.c"),
+    ({"hooks/place.patch": PLACE.replace("place.c\n-", "\n-")}, "fill.patch and place.patch both bring mm/hydra/"),
+    ({"hooks/place.patch": PLACE.replace("/place.c", "/gone.c")}, "place.patch brings mm/hydra/gone.c, but there is no such"),
+    ({"hooks/place.patch": PLACE.replace("+int place", "+int other")}, "place.patch has a diff of a new file that is not what the file says"),
+    ({"hooks/place.patch": PLACE.replace("Subject: ", "")}, "place.patch is not a patch of the series"),
+    ({"hooks/place.patch": PLACE.replace("\n---\n", "\n", 1)}, "place.patch is not a patch of the series"),
+    ({"hooks/fill.patch": FILL.replace("int late", "int early")}, "fill.patch does not apply to Linux 6.12.34"),
+    ({"hooks/cover-letter": "Subject: mm: All of it\n\nNo place for tables.\n"}, "is no cover letter"),
+    ({"../out/old.patch": ""}, "out is not empty"),
+    ({"../gitconfig": ""}, "(?s)git knows no name and address of yours.*git config --global user.name")])
+def test_what_is_wrong_is_named_and_nothing_is_written(ours, tmp_path, changed, says):
+    put(ours, changed)
+    with pytest.raises(LabError, match=says):
+        series.write(tmp_path / "out", ours=ours)
+    assert not list((tmp_path / "out").glob("0*"))
+
+
+@pytest.mark.parametrize("word, instead", [("+int where;", "+int nowhere;"), ("+\thydra_fault();", "+\thydra_fault( );")])
+def test_a_series_that_makes_other_files_is_not_written(ours, tmp_path, monkeypatch, word, instead):
+    def fill_in(cover, *_):
+        for patch in cover.parent.iterdir():
+            patch.write_text(patch.read_text().replace(word, instead))
+    monkeypatch.setattr(series_cover, "fill_in", fill_in)
+    with pytest.raises(LabError, match=r"does not make what the lab builds of these files: mm/(fault|hydra/place)\.c$"):
+        series.write(tmp_path / "out", ours=ours)
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_each_step_is_compiled_with_hydra_off_and_when_it_can_be_on(ours, monkeypatch):
+    put(ours, {"mm/hydra/Kconfig": "config HYDRA_MM\n\tbool\n\nconfig HYDRA_MM_KUNIT_TEST\n\tbool\n", "hooks/place.patch": PLACE + """\
+--- a/mm/hydra/Kconfig
++++ b/mm/hydra/Kconfig
+@@ -3,0 +4,2 @@
++config HYDRA_MM_KUNIT_TEST
++\tbool
+"""})
+    trees = paths.cache_dir("trees")
+    labs = source.Tree(source.copy_users_tree(trees, source.users_tree()))
+    labs.lay(ours)
+    put(trees / "series" / labs.path.name, {"mm/left.c": "by a call that was killed"})
+    before = {path: path.read_bytes() for path in [*labs.path.rglob("*.*"), *labs.pristine_dir.rglob("*.*")]}
+    seen, symbols = [], [""]
+
+    def configure(tree, objects, label, wanted):
+        assert wanted["WERROR"] == "y" and objects.name == f"{tree.name}-series-{label.rpartition('-')[2]}"
+        assert tree != labs.path and not (tree / "mm/left.c").exists() and (label in ("series-01-off", "series-02-on") or list(objects.iterdir()))
+        seen.append((label, wanted["HYDRA_MM"] if "HYDRA_MM" in wanted else "", "HYDRA_MM_KUNIT_TEST" in wanted,
+                     (tree / "mm/hydra/place.c").exists(), "hydra" in (tree / "mm/fault.c").read_text()))
+
+    def run_make(_tree, objects, label, targets):
+        assert "mm/" in targets and "kernel/sched/core.o" in targets and "mm/fault.o" not in targets
+        (objects / f"compiled-{label}").touch()
+        if label == "series-02-on":
+            raise LabError("fill.c:1: error")
+    monkeypatch.setattr(series_steps.build, "configure", configure)
+    monkeypatch.setattr(series_steps.build, "run_make", run_make)
+    monkeypatch.setattr(series_steps, "missing_symbols", lambda *_: ["hydra_gone"] if seen[-1][0] == "series-03-on" else [])
+    outcomes = series_steps.each_step(ours)
+    assert seen == [("series-01-off", "", False, False, False), ("series-02-off", "n", False, False, True), ("series-02-on", "y", False, False, True),
+                    ("series-03-off", "n", True, True, True), ("series-03-on", "y", True, True, True)]
+    assert outcomes == [("step 1 of 3, prepare.patch, Hydra off", ""), ("step 2 of 3, fill.patch, Hydra off", ""),
+                        ("step 2 of 3, fill.patch, Hydra on", "fill.c:1: error"), ("step 3 of 3, place.patch, Hydra off", ""),
+                        ("step 3 of 3, place.patch, Hydra on", "needed and defined nowhere: hydra_gone")]
+    assert {path: path.read_bytes() for path in before} == before and not (trees / "series").exists()
+
+
+def test_what_a_step_compiles_are_the_files_that_the_series_changes_and_their_directories():
+    wanted = series_steps.targets(series.read_parts(), source.OURS)
+    assert {"mm/", "arch/x86/mm/", "fs/proc/", "kernel/fork.o", "fs/exec.o", "arch/x86/kernel/ldt.o", "arch/x86/kvm/vmx/nested.o"} <= set(wanted)
+    assert [name for name in wanted if name.endswith(".o") and name.startswith(("mm/", "arch/x86/mm/", "fs/proc/"))] == []
+
+
+def test_a_symbol_of_hydra_that_no_object_defines_is_missed(tmp_path):
+    put(tmp_path, {"mm/a.c": "int hydra_b(void); int hydra_c(void); int other(void);\nint hydra_a(void) { return hydra_b() + hydra_c() + other(); }\n",
+                   "fs/b.c": "int hydra_b(void) { return 0; }\n"})
+    for name in ("mm/a", "fs/b"):
+        subprocess.run(["gcc", "-c", "-o", tmp_path / f"{name}.o", tmp_path / f"{name}.c"], check=True)
+    subprocess.run(["ar", "cDPrST", "built-in.a", "a.o"], cwd=tmp_path / "mm", check=True)
+    assert series_steps.missing_symbols(tmp_path, ["mm/", "fs/b.o"]) == ["hydra_c"]
+    assert series_steps.missing_symbols(tmp_path, ["fs/b.o"]) == []
+    with pytest.raises(LabError, match="nm failed"):
+        series_steps.missing_symbols(tmp_path, ["fs/gone.o"])
+
+
+def test_the_cover_letter_has_the_tables_of_the_readme_or_of_results(ours, tmp_path):
+    put(tmp_path, {"demo.json": '[{"row": "munmap", "case": "quiet", "policy": "linux", "metric": "us_per_op", "value": 58.824, "unit": "µs"},'
+                                '{"row": "munmap", "case": "quiet", "policy": "hydra", "metric": "us_per_op", "value": 54000, "unit": "µs"}]',
+                   "steps.json": '[{"nodes": 2, "policy": "off", "row": "minor-fault", "metric": "instructions", "value": 4019, "unit": "1"},'
+                                 '{"nodes": 2, "policy": "off", "row": "minor-fault", "metric": "locked", "value": 7, "unit": "1"}]'})
+    series.write(tmp_path / "out", [tmp_path / "demo.json", tmp_path / "steps.json"], ours)
+    cover = (tmp_path / "out/0000-cover-letter.patch").read_text(encoding="utf-8")
+    assert "Subject: [PATCH 0/3] mm: All of it\nMIME-Version" in cover and "For Linux 6.12.34." in cover and "3 files changed" in cover
+    assert "                             linux   hydra\nmunmap quiet  us_per_op, µs  58.82  54,000\n" in cover
+    assert "2 nodes:\n\n                                off\nminor-fault  instructions, 1  4,019\n" in cover and "locked" not in cover
+    assert series_cover.in_readme("Words.\n\n```\n┏━━┓\n┃ a┃\n└──┘\n```\n\nIn `this` [table](x):\n\n| a | b |\n| --- | ---: |\n| **long** | 1.5 |\n\n| c |\n| --- |\n| 2 |\n") == \
+        ["+--+\n| a|\n+--+", "In this table:", "a       b\nlong  1.5", "c\n2"]
+    for text in ("", "[1]", "{}", '[{"row": 1}]'):
+        (tmp_path / "demo.json").write_text(text)
+        with pytest.raises(LabError, match="holds no results"):
+            series_cover.measured(tmp_path / "demo.json")
+
+
+# The real series.
+INCLUDE = re.compile(r'^\+#include <((?:linux|asm|trace/events)/hydra\w*\.h)>', re.M)
+
+
+def diffs(part):
+    return part.path.read_text(encoding="utf-8").partition("\n---\n")[2]
+
+
+def brought():
+    """By new file, where the patch is in the series that brings it."""
+    return {name: number for number, part in enumerate(series.read_parts()) for name in part.files}
+
+
+def test_the_real_series_applies_to_linux_and_makes_the_labs_tree(tmp_path):
+    names = series.write(tmp_path / "out")
+    assert len(names) == len(series.read_parts()) + 1
+
+
+def test_what_prepares_linux_comes_first_and_what_is_policy_last():
+    parts = series.read_parts()
+    first = next(number for number, part in enumerate(parts) if part.files)
+    assert first >= 7
+    assert [part.path.name for part in parts[:first] if re.search("hydra", part.subject + part.message + diffs(part), re.I)
+            or not part.message.endswith("No functional change.")] == []
+    assert [part.path.name for part in parts[-2:]] == ["placement.patch", "reclaim.patch"]
+    place = brought()
+    assert [name for name, number in place.items() if number > place["arch/x86/mm/hydra/Kconfig"]
+            and not name.startswith(("Documentation/", "tools/")) and not name.endswith(("/place.c", "/reclaim.c"))] == []
+
+
+def test_every_header_is_there_when_linuxs_files_include_it():
+    place = brought()
+    for number, part in enumerate(series.read_parts()):
+        for header in INCLUDE.findall(diffs(part)):
+            assert place[f"arch/x86/include/{header}" if header.startswith("asm/") else f"include/{header}"] <= number
+
+
+@pytest.mark.parametrize("part", series.read_parts(), ids=lambda part: part.path.stem)
+def test_messages_are_as_linux_wants_them(part):
+    assert re.match(r"(?:x86|mm|KVM|selftests|Documentation)[\w/]*: (?:nVMX: )?[A-Z][a-z]+ ", part.subject) and len(part.subject) <= 75
+    assert not part.subject.endswith(".") and part.message
+    assert [line for line in part.message.splitlines() if len(line) > 75] == []
+    assert not re.search(r"^(?:From|Signed-off-by|Author|Date|License):|@", part.path.read_text(encoding="utf-8").partition("\n---\n")[0]
+                         .replace("@mm", ""), re.M)
+
+
+def test_no_part_of_the_cover_letter_names_a_person():
+    text = (source.OURS / "hooks/cover-letter").read_text(encoding="utf-8")
+    assert not re.search(r"^(?:From|Signed-off-by|Author):|\w@\w", text, re.M)
+    assert [line for line in text.splitlines() if len(line) > 75] == []

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+size_t utf8_length(const char *text, uint32_t *point)
+{
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	unsigned char first = *text;
+	size_t length = first < 0x80 ? 1 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+
+	if (length == 1) {
+		*point = first;
+		return 1;
+	}
+	if (first < 0xc0 || first > 0xf7)
+		return 0;
+	*point = first & (0x7f >> length);
+	for (size_t i = 1; i < length; i++) {
+		if ((text[i] & 0xc0) != 0x80)
+			return 0;
+		*point = *point << 6 | (text[i] & 0x3f);
+	}
+	/* Not the shortest form, half of a UTF-16 pair, or beyond Unicode. */
+	if (*point < least[length] || (*point >= 0xd800 && *point < 0xe000) || *point > 0x10ffff)
+		return 0;
+	return length;
+}
+
+bool is_control(uint32_t point)
+{
+	return point < 0x20 || (point >= 0x7f && point < 0xa0) ||
+	       (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
+}
+
+char *printable(const char *text)
+{
+	/* Four characters for a byte at most. */
+	char *made = malloc(4 * strlen(text) + 1), *end = made;
+	uint32_t point;
+
+	if (!made)
+		return NULL;
+	while (*text) {
+		size_t length = utf8_length(text, &point);
+		bool escape = !length || is_control(point);
+
+		for (length = length ?: 1; length; length--, text++) {
+			if (escape)
+				end += sprintf(end, "\\%03o", (unsigned char)*text);
+			else
+				*end++ = *text;
+		}
+	}
+	*end = '\0';
+	return made;
+}
+
+int width(int columns, const char *text)
+{
+	for (; *text; text++)
+		columns += (*text & 0xc0) == 0x80;
+	return columns;
+}
