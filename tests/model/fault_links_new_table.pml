@@ -109,7 +109,7 @@ inline pmd_install(dom)
 	pmd_unlock()
 }
 
-/* handle_mm_fault() */
+/* handle_mm_fault() and its caller */
 inline handle_fault(dom)
 {
 	if

@@ -25,7 +25,7 @@
 #include "hydra.pml"
 
 /*
- * A fault, as handle_mm_fault() with its two hooks does it. Between them
+ * A fault, with its two hooks. Between them
  * wp_page_reuse(): the VMA permits to write.
  */
 inline fault(dom, write)

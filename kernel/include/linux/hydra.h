@@ -144,12 +144,12 @@ static inline vm_fault_t hydra_pte_fault_done(pmd_t *pmd, vm_fault_t ret)
  * @vma: area of the fault; not read unless still locked
  * @addr: address of the fault
  * @flags: FAULT_FLAG_*
- * @ret: what Linux's handler returned
+ * @ret: what handle_mm_fault() returned
  *
  * If only this domain lacks the entry, Linux's handler takes the fault for
  * spurious: another CPU has installed the entry already.
  *
- * Context: as handle_mm_fault(): vma locked for read, may sleep.
+ * Context: after handle_mm_fault(): vma locked for read, may sleep.
  */
 static inline void hydra_fault_done(struct vm_area_struct *vma, unsigned long addr,
 				    unsigned int flags, vm_fault_t ret)

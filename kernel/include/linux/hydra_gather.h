@@ -79,7 +79,7 @@ static inline void hydra_gather_init(struct hydra_gather *g,
 static inline void hydra_gather_add_range(struct hydra_gather *g,
 					  unsigned long start, unsigned long end)
 {
-	if (static_branch_unlikely(&hydra_key.key) && g->recording)
+	if (static_branch_unlikely(&hydra_key.key))
 		__hydra_gather_add_range(g, start, end);
 }
 
@@ -96,7 +96,7 @@ static inline void hydra_gather_add_range(struct hydra_gather *g,
 static inline void hydra_gather_add_huge(struct hydra_gather *g,
 					 const void *entry)
 {
-	if (static_branch_unlikely(&hydra_key.key) && g->recording)
+	if (static_branch_unlikely(&hydra_key.key))
 		__hydra_gather_add_huge(g, entry);
 }
 

@@ -56,7 +56,7 @@ extern unsigned long hydra_word_base;
 #define hydra_get_and_clear(mm, addr, ptep)	__ptep_get_and_clear(mm, ptep)
 
 void __hydra_entries_set(void *entry, unsigned int nr);
-void __hydra_change_begin(void *entry, unsigned int nr);
+void __hydra_change_begin(void *entry, unsigned long size);
 void __hydra_change_end(void *entry);
 unsigned long hydra_entry_exchange(void *entry, unsigned long val);
 int __hydra_test_and_clear_young(void *entry);
@@ -116,7 +116,7 @@ static __always_inline void hydra_entries_set(struct mm_struct *mm, void *entry,
  * hydra_change_begin - clear replicas before the caller changes canonical entries
  * @mm: address space of the entries
  * @entry: the first entry, in a leaf table
- * @nr: how many
+ * @size: how many bytes the entries map
  *
  * The canonical entries get the accessed bits of their replicas. No domain gets a
  * replica of the entries again while the caller holds the lock of the table. So the
@@ -128,10 +128,10 @@ static __always_inline void hydra_entries_set(struct mm_struct *mm, void *entry,
  * Context: the table's lock.
  */
 static __always_inline void hydra_change_begin(struct mm_struct *mm, void *entry,
-					       unsigned int nr)
+					       unsigned long size)
 {
 	if (hydra_shared(mm, entry))
-		__hydra_change_begin(entry, nr);
+		__hydra_change_begin(entry, size);
 }
 
 /**
@@ -183,7 +183,7 @@ static __always_inline bool hydra_young(void *entry, unsigned int nr)
 #define hydra_modify_prot_start		ptep_modify_prot_start
 #define hydra_modify_prot_commit	ptep_modify_prot_commit
 #define hydra_get_and_clear		ptep_get_and_clear
-#define hydra_change_begin(mm, entry, nr)	do { } while (0)
+#define hydra_change_begin(mm, entry, size)	do { } while (0)
 #define hydra_change_end(mm, entry)		do { } while (0)
 
 static __always_inline bool hydra_shared(const struct mm_struct *mm,

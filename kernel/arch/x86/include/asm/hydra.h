@@ -8,7 +8,7 @@
 #include <linux/hydra.h>
 
 struct arch_tlbflush_unmap_batch;
-struct hydra_gather;
+struct mmu_gather;
 struct task_struct;
 
 #ifdef CONFIG_HYDRA_MM
@@ -22,9 +22,13 @@ bool should_trim_cpumask(struct mm_struct *mm);
 void load_new_mm_cr3(pgd_t *pgdir, u16 new_asid, unsigned long lam,
 		     bool need_flush);
 
-/* Roots: the first two are beside pgd_alloc() and pgd_free() */
+/* Of arch/x86/mm/pgtable.c, for roots.c */
+void pgd_ctor(struct mm_struct *mm, pgd_t *pgd);
+void pgd_dtor(pgd_t *pgd);
+
+/* Roots: arch/x86/mm/hydra/roots.c */
 pgd_t *hydra_pgd_alloc(struct mm_struct *mm, int nid);
-void hydra_pgd_free(struct mm_struct *mm, pgd_t *pgd);
+void hydra_pgd_free(pgd_t *pgd);
 void hydra_sync_ldt(struct mm_struct *mm);
 void hydra_clear_ldt(struct mm_struct *mm);
 
@@ -41,9 +45,8 @@ void hydra_flush_mm(struct mm_struct *mm, unsigned long start, unsigned long end
 		    unsigned int stride_shift, bool freed_tables);
 void hydra_flush_domains(struct hydra_mm *h, unsigned long start,
 			 unsigned long end, const hydra_mask_t *domains);
-void hydra_gather_flush(struct mm_struct *mm, struct hydra_gather *g,
-			unsigned long start, unsigned long end,
-			unsigned int stride_shift, bool freed_tables);
+void hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
+			unsigned long end, unsigned int stride_shift);
 bool hydra_tlbbatch_add(struct arch_tlbflush_unmap_batch *batch,
 			struct mm_struct *mm, unsigned long addr);
 

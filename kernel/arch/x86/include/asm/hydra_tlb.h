@@ -32,8 +32,7 @@ static inline bool hydra_tlb_flush(struct mmu_gather *tlb, unsigned long start,
 {
 	if (!mm_has_hydra(tlb->mm))
 		return false;
-	hydra_gather_flush(tlb->mm, &tlb->hydra, start, end, stride_shift,
-			   tlb->freed_tables);
+	hydra_gather_flush(tlb, start, end, stride_shift);
 	return true;
 }
 

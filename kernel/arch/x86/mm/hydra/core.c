@@ -169,7 +169,7 @@ static void hydra_free(struct hydra_mm *h)
 	for (d = 0; d < hydra_nr_domains; d++) {
 		if (!h->domain[d])
 			continue;
-		hydra_pgd_free(h->mm, h->domain[d]->pgd);
+		hydra_pgd_free(h->domain[d]->pgd);
 		kfree(h->domain[d]);
 	}
 	free_percpu(h->stats);

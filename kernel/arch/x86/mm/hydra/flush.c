@@ -253,6 +253,8 @@ void __hydra_gather_init(struct hydra_gather *g, bool fullmm)
 void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
 			      unsigned long end)
 {
+	if (!g->recording)
+		return;
 	g->start = min(g->start, start);
 	g->end = max(g->end, end);
 }
@@ -269,7 +271,8 @@ void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
  */
 void __hydra_gather_add_huge(struct hydra_gather *g, const void *entry)
 {
-	hydra_add_sharers_of(entry, &g->sharers);
+	if (g->recording)
+		hydra_add_sharers_of(entry, &g->sharers);
 }
 
 /**

@@ -135,7 +135,7 @@ static unsigned long hydra_clear_copies(struct hydra_table *t, void *entry)
 /**
  * __hydra_change_begin - clear the replicas of entries that are about to be changed
  * @entry: the first canonical entry, of a leaf table
- * @nr: how many
+ * @size: how many bytes the entries map
  *
  * A CPU of the domain may set the accessed bit of a replica until the replica is
  * cleared. So clear each replica with xchg(), and then set its accessed bit in the
@@ -143,10 +143,10 @@ static unsigned long hydra_clear_copies(struct hydra_table *t, void *entry)
  *
  * Context: see hydra_change_begin().
  */
-void __hydra_change_begin(void *entry, unsigned int nr)
+void __hydra_change_begin(void *entry, unsigned long size)
 {
 	struct hydra_table *t = hydra_table_of(entry);
-	unsigned int d = 0, i, changed;
+	unsigned int d = 0, i, changed, nr = size >> PAGE_SHIFT;
 	pteval_t *copy, was;
 
 	if (!t)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Roots: how CPUs switch to another root, the LDT mapping common to all roots, and
- * platforms without support for domain roots.
+ * Roots: how they are made, how CPUs switch to another root, the LDT mapping common
+ * to all roots, and platforms without support for domain roots.
  */
 
 #include <linux/mm.h>
@@ -14,6 +14,39 @@
 #include <asm/pgalloc.h>
 
 #include "internal.h"
+
+/**
+ * hydra_pgd_alloc - allocate the root of a domain tree
+ * @mm: the address space
+ * @nid: the node to allocate it on
+ *
+ * Linux keeps the kernel half of the root in sync like that of mm->pgd.
+ *
+ * Return: the root, or NULL.
+ */
+pgd_t *hydra_pgd_alloc(struct mm_struct *mm, int nid)
+{
+	struct page *page = alloc_pages_node(nid, GFP_PGTABLE_USER |
+					     __GFP_RETRY_MAYFAIL | __GFP_NOWARN,
+					     PGD_ALLOCATION_ORDER);
+
+	if (!page)
+		return NULL;
+	spin_lock(&pgd_lock);
+	pgd_ctor(mm, page_address(page));
+	spin_unlock(&pgd_lock);
+	return page_address(page);
+}
+
+/**
+ * hydra_pgd_free - free the root of a domain tree
+ * @pgd: from hydra_pgd_alloc(); no CPU has it loaded
+ */
+void hydra_pgd_free(pgd_t *pgd)
+{
+	pgd_dtor(pgd);
+	free_pages((unsigned long)pgd, PGD_ALLOCATION_ORDER);
+}
 
 /**
  * __hydra_on_own_root - does this CPU use the root of a domain tree?

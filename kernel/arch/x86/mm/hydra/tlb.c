@@ -20,6 +20,7 @@
 #include <asm/hypervisor.h>
 #include <asm/mmu_context.h>
 #include <asm/pgalloc.h>
+#include <asm/tlb.h>
 #include <asm/tlbbatch.h>
 
 #include "internal.h"
@@ -346,20 +347,18 @@ void hydra_flush_mm(struct mm_struct *mm, unsigned long start, unsigned long end
 
 /**
  * hydra_gather_flush - flush for a gather, and free its tables
- * @mm: the address space, which has been split at some time
- * @g: Hydra's part of the gather
+ * @tlb: the gather; its address space has been split at some time
  * @start: first address
  * @end: end of the range, exclusive, or TLB_FLUSH_ALL
  * @stride_shift: step between the addresses
- * @freed_tables: tables of the range are being freed
  *
  * Context: as flush_tlb_mm_range().
  */
-void hydra_gather_flush(struct mm_struct *mm, struct hydra_gather *g,
-			unsigned long start, unsigned long end,
-			unsigned int stride_shift, bool freed_tables)
+void hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
+			unsigned long end, unsigned int stride_shift)
 {
-	struct hydra_mm *h = READ_ONCE(mm->hydra);
+	struct hydra_mm *h = READ_ONCE(tlb->mm->hydra);
+	struct hydra_gather *g = &tlb->hydra;
 	hydra_mask_t targets;
 	struct hydra_flush *f;
 	bool all;
@@ -371,9 +370,9 @@ void hydra_gather_flush(struct mm_struct *mm, struct hydra_gather *g,
 	preempt_disable();
 	f = this_cpu_ptr(&hydra_flush_state);
 	f->targets = targets;
-	hydra_flush_targets(h, f, all, start, end, stride_shift, freed_tables);
+	hydra_flush_targets(h, f, all, start, end, stride_shift, tlb->freed_tables);
 	preempt_enable();
-	mmu_notifier_arch_invalidate_secondary_tlbs(mm, start, end);
+	mmu_notifier_arch_invalidate_secondary_tlbs(tlb->mm, start, end);
 	if (g->recording && g->freed)
 		hydra_gather_flushed(g);
 }

@@ -192,7 +192,7 @@ static void hydra_test_change_begin(struct kunit *test)
 	tree.copy[0][100] = PAGE_A;
 	tree.copy[0][101] = PAGE_B;
 	tree.copy[1][101] = PAGE_B | _PAGE_ACCESSED;
-	__hydra_change_begin(entry, 2);
+	__hydra_change_begin(entry, 2 * PAGE_SIZE);
 	KUNIT_EXPECT_EQ(test, PAGE_A, entry[0]);
 	KUNIT_EXPECT_EQ(test, PAGE_B | _PAGE_ACCESSED, entry[1]);
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, tree.copy[0][100]);
