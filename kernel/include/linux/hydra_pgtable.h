@@ -19,6 +19,8 @@ pte_t hydra_clear_flush(struct vm_area_struct *vma, unsigned long addr, pte_t *p
 
 #ifdef CONFIG_HYDRA_MM
 #include <linux/jump_label_ratelimit.h>
+#include <linux/linkage.h>
+#include <asm/asm.h>
 
 /* On while any address space has, or has had, domain trees */
 extern struct static_key_false_deferred hydra_key;
@@ -57,7 +59,7 @@ extern unsigned long hydra_word_base;
 
 void __hydra_entries_set(void *entry, unsigned int nr);
 void __hydra_change_begin(void *entry, unsigned long size);
-void __hydra_change_end(void *entry);
+asmlinkage void __hydra_change_end(void *entry);
 unsigned long hydra_entry_exchange(void *entry, unsigned long val);
 int __hydra_test_and_clear_young(void *entry);
 bool __hydra_young(void *entry, unsigned int nr);
@@ -114,7 +116,7 @@ static __always_inline void hydra_entries_set(struct mm_struct *mm, void *entry,
 
 /**
  * hydra_change_begin - clear replicas before the caller changes canonical entries
- * @mm: address space of the entries
+ * @vma: area of the entries
  * @entry: the first entry, in a leaf table
  * @size: how many bytes the entries map
  *
@@ -127,24 +129,26 @@ static __always_inline void hydra_entries_set(struct mm_struct *mm, void *entry,
  *
  * Context: the table's lock.
  */
-static __always_inline void hydra_change_begin(struct mm_struct *mm, void *entry,
-					       unsigned long size)
+static __always_inline void hydra_change_begin(const struct vm_area_struct *vma,
+					       void *entry, unsigned long size)
 {
-	if (hydra_shared(mm, entry))
+	if (static_branch_unlikely(&hydra_key.key) && hydra_shared(vma->vm_mm, entry))
 		__hydra_change_begin(entry, size);
 }
 
 /**
  * hydra_change_end - update replicas after the caller has changed canonical entries
- * @mm: address space of the entries
  * @entry: any entry of the table
+ *
+ * The call keeps all registers, see hydra/thunk.S.
  *
  * Context: the table's lock, held since hydra_change_begin().
  */
-static __always_inline void hydra_change_end(struct mm_struct *mm, void *entry)
+static __always_inline void hydra_change_end(void *entry)
 {
-	if (hydra_shared(mm, entry))
-		__hydra_change_end(entry);
+	if (static_branch_unlikely(&hydra_key.key) && hydra_word_shared(entry))
+		asm volatile("call hydra_change_end_thunk"
+			     : ASM_CALL_CONSTRAINT : "D" (entry) : "memory", "cc");
 }
 
 /**
@@ -183,8 +187,8 @@ static __always_inline bool hydra_young(void *entry, unsigned int nr)
 #define hydra_modify_prot_start		ptep_modify_prot_start
 #define hydra_modify_prot_commit	ptep_modify_prot_commit
 #define hydra_get_and_clear		ptep_get_and_clear
-#define hydra_change_begin(mm, entry, size)	do { } while (0)
-#define hydra_change_end(mm, entry)		do { } while (0)
+#define hydra_change_begin(vma, entry, size)	do { } while (0)
+#define hydra_change_end(entry)		do { } while (0)
 
 static __always_inline bool hydra_shared(const struct mm_struct *mm,
 					 const void *entry)

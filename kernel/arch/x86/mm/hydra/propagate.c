@@ -175,7 +175,7 @@ void __hydra_change_begin(void *entry, unsigned long size)
  *
  * Context: see hydra_change_end().
  */
-void __hydra_change_end(void *entry)
+asmlinkage void __hydra_change_end(void *entry)
 {
 	struct hydra_table *t = hydra_table_of(entry);
 
