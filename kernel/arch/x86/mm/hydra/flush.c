@@ -47,6 +47,12 @@
 /* Larger flushes look up by table: the lookup would read too many entries. */
 #define LOOK_MAX		PMD_SIZE
 
+/* Does every flush of an address space go to every domain now? */
+static bool hydra_unfiltered(struct hydra_mm *h)
+{
+	return atomic_read(&h->unfiltered);
+}
+
 static void hydra_add_sharers_of(const void *entry, hydra_mask_t *mask)
 {
 	unsigned long word = hydra_word_of(entry);
@@ -253,7 +259,7 @@ static bool hydra_lookup_targets(struct hydra_mm *h, unsigned int filter,
 	 * hydra_collapse_begin() and hydra_collapse_end().
 	 */
 	smp_rmb();
-	return !atomic_read(&h->unfiltered);
+	return !hydra_unfiltered(h);
 }
 
 /**
@@ -298,7 +304,7 @@ bool hydra_range_targets(struct hydra_mm *h, unsigned long start,
 	unsigned int filter = hydra_filter(h);
 
 	hydra_mask_zero(targets);
-	if (filter == HYDRA_FILTER_NONE || atomic_read(&h->unfiltered) ||
+	if (filter == HYDRA_FILTER_NONE || hydra_unfiltered(h) ||
 	    end == TLB_FLUSH_ALL || end <= start ||
 	    end - start > LOOKUP_MAX || end > TASK_SIZE_MAX)
 		return false;
@@ -384,7 +390,7 @@ bool hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
 	if (!g->recording)
 		return false;
 	*targets = g->sharers;
-	if (filter == HYDRA_FILTER_NONE || atomic_read(&h->unfiltered))
+	if (filter == HYDRA_FILTER_NONE || hydra_unfiltered(h))
 		return false;
 	if (end == TLB_FLUSH_ALL) {
 		start = g->start;
