@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 
 #include "kselftest_harness.h"
 #include "hydra_util.h"
@@ -509,31 +510,78 @@ TEST_F_TIMEOUT(filters, pages_that_two_threads_drop_are_gone, 180)
 	}
 }
 
-/* A thread that waits until the first of some pages has gone, and reads them */
+/*
+ * A thread that waits until the first of some pages has gone, reads them all, and may
+ * write to them.
+ */
 static struct {
 	int cpu;
 	char *start;
+	uint64_t value;		/* to write, or 0; no spinner may read one less then */
 	atomic_bool ready;
 	atomic_bool dropping;	/* The flush has perhaps not been sent yet. */
-	bool met;		/* It still had not when new pages were there. */
+	bool met;		/* It still had not when that was done. */
 } refill;
+
+/* Each spinner begins and ends a round, if there is time for that before the flush. */
+static void let_spinners_look(void)
+{
+	for (int i = 0; i < spin.count; i++) {
+		struct spinner *s = &spin.spinners[i];
+		unsigned long rounds = atomic_load(&s->rounds);
+
+		while (atomic_load(&s->rounds) < rounds + 2 && atomic_load(&refill.dropping))
+			__builtin_ia32_pause();
+	}
+}
 
 static void *refill_pages(void *arg)
 {
 	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	volatile uint64_t *word = (uint64_t *)refill.start;
 	uint64_t entry;
 
 	hydra_pin_to_cpu(refill.cpu);
 	atomic_store(&refill.ready, true);
 	do {
-		if (pread(pagemap, &entry, 8, (uintptr_t)refill.start / PAGE_SIZE * 8) != 8)
+		if (pread(pagemap, &entry, 8, (uintptr_t)word / PAGE_SIZE * 8) != 8)
 			abort();
-	} while (entry >> 63);
-	for (size_t page = 0; page < PAGES; page++)
-		*(volatile uint64_t *)(refill.start + page * PAGE_SIZE);
+	} while (entry >> 63 && atomic_load(&refill.dropping));
+	for (size_t page = 0; page < spin.pages; page++)
+		(void)word[page * PAGE_WORDS];
+	if (refill.value) {
+		write_words(word, spin.pages, refill.value);
+		atomic_store(&spin.forbidden, refill.value - 1);
+		let_spinners_look();
+	}
 	refill.met = atomic_load(&refill.dropping);
 	close(pagemap);
 	return NULL;
+}
+
+static pthread_t start_refill(int node, char *start, uint64_t value)
+{
+	pthread_t thread;
+
+	refill.cpu = last_cpu(node);
+	refill.start = start;
+	refill.value = value;
+	atomic_store(&refill.ready, false);
+	atomic_store(&refill.dropping, true);
+	if (pthread_create(&thread, NULL, refill_pages, NULL))
+		abort();
+	while (!atomic_load(&refill.ready))
+		;
+	return thread;
+}
+
+/* Return: were the pages there again before they had been flushed? */
+static bool end_refill(pthread_t thread)
+{
+	atomic_store(&refill.dropping, false);
+	if (pthread_join(thread, NULL))
+		abort();
+	return refill.met;
 }
 
 /*
@@ -561,21 +609,14 @@ static void refill_before_flush(struct __test_metadata *_metadata, char *area, i
 	start_spinner(1, cpus[0]);
 	spin.pages = PAGES;
 	hydra_map(area, 2 * TABLE_PAGES);
-	refill.cpu = last_cpu(node);
-	refill.start = start;
 	for (uint64_t i = 1; i <= CHANCES && met < MET; i++) {
 		write_words(word, TABLE_PAGES, i);
 		ASSERT_TRUE(watch_all(word, i));
-		atomic_store(&refill.ready, false);
-		atomic_store(&refill.dropping, true);
-		ASSERT_EQ(0, pthread_create(&other, NULL, refill_pages, NULL));
-		while (!atomic_load(&refill.ready))
-			;
+		other = start_refill(node, start, 0);
 		ASSERT_EQ(0, madvise(start, TABLE_SIZE, MADV_DONTNEED));
 		atomic_store(&refill.dropping, false);
 		expect_fresh(_metadata, forbid_value(i), "that was dropped and came again");
-		ASSERT_EQ(0, pthread_join(other, NULL));
-		met += refill.met;
+		met += end_refill(other);
 	}
 	/* Else the flush was always first, and nothing was shown. */
 	EXPECT_LT(0, met);
@@ -618,6 +659,59 @@ TEST_F_TIMEOUT(filters, reclaimed_pages_are_gone, 120)
 	EXPECT_LE(swapped + TIMES, hydra_vmstat("pswpout"));
 	ASSERT_EQ(0, munmap(self->area, TABLE_SIZE));
 	EXPECT_EQ(0, hydra_swap_off(zram));
+}
+
+/*
+ *    the main thread                 another thread              spinners
+ *                                                                read pages of a file
+ *    takes many pages away, cannot
+ *    free them: they are in a pipe
+ *                                    reads pages, gets them back
+ *                                    writes, gets copies,
+ *                                    flushes
+ *                                                                read the file's pages?
+ *    flushes for all pages
+ *
+ * The flush of the reclaim comes later. Until then the other flush has to reach everybody
+ * who has read the pages.
+ */
+TEST_F_TIMEOUT(filters, page_copied_before_the_flush_of_its_reclaim, 180)
+{
+	const size_t pages = 256, size = pages * PAGE_SIZE;
+	volatile uint64_t *word = (uint64_t *)self->area;
+	int cpus[HYDRA_MAX_CPUS], fd = memfd_create("filters", MFD_CLOEXEC);
+	unsigned int met = 0;
+
+	for (int node = 1; node < hydra_nodes(); node++) {
+		hydra_node_cpus(node, cpus);
+		start_spinner(node, cpus[0]);
+	}
+	spin.pages = 4;
+	ASSERT_EQ(0, ftruncate(fd, size));
+	for (uint64_t i = 1; i <= CHANCES && met < MET; i++) {
+		struct iovec all = { self->area, size };
+		uint64_t value = 2 * i;
+		pthread_t other;
+		int ends[2];
+
+		for (size_t page = 0; page < pages; page++)
+			ASSERT_EQ(8, pwrite(fd, &value, 8, page * PAGE_SIZE));
+		ASSERT_EQ(self->area, mmap(self->area, size, PROT_READ | PROT_WRITE,
+					   MAP_PRIVATE | MAP_FIXED, fd, 0));
+		ASSERT_EQ(0, pipe(ends));
+		ASSERT_LE(size, fcntl(ends[1], F_SETPIPE_SZ, size));
+		ASSERT_EQ(size, vmsplice(ends[1], &all, 1, 0));
+		ASSERT_TRUE(watch_all(word, value));
+		other = start_refill(0, self->area, value + 1);
+		ASSERT_EQ(0, madvise(self->area, size, MADV_PAGEOUT));
+		met += end_refill(other);
+		expect_fresh(_metadata, forbid_value(value), "that was reclaimed and copied");
+		close(ends[0]);
+		close(ends[1]);
+	}
+	/* Else the flush of the reclaim was always first, and nothing was shown. */
+	EXPECT_LT(0, met);
+	close(fd);
 }
 
 /* The filter is changed while threads of all nodes use the pages. */
