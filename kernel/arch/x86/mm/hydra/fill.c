@@ -115,7 +115,7 @@ static pteval_t hydra_mark_used(const struct hydra_request *r, pteval_t *entry)
 	return READ_ONCE(*entry);
 }
 
-/* Copy one entry. The replica keeps its mark, and its accessed bit for the same page. */
+/* Copy one entry. The replica keeps its mark, and the accessed bit of the same page. */
 static void hydra_copy_entry(const struct hydra_table *t, pteval_t *to, pteval_t val)
 {
 	pteval_t old = READ_ONCE(*to), new;

@@ -88,7 +88,7 @@ const char *hydra_accessed_refused(void)
 	case X86_VENDOR_INTEL:
 		if (boot_cpu_data.x86_vfm == INTEL_XEON_PHI_KNL ||
 		    boot_cpu_data.x86_vfm == INTEL_XEON_PHI_KNM)
-			return "Xeon Phi sets accessed bits in entries that are not present";
+			return "Xeon Phi sets accessed bits of entries not present";
 		return NULL;
 	case X86_VENDOR_AMD:
 	case X86_VENDOR_HYGON:
@@ -111,7 +111,7 @@ void hydra_stray_accessed(void)
 		return;
 	WRITE_ONCE(hydra_marks_failed, true);
 	atomic_long_inc(&hydra_violations);
-	WARN_ONCE(1, "hydra: accessed bit in an entry that is not present: flushing by table from now on\n");
+	WARN_ONCE(1, "hydra: accessed bit in an entry that is not present: from now on flushes go by table\n");
 }
 
 /**
@@ -121,7 +121,7 @@ void hydra_stray_accessed(void)
  * @look: HYDRA_TAKE_MARKS: clear the marks. The caller has published its flush, and the
  *	domain becomes a target if this returns true.
  *
- * Without the table's lock: only hardware sets bits meanwhile, and changes under the lock.
+ * Changes under the table's lock may go on meanwhile, and hardware may set bits.
  *
  * Context: interrupts off, or the table's lock.
  * Return: true if there was a mark.
