@@ -256,6 +256,28 @@ def test_run_settings_the_kernel_cannot_do(kernel, tmp_path):
     assert not (tmp_path / "it").exists()
 
 
+NOT_ACCESSED = "no filter=accessed: the vendor of this CPU promises nothing"
+
+
+def test_run_says_why_the_machine_cannot(kernel):
+    (kernel.hydra / "supported").write_text(f"yes\n{NOT_ACCESSED}\n")
+    refuses = kernel_answers(errno.EOPNOTSUPP)
+    done = kernel.run("run", "--filter", "accessed", "true", preexec_fn=refuses)
+    assert done.returncode == 125
+    assert f"cannot do 'hydra,domains=node,replication=lazy,prefetch=9,filter=accessed' ({NOT_ACCESSED[3:]})" in done.stderr
+    done = kernel.run("run", "--filter", "entry", "true", preexec_fn=refuses)
+    assert done.returncode == 125
+    assert "filter=entry': choose --filter none" in done.stderr
+
+
+def test_status_says_what_the_machine_cannot(kernel):
+    (kernel.hydra / "supported").write_text(f"yes\n{NOT_ACCESSED}\nno more: than that\n")
+    got = kernel.json("status")
+    assert (got["supported"], got["missing"]) == ("yes", [NOT_ACCESSED, "no more: than that"])
+    shown = kernel.run("status").stdout
+    assert f"supported                  yes\n{' ' * 27}{NOT_ACCESSED}\n{' ' * 27}no more: than that\nreplica limit" in shown
+
+
 def test_run_on_a_machine_that_cannot(kernel):
     (kernel.hydra / "supported").write_text("no: Xen PV guest\n")
     done = kernel.run("run", "true", preexec_fn=kernel_answers(errno.EOPNOTSUPP))
@@ -277,6 +299,7 @@ def test_run_says_why_the_kernel_refused(kernel):
     (["--policy", "hydra-nofilter"], "hydra,domains=node,replication=lazy,prefetch=9,filter=none"),
     (["--policy", "hydra", "--prefetch", "0", "--filter", "accessed"],
      "hydra,domains=node,replication=lazy,prefetch=0,filter=accessed"),
+    (["--policy", "hydra", "--filter", "entry"], "hydra,domains=node,replication=lazy,prefetch=9,filter=entry"),
     (["--prefetch", "2"], "hydra,domains=llc,replication=eager,prefetch=2,filter=entry"),
     (["--filter", "none"], "hydra,domains=llc,replication=eager,prefetch=4,filter=none"),
 ])
@@ -466,7 +489,7 @@ def test_status_of_the_system(kernel):
     processes = got.pop("processes")
     assert [(process["pid"], process["filter"]) for process in processes] == [(12, "none"), (100, "table")]
     assert got == {
-        "default": "linux", "supported": "yes", "replica_limit_kib": 4096, "violations": 0,
+        "default": "linux", "supported": "yes", "missing": [], "replica_limit_kib": 4096, "violations": 0,
         "domains": [{"domain": 0, "node": 0, "cpus": "0-1"}, {"domain": 1, "node": 1, "cpus": "2-3"}],
     }
     lines = [line.split() for line in kernel.run("status").stdout.splitlines()]

@@ -50,6 +50,14 @@ CATCHERS = {
     "forget-solo": ["coherence", "bystanders -t punch_hole_while_another_thread_switches"],
     "move-quietly": ["coherence -t mremap_tables"],
     "free-early": ["bystanders -t free_tables_while_other_nodes_walk_them"],
+    "mark-lost-at-aging": ["filters -t page_dropped_after_its_accessed_bits_were_cleared"],
+    "mark-lost-at-fill": ["filters -t page_filled_again_by_its_node_before_its_flush",
+                          "filters -t page_replaced_by_another_node_before_its_flush"],
+    "mark-lost-at-new-frame": ["filters -t page_that_replaces_another_is_seen"],
+    "take-unpublished": ["filters -t pages_that_two_threads_drop_are_gone"],
+    "batch-takes": ["filters -t page_copied_before_the_flush_of_its_reclaim"],
+    "linker-spared": ["filters -t linker_is_told_before_and_after_its_link_is_cut"],
+    "cut-unflushed": ["filters -t linker_is_told_before_and_after_its_link_is_cut"],
     "admit-anyone": ["permissions -t checked_for_each_pair_of_users"],
 }
 # What breaks no rule but makes what is rare frequent: these tests have to pass all the same.

@@ -19,8 +19,8 @@ class Mode:
     sleeping: bool = False   # always without the variants whose threads never sleep; the others only if not --long
 
 
-EVERYTHING = ["interface", "split", "fill", "coherence", "pages", "huge", "shootdown", "bystanders", "place", "events", "reclaim",
-              "memcg", "oracle"]
+EVERYTHING = ["interface", "split", "fill", "coherence", "pages", "huge", "shootdown", "bystanders", "filters", "place", "events",
+              "reclaim", "memcg", "oracle"]
 
 MODES = [
     Mode("4 levels, isolated tables, THP always", Machine(append=["no5lvl pti=on transparent_hugepage=always"]),

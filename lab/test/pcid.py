@@ -25,7 +25,7 @@ BOOTS = [
          ["coherence", "oracle", "fill", "pages", "huge", "interface", "place", "events", "reclaim"]),
     Boot("PCID, tables not isolated", bochs.Machine(append=["pti=off"]), ["coherence", "oracle"]),
     # It counts the interrupts of CPUs that are meant to do nothing but run the test.
-    Boot("PCID, no neighbours", bochs.Machine(neighbours=False), ["shootdown", "bystanders"]),
+    Boot("PCID, no neighbours", bochs.Machine(neighbours=False), ["shootdown", "bystanders", "filters"]),
 ]
 
 

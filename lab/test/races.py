@@ -11,7 +11,7 @@ from lab.machine import programs
 from lab.machine.ktap import Outcome
 from lab.test import suites
 
-TESTS = ["coherence", "huge", "shootdown", "bystanders", "events", "reclaim", "oracle"]
+TESTS = ["coherence", "huge", "shootdown", "bystanders", "filters", "events", "reclaim", "oracle"]
 FAULT, FAULT_TEST = "count-plainly", "oracle"        # where all CPUs of a node work at once
 SECONDS = 400                # for one program: this kernel is slow on purpose
 SKIPPED = 400                # accesses from one that is watched to the next; Linux's own 4000 suits real processors

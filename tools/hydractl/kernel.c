@@ -185,16 +185,49 @@ void process_unexpected(pid_t pid, const char *name, const char *what)
 	unexpected(process_path(pid, name), what);
 }
 
+char *kernel_supported(char **missing)
+{
+	char *supported = kernel_file("supported");
+
+	*missing = strchr(supported, '\n');
+	if (*missing)
+		*(*missing)++ = '\0';
+	return supported;
+}
+
+/* Of lines "no SETTING: REASON", what follows the "no" of one whose setting is asked for. */
+static char *reason_against(char *missing, const char *settings)
+{
+	for (char *line = strtok(missing, "\n"); line; line = strtok(NULL, "\n")) {
+		char *setting, *said = line + strlen("no ");
+		bool asked;
+
+		if (strncmp(line, "no ", strlen("no ")))
+			continue;
+		setting = must_have(strndup(said, strcspn(said, ":")));
+		asked = strstr(settings, setting);
+		free(setting);
+		if (asked)
+			return said;
+	}
+	return NULL;
+}
+
 void settings_refused(const char *settings)
 {
 	int saved = errno;
-	char *supported;
+	char *supported, *missing, *reason = NULL;
 
 	if (saved != EOPNOTSUPP)
 		error(failure, saved, "the kernel refused the settings '%s'", settings);
-	supported = kernel_file("supported");
+	supported = kernel_supported(&missing);
 	if (strcmp(supported, "yes"))
 		error(failure, 0, "Hydra cannot work on this machine (%s)", supported);
+	if (missing)
+		reason = reason_against(missing, settings);
+	if (reason)
+		error(failure, 0, "this machine cannot do '%s' (%s): choose another filter",
+		      settings, reason);
 	/* Of what the options can ask for, kernels refuse filters only. */
 	error(failure, 0, "this kernel, or this machine, cannot do '%s': choose --filter none or --filter table",
 	      settings);

@@ -27,6 +27,12 @@ void kernel_require(int status);
 /* Read /sys/kernel/mm/hydra/@name, without newlines at the end; leave if that fails. */
 char *kernel_file(const char *name);
 
+/*
+ * Read the file "supported": "yes" or why not, to be freed. @missing is set to the lines
+ * "no SETTING: REASON" that follow, a part of the same text, or to NULL.
+ */
+char *kernel_supported(char **missing);
+
 /* Leave: the kernel wrote something into that file that this program does not understand. */
 _Noreturn void kernel_unexpected(const char *name, const char *what);
 

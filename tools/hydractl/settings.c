@@ -105,7 +105,7 @@ static const struct argp_option options[] = {
 	{ "prefetch", 'd', "DEGREE", 0,
 	  "A node that asks for one entry gets up to 2^DEGREE around it; 0 to 9 (9: the whole table)", 0 },
 	{ "filter", 'f', "FILTER", 0,
-	  "Which nodes a TLB shootdown interrupts. none: every node the process runs on. table: nodes that share a table of the range. entry, accessed: finer, where the kernel has them", 0 },
+	  "Which nodes a TLB shootdown interrupts. none: every node the process runs on. table: nodes that share a table of the range. entry: nodes that have an entry of it. accessed: nodes that have used one", 0 },
 	{ 0 }
 };
 

@@ -35,7 +35,7 @@ struct process {
 };
 
 struct system {
-	char *initial, *supported, *limit, *violations;
+	char *initial, *supported, *missing, *limit, *violations;
 	struct records domains;
 	size_t process_count;
 	struct process *process;
@@ -204,7 +204,7 @@ static void load_system(struct system *system)
 	uint64_t number;
 
 	system->initial = kernel_file("default");
-	system->supported = kernel_file("supported");
+	system->supported = kernel_supported(&system->missing);
 	system->limit = kernel_file("replica_limit_kib");
 	system->violations = kernel_file("violations");
 	if (!parse_u64(system->violations, &number))
@@ -256,11 +256,30 @@ static void load_processes(struct system *system)
 	free(entries);
 }
 
+static int line_length(const char *line)
+{
+	return strcspn(line, "\n");
+}
+
+static const char *next_line(const char *line)
+{
+	line = strchr(line, '\n');
+	return line ? line + 1 : NULL;
+}
+
 static void json_system(const struct system *system)
 {
 	json_open_object(NULL);
 	json_string("default", system->initial);
 	json_string("supported", system->supported);
+	json_open_list("missing");
+	for (const char *line = system->missing; line; line = next_line(line)) {
+		char *text = must_have(strndup(line, line_length(line)));
+
+		json_string(NULL, text);
+		free(text);
+	}
+	json_close_list();
 	json_value("replica_limit_kib", system->limit);
 	json_value("violations", system->violations);
 	json_open_list("domains");
@@ -280,11 +299,12 @@ static void json_system(const struct system *system)
 static void print_system(const struct system *system)
 {
 	printf("default for new processes  %s\n"
-	       "supported                  %s\n"
-	       "replica limit, KiB         %s\n"
+	       "supported                  %s\n", system->initial, system->supported);
+	for (const char *line = system->missing; line; line = next_line(line))
+		printf("%27s%.*s\n", "", line_length(line), line);
+	printf("replica limit, KiB         %s\n"
 	       "violations found           %s\n"
-	       "\n%6s %4s  CPUS\n", system->initial, system->supported, system->limit,
-	       system->violations, "DOMAIN", "NODE");
+	       "\n%6s %4s  CPUS\n", system->limit, system->violations, "DOMAIN", "NODE");
 	for (size_t i = 0; i < system->domains.count; i++) {
 		const struct record *record = &system->domains.record[i];
 

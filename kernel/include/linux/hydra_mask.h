@@ -67,6 +67,15 @@ static inline void hydra_mask_add(hydra_mask_t *to, const hydra_mask_t *mask)
 		to->bits[i] |= READ_ONCE(mask->bits[i]);
 }
 
+/* Copy a mask that other CPUs may be reading. */
+static inline void hydra_mask_copy(hydra_mask_t *to, const hydra_mask_t *from)
+{
+	unsigned int i;
+
+	for (i = 0; i < BITS_TO_LONGS(HYDRA_MAX_DOMAINS); i++)
+		WRITE_ONCE(to->bits[i], from->bits[i]);
+}
+
 /* Remove the domains of @mask from @from. The writers of @from exclude each other. */
 static inline void hydra_mask_remove(hydra_mask_t *from, const hydra_mask_t *mask)
 {

@@ -68,6 +68,7 @@ struct hydra_domain {
  *	root
  * @refused: domains for which no tree could be allocated
  * @stats: counters
+ * @flushing: CPUs with a published flush, see hydra_publish()
  * @unfiltered: while not zero, every flush goes to every domain
  * @nr_replicas: leaf replicas, including replicas that are being allocated
  * @activated: jiffies at the last split
@@ -87,6 +88,7 @@ struct hydra_mm {
 	hydra_mask_t universal;
 	hydra_mask_t refused;
 	struct hydra_stats __percpu *stats;
+	cpumask_var_t flushing;
 
 	atomic_t unfiltered ____cacheline_aligned_in_smp;
 	atomic_long_t nr_replicas;

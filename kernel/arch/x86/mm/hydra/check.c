@@ -119,7 +119,7 @@ static bool hydra_check_leaf_table(struct hydra_checker *w, unsigned long addr,
 		hydra_violated(w, 3, addr, "reaches another table than it joined");
 	if (t && (t->parent != parent || t->base != addr))
 		hydra_violated(w, 3, addr, "reaches a table of another place");
-	if (table != canonical &&
+	if (table != canonical && t->linked_hits != HYDRA_LINKS_CUT &&
 	    page_to_nid(virt_to_page(canonical)) == hydra_domain_home[w->d])
 		hydra_violated(w, 2, addr, "is the owner and has a replica");
 	return true;
@@ -146,6 +146,9 @@ static void hydra_check_leaf(struct hydra_checker *w, const struct hydra_iter *i
 		goto unlock;
 	for (i = 0; i < PTRS_PER_PTE; i++) {
 		val = READ_ONCE(table[i]);
+		if (table != canonical && hydra_stray(val))
+			hydra_violated(w, 3, it->addr + i * PAGE_SIZE,
+				       "accessed and not present");
 		if (!hydra_present(val))
 			continue;
 		if (table == canonical)

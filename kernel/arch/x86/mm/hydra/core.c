@@ -152,7 +152,8 @@ static struct hydra_mm *hydra_alloc(struct mm_struct *mm)
 	if (!h)
 		return NULL;
 	h->stats = alloc_percpu_gfp(struct hydra_stats, HYDRA_GFP);
-	if (!h->stats) {
+	if (!h->stats || !zalloc_cpumask_var(&h->flushing, HYDRA_GFP)) {
+		free_percpu(h->stats);
 		kfree(h);
 		return NULL;
 	}
@@ -172,6 +173,7 @@ static void hydra_free(struct hydra_mm *h)
 		hydra_pgd_free(h->domain[d]->pgd);
 		kfree(h->domain[d]);
 	}
+	free_cpumask_var(h->flushing);
 	free_percpu(h->stats);
 	kfree(h);
 	static_branch_slow_dec_deferred(&hydra_key);

@@ -26,6 +26,7 @@ cpumask_var_t hydra_domain_cpus[HYDRA_MAX_DOMAINS] __ro_after_init;
 int hydra_domain_nid[HYDRA_MAX_DOMAINS] __ro_after_init;
 int hydra_domain_home[HYDRA_MAX_DOMAINS] __ro_after_init;
 struct hydra_span hydra_domain_span[HYDRA_MAX_DOMAINS] __ro_after_init;
+hydra_mask_t hydra_all_domains __ro_after_init;
 /* Domains that always use the canonical tree. */
 hydra_mask_t hydra_overflow_mask __ro_after_init;
 
@@ -64,6 +65,7 @@ static int __init hydra_domain_init(void)
 		cpumask_set_cpu(cpu, hydra_domain_cpus[d]);
 	}
 	for (d = 0; d < nr; d++) {
+		hydra_mask_set(d, &hydra_all_domains);
 		hydra_domain_span[d].first = BIT_WORD(cpumask_first(hydra_domain_cpus[d]));
 		hydra_domain_span[d].last = BIT_WORD(cpumask_last(hydra_domain_cpus[d]));
 	}

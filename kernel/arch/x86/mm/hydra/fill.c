@@ -8,9 +8,9 @@
  * entry to the domain of this CPU.
  *
  * A domain links a leaf table on its home node, and copies entries of any other
- * leaf table to a replica. The choice stays until the table is freed. While one
- * domain alone links a leaf table, the link and the word of the table are all its
- * state.
+ * leaf table to a replica. The choice stays until the table is freed, with one
+ * exception: hydra_cut_links(). While one domain alone links a leaf table, the link and
+ * the word of the table are all its state.
  *
  * A fill copies an entry even if it does not permit the access: a copy-on-write
  * fault of memory without struct page reads the entry through the user's address.
@@ -23,6 +23,7 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
+#include <asm/hydra.h>
 #include <asm/pgalloc.h>
 
 #include "internal.h"
@@ -114,20 +115,13 @@ static pteval_t hydra_mark_used(const struct hydra_request *r, pteval_t *entry)
 	return READ_ONCE(*entry);
 }
 
-/* Copy one entry. The replica keeps its accessed bit for the same page. */
-static void hydra_copy_entry(pteval_t *to, pteval_t val)
+/* Copy one entry. The replica keeps its mark, and the accessed bit of the same page. */
+static void hydra_copy_entry(const struct hydra_table *t, pteval_t *to, pteval_t val)
 {
 	pteval_t old = READ_ONCE(*to), new;
 
-	/* Hardware changes present entries only. */
-	if (!hydra_present(old)) {
-		WRITE_ONCE(*to, hydra_derive(val));
-		return;
-	}
 	do {
-		new = hydra_derive(val);
-		if (hydra_present(old) && !((old ^ val) & PTE_PFN_MASK))
-			new |= old & _PAGE_ACCESSED;
+		new = hydra_renew(t, old, val);
 		if (old == new)
 			return;
 	} while (!try_cmpxchg(to, &old, new));
@@ -143,7 +137,7 @@ static __always_inline bool hydra_copy_present(const pteval_t *from, pteval_t *t
 	return true;
 }
 
-/* Copy entries to an empty part of a replica. Return: how many. */
+/* Copy entries to a new replica, which has no marks yet. Return: how many. */
 static unsigned int hydra_copy_first(const pteval_t *from, pteval_t *to,
 				     unsigned int nr)
 {
@@ -159,17 +153,23 @@ static unsigned int hydra_copy_first(const pteval_t *from, pteval_t *to,
 	return nr;
 }
 
-/* Copy the entries that the replica lacks. Return: how many. */
+/*
+ * Copy the entries that the replica lacks. Return: how many.
+ *
+ * Without cmpxchg(): hardware changes present entries only, and a flush that takes the
+ * mark just now flushes the domain. The mark that comes back with the store costs a
+ * needless flush.
+ */
 static unsigned int hydra_copy_more(const pteval_t *from, pteval_t *to, unsigned int nr)
 {
 	unsigned int i, copied = 0;
 
 	for (i = 0; i < nr; i++) {
-		pteval_t val = READ_ONCE(from[i]);
+		pteval_t val = READ_ONCE(from[i]), old = READ_ONCE(to[i]);
 
-		if (!hydra_present(val) || hydra_present(READ_ONCE(to[i])))
+		if (!hydra_present(val) || hydra_present(old))
 			continue;
-		WRITE_ONCE(to[i], hydra_derive(val));
+		WRITE_ONCE(to[i], hydra_derive(val) | (old & HYDRA_PTE_CACHED));
 		copied++;
 	}
 	return copied;
@@ -191,7 +191,8 @@ static void hydra_copy_window(const struct hydra_request *r, pteval_t *canonical
 	if (first) {
 		nr = hydra_copy_first(canonical + begin, replica + begin, end - begin) - 1;
 	} else {
-		hydra_copy_entry(&replica[asked], READ_ONCE(canonical[asked]));
+		hydra_copy_entry(hydra_table_of(canonical), &replica[asked],
+				 READ_ONCE(canonical[asked]));
 		nr = hydra_copy_more(canonical + begin, replica + begin, end - begin);
 	}
 	hydra_stat_add(r->h, HYDRA_STAT_FILLS, 1);
@@ -201,9 +202,11 @@ static void hydra_copy_window(const struct hydra_request *r, pteval_t *canonical
 }
 
 /* Does the domain need a replica of the leaf table, or link it? */
-static bool hydra_wants_replica(const struct hydra_request *r, void *canonical)
+static bool hydra_wants_replica(const struct hydra_request *r,
+				const struct hydra_table *t, void *canonical)
 {
-	return page_to_nid(virt_to_page(canonical)) != hydra_domain_home[r->d];
+	return page_to_nid(virt_to_page(canonical)) != hydra_domain_home[r->d] ||
+	       (t && READ_ONCE(t->linked_hits) == HYDRA_LINKS_CUT);
 }
 
 /*
@@ -270,7 +273,7 @@ static enum hydra_result hydra_join(struct hydra_request *r, struct hydra_table 
 {
 	unsigned long word = hydra_word_of(canonical);
 	struct hydra_domain *dom = r->h->domain[r->d];
-	bool replicate = hydra_wants_replica(r, canonical) && !r->no_replica;
+	bool replicate = hydra_wants_replica(r, t, canonical) && !r->no_replica;
 	enum hydra_result ret = HYDRA_MISS;
 	pteval_t *table = canonical;
 
@@ -374,11 +377,62 @@ static pte_t *hydra_lock_leaf(struct hydra_request *r, pmd_t *pmd, spinlock_t **
 	return pte_offset_map_lock(r->h->mm, pmd, r->addr, ptl);
 }
 
+/*
+ * Cut the links of all domains but the one that fills.
+ *
+ * A linked entry does not tell which domain has accessed it. So each flush by entry has
+ * to reach the domains that link the table. Once other domains have asked for
+ * HYDRA_LINKED_HITS such flushes, the domains get replicas, at their next faults. If
+ * there is no memory for a replica, the domain links the table again, and keeps the
+ * link.
+ *
+ *     CPU 0: hydra_cut_links()             CPU 1: changes an entry
+ *     ------------------------             -----------------------
+ *     locks the leaf table
+ *     cuts the link of domain 1
+ *     flushes domain 1
+ *     removes domain 1 from sharers
+ *     unlocks the leaf table
+ *                                          locks the leaf table
+ *                                          changes the entry
+ *                                          unlocks the leaf table
+ *                                          flushes: domain 1 is no target
+ *
+ * If CPU 1 locks the table first, CPU 0 flushes domain 1 for CPU 1. Between the cut and
+ * the flush domain 1 is a sharer without a table: a target of every flush.
+ *
+ * Context: the leaf table's lock; process context.
+ */
+static void hydra_cut_links(struct hydra_request *r, struct hydra_table *t,
+			    pteval_t *canonical)
+{
+	hydra_mask_t cut;
+	unsigned int d;
+
+	if (hydra_filter(r->h) < HYDRA_FILTER_ENTRY)
+		return;
+	hydra_mask_zero(&cut);
+	for_each_hydra_domain(d, &t->users) {
+		if (d == r->d || READ_ONCE(t->table[d]) != canonical)
+			continue;
+		/* A collapse cuts links without this lock. */
+		if (hydra_table_cut_domain(t, d, canonical))
+			hydra_mask_set(d, &cut);
+	}
+	if (hydra_mask_empty(&cut))
+		return;
+	WRITE_ONCE(t->linked_hits, HYDRA_LINKS_CUT);
+	/* As freed tables: the canonical table may be freed with no flush of @cut. */
+	hydra_flush_domains(r->h, t->base, t->base + PMD_SIZE, &cut);
+	hydra_mask_remove(&t->sharers, &cut);
+}
+
 static enum hydra_result hydra_fill_leaf(struct hydra_request *r,
 					 struct hydra_table *parent, pmd_t *pmd)
 {
 	enum hydra_result ret = HYDRA_MISS;
 	pteval_t *canonical, *table;
+	struct hydra_table *t;
 	bool first = false;
 	spinlock_t *ptl;
 	pteval_t val;
@@ -391,10 +445,12 @@ static enum hydra_result hydra_fill_leaf(struct hydra_request *r,
 	if (!hydra_present(pte_val(ptep_get(pte))) || !READ_ONCE(r->h->active))
 		goto unlock;
 
+	t = hydra_table_of(canonical);
+	if (t && READ_ONCE(t->linked_hits) == HYDRA_LINKED_HITS && !r->atomic)
+		hydra_cut_links(r, t, canonical);
 	table = hydra_domain_leaf(canonical, r->d);
 	if (!table) {
-		ret = hydra_join(r, hydra_table_of(canonical), parent, pmd, canonical,
-				 &table);
+		ret = hydra_join(r, t, parent, pmd, canonical, &table);
 		if (ret != HYDRA_HIT)
 			goto unlock;
 		first = true;
@@ -444,7 +500,7 @@ static enum hydra_result hydra_fill_huge(struct hydra_request *r,
 		 * flush reads the sharers after the lock was held.
 		 */
 		smp_wmb();
-		hydra_copy_entry(&t->table[r->d][hydra_entry_index(entry)], val);
+		hydra_copy_entry(t, &t->table[r->d][hydra_entry_index(entry)], val);
 		hydra_stat_add(r->h, HYDRA_STAT_FILLS, 1);
 		ret = hydra_permits(r, val) ? HYDRA_HIT : HYDRA_MISS;
 	}

@@ -44,11 +44,13 @@
 #define LOOKUP_MAX		PUD_SIZE
 #define GATHER_LOOKUP_MAX	(16 * PUD_SIZE)
 
+/* Larger flushes look up by table: the lookup would read too many entries. */
+#define LOOK_MAX		PMD_SIZE
+
 /* Does every flush of an address space go to every domain now? */
 static bool hydra_unfiltered(struct hydra_mm *h)
 {
-	return hydra_filter_setting(hydra_settings_get(h->mm)) == HYDRA_FILTER_NONE ||
-	       atomic_read(&h->unfiltered);
+	return atomic_read(&h->unfiltered);
 }
 
 static void hydra_add_sharers_of(const void *entry, hydra_mask_t *mask)
@@ -62,9 +64,63 @@ static void hydra_add_sharers_of(const void *entry, hydra_mask_t *mask)
 		hydra_mask_set(hydra_word_domain(word), mask);
 }
 
+/* A flush from another domain reaches a domain for its link only. */
+static void hydra_count_link(struct hydra_table *t)
+{
+	u8 hits = READ_ONCE(t->linked_hits);
+
+	/* A hit may be lost. HYDRA_LINKS_CUT must not. */
+	if (hits < HYDRA_LINKED_HITS)
+		cmpxchg(&t->linked_hits, hits, hits + 1);
+}
+
+/*
+ * Add the domains that may have one of some entries of a leaf table in a TLB. See
+ * arch/x86/mm/hydra/marks.c. A domain without a table may be one that is cut and not yet
+ * flushed.
+ */
+static void hydra_add_marked(struct hydra_table *t, const pteval_t *canonical,
+			     unsigned int first, unsigned int nr, enum hydra_look look,
+			     hydra_mask_t *mask)
+{
+	unsigned int d, self = hydra_this_domain();
+	hydra_mask_t sharers;
+
+	hydra_mask_zero(&sharers);
+	hydra_mask_add(&sharers, &t->sharers);
+	for_each_hydra_domain(d, &sharers) {
+		pteval_t *table = READ_ONCE(t->table[d]);
+
+		if (table == canonical && d != self && !hydra_mask_test(d, mask))
+			hydra_count_link(t);
+		if (!table || table == canonical ||
+		    hydra_take_marks(table + first, nr, look))
+			hydra_mask_set(d, mask);
+	}
+}
+
+/* Add the domains to reach for the part of a range in one leaf table. */
+static void hydra_add_leaf(const pteval_t *table, unsigned long addr, unsigned long end,
+			   enum hydra_look look, hydra_mask_t *mask)
+{
+	struct hydra_table *t;
+
+	if (look != HYDRA_BY_TABLE) {
+		t = hydra_table_of(table);
+		if (t) {
+			hydra_add_marked(t, table, pte_index(addr),
+					 PHYS_PFN(end - 1) - PHYS_PFN(addr) + 1, look,
+					 mask);
+			return;
+		}
+	}
+	hydra_add_sharers_of(table, mask);
+}
+
 /* Add the sharers of one PMD table's part of a range. */
 static void hydra_add_pmd_sharers(pud_t pudval, unsigned long addr, unsigned long end,
-				  enum hydra_huge huge, hydra_mask_t *mask)
+				  enum hydra_huge huge, enum hydra_look look,
+				  hydra_mask_t *mask)
 {
 	pmd_t *pmd = pmd_offset(&pudval, addr);
 
@@ -74,7 +130,8 @@ static void hydra_add_pmd_sharers(pud_t pudval, unsigned long addr, unsigned lon
 		pteval_t val = pmd_val(pmdp_get_lockless(pmd));
 
 		if (hydra_present(val) && !hydra_leaf(val))
-			hydra_add_sharers_of(hydra_next_table(val), mask);
+			hydra_add_leaf(hydra_next_table(val), addr,
+				       pmd_addr_end(addr, end), look, mask);
 		else if (huge == HYDRA_HUGE_IN_RANGE)
 			hydra_add_sharers_of(pmd, mask);
 	}
@@ -82,14 +139,15 @@ static void hydra_add_pmd_sharers(pud_t pudval, unsigned long addr, unsigned lon
 
 /* The same for one PUD entry's part. Context: interrupts off. */
 static void hydra_add_pud_sharers(pud_t *pud, unsigned long addr, unsigned long end,
-				  enum hydra_huge huge, hydra_mask_t *mask)
+				  enum hydra_huge huge, enum hydra_look look,
+				  hydra_mask_t *mask)
 {
 	pud_t pudval = READ_ONCE(*pud);
 
 	if (huge == HYDRA_HUGE_SAME_TABLE)
 		hydra_add_sharers_of(pud, mask);
 	if (hydra_present(pud_val(pudval)) && !hydra_leaf(pud_val(pudval)))
-		hydra_add_pmd_sharers(pudval, addr, end, huge, mask);
+		hydra_add_pmd_sharers(pudval, addr, end, huge, look, mask);
 	else if (huge == HYDRA_HUGE_IN_RANGE)
 		hydra_add_sharers_of(pud, mask);
 }
@@ -97,7 +155,7 @@ static void hydra_add_pud_sharers(pud_t *pud, unsigned long addr, unsigned long 
 /* The same for the part that begins at @addr. Return: where the next part begins. */
 static unsigned long hydra_add_sharers_from(struct hydra_mm *h, unsigned long addr,
 					    unsigned long end, enum hydra_huge huge,
-					    hydra_mask_t *mask)
+					    enum hydra_look look, hydra_mask_t *mask)
 {
 	pgd_t pgdval = READ_ONCE(*pgd_offset(h->mm, addr));
 	unsigned long next = pud_addr_end(addr, end);
@@ -108,15 +166,15 @@ static unsigned long hydra_add_sharers_from(struct hydra_mm *h, unsigned long ad
 	p4dval = READ_ONCE(*p4d_offset(&pgdval, addr));
 	if (!hydra_present(p4d_val(p4dval)))
 		return min(hydra_next_p4d(addr), end);
-	hydra_add_pud_sharers(pud_offset(&p4dval, addr), addr, next, huge, mask);
+	hydra_add_pud_sharers(pud_offset(&p4dval, addr), addr, next, huge, look, mask);
 	return next;
 }
 
 /*
- * Add the sharers of the leaf table of an address. Return: false if there is no
- * table.
+ * Add the sharers of the leaf table of a range. Return: false if there is no table.
  */
 static bool hydra_add_leaf_sharers(struct hydra_mm *h, unsigned long addr,
+				   unsigned long end, enum hydra_look look,
 				   hydra_mask_t *mask)
 {
 	pmd_t *pmd = hydra_canonical_pmd(h->mm, addr);
@@ -124,19 +182,19 @@ static bool hydra_add_leaf_sharers(struct hydra_mm *h, unsigned long addr,
 
 	if (!hydra_is_table(val))
 		return false;
-	hydra_add_sharers_of(hydra_next_table(val), mask);
+	hydra_add_leaf(hydra_next_table(val), addr, end, look, mask);
 	return true;
 }
 
 static noinline void hydra_add_range_sharers(struct hydra_mm *h, unsigned long start,
 					     unsigned long end, enum hydra_huge huge,
-					     hydra_mask_t *mask)
+					     enum hydra_look look, hydra_mask_t *mask)
 {
 	unsigned long flags;
 
 	while (start < end) {
 		local_irq_save(flags);
-		start = hydra_add_sharers_from(h, start, end, huge, mask);
+		start = hydra_add_sharers_from(h, start, end, huge, look, mask);
 		local_irq_restore(flags);
 	}
 }
@@ -147,15 +205,16 @@ static noinline void hydra_add_range_sharers(struct hydra_mm *h, unsigned long s
  * @start: first address
  * @end: end of the range, exclusive
  * @huge: which sharers of huge entries to add
+ * @look: how to look for sharers of leaf tables
  * @mask: the sharers are added to it
  *
  * Interrupts are off during the lookup, so no table is freed, as for GUP-fast.
  *
- * Context: any.
+ * Context: any; the flush has been published if @look is HYDRA_TAKE_MARKS.
  */
 void hydra_range_sharers(struct hydra_mm *h, unsigned long start,
 			 unsigned long end, enum hydra_huge huge,
-			 hydra_mask_t *mask)
+			 enum hydra_look look, hydra_mask_t *mask)
 {
 	unsigned long flags;
 	bool found = false;
@@ -163,19 +222,37 @@ void hydra_range_sharers(struct hydra_mm *h, unsigned long start,
 	/* The usual case: a range inside one leaf table */
 	if (huge != HYDRA_HUGE_SAME_TABLE && !((start ^ (end - 1)) & PMD_MASK)) {
 		local_irq_save(flags);
-		found = hydra_add_leaf_sharers(h, start, mask);
+		found = hydra_add_leaf_sharers(h, start, end, look, mask);
 		local_irq_restore(flags);
 	}
 	if (!found)
-		hydra_add_range_sharers(h, start, end, huge, mask);
+		hydra_add_range_sharers(h, start, end, huge, look, mask);
+}
+
+/* Look up by entry, if the range is short enough. Return: false if it is not. */
+static noinline bool hydra_lookup_marks(struct hydra_mm *h, unsigned long start,
+					unsigned long end, enum hydra_huge huge,
+					enum hydra_look look, hydra_mask_t *targets)
+{
+	if (look == HYDRA_BY_TABLE || end - start > LOOK_MAX ||
+	    READ_ONCE(hydra_marks_failed))
+		return false;
+	if (look == HYDRA_TAKE_MARKS)
+		hydra_publish(h, start, end);
+	hydra_range_sharers(h, start, end, huge, look, targets);
+	hydra_add_published(h, start, end, targets);
+	return true;
 }
 
 /* Return: false if the flush goes to every domain. */
-static bool hydra_lookup_targets(struct hydra_mm *h, unsigned long start,
-				 unsigned long end, enum hydra_huge huge,
+static bool hydra_lookup_targets(struct hydra_mm *h, unsigned int filter,
+				 unsigned long start, unsigned long end,
+				 enum hydra_huge huge, enum hydra_look look,
 				 hydra_mask_t *targets)
 {
-	hydra_range_sharers(h, start, end, huge, targets);
+	if (filter < HYDRA_FILTER_ENTRY ||
+	    !hydra_lookup_marks(h, start, end, huge, look, targets))
+		hydra_range_sharers(h, start, end, huge, HYDRA_BY_TABLE, targets);
 	/*
 	 * The lookup before unfiltered. If a collapse cleared the PMD entry,
 	 * unfiltered is raised here, or the collapse has flushed. Pairs with
@@ -190,6 +267,8 @@ static bool hydra_lookup_targets(struct hydra_mm *h, unsigned long start,
  * @h: address space, active
  * @start: first address
  * @end: end of the range, exclusive, or TLB_FLUSH_ALL
+ * @look: the most precise look that the flush permits. A flush which steps over huge
+ *	pages leaves small pages in the TLBs, so it must not take their marks.
  * @targets: set to them, without the universal domains
  *
  * The caller holds the lock of the changed entries, so the tables stay.
@@ -213,21 +292,25 @@ static bool hydra_lookup_targets(struct hydra_mm *h, unsigned long start,
  * gather: the fault read the cleared entry, and CPU 1 took the lock of the new
  * table. So CPU 1 sees tlb_flush_pending raised, or CPU 0 has flushed.
  *
- * Context: any; the entries of the range have been changed.
+ * Context: preemption off; the entries of the range have been changed. The caller calls
+ * hydra_unpublish() once it has flushed, if @look is HYDRA_TAKE_MARKS.
  * Return: false if the flush goes to every domain.
  */
 bool hydra_range_targets(struct hydra_mm *h, unsigned long start,
-			 unsigned long end, hydra_mask_t *targets)
+			 unsigned long end, enum hydra_look look,
+			 hydra_mask_t *targets)
 {
 	enum hydra_huge huge = HYDRA_HUGE_IN_RANGE;
+	unsigned int filter = hydra_filter(h);
 
 	hydra_mask_zero(targets);
-	if (hydra_unfiltered(h) || end == TLB_FLUSH_ALL || end <= start ||
+	if (filter == HYDRA_FILTER_NONE || hydra_unfiltered(h) ||
+	    end == TLB_FLUSH_ALL || end <= start ||
 	    end - start > LOOKUP_MAX || end > TASK_SIZE_MAX)
 		return false;
 	if (mm_tlb_flush_pending(h->mm))
 		huge = HYDRA_HUGE_SAME_TABLE;
-	return hydra_lookup_targets(h, start, end, huge, targets);
+	return hydra_lookup_targets(h, filter, start, end, huge, look, targets);
 }
 
 /**
@@ -282,6 +365,7 @@ void __hydra_gather_add_huge(struct hydra_gather *g, const void *entry)
  * @start: first address
  * @end: end of the range, exclusive, or TLB_FLUSH_ALL: another gather ran at the
  *	same time, or the gather tears down everything
+ * @look: as for hydra_range_targets()
  * @targets: set to them, without the universal domains
  *
  * g->sharers has the sharers of huge entries cleared or changed, and of tables
@@ -294,20 +378,22 @@ void __hydra_gather_add_huge(struct hydra_gather *g, const void *entry)
  * flush the whole recorded range, and include all domains with a copy, at any time,
  * of a huge entry there.
  *
- * Context: any.
+ * Context: any. Preemption is off on return if marks were taken, until the caller calls
+ * hydra_unpublish().
  * Return: false if the flush goes to every domain.
  */
 bool hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
 			  unsigned long start, unsigned long end,
-			  hydra_mask_t *targets)
+			  enum hydra_look look, hydra_mask_t *targets)
 {
 	enum hydra_huge huge = HYDRA_LEAF_ONLY;
+	unsigned int filter = hydra_filter(h);
 
 	hydra_mask_zero(targets);
 	if (!g->recording)
 		return false;
 	*targets = g->sharers;
-	if (hydra_unfiltered(h))
+	if (filter == HYDRA_FILTER_NONE || hydra_unfiltered(h))
 		return false;
 	if (end == TLB_FLUSH_ALL) {
 		start = g->start;
@@ -324,7 +410,7 @@ bool hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
 	if (end > TASK_SIZE_MAX ||
 	    (end > start && end - start > GATHER_LOOKUP_MAX))
 		return false;
-	return hydra_lookup_targets(h, start, end, huge, targets);
+	return hydra_lookup_targets(h, filter, start, end, huge, look, targets);
 }
 
 /**

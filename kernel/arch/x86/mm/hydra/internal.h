@@ -9,6 +9,7 @@
 #include <linux/hydra_gather.h>
 #include <linux/hydra_proc.h>
 #include <linux/mm.h>
+#include <linux/percpu.h>
 
 #include "settings.h"
 #include "table.h"
@@ -28,9 +29,15 @@ static inline void hydra_stat_add(struct hydra_mm *h, enum hydra_stat stat,
 	this_cpu_add(h->stats->n[stat], n);
 }
 
+static inline unsigned int hydra_filter(const struct hydra_mm *h)
+{
+	return hydra_filter_setting(hydra_settings_get(h->mm));
+}
+
 /* domain.c */
 extern int hydra_domain_nid[HYDRA_MAX_DOMAINS];
 extern int hydra_domain_home[HYDRA_MAX_DOMAINS];
+extern hydra_mask_t hydra_all_domains;
 extern hydra_mask_t hydra_overflow_mask;
 
 /* The words of a cpumask that contain CPUs of a domain. */
@@ -61,14 +68,114 @@ enum hydra_huge {
 	HYDRA_HUGE_SAME_TABLE,	/* all entries, at any time, of the range's PMD and PUD tables */
 };
 
+/* How to look for the domains to reach in a shared leaf table. */
+enum hydra_look {
+	HYDRA_BY_TABLE,		/* all sharers */
+	HYDRA_LOOK_AT_MARKS,	/* domains with a mark in the range, or a link */
+	HYDRA_TAKE_MARKS,	/* the same, and clear these marks */
+};
+
 void hydra_range_sharers(struct hydra_mm *h, unsigned long start,
 			 unsigned long end, enum hydra_huge huge,
-			 hydra_mask_t *mask);
+			 enum hydra_look look, hydra_mask_t *mask);
 bool hydra_range_targets(struct hydra_mm *h, unsigned long start,
-			 unsigned long end, hydra_mask_t *targets);
+			 unsigned long end, enum hydra_look look,
+			 hydra_mask_t *targets);
 bool hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
 			  unsigned long start, unsigned long end,
-			  hydra_mask_t *targets);
+			  enum hydra_look look, hydra_mask_t *targets);
+
+/* marks.c */
+/* The flush that a CPU has published, for other CPUs to read */
+struct hydra_published {
+	struct hydra_mm *h;		/* NULL: none. Read by this CPU alone. */
+	unsigned long start;
+	unsigned long end;
+	hydra_mask_t targets;
+};
+
+DECLARE_PER_CPU_SHARED_ALIGNED(struct hydra_published, hydra_published);
+extern bool hydra_trusts_accessed;
+extern bool hydra_marks_failed;
+
+const char *hydra_accessed_refused(void);
+void hydra_stray_accessed(void);
+bool hydra_take_marks(pteval_t *copies, unsigned int nr, enum hydra_look look);
+void hydra_publish(struct hydra_mm *h, unsigned long start, unsigned long end);
+void hydra_add_published(struct hydra_mm *h, unsigned long start,
+			 unsigned long end, hydra_mask_t *targets);
+void __hydra_unpublish(void);
+
+/**
+ * hydra_unpublish - this CPU's flush has reached its targets
+ *
+ * Does nothing if the flush has not been published.
+ *
+ * Context: preemption off. Ends the part that hydra_publish() began.
+ */
+static inline void hydra_unpublish(void)
+{
+	if (this_cpu_read(hydra_published.h))
+		__hydra_unpublish();
+}
+
+/* Has hardware set the accessed bit of a copy that is not present? */
+static inline bool hydra_stray(pteval_t val)
+{
+	return unlikely((val & (_PAGE_PRESENT | _PAGE_ACCESSED)) == _PAGE_ACCESSED);
+}
+
+/**
+ * hydra_mark - the mark of a copy that is about to change
+ * @t: of the canonical table
+ * @old: the copy
+ *
+ * A mark stays. Otherwise the copy is marked if its domain may have it in a TLB: the
+ * copy is accessed, or it is present and that is what counts.
+ *
+ * Filter "entry" counts present copies, too, if accessed bits can be trusted: that is
+ * what the filter is for. It needs the accessed ones only. So copies that changed
+ * under another filter are marked right for "entry".
+ *
+ * Context: the table's lock.
+ * Return: HYDRA_PTE_CACHED or 0. Huge entries have no marks.
+ */
+static inline pteval_t hydra_mark(const struct hydra_table *t, pteval_t old)
+{
+	if (t->level != HYDRA_PTE)
+		return 0;
+	if (old & HYDRA_PTE_CACHED)
+		return HYDRA_PTE_CACHED;
+	if (!hydra_present(old))
+		return 0;
+	if (old & _PAGE_ACCESSED || !hydra_trusts_accessed ||
+	    hydra_filter(t->hmm) == HYDRA_FILTER_ENTRY)
+		return HYDRA_PTE_CACHED;
+	return 0;
+}
+
+/**
+ * hydra_renew - the value of a copy for a present canonical entry
+ * @t: of the canonical table
+ * @old: the copy, present or not
+ * @val: the canonical entry
+ *
+ * The copy keeps its accessed bit for the same page, and is marked if anything else
+ * changes.
+ *
+ * Return: the value; @old if nothing changes.
+ */
+static inline pteval_t hydra_renew(const struct hydra_table *t, pteval_t old,
+				   pteval_t val)
+{
+	pteval_t new = hydra_derive(val);
+
+	if (hydra_present(old) && !((old ^ val) & PTE_PFN_MASK))
+		new |= old & _PAGE_ACCESSED;
+	if (!((old ^ new) & ~(pteval_t)HYDRA_PTE_CACHED))
+		return old;
+	return new | hydra_mark(t, old);
+}
 
 /* check.c */
 extern atomic_long_t hydra_violations;

@@ -39,7 +39,7 @@ static bool hydra_other_domain_uses(struct hydra_mm *h, unsigned int d, unsigned
 
 	hydra_mask_zero(&sharers);
 	hydra_range_sharers(h, start, (end + PMD_SIZE - 1) & PMD_MASK,
-			    HYDRA_LEAF_ONLY, &sharers);
+			    HYDRA_LEAF_ONLY, HYDRA_BY_TABLE, &sharers);
 	if (hydra_mask_other(d, &sharers))
 		return true;
 	for_each_hydra_domain(other, &h->trees)

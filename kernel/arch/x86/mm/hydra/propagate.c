@@ -13,6 +13,10 @@
  * Accessed bits: hardware sets the bits in the copy of the domain. Readers get the
  * union; clearing clears all. Dirty bits are in the canonical entry alone, see
  * hydra_derive().
+ *
+ * Marks: a CPU of the domain sets the accessed bit of a copy at any time, and then
+ * caches the entry. So each change reads the copy and marks the new value in a single
+ * cmpxchg(), see hydra_mark().
  */
 
 #include <linux/export.h>
@@ -73,14 +77,30 @@ static bool hydra_update_copy(struct hydra_table *t, pteval_t *copy, pteval_t va
 	do {
 		if (!old || !hydra_is_copy(t, old))
 			return false;
-		new = present ? hydra_derive(val) : HYDRA_PTE_REFILL;
-		if (present && hydra_present(old) &&
-		    !((old ^ val) & PTE_PFN_MASK))
-			new |= old & _PAGE_ACCESSED;
+		if (hydra_stray(old))
+			hydra_stray_accessed();
+		if (present)
+			new = hydra_renew(t, old, val);
+		else
+			new = HYDRA_PTE_REFILL | hydra_mark(t, old);
 		if (old == new)
 			return false;
 	} while (!try_cmpxchg(copy, &old, new));
 	return true;
+}
+
+/* Clear one copy. Return: its old value, or 0 if the copy was not present. */
+static pteval_t hydra_clear_copy(struct hydra_table *t, pteval_t *copy)
+{
+	pteval_t old = READ_ONCE(*copy);
+
+	do {
+		if (hydra_stray(old))
+			hydra_stray_accessed();
+		if (!hydra_present(old) || !hydra_is_copy(t, old))
+			return 0;
+	} while (!try_cmpxchg(copy, &old, HYDRA_PTE_REFILL | hydra_mark(t, old)));
+	return old;
 }
 
 static void hydra_propagated(struct hydra_table *t, void *entry, unsigned int d,
@@ -119,15 +139,10 @@ static unsigned long hydra_clear_copies(struct hydra_table *t, void *entry)
 	unsigned int d = 0;
 
 	for (; (copy = hydra_replica_begin(t, entry, &d)); d++) {
-		was = READ_ONCE(*copy);
-		if (!hydra_present(was) || !hydra_is_copy(t, was)) {
-			hydra_replica_end(t, d);
-			continue;
-		}
-		was = xchg(copy, HYDRA_PTE_REFILL);
+		was = hydra_clear_copy(t, copy);
 		hydra_replica_end(t, d);
 		young |= was & _PAGE_ACCESSED;
-		hydra_propagated(t, entry, d, 1);
+		hydra_propagated(t, entry, d, was != 0);
 	}
 	return young;
 }
@@ -138,8 +153,8 @@ static unsigned long hydra_clear_copies(struct hydra_table *t, void *entry)
  * @size: how many bytes the entries map
  *
  * A CPU of the domain may set the accessed bit of a replica until the replica is
- * cleared. So clear each replica with xchg(), and then set its accessed bit in the
- * canonical entry.
+ * cleared. So clear each replica first, and then set its accessed bit in the canonical
+ * entry.
  *
  * Context: see hydra_change_begin().
  */
@@ -156,10 +171,8 @@ void __hydra_change_begin(void *entry, unsigned long size)
 	t->nr_changed = nr;
 	for (; (copy = hydra_replica_begin(t, entry, &d)); d++) {
 		for (i = 0, changed = 0; i < nr; i++) {
-			if (!hydra_present(READ_ONCE(copy[i])))
-				continue;
-			was = xchg(&copy[i], HYDRA_PTE_REFILL);
-			changed++;
+			was = hydra_clear_copy(t, &copy[i]);
+			changed += was != 0;
 			if (was & _PAGE_ACCESSED)
 				set_bit(_PAGE_BIT_ACCESSED,
 					(unsigned long *)entry + i);
@@ -249,6 +262,23 @@ unsigned long hydra_entry_exchange(void *entry, unsigned long val)
 }
 EXPORT_SYMBOL_GPL(hydra_entry_exchange);
 
+/*
+ * Clear the accessed bit of one copy. No flush follows, so the mark takes the place of
+ * the bit. Return: was the bit set?
+ */
+static bool hydra_age_copy(struct hydra_table *t, pteval_t *copy)
+{
+	pteval_t old = READ_ONCE(*copy), new;
+
+	do {
+		if (!hydra_present(old) || !hydra_is_copy(t, old) ||
+		    !(old & _PAGE_ACCESSED))
+			return false;
+		new = (old & ~(pteval_t)_PAGE_ACCESSED) | hydra_mark(t, old);
+	} while (!try_cmpxchg(copy, &old, new));
+	return true;
+}
+
 int __hydra_test_and_clear_young(void *entry)
 {
 	struct hydra_table *t = hydra_table_of(entry);
@@ -259,12 +289,7 @@ int __hydra_test_and_clear_young(void *entry)
 	if (!t)
 		return 0;
 	for (; (copy = hydra_replica_begin(t, entry, &d)); d++) {
-		pteval_t val = READ_ONCE(*copy);
-
-		if (hydra_present(val) && hydra_is_copy(t, val) &&
-		    (val & _PAGE_ACCESSED))
-			young |= test_and_clear_bit(_PAGE_BIT_ACCESSED,
-						    (unsigned long *)copy);
+		young |= hydra_age_copy(t, copy);
 		hydra_replica_end(t, d);
 	}
 	return young;

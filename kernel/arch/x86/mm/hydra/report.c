@@ -176,7 +176,11 @@ static ssize_t supported_show(struct kobject *kobj, struct kobj_attribute *attr,
 {
 	const char *why = hydra_refused_by_machine();
 
-	return why ? sysfs_emit(buf, "no: %s\n", why) : sysfs_emit(buf, "yes\n");
+	if (why)
+		return sysfs_emit(buf, "no: %s\n", why);
+	why = hydra_accessed_refused();
+	return why ? sysfs_emit(buf, "yes\nno filter=accessed: %s\n", why) :
+		     sysfs_emit(buf, "yes\n");
 }
 
 static struct kobj_attribute supported_attr = __ATTR_RO(supported);

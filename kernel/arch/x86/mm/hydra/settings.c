@@ -37,7 +37,7 @@ static const struct {
  * @filter: enum hydra_filter
  *
  * Return: 0, -EINVAL for a value without a meaning, -EOPNOTSUPP for a value defined
- * but not implemented.
+ * but not implemented, or refused by the machine.
  */
 int hydra_settings_check(u32 domains, u32 replication, u32 prefetch, u32 filter)
 {
@@ -46,9 +46,12 @@ int hydra_settings_check(u32 domains, u32 replication, u32 prefetch, u32 filter)
 	    prefetch > HYDRA_PREFETCH_MAX ||
 	    filter >= ARRAY_SIZE(filter_names))
 		return -EINVAL;
-	if (domains > HYDRA_DOMAINS_NODE ||
-	    replication > HYDRA_REPLICATE_LAZY || filter > HYDRA_FILTER_TABLE)
+	if (domains > HYDRA_DOMAINS_NODE || replication > HYDRA_REPLICATE_LAZY)
 		return -EOPNOTSUPP;
+	if (filter == HYDRA_FILTER_ACCESSED && hydra_accessed_refused()) {
+		pr_info_once("no filter=accessed: %s\n", hydra_accessed_refused());
+		return -EOPNOTSUPP;
+	}
 	return 0;
 }
 

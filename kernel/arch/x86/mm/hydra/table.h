@@ -22,6 +22,17 @@
 #define HYDRA_PTE_REFILL	_PAGE_SOFTW1
 
 /*
+ * The mark of an entry of a leaf replica, present or not: a TLB of the domain may
+ * hold a translation that came from an earlier value of this entry, and no flush has
+ * been told to reach it yet. See arch/x86/mm/hydra/marks.c.
+ */
+#define HYDRA_PTE_CACHED	_PAGE_SOFTW2
+
+/* Linux's software bits. No software reads them in a copy. */
+#define HYDRA_PTE_SOFTWARE \
+	(_PAGE_SOFTW1 | _PAGE_SOFTW2 | _PAGE_SOFTW3 | _PAGE_SOFTW4)
+
+/*
  * ptdesc->__page_mapping of a canonical table, "the word of the table":
  *
  *    0                       no domain walks the table
@@ -37,6 +48,10 @@
 #define HYDRA_SOLO		BIT(2)
 #define HYDRA_SOLO_SHIFT	3
 
+/* Values of hydra_table.linked_hits */
+#define HYDRA_LINKED_HITS	8
+#define HYDRA_LINKS_CUT		U8_MAX
+
 /**
  * struct hydra_table - a shared canonical table and the domains' tables for it
  * @hmm: address space
@@ -48,6 +63,9 @@
  * @base: address of its first entry
  * @index: of the entry in the parent that points to the table
  * @level: HYDRA_PTE, HYDRA_PMD or HYDRA_PUD
+ * @linked_hits: of a leaf table: flushes from other domains that reached a domain
+ *	only because of its link, up to HYDRA_LINKED_HITS; then HYDRA_LINKS_CUT, once
+ *	these links have been cut, see hydra_cut_links()
  * @changed: between hydra_change_begin() and hydra_change_end(): index of the first
  *	entry in the range
  * @nr_changed: the number of entries in this range, else 0
@@ -63,6 +81,7 @@ struct hydra_table {
 	unsigned long base;
 	u16 index;
 	u8 level;
+	u8 linked_hits;
 	u16 changed;
 	u16 nr_changed;
 	struct rcu_head rcu;
@@ -154,7 +173,7 @@ static inline pteval_t *hydra_next_table(pteval_t val)
  * The accessed bit is clear until the domain accesses the entry. The entry is
  * writable only if the canonical entry is dirty (invariant 4), so hardware never
  * sets a dirty bit in a replica. A shadow stack entry (dirty, not writable) stays
- * one.
+ * one. The software bits of replicas are Hydra's.
  *
  * Return: the entry of the replica.
  */
@@ -164,7 +183,7 @@ static inline pteval_t hydra_derive(pteval_t val)
 	pteval_t writable = val >> (_PAGE_BIT_DIRTY - _PAGE_BIT_RW) |
 			    ~(pteval_t)_PAGE_RW;
 
-	return val & writable & ~(pteval_t)_PAGE_ACCESSED;
+	return val & writable & ~(pteval_t)(_PAGE_ACCESSED | HYDRA_PTE_SOFTWARE);
 }
 
 /*

@@ -312,6 +312,12 @@ static void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f, bool 
 		hydra_flush_counted(h, f, told);
 }
 
+/* May the flush take marks? One that steps over huge pages leaves small pages. */
+static enum hydra_look hydra_look(unsigned int stride_shift)
+{
+	return stride_shift > PAGE_SHIFT ? HYDRA_BY_TABLE : HYDRA_TAKE_MARKS;
+}
+
 /* Flush a range for the domains that share its tables. Context: preemption off. */
 static void hydra_flush_range(struct hydra_mm *h, unsigned long start,
 			      unsigned long end, unsigned int stride_shift,
@@ -319,11 +325,13 @@ static void hydra_flush_range(struct hydra_mm *h, unsigned long start,
 {
 	struct hydra_flush *f = this_cpu_ptr(&hydra_flush_state);
 	bool all = !READ_ONCE(h->active) ||
-		   !hydra_range_targets(h, start, end, &f->targets);
+		   !hydra_range_targets(h, start, end, hydra_look(stride_shift),
+					&f->targets);
 
 	if (all)
 		hydra_mask_zero(&f->targets);
 	hydra_flush_targets(h, f, all, start, end, stride_shift, freed_tables);
+	hydra_unpublish();
 }
 
 /**
@@ -364,13 +372,17 @@ void hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
 	bool all;
 
 	hydra_mask_zero(&targets);
-	/* Preemptible: a gather that overlaps with another may look up many tables. */
+	/*
+	 * Preemptible, unless marks are taken: a gather that overlaps with another may
+	 * look up many tables.
+	 */
 	all = !READ_ONCE(h->active) ||
-	      !hydra_gather_targets(h, g, start, end, &targets);
+	      !hydra_gather_targets(h, g, start, end, hydra_look(stride_shift), &targets);
 	preempt_disable();
 	f = this_cpu_ptr(&hydra_flush_state);
 	f->targets = targets;
 	hydra_flush_targets(h, f, all, start, end, stride_shift, tlb->freed_tables);
+	hydra_unpublish();
 	preempt_enable();
 	mmu_notifier_arch_invalidate_secondary_tlbs(tlb->mm, start, end);
 	if (g->recording && g->freed)
@@ -420,7 +432,9 @@ bool hydra_tlbbatch_add(struct arch_tlbflush_unmap_batch *batch,
 
 	if (!h)
 		return false;
-	all = !hydra_range_targets(h, addr, addr + PAGE_SIZE, &f->targets);
+	/* The flush comes later. If this took the mark, nobody else could see it. */
+	all = !hydra_range_targets(h, addr, addr + PAGE_SIZE, HYDRA_LOOK_AT_MARKS,
+				   &f->targets);
 	if (hydra_raise_targets(h, f, all) < 0)
 		return false;
 	if (all) {

@@ -42,24 +42,13 @@ FIXTURE_TEARDOWN(bystanders)
 	hydra_stop_workers();
 }
 
-static void expect_none_stale(struct __test_metadata *_metadata, const char *what)
-{
-	for (int i = 0; i < spin.count; i++) {
-		struct spinner *s = &spin.spinners[i];
-
-		await_rounds(s);
-		ASSERT_EQ(0, atomic_load(&s->stale))
-			TH_LOG("CPU %d reads a page %s", s->cpu, what);
-		atomic_store(&s->watched, NULL);
-	}
-}
-
 /* From now on no spinner may read that value from the word that all of them watch. */
 static void forbid(struct __test_metadata *_metadata, uint64_t value, const char *what)
 {
-	atomic_store(&spin.forbidden, value);
-	expect_none_stale(_metadata, what);
-	atomic_store(&spin.forbidden, 0);
+	const struct spinner *stale = forbid_value(value);
+
+	ASSERT_EQ(NULL, stale)
+		TH_LOG("CPU %d reads a page %s", stale->cpu, what);
 }
 
 /*
@@ -68,11 +57,10 @@ static void forbid(struct __test_metadata *_metadata, uint64_t value, const char
  */
 static void require(struct __test_metadata *_metadata, uint64_t value, const char *what)
 {
-	atomic_store(&spin.required, value);
-	expect_none_stale(_metadata, what);
-	atomic_store(&spin.required, 0);
-	for (int i = 0; i < spin.count; i++)
-		await_rounds(&spin.spinners[i]);
+	const struct spinner *stale = require_value(value);
+
+	ASSERT_EQ(NULL, stale)
+		TH_LOG("CPU %d reads a page %s", stale->cpu, what);
 }
 
 /*

@@ -149,13 +149,29 @@ TEST_F(interface, off_at_first)
 	EXPECT_EQ(0, stats.replica_tables);
 }
 
+/* Does the kernel say that this machine cannot have a setting? It has to say why. */
+static bool is_refused(const char *setting)
+{
+	char text[256], line[64];
+	const char *why;
+
+	snprintf(line, sizeof(line), "\nno %s: ", setting);
+	if (hydra_read_file(HYDRA_SYSFS "supported", text, sizeof(text)) < 0)
+		return false;
+	why = strstr(text, line);
+	return why && strlen(why) > strlen(line) + 1;
+}
+
 TEST_F(interface, set_and_get)
 {
+	static const char * const filters[] = { "none", "table", "entry", "accessed" };
 	struct hydra_settings s = hydra_settings, seen;
+	const uint32_t last = is_refused("filter=accessed") ? HYDRA_FILTER_ENTRY :
+							      HYDRA_FILTER_ACCESSED;
 	struct hydra_stats stats;
 
 	for (s.prefetch = 0; s.prefetch <= HYDRA_PREFETCH_MAX; s.prefetch++)
-		for (s.filter = HYDRA_FILTER_NONE; s.filter <= HYDRA_FILTER_TABLE; s.filter++) {
+		for (s.filter = HYDRA_FILTER_NONE; s.filter <= last; s.filter++) {
 			ASSERT_EQ(0, hydra_set(&s));
 			ASSERT_EQ(0, hydra_get(&seen));
 			EXPECT_TRUE(same(&s, &seen));
@@ -163,7 +179,7 @@ TEST_F(interface, set_and_get)
 			EXPECT_EQ(1, stats.active);
 			EXPECT_STREQ("node", stats.domains);
 			EXPECT_STREQ("lazy", stats.replication);
-			EXPECT_STREQ(s.filter ? "table" : "none", stats.filter);
+			EXPECT_STREQ(filters[s.filter], stats.filter);
 			EXPECT_EQ(s.prefetch, stats.prefetch);
 			EXPECT_STREQ(same(&s, &hydra_settings) ? "hydra" : "custom",
 				     stats.policy);
@@ -228,7 +244,7 @@ static const struct {
 	int error;
 } bad_texts[] = {
 	{ "hydra,filter=none,prefetch=99", EINVAL },
-	{ "hydra,filter=entry", EOPNOTSUPP },
+	{ "hydra,replication=eager", EOPNOTSUPP },
 };
 
 TEST_F(interface, bad_text_changes_nothing)
@@ -457,6 +473,32 @@ TEST_F(interface, proc_write)
 	ASSERT_EQ(0, hydra_get(&seen));
 	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, seen.domains);
 	EXPECT_EQ(0, memory_mistakes());
+}
+
+/* What each file shows can be written to the other, and means the same settings. */
+TEST_F(interface, filters_as_text)
+{
+	static const char * const texts[] = {
+		"domains=node,replication=lazy,prefetch=0,filter=entry",
+		"domains=node,replication=lazy,prefetch=9,filter=accessed",
+	};
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(texts); i++) {
+		int error = i && is_refused("filter=accessed") ? -EOPNOTSUPP : 0;
+		struct hydra_settings seen;
+		char text[128];
+
+		ASSERT_EQ(error, hydra_write_file(HYDRA_SYSFS "default", texts[i]));
+		ASSERT_EQ(error, hydra_write_policy(getpid(), texts[i]));
+		if (error)
+			continue;
+		ASSERT_LT(0, hydra_read_file(HYDRA_SYSFS "default", text, sizeof(text)));
+		EXPECT_STREQ(texts[i], strtok(text, "\n"));
+		ASSERT_EQ(0, hydra_get(&seen));
+		EXPECT_EQ(HYDRA_FILTER_ENTRY + i, seen.filter);
+		EXPECT_EQ(i ? 9 : 0, seen.prefetch);
+		EXPECT_EQ(0, memory_mistakes());
+	}
 }
 
 TEST_F(interface, fork_inherits)

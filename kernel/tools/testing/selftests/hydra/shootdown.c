@@ -19,54 +19,6 @@
 #define COSTLY		20	/* that are to interrupt one or more */
 #define MANY		300	/* of which two have to meet */
 
-#define STRAY		2	/* interrupts a CPU may get for other reasons */
-#define MOST(n)		((n) * 3 / 4)	/* a spinner does not run all the time */
-
-/* Interrupts of a kind, as /proc/interrupts calls it, that each CPU has got */
-static int read_kind(const char *kind, uint64_t count[HYDRA_MAX_CPUS])
-{
-	FILE *f = fopen("/proc/interrupts", "r");
-	int cpus[HYDRA_MAX_CPUS], nr = 0, found = 0;
-	static char line[65536];
-
-	if (!f)
-		return -errno;
-	if (fgets(line, sizeof(line), f)) {
-		char *rest = line;
-		int used;
-
-		while (nr < HYDRA_MAX_CPUS && sscanf(rest, " CPU%d%n", &cpus[nr], &used) == 1) {
-			rest += used;
-			nr++;
-		}
-	}
-	while (!found && fgets(line, sizeof(line), f)) {
-		char *rest = strstr(line, kind);
-
-		if (!rest)
-			continue;
-		rest += strlen(kind);
-		for (int i = 0; i < nr; i++)
-			if (cpus[i] < HYDRA_MAX_CPUS)
-				count[cpus[i]] = strtoull(rest, &rest, 10);
-		found = 1;
-	}
-	fclose(f);
-	return found ? 0 : -ENOENT;
-}
-
-/* TLB shootdowns */
-static int read_interrupts(uint64_t count[HYDRA_MAX_CPUS])
-{
-	return read_kind("TLB:", count);
-}
-
-/* Functions that another CPU has had it call */
-static int read_calls(uint64_t count[HYDRA_MAX_CPUS])
-{
-	return read_kind("CAL:", count);
-}
-
 FIXTURE(shootdown) {
 	char *area;	/* four leaf tables */
 	char *alone;	/* one page that has a leaf table for itself */

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -112,6 +115,44 @@ bool watch_all(const volatile uint64_t *word, uint64_t value)
 	return right;
 }
 
+/* All stop watching. Return: the first that has read what it must not, or NULL. */
+static const struct spinner *first_stale(void)
+{
+	const struct spinner *first = NULL;
+
+	for (int i = 0; i < spin.count; i++) {
+		struct spinner *s = &spin.spinners[i];
+
+		await_rounds(s);
+		if (!first && atomic_load(&s->stale))
+			first = s;
+		atomic_store(&s->watched, NULL);
+	}
+	return first;
+}
+
+const struct spinner *forbid_value(uint64_t value)
+{
+	const struct spinner *first;
+
+	atomic_store(&spin.forbidden, value);
+	first = first_stale();
+	atomic_store(&spin.forbidden, 0);
+	return first;
+}
+
+const struct spinner *require_value(uint64_t value)
+{
+	const struct spinner *first;
+
+	atomic_store(&spin.required, value);
+	first = first_stale();
+	atomic_store(&spin.required, 0);
+	for (int i = 0; i < spin.count; i++)
+		await_rounds(&spin.spinners[i]);
+	return first;
+}
+
 static struct {
 	pthread_t thread;
 	bool started;
@@ -144,6 +185,49 @@ int stop_dropper(void)
 	dropper.started = false;
 	atomic_store(&dropper.stop, true);
 	return pthread_join(dropper.thread, NULL);
+}
+
+/* Interrupts of a kind, as /proc/interrupts calls it, that each CPU has got */
+static int read_kind(const char *kind, uint64_t count[HYDRA_MAX_CPUS])
+{
+	FILE *f = fopen("/proc/interrupts", "r");
+	int cpus[HYDRA_MAX_CPUS], nr = 0, found = 0;
+	static char line[65536];
+
+	if (!f)
+		return -errno;
+	if (fgets(line, sizeof(line), f)) {
+		char *rest = line;
+		int used;
+
+		while (nr < HYDRA_MAX_CPUS && sscanf(rest, " CPU%d%n", &cpus[nr], &used) == 1) {
+			rest += used;
+			nr++;
+		}
+	}
+	while (!found && fgets(line, sizeof(line), f)) {
+		char *rest = strstr(line, kind);
+
+		if (!rest)
+			continue;
+		rest += strlen(kind);
+		for (int i = 0; i < nr; i++)
+			if (cpus[i] < HYDRA_MAX_CPUS)
+				count[cpus[i]] = strtoull(rest, &rest, 10);
+		found = 1;
+	}
+	fclose(f);
+	return found ? 0 : -ENOENT;
+}
+
+int read_interrupts(uint64_t count[HYDRA_MAX_CPUS])
+{
+	return read_kind("TLB:", count);
+}
+
+int read_calls(uint64_t count[HYDRA_MAX_CPUS])
+{
+	return read_kind("CAL:", count);
 }
 
 int spinners_begin(char **area, char **alone)

@@ -62,6 +62,23 @@ void await_all(void);
 bool watch(struct spinner *s, const volatile uint64_t *word, uint64_t value);
 bool watch_all(const volatile uint64_t *word, uint64_t value);
 
+/*
+ * From now on no spinner may read that value from the words that it watches, or each has
+ * to read it. Both end the watching. Return: the first spinner that is wrong, or NULL.
+ */
+const struct spinner *forbid_value(uint64_t value);
+const struct spinner *require_value(uint64_t value);
+
+/*
+ * Interrupts that each CPU has got: TLB shootdowns; functions that another CPU has had it
+ * call. Return: 0 or -errno.
+ */
+int read_interrupts(uint64_t count[HYDRA_MAX_CPUS]);
+int read_calls(uint64_t count[HYDRA_MAX_CPUS]);
+
+#define STRAY		2	/* interrupts a CPU may get for other reasons */
+#define MOST(n)		((n) * 3 / 4)	/* a spinner does not run all the time */
+
 /* The dropper: a thread of node 0 that drops a page again and again */
 int start_dropper(char *page);
 int stop_dropper(void);

@@ -2,7 +2,7 @@
 /* Entries that a fill writes: to replicas, and marks in canonical entries. */
 #ifdef CONFIG_HYDRA_MM_KUNIT_TEST
 
-#include <kunit/test.h>
+#include "pages-kunit.h"
 
 /* The entries that a fill copies: aligned, inside the table, inside the VMA. */
 static void hydra_test_window(struct kunit *test)
@@ -52,6 +52,8 @@ static void hydra_test_derive(struct kunit *test)
 		{ PAGE_A | _PAGE_DIRTY, PAGE_A | _PAGE_DIRTY },
 		{ PAGE_A | _PAGE_NX | _PAGE_ACCESSED, PAGE_A | _PAGE_NX },
 		{ PAGE_A | _PAGE_PSE | _PAGE_RW, PAGE_A | _PAGE_PSE },
+		/* Linux's software bits mean something else in a copy. */
+		{ PAGE_A | HYDRA_PTE_SOFTWARE, PAGE_A },
 	};
 	int i;
 
@@ -113,18 +115,25 @@ static void hydra_test_copy_entry(struct kunit *test)
 		  PAGE_A | _PAGE_RW | _PAGE_DIRTY },
 		/* The domain has accessed this page, */
 		{ PAGE_A | _PAGE_ACCESSED, PAGE_A | _PAGE_RW | _PAGE_DIRTY,
-		  PAGE_A | _PAGE_RW | _PAGE_DIRTY | _PAGE_ACCESSED },
+		  PAGE_A | _PAGE_RW | _PAGE_DIRTY | _PAGE_ACCESSED | HYDRA_PTE_CACHED },
 		/* or the page that was there before. */
-		{ PAGE_B | _PAGE_ACCESSED, PAGE_A, PAGE_A },
+		{ PAGE_B | _PAGE_ACCESSED, PAGE_A, PAGE_A | HYDRA_PTE_CACHED },
+		/* The mark of an earlier page stays. */
+		{ HYDRA_PTE_REFILL | HYDRA_PTE_CACHED, PAGE_A, PAGE_A | HYDRA_PTE_CACHED },
+		{ PAGE_A | HYDRA_PTE_CACHED, PAGE_A, PAGE_A | HYDRA_PTE_CACHED },
 		{ PAGE_A | _PAGE_RW | _PAGE_DIRTY, PAGE_A | _PAGE_RW, PAGE_A },
 		{ PAGE_A | _PAGE_ACCESSED, PAGE_A, PAGE_A | _PAGE_ACCESSED },
+	};
+	struct hydra_table t = {
+		.level = HYDRA_PTE,
+		.hmm = hydra_test_mm(test, HYDRA_FILTER_TABLE),
 	};
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(rows); i++) {
 		pteval_t copy = rows[i].before;
 
-		hydra_copy_entry(&copy, rows[i].canonical);
+		hydra_copy_entry(&t, &copy, rows[i].canonical);
 		KUNIT_EXPECT_EQ_MSG(test, rows[i].after, copy, "row %d", i);
 	}
 }
@@ -144,12 +153,12 @@ static void hydra_test_copy_many(struct kunit *test)
 
 	/* What the domain has stays as it is; what it lacks or wants it gets. */
 	to[1] |= _PAGE_ACCESSED;
-	to[2] = HYDRA_PTE_REFILL;
+	to[2] = HYDRA_PTE_REFILL | HYDRA_PTE_CACHED;
 	to[3] = HYDRA_PTE_REFILL;
 	to[4] = 0;
 	KUNIT_EXPECT_EQ(test, 2, hydra_copy_more(from, to, 20));
 	KUNIT_EXPECT_EQ(test, (PAGE_A + PAGE_SIZE) | _PAGE_ACCESSED, to[1]);
-	KUNIT_EXPECT_EQ(test, PAGE_A + 2 * PAGE_SIZE, to[2]);
+	KUNIT_EXPECT_EQ(test, (PAGE_A + 2 * PAGE_SIZE) | HYDRA_PTE_CACHED, to[2]);
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, to[3]);
 	KUNIT_EXPECT_EQ(test, PAGE_A + 4 * PAGE_SIZE, to[4]);
 	KUNIT_EXPECT_EQ(test, 0, to[20]);

@@ -51,7 +51,7 @@ static void hydra_test_range_sharers(struct kunit *test)
 
 		hydra_mask_zero(&mask);
 		hydra_add_pmd_sharers(pud, rows[i].first * PMD_SIZE, rows[i].end * PMD_SIZE,
-				      rows[i].huge, &mask);
+				      rows[i].huge, HYDRA_BY_TABLE, &mask);
 		KUNIT_EXPECT_EQ_MSG(test, rows[i].domains, mask.bits[0], "row %d", i);
 	}
 }
@@ -77,11 +77,137 @@ static void hydra_test_gather(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ULONG_MAX, g.end);
 }
 
+/*
+ * Domain 0 links a leaf table, domain 1 has a replica with a mark on entry 5. Domain 2 is
+ * a sharer without a table: it has been cut, and not yet flushed.
+ */
+static void hydra_test_marked(struct kunit *test)
+{
+	static const struct {
+		unsigned int first, end;
+		enum hydra_look look;
+		unsigned long domains;
+		bool mark;
+	} rows[] = {
+		{ 5, 6, HYDRA_BY_TABLE, BIT(0) | BIT(1) | BIT(2), true },
+		{ 5, 6, HYDRA_LOOK_AT_MARKS, BIT(0) | BIT(1) | BIT(2), true },
+		{ 6, 512, HYDRA_LOOK_AT_MARKS, BIT(0) | BIT(2), true },
+		{ 0, 5, HYDRA_TAKE_MARKS, BIT(0) | BIT(2), true },
+		{ 0, 512, HYDRA_TAKE_MARKS, BIT(0) | BIT(1) | BIT(2), false },
+		{ 0, 512, HYDRA_TAKE_MARKS, BIT(0) | BIT(2), false },
+	};
+	pteval_t *canonical = hydra_test_page(test), *copies = hydra_test_page(test);
+	struct hydra_table *t = hydra_test_table(test, canonical, NULL, HYDRA_PTE);
+	int i;
+
+	if (HYDRA_MAX_DOMAINS < 3)
+		kunit_skip(test, "needs three domains");
+	bitmap_set(t->sharers.bits, 0, 3);
+	t->table[0] = canonical;
+	t->table[1] = copies;
+	copies[5] = HYDRA_PTE_REFILL | HYDRA_PTE_CACHED;
+	/* An accessed entry that has not changed needs no flush. */
+	copies[6] = HUGE_A | _PAGE_ACCESSED;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		hydra_mask_t mask;
+
+		hydra_mask_zero(&mask);
+		hydra_add_leaf(canonical, rows[i].first * PAGE_SIZE, rows[i].end * PAGE_SIZE,
+			       rows[i].look, &mask);
+		KUNIT_EXPECT_EQ_MSG(test, rows[i].domains, mask.bits[0], "row %d", i);
+		KUNIT_EXPECT_EQ_MSG(test, HYDRA_PTE_REFILL | (rows[i].mark ? HYDRA_PTE_CACHED : 0),
+				    copies[5], "row %d", i);
+	}
+}
+
+/* Flushes that reach a domain for its link are counted, up to the cut. */
+static void hydra_test_linked_hits(struct kunit *test)
+{
+	pteval_t *canonical = hydra_test_page(test);
+	struct hydra_table *t = hydra_test_table(test, canonical, NULL, HYDRA_PTE);
+	unsigned int linker, i, own;
+	hydra_mask_t mask;
+
+	migrate_disable();
+	own = hydra_this_domain();
+	linker = own ? 0 : 1;
+	hydra_mask_set(own, &t->sharers);
+	t->table[own] = canonical;
+	hydra_mask_zero(&mask);
+	hydra_add_leaf(canonical, 0, PAGE_SIZE, HYDRA_TAKE_MARKS, &mask);
+	own = t->linked_hits;
+	hydra_mask_set(linker, &t->sharers);
+	t->table[linker] = canonical;
+	for (i = 0; i < HYDRA_LINKED_HITS + 3; i++) {
+		hydra_mask_zero(&mask);
+		hydra_add_leaf(canonical, 0, PAGE_SIZE, HYDRA_TAKE_MARKS, &mask);
+	}
+	i = t->linked_hits;
+	t->linked_hits = HYDRA_LINKS_CUT;
+	hydra_mask_zero(&mask);
+	hydra_add_leaf(canonical, 0, PAGE_SIZE, HYDRA_TAKE_MARKS, &mask);
+	migrate_enable();
+	KUNIT_EXPECT_EQ(test, 0, own);
+	KUNIT_EXPECT_EQ(test, HYDRA_LINKED_HITS, i);
+	KUNIT_EXPECT_EQ(test, HYDRA_LINKS_CUT, t->linked_hits);
+}
+
+/* Two flushes overlap: one adds the targets of the other. */
+static void hydra_test_publish(struct kunit *test)
+{
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
+	bool overlaps, apart, published, unpublished;
+	struct hydra_published *p;
+	hydra_mask_t all, first, mask;
+	unsigned int other;
+
+	KUNIT_ASSERT_TRUE(test, zalloc_cpumask_var(&h->flushing, GFP_KERNEL));
+	hydra_publish(h, PAGE_SIZE, 3 * PAGE_SIZE);
+	p = this_cpu_ptr(&hydra_published);
+	published = cpumask_test_cpu(smp_processor_id(), h->flushing);
+	all = p->targets;
+	hydra_mask_zero(&mask);
+	hydra_mask_set(0, &mask);
+	hydra_add_published(h, PAGE_SIZE, 3 * PAGE_SIZE, &mask);
+	first = p->targets;
+	other = cpumask_any_but(cpu_possible_mask, smp_processor_id());
+	overlaps = true;
+	apart = false;
+	if (other < nr_cpu_ids) {
+		p = per_cpu_ptr(&hydra_published, other);
+		p->start = 2 * PAGE_SIZE;
+		p->end = 4 * PAGE_SIZE;
+		hydra_mask_zero(&p->targets);
+		hydra_mask_set(1, &p->targets);
+		cpumask_set_cpu(other, h->flushing);
+		hydra_add_published(h, 3 * PAGE_SIZE, 5 * PAGE_SIZE, &mask);
+		overlaps = mask.bits[0] == (BIT(0) | BIT(1));
+		hydra_mask_zero(&mask);
+		hydra_add_published(h, 4 * PAGE_SIZE, 5 * PAGE_SIZE, &mask);
+		hydra_add_published(h, PAGE_SIZE, 2 * PAGE_SIZE, &mask);
+		apart = !hydra_mask_empty(&mask);
+		cpumask_clear_cpu(other, h->flushing);
+	}
+	hydra_unpublish();
+	unpublished = cpumask_empty(h->flushing);
+	free_cpumask_var(h->flushing);
+	KUNIT_EXPECT_TRUE(test, published);
+	KUNIT_EXPECT_EQ(test, hydra_all_domains.bits[0], all.bits[0]);
+	KUNIT_EXPECT_EQ(test, BIT(0), first.bits[0]);
+	KUNIT_EXPECT_TRUE(test, overlaps);
+	KUNIT_EXPECT_FALSE(test, apart);
+	KUNIT_EXPECT_TRUE(test, unpublished);
+	KUNIT_EXPECT_EQ(test, 0, preempt_count());
+}
+
 #undef HUGE_A
 
 static struct kunit_case hydra_flush_cases[] = {
 	KUNIT_CASE(hydra_test_range_sharers),
 	KUNIT_CASE(hydra_test_gather),
+	KUNIT_CASE(hydra_test_marked),
+	KUNIT_CASE(hydra_test_linked_hits),
+	KUNIT_CASE(hydra_test_publish),
 	{}
 };
 

@@ -12,7 +12,7 @@ static void hydra_test_free_page(void *page)
 }
 
 /* A table of empty entries, whose word is 0. It is freed when the test ends. */
-static pteval_t *hydra_test_page(struct kunit *test)
+static __maybe_unused pteval_t *hydra_test_page(struct kunit *test)
 {
 	void *page = (void *)get_zeroed_page(GFP_KERNEL);
 
@@ -32,6 +32,19 @@ hydra_test_table(struct kunit *test, pteval_t *canonical, struct hydra_mm *h, u8
 	hydra_table_init(t, h, NULL, canonical, 0, level);
 	virt_to_ptdesc(canonical)->__page_mapping = (unsigned long)t;
 	return t;
+}
+
+/* The Hydra part of an address space with a filter, for two domains. */
+static __maybe_unused struct hydra_mm *hydra_test_mm(struct kunit *test, unsigned int filter)
+{
+	struct hydra_mm *h = kunit_kzalloc(test, struct_size(h, domain, 2), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, h);
+	h->mm = kunit_kzalloc(test, sizeof(*h->mm), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, h->mm);
+	h->mm->hydra_settings = hydra_settings_pack(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY,
+						    HYDRA_PREFETCH_MAX, filter);
+	return h;
 }
 
 #endif /* _HYDRA_PAGES_KUNIT_H */

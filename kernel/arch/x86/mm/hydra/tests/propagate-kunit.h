@@ -8,6 +8,7 @@
 #define PAGE_B	(0x54321000 | _PAGE_PRESENT | _PAGE_USER)
 #define HUGE_A	(0x12200000 | _PAGE_PRESENT | _PAGE_USER | _PAGE_PSE)
 #define TABLE	(0x67890000 | _PAGE_TABLE_NOENC)
+#define MARK	HYDRA_PTE_CACHED
 
 /* What a change of a canonical entry makes of the copy that one domain has. */
 static void hydra_test_update_copy(struct kunit *test)
@@ -23,9 +24,19 @@ static void hydra_test_update_copy(struct kunit *test)
 		{ HYDRA_PTE, PAGE_A, 0, HYDRA_PTE_REFILL },
 		{ HYDRA_PTE, PAGE_A | _PAGE_RW | _PAGE_DIRTY, PAGE_A, PAGE_A },
 		{ HYDRA_PTE, PAGE_A | _PAGE_ACCESSED, PAGE_A | _PAGE_RW | _PAGE_DIRTY,
-		  PAGE_A | _PAGE_RW | _PAGE_DIRTY | _PAGE_ACCESSED },
-		{ HYDRA_PTE, PAGE_A | _PAGE_ACCESSED, PAGE_B, PAGE_B },
+		  PAGE_A | _PAGE_RW | _PAGE_DIRTY | _PAGE_ACCESSED | MARK },
+		{ HYDRA_PTE, PAGE_A | _PAGE_ACCESSED, PAGE_B, PAGE_B | MARK },
 		{ HYDRA_PTE, PAGE_A | _PAGE_ACCESSED, PAGE_A, PAGE_A | _PAGE_ACCESSED },
+		{ HYDRA_PTE, PAGE_A | _PAGE_ACCESSED, 0, HYDRA_PTE_REFILL | MARK },
+		{ HYDRA_PTE, PAGE_A, PAGE_B, PAGE_B },
+		/* A mark stays. */
+		{ HYDRA_PTE, HYDRA_PTE_REFILL | MARK, PAGE_A, PAGE_A | MARK },
+		{ HYDRA_PTE, HYDRA_PTE_REFILL | MARK, 0, HYDRA_PTE_REFILL | MARK },
+		{ HYDRA_PTE, PAGE_A | MARK, PAGE_A, PAGE_A | MARK },
+		{ HYDRA_PTE, PAGE_A | MARK, PAGE_B, PAGE_B | MARK },
+		{ HYDRA_PTE, PAGE_A | MARK, 0, HYDRA_PTE_REFILL | MARK },
+		/* Huge entries have no marks. */
+		{ HYDRA_PMD, HUGE_A | _PAGE_ACCESSED, 0, HYDRA_PTE_REFILL },
 		{ HYDRA_PMD, HYDRA_PTE_REFILL, HUGE_A | _PAGE_RW, HUGE_A },
 		{ HYDRA_PMD, HUGE_A, 0, HYDRA_PTE_REFILL },
 		/* A huge page is split: a table takes its place. */
@@ -34,15 +45,43 @@ static void hydra_test_update_copy(struct kunit *test)
 		{ HYDRA_PMD, TABLE, HUGE_A, TABLE },
 		{ HYDRA_PMD, TABLE, 0, TABLE },
 	};
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct hydra_table t = { .level = rows[i].level };
+		struct hydra_table t = { .level = rows[i].level, .hmm = h };
 		pteval_t copy = rows[i].before;
 
 		KUNIT_EXPECT_EQ_MSG(test, rows[i].before != rows[i].after,
 				    hydra_update_copy(&t, &copy, rows[i].canonical),
 				    "row %d", i);
+		KUNIT_EXPECT_EQ_MSG(test, rows[i].after, copy, "row %d", i);
+	}
+}
+
+/* Under filter "entry" a copy that was there counts as one that may be in a TLB. */
+static void hydra_test_mark_present(struct kunit *test)
+{
+	static const struct {
+		pteval_t before, canonical, after;
+	} rows[] = {
+		{ PAGE_A, PAGE_A, PAGE_A },
+		{ PAGE_A, PAGE_B, PAGE_B | MARK },
+		{ PAGE_A, PAGE_A | _PAGE_NX, PAGE_A | _PAGE_NX | MARK },
+		{ PAGE_A, 0, HYDRA_PTE_REFILL | MARK },
+		{ HYDRA_PTE_REFILL, PAGE_A, PAGE_A },
+		{ 0, PAGE_A, 0 },
+	};
+	struct hydra_table t = {
+		.level = HYDRA_PTE,
+		.hmm = hydra_test_mm(test, HYDRA_FILTER_ENTRY),
+	};
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		pteval_t copy = rows[i].before;
+
+		hydra_update_copy(&t, &copy, rows[i].canonical);
 		KUNIT_EXPECT_EQ_MSG(test, rows[i].after, copy, "row %d", i);
 	}
 }
@@ -65,8 +104,7 @@ static struct hydra_test_tree hydra_test_tree(struct kunit *test, u8 level, bool
 	struct hydra_table *t;
 	unsigned int d;
 
-	tree.h = kunit_kzalloc(test, struct_size(tree.h, domain, 2), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, tree.h);
+	tree.h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
 	tree.h->stats = alloc_percpu(struct hydra_stats);
 	KUNIT_ASSERT_NOT_NULL(test, (void __force *)tree.h->stats);
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, hydra_test_free_stats,
@@ -115,7 +153,7 @@ static void hydra_test_entries_set(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, copy[2]);
 	copy = &tree.copy[1][PTRS_PER_PTE - 3];
 	KUNIT_EXPECT_EQ(test, 0, copy[0]);
-	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, copy[1]);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL | MARK, copy[1]);
 	KUNIT_EXPECT_EQ(test, PAGE_B, copy[2]);
 	KUNIT_EXPECT_EQ(test, 4, hydra_test_propagated(tree.h));
 	/* The entries before are as they were. */
@@ -134,11 +172,11 @@ static void hydra_test_exchange(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, PAGE_A | _PAGE_RW | _PAGE_DIRTY | _PAGE_ACCESSED,
 			hydra_entry_exchange(entry, 0));
 	KUNIT_EXPECT_EQ(test, 0, *entry);
-	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, *copy);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL | MARK, *copy);
 	/* Nothing was there: what comes in its place goes to domain 1. */
 	KUNIT_EXPECT_EQ(test, 0, hydra_entry_exchange(entry, PAGE_B | _PAGE_RW));
 	KUNIT_EXPECT_EQ(test, PAGE_B | _PAGE_RW, *entry);
-	KUNIT_EXPECT_EQ(test, PAGE_B, *copy);
+	KUNIT_EXPECT_EQ(test, PAGE_B | MARK, *copy);
 	KUNIT_EXPECT_EQ(test, 2, hydra_test_propagated(tree.h));
 }
 
@@ -177,8 +215,10 @@ static void hydra_test_young(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, PAGE_B | _PAGE_ACCESSED, entry[1]);
 	KUNIT_EXPECT_EQ(test, 0, __hydra_test_and_clear_young(&entry[0]));
 	KUNIT_EXPECT_EQ(test, 1, __hydra_test_and_clear_young(&entry[1]));
-	KUNIT_EXPECT_EQ(test, PAGE_B, copy[1]);
+	/* No flush follows, so the mark takes the place of the accessed bit. */
+	KUNIT_EXPECT_EQ(test, PAGE_B | MARK, copy[1]);
 	KUNIT_EXPECT_EQ(test, 0, __hydra_test_and_clear_young(&entry[1]));
+	KUNIT_EXPECT_EQ(test, PAGE_B | MARK, copy[1]);
 }
 
 /* Before mprotect() changes entries, their copies go and leave their accessed bits. */
@@ -198,7 +238,7 @@ static void hydra_test_change_begin(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, tree.copy[0][100]);
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, tree.copy[0][101]);
 	KUNIT_EXPECT_EQ(test, 0, tree.copy[1][100]);
-	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, tree.copy[1][101]);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL | MARK, tree.copy[1][101]);
 	KUNIT_EXPECT_EQ(test, 3, hydra_test_propagated(tree.h));
 	/* Afterwards the copies get what the caller has stored, in this range only. */
 	entry[1] = PAGE_A;
@@ -206,7 +246,7 @@ static void hydra_test_change_begin(struct kunit *test)
 	tree.copy[1][102] = HYDRA_PTE_REFILL;
 	__hydra_change_end(&entry[1]);
 	KUNIT_EXPECT_EQ(test, PAGE_A, tree.copy[0][100]);
-	KUNIT_EXPECT_EQ(test, PAGE_A, tree.copy[1][101]);
+	KUNIT_EXPECT_EQ(test, PAGE_A | MARK, tree.copy[1][101]);
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, tree.copy[1][102]);
 }
 
@@ -214,9 +254,11 @@ static void hydra_test_change_begin(struct kunit *test)
 #undef PAGE_B
 #undef HUGE_A
 #undef TABLE
+#undef MARK
 
 static struct kunit_case hydra_propagate_cases[] = {
 	KUNIT_CASE(hydra_test_update_copy),
+	KUNIT_CASE(hydra_test_mark_present),
 	KUNIT_CASE(hydra_test_entries_set),
 	KUNIT_CASE(hydra_test_exchange),
 	KUNIT_CASE(hydra_test_split),

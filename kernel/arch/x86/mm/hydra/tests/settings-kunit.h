@@ -42,7 +42,6 @@ static void hydra_test_parse_refuses(struct kunit *test)
 	};
 	static const char * const unbuilt[] = {
 		"domains=core", "domains=llc", "replication=eager",
-		"filter=entry", "hydra,filter=accessed",
 	};
 	char text[HYDRA_TEXT_MAX + 16];
 	u32 s = HYDRA_HYDRA_SETTINGS;
@@ -63,10 +62,11 @@ static void hydra_test_parse_refuses(struct kunit *test)
 
 static void hydra_test_format(struct kunit *test)
 {
-	u32 s, back, filter, prefetch;
+	u32 s, back, filter, prefetch, last;
 	char text[HYDRA_TEXT_MAX];
 
-	for (filter = HYDRA_FILTER_NONE; filter <= HYDRA_FILTER_TABLE; filter++) {
+	last = hydra_accessed_refused() ? HYDRA_FILTER_ENTRY : HYDRA_FILTER_ACCESSED;
+	for (filter = HYDRA_FILTER_NONE; filter <= last; filter++) {
 		for (prefetch = 0; prefetch <= HYDRA_PREFETCH_MAX; prefetch++) {
 			s = hydra_settings_pack(HYDRA_DOMAINS_NODE,
 						HYDRA_REPLICATE_LAZY, prefetch, filter);
@@ -98,8 +98,7 @@ static void hydra_test_check_settings(struct kunit *test)
 		{ HYDRA_DOMAINS_LLC, 0, 9, 1, -EOPNOTSUPP },
 		{ HYDRA_DOMAINS_CORE, 0, 9, 1, -EOPNOTSUPP },
 		{ 1, HYDRA_REPLICATE_EAGER, 9, 1, -EOPNOTSUPP },
-		{ 1, 0, 9, HYDRA_FILTER_ENTRY, -EOPNOTSUPP },
-		{ 1, 0, 9, HYDRA_FILTER_ACCESSED, -EOPNOTSUPP },
+		{ 1, 0, 9, HYDRA_FILTER_ENTRY, 0 },
 	};
 	int i;
 
@@ -108,6 +107,8 @@ static void hydra_test_check_settings(struct kunit *test)
 				    hydra_settings_check(rows[i].domains, rows[i].replication,
 							 rows[i].prefetch, rows[i].filter),
 				    "row %d", i);
+	KUNIT_EXPECT_EQ(test, hydra_accessed_refused() ? -EOPNOTSUPP : 0,
+			hydra_settings_check(1, 0, 9, HYDRA_FILTER_ACCESSED));
 }
 
 static struct kunit_case hydra_settings_cases[] = {

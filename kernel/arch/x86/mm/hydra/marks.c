@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Marks: which domains a flush of single entries has to reach (filters "entry" and
+ * "accessed").
+ *
+ * A CPU caches a translation only after it has set the accessed bit in the entry, for
+ * speculation, too (Intel SDM volume 3A, 4.10.2.3; AMD APM volume 2, 5.5). So the copy
+ * tells whether the domain may have the entry in a TLB. Whatever changes a copy, or
+ * clears its accessed bit, leaves the mark HYDRA_PTE_CACHED in the same atomic step
+ * (hydra_mark()). A later fill keeps the mark. A flush reaches the domains with a mark
+ * in its range, and clears ("takes") these marks.
+ *
+ * Only marks are looked at, and not accessed bits. A translation that came from the
+ * present value of an entry need not be flushed. Callers that flush without a change of
+ * their own (e.g. do_wp_page() for userfaultfd, tlb_finish_mmu() of gathers that
+ * overlap) flush for a change made elsewhere, and that change has left a mark.
+ *
+ * Entries of linked tables have no marks: Linux itself sets accessed bits there. A
+ * flush reaches every domain with a link. It reaches a sharer without a table, too: the
+ * link or the replica of the domain has been cut, and the flush of that cut is still
+ * under way.
+ *
+ * Marks are kept under every filter, so the filter may change at any time.
+ *
+ * Two flushes, and one mark:
+ *
+ *     CPU 0: a flush                       CPU 1: a flush of the same entry
+ *     --------------                       --------------------------------
+ *     publishes: range, all domains
+ *     <full barrier>
+ *     takes the mark of domain 1
+ *     narrows what it published: domain 1
+ *                                          publishes
+ *                                          finds no mark
+ *                                          <read barrier>
+ *                                          reads that CPU 0 flushes domain 1,
+ *                                            adds domain 1 to its targets
+ *     flushes domain 1, waits
+ *     <full barrier>
+ *     unpublishes
+ *                                          flushes domain 1, returns
+ *
+ * If CPU 1 reads nothing published any more, CPU 0 has flushed domain 1. If CPU 0
+ * took the mark before it published, CPU 1 would return while domain 1 still uses the
+ * old translation. If CPU 0 cleared the mark after its flush, it would also clear a mark
+ * that a change has left meanwhile.
+ *
+ * A CPU writes the next flush over the last one. So CPU 1 may read parts of both, even
+ * of a flush of another address space. Then the flush whose marks CPU 1 missed is over,
+ * and CPU 1 needs nothing: CPU 0 publishes the next one only after that. CPU 1 needs
+ * nothing of the next flush either: it takes its marks after CPU 1 has looked.
+ *
+ * Reclaim's batches flush later, and publish nothing. So hydra_tlbbatch_add() looks at
+ * marks and does not take them.
+ */
+
+#define pr_fmt(fmt) "hydra: " fmt
+
+#include <linux/cpumask.h>
+#include <linux/init.h>
+#include <linux/mm.h>
+#include <linux/preempt.h>
+
+#include <asm/cpu_device_id.h>
+#include <asm/processor.h>
+
+#include "internal.h"
+
+DEFINE_PER_CPU_SHARED_ALIGNED(struct hydra_published, hydra_published);
+
+/* May marks rest on accessed bits? If not, every present copy that changes is marked. */
+bool hydra_trusts_accessed __ro_after_init = true;
+
+/* The CPU broke the promise: look up by table from now on. */
+bool hydra_marks_failed __read_mostly;
+
+/**
+ * hydra_accessed_refused - can this machine run filter "accessed"?
+ *
+ * Context: any; after early_cpu_init().
+ * Return: NULL, or the reason why not.
+ */
+const char *hydra_accessed_refused(void)
+{
+	if (READ_ONCE(hydra_marks_failed))
+		return "an accessed bit was set in an entry that was not present";
+	switch (boot_cpu_data.x86_vendor) {
+	case X86_VENDOR_INTEL:
+		if (boot_cpu_data.x86_vfm == INTEL_XEON_PHI_KNL ||
+		    boot_cpu_data.x86_vfm == INTEL_XEON_PHI_KNM)
+			return "Xeon Phi sets accessed bits of entries not present";
+		return NULL;
+	case X86_VENDOR_AMD:
+	case X86_VENDOR_HYGON:
+		return NULL;
+	}
+	return "the vendor of this CPU does not promise to set the accessed bit first";
+}
+
+/**
+ * hydra_stray_accessed - a copy that is not present has its accessed bit set
+ *
+ * Nothing but a page walk sets the bit. So this CPU sets it in another order than its
+ * manual promises, and marks may be missing.
+ *
+ * Context: any.
+ */
+void hydra_stray_accessed(void)
+{
+	if (!hydra_trusts_accessed || READ_ONCE(hydra_marks_failed))
+		return;
+	WRITE_ONCE(hydra_marks_failed, true);
+	atomic_long_inc(&hydra_violations);
+	WARN_ONCE(1, "hydra: accessed bit in an entry that is not present: from now on flushes go by table\n");
+}
+
+/**
+ * hydra_take_marks - look for marks in a replica
+ * @copies: the first copy of the range
+ * @nr: how many
+ * @look: HYDRA_TAKE_MARKS: clear the marks. The caller has published its flush, and the
+ *	domain becomes a target if this returns true.
+ *
+ * Changes under the table's lock may go on meanwhile, and hardware may set bits.
+ *
+ * Context: interrupts off, or the table's lock.
+ * Return: true if there was a mark.
+ */
+bool hydra_take_marks(pteval_t *copies, unsigned int nr, enum hydra_look look)
+{
+	bool found = false;
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		pteval_t val = READ_ONCE(copies[i]);
+
+		if (!(val & HYDRA_PTE_CACHED))
+			continue;
+		found = true;
+		if (hydra_stray(val))
+			hydra_stray_accessed();
+		if (look != HYDRA_TAKE_MARKS)
+			break;
+		while (!try_cmpxchg(&copies[i], &val, val & ~(pteval_t)HYDRA_PTE_CACHED))
+			;
+	}
+	return found;
+}
+
+/**
+ * hydra_publish - tell other CPUs of a flush that is about to take marks
+ * @h: address space
+ * @start: first address
+ * @end: end of the range, exclusive
+ *
+ * A published flush covers all domains until hydra_add_published() narrows it.
+ *
+ * Context: not in interrupts, so the flushes of a CPU do not nest. Preemption is off on
+ * return, until hydra_unpublish().
+ */
+void hydra_publish(struct hydra_mm *h, unsigned long start, unsigned long end)
+{
+	struct hydra_published *p;
+
+	preempt_disable();
+	p = this_cpu_ptr(&hydra_published);
+	WARN_ON_ONCE(p->h || !in_task());
+	p->h = h;
+	WRITE_ONCE(p->start, start);
+	WRITE_ONCE(p->end, end);
+	hydra_mask_copy(&p->targets, &hydra_all_domains);
+	cpumask_set_cpu(smp_processor_id(), h->flushing);
+	/*
+	 * The published flush before the marks; pairs with the smp_rmb() in
+	 * hydra_add_published().
+	 */
+	smp_mb__after_atomic();
+}
+
+/**
+ * hydra_add_published - add the targets of overlapping flushes that took marks
+ * @h: address space
+ * @start: first address
+ * @end: end of the range, exclusive
+ * @targets: the domains found by their marks; the targets are added
+ *
+ * If this CPU has published its flush, narrows the flush to @targets: the domains whose
+ * marks it took are among them.
+ *
+ * Context: preemption off; the caller has looked at the marks.
+ */
+void hydra_add_published(struct hydra_mm *h, unsigned long start,
+			 unsigned long end, hydra_mask_t *targets)
+{
+	struct hydra_published *p = this_cpu_ptr(&hydra_published);
+	int cpu, self = smp_processor_id();
+
+	if (p->h)
+		hydra_mask_copy(&p->targets, targets);
+	/*
+	 * The marks before the published flushes. Pairs with hydra_publish(): if another
+	 * CPU took a mark before this CPU looked, this CPU sees the flush of the other.
+	 * Or it is over; pairs with __hydra_unpublish().
+	 */
+	smp_rmb();
+	for_each_cpu(cpu, h->flushing) {
+		p = per_cpu_ptr(&hydra_published, cpu);
+		if (cpu != self && start < READ_ONCE(p->end) && READ_ONCE(p->start) < end)
+			hydra_mask_add(targets, &p->targets);
+	}
+}
+
+void __hydra_unpublish(void)
+{
+	struct hydra_published *p = this_cpu_ptr(&hydra_published);
+
+	/*
+	 * The flush before the bit. Pairs with hydra_add_published(): a CPU that does not
+	 * see the bit relies on the flush.
+	 */
+	smp_mb__before_atomic();
+	cpumask_clear_cpu(smp_processor_id(), p->h->flushing);
+	p->h = NULL;
+	preempt_enable();
+}
+
+static int __init hydra_marks_init(void)
+{
+	hydra_trusts_accessed = !hydra_accessed_refused();
+	return 0;
+}
+core_initcall(hydra_marks_init);

@@ -1,0 +1,789 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The filters of TLB shootdowns, by entry and by accessed bit. A shootdown interrupts the
+ * users of a page, and no node that only shares its leaf table. Nobody goes on with an old
+ * page. The filter by table is tested too: it shows that the tests can see interrupts.
+ */
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "kselftest_harness.h"
+#include "hydra_util.h"
+#include "spinners.h"
+
+#define PAGES		16	/* which the spinners read */
+#define SIZE		(PAGES * PAGE_SIZE)
+#define FAR		256	/* a page of the same leaf table that nobody else uses */
+#define TIMES		10
+#define CHANCES		100	/* for threads that are to meet MET times */
+#define MET		4
+#define OPERATIONS	100	/* that are to interrupt no CPU */
+#define COSTLY		20	/* that are to interrupt one or more */
+#define MANY		1000	/* that are to interrupt others LINKED times in all */
+/*
+ * A linked page table does not tell who uses it. After 8 flushes for nothing Linux cuts
+ * the link, with one flush more.
+ */
+#define LINKED		9
+
+static const char * const names[] = { "none", "table", "entry", "accessed" };
+
+FIXTURE(filters) {
+	char *area;	/* four leaf tables */
+	char *alone;
+};
+
+/* Pages that nobody asked for count as copies; so the filter by entry goes without them. */
+FIXTURE_VARIANT(filters) {
+	unsigned int filter, prefetch;
+};
+
+FIXTURE_VARIANT_ADD(filters, table) {
+	.filter = HYDRA_FILTER_TABLE, .prefetch = 9,
+};
+
+FIXTURE_VARIANT_ADD(filters, entry) {
+	.filter = HYDRA_FILTER_ENTRY, .prefetch = 0,
+};
+
+FIXTURE_VARIANT_ADD(filters, accessed) {
+	.filter = HYDRA_FILTER_ACCESSED, .prefetch = 9,
+};
+
+FIXTURE_SETUP(filters)
+{
+	HYDRA_BEGIN();
+	ASSERT_EQ(0, spinners_begin(&self->area, &self->alone));
+	ASSERT_EQ(0, hydra_on(variant->prefetch, variant->filter))
+		TH_LOG("filter %s; see " HYDRA_SYSFS "supported", names[variant->filter]);
+	hydra_start_workers(HYDRA_SLEEP);
+}
+
+FIXTURE_TEARDOWN(filters)
+{
+	EXPECT_EQ(0, spinners_end());
+	hydra_assert_consistent();
+	hydra_stop_workers();
+	hydra_assert_consistent();
+}
+
+/* Interrupts */
+
+static uint64_t interrupts_before[HYDRA_MAX_CPUS], interrupts[HYDRA_MAX_CPUS];
+
+static void begin_count(struct __test_metadata *_metadata)
+{
+	ASSERT_EQ(0, read_interrupts(interrupts_before));
+}
+
+static void end_count(struct __test_metadata *_metadata)
+{
+	ASSERT_EQ(0, read_interrupts(interrupts));
+	for (int cpu = 0; cpu < HYDRA_MAX_CPUS; cpu++)
+		interrupts[cpu] -= interrupts_before[cpu];
+}
+
+static void expect_at_least(struct __test_metadata *_metadata, uint64_t least,
+			    const struct spinner *s)
+{
+	EXPECT_LE(least, interrupts[s->cpu])
+		TH_LOG("CPU %d of node %d has the page, and is not interrupted", s->cpu,
+		       hydra_node_id(s->node));
+}
+
+static void expect_at_most(struct __test_metadata *_metadata, uint64_t most,
+			   const struct spinner *s)
+{
+	EXPECT_GE(most, interrupts[s->cpu])
+		TH_LOG("CPU %d of node %d is interrupted for nothing", s->cpu,
+		       hydra_node_id(s->node));
+}
+
+static void expect_fresh(struct __test_metadata *_metadata, const struct spinner *stale,
+			 const char *what)
+{
+	ASSERT_EQ(NULL, stale)
+		TH_LOG("CPU %d of node %d reads a page %s", stale->cpu,
+		       hydra_node_id(stale->node), what);
+}
+
+static void spin_everywhere_but_on(int node)
+{
+	int cpus[HYDRA_MAX_CPUS];
+
+	for (int other = 0; other < hydra_nodes(); other++) {
+		int count = other == node ? 0 : hydra_node_cpus(other, cpus);
+
+		for (int i = 0; i < count; i++)
+			start_spinner(other, cpus[i]);
+	}
+}
+
+/* The first words of some pages */
+static void write_words(volatile uint64_t *word, size_t pages, uint64_t value)
+{
+	for (size_t page = 0; page < pages; page++)
+		word[page * PAGE_WORDS] = value;
+}
+
+/* What a node does alone, again and again */
+static struct churn {
+	char *page;
+	unsigned int rounds;
+	bool costly;	/* Wait for the others: one that does not run is not interrupted. */
+	int errors;
+} churn;
+
+static void map_touch_unmap(void *arg)
+{
+	struct churn *c = arg;
+
+	for (unsigned int i = 0; i < c->rounds; i++) {
+		if (c->costly)
+			await_all();
+		hydra_map(c->page, 1);
+		*(volatile uint64_t *)c->page = 1;
+		c->errors += munmap(c->page, PAGE_SIZE) != 0;
+	}
+}
+
+/*
+ * Node 1 maps, touches and unmaps a page of its own in a table that all nodes share. Node
+ * 0 links the table.
+ */
+TEST_F_TIMEOUT(filters, own_page_in_shared_table_interrupts_nobody, 120)
+{
+	bool by_table = variant->filter == HYDRA_FILTER_TABLE;
+
+	hydra_map(self->area, PAGES);
+	*(volatile uint64_t *)self->area = 5;
+	spin_everywhere_but_on(1);
+	ASSERT_TRUE(watch_all((uint64_t *)self->area, 5));
+	churn = (struct churn){
+		.page = self->area + FAR * PAGE_SIZE,
+		.rounds = by_table ? COSTLY : MANY,
+		.costly = by_table,
+	};
+	begin_count(_metadata);
+	hydra_run(1, map_touch_unmap, &churn);
+	end_count(_metadata);
+	EXPECT_EQ(0, churn.errors);
+	for (int i = 0; i < spin.count; i++) {
+		const struct spinner *s = &spin.spinners[i];
+
+		if (by_table)
+			expect_at_least(_metadata, MOST(COSTLY), s);
+		else
+			expect_at_most(_metadata, (s->node ? 0 : LINKED) + STRAY, s);
+	}
+}
+
+/* Node 0 links a table. Node 1 drops pages of it, before and after the link is cut. */
+TEST_F_TIMEOUT(filters, linker_is_told_before_and_after_its_link_is_cut, 120)
+{
+	spin_everywhere_but_on(1);
+	spin.pages = PAGES;
+	for (uint64_t i = 0; i < 4; i++) {
+		char *area = self->area + i * TABLE_SIZE;
+		volatile uint64_t *word = (uint64_t *)area;
+		uint64_t value = 10 * (i + 1);
+
+		hydra_map(area, PAGES);
+		write_words(word, PAGES, value);
+		ASSERT_TRUE(watch_all(word, value));
+		ASSERT_EQ(0, hydra_syscall(1, SYS_madvise, (long)area, SIZE, MADV_DONTNEED));
+		expect_fresh(_metadata, forbid_value(value), "of a linked table, dropped before");
+
+		write_words(word, PAGES, value + 1);
+		ASSERT_TRUE(watch_all(word, value + 1));
+		churn = (struct churn){ .page = area + FAR * PAGE_SIZE, .rounds = 2 * LINKED };
+		hydra_run(1, map_touch_unmap, &churn);
+		EXPECT_EQ(0, churn.errors);
+		ASSERT_EQ(0, hydra_syscall(1, SYS_madvise, (long)area, SIZE, MADV_DONTNEED));
+		expect_fresh(_metadata, forbid_value(value + 1),
+			     "that was dropped after the link was cut");
+
+		/* What each node writes all nodes see. */
+		for (int node = 0; node < hydra_nodes(); node++) {
+			hydra_write_pages(node, area, PAGES, value + 2 + node);
+			PROBE_ALL(area, PAGES, HYDRA_READ_WRITE, value + 2 + node);
+		}
+	}
+}
+
+static void read_word(void *arg)
+{
+	*(volatile uint64_t *)arg;
+}
+
+static void await_value(int node, uint64_t value)
+{
+	for (int i = 0; i < spin.count; i++)
+		while (spin.spinners[i].node == node &&
+		       atomic_load(&spin.spinners[i].seen) != value)
+			usleep(100);
+}
+
+/*
+ * All nodes share a table. Node 0 drops a page that one other node reads, and the readers
+ * are interrupted, each time, and no others. Then another node gets a page. By accessed
+ * bits it is the same page: its former readers count no more.
+ */
+TEST_F_TIMEOUT(filters, page_handed_over_interrupts_its_reader_alone, 120)
+{
+	hydra_map(self->area, TABLE_PAGES);
+	*(volatile uint64_t *)(self->area + FAR * PAGE_SIZE) = 1;
+	for (int node = 0; node < hydra_nodes(); node++)
+		hydra_run(node, read_word, self->area + FAR * PAGE_SIZE);
+	spin_on_other_nodes();
+	for (int node = 1; node < hydra_nodes(); node++) {
+		int page = variant->filter == HYDRA_FILTER_ACCESSED ? 0 : node;
+		char *addr = self->area + page * PAGE_SIZE;
+		volatile uint64_t *word = (uint64_t *)addr;
+
+		*word = 1000;
+		for (int i = 0; i < spin.count; i++)
+			if (spin.spinners[i].node == node)
+				atomic_store(&spin.spinners[i].watched, word);
+		/* The first round is for those who have read the page before. */
+		for (uint64_t i = 0; i <= COSTLY; i++) {
+			if (i == 1)
+				begin_count(_metadata);
+			*word = 1000 + i;
+			await_value(node, 1000 + i);
+			ASSERT_EQ(0, madvise(addr, PAGE_SIZE, MADV_DONTNEED));
+			atomic_store(&spin.forbidden, 1000 + i);
+			await_value(node, 0);
+			atomic_store(&spin.forbidden, 0);
+		}
+		end_count(_metadata);
+		for (int i = 0; i < spin.count; i++) {
+			struct spinner *s = &spin.spinners[i];
+
+			EXPECT_EQ(0, atomic_load(&s->stale))
+				TH_LOG("CPU %d read the page after it was gone", s->cpu);
+			if (s->node == node)
+				expect_at_least(_metadata, MOST(COSTLY), s);
+			else if (variant->filter != HYDRA_FILTER_TABLE)
+				expect_at_most(_metadata, STRAY, s);
+			atomic_store(&s->watched, NULL);
+		}
+		await_all();
+	}
+}
+
+/*
+ * All nodes have a page that they have not asked for. Only by accessed bits are they
+ * spared when it changes.
+ */
+TEST_F_TIMEOUT(filters, page_prefetched_and_not_touched_interrupts_nobody, 60)
+{
+	bool spared = variant->filter == HYDRA_FILTER_ACCESSED;
+	int operations = spared ? OPERATIONS : COSTLY;
+	volatile uint64_t *word = (uint64_t *)self->area;
+
+	ASSERT_EQ(0, hydra_on(9, variant->filter));
+	spin_on_other_nodes();
+	hydra_map(self->area, TABLE_PAGES);
+	write_words(word, PAGES, 5);
+	ASSERT_TRUE(watch_all(word + PAGE_WORDS, 5));
+	begin_count(_metadata);
+	for (int i = 0; i < operations; i++) {
+		if (!spared)
+			await_all();
+		ASSERT_EQ(0, mprotect(self->area, PAGE_SIZE, PROT_READ));
+		ASSERT_EQ(0, mprotect(self->area, PAGE_SIZE, PROT_READ | PROT_WRITE));
+		*word = i;
+	}
+	end_count(_metadata);
+	for (int i = 0; i < spin.count; i++) {
+		if (spared)
+			expect_at_most(_metadata, STRAY, &spin.spinners[i]);
+		else
+			expect_at_least(_metadata, MOST(COSTLY), &spin.spinners[i]);
+	}
+}
+
+/* Linux forgets that pages are in use. There is no flush for that. */
+static void age_pages(struct __test_metadata *_metadata)
+{
+	ASSERT_EQ(0, hydra_write_file("/proc/self/clear_refs", "1"));
+}
+
+static pid_t start_child(void)
+{
+	pid_t child = fork();
+
+	while (!child)
+		pause();
+	return child;
+}
+
+static void stop_child(struct __test_metadata *_metadata, pid_t child)
+{
+	ASSERT_EQ(0, kill(child, SIGKILL));
+	EXPECT_EQ(128 + SIGKILL, hydra_wait_child(child));
+}
+
+TEST_F_TIMEOUT(filters, page_dropped_after_its_accessed_bits_were_cleared, 60)
+{
+	volatile uint64_t *word = (uint64_t *)self->area;
+
+	spin_on_other_nodes();
+	spin.pages = PAGES;
+	hydra_map(self->area, TABLE_PAGES);
+	for (uint64_t i = 1; i <= TIMES; i++) {
+		write_words(word, PAGES, i);
+		ASSERT_TRUE(watch_all(word, i));
+		age_pages(_metadata);
+		if (i % 2)
+			age_pages(_metadata);
+		ASSERT_EQ(0, madvise(self->area, SIZE, MADV_DONTNEED));
+		expect_fresh(_metadata, forbid_value(i), "that was dropped");
+	}
+}
+
+/* A page that a child shares: a write gives this process another one. */
+TEST_F_TIMEOUT(filters, page_copied_after_its_accessed_bits_were_cleared, 60)
+{
+	volatile uint64_t *word = (uint64_t *)self->area;
+
+	spin_on_other_nodes();
+	spin.pages = PAGES;
+	for (uint64_t i = 1; i <= TIMES; i++) {
+		uint64_t value = 2 * i;
+		pid_t child;
+
+		hydra_map(self->area, TABLE_PAGES);
+		write_words(word, PAGES, value);
+		child = start_child();
+		ASSERT_LT(0, child);
+		ASSERT_TRUE(watch_all(word, value));
+		if (i % 2)
+			age_pages(_metadata);
+		write_words(word, PAGES, value + 1);
+		expect_fresh(_metadata, require_value(value + 1), "that was copied");
+		stop_child(_metadata, child);
+	}
+}
+
+/*
+ * Workers that run while they wait: their CPUs keep what is not flushed. A change is made
+ * by each node in turn, with and without accessed bits.
+ */
+static void run_while_waiting(void)
+{
+	hydra_stop_workers();
+	hydra_start_workers(HYDRA_SPIN);
+}
+
+/* Each node has read and written the pages just now. */
+static void use_pages(struct __test_metadata *_metadata, char *area, uint64_t seed, bool age)
+{
+	PROBE_ALL(area, PAGES, HYDRA_READ_WRITE, seed);
+	if (age)
+		age_pages(_metadata);
+}
+
+TEST_F_TIMEOUT(filters, write_protected_page_takes_no_write, 180)
+{
+	long area = (long)self->area;
+
+	run_while_waiting();
+	hydra_map(self->area, PAGES);
+	hydra_write_pages(0, self->area, PAGES, 1);
+	for (int round = 0; round < 2 * hydra_nodes(); round++) {
+		int actor = round / 2;
+
+		use_pages(_metadata, self->area, 1, round % 2);
+		ASSERT_EQ(0, hydra_syscall(actor, SYS_mprotect, area, SIZE, PROT_READ));
+		PROBE_ALL(self->area, PAGES, HYDRA_READ_ONLY, 1);
+		if (round % 2)
+			age_pages(_metadata);
+		ASSERT_EQ(0, hydra_syscall(actor, SYS_mprotect, area, SIZE, PROT_NONE));
+		PROBE_ALL(self->area, PAGES, HYDRA_NO_ACCESS, 1);
+		ASSERT_EQ(0, hydra_syscall(actor, SYS_mprotect, area, SIZE,
+					   PROT_READ | PROT_WRITE));
+	}
+}
+
+TEST_F_TIMEOUT(filters, page_that_replaces_another_is_seen, 180)
+{
+	char *other = self->area + 2 * TABLE_SIZE;
+
+	run_while_waiting();
+	for (int round = 0; round < 2 * hydra_nodes(); round++) {
+		int actor = round / 2;
+		bool age = round % 2;
+		pid_t child;
+
+		hydra_map(self->area, PAGES);
+		hydra_write_pages(actor, self->area, PAGES, 1);
+		use_pages(_metadata, self->area, 1, age);
+		/* other pages are moved there */
+		hydra_map(other, PAGES);
+		hydra_write_pages(actor, other, PAGES, 2);
+		use_pages(_metadata, other, 2, age);
+		ASSERT_EQ((long)self->area,
+			  hydra_syscall(actor, SYS_mremap, (long)other, SIZE, SIZE,
+					MREMAP_MAYMOVE | MREMAP_FIXED, (long)self->area));
+		PROBE_ALL(other, PAGES, HYDRA_NO_ACCESS, 0);
+		use_pages(_metadata, self->area, 2, age);
+		/* dropped, and new ones */
+		ASSERT_EQ(0, hydra_syscall(actor, SYS_madvise, (long)self->area, SIZE,
+					   MADV_DONTNEED));
+		PROBE_ALL(self->area, PAGES, HYDRA_READ_WRITE, 0);
+		hydra_write_pages(actor, self->area, PAGES, 3);
+		use_pages(_metadata, self->area, 3, age);
+		/* copied on a write */
+		child = start_child();
+		ASSERT_LT(0, child);
+		PROBE_ALL(self->area, PAGES, HYDRA_READABLE, 3);
+		if (age)
+			age_pages(_metadata);
+		hydra_write_pages(actor, self->area, PAGES, 4);
+		PROBE_ALL(self->area, PAGES, HYDRA_READ_WRITE, 4);
+		stop_child(_metadata, child);
+	}
+}
+
+/* Another thread that drops pages */
+static struct {
+	int cpu;
+	char *start;
+	size_t size;
+	atomic_bool begun;
+} drop;
+
+static void *drop_range(void *arg)
+{
+	hydra_pin_to_cpu(drop.cpu);
+	atomic_store(&drop.begun, true);
+	if (madvise(drop.start, drop.size, MADV_DONTNEED))
+		abort();
+	return NULL;
+}
+
+static int last_cpu(int node)
+{
+	int cpus[HYDRA_MAX_CPUS];
+
+	return cpus[hydra_node_cpus(node, cpus) - 1];
+}
+
+/*
+ *    another thread                  the main thread
+ *    begins to drop a table's pages,
+ *    clears the first entries
+ *                                    drops the first pages, finds them gone
+ *                                    has to flush the spinners, which read them, or to
+ *                                    wait for the other's flush
+ *    flushes
+ */
+TEST_F_TIMEOUT(filters, pages_that_two_threads_drop_are_gone, 180)
+{
+	volatile uint64_t *word = (uint64_t *)self->area;
+	pthread_t other;
+
+	spin_on_other_nodes();
+	spin.pages = PAGES;
+	hydra_map(self->area, TABLE_PAGES);
+	drop.start = self->area;
+	drop.size = TABLE_SIZE;
+	for (uint64_t i = 1; i <= 4 * TIMES; i++) {
+		write_words(word, TABLE_PAGES, i);
+		ASSERT_TRUE(watch_all(word, i));
+		drop.cpu = last_cpu(i % 2 ? 0 : hydra_nodes() - 1);
+		atomic_store(&drop.begun, false);
+		ASSERT_EQ(0, pthread_create(&other, NULL, drop_range, NULL));
+		while (!atomic_load(&drop.begun))
+			;
+		/* sooner or later */
+		usleep(i % 8 * 100);
+		ASSERT_EQ(0, madvise(self->area, SIZE, MADV_DONTNEED));
+		expect_fresh(_metadata, forbid_value(i), "that two threads have dropped");
+		ASSERT_EQ(0, pthread_join(other, NULL));
+	}
+}
+
+/*
+ * A thread that waits until the first of some pages has gone, reads them all, and may
+ * write to them.
+ */
+static struct {
+	int cpu;
+	char *start;
+	uint64_t value;		/* to write, or 0; no spinner may read one less then */
+	atomic_bool ready;
+	atomic_bool dropping;	/* The flush has perhaps not been sent yet. */
+	bool met;		/* It still had not when that was done. */
+} refill;
+
+/* Each spinner begins and ends a round, if there is time for that before the flush. */
+static void let_spinners_look(void)
+{
+	for (int i = 0; i < spin.count; i++) {
+		struct spinner *s = &spin.spinners[i];
+		unsigned long rounds = atomic_load(&s->rounds);
+
+		while (atomic_load(&s->rounds) < rounds + 2 && atomic_load(&refill.dropping))
+			__builtin_ia32_pause();
+	}
+}
+
+static void *refill_pages(void *arg)
+{
+	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	volatile uint64_t *word = (uint64_t *)refill.start;
+	uint64_t entry;
+
+	hydra_pin_to_cpu(refill.cpu);
+	atomic_store(&refill.ready, true);
+	do {
+		if (pread(pagemap, &entry, 8, (uintptr_t)word / PAGE_SIZE * 8) != 8)
+			abort();
+	} while (entry >> 63 && atomic_load(&refill.dropping));
+	for (size_t page = 0; page < spin.pages; page++)
+		(void)word[page * PAGE_WORDS];
+	if (refill.value) {
+		write_words(word, spin.pages, refill.value);
+		atomic_store(&spin.forbidden, refill.value - 1);
+		let_spinners_look();
+	}
+	refill.met = atomic_load(&refill.dropping);
+	close(pagemap);
+	return NULL;
+}
+
+static pthread_t start_refill(int node, char *start, uint64_t value)
+{
+	pthread_t thread;
+
+	refill.cpu = last_cpu(node);
+	refill.start = start;
+	refill.value = value;
+	atomic_store(&refill.ready, false);
+	atomic_store(&refill.dropping, true);
+	if (pthread_create(&thread, NULL, refill_pages, NULL))
+		abort();
+	while (!atomic_load(&refill.ready))
+		;
+	return thread;
+}
+
+/* Return: were the pages there again before they had been flushed? */
+static bool end_refill(pthread_t thread)
+{
+	atomic_store(&refill.dropping, false);
+	if (pthread_join(thread, NULL))
+		abort();
+	return refill.met;
+}
+
+/*
+ *    the main thread, node 0         another thread               a spinner of node 1
+ *                                                                 reads the pages
+ *    drops the last pages of a
+ *    table, goes on with the next
+ *                                    reads these pages
+ *                                    gets new ones
+ *    flushes
+ *                                                                 reads the old ones?
+ *
+ * The range is so short that a finer filter looks at its entries.
+ */
+static void refill_before_flush(struct __test_metadata *_metadata, char *area, int node)
+{
+	char *start = area + TABLE_SIZE - SIZE;
+	volatile uint64_t *word = (uint64_t *)start;
+	int cpus[HYDRA_MAX_CPUS];
+	unsigned int met = 0;
+	pthread_t other;
+
+	ASSERT_LT(1, hydra_node_cpus(1, cpus))
+		TH_LOG("this test needs two CPUs on each node");
+	start_spinner(1, cpus[0]);
+	spin.pages = PAGES;
+	hydra_map(area, 2 * TABLE_PAGES);
+	for (uint64_t i = 1; i <= CHANCES && met < MET; i++) {
+		write_words(word, TABLE_PAGES, i);
+		ASSERT_TRUE(watch_all(word, i));
+		other = start_refill(node, start, 0);
+		ASSERT_EQ(0, madvise(start, TABLE_SIZE, MADV_DONTNEED));
+		atomic_store(&refill.dropping, false);
+		expect_fresh(_metadata, forbid_value(i), "that was dropped and came again");
+		met += end_refill(other);
+	}
+	/* Else the flush was always first, and nothing was shown. */
+	EXPECT_LT(0, met);
+}
+
+TEST_F_TIMEOUT(filters, page_replaced_by_another_node_before_its_flush, 120)
+{
+	refill_before_flush(_metadata, self->area, 0);
+}
+
+TEST_F_TIMEOUT(filters, page_filled_again_by_its_node_before_its_flush, 120)
+{
+	refill_before_flush(_metadata, self->area, 1);
+}
+
+/* Linux takes pages away, which all nodes read, and flushes for many of them at once. */
+TEST_F_TIMEOUT(filters, reclaimed_pages_are_gone, 120)
+{
+	volatile uint64_t *word = (uint64_t *)self->area;
+	uint64_t swapped = hydra_vmstat("pswpout");
+	int zram = hydra_swap_on("64M");
+
+	ASSERT_LE(0, zram);
+	spin_on_other_nodes();
+	spin.pages = PAGES;
+	hydra_map(self->area, TABLE_PAGES);
+	for (uint64_t i = 1; i <= TIMES; i++) {
+		uint64_t value = 2 * i;
+
+		write_words(word, PAGES, value);
+		ASSERT_TRUE(watch_all(word, value));
+		if (i % 2)
+			age_pages(_metadata);
+		/* Put the pages on the lists that reclaim takes them from. */
+		ASSERT_EQ(0, hydra_write_file("/proc/sys/vm/drop_caches", "1"));
+		ASSERT_EQ(0, madvise(self->area, SIZE, MADV_PAGEOUT));
+		write_words(word, PAGES, value + 1);
+		expect_fresh(_metadata, require_value(value + 1), "that was reclaimed");
+	}
+	EXPECT_LE(swapped + TIMES, hydra_vmstat("pswpout"));
+	ASSERT_EQ(0, munmap(self->area, TABLE_SIZE));
+	EXPECT_EQ(0, hydra_swap_off(zram));
+}
+
+/*
+ *    the main thread                 another thread              spinners
+ *                                                                read pages of a file
+ *    takes many pages away, cannot
+ *    free them: they are in a pipe
+ *                                    reads pages, gets them back
+ *                                    writes, gets copies,
+ *                                    flushes
+ *                                                                read the file's pages?
+ *    flushes for all pages
+ *
+ * The flush of the reclaim comes later. Until then the other flush has to reach everybody
+ * who has read the pages.
+ */
+TEST_F_TIMEOUT(filters, page_copied_before_the_flush_of_its_reclaim, 180)
+{
+	const size_t pages = 256, size = pages * PAGE_SIZE;
+	volatile uint64_t *word = (uint64_t *)self->area;
+	int cpus[HYDRA_MAX_CPUS], fd = memfd_create("filters", MFD_CLOEXEC);
+	unsigned int met = 0;
+
+	for (int node = 1; node < hydra_nodes(); node++) {
+		hydra_node_cpus(node, cpus);
+		start_spinner(node, cpus[0]);
+	}
+	spin.pages = 4;
+	ASSERT_EQ(0, ftruncate(fd, size));
+	for (uint64_t i = 1; i <= CHANCES && met < MET; i++) {
+		struct iovec all = { self->area, size };
+		uint64_t value = 2 * i;
+		pthread_t other;
+		int ends[2];
+
+		for (size_t page = 0; page < pages; page++)
+			ASSERT_EQ(8, pwrite(fd, &value, 8, page * PAGE_SIZE));
+		ASSERT_EQ(self->area, mmap(self->area, size, PROT_READ | PROT_WRITE,
+					   MAP_PRIVATE | MAP_FIXED, fd, 0));
+		ASSERT_EQ(0, pipe(ends));
+		ASSERT_LE(size, fcntl(ends[1], F_SETPIPE_SZ, size));
+		ASSERT_EQ(size, vmsplice(ends[1], &all, 1, 0));
+		ASSERT_TRUE(watch_all(word, value));
+		other = start_refill(0, self->area, value + 1);
+		ASSERT_EQ(0, madvise(self->area, size, MADV_PAGEOUT));
+		met += end_refill(other);
+		expect_fresh(_metadata, forbid_value(value), "that was reclaimed and copied");
+		close(ends[0]);
+		close(ends[1]);
+	}
+	/* Else the flush of the reclaim was always first, and nothing was shown. */
+	EXPECT_LT(0, met);
+	close(fd);
+}
+
+/* The filter is changed while threads of all nodes use the pages. */
+FIXTURE(filter_changes) {
+	char *area, *alone;
+};
+
+FIXTURE_SETUP(filter_changes)
+{
+	HYDRA_BEGIN();
+	ASSERT_EQ(0, spinners_begin(&self->area, &self->alone));
+	spin_on_other_nodes();
+	spin.pages = PAGES;
+	hydra_map(self->area, TABLE_PAGES);
+}
+
+FIXTURE_TEARDOWN(filter_changes)
+{
+	EXPECT_EQ(0, spinners_end());
+	hydra_assert_consistent();
+}
+
+TEST_F_TIMEOUT(filter_changes, between_use_and_drop, 120)
+{
+	volatile uint64_t *word = (uint64_t *)self->area;
+
+	for (unsigned int i = 0; i < 2 * 4 * 4; i++) {
+		unsigned int from = i % 4, to = i / 4 % 4;
+		char what[80];
+
+		ASSERT_EQ(0, hydra_on(9, from));
+		write_words(word, PAGES, i + 1);
+		ASSERT_TRUE(watch_all(word, i + 1));
+		if (i / 16)
+			age_pages(_metadata);
+		ASSERT_EQ(0, hydra_on(9, to));
+		ASSERT_EQ(0, madvise(self->area, SIZE, MADV_DONTNEED));
+		snprintf(what, sizeof(what), "that was dropped, with filter %s after %s",
+			 names[to], names[from]);
+		expect_fresh(_metadata, forbid_value(i + 1), what);
+	}
+}
+
+static atomic_bool changes_end;
+
+static void *change_filter(void *arg)
+{
+	hydra_pin_to_cpu(last_cpu(0));
+	for (unsigned int i = 0; !atomic_load(&changes_end); i++)
+		if (hydra_on(9, i * 3 % 4))
+			abort();
+	return NULL;
+}
+
+TEST_F_TIMEOUT(filter_changes, while_pages_are_dropped, 120)
+{
+	volatile uint64_t *word = (uint64_t *)self->area;
+	pthread_t changer;
+
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_ACCESSED));
+	atomic_store(&changes_end, false);
+	ASSERT_EQ(0, pthread_create(&changer, NULL, change_filter, NULL));
+	for (uint64_t i = 1; i <= 2 * TIMES; i++) {
+		write_words(word, PAGES, i);
+		ASSERT_TRUE(watch_all(word, i));
+		if (i % 2)
+			age_pages(_metadata);
+		ASSERT_EQ(0, madvise(self->area, SIZE, MADV_DONTNEED));
+		expect_fresh(_metadata, forbid_value(i), "that was dropped");
+	}
+	atomic_store(&changes_end, true);
+	ASSERT_EQ(0, pthread_join(changer, NULL));
+}
+
+HYDRA_HARNESS_MAIN
