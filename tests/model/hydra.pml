@@ -1255,21 +1255,26 @@ inline flush_tlb_mm_range(cpu, freed_tables)
 #ifdef SWITCHES
 	if
 	:: !done ->
-		inc_mm_tlb_gen();
+		/* The targets are of no use to a second split. */
+		all = true;
 		/* hydra_raise_inactive() */
-		look();
+		inc_mm_tlb_gen();
+		h = hydra_active;
 		if
 		:: h -> raise_targets()
 		:: !h
 		fi;
 		if
 		:: !done ->
-			/* hydra_raise_inactive() */
+			/* hydra_raise_inactive(), perhaps once more */
+			if
+			:: h -> inc_mm_tlb_gen()
+			:: !h
+			fi;
 			if
 			:: unfiltered -> inc_mm_tlb_gen()
 			:: else
-			fi;
-			all = true
+			fi
 		:: else
 		fi
 	:: else
