@@ -28,9 +28,9 @@ STATES = {
     "mremap_moves_table": 640_000,
     "munmap_frees_without_rcu": 2_100_000,
     "munmap_while_other_node_reads": 5_900_000,
-    "process_splits_while_cpus_come": 3_000_000,
+    "process_splits_while_cpus_come": 2_700_000,
     "reclaim_drops_replica": 1_900_000,
-    "trees_taken_down_while_cpus_run": 8_900_000,
+    "trees_taken_down_while_cpus_run": 7_600_000,
     "two_cpus_change_entry_while_domains_fault": 4_000_000,
 }
 

@@ -25,6 +25,7 @@
  *   BROKEN_TREE_ANNOUNCED_BEFORE_DOMAIN        5
  */
 #define SWITCHES
+#define ALWAYS_SPLIT
 #define DEGRADES
 #define AT_ONCE
 #define PLAIN_STORES

@@ -1233,6 +1233,17 @@ inline look()
 	}
 }
 
+/* hydra_flush_targets(): the targets are of no use to a second split. */
+inline begin_again()
+{
+	all = true;
+	h = hydra_active;
+	if
+	:: h -> raise_targets()
+	:: !h
+	fi
+}
+
 /*
  * The rest of a flush, from a process on a CPU: by domains, if the address space was
  * active when it was looked (h), and still is, else as Linux does it.
@@ -1252,18 +1263,12 @@ inline flush_tlb_mm_range(cpu, freed_tables)
 	:: h -> raise_targets()
 	:: !h
 	fi;
-#ifdef SWITCHES
+#if defined(SWITCHES) && !defined(ALWAYS_SPLIT)
 	if
 	:: !done ->
-		/* The targets are of no use to a second split. */
-		all = true;
 		/* hydra_raise_inactive() */
 		inc_mm_tlb_gen();
-		h = hydra_active;
-		if
-		:: h -> raise_targets()
-		:: !h
-		fi;
+		begin_again();
 		if
 		:: !done ->
 			/* hydra_raise_inactive(), perhaps once more */
