@@ -66,7 +66,6 @@ NOT_COMPARED = ("first-fill",)
 
 # Limits that are known not to be met yet, "name: row" -> why. Whatever is here has to be measured all the same, is reported
 # as skipped, and fails once it is met: then it is to be taken off.
-HOOKS = "the compiler saves registers for calls that are not made: 15 to 41 instructions of handle_mm_fault(), change_pte_range() and others"
 LOOK = "a look at the word of the table after each fault"
 LOOK_UP = "a flush looks up the sharers, and counts"
 WORDS = "the word of the table is looked at for each entry"
@@ -75,9 +74,6 @@ STACKS = "not Hydra's: with so many threads the tree of the areas is deeper, for
 FREE = "the CPU that frees a table waits for fills under its lock, and cuts the link under the domain's lock"
 ALLOCATORS = "not Hydra's: what the allocators have at hand differs between kernels and machines"
 NOT_YET = {
-    "unused: mprotect-4k": HOOKS,
-    "unused: write-after-fork": HOOKS,
-    "unused: file-fault-around": HOOKS,
     "cost-split: minor-fault": LOOK,
     "cost-split: fault-in-new-table": LOOK,
     "cost-split: write-after-fork": LOOK_UP,
