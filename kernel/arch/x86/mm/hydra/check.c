@@ -146,7 +146,7 @@ static void hydra_check_leaf(struct hydra_checker *w, const struct hydra_iter *i
 		goto unlock;
 	for (i = 0; i < PTRS_PER_PTE; i++) {
 		val = READ_ONCE(table[i]);
-		if (table != canonical && hydra_stray(val))
+		if (table != canonical && hydra_trusts_accessed && hydra_stray(val))
 			hydra_violated(w, 3, it->addr + i * PAGE_SIZE,
 				       "accessed and not present");
 		if (!hydra_present(val))
