@@ -31,6 +31,16 @@ struct hydra_stats {
 };
 
 /**
+ * struct hydra_batches - reclaim's batches that reach some CPUs of an address space
+ * @added: number of entries that were added to batches
+ * @flushed: all entries that were the first so many have been flushed
+ */
+struct hydra_batches {
+	atomic64_t added;
+	atomic64_t flushed;
+};
+
+/**
  * struct hydra_domain - one domain of one address space, once it has a tree
  * @root: what the CPUs of the domain load into CR3: @pgd, or the canonical root
  *	while the domain tree is not in use
@@ -42,6 +52,7 @@ struct hydra_stats {
  * @nr_upper: tables of the domain tree above the leaf tables, without @pgd
  * @place: start of the 2 MiB that mmap() chose last for a thread of the domain;
  *	written under mmap_lock
+ * @batches: batches that reach the domain, see hydra_flush_batched()
  *
  * The first cache line is read at each context switch and fault. The CPUs of the
  * domain, and the CPUs that flush the domain, write it at each flush. The second
@@ -56,6 +67,7 @@ struct hydra_domain {
 	atomic_long_t nr_replicas;
 	atomic_long_t nr_upper;
 	unsigned long place;
+	struct hydra_batches batches;
 } ____cacheline_aligned_in_smp;
 
 /**
@@ -68,7 +80,6 @@ struct hydra_domain {
  *	root
  * @refused: domains for which no tree could be allocated
  * @stats: counters
- * @flushing: CPUs with a published flush, see hydra_publish()
  * @unfiltered: while not zero, every flush goes to every domain
  * @nr_replicas: leaf replicas, including replicas that are being allocated
  * @activated: jiffies at the last split
@@ -76,6 +87,9 @@ struct hydra_domain {
  * @stay: how many jiffies the trees stay once the process has a single thread
  * @no_wait_until: jiffies until which no thread that goes to user mode waits for
  *	mmap_lock
+ * @batches: batches that reach all domains, or a domain without a struct hydra_domain
+ * @flushing: CPUs with a published flush, see hydra_publish(); a line of its own, as
+ *	these CPUs write it
  * @domain: the domains; NULL until the domain gets its first tree
  *
  * Allocated when threads of a process first run in two domains, freed with the
@@ -88,7 +102,6 @@ struct hydra_mm {
 	hydra_mask_t universal;
 	hydra_mask_t refused;
 	struct hydra_stats __percpu *stats;
-	cpumask_var_t flushing;
 
 	atomic_t unfiltered ____cacheline_aligned_in_smp;
 	atomic_long_t nr_replicas;
@@ -96,7 +109,11 @@ struct hydra_mm {
 	unsigned long returned;
 	unsigned long stay;
 	unsigned long no_wait_until;
-	struct hydra_domain *domain[];
+	struct hydra_batches batches;
+
+	cpumask_var_t flushing ____cacheline_aligned_in_smp;
+
+	struct hydra_domain *domain[] ____cacheline_aligned_in_smp;
 };
 
 /* The machine: fixed at boot, see arch/x86/mm/hydra/domain.c. */

@@ -47,6 +47,7 @@ void hydra_flush_domains(struct hydra_mm *h, unsigned long start,
 			 unsigned long end, const hydra_mask_t *domains);
 void hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
 			unsigned long end, unsigned int stride_shift);
+void hydra_flush_batched(struct mm_struct *mm);
 bool hydra_tlbbatch_add(struct arch_tlbflush_unmap_batch *batch,
 			struct mm_struct *mm, unsigned long addr);
 
@@ -144,6 +145,21 @@ static inline bool hydra_tlbbatch_add_pending(struct arch_tlbflush_unmap_batch *
 	       hydra_tlbbatch_add(batch, mm, uaddr);
 }
 
+/**
+ * hydra_flush_batched_pending - flush for the batches that have not been flushed
+ * @mm: address space
+ *
+ * Context: the lock of a table.
+ * Return: false if Linux has to flush.
+ */
+static inline bool hydra_flush_batched_pending(struct mm_struct *mm)
+{
+	if (!mm_has_hydra(mm))
+		return false;
+	hydra_flush_batched(mm);
+	return true;
+}
+
 static inline void hydra_set_loaded_pgd(pgd_t *root)
 {
 	this_cpu_write(hydra_loaded_root, root);
@@ -185,6 +201,7 @@ static inline void hydra_flush_mm(struct mm_struct *mm, unsigned long start,
 static inline bool hydra_tlbbatch_add_pending(struct arch_tlbflush_unmap_batch *batch,
 					      struct mm_struct *mm,
 					      unsigned long uaddr) { return false; }
+static inline bool hydra_flush_batched_pending(struct mm_struct *mm) { return false; }
 
 #endif /* CONFIG_HYDRA_MM */
 #endif /* _ASM_X86_HYDRA_H */

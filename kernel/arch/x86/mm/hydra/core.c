@@ -233,6 +233,8 @@ static void hydra_activate(struct hydra_mm *h)
 	else
 		h->stay = STAY_MIN;
 	h->activated = jiffies;
+	/* For the batches of the time before; see hydra_flush_batched(). */
+	atomic64_inc(&h->batches.added);
 	WRITE_ONCE(h->mm->hydra_home, HYDRA_HOME_SPLIT);
 	/*
 	 * The stores above before active; pairs with mm_hydra(), whose callers read

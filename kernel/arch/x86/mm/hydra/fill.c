@@ -377,8 +377,11 @@ static pte_t *hydra_lock_leaf(struct hydra_request *r, pmd_t *pmd, spinlock_t **
 	return pte_offset_map_lock(r->h->mm, pmd, r->addr, ptl);
 }
 
-/*
- * Cut the links of all domains but the one that fills.
+/**
+ * hydra_cut_links - cut the links of all domains but one
+ * @t: of a leaf table
+ * @canonical: the table
+ * @self: the domain that keeps its link
  *
  * A linked entry does not tell which domain has accessed it. So each flush by entry has
  * to reach the domains that link the table. Once other domains have asked for
@@ -403,17 +406,16 @@ static pte_t *hydra_lock_leaf(struct hydra_request *r, pmd_t *pmd, spinlock_t **
  *
  * Context: the leaf table's lock; process context.
  */
-static void hydra_cut_links(struct hydra_request *r, struct hydra_table *t,
-			    pteval_t *canonical)
+void hydra_cut_links(struct hydra_table *t, pteval_t *canonical, unsigned int self)
 {
 	hydra_mask_t cut;
 	unsigned int d;
 
-	if (hydra_filter(r->h) < HYDRA_FILTER_ENTRY)
+	if (hydra_filter(t->hmm) < HYDRA_FILTER_ENTRY)
 		return;
 	hydra_mask_zero(&cut);
 	for_each_hydra_domain(d, &t->users) {
-		if (d == r->d || READ_ONCE(t->table[d]) != canonical)
+		if (d == self || READ_ONCE(t->table[d]) != canonical)
 			continue;
 		/* A collapse cuts links without this lock. */
 		if (hydra_table_cut_domain(t, d, canonical))
@@ -423,7 +425,7 @@ static void hydra_cut_links(struct hydra_request *r, struct hydra_table *t,
 		return;
 	WRITE_ONCE(t->linked_hits, HYDRA_LINKS_CUT);
 	/* As freed tables: the canonical table may be freed with no flush of @cut. */
-	hydra_flush_domains(r->h, t->base, t->base + PMD_SIZE, &cut);
+	hydra_flush_domains(t->hmm, t->base, t->base + PMD_SIZE, &cut);
 	hydra_mask_remove(&t->sharers, &cut);
 }
 
@@ -446,8 +448,8 @@ static enum hydra_result hydra_fill_leaf(struct hydra_request *r,
 		goto unlock;
 
 	t = hydra_table_of(canonical);
-	if (t && READ_ONCE(t->linked_hits) == HYDRA_LINKED_HITS && !r->atomic)
-		hydra_cut_links(r, t, canonical);
+	if (t && hydra_links_due(t) && !r->atomic)
+		hydra_cut_links(t, canonical, r->d);
 	table = hydra_domain_leaf(canonical, r->d);
 	if (!table) {
 		ret = hydra_join(r, t, parent, pmd, canonical, &table);

@@ -158,7 +158,9 @@ static unsigned long hydra_add_sharers_from(struct hydra_mm *h, unsigned long ad
 					    enum hydra_look look, hydra_mask_t *mask)
 {
 	pgd_t pgdval = READ_ONCE(*pgd_offset(h->mm, addr));
-	unsigned long next = pud_addr_end(addr, end);
+	/* By entry, interrupts are off for the entries of one table at a time. */
+	unsigned long next = look == HYDRA_BY_TABLE ? pud_addr_end(addr, end) :
+						      pmd_addr_end(addr, end);
 	p4d_t p4dval;
 
 	if (pgd_none(pgdval))
@@ -229,18 +231,37 @@ void hydra_range_sharers(struct hydra_mm *h, unsigned long start,
 		hydra_add_range_sharers(h, start, end, huge, look, mask);
 }
 
-/* Look up by entry, if the range is short enough. Return: false if it is not. */
+/*
+ * Look up by entry, if the range is short enough and a look at the entries can spare
+ * any domain.
+ *
+ * If only this CPU's domain shares the tables, the sharers are the targets. No mark is
+ * taken then, and nothing is published: a flush of private tables writes no line that
+ * other CPUs read.
+ *
+ * Return: false if the flush goes by table.
+ */
 static noinline bool hydra_lookup_marks(struct hydra_mm *h, unsigned long start,
 					unsigned long end, enum hydra_huge huge,
 					enum hydra_look look, hydra_mask_t *targets)
 {
+	hydra_mask_t sharers, rest;
+
 	if (look == HYDRA_BY_TABLE || end - start > LOOK_MAX ||
 	    READ_ONCE(hydra_marks_failed))
 		return false;
+	hydra_mask_zero(&sharers);
+	hydra_range_sharers(h, start, end, huge, HYDRA_BY_TABLE, &sharers);
+	rest = sharers;
+	hydra_mask_remove(&rest, targets);
+	if (!hydra_mask_other(hydra_this_domain(), &rest)) {
+		hydra_mask_add(targets, &sharers);
+		return true;
+	}
 	if (look == HYDRA_TAKE_MARKS)
 		hydra_publish(h, start, end);
 	hydra_range_sharers(h, start, end, huge, look, targets);
-	hydra_add_published(h, start, end, targets);
+	hydra_add_published(h, start, end, &sharers, targets);
 	return true;
 }
 

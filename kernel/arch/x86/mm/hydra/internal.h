@@ -56,6 +56,7 @@ void hydra_degrade(struct hydra_mm *h, unsigned int d);
 /* fill.c */
 pte_t *hydra_trylock_leaf(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
 			  spinlock_t **ptl);
+void hydra_cut_links(struct hydra_table *t, pteval_t *canonical, unsigned int self);
 void hydra_window(unsigned long addr, unsigned int degree,
 		  unsigned long vm_start, unsigned long vm_end,
 		  unsigned int *first, unsigned int *end);
@@ -85,6 +86,12 @@ bool hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
 			  unsigned long start, unsigned long end,
 			  enum hydra_look look, hydra_mask_t *targets);
 
+/* Have so many flushes reached domains for their links only that these are cut? */
+static inline bool hydra_links_due(const struct hydra_table *t)
+{
+	return READ_ONCE(t->linked_hits) == HYDRA_LINKED_HITS;
+}
+
 /* marks.c */
 /* The flush that a CPU has published, for other CPUs to read */
 struct hydra_published {
@@ -103,7 +110,8 @@ void hydra_stray_accessed(void);
 bool hydra_take_marks(pteval_t *copies, unsigned int nr, enum hydra_look look);
 void hydra_publish(struct hydra_mm *h, unsigned long start, unsigned long end);
 void hydra_add_published(struct hydra_mm *h, unsigned long start,
-			 unsigned long end, hydra_mask_t *targets);
+			 unsigned long end, const hydra_mask_t *sharers,
+			 hydra_mask_t *targets);
 void __hydra_unpublish(void);
 
 /**

@@ -182,18 +182,26 @@ void hydra_publish(struct hydra_mm *h, unsigned long start, unsigned long end)
  * @h: address space
  * @start: first address
  * @end: end of the range, exclusive
+ * @sharers: the sharers of the tables of the range, read before the marks
  * @targets: the domains found by their marks; the targets are added
  *
  * If this CPU has published its flush, narrows the flush to @targets: the domains whose
  * marks it took are among them.
  *
+ * A domain that is no sharer is left out: a flush that is just looking is published for
+ * all domains. A domain whose mark another flush has taken was a sharer of the table when
+ * it was marked. It has left the sharers since only if it has been flushed for the whole
+ * table.
+ *
  * Context: preemption off; the caller has looked at the marks.
  */
 void hydra_add_published(struct hydra_mm *h, unsigned long start,
-			 unsigned long end, hydra_mask_t *targets)
+			 unsigned long end, const hydra_mask_t *sharers,
+			 hydra_mask_t *targets)
 {
 	struct hydra_published *p = this_cpu_ptr(&hydra_published);
 	int cpu, self = smp_processor_id();
+	hydra_mask_t published;
 
 	if (p->h)
 		hydra_mask_copy(&p->targets, targets);
@@ -203,11 +211,14 @@ void hydra_add_published(struct hydra_mm *h, unsigned long start,
 	 * Or it is over; pairs with __hydra_unpublish().
 	 */
 	smp_rmb();
+	hydra_mask_zero(&published);
 	for_each_cpu(cpu, h->flushing) {
 		p = per_cpu_ptr(&hydra_published, cpu);
 		if (cpu != self && start < READ_ONCE(p->end) && READ_ONCE(p->start) < end)
-			hydra_mask_add(targets, &p->targets);
+			hydra_mask_add(&published, &p->targets);
 	}
+	hydra_mask_keep(&published, sharers);
+	hydra_mask_add(targets, &published);
 }
 
 void __hydra_unpublish(void)

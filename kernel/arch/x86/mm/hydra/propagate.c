@@ -156,6 +156,9 @@ static unsigned long hydra_clear_copies(struct hydra_table *t, void *entry)
  * cleared. So clear each replica first, and then set its accessed bit in the canonical
  * entry.
  *
+ * Links that are due are cut here, too: if each change is propagated to replicas, their
+ * domains never fault, and hydra_fill_leaf() does not get to it.
+ *
  * Context: see hydra_change_begin().
  */
 void __hydra_change_begin(void *entry, unsigned long size)
@@ -167,6 +170,8 @@ void __hydra_change_begin(void *entry, unsigned long size)
 	if (!t)
 		return;
 	VM_WARN_ON_ONCE(t->nr_changed);
+	if (hydra_links_due(t))
+		hydra_cut_links(t, hydra_table_start(entry), hydra_this_domain());
 	t->changed = hydra_entry_index(entry);
 	t->nr_changed = nr;
 	for (; (copy = hydra_replica_begin(t, entry, &d)); d++) {

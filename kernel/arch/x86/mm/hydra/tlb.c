@@ -36,6 +36,7 @@
  * @interrupted: number of CPUs interrupted, without the sender
  * @cpus: the CPUs to reach; empty between flushes
  * @gen: generations by target, with several targets
+ * @batched: by target of hydra_flush_batched(): how many entries it flushes
  *
  * Used with preemption off, and not in interrupts, like cpu_tlbstate's own.
  */
@@ -45,6 +46,7 @@ struct hydra_flush {
 	unsigned int interrupted;
 	cpumask_t cpus;
 	u64 gen[HYDRA_MAX_DOMAINS];
+	s64 batched[HYDRA_MAX_DOMAINS];
 };
 
 static DEFINE_PER_CPU_SHARED_ALIGNED(struct hydra_flush, hydra_flush_state);
@@ -414,6 +416,23 @@ void hydra_flush_domains(struct hydra_mm *h, unsigned long start,
 	preempt_enable();
 }
 
+/* Count an entry for the domains that the flush of its batch reaches. */
+static void hydra_count_batched(struct hydra_mm *h, const hydra_mask_t *targets,
+				bool all)
+{
+	unsigned int d;
+
+	if (all) {
+		atomic64_inc(&h->batches.added);
+		return;
+	}
+	for_each_hydra_domain(d, targets) {
+		struct hydra_domain *dom = READ_ONCE(h->domain[d]);
+
+		atomic64_inc(dom ? &dom->batches.added : &h->batches.added);
+	}
+}
+
 /**
  * hydra_tlbbatch_add - reclaim has cleared an entry and flushes later
  * @batch: the CPUs to interrupt are added to it
@@ -437,6 +456,7 @@ bool hydra_tlbbatch_add(struct arch_tlbflush_unmap_batch *batch,
 				   &f->targets);
 	if (hydra_raise_targets(h, f, all) < 0)
 		return false;
+	hydra_count_batched(h, &f->targets, all);
 	if (all) {
 		cpumask_or(&batch->cpumask, &batch->cpumask, mm_cpumask(mm));
 	} else {
@@ -447,6 +467,76 @@ bool hydra_tlbbatch_add(struct arch_tlbflush_unmap_batch *batch,
 	/* IOMMUs walk the canonical tree: flush them as Linux does. */
 	mmu_notifier_arch_invalidate_secondary_tlbs(mm, 0, -1UL);
 	return true;
+}
+
+/* Return: how many entries were added, or 0 if all of them have been flushed. */
+static s64 hydra_batches_due(struct hydra_batches *b)
+{
+	s64 added = atomic64_read(&b->added);
+
+	return added != atomic64_read(&b->flushed) ? added : 0;
+}
+
+/* The first @added entries have been flushed. */
+static void hydra_batches_flushed(struct hydra_batches *b, s64 added)
+{
+	s64 flushed = atomic64_read(&b->flushed);
+
+	while (flushed < added && !atomic64_try_cmpxchg(&b->flushed, &flushed, added))
+		;
+}
+
+/**
+ * hydra_flush_batched - flush_tlb_batched_pending() of an address space with a hydra_mm
+ * @mm: the address space; it may be plain Linux again
+ *
+ * The caller is about to change the entries of a table. Reclaim may have cleared some
+ * of them, with a flush still to come. So flush the domains that batches reach, if a
+ * batch has grown since the last such flush. The counts are safe to read: a batch grows
+ * under the lock of the table, which the caller holds. Entries added meanwhile, under
+ * other locks, stay counted.
+ *
+ * An address space that is split counts one entry for all domains, see hydra_activate():
+ * as long as it was plain Linux, nothing was counted here.
+ *
+ * IOMMUs and their like were flushed by hydra_tlbbatch_add().
+ *
+ * Context: the lock of a table.
+ */
+void hydra_flush_batched(struct mm_struct *mm)
+{
+	struct hydra_flush *f = this_cpu_ptr(&hydra_flush_state);
+	struct hydra_mm *h = READ_ONCE(mm->hydra);
+	hydra_mask_t domains, due;
+	unsigned int d;
+	s64 all;
+
+	lockdep_assert_preemption_disabled();
+	/* active before the counts; pairs with the release in hydra_activate(). */
+	if (!smp_load_acquire(&h->active)) {
+		flush_tlb_mm(mm);
+		return;
+	}
+	hydra_mask_zero(&domains);
+	hydra_mask_add(&domains, &h->trees);
+	hydra_mask_add(&domains, &h->universal);
+	hydra_mask_zero(&due);
+	for_each_hydra_domain(d, &domains) {
+		struct hydra_domain *dom = READ_ONCE(h->domain[d]);
+
+		f->batched[d] = dom ? hydra_batches_due(&dom->batches) : 0;
+		if (f->batched[d])
+			hydra_mask_set(d, &due);
+	}
+	all = hydra_batches_due(&h->batches);
+	if (!all && hydra_mask_empty(&due))
+		return;
+	f->targets = due;
+	hydra_flush_targets(h, f, all, 0, TLB_FLUSH_ALL, PAGE_SHIFT, false);
+	for_each_hydra_domain(d, &due)
+		hydra_batches_flushed(&h->domain[d]->batches, f->batched[d]);
+	if (all)
+		hydra_batches_flushed(&h->batches, all);
 }
 
 #include "tests/tlb-kunit.h"

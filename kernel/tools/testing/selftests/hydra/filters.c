@@ -564,11 +564,12 @@ TEST_F_TIMEOUT(old_pages, pages_that_two_threads_drop_are_gone, 180)
 
 /*
  * A thread that waits until the first of some pages has gone, reads them all, and may
- * write to them.
+ * write to them or map new pages there.
  */
 static struct {
 	int cpu;
 	char *start;
+	bool replace;		/* map new pages, and read and write nothing */
 	uint64_t value;		/* to write, or 0; no spinner may read one less then */
 	atomic_bool ready;
 	atomic_bool dropping;	/* The flush has perhaps not been sent yet. */
@@ -588,24 +589,37 @@ static void let_spinners_look(void)
 	}
 }
 
+static int open_pagemap(void)
+{
+	return open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+}
+
+static bool is_mapped(int pagemap, const void *addr)
+{
+	uint64_t entry;
+
+	if (pread(pagemap, &entry, 8, (uintptr_t)addr / PAGE_SIZE * 8) != 8)
+		abort();
+	return entry >> 63;
+}
+
 static void *refill_pages(void *arg)
 {
-	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	volatile uint64_t *word = (uint64_t *)refill.start;
-	uint64_t entry;
+	int pagemap = open_pagemap();
 
 	hydra_pin_to_cpu(refill.cpu);
 	atomic_store(&refill.ready, true);
-	do {
-		if (pread(pagemap, &entry, 8, (uintptr_t)word / PAGE_SIZE * 8) != 8)
-			abort();
-	} while (entry >> 63 && atomic_load(&refill.dropping));
-	for (size_t page = 0; page < spin.pages; page++)
+	while (is_mapped(pagemap, refill.start) && atomic_load(&refill.dropping))
+		;
+	if (refill.replace)
+		hydra_map(refill.start, spin.pages);
+	for (size_t page = 0; !refill.replace && page < spin.pages; page++)
 		(void)word[page * PAGE_WORDS];
-	if (refill.value) {
+	if (refill.value && !refill.replace)
 		write_words(word, spin.pages, refill.value);
+	if (refill.value)
 		atomic_store(&spin.forbidden, refill.value - 1);
-	}
 	refill.done = atomic_load(&refill.dropping);
 	let_spinners_look();
 	refill.seen = atomic_load(&refill.dropping);
@@ -613,12 +627,13 @@ static void *refill_pages(void *arg)
 	return NULL;
 }
 
-static pthread_t start_refill(int node, char *start, uint64_t value)
+static pthread_t start_refill(int node, char *start, bool replace, uint64_t value)
 {
 	pthread_t thread;
 
 	refill.cpu = last_cpu(node);
 	refill.start = start;
+	refill.replace = replace;
 	refill.value = value;
 	atomic_store(&refill.ready, false);
 	atomic_store(&refill.dropping, true);
@@ -664,7 +679,7 @@ static void refill_before_flush(struct __test_metadata *_metadata, char *area, i
 	for (uint64_t i = 1; i <= CHANCES && done < MET; i++) {
 		write_words(word, TABLE_PAGES, i);
 		ASSERT_TRUE(watch_all(word, i));
-		other = start_refill(node, start, 0);
+		other = start_refill(node, start, false, 0);
 		ASSERT_EQ(0, madvise(start, TABLE_SIZE, MADV_DONTNEED));
 		atomic_store(&refill.dropping, false);
 		expect_fresh(_metadata, forbid_value(i), "that was dropped and came again");
@@ -725,13 +740,15 @@ TEST_F_TIMEOUT(old_pages, reclaimed_pages_are_gone, 120)
  *                                                                read the file's pages?
  *    flushes for all pages
  *
- * The flush of the reclaim comes later. Until then the other flush has to reach everybody
- * who has read the pages.
+ * The flush of the reclaim comes later. Until then the other flush has to reach all
+ * spinners that have read the pages. If the other thread maps new pages there instead, it
+ * finds entries that are clear, and flushes for the reclaim.
  */
-TEST_F_TIMEOUT(old_pages, page_copied_before_the_flush_of_its_reclaim, 180)
+static void change_before_flush_of_reclaim(struct __test_metadata *_metadata, char *area,
+					   bool replace)
 {
 	const size_t pages = TABLE_PAGES, size = TABLE_SIZE;
-	volatile uint64_t *word = (uint64_t *)self->area;
+	volatile uint64_t *word = (uint64_t *)area;
 	int fd = memfd_create("filters", MFD_CLOEXEC);
 	unsigned int done = 0, seen = 0;
 
@@ -739,30 +756,71 @@ TEST_F_TIMEOUT(old_pages, page_copied_before_the_flush_of_its_reclaim, 180)
 	spin.pages = 4;
 	ASSERT_EQ(0, ftruncate(fd, size));
 	for (uint64_t i = 1; i <= CHANCES && (done < MET || !seen); i++) {
-		struct iovec all = { self->area, size };
+		struct iovec all = { area, size };
 		uint64_t value = 2 * i;
 		pthread_t other;
 		int ends[2];
 
 		for (size_t page = 0; page < (i == 1 ? pages : spin.pages); page++)
 			ASSERT_EQ(8, pwrite(fd, &value, 8, page * PAGE_SIZE));
-		ASSERT_EQ(self->area, mmap(self->area, size, PROT_READ | PROT_WRITE,
+		ASSERT_EQ(area, mmap(area, size, PROT_READ | PROT_WRITE,
 					   MAP_PRIVATE | MAP_FIXED, fd, 0));
 		ASSERT_EQ(0, pipe(ends));
 		ASSERT_LE(size, fcntl(ends[1], F_SETPIPE_SZ, size));
 		ASSERT_EQ(size, vmsplice(ends[1], &all, 1, 0));
 		ASSERT_TRUE(watch_all(word, value));
-		other = start_refill(0, self->area, value + 1);
-		ASSERT_EQ(0, madvise(self->area, size, MADV_PAGEOUT));
+		other = start_refill(0, area, replace, value + 1);
+		ASSERT_EQ(0, madvise(area, size, MADV_PAGEOUT));
 		end_refill(other);
 		done += refill.done;
 		seen += refill.seen;
-		expect_fresh(_metadata, forbid_value(value), "that was reclaimed and copied");
+		expect_fresh(_metadata, forbid_value(value), "that was reclaimed, and then copied or replaced");
 		close(ends[0]);
 		close(ends[1]);
 	}
 	/* Else the flush of the reclaim was always first, and nothing was shown. */
 	EXPECT_LT(0, done);
+	close(fd);
+}
+
+TEST_F_TIMEOUT(old_pages, page_copied_before_the_flush_of_its_reclaim, 180)
+{
+	change_before_flush_of_reclaim(_metadata, self->area, false);
+}
+
+TEST_F_TIMEOUT(old_pages, page_replaced_before_the_flush_of_its_reclaim, 180)
+{
+	change_before_flush_of_reclaim(_metadata, self->area, true);
+}
+
+/*
+ * Linux takes a page of a file away that node 0 alone has used, and flushes. Then node 0
+ * unmaps it: once more Linux flushes for the reclaim. Neither reaches another node.
+ */
+TEST_F_TIMEOUT(filters, reclaimed_page_of_one_node_interrupts_nobody, 120)
+{
+	char *area = self->area + 2 * TABLE_SIZE;
+	int fd = memfd_create("filters", MFD_CLOEXEC), pagemap = open_pagemap();
+
+	ASSERT_EQ(0, ftruncate(fd, PAGE_SIZE));
+	spin_everywhere_but_on(0);
+	hydra_map(self->area, PAGES);
+	*(volatile uint64_t *)self->area = 5;
+	ASSERT_TRUE(watch_all((uint64_t *)self->area, 5));
+	begin_count(_metadata);
+	for (int i = 0; i < COSTLY; i++) {
+		await_all();
+		ASSERT_EQ(area, mmap(area, PAGE_SIZE, PROT_READ | PROT_WRITE,
+				     MAP_SHARED | MAP_FIXED, fd, 0));
+		*(volatile uint64_t *)area = i;
+		ASSERT_EQ(0, madvise(area, PAGE_SIZE, MADV_PAGEOUT));
+		ASSERT_FALSE(is_mapped(pagemap, area));
+		ASSERT_EQ(0, munmap(area, PAGE_SIZE));
+	}
+	end_count(_metadata);
+	for (int i = 0; i < spin.count; i++)
+		expect_at_most(_metadata, STRAY, &spin.spinners[i]);
+	close(pagemap);
 	close(fd);
 }
 

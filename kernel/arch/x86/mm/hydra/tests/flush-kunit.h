@@ -156,9 +156,9 @@ static void hydra_test_linked_hits(struct kunit *test)
 static void hydra_test_publish(struct kunit *test)
 {
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
-	bool overlaps, apart, published, unpublished;
+	bool overlaps, apart, stranger, published, unpublished;
+	hydra_mask_t all, first, mask, sharers;
 	struct hydra_published *p;
-	hydra_mask_t all, first, mask;
 	unsigned int other;
 
 	KUNIT_ASSERT_TRUE(test, zalloc_cpumask_var(&h->flushing, GFP_KERNEL));
@@ -168,11 +168,14 @@ static void hydra_test_publish(struct kunit *test)
 	all = p->targets;
 	hydra_mask_zero(&mask);
 	hydra_mask_set(0, &mask);
-	hydra_add_published(h, PAGE_SIZE, 3 * PAGE_SIZE, &mask);
+	sharers = mask;
+	hydra_mask_set(1, &sharers);
+	hydra_add_published(h, PAGE_SIZE, 3 * PAGE_SIZE, &sharers, &mask);
 	first = p->targets;
 	other = cpumask_any_but(cpu_possible_mask, smp_processor_id());
 	overlaps = true;
 	apart = false;
+	stranger = false;
 	if (other < nr_cpu_ids) {
 		p = per_cpu_ptr(&hydra_published, other);
 		p->start = 2 * PAGE_SIZE;
@@ -180,12 +183,15 @@ static void hydra_test_publish(struct kunit *test)
 		hydra_mask_zero(&p->targets);
 		hydra_mask_set(1, &p->targets);
 		cpumask_set_cpu(other, h->flushing);
-		hydra_add_published(h, 3 * PAGE_SIZE, 5 * PAGE_SIZE, &mask);
+		hydra_add_published(h, 3 * PAGE_SIZE, 5 * PAGE_SIZE, &sharers, &mask);
 		overlaps = mask.bits[0] == (BIT(0) | BIT(1));
 		hydra_mask_zero(&mask);
-		hydra_add_published(h, 4 * PAGE_SIZE, 5 * PAGE_SIZE, &mask);
-		hydra_add_published(h, PAGE_SIZE, 2 * PAGE_SIZE, &mask);
+		hydra_add_published(h, 4 * PAGE_SIZE, 5 * PAGE_SIZE, &sharers, &mask);
+		hydra_add_published(h, PAGE_SIZE, 2 * PAGE_SIZE, &sharers, &mask);
 		apart = !hydra_mask_empty(&mask);
+		hydra_mask_clear(1, &sharers);
+		hydra_add_published(h, 2 * PAGE_SIZE, 4 * PAGE_SIZE, &sharers, &mask);
+		stranger = !hydra_mask_empty(&mask);
 		cpumask_clear_cpu(other, h->flushing);
 	}
 	hydra_unpublish();
@@ -196,6 +202,7 @@ static void hydra_test_publish(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, BIT(0), first.bits[0]);
 	KUNIT_EXPECT_TRUE(test, overlaps);
 	KUNIT_EXPECT_FALSE(test, apart);
+	KUNIT_EXPECT_FALSE(test, stranger);
 	KUNIT_EXPECT_TRUE(test, unpublished);
 	KUNIT_EXPECT_EQ(test, 0, preempt_count());
 }
