@@ -60,6 +60,7 @@ extern unsigned long hydra_word_base;
 void __hydra_entries_set(void *entry, unsigned int nr);
 void __hydra_change_begin(void *entry, unsigned long size);
 asmlinkage void __hydra_change_end(void *entry);
+asmlinkage void __hydra_entries_changed(void *first, void *end);
 unsigned long hydra_entry_exchange(void *entry, unsigned long val);
 int __hydra_test_and_clear_young(void *entry);
 bool __hydra_young(void *entry, unsigned int nr);
@@ -152,6 +153,23 @@ static __always_inline void hydra_change_end(void *entry)
 }
 
 /**
+ * hydra_entries_changed - update replicas of entries that the caller has changed
+ * @first: the first canonical entry, in a leaf table
+ * @end: the entry after the last one
+ *
+ * The call keeps all registers, as that of hydra_change_end().
+ *
+ * Context: as hydra_entries_set().
+ */
+static __always_inline void hydra_entries_changed(void *first, void *end)
+{
+	if (static_branch_unlikely(&hydra_key.key) && hydra_word_shared(first))
+		asm volatile("call hydra_entries_changed_thunk"
+			     : ASM_CALL_CONSTRAINT : "D" (first), "S" (end)
+			     : "memory", "cc");
+}
+
+/**
  * hydra_test_and_clear_young - test and clear the accessed bits of an entry's
  * replicas
  * @mm: address space of the entry
@@ -189,6 +207,7 @@ static __always_inline bool hydra_young(void *entry, unsigned int nr)
 #define hydra_get_and_clear		ptep_get_and_clear
 #define hydra_change_begin(vma, entry, size)	do { } while (0)
 #define hydra_change_end(entry)		do { } while (0)
+#define hydra_entries_changed(first, end)	do { } while (0)
 
 static __always_inline bool hydra_shared(const struct mm_struct *mm,
 					 const void *entry)

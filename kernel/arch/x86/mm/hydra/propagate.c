@@ -206,6 +206,18 @@ asmlinkage void __hydra_change_end(void *entry)
 }
 
 /**
+ * __hydra_entries_changed - update the replicas of a run of entries
+ * @first: the first canonical entry, of a leaf table
+ * @end: the entry after the last one
+ *
+ * Context: see hydra_entries_changed().
+ */
+asmlinkage void __hydra_entries_changed(void *first, void *end)
+{
+	__hydra_entries_set(first, (pteval_t *)end - (pteval_t *)first);
+}
+
+/**
  * hydra_set_ptes - set_ptes() of entries that may have replicas
  * @mm: address space of the entries
  * @addr: address of the first entry
