@@ -564,12 +564,12 @@ TEST_F_TIMEOUT(old_pages, pages_that_two_threads_drop_are_gone, 180)
 
 /*
  * A thread that waits until the first of some pages has gone, reads them all, and may
- * write to them or map new pages there.
+ * write to them.
  */
 static struct {
 	int cpu;
 	char *start;
-	bool replace;		/* map new pages, and read and write nothing */
+	bool drop;		/* drop them all instead of reading them */
 	uint64_t value;		/* to write, or 0; no spinner may read one less then */
 	atomic_bool ready;
 	atomic_bool dropping;	/* The flush has perhaps not been sent yet. */
@@ -612,14 +612,14 @@ static void *refill_pages(void *arg)
 	atomic_store(&refill.ready, true);
 	while (is_mapped(pagemap, refill.start) && atomic_load(&refill.dropping))
 		;
-	if (refill.replace)
-		hydra_map(refill.start, spin.pages);
-	for (size_t page = 0; !refill.replace && page < spin.pages; page++)
+	if (refill.drop && madvise(refill.start, spin.pages * PAGE_SIZE, MADV_DONTNEED))
+		abort();
+	for (size_t page = 0; !refill.drop && page < spin.pages; page++)
 		(void)word[page * PAGE_WORDS];
-	if (refill.value && !refill.replace)
+	if (refill.value) {
 		write_words(word, spin.pages, refill.value);
-	if (refill.value)
 		atomic_store(&spin.forbidden, refill.value - 1);
+	}
 	refill.done = atomic_load(&refill.dropping);
 	let_spinners_look();
 	refill.seen = atomic_load(&refill.dropping);
@@ -627,13 +627,13 @@ static void *refill_pages(void *arg)
 	return NULL;
 }
 
-static pthread_t start_refill(int node, char *start, bool replace, uint64_t value)
+static pthread_t start_refill(int node, char *start, bool drop, uint64_t value)
 {
 	pthread_t thread;
 
 	refill.cpu = last_cpu(node);
 	refill.start = start;
-	refill.replace = replace;
+	refill.drop = drop;
 	refill.value = value;
 	atomic_store(&refill.ready, false);
 	atomic_store(&refill.dropping, true);
@@ -741,11 +741,11 @@ TEST_F_TIMEOUT(old_pages, reclaimed_pages_are_gone, 120)
  *    flushes for all pages
  *
  * The flush of the reclaim comes later. Until then the other flush has to reach all
- * spinners that have read the pages. If the other thread maps new pages there instead, it
- * finds entries that are clear, and flushes for the reclaim.
+ * spinners that have read the pages. If the other thread drops the pages instead of reading
+ * them, it finds clear entries, and flushes for the reclaim; its writes flush nothing then.
  */
 static void change_before_flush_of_reclaim(struct __test_metadata *_metadata, char *area,
-					   bool replace)
+					   bool drop)
 {
 	const size_t pages = TABLE_PAGES, size = TABLE_SIZE;
 	volatile uint64_t *word = (uint64_t *)area;
@@ -769,12 +769,12 @@ static void change_before_flush_of_reclaim(struct __test_metadata *_metadata, ch
 		ASSERT_LE(size, fcntl(ends[1], F_SETPIPE_SZ, size));
 		ASSERT_EQ(size, vmsplice(ends[1], &all, 1, 0));
 		ASSERT_TRUE(watch_all(word, value));
-		other = start_refill(0, area, replace, value + 1);
+		other = start_refill(0, area, drop, value + 1);
 		ASSERT_EQ(0, madvise(area, size, MADV_PAGEOUT));
 		end_refill(other);
 		done += refill.done;
 		seen += refill.seen;
-		expect_fresh(_metadata, forbid_value(value), "that was reclaimed, and then copied or replaced");
+		expect_fresh(_metadata, forbid_value(value), "that was reclaimed, and then copied or dropped");
 		close(ends[0]);
 		close(ends[1]);
 	}
@@ -788,7 +788,7 @@ TEST_F_TIMEOUT(old_pages, page_copied_before_the_flush_of_its_reclaim, 180)
 	change_before_flush_of_reclaim(_metadata, self->area, false);
 }
 
-TEST_F_TIMEOUT(old_pages, page_replaced_before_the_flush_of_its_reclaim, 180)
+TEST_F_TIMEOUT(old_pages, page_dropped_before_the_flush_of_its_reclaim, 180)
 {
 	change_before_flush_of_reclaim(_metadata, self->area, true);
 }
