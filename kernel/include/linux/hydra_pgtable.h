@@ -59,8 +59,8 @@ extern unsigned long hydra_word_base;
 
 void __hydra_entries_set(void *entry, unsigned int nr);
 void __hydra_change_begin(void *entry, unsigned long size);
+void __hydra_write_protect_begin(void *entry, unsigned long size);
 asmlinkage void __hydra_change_end(void *entry);
-asmlinkage void __hydra_entries_changed(void *first, void *end);
 unsigned long hydra_entry_exchange(void *entry, unsigned long val);
 int __hydra_test_and_clear_young(void *entry);
 bool __hydra_young(void *entry, unsigned int nr);
@@ -138,35 +138,35 @@ static __always_inline void hydra_change_begin(const struct vm_area_struct *vma,
 }
 
 /**
+ * hydra_write_protect_begin - the caller is about to write-protect canonical entries
+ * @entry: the first entry, in a leaf table
+ * @size: how many bytes the entries map
+ *
+ * hydra_change_begin() for fork(), which keeps the frames of the parent's entries, and
+ * flushes later: the replicas stay until hydra_change_end().
+ *
+ * Context: the table's lock.
+ */
+static __always_inline void hydra_write_protect_begin(void *entry, unsigned long size)
+{
+	if (static_branch_unlikely(&hydra_key.key) && hydra_word_shared(entry))
+		__hydra_write_protect_begin(entry, size);
+}
+
+/**
  * hydra_change_end - update replicas after the caller has changed canonical entries
  * @entry: any entry of the table
  *
  * The call keeps all registers, see hydra/thunk.S.
  *
- * Context: the table's lock, held since hydra_change_begin().
+ * Context: the table's lock, held since hydra_change_begin() or
+ * hydra_write_protect_begin().
  */
 static __always_inline void hydra_change_end(void *entry)
 {
 	if (static_branch_unlikely(&hydra_key.key) && hydra_word_shared(entry))
 		asm volatile("call hydra_change_end_thunk"
 			     : ASM_CALL_CONSTRAINT : "D" (entry) : "memory", "cc");
-}
-
-/**
- * hydra_entries_changed - update replicas of entries that the caller has changed
- * @first: the first canonical entry, in a leaf table
- * @end: the entry after the last one
- *
- * The call keeps all registers, as that of hydra_change_end().
- *
- * Context: as hydra_entries_set().
- */
-static __always_inline void hydra_entries_changed(void *first, void *end)
-{
-	if (static_branch_unlikely(&hydra_key.key) && hydra_word_shared(first))
-		asm volatile("call hydra_entries_changed_thunk"
-			     : ASM_CALL_CONSTRAINT : "D" (first), "S" (end)
-			     : "memory", "cc");
 }
 
 /**
@@ -206,8 +206,8 @@ static __always_inline bool hydra_young(void *entry, unsigned int nr)
 #define hydra_modify_prot_commit	ptep_modify_prot_commit
 #define hydra_get_and_clear		ptep_get_and_clear
 #define hydra_change_begin(vma, entry, size)	do { } while (0)
+#define hydra_write_protect_begin(entry, size)	do { } while (0)
 #define hydra_change_end(entry)		do { } while (0)
-#define hydra_entries_changed(first, end)	do { } while (0)
 
 static __always_inline bool hydra_shared(const struct mm_struct *mm,
 					 const void *entry)

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Calls that keep all registers, like preempt_schedule_thunk. Each stands in a function
- * of which gcc keeps the variables in registers that a call of C code would overwrite:
- * every mprotect() and fork() would pay for the call, made or not.
+ * A call that keeps all registers. hydra_change_end() stands in a function of which
+ * gcc keeps the variables in registers that a call of C code would overwrite: each
+ * mprotect() would pay for the call, made or not. As preempt_schedule_thunk.
  */
 
 #include <linux/linkage.h>
 #include <asm/frame.h>
 
-.macro HYDRA_THUNK name, func
-SYM_FUNC_START(\name)
+SYM_FUNC_START(hydra_change_end_thunk)
 	FRAME_BEGIN
 	pushq	%rax
 	pushq	%rcx
@@ -20,7 +19,7 @@ SYM_FUNC_START(\name)
 	pushq	%r9
 	pushq	%r10
 	pushq	%r11
-	call	\func
+	call	__hydra_change_end
 	popq	%r11
 	popq	%r10
 	popq	%r9
@@ -32,8 +31,4 @@ SYM_FUNC_START(\name)
 	popq	%rax
 	FRAME_END
 	RET
-SYM_FUNC_END(\name)
-.endm
-
-HYDRA_THUNK hydra_change_end_thunk, __hydra_change_end
-HYDRA_THUNK hydra_entries_changed_thunk, __hydra_entries_changed
+SYM_FUNC_END(hydra_change_end_thunk)
