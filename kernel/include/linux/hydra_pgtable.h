@@ -59,7 +59,6 @@ extern unsigned long hydra_word_base;
 
 void __hydra_entries_set(void *entry, unsigned int nr);
 void __hydra_change_begin(void *entry, unsigned long size);
-void __hydra_write_protect_begin(void *entry, unsigned long size);
 asmlinkage void __hydra_change_end(void *entry);
 unsigned long hydra_entry_exchange(void *entry, unsigned long val);
 int __hydra_test_and_clear_young(void *entry);
@@ -138,29 +137,13 @@ static __always_inline void hydra_change_begin(const struct vm_area_struct *vma,
 }
 
 /**
- * hydra_write_protect_begin - the caller is about to write-protect canonical entries
- * @entry: the first entry, in a leaf table
- * @size: how many bytes the entries map
- *
- * hydra_change_begin() for fork(), which keeps the frames of the parent's entries, and
- * flushes later: the replicas stay until hydra_change_end().
- *
- * Context: the table's lock.
- */
-static __always_inline void hydra_write_protect_begin(void *entry, unsigned long size)
-{
-	if (static_branch_unlikely(&hydra_key.key) && hydra_word_shared(entry))
-		__hydra_write_protect_begin(entry, size);
-}
-
-/**
  * hydra_change_end - update replicas after the caller has changed canonical entries
  * @entry: any entry of the table
  *
- * The call keeps all registers, see hydra/thunk.S.
+ * The call keeps all registers, see hydra/thunk.S. The word alone is tested: if it is a
+ * pointer, mm->hydra is set.
  *
- * Context: the table's lock, held since hydra_change_begin() or
- * hydra_write_protect_begin().
+ * Context: the table's lock, held since hydra_change_begin().
  */
 static __always_inline void hydra_change_end(void *entry)
 {
@@ -206,7 +189,6 @@ static __always_inline bool hydra_young(void *entry, unsigned int nr)
 #define hydra_modify_prot_commit	ptep_modify_prot_commit
 #define hydra_get_and_clear		ptep_get_and_clear
 #define hydra_change_begin(vma, entry, size)	do { } while (0)
-#define hydra_write_protect_begin(entry, size)	do { } while (0)
 #define hydra_change_end(entry)		do { } while (0)
 
 static __always_inline bool hydra_shared(const struct mm_struct *mm,

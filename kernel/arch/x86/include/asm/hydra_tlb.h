@@ -94,8 +94,8 @@ static inline bool hydra_remove_pmd_table(struct mmu_gather *tlb,
 static inline bool hydra_tlb_flush(struct mmu_gather *tlb, unsigned long start,
 				   unsigned long end, unsigned int stride_shift)
 				   { return false; }
-static inline void hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
-				    spinlock_t *ptl, unsigned long addr) { }
+/* A macro: the caller's ptlock_ptr() is not declared if there is one lock for all tables. */
+#define hydra_free_table(tlb, ptdesc, ptl, addr)	do { } while (0)
 static inline bool hydra_remove_table(struct mmu_gather *tlb, struct page *page)
 				      { return false; }
 static inline bool hydra_remove_pmd_table(struct mmu_gather *tlb,

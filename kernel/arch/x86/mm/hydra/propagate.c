@@ -147,14 +147,6 @@ static unsigned long hydra_clear_copies(struct hydra_table *t, void *entry)
 	return young;
 }
 
-/* Remember a range for __hydra_change_end(). */
-static void hydra_change_range(struct hydra_table *t, void *entry, unsigned int nr)
-{
-	VM_WARN_ON_ONCE(t->nr_changed);
-	t->changed = hydra_entry_index(entry);
-	t->nr_changed = nr;
-}
-
 /**
  * __hydra_change_begin - clear the replicas of entries that are about to be changed
  * @entry: the first canonical entry, of a leaf table
@@ -177,9 +169,11 @@ void __hydra_change_begin(void *entry, unsigned long size)
 
 	if (!t)
 		return;
+	VM_WARN_ON_ONCE(t->nr_changed);
 	if (hydra_links_due(t))
 		hydra_cut_links(t, hydra_table_start(entry), hydra_this_domain());
-	hydra_change_range(t, entry, nr);
+	t->changed = hydra_entry_index(entry);
+	t->nr_changed = nr;
 	for (; (copy = hydra_replica_begin(t, entry, &d)); d++) {
 		for (i = 0, changed = 0; i < nr; i++) {
 			was = hydra_clear_copy(t, &copy[i]);
@@ -191,21 +185,6 @@ void __hydra_change_begin(void *entry, unsigned long size)
 		hydra_replica_end(t, d);
 		hydra_propagated(t, entry, d, changed);
 	}
-}
-
-/**
- * __hydra_write_protect_begin - entries are about to be write-protected
- * @entry: the first canonical entry, of a leaf table
- * @size: how many bytes the entries map
- *
- * Context: see hydra_write_protect_begin().
- */
-void __hydra_write_protect_begin(void *entry, unsigned long size)
-{
-	struct hydra_table *t = hydra_table_of(entry);
-
-	if (t)
-		hydra_change_range(t, entry, size >> PAGE_SHIFT);
 }
 
 /**
