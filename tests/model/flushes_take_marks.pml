@@ -5,7 +5,7 @@
  * flush. Hardware of domain 1 walks its copy of the entry, or links the table. Each flush
  * promises that domain 1 holds nothing older than what the flushing CPU saw under the
  * table's lock, whichever CPU has changed the entry. What it models: marks.c,
- * hydra_lookup_marks(), hydra_cut_links(). It needs no more of the mechanism, and includes
+ * hydra_narrow_targets(), hydra_cut_links(). It needs no more of the mechanism, and includes
  * none: domain 1 alone is a target or not.
  *
  * What must be rejected, and the invariant that does not hold then:
@@ -133,7 +133,7 @@ inline assert_flushed(v)
 	assert(6 && (!(tlb & OLDER(v)) && (walk == NOTHING || walk >= v)))
 }
 
-/* Changes the entry, or finds it changed, and flushes: hydra_lookup_marks() */
+/* Changes the entry, or finds it changed, and flushes: hydra_narrow_targets() */
 proctype flusher(byte n)
 {
 	byte seen;

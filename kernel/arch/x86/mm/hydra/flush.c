@@ -232,48 +232,56 @@ void hydra_range_sharers(struct hydra_mm *h, unsigned long start,
 }
 
 /*
- * Look up by entry, if the range is short enough and a look at the entries can spare
- * any domain.
+ * Of the sharers of a range, keep the domains that may have one of its entries in a TLB.
  *
- * If only this CPU's domain shares the tables, the sharers are the targets. No mark is
- * taken then, and nothing is published: a flush of private tables writes no line that
- * other CPUs read.
- *
- * Return: false if the flush goes by table.
+ * @look:    HYDRA_TAKE_MARKS or HYDRA_LOOK_AT_MARKS
+ * @already: domains to reach whatever the entries say
+ * @targets: these domains and the sharers
  */
-static noinline bool hydra_lookup_marks(struct hydra_mm *h, unsigned long start,
-					unsigned long end, enum hydra_huge huge,
-					enum hydra_look look, hydra_mask_t *targets)
+static noinline void hydra_narrow_targets(struct hydra_mm *h, unsigned long start,
+					  unsigned long end, enum hydra_huge huge,
+					  enum hydra_look look,
+					  const hydra_mask_t *already,
+					  hydra_mask_t *targets)
 {
-	hydra_mask_t sharers, rest;
+	hydra_mask_t sharers = *targets;
 
-	if (look == HYDRA_BY_TABLE || end - start > LOOK_MAX ||
-	    READ_ONCE(hydra_marks_failed))
-		return false;
-	hydra_mask_zero(&sharers);
-	hydra_range_sharers(h, start, end, huge, HYDRA_BY_TABLE, &sharers);
-	rest = sharers;
-	hydra_mask_remove(&rest, targets);
-	if (!hydra_mask_other(hydra_this_domain(), &rest)) {
-		hydra_mask_add(targets, &sharers);
-		return true;
-	}
+	if (end - start > LOOK_MAX || READ_ONCE(hydra_marks_failed))
+		return;
+	*targets = *already;
 	if (look == HYDRA_TAKE_MARKS)
 		hydra_publish(h, start, end);
 	hydra_range_sharers(h, start, end, huge, look, targets);
 	hydra_add_published(h, start, end, &sharers, targets);
-	return true;
 }
 
-/* Return: false if the flush goes to every domain. */
+/* Is there another domain than this CPU's among the targets, and not there already? */
+static bool hydra_targets_others(const hydra_mask_t *targets, const hydra_mask_t *already)
+{
+	hydra_mask_t rest = *targets;
+
+	hydra_mask_remove(&rest, already);
+	return hydra_mask_other(hydra_this_domain(), &rest);
+}
+
+/*
+ * First by table. A look at the entries can spare other domains only. If there are none,
+ * no mark is taken and nothing is published: a flush of private tables writes no line
+ * that other CPUs read.
+ *
+ * Return: false if the flush goes to every domain.
+ */
 static bool hydra_lookup_targets(struct hydra_mm *h, unsigned int filter,
 				 unsigned long start, unsigned long end,
 				 enum hydra_huge huge, enum hydra_look look,
 				 hydra_mask_t *targets)
 {
-	if (filter < HYDRA_FILTER_ENTRY ||
-	    !hydra_lookup_marks(h, start, end, huge, look, targets))
-		hydra_range_sharers(h, start, end, huge, HYDRA_BY_TABLE, targets);
+	hydra_mask_t already = *targets;
+
+	hydra_range_sharers(h, start, end, huge, HYDRA_BY_TABLE, targets);
+	if (filter >= HYDRA_FILTER_ENTRY && look != HYDRA_BY_TABLE &&
+	    hydra_targets_others(targets, &already))
+		hydra_narrow_targets(h, start, end, huge, look, &already, targets);
 	/*
 	 * The lookup before unfiltered. If a collapse cleared the PMD entry,
 	 * unfiltered is raised here, or the collapse has flushed. Pairs with
