@@ -57,7 +57,7 @@ CATCHERS = {
     "take-unpublished": ["filters -t pages_that_two_threads_drop_are_gone"],
     "batch-takes": ["filters -t page_copied_before_the_flush_of_its_reclaim"],
     "batch-for-all": ["filters -t reclaimed_page_of_one_node_interrupts_nobody"],
-    "batch-uncounted": ["filters -t page_dropped_before_the_flush_of_its_reclaim"],
+    "batch-uncounted": ["filters -t page_dropped_before_the_flush_of_its_move"],
     "linker-spared": ["filters -t linker_is_told_before_and_after_its_link_is_cut"],
     "cut-unflushed": ["filters -t linker_is_told_before_and_after_its_link_is_cut"],
     "admit-anyone": ["permissions -t checked_for_each_pair_of_users"],

@@ -5,6 +5,7 @@
  * page. The filter by table is tested too: it shows that the tests can see interrupts.
  */
 #include <fcntl.h>
+#include <linux/mempolicy.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -741,14 +742,12 @@ TEST_F_TIMEOUT(old_pages, reclaimed_pages_are_gone, 120)
  *    flushes for all pages
  *
  * The flush of the reclaim comes later. Until then the other flush has to reach all
- * spinners that have read the pages. If the other thread drops the pages instead of reading
- * them, it finds clear entries, and flushes for the reclaim; its writes flush nothing then.
+ * spinners that have read the pages.
  */
-static void change_before_flush_of_reclaim(struct __test_metadata *_metadata, char *area,
-					   bool drop)
+TEST_F_TIMEOUT(old_pages, page_copied_before_the_flush_of_its_reclaim, 180)
 {
 	const size_t pages = TABLE_PAGES, size = TABLE_SIZE;
-	volatile uint64_t *word = (uint64_t *)area;
+	volatile uint64_t *word = (uint64_t *)self->area;
 	int fd = memfd_create("filters", MFD_CLOEXEC);
 	unsigned int done = 0, seen = 0;
 
@@ -756,25 +755,25 @@ static void change_before_flush_of_reclaim(struct __test_metadata *_metadata, ch
 	spin.pages = 4;
 	ASSERT_EQ(0, ftruncate(fd, size));
 	for (uint64_t i = 1; i <= CHANCES && (done < MET || !seen); i++) {
-		struct iovec all = { area, size };
+		struct iovec all = { self->area, size };
 		uint64_t value = 2 * i;
 		pthread_t other;
 		int ends[2];
 
 		for (size_t page = 0; page < (i == 1 ? pages : spin.pages); page++)
 			ASSERT_EQ(8, pwrite(fd, &value, 8, page * PAGE_SIZE));
-		ASSERT_EQ(area, mmap(area, size, PROT_READ | PROT_WRITE,
+		ASSERT_EQ(self->area, mmap(self->area, size, PROT_READ | PROT_WRITE,
 					   MAP_PRIVATE | MAP_FIXED, fd, 0));
 		ASSERT_EQ(0, pipe(ends));
 		ASSERT_LE(size, fcntl(ends[1], F_SETPIPE_SZ, size));
 		ASSERT_EQ(size, vmsplice(ends[1], &all, 1, 0));
 		ASSERT_TRUE(watch_all(word, value));
-		other = start_refill(0, area, drop, value + 1);
-		ASSERT_EQ(0, madvise(area, size, MADV_PAGEOUT));
+		other = start_refill(0, self->area, false, value + 1);
+		ASSERT_EQ(0, madvise(self->area, size, MADV_PAGEOUT));
 		end_refill(other);
 		done += refill.done;
 		seen += refill.seen;
-		expect_fresh(_metadata, forbid_value(value), "that was reclaimed, and then copied or dropped");
+		expect_fresh(_metadata, forbid_value(value), "that was reclaimed and copied");
 		close(ends[0]);
 		close(ends[1]);
 	}
@@ -783,14 +782,53 @@ static void change_before_flush_of_reclaim(struct __test_metadata *_metadata, ch
 	close(fd);
 }
 
-TEST_F_TIMEOUT(old_pages, page_copied_before_the_flush_of_its_reclaim, 180)
+/*
+ *    the main thread                 another thread              spinners
+ *                                                                read pages
+ *    moves pages to another node:
+ *    clears all their entries
+ *                                    drops pages: finds clear
+ *                                    entries, flushes for the
+ *                                    move
+ *                                    writes, gets new pages
+ *                                                                read the old pages?
+ *    flushes for all pages
+ *
+ * The flush of the move comes later, as that of a reclaim. Unlike a reclaim that madvise()
+ * asks for, it has no gather, which would make the other thread flush anyway.
+ */
+TEST_F_TIMEOUT(old_pages, page_dropped_before_the_flush_of_its_move, 180)
 {
-	change_before_flush_of_reclaim(_metadata, self->area, false);
-}
+	const size_t pages = TABLE_PAGES, size = TABLE_SIZE;
+	volatile uint64_t *word = (uint64_t *)self->area;
+	void *addresses[TABLE_PAGES];
+	int nodes[TABLE_PAGES], status[TABLE_PAGES];
+	unsigned int done = 0, seen = 0;
 
-TEST_F_TIMEOUT(old_pages, page_dropped_before_the_flush_of_its_reclaim, 180)
-{
-	change_before_flush_of_reclaim(_metadata, self->area, true);
+	spin_once_on_other_nodes();
+	spin.pages = 4;
+	for (uint64_t i = 1; i <= CHANCES && (done < MET || !seen); i++) {
+		uint64_t value = 2 * i;
+		pthread_t other;
+
+		hydra_map(self->area, pages);
+		write_words(word, pages, value);
+		ASSERT_TRUE(watch_all(word, value));
+		for (size_t page = 0; page < pages; page++) {
+			addresses[page] = self->area + page * PAGE_SIZE;
+			nodes[page] = hydra_node_id(1);
+		}
+		other = start_refill(0, self->area, true, value + 1);
+		ASSERT_EQ(0, syscall(SYS_move_pages, 0, pages, addresses, nodes, status,
+				     MPOL_MF_MOVE));
+		end_refill(other);
+		done += refill.done;
+		seen += refill.seen;
+		expect_fresh(_metadata, forbid_value(value), "that was moved and then dropped");
+		ASSERT_EQ(0, munmap(self->area, size));
+	}
+	/* Else the flush of the move was always first, and nothing was shown. */
+	EXPECT_LT(0, done);
 }
 
 /*
