@@ -87,6 +87,8 @@ NOT_YET = {
     "cost-split: mremap-4m": MOVE,
     "locked-split: mremap-4m": MOVE,
     "locked-split: map-unmap-4k-alone": FREE,
+    "cost: fork-exec-exit": ALLOCATORS,
+    "unused: fork-exec-exit": ALLOCATORS,
     "nodes: fork-exec-exit": ALLOCATORS,
     "nodes-split: map-unmap-4k": STACKS,
     "nodes-split: map-unmap-4k-alone": STACKS,

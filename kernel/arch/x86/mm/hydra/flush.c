@@ -231,30 +231,6 @@ void hydra_range_sharers(struct hydra_mm *h, unsigned long start,
 		hydra_add_range_sharers(h, start, end, huge, look, mask);
 }
 
-/*
- * Of the sharers of a range, keep the domains that may have one of its entries in a TLB.
- *
- * @look:    HYDRA_TAKE_MARKS or HYDRA_LOOK_AT_MARKS
- * @already: domains to reach whatever the entries say
- * @targets: these domains and the sharers
- */
-static noinline void hydra_narrow_targets(struct hydra_mm *h, unsigned long start,
-					  unsigned long end, enum hydra_huge huge,
-					  enum hydra_look look,
-					  const hydra_mask_t *already,
-					  hydra_mask_t *targets)
-{
-	hydra_mask_t sharers = *targets;
-
-	if (end - start > LOOK_MAX || READ_ONCE(hydra_marks_failed))
-		return;
-	*targets = *already;
-	if (look == HYDRA_TAKE_MARKS)
-		hydra_publish(h, start, end);
-	hydra_range_sharers(h, start, end, huge, look, targets);
-	hydra_add_published(h, start, end, &sharers, targets);
-}
-
 /* Is there another domain than this CPU's among the targets, and not there already? */
 static bool hydra_targets_others(const hydra_mask_t *targets, const hydra_mask_t *already)
 {
@@ -265,23 +241,40 @@ static bool hydra_targets_others(const hydra_mask_t *targets, const hydra_mask_t
 }
 
 /*
- * First by table. A look at the entries can spare other domains only. If there are none,
- * no mark is taken and nothing is published: a flush of private tables writes no line
- * that other CPUs read.
+ * Look up by table. Then, if the range is short enough, keep the sharers that may have
+ * one of its entries in a TLB.
  *
- * Return: false if the flush goes to every domain.
+ * A look at the entries can spare other domains only. If there are none, no mark is taken
+ * and nothing is published: a flush of private tables writes no line that other CPUs read.
  */
+static noinline void hydra_narrow_targets(struct hydra_mm *h, unsigned long start,
+					  unsigned long end, enum hydra_huge huge,
+					  enum hydra_look look, hydra_mask_t *targets)
+{
+	hydra_mask_t already = *targets, sharers;
+
+	hydra_range_sharers(h, start, end, huge, HYDRA_BY_TABLE, targets);
+	if (look == HYDRA_BY_TABLE || end - start > LOOK_MAX ||
+	    READ_ONCE(hydra_marks_failed) || !hydra_targets_others(targets, &already))
+		return;
+	sharers = *targets;
+	*targets = already;
+	if (look == HYDRA_TAKE_MARKS)
+		hydra_publish(h, start, end);
+	hydra_range_sharers(h, start, end, huge, look, targets);
+	hydra_add_published(h, start, end, &sharers, targets);
+}
+
+/* Return: false if the flush goes to every domain. */
 static bool hydra_lookup_targets(struct hydra_mm *h, unsigned int filter,
 				 unsigned long start, unsigned long end,
 				 enum hydra_huge huge, enum hydra_look look,
 				 hydra_mask_t *targets)
 {
-	hydra_mask_t already = *targets;
-
-	hydra_range_sharers(h, start, end, huge, HYDRA_BY_TABLE, targets);
-	if (filter >= HYDRA_FILTER_ENTRY && look != HYDRA_BY_TABLE &&
-	    hydra_targets_others(targets, &already))
-		hydra_narrow_targets(h, start, end, huge, look, &already, targets);
+	if (filter < HYDRA_FILTER_ENTRY)
+		hydra_range_sharers(h, start, end, huge, HYDRA_BY_TABLE, targets);
+	else
+		hydra_narrow_targets(h, start, end, huge, look, targets);
 	/*
 	 * The lookup before unfiltered. If a collapse cleared the PMD entry,
 	 * unfiltered is raised here, or the collapse has flushed. Pairs with
