@@ -68,7 +68,6 @@ NOT_COMPARED = ("first-fill",)
 
 # Limits that are known not to be met yet, "name: row" -> why. Whatever is here has to be measured all the same, is reported
 # as skipped, and fails once it is met: then it is to be taken off.
-SPILLED = "in the loops of fork() and exit gcc keeps one variable more on the stack: one instruction for each entry"
 LOOK = "a look at the word of the table after each fault"
 LOOK_UP = "a flush looks up the sharers, and counts"
 WORDS = "the word of the table is looked at for each entry"
@@ -77,8 +76,6 @@ STACKS = "not Hydra's: with so many threads the tree of the areas is deeper, for
 FREE = "the CPU that frees a table waits for fills under its lock, and cuts the link under the domain's lock"
 ALLOCATORS = "not Hydra's: what the allocators have at hand differs between kernels and machines"
 NOT_YET = {
-    "cost: fork-exit-64m": SPILLED,
-    "unused: fork-exit-64m": SPILLED,
     "cost-split: minor-fault": LOOK,
     "cost-split: write-after-fork": LOOK_UP,
     "cost-split: mprotect-4k": LOOK_UP,

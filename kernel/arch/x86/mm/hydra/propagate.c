@@ -20,6 +20,7 @@
  */
 
 #include <linux/export.h>
+#include <linux/hydra_fork.h>
 #include <linux/mm.h>
 
 #include "internal.h"
@@ -203,6 +204,19 @@ asmlinkage void __hydra_change_end(void *entry)
 	VM_WARN_ON_ONCE(!t->nr_changed);
 	__hydra_entries_set(hydra_table_start(entry) + t->changed, t->nr_changed);
 	t->nr_changed = 0;
+}
+
+/**
+ * __hydra_entries_copied - update the replicas of entries that fork() write-protected
+ * @mm: address space of the parent
+ * @first: the first canonical entry
+ * @end: the entry after the last one
+ *
+ * Context: see hydra_entries_copied().
+ */
+void __hydra_entries_copied(struct mm_struct *mm, void *first, void *end)
+{
+	hydra_entries_set(mm, first, (pteval_t *)end - (pteval_t *)first);
 }
 
 /**
