@@ -15,7 +15,7 @@ MANY_PAGES = ("map-unmap-4m", "dontneed-2m")
 # What a whole life of a process executes differs by what allocators, RCU and the scheduler do meanwhile, and what hundreds of
 # pages cost by the lists that they come from and go to: two boots of one kernel differ. So much of Linux's number may be
 # beyond it in the rows of PROCESSES and MANY_PAGES.
-DIFFERS = {"locked": 0.005, "remote": 0.05}
+DIFFERS = {"locked": 0.02, "remote": 0.1}
 CLOCK = 100_000
 
 
