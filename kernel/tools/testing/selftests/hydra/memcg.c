@@ -97,7 +97,9 @@ static void read_on_all_nodes(void)
 /* The process takes a policy and joins the group; its node 0 writes memory. */
 static void join(const char *group, const char *policy)
 {
-	if (hydra_write_policy(getpid(), policy) || group_write(group, "cgroup.procs", getpid()))
+	/* For replicas nothing is reclaimed: each node needs free memory for them. */
+	if (hydra_write_file("/proc/sys/vm/drop_caches", "3") ||
+	    hydra_write_policy(getpid(), policy) || group_write(group, "cgroup.procs", getpid()))
 		_exit(102);
 	hydra_start_workers(HYDRA_SLEEP);
 	shared.area = reserve(TABLES);
@@ -117,7 +119,7 @@ static void outgrow(const char *group, const char *policy)
 {
 	join(group, policy);
 	read_on_all_nodes();
-	if (strcmp(policy, "linux") && replicas_now() < TABLES)
+	if (strcmp(policy, "linux") && replicas_now() < TABLES * (hydra_nodes() - 1))
 		_exit(103);
 	more.tables = 2 * TABLES;
 	more.area = reserve(more.tables);
