@@ -100,7 +100,7 @@ long hydra_prctl_get(unsigned long arg2, unsigned long arg3,
 		     unsigned long arg4, unsigned long arg5);
 
 /* Faults: arch/x86/mm/hydra/fill.c */
-bool __hydra_links(pmd_t *pmd);
+bool __hydra_links(struct hydra_mm *h, pmd_t *pmd);
 void __hydra_fault_done(struct hydra_mm *h, struct vm_area_struct *vma,
 			unsigned long addr, unsigned int flags);
 void __hydra_install(struct mm_struct *mm, pmd_t *pmd, struct page *table);
@@ -134,7 +134,9 @@ static inline struct hydra_mm *hydra_of_current(void)
  */
 static inline vm_fault_t hydra_pte_fault_done(pmd_t *pmd, vm_fault_t ret)
 {
-	if (hydra_of_current() && !(ret & HYDRA_VMA_UNLOCKED) && __hydra_links(pmd))
+	struct hydra_mm *h = hydra_of_current();
+
+	if (h && !(ret & HYDRA_VMA_UNLOCKED) && __hydra_links(h, pmd))
 		ret |= VM_FAULT_REPLICATED;
 	return ret;
 }

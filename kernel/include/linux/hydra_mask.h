@@ -85,6 +85,12 @@ static inline void hydra_mask_remove(hydra_mask_t *from, const hydra_mask_t *mas
 		WRITE_ONCE(from->bits[i], from->bits[i] & ~mask->bits[i]);
 }
 
+/* Are the domains of @mask all in @of? No other CPU writes @mask. */
+static inline bool hydra_mask_subset(const hydra_mask_t *mask, const hydra_mask_t *of)
+{
+	return bitmap_subset(mask->bits, of->bits, HYDRA_MAX_DOMAINS);
+}
+
 /* Keep the domains of @mask that are in @of, too. No other CPU reads @mask. */
 static inline void hydra_mask_keep(hydra_mask_t *mask, const hydra_mask_t *of)
 {

@@ -12,6 +12,7 @@
 #include <linux/mm_types.h>
 #include <linux/percpu.h>
 #include <linux/spinlock.h>
+#include <uapi/linux/hydra.h>
 
 /* Counters, kept per (address space, CPU that counts). */
 enum hydra_stat {
@@ -73,6 +74,8 @@ struct hydra_domain {
 /**
  * struct hydra_mm - an address space that has been split
  * @mm: the address space
+ * @kind: of its domains, one of enum hydra_domains. Changes only while the address
+ *	space is not active, see hydra_set_kind().
  * @active: CPUs use domain trees; written under mmap_lock
  * @trees: domains that have a tree in use. Set under mmap_lock before the first
  *	fill of the domain.
@@ -98,6 +101,7 @@ struct hydra_domain {
 struct hydra_mm {
 	struct mm_struct *mm;
 	bool active;
+	u8 kind;
 	hydra_mask_t trees;
 	hydra_mask_t universal;
 	hydra_mask_t refused;
@@ -116,20 +120,29 @@ struct hydra_mm {
 	struct hydra_domain *domain[] ____cacheline_aligned_in_smp;
 };
 
+#define HYDRA_NR_KINDS		(HYDRA_DOMAINS_CORE + 1)
+
 /* The machine: fixed at boot, see arch/x86/mm/hydra/domain.c. */
-DECLARE_PER_CPU_READ_MOSTLY(u32, hydra_cpu_home);	/* domain of the CPU, plus one */
+DECLARE_PER_CPU_READ_MOSTLY(u16 [HYDRA_NR_KINDS], hydra_cpu_domain);
+DECLARE_PER_CPU_READ_MOSTLY(u32, hydra_cpu_home);	/* hydra_home() of its node */
 extern unsigned int hydra_nr_domains;
-extern cpumask_var_t hydra_domain_cpus[HYDRA_MAX_DOMAINS];
+
+/*
+ * A value of mm->hydra_home: the kind of domains, and the domain of the CPUs that run
+ * the address space, plus one.
+ */
+#define HYDRA_HOME_SHIFT	16
+#define hydra_home(kind, d)	((u32)(kind) << HYDRA_HOME_SHIFT | ((d) + 1))
 
 /* Context: preemption disabled, unless the caller accepts a stale answer. */
-static inline unsigned int hydra_this_domain(void)
+static inline unsigned int hydra_this_domain(const struct hydra_mm *h)
 {
-	return raw_cpu_read(hydra_cpu_home) - 1;
+	return raw_cpu_read(hydra_cpu_domain[h->kind]);
 }
 
-static inline unsigned int hydra_domain_of_cpu(int cpu)
+static inline unsigned int hydra_domain_of_cpu(unsigned int kind, int cpu)
 {
-	return per_cpu(hydra_cpu_home, cpu) - 1;
+	return per_cpu(hydra_cpu_domain, cpu)[kind];
 }
 
 #endif /* _LINUX_HYDRA_TYPES_H */

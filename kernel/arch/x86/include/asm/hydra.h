@@ -66,7 +66,7 @@ static inline pgd_t *hydra_pgd(const struct mm_struct *mm)
 
 	if (!h)
 		return mm->pgd;
-	dom = READ_ONCE(h->domain[hydra_this_domain()]);
+	dom = READ_ONCE(h->domain[hydra_this_domain(h)]);
 	return dom ? READ_ONCE(dom->root) : mm->pgd;
 }
 
@@ -84,7 +84,7 @@ static inline u64 hydra_tlb_gen(struct mm_struct *mm)
 	struct hydra_domain *dom;
 
 	if (h) {
-		dom = READ_ONCE(h->domain[hydra_this_domain()]);
+		dom = READ_ONCE(h->domain[hydra_this_domain(h)]);
 		if (dom)
 			return atomic64_read(&dom->tlb_gen);
 	}
@@ -97,8 +97,9 @@ static inline u64 hydra_tlb_gen(struct mm_struct *mm)
  * @tsk: the task that will use it, or NULL
  * @root: set to the root that the CPU has to load
  *
- * The home of an active address space is HYDRA_HOME_SPLIT, which equals no CPU's
- * hydra_cpu_home: every switch to it calls __hydra_switching().
+ * hydra_cpu_home is the home for domains of kind node. All other values call
+ * __hydra_switching(): for an active address space, whose home is HYDRA_HOME_SPLIT,
+ * and for domains of another kind.
  *
  * Context: switch_mm_irqs_off(): interrupts off, a full barrier since the CPU is in
  * mm_cpumask().

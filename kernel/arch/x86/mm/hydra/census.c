@@ -18,6 +18,7 @@
 
 /* What one domain reaches */
 struct hydra_reach {
+	int home;
 	unsigned long local;		/* leaf entries, in tables on its home node */
 	unsigned long remote;		/* leaf entries, in tables elsewhere */
 	unsigned long hinting;		/* canonical entries marked by NUMA balancing */
@@ -55,8 +56,8 @@ static pteval_t *hydra_walked_by(pteval_t *canonical, unsigned int d, bool own_t
 	return word == hydra_solo(d) ? canonical : NULL;
 }
 
-static void hydra_count_reach(struct hydra_reach *reach, unsigned int d, u8 level,
-			      pteval_t *table, pteval_t *canonical)
+static void hydra_count_reach(struct hydra_reach *reach, u8 level, pteval_t *table,
+			      pteval_t *canonical)
 {
 	unsigned int i;
 
@@ -64,7 +65,7 @@ static void hydra_count_reach(struct hydra_reach *reach, unsigned int d, u8 leve
 		pteval_t val = table ? READ_ONCE(table[i]) : 0;
 
 		if (level == HYDRA_PTE ? hydra_present(val) : hydra_leaf(val)) {
-			if (page_to_nid(virt_to_page(table)) == hydra_domain_home[d])
+			if (page_to_nid(virt_to_page(table)) == reach->home)
 				reach->local++;
 			else
 				reach->remote++;
@@ -94,7 +95,7 @@ static int hydra_census_domain(struct mm_struct *mm, unsigned int d, u8 level,
 				continue;
 			canonical = hydra_table_start(pte);
 		}
-		hydra_count_reach(reach, d, level,
+		hydra_count_reach(reach, level,
 				  hydra_walked_by(canonical, d, hydra_has_own_tree(mm, d)),
 				  canonical);
 		if (pte)
@@ -118,7 +119,7 @@ static void hydra_count_tables(unsigned long *tables, pteval_t *canonical)
 	unsigned int d;
 
 	hydra_count_table(tables, canonical, 1);
-	for (d = 0; t && d < hydra_nr_domains; d++) {
+	for (d = 0; t && d < hydra_kind_of(t->hmm)->nr; d++) {
 		own = READ_ONCE(t->table[d]);
 		if (own && own != canonical)
 			hydra_count_table(tables, own, 1);
@@ -172,8 +173,19 @@ static void hydra_count_roots(struct mm_struct *mm, unsigned long *tables)
 	}
 }
 
+/*
+ * The kind of domains to count for. If the kind changes during the count, the other
+ * domains have no trees.
+ */
+static const struct hydra_kind *hydra_census_kind(struct mm_struct *mm)
+{
+	unsigned int type = hydra_domains_setting(hydra_settings_get(mm));
+
+	return &hydra_kinds[type ?: HYDRA_DOMAINS_NODE];
+}
+
 /* Context: mmap_lock held for writing; dropped on return, also with -EINTR. */
-static int hydra_census(struct mm_struct *mm, struct hydra_reach *reach,
+static int hydra_census(struct mm_struct *mm, unsigned int nr, struct hydra_reach *reach,
 			unsigned long *tables)
 {
 	unsigned int d, looked = 0;
@@ -181,7 +193,7 @@ static int hydra_census(struct mm_struct *mm, struct hydra_reach *reach,
 
 	hydra_count_roots(mm, tables);
 	for (level = HYDRA_PTE; level <= HYDRA_PUD; level++) {
-		for (d = 0; d < hydra_nr_domains; d++)
+		for (d = 0; d < nr; d++)
 			if (hydra_census_domain(mm, d, level, &reach[d], &looked))
 				return -EINTR;
 		if (hydra_census_level(mm, level, tables, &looked))
@@ -210,20 +222,23 @@ static int hydra_census(struct mm_struct *mm, struct hydra_reach *reach,
 int hydra_show_tables(struct mm_struct *mm, struct seq_file *m)
 {
 	unsigned long *tables = kcalloc(nr_node_ids, sizeof(*tables), GFP_KERNEL);
-	struct hydra_reach *reach = kcalloc(hydra_nr_domains, sizeof(*reach), GFP_KERNEL);
+	const struct hydra_kind *kind = hydra_census_kind(mm);
+	struct hydra_reach *reach = kcalloc(kind->nr, sizeof(*reach), GFP_KERNEL);
 	int nid, ret = -ENOMEM;
 	unsigned int d;
 
 	if (!tables || !reach)
 		goto free;
+	for (d = 0; d < kind->nr; d++)
+		reach[d].home = kind->home[d];
 	ret = mmap_write_lock_killable(mm);
 	if (!ret)
-		ret = hydra_census(mm, reach, tables);
+		ret = hydra_census(mm, kind->nr, reach, tables);
 	if (ret)
 		goto free;
-	for (d = 0; d < hydra_nr_domains; d++)
+	for (d = 0; d < kind->nr; d++)
 		seq_printf(m, "domain %u node %d local_leaves %lu remote_leaves %lu hinting_leaves %lu\n",
-			   d, hydra_domain_nid[d], reach[d].local, reach[d].remote,
+			   d, kind->nid[d], reach[d].local, reach[d].remote,
 			   reach[d].hinting);
 	for_each_online_node(nid)
 		seq_printf(m, "node %d pagetable_kib %lu\n", nid,

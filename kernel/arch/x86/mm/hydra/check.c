@@ -120,8 +120,9 @@ static bool hydra_check_leaf_table(struct hydra_checker *w, unsigned long addr,
 	if (t && (t->parent != parent || t->base != addr))
 		hydra_violated(w, 3, addr, "reaches a table of another place");
 	if (table != canonical && t->linked_hits != HYDRA_LINKS_CUT &&
-	    page_to_nid(virt_to_page(canonical)) == hydra_domain_home[w->d])
-		hydra_violated(w, 2, addr, "is the owner and has a replica");
+	    page_to_nid(virt_to_page(canonical)) == hydra_kind_of(w->h)->home[w->d] &&
+	    !hydra_has_owner(t, canonical))
+		hydra_violated(w, 2, addr, "has a replica on its home without an owner");
 	return true;
 }
 
@@ -264,7 +265,7 @@ long hydra_check_mm(struct mm_struct *mm, struct seq_file *m)
 		return -EINTR;
 	hydra_lock_out_faults(mm);
 	w.h = mm_hydra(mm);
-	for (; w.h && w.d < hydra_nr_domains; w.d++)
+	for (; w.h && w.d < hydra_kind_of(w.h)->nr; w.d++)
 		if (w.h->domain[w.d])
 			hydra_check_domain(&w);
 	mmap_write_unlock(mm);

@@ -63,7 +63,7 @@
  *     hydra_home = HYDRA_HOME_SPLIT          home = hydra_home
  *     <release>                              <read barrier>
  *     active = true                          reads active: false
- *                                            cmpxchg(&hydra_home, home, d + 1)
+ *                                            cmpxchg(&hydra_home, home, its own)
  *
  * CPU 1 read the home before CPU 0 stored HYDRA_HOME_SPLIT, and the cmpxchg fails;
  * or CPU 1 read HYDRA_HOME_SPLIT, and does not try.
@@ -131,6 +131,30 @@
 #define HYDRA_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
 DEFINE_STATIC_KEY_FALSE(hydra_watch_key);
+
+/* The kind of a home, but of HYDRA_HOME_SPLIT */
+static unsigned int hydra_home_kind(u32 home)
+{
+	return home >> HYDRA_HOME_SHIFT;
+}
+
+/* Has a CPU run the address space of a home, but of HYDRA_HOME_SPLIT? */
+static bool hydra_home_known(u32 home)
+{
+	return home != HYDRA_HOME_UNKNOWN(hydra_home_kind(home));
+}
+
+/* The home of an address space that this CPU alone runs. Context: as hydra_this_domain(). */
+static u32 hydra_home_here(unsigned int kind)
+{
+	return hydra_home(kind, raw_cpu_read(hydra_cpu_domain[kind]));
+}
+
+/* Is this CPU in the domain of a home? */
+static bool hydra_at_home(u32 home)
+{
+	return home != HYDRA_HOME_SPLIT && home == hydra_home_here(hydra_home_kind(home));
+}
 
 /* In mm->hydra_settings: settings were chosen or inherited. No setting uses the bit. */
 #define SETTINGS_CHOSEN	BIT(31)
@@ -218,7 +242,7 @@ static void hydra_activate(struct hydra_mm *h)
 	hydra_unshare_hugetlb(h->mm);
 	atomic_inc(&h->unfiltered);
 	gen = hydra_next_generation(h);
-	h->refused = hydra_overflow_mask;
+	h->refused = hydra_kind_of(h)->overflow;
 	/* Domains with a tree before the last return use the canonical root, too. */
 	for (d = 0; d < hydra_nr_domains; d++) {
 		if (!h->domain[d])
@@ -247,7 +271,7 @@ static void hydra_activate(struct hydra_mm *h)
 	 */
 	smp_mb();
 	for_each_cpu(cpu, mm_cpumask(h->mm))
-		hydra_mask_set_atomic(hydra_domain_of_cpu(cpu), &h->universal);
+		hydra_mask_set_atomic(hydra_domain_of_cpu(h->kind, cpu), &h->universal);
 	/*
 	 * universal before unfiltered; pairs with the atomics in
 	 * hydra_raise_targets().
@@ -256,17 +280,58 @@ static void hydra_activate(struct hydra_mm *h)
 	atomic_dec(&h->unfiltered);
 }
 
+/*
+ * Choose the kind of the domains that may have trees from now on. Each struct
+ * hydra_domain is used again for the domain with its number.
+ *
+ * Code that reads active and then uses the number of a domain runs with preemption
+ * disabled, or under locks that keep the kind. So wait for a grace period:
+ *
+ *     CPU 0: core.c                        CPU 1: __hydra_switching()
+ *     -------------                        --------------------------
+ *                                          reads active: true
+ *     hydra_deactivate(): active = false   reads kind: core, and its number: 5
+ *     synchronize_rcu()
+ *                                          makes domain 5 universal
+ *     kind = node
+ *     hydra_activate(): active = true
+ *
+ * Without the wait, CPU 1 might use number 5 after CPU 0 has chosen nodes: for another
+ * node, or beyond the end of hydra_table::table[].
+ *
+ * A gather is preemptible, and may have the numbers of its sharers from the time before.
+ * These are needless targets. The change of the kind has flushed all CPUs that may have
+ * used the entries of the gather, see hydra_deactivate(). For a number which the new kind
+ * does not have, see hydra_number_domains().
+ *
+ * Context: mmap_lock held for writing; the address space is not active.
+ */
+static void hydra_set_kind(struct hydra_mm *h, unsigned int kind)
+{
+	mmap_assert_write_locked(h->mm);
+	VM_WARN_ON_ONCE(h->active);
+	if (h->kind == kind)
+		return;
+	/* A new struct hydra_mm has no kind: it has never been active. */
+	if (h->kind)
+		synchronize_rcu();
+	/* What CPU 1 has set above, after hydra_deactivate() */
+	hydra_mask_zero(&h->universal);
+	h->kind = kind;
+}
+
 /* Context: mmap_lock held for writing, hydra_lock_ldt(). Return: NULL or @dom. */
 static struct hydra_domain *hydra_domain_alloc(struct hydra_mm *h, unsigned int d)
 {
+	int home = hydra_kind_of(h)->home[d];
 	struct hydra_domain *dom;
 
-	dom = kzalloc_node(sizeof(*dom), HYDRA_GFP, hydra_domain_home[d]);
+	dom = kzalloc_node(sizeof(*dom), HYDRA_GFP, home);
 	if (!dom)
 		return NULL;
 	spin_lock_init(&dom->lock);
 	dom->root = h->mm->pgd;
-	dom->pgd = hydra_pgd_alloc(h->mm, hydra_domain_home[d]);
+	dom->pgd = hydra_pgd_alloc(h->mm, home);
 	if (!dom->pgd) {
 		kfree(dom);
 		return NULL;
@@ -319,7 +384,7 @@ static void hydra_promote(struct hydra_mm *h, unsigned int d)
 	WRITE_ONCE(dom->root, dom->pgd);
 	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
 	smp_mb();
-	hydra_switch_roots(h->mm, hydra_domain_cpus[d]);
+	hydra_switch_roots(h->mm, hydra_kind_of(h)->cpus[d]);
 	/*
 	 * CPUs of the domain load the tree before flushes may spare them. A domain
 	 * degraded by a fault meanwhile stays universal: see hydra_degrade().
@@ -437,8 +502,10 @@ static void hydra_deactivate(struct hydra_mm *h)
 	 */
 	run = h->trees;
 	hydra_mask_add(&run, &h->universal);
+	/* No CPU has used a number of another kind, see hydra_set_kind(). */
+	VM_WARN_ON_ONCE(!hydra_mask_subset(&run, &hydra_kind_of(h)->all));
 	for_each_hydra_domain(d, &run)
-		hydra_switch_roots(mm, hydra_domain_cpus[d]);
+		hydra_switch_roots(mm, hydra_kind_of(h)->cpus[d]);
 	/* A fill may sleep while using a struct hydra_table. */
 	hydra_lock_out_faults(mm);
 	hydra_release_tables(h);
@@ -534,7 +601,7 @@ static bool hydra_came_late(struct mm_struct *mm)
 {
 	struct hydra_mm *h = mm_hydra(mm);
 
-	return h && !hydra_lacks_tree(h, hydra_this_domain());
+	return h && !hydra_lacks_tree(h, hydra_this_domain(h));
 }
 
 /*
@@ -616,11 +683,13 @@ static void hydra_split(struct mm_struct *mm)
 			new = NULL;
 		}
 		h = mm->hydra;
-		if (!h->active)
+		if (!h->active) {
+			hydra_set_kind(h, hydra_domains_setting(mm->hydra_settings));
 			hydra_activate(h);
+		}
 		hydra_mask_zero(&run);
 		for_each_cpu(cpu, mm_cpumask(mm))
-			hydra_mask_set(hydra_domain_of_cpu(cpu), &run);
+			hydra_mask_set(hydra_domain_of_cpu(h->kind, cpu), &run);
 		for_each_hydra_domain(d, &run)
 			hydra_promote(h, d);
 	}
@@ -643,7 +712,7 @@ static void hydra_unsplit(struct mm_struct *mm)
 		hydra_deactivate(mm->hydra);
 		/* If the thread moves later, the switch to it reads this home. */
 		preempt_disable();
-		WRITE_ONCE(mm->hydra_home, hydra_this_domain() + 1);
+		WRITE_ONCE(mm->hydra_home, hydra_home_here(mm->hydra->kind));
 		preempt_enable();
 	}
 	mmap_write_unlock(mm);
@@ -663,12 +732,28 @@ static bool hydra_returns(struct hydra_mm *h, struct task_struct *tsk)
 	       atomic_read(&h->mm->mm_users) == 1;
 }
 
+/*
+ * A CPU of a domain begins to run an active address space. If the domain has never had
+ * a tree, it becomes universal. See "Lodging" in the head of this file.
+ *
+ * Context: __hydra_switching(). Return: NULL, or the domain.
+ */
+static struct hydra_domain *hydra_lodge(struct hydra_mm *h, unsigned int d)
+{
+	if (!READ_ONCE(h->domain[d]) && !hydra_mask_test(d, &h->universal)) {
+		/* tlb_gen before universal: see "Lodging" in the head of this file. */
+		atomic64_inc_return(&h->mm->context.tlb_gen);
+		hydra_mask_set_atomic(d, &h->universal);
+		/* universal before root; pairs with hydra_raise_targets(). */
+		smp_mb__after_atomic();
+	}
+	return READ_ONCE(h->domain[d]);
+}
+
 /**
  * __hydra_switching - this CPU is about to run an address space
  * @next: the address space
  * @tsk: the task that will use it, or NULL
- *
- * See "Lodging" in the head of this file.
  *
  * Context: as hydra_switching(): interrupts off.
  * Return: the domain of this CPU, if the address space is active and the domain has
@@ -678,29 +763,28 @@ struct hydra_domain *__hydra_switching(struct mm_struct *next,
 				       struct task_struct *tsk)
 {
 	u32 home = READ_ONCE(next->hydra_home);
-	unsigned int d = hydra_this_domain();
+	struct hydra_domain *dom = NULL;
 	struct hydra_mm *h;
+	unsigned int d = 0;
 
 	lockdep_assert_irqs_disabled();
+	if (hydra_at_home(home))
+		return NULL;
 	/*
 	 * The home before active; pairs with the smp_mb() in hydra_deactivate(). A CPU
 	 * that reads a home stored after the return reads active as false.
 	 */
 	smp_rmb();
 	h = mm_hydra(next);
-	if (h && !READ_ONCE(h->domain[d]) &&
-	    !hydra_mask_test(d, &h->universal)) {
-		/* tlb_gen before universal: see "Lodging" in the head of this file. */
-		atomic64_inc_return(&next->context.tlb_gen);
-		hydra_mask_set_atomic(d, &h->universal);
-		/* universal before root; pairs with hydra_raise_targets(). */
-		smp_mb__after_atomic();
+	if (h) {
+		d = hydra_this_domain(h);
+		dom = hydra_lodge(h, d);
 	}
 	/* execve() passes no task when it switches to the new address space. */
 	if (!tsk)
 		tsk = current;
 	if (!hydra_may_split(tsk, next))
-		return h ? READ_ONCE(h->domain[d]) : NULL;
+		return dom;
 	if (h) {
 		if (hydra_lacks_tree(h, d) || hydra_returns(h, tsk))
 			set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
@@ -709,16 +793,17 @@ struct hydra_domain *__hydra_switching(struct mm_struct *next,
 		 * hydra_activate() or hydra_deactivate() is running, and reads
 		 * mm_cpumask() later.
 		 */
-	} else if (home != HYDRA_HOME_UNKNOWN && hydra_has_threads(tsk)) {
+	} else if (hydra_home_known(home) && hydra_has_threads(tsk)) {
 		set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
-	} else if (home != HYDRA_HOME_UNKNOWN && atomic_read(&next->mm_users) > 1) {
+	} else if (hydra_home_known(home) && atomic_read(&next->mm_users) > 1) {
 		/* A process made by clone(CLONE_VM) shares it: the home stays. */
-	} else if (cmpxchg(&next->hydra_home, home, d + 1) != home &&
+	} else if (cmpxchg(&next->hydra_home, home,
+			   hydra_home_here(hydra_home_kind(home))) != home &&
 		   hydra_has_threads(tsk)) {
 		/* The first switch of another CPU was faster. */
 		set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
 	}
-	return h ? READ_ONCE(h->domain[d]) : NULL;
+	return dom;
 }
 
 /**
@@ -731,8 +816,8 @@ struct hydra_domain *__hydra_switching(struct mm_struct *next,
  */
 void __hydra_resume_user_mode(struct mm_struct *mm)
 {
-	u32 home, here = hydra_this_domain() + 1;
 	struct hydra_mm *h;
+	u32 home;
 
 	if (!hydra_wants_domains(READ_ONCE(mm->hydra_settings)) ||
 	    !hydra_may_split(current, mm))
@@ -746,28 +831,31 @@ void __hydra_resume_user_mode(struct mm_struct *mm)
 	h = mm_hydra(mm);
 	if (h && hydra_returns(h, current))
 		hydra_unsplit(mm);
-	else if (h ? hydra_lacks_tree(h, here - 1) :
-		 hydra_has_threads(current) && home && home != here &&
-		 home != HYDRA_HOME_UNKNOWN && home != HYDRA_HOME_SPLIT)
+	else if (h ? hydra_lacks_tree(h, hydra_this_domain(h)) :
+		 hydra_has_threads(current) && home != HYDRA_HOME_SPLIT &&
+		 hydra_home_known(home) && !hydra_at_home(home))
 		hydra_split(mm);
 }
 
 /* The value of mm->hydra_home for an address space that gets settings now */
-static u32 hydra_home_now(struct mm_struct *mm)
+static u32 hydra_home_now(struct mm_struct *mm, unsigned int kind)
 {
 	unsigned int cpu = cpumask_any(mm_cpumask(mm));
 
-	return cpu < nr_cpu_ids ? hydra_domain_of_cpu(cpu) + 1 :
-				  HYDRA_HOME_UNKNOWN;
+	if (kind == HYDRA_DOMAINS_MACHINE)
+		return 0;
+	return cpu < nr_cpu_ids ? hydra_home(kind, hydra_domain_of_cpu(kind, cpu)) :
+				  HYDRA_HOME_UNKNOWN(kind);
 }
 
 /* Do CPUs of several domains run an address space? */
-static bool hydra_runs_in_several(struct mm_struct *mm)
+static bool hydra_runs_in_several(struct mm_struct *mm, unsigned int kind)
 {
-	u32 home = hydra_home_now(mm);
+	unsigned int cpu = cpumask_any(mm_cpumask(mm));
 
-	return home != HYDRA_HOME_UNKNOWN &&
-	       !cpumask_subset(mm_cpumask(mm), hydra_domain_cpus[home - 1]);
+	return kind != HYDRA_DOMAINS_MACHINE && cpu < nr_cpu_ids &&
+	       !cpumask_subset(mm_cpumask(mm),
+			       hydra_kinds[kind].cpus[hydra_domain_of_cpu(kind, cpu)]);
 }
 
 /**
@@ -782,6 +870,7 @@ static bool hydra_runs_in_several(struct mm_struct *mm)
  */
 int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
 {
+	unsigned int kind = hydra_domains_setting(settings);
 	bool split = false;
 	int ret;
 
@@ -803,20 +892,18 @@ int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
 		ret = -EAGAIN;
 	} else {
 		WRITE_ONCE(mm->hydra_settings, settings | SETTINGS_CHOSEN);
-		if (!hydra_wants_domains(settings)) {
-			/* The home is not used any more, once no domain has a tree. */
-			if (mm->hydra && mm->hydra->active)
-				hydra_deactivate(mm->hydra);
-			WRITE_ONCE(mm->hydra_home, 0);
-		} else if (!mm->hydra || !mm->hydra->active) {
-			WRITE_ONCE(mm->hydra_home, hydra_home_now(mm));
+		/* Domains of another kind, or none at all */
+		if (mm->hydra && mm->hydra->active && mm->hydra->kind != kind)
+			hydra_deactivate(mm->hydra);
+		if (!mm->hydra || !mm->hydra->active) {
+			WRITE_ONCE(mm->hydra_home, hydra_home_now(mm, kind));
 			/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
 			smp_mb();
 			/*
 			 * A caller from another process holds one reference in
 			 * mm_users.
 			 */
-			split = hydra_runs_in_several(mm) &&
+			split = hydra_runs_in_several(mm, kind) &&
 				(mm == current->mm ? get_nr_threads(current) > 1 :
 				 atomic_read(&mm->mm_users) > 2);
 		}
@@ -854,7 +941,7 @@ static u32 hydra_settings_default(void)
 static void hydra_settings_init(struct mm_struct *mm, u32 settings)
 {
 	mm->hydra_settings = settings;
-	mm->hydra_home = hydra_wants_domains(settings) ? HYDRA_HOME_UNKNOWN : 0;
+	mm->hydra_home = HYDRA_HOME_UNKNOWN(hydra_domains_setting(settings));
 }
 
 /**
@@ -953,5 +1040,5 @@ void hydra_degrade(struct hydra_mm *h, unsigned int d)
 	hydra_stat_add(h, HYDRA_STAT_FALLBACKS, 1);
 	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
 	smp_mb();
-	hydra_switch_roots(h->mm, hydra_domain_cpus[d]);
+	hydra_switch_roots(h->mm, hydra_kind_of(h)->cpus[d]);
 }

@@ -2,33 +2,73 @@
 /*
  * Domains of the machine: which CPUs share one set of page tables.
  *
+ * There are three kinds of domains: the CPUs of a node, the CPUs that share a
+ * last-level cache, and the CPUs of a core. Each kind numbers its domains from 0. A
+ * domain lies in one node, its home is one node with memory.
+ *
  * Numbered once at boot over all possible CPUs and never changed. So a CPU that
- * comes online later has its domain already, and no code needs a lock. On a machine
- * with more nodes than HYDRA_MAX_DOMAINS, the nodes beyond share the last domain,
- * which uses the canonical tree and takes part in every flush.
+ * comes online later has its domain already, and no code needs a lock. Where the
+ * number of domains would exceed the limit, the CPUs beyond share the last domain,
+ * which uses the canonical tree and takes part in every flush. So do CPUs that are
+ * offline at boot: nothing is known yet of their caches and cores.
  */
 
 #define pr_fmt(fmt) "hydra: " fmt
 
+#include <linux/cpu.h>
 #include <linux/gfp.h>
 #include <linux/init.h>
 #include <linux/mmzone.h>
 #include <linux/nodemask.h>
+#include <linux/slab.h>
 #include <linux/topology.h>
+
+#include <asm/smp.h>
 
 #include "internal.h"
 
-/* Domain of the CPU, plus one. Until domains are numbered, all CPUs are in domain 0. */
-DEFINE_PER_CPU_READ_MOSTLY(u32, hydra_cpu_home) = 1;
+/* Until domains are numbered, all CPUs are in domain 0. */
+DEFINE_PER_CPU_READ_MOSTLY(u16 [HYDRA_NR_KINDS], hydra_cpu_domain);
+DEFINE_PER_CPU_READ_MOSTLY(u32, hydra_cpu_home) = hydra_home(HYDRA_DOMAINS_NODE, 0);
+/* The most domains that a kind has */
 unsigned int hydra_nr_domains __ro_after_init = 1;
-cpumask_var_t hydra_domain_cpus[HYDRA_MAX_DOMAINS] __ro_after_init;
-/* The node of a domain, and the home node, on which its tables are allocated */
-int hydra_domain_nid[HYDRA_MAX_DOMAINS] __ro_after_init;
-int hydra_domain_home[HYDRA_MAX_DOMAINS] __ro_after_init;
-struct hydra_span hydra_domain_span[HYDRA_MAX_DOMAINS] __ro_after_init;
-hydra_mask_t hydra_all_domains __ro_after_init;
-/* Domains that always use the canonical tree. */
-hydra_mask_t hydra_overflow_mask __ro_after_init;
+/* By enum hydra_domains. HYDRA_DOMAINS_MACHINE has none. */
+struct hydra_kind hydra_kinds[HYDRA_NR_KINDS] __ro_after_init;
+
+/* A home has 16 bits for the number of the domain, plus one. */
+static_assert(HYDRA_MAX_DOMAINS <= U16_MAX);
+
+/* Limits of the number of domains, and of the CPUs of one last-level cache */
+static unsigned int max_domains __initdata = HYDRA_MAX_DOMAINS;
+static unsigned int llc_cpus __initdata;
+
+/* Boot parameter hydra_max_domains=: fewer domains than the kernel was built for */
+static int __init hydra_max_domains_setup(char *text)
+{
+	unsigned int nr;
+
+	if (kstrtouint(text, 10, &nr) || nr < 2 || nr > HYDRA_MAX_DOMAINS)
+		pr_err("boot parameter hydra_max_domains=%s is not between 2 and %u: ignored\n",
+		       text, HYDRA_MAX_DOMAINS);
+	else
+		max_domains = nr;
+	return 1;
+}
+__setup("hydra_max_domains=", hydra_max_domains_setup);
+
+/*
+ * Boot parameter hydra_llc_cpus=: that many CPUs of a node, by number, form a domain of
+ * kind llc. For virtual machines, which may not show their caches.
+ */
+static int __init hydra_llc_cpus_setup(char *text)
+{
+	if (kstrtouint(text, 10, &llc_cpus)) {
+		pr_err("boot parameter hydra_llc_cpus=%s is no number: ignored\n", text);
+		llc_cpus = 0;
+	}
+	return 1;
+}
+__setup("hydra_llc_cpus=", hydra_llc_cpus_setup);
 
 /* The nearest node with memory: a node may have only CPUs. */
 static int __init hydra_home_of_node(int nid)
@@ -39,38 +79,111 @@ static int __init hydra_home_of_node(int nid)
 	return zonelist_zone(z) ? zonelist_node_idx(z) : nid;
 }
 
+static int __init hydra_node_of_cpu(unsigned int cpu)
+{
+	int nid = cpu_to_node(cpu);
+
+	return nid == NUMA_NO_NODE ? first_online_node : nid;
+}
+
+/* Is a CPU in a domain whose first CPU is @first? Both are of one node. */
+static bool __init hydra_same_domain(unsigned int type, unsigned int cpu, unsigned int first,
+				     unsigned int nr)
+{
+	switch (type) {
+	case HYDRA_DOMAINS_LLC:
+		if (llc_cpus)
+			return nr < llc_cpus;
+		return cpumask_test_cpu(cpu, cpu_llc_shared_mask(first));
+	case HYDRA_DOMAINS_CORE:
+		return cpumask_test_cpu(cpu, topology_sibling_cpumask(first));
+	default:
+		return true;
+	}
+}
+
+/* The domain of a CPU among those that exist, or kind->nr */
+static unsigned int __init hydra_find_domain(unsigned int type, unsigned int cpu)
+{
+	const struct hydra_kind *kind = &hydra_kinds[type];
+	unsigned int d;
+
+	for (d = 0; d < kind->nr; d++)
+		if (kind->nid[d] == hydra_node_of_cpu(cpu) &&
+		    hydra_same_domain(type, cpu, cpumask_first(kind->cpus[d]),
+				      cpumask_weight(kind->cpus[d])))
+			break;
+	return d;
+}
+
+/* Put a CPU into a domain: one of those that exist, or the next one. */
+static void __init hydra_add_cpu(unsigned int type, unsigned int cpu, unsigned int d)
+{
+	struct hydra_kind *kind = &hydra_kinds[type];
+
+	if (d == max_domains) {
+		d = max_domains - 1;
+		hydra_mask_set(d, &kind->overflow);
+	} else if (d == kind->nr) {
+		kind->cpus[d] = kzalloc(cpumask_size(), GFP_KERNEL);
+		if (!kind->cpus[d])
+			panic("hydra: no memory for %u domains\n", d + 1);
+		kind->nid[d] = hydra_node_of_cpu(cpu);
+		kind->home[d] = hydra_home_of_node(kind->nid[d]);
+		hydra_mask_set(d, &kind->all);
+		kind->nr++;
+	}
+	cpumask_set_cpu(cpu, kind->cpus[d]);
+	per_cpu(hydra_cpu_domain, cpu)[type] = d;
+}
+
+/* The node of each CPU is known, the cache and the core of those that are up. */
+static bool __init hydra_knows_cpu(unsigned int type, unsigned int cpu)
+{
+	return type == HYDRA_DOMAINS_NODE || cpu_online(cpu);
+}
+
+static void __init hydra_number_domains(unsigned int type)
+{
+	struct hydra_kind *kind = &hydra_kinds[type];
+	unsigned int cpu, d, last;
+
+	for_each_possible_cpu(cpu)
+		if (hydra_knows_cpu(type, cpu))
+			hydra_add_cpu(type, cpu, hydra_find_domain(type, cpu));
+	/* All CPUs that are offline now share a domain, which may span nodes. */
+	last = kind->nr;
+	for_each_possible_cpu(cpu) {
+		if (hydra_knows_cpu(type, cpu))
+			continue;
+		hydra_add_cpu(type, cpu, last);
+		hydra_mask_set(kind->nr - 1, &kind->overflow);
+	}
+	for (d = 0; d < kind->nr; d++) {
+		kind->span[d].first = BIT_WORD(cpumask_first(kind->cpus[d]));
+		kind->span[d].last = BIT_WORD(cpumask_last(kind->cpus[d]));
+	}
+	/* A flush may have targets from the time before the kind changed: no CPU. */
+	for (; d < HYDRA_MAX_DOMAINS; d++) {
+		kind->cpus[d] = (struct cpumask *)cpu_none_mask;
+		kind->span[d].first = 1;
+	}
+	hydra_nr_domains = max(hydra_nr_domains, kind->nr);
+}
+
 static int __init hydra_domain_init(void)
 {
-	unsigned int cpu, d, nr = 0;
+	unsigned int type, cpu;
 
-	for_each_possible_cpu(cpu) {
-		int nid = cpu_to_node(cpu);
-
-		if (nid == NUMA_NO_NODE)
-			nid = first_online_node;
-		for (d = 0; d < nr; d++)
-			if (hydra_domain_nid[d] == nid)
-				break;
-		if (d == nr && nr == HYDRA_MAX_DOMAINS) {
-			d = HYDRA_MAX_DOMAINS - 1;
-			hydra_mask_set(d, &hydra_overflow_mask);
-		} else if (d == nr) {
-			if (!zalloc_cpumask_var(&hydra_domain_cpus[d], GFP_KERNEL))
-				panic("hydra: no memory for %u domains", nr + 1);
-			hydra_domain_nid[d] = nid;
-			hydra_domain_home[d] = hydra_home_of_node(nid);
-			nr++;
-		}
-		per_cpu(hydra_cpu_home, cpu) = d + 1;
-		cpumask_set_cpu(cpu, hydra_domain_cpus[d]);
-	}
-	for (d = 0; d < nr; d++) {
-		hydra_mask_set(d, &hydra_all_domains);
-		hydra_domain_span[d].first = BIT_WORD(cpumask_first(hydra_domain_cpus[d]));
-		hydra_domain_span[d].last = BIT_WORD(cpumask_last(hydra_domain_cpus[d]));
-	}
-	hydra_nr_domains = nr;
-	pr_info("%u domains\n", nr);
+	for (type = HYDRA_DOMAINS_NODE; type < HYDRA_NR_KINDS; type++)
+		hydra_number_domains(type);
+	for_each_possible_cpu(cpu)
+		per_cpu(hydra_cpu_home, cpu) =
+			hydra_home(HYDRA_DOMAINS_NODE,
+				   hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu));
+	pr_info("domains: %u nodes, %u last-level caches, %u cores\n",
+		hydra_kinds[HYDRA_DOMAINS_NODE].nr, hydra_kinds[HYDRA_DOMAINS_LLC].nr,
+		hydra_kinds[HYDRA_DOMAINS_CORE].nr);
 	return 0;
 }
 core_initcall(hydra_domain_init);

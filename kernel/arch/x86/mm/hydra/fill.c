@@ -8,7 +8,8 @@
  * entry to the domain of this CPU.
  *
  * A domain links a leaf table on its home node, and copies entries of any other
- * leaf table to a replica. The choice stays until the table is freed, with one
+ * leaf table to a replica. Where several domains have one home, see
+ * hydra_wants_replica(). The choice stays until the table is freed, with one
  * exception: hydra_cut_links(). While one domain alone links a leaf table, the link and
  * the word of the table are all its state.
  *
@@ -201,12 +202,19 @@ static void hydra_copy_window(const struct hydra_request *r, pteval_t *canonical
 	trace_hydra_fill(r->h->mm, r->addr, r->d, HYDRA_PTE, nr);
 }
 
-/* Does the domain need a replica of the leaf table, or link it? */
+/*
+ * Does the domain need a replica of the leaf table, or link it?
+ *
+ * Several domains may have this home: cores of one node. By table, all of them link the
+ * table. By entry, one domain is the owner, and the others need marks.
+ */
 static bool hydra_wants_replica(const struct hydra_request *r,
 				const struct hydra_table *t, void *canonical)
 {
-	return page_to_nid(virt_to_page(canonical)) != hydra_domain_home[r->d] ||
-	       (t && READ_ONCE(t->linked_hits) == HYDRA_LINKS_CUT);
+	return page_to_nid(virt_to_page(canonical)) != hydra_kind_of(r->h)->home[r->d] ||
+	       (t && READ_ONCE(t->linked_hits) == HYDRA_LINKS_CUT) ||
+	       (hydra_filter(r->h) >= HYDRA_FILTER_ENTRY &&
+		(t ? hydra_has_owner(t, canonical) : hydra_word_of(canonical)));
 }
 
 /*
@@ -220,7 +228,7 @@ static bool hydra_wants_replica(const struct hydra_request *r,
 static pteval_t *hydra_replica_alloc(struct hydra_request *r)
 {
 	unsigned long nr = atomic_long_inc_return(&r->h->nr_replicas);
-	int home = hydra_domain_home[r->d];
+	int home = hydra_kind_of(r->h)->home[r->d];
 	pteval_t *replica = NULL;
 
 	/* With __GFP_THISNODE an offline node would cause a warning. */
@@ -584,7 +592,7 @@ static enum hydra_result hydra_fill(struct hydra_request *r)
 static bool hydra_fill_allocate(struct hydra_request *r)
 {
 	if (r->lacks_table) {
-		r->spare = hydra_table_alloc(r->gfp);
+		r->spare = hydra_table_alloc(r->h, r->gfp);
 		if (!r->spare)
 			return false;
 	}
@@ -620,6 +628,7 @@ static bool hydra_uses_canonical(struct hydra_mm *h, unsigned int d)
 
 /**
  * __hydra_links - does this CPU's domain link the leaf table of an entry?
+ * @h: address space
  * @pmd: a canonical entry
  *
  * If so, every entry of the leaf table is in the domain's tree. That is the case
@@ -631,9 +640,9 @@ static bool hydra_uses_canonical(struct hydra_mm *h, unsigned int d)
  * Context: the VMA around the entry is locked.
  * Return: true if the domain links the table.
  */
-bool __hydra_links(pmd_t *pmd)
+bool __hydra_links(struct hydra_mm *h, pmd_t *pmd)
 {
-	unsigned int d = hydra_this_domain();
+	unsigned int d = hydra_this_domain(h);
 	bool links = false;
 	pteval_t val;
 
@@ -660,7 +669,7 @@ bool __hydra_links(pmd_t *pmd)
 void __hydra_fault_done(struct hydra_mm *h, struct vm_area_struct *vma,
 			unsigned long addr, unsigned int flags)
 {
-	unsigned int d = hydra_this_domain();
+	unsigned int d = hydra_this_domain(h);
 	struct hydra_request r = {
 		.h = h,
 		.d = d,
@@ -701,12 +710,13 @@ void __hydra_fault_done(struct hydra_mm *h, struct vm_area_struct *vma,
 void __hydra_install(struct mm_struct *mm, pmd_t *pmd, struct page *table)
 {
 	struct hydra_table *t = hydra_table_of(pmd);
-	unsigned int d = hydra_this_domain();
+	struct hydra_mm *h = mm->hydra;
+	unsigned int d = hydra_this_domain(h);
 	pteval_t *own;
 
 	lockdep_assert_held(pmd_lockptr(mm, pmd));
 	own = t && mm == current->mm ? READ_ONCE(t->table[d]) : NULL;
-	if (!own || page_to_nid(table) != hydra_domain_home[d])
+	if (!own || page_to_nid(table) != hydra_kind_of(h)->home[d])
 		return;
 	page_ptdesc(table)->__page_mapping = hydra_solo(d);
 	/* The table's entries and its word before the link; pairs as in hydra_link(). */
@@ -737,7 +747,7 @@ bool __hydra_fault_atomic(struct hydra_mm *h, unsigned long addr, bool write)
 {
 	struct hydra_request r = {
 		.h = h,
-		.d = hydra_this_domain(),
+		.d = hydra_this_domain(h),
 		.addr = addr,
 		.vm_start = addr & PAGE_MASK,
 		.vm_end = (addr & PAGE_MASK) + PAGE_SIZE,
@@ -764,7 +774,7 @@ bool __hydra_fault_atomic(struct hydra_mm *h, unsigned long addr, bool write)
  */
 bool __hydra_entry_missing(struct hydra_mm *h, void *entry)
 {
-	unsigned int d = hydra_this_domain();
+	unsigned int d = hydra_this_domain(h);
 	pteval_t *table = hydra_domain_leaf(hydra_table_start(entry), d);
 
 	return !READ_ONCE(h->active) || hydra_uses_canonical(h, d) || !table ||

@@ -83,7 +83,7 @@ static void hydra_add_marked(struct hydra_table *t, const pteval_t *canonical,
 			     unsigned int first, unsigned int nr, enum hydra_look look,
 			     hydra_mask_t *mask)
 {
-	unsigned int d, self = hydra_this_domain();
+	unsigned int d, self = hydra_this_domain(t->hmm);
 	hydra_mask_t sharers;
 
 	hydra_mask_zero(&sharers);
@@ -232,12 +232,13 @@ void hydra_range_sharers(struct hydra_mm *h, unsigned long start,
 }
 
 /* Is there another domain than this CPU's among the targets, and not there already? */
-static bool hydra_targets_others(const hydra_mask_t *targets, const hydra_mask_t *already)
+static bool hydra_targets_others(struct hydra_mm *h, const hydra_mask_t *targets,
+				 const hydra_mask_t *already)
 {
 	hydra_mask_t rest = *targets;
 
 	hydra_mask_remove(&rest, already);
-	return hydra_mask_other(hydra_this_domain(), &rest);
+	return hydra_mask_other(hydra_this_domain(h), &rest);
 }
 
 /*
@@ -255,7 +256,7 @@ static noinline void hydra_narrow_targets(struct hydra_mm *h, unsigned long star
 
 	hydra_range_sharers(h, start, end, huge, HYDRA_BY_TABLE, targets);
 	if (look == HYDRA_BY_TABLE || end - start > LOOK_MAX ||
-	    READ_ONCE(hydra_marks_failed) || !hydra_targets_others(targets, &already))
+	    READ_ONCE(hydra_marks_failed) || !hydra_targets_others(h, targets, &already))
 		return;
 	sharers = *targets;
 	*targets = already;

@@ -15,12 +15,12 @@
 #include "table.h"
 
 /*
- * mm->hydra_home: the domain of the CPUs running the address space, plus one; 0
- * with the settings of stock Linux; UNKNOWN before the first CPU runs the address
- * space; SPLIT with domain trees.
+ * mm->hydra_home: hydra_home() of the CPUs running the address space; 0 with the
+ * settings of stock Linux; UNKNOWN before the first CPU runs the address space; SPLIT
+ * with domain trees.
  */
-#define HYDRA_HOME_UNKNOWN	U32_MAX
-#define HYDRA_HOME_SPLIT	(HYDRA_HOME_UNKNOWN - 1)
+#define HYDRA_HOME_UNKNOWN(kind)	((u32)(kind) << HYDRA_HOME_SHIFT)
+#define HYDRA_HOME_SPLIT		U32_MAX
 
 /* Context: any but NMI. */
 static inline void hydra_stat_add(struct hydra_mm *h, enum hydra_stat stat,
@@ -35,18 +35,39 @@ static inline unsigned int hydra_filter(const struct hydra_mm *h)
 }
 
 /* domain.c */
-extern int hydra_domain_nid[HYDRA_MAX_DOMAINS];
-extern int hydra_domain_home[HYDRA_MAX_DOMAINS];
-extern hydra_mask_t hydra_all_domains;
-extern hydra_mask_t hydra_overflow_mask;
-
 /* The words of a cpumask that contain CPUs of a domain. */
 struct hydra_span {
 	unsigned int first;
 	unsigned int last;
 };
 
-extern struct hydra_span hydra_domain_span[HYDRA_MAX_DOMAINS];
+/**
+ * struct hydra_kind - the domains of one kind
+ * @nr: how many there are
+ * @all: their numbers
+ * @overflow: domains that always use the canonical tree
+ * @cpus: by domain, its CPUs; for numbers from @nr on: none
+ * @nid: by domain, its node
+ * @home: by domain, its home node, on which its tables are allocated
+ * @span: by domain, where its CPUs are in a cpumask
+ */
+struct hydra_kind {
+	unsigned int nr;
+	hydra_mask_t all;
+	hydra_mask_t overflow;
+	struct cpumask *cpus[HYDRA_MAX_DOMAINS];
+	int nid[HYDRA_MAX_DOMAINS];
+	int home[HYDRA_MAX_DOMAINS];
+	struct hydra_span span[HYDRA_MAX_DOMAINS];
+};
+
+extern struct hydra_kind hydra_kinds[HYDRA_NR_KINDS];
+
+/* Context: the kind stays: mmap_lock is held, or see hydra_set_kind(). */
+static inline const struct hydra_kind *hydra_kind_of(const struct hydra_mm *h)
+{
+	return &hydra_kinds[h->kind];
+}
 
 /* core.c */
 void hydra_watch(void);

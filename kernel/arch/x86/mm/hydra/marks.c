@@ -168,7 +168,7 @@ void hydra_publish(struct hydra_mm *h, unsigned long start, unsigned long end)
 	p->h = h;
 	WRITE_ONCE(p->start, start);
 	WRITE_ONCE(p->end, end);
-	hydra_mask_copy(&p->targets, &hydra_all_domains);
+	hydra_mask_copy(&p->targets, &hydra_kind_of(h)->all);
 	cpumask_set_cpu(smp_processor_id(), h->flushing);
 	/*
 	 * The published flush before the marks; pairs with the smp_rmb() in

@@ -63,14 +63,15 @@ unsigned long hydra_unmapped_area(struct vm_unmapped_area_info *info,
 	unsigned long first = vm_unmapped_area(info), addr = first, last;
 	struct hydra_mm *h = mm_hydra(current->mm);
 	struct vm_unmapped_area_info part = *info;
-	unsigned int tries, d = hydra_this_domain();
 	struct hydra_domain *dom;
+	unsigned int tries, d;
 
 	/* Large mappings have separate leaf tables anyway. */
 	if (!h || offset_in_page(first) || part.length >= PMD_SIZE ||
 	    flags & MAP_32BIT || in_32bit_syscall())
 		return first;
 	mmap_assert_write_locked(h->mm);
+	d = hydra_this_domain(h);
 	dom = h->domain[d];
 	if (!dom)
 		return first;

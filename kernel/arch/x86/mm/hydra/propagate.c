@@ -76,7 +76,7 @@ static bool hydra_update_copy(struct hydra_table *t, pteval_t *copy, pteval_t va
 	pteval_t old = READ_ONCE(*copy), new;
 
 	do {
-		if (!old || !hydra_is_copy(t, old))
+		if (!(old & (_PAGE_PRESENT | HYDRA_PTE_REFILL)) || !hydra_is_copy(t, old))
 			return false;
 		if (hydra_stray(old))
 			hydra_stray_accessed();
@@ -90,8 +90,12 @@ static bool hydra_update_copy(struct hydra_table *t, pteval_t *copy, pteval_t va
 	return true;
 }
 
-/* Clear one copy. Return: its old value, or 0 if the copy was not present. */
-static pteval_t hydra_clear_copy(struct hydra_table *t, pteval_t *copy)
+/*
+ * Clear one copy. Return: its old value, or 0 if the copy was not present.
+ *
+ * @refill: HYDRA_PTE_REFILL, or 0: the domain faults on the next entry
+ */
+static pteval_t hydra_clear_copy(struct hydra_table *t, pteval_t *copy, pteval_t refill)
 {
 	pteval_t old = READ_ONCE(*copy);
 
@@ -100,7 +104,7 @@ static pteval_t hydra_clear_copy(struct hydra_table *t, pteval_t *copy)
 			hydra_stray_accessed();
 		if (!hydra_present(old) || !hydra_is_copy(t, old))
 			return 0;
-	} while (!try_cmpxchg(copy, &old, HYDRA_PTE_REFILL | hydra_mark(t, old)));
+	} while (!try_cmpxchg(copy, &old, refill | hydra_mark(t, old)));
 	return old;
 }
 
@@ -132,15 +136,26 @@ void __hydra_entries_set(void *entry, unsigned int nr)
 }
 EXPORT_SYMBOL_GPL(__hydra_entries_set);
 
+/*
+ * By entry, a flush interrupts the domains with a copy. So a domain does not get the next
+ * page at an address for having used the last one.
+ */
+static pteval_t hydra_refill(const struct hydra_table *t)
+{
+	return t->level == HYDRA_PTE && hydra_filter(t->hmm) == HYDRA_FILTER_ENTRY ?
+	       0 : HYDRA_PTE_REFILL;
+}
+
 /* Clear the replicas of an entry. Return: their accessed bits. */
-static unsigned long hydra_clear_copies(struct hydra_table *t, void *entry)
+static unsigned long hydra_clear_copies(struct hydra_table *t, void *entry,
+					pteval_t refill)
 {
 	unsigned long young = 0;
 	pteval_t *copy, was;
 	unsigned int d = 0;
 
 	for (; (copy = hydra_replica_begin(t, entry, &d)); d++) {
-		was = hydra_clear_copy(t, copy);
+		was = hydra_clear_copy(t, copy, refill);
 		hydra_replica_end(t, d);
 		young |= was & _PAGE_ACCESSED;
 		hydra_propagated(t, entry, d, was != 0);
@@ -172,12 +187,12 @@ void __hydra_change_begin(void *entry, unsigned long size)
 		return;
 	VM_WARN_ON_ONCE(t->nr_changed);
 	if (hydra_links_due(t))
-		hydra_cut_links(t, hydra_table_start(entry), hydra_this_domain());
+		hydra_cut_links(t, hydra_table_start(entry), hydra_this_domain(t->hmm));
 	t->changed = hydra_entry_index(entry);
 	t->nr_changed = nr;
 	for (; (copy = hydra_replica_begin(t, entry, &d)); d++) {
 		for (i = 0, changed = 0; i < nr; i++) {
-			was = hydra_clear_copy(t, &copy[i]);
+			was = hydra_clear_copy(t, &copy[i], HYDRA_PTE_REFILL);
 			changed += was != 0;
 			if (was & _PAGE_ACCESSED)
 				set_bit(_PAGE_BIT_ACCESSED,
@@ -272,9 +287,12 @@ pte_t hydra_clear_flush(struct vm_area_struct *vma, unsigned long addr, pte_t *p
 unsigned long hydra_entry_exchange(void *entry, unsigned long val)
 {
 	struct hydra_table *t = hydra_table_of(entry);
-	unsigned long young = t ? hydra_clear_copies(t, entry) : 0;
-	pteval_t old = xchg((pteval_t *)entry, val);
+	unsigned long young = 0;
+	pteval_t old;
 
+	if (t)
+		young = hydra_clear_copies(t, entry, val ? HYDRA_PTE_REFILL : hydra_refill(t));
+	old = xchg((pteval_t *)entry, val);
 	if (hydra_present(val))
 		__hydra_entries_set(entry, 1);
 	return hydra_present(old) ? old | young : old;

@@ -120,7 +120,7 @@ static unsigned int hydra_drop_replicas(struct hydra_table *t, pteval_t *canonic
 	for_each_hydra_domain(d, &t->users) {
 		pteval_t *table = READ_ONCE(t->table[d]);
 
-		if (!table || table == canonical || hydra_domain_home[d] != nid)
+		if (!table || table == canonical || hydra_kind_of(h)->home[d] != nid)
 			continue;
 		/* A collapse cuts links without this lock. */
 		table = hydra_table_cut_domain(t, d, canonical);

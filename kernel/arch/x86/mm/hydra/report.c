@@ -58,6 +58,7 @@ int hydra_show_settings(struct mm_struct *mm, struct seq_file *m)
 	struct hydra_mm *h = READ_ONCE(mm->hydra);
 	unsigned long replicas = 0, upper = 0;
 	bool split = h && READ_ONCE(h->active);
+	const struct hydra_kind *kind = split ? hydra_kind_of(h) : NULL;
 	u32 settings = hydra_settings_get(mm);
 	unsigned int d, i;
 
@@ -84,16 +85,16 @@ int hydra_show_settings(struct mm_struct *mm, struct seq_file *m)
 	seq_printf(m, "replica_kib %lu\n", hydra_kib(replicas));
 	seq_printf(m, "upper_tables %lu\n", upper);
 
-	for (d = 0; split && d < hydra_nr_domains; d++) {
+	for (d = 0; split && d < kind->nr; d++) {
 		struct hydra_domain *dom = READ_ONCE(h->domain[d]);
 
 		replicas = dom ? atomic_long_read(&dom->nr_replicas) : 0;
 		upper = dom ? atomic_long_read(&dom->nr_upper) : 0;
 		seq_printf(m, "domain %u node %d root %s replica_tables %lu replica_kib %lu upper_tables %lu fills %lu\n",
-			   d, hydra_domain_nid[d],
+			   d, kind->nid[d],
 			   dom && READ_ONCE(dom->root) == dom->pgd ? "own" : "canonical",
 			   replicas, hydra_kib(replicas), upper,
-			   hydra_stat_sum(h, HYDRA_STAT_FILLS, hydra_domain_cpus[d]));
+			   hydra_stat_sum(h, HYDRA_STAT_FILLS, kind->cpus[d]));
 	}
 	return 0;
 }
@@ -157,19 +158,43 @@ static ssize_t replica_limit_kib_store(struct kobject *kobj,
 
 static struct kobj_attribute replica_limit_attr = __ATTR_RW(replica_limit_kib);
 
-static ssize_t domains_show(struct kobject *kobj, struct kobj_attribute *attr,
-			    char *buf)
+/* The last domain may span nodes: then its node is that of its first CPU. */
+static ssize_t hydra_show_domains(unsigned int type, char *buf)
 {
+	const struct hydra_kind *kind = &hydra_kinds[type];
 	unsigned int d, len = 0;
 
-	for (d = 0; d < hydra_nr_domains; d++)
-		len += sysfs_emit_at(buf, len, "%u node %d cpus %*pbl\n", d,
-				     hydra_domain_nid[d],
-				     cpumask_pr_args(hydra_domain_cpus[d]));
+	for (d = 0; d < kind->nr; d++)
+		len += sysfs_emit_at(buf, len, "%u node %d cpus %*pbl%s\n", d, kind->nid[d],
+				     cpumask_pr_args(kind->cpus[d]),
+				     hydra_mask_test(d, &kind->overflow) ?
+				     " root canonical" : "");
 	return len;
 }
 
+static ssize_t domains_show(struct kobject *kobj, struct kobj_attribute *attr,
+			    char *buf)
+{
+	return hydra_show_domains(HYDRA_DOMAINS_NODE, buf);
+}
+
 static struct kobj_attribute domains_attr = __ATTR_RO(domains);
+
+static ssize_t domains_llc_show(struct kobject *kobj, struct kobj_attribute *attr,
+				char *buf)
+{
+	return hydra_show_domains(HYDRA_DOMAINS_LLC, buf);
+}
+
+static struct kobj_attribute domains_llc_attr = __ATTR_RO(domains_llc);
+
+static ssize_t domains_core_show(struct kobject *kobj, struct kobj_attribute *attr,
+				 char *buf)
+{
+	return hydra_show_domains(HYDRA_DOMAINS_CORE, buf);
+}
+
+static struct kobj_attribute domains_core_attr = __ATTR_RO(domains_core);
 
 static ssize_t supported_show(struct kobject *kobj, struct kobj_attribute *attr,
 			      char *buf)
@@ -197,6 +222,8 @@ static struct attribute *hydra_attrs[] = {
 	&default_attr.attr,
 	&replica_limit_attr.attr,
 	&domains_attr.attr,
+	&domains_llc_attr.attr,
+	&domains_core_attr.attr,
 	&supported_attr.attr,
 	&violations_attr.attr,
 	NULL

@@ -27,6 +27,8 @@ static const struct {
 } policies[] = {
 	{ "linux", HYDRA_LINUX_SETTINGS },
 	{ "hydra", HYDRA_HYDRA_SETTINGS },
+	{ "radixvm", HYDRA_RADIXVM_SETTINGS },
+	{ "abis", HYDRA_ABIS_SETTINGS },
 };
 
 /**
@@ -46,7 +48,7 @@ int hydra_settings_check(u32 domains, u32 replication, u32 prefetch, u32 filter)
 	    prefetch > HYDRA_PREFETCH_MAX ||
 	    filter >= ARRAY_SIZE(filter_names))
 		return -EINVAL;
-	if (domains > HYDRA_DOMAINS_NODE || replication > HYDRA_REPLICATE_LAZY)
+	if (replication > HYDRA_REPLICATE_LAZY)
 		return -EOPNOTSUPP;
 	if (filter == HYDRA_FILTER_ACCESSED && hydra_accessed_refused()) {
 		pr_info_once("no filter=accessed: %s\n", hydra_accessed_refused());

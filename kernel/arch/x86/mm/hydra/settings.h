@@ -20,6 +20,15 @@
 	hydra_settings_pack(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY, \
 			    HYDRA_PREFETCH_MAX, HYDRA_FILTER_TABLE)
 
+/* The shootdowns of RadixVM (EuroSys '13), section 3.3: per-core tables, filled by faults. */
+#define HYDRA_RADIXVM_SETTINGS \
+	hydra_settings_pack(HYDRA_DOMAINS_CORE, HYDRA_REPLICATE_LAZY, \
+			    0, HYDRA_FILTER_ENTRY)
+/* The shootdowns of ABIS (USENIX ATC '17): by accessed bits, of each core. */
+#define HYDRA_ABIS_SETTINGS \
+	hydra_settings_pack(HYDRA_DOMAINS_CORE, HYDRA_REPLICATE_LAZY, \
+			    HYDRA_PREFETCH_MAX, HYDRA_FILTER_ACCESSED)
+
 static inline unsigned int hydra_domains_setting(u32 s)
 {
 	return s & 0xff;

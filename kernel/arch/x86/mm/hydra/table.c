@@ -67,16 +67,17 @@ unsigned long hydra_replica_limit __read_mostly = ULONG_MAX;
 
 /**
  * hydra_table_alloc - allocate a struct hydra_table
+ * @h: address space
  * @gfp: how
  *
  * Return: the object, or NULL. The caller frees it with kfree() if no word points
  * to it.
  */
-struct hydra_table *hydra_table_alloc(gfp_t gfp)
+struct hydra_table *hydra_table_alloc(struct hydra_mm *h, gfp_t gfp)
 {
 	struct hydra_table *t;
 
-	return kzalloc(struct_size(t, table, hydra_nr_domains), gfp);
+	return kzalloc(struct_size(t, table, hydra_kind_of(h)->nr), gfp);
 }
 
 /**
@@ -131,7 +132,7 @@ struct hydra_table *hydra_table_find_or_alloc(struct hydra_mm *h,
 
 	if (t || !gfp)
 		return t;
-	t = hydra_table_alloc(gfp);
+	t = hydra_table_alloc(h, gfp);
 	if (!t)
 		return NULL;
 	hydra_table_init(t, h, parent, canonical, addr, level);
@@ -202,16 +203,17 @@ void hydra_page_free(struct hydra_mm *h, pteval_t *table)
  * hydra_pte_alloc_one - allocate a canonical leaf table
  * @gfp: how
  *
- * The table is on the home node of this CPU's domain, whatever memory policy the
- * process has for its data: this domain walks the table.
+ * The table is on the home node of this CPU's domain, of whatever kind, and whatever
+ * memory policy the process has for its data: this domain walks the table.
  *
  * Return: a constructed table, or NULL.
  */
 struct page *hydra_pte_alloc_one(gfp_t gfp)
 {
+	unsigned int node = raw_cpu_read(hydra_cpu_domain[HYDRA_DOMAINS_NODE]);
 	struct page *page;
 
-	page = alloc_pages_node(hydra_domain_home[hydra_this_domain()],
+	page = alloc_pages_node(hydra_kinds[HYDRA_DOMAINS_NODE].home[node],
 				gfp | __GFP_COMP, 0);
 	if (page && !pagetable_pte_ctor(page_ptdesc(page))) {
 		__free_page(page);
@@ -291,7 +293,7 @@ int hydra_domain_upper(struct hydra_table *t, unsigned int d, void *entry,
 
 again:
 	if (!page) {
-		page = hydra_page_alloc(h, hydra_domain_home[d], gfp);
+		page = hydra_page_alloc(h, hydra_kind_of(h)->home[d], gfp);
 		if (!page)
 			return -ENOMEM;
 	}
@@ -371,6 +373,24 @@ void hydra_fold_accessed(pteval_t *copies, pteval_t *canonical, u8 level,
 		       !try_cmpxchg(&canonical[i], &val, val | _PAGE_ACCESSED))
 			;
 	}
+}
+
+/**
+ * hydra_has_owner - does a domain link a leaf table?
+ * @t: of the canonical table
+ * @canonical: the table
+ *
+ * Context: the leaf table's lock.
+ * Return: true if there is such a domain.
+ */
+bool hydra_has_owner(const struct hydra_table *t, const void *canonical)
+{
+	unsigned int d;
+
+	for_each_hydra_domain(d, &t->users)
+		if (READ_ONCE(t->table[d]) == canonical)
+			return true;
+	return false;
 }
 
 /**

@@ -17,7 +17,8 @@
 
 /*
  * An entry of a replica, cleared with the canonical entry. The next canonical entry
- * is copied to the replica at once, without a fault of the domain.
+ * is copied to the replica at once, without a fault of the domain. Not under filter
+ * "entry", see hydra_refill().
  */
 #define HYDRA_PTE_REFILL	_PAGE_SOFTW1
 
@@ -220,7 +221,7 @@ static inline unsigned long hydra_next_p4d(unsigned long addr)
 
 /* table.c */
 extern unsigned long hydra_replica_limit;
-struct hydra_table *hydra_table_alloc(gfp_t gfp);
+struct hydra_table *hydra_table_alloc(struct hydra_mm *h, gfp_t gfp);
 void hydra_table_init(struct hydra_table *t, struct hydra_mm *h,
 		      struct hydra_table *parent, void *canonical,
 		      unsigned long addr, u8 level);
@@ -239,6 +240,7 @@ void hydra_cut_solo(struct hydra_table *parent, unsigned int index,
 		    unsigned int d);
 void hydra_fold_accessed(pteval_t *copies, pteval_t *canonical, u8 level,
 			 unsigned int nr);
+bool hydra_has_owner(const struct hydra_table *t, const void *canonical);
 pteval_t *hydra_table_cut_domain(struct hydra_table *t, unsigned int d,
 				 void *canonical);
 void hydra_free_p4ds(struct hydra_mm *h);

@@ -163,28 +163,29 @@ unsigned int hydra_pick_cpus(unsigned long *picked, const unsigned long *running
 	return last - first + 1;
 }
 
-static void hydra_pick_targets(struct mm_struct *mm, struct hydra_flush *f)
+static void hydra_pick_targets(struct hydra_mm *h, struct hydra_flush *f)
 {
+	const struct hydra_kind *kind = hydra_kind_of(h);
 	unsigned int d;
 
 	for_each_hydra_domain(d, &f->targets)
 		hydra_pick_cpus(cpumask_bits(&f->cpus),
-				cpumask_bits(mm_cpumask(mm)),
-				cpumask_bits(hydra_domain_cpus[d]),
-				hydra_domain_span[d].first,
-				hydra_domain_span[d].last);
+				cpumask_bits(mm_cpumask(h->mm)),
+				cpumask_bits(kind->cpus[d]),
+				kind->span[d].first, kind->span[d].last);
 }
 
 /* Does a CPU of the targets, except @self, run the address space? */
-static bool hydra_runs_elsewhere(struct mm_struct *mm, struct hydra_flush *f, int self)
+static bool hydra_runs_elsewhere(struct hydra_mm *h, struct hydra_flush *f, int self)
 {
-	const unsigned long *running = cpumask_bits(mm_cpumask(mm));
+	const unsigned long *running = cpumask_bits(mm_cpumask(h->mm));
+	const struct hydra_kind *kind = hydra_kind_of(h);
 	unsigned int d, i;
 
 	for_each_hydra_domain(d, &f->targets) {
-		const unsigned long *cpus = cpumask_bits(hydra_domain_cpus[d]);
+		const unsigned long *cpus = cpumask_bits(kind->cpus[d]);
 
-		for (i = hydra_domain_span[d].first; i <= hydra_domain_span[d].last; i++)
+		for (i = kind->span[d].first; i <= kind->span[d].last; i++)
 			if (READ_ONCE(running[i]) & cpus[i] &
 			    ~(i == BIT_WORD(self) ? BIT_MASK(self) : 0))
 				return true;
@@ -192,12 +193,13 @@ static bool hydra_runs_elsewhere(struct mm_struct *mm, struct hydra_flush *f, in
 	return false;
 }
 
-static void hydra_unpick_targets(struct hydra_flush *f)
+static void hydra_unpick_targets(struct hydra_mm *h, struct hydra_flush *f)
 {
+	const struct hydra_kind *kind = hydra_kind_of(h);
 	unsigned int d, i;
 
 	for_each_hydra_domain(d, &f->targets)
-		for (i = hydra_domain_span[d].first; i <= hydra_domain_span[d].last; i++)
+		for (i = kind->span[d].first; i <= kind->span[d].last; i++)
 			cpumask_bits(&f->cpus)[i] = 0;
 }
 
@@ -216,8 +218,8 @@ static bool hydra_should_flush_tlb(int cpu, void *data)
 static void hydra_flush_func(void *data)
 {
 	struct hydra_flush *f = container_of(data, struct hydra_flush, info);
-	unsigned int d = hydra_this_domain();
 	struct flush_tlb_info info = f->info;
+	unsigned int d = hydra_this_domain(info.mm->hydra);
 
 	if (hydra_mask_test(d, &f->targets))
 		info.new_tlb_gen = f->gen[d];
@@ -279,15 +281,15 @@ static void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f, bool 
 	f->interrupted = 0;
 
 	mine = mm == this_cpu_read(cpu_tlbstate.loaded_mm) &&
-	       (all || hydra_mask_test(hydra_this_domain(), &f->targets));
+	       (all || hydra_mask_test(hydra_this_domain(h), &f->targets));
 	told = mine;
 	if (all ? cpumask_any_but(mm_cpumask(mm), self) < nr_cpu_ids :
-		  hydra_runs_elsewhere(mm, f, self)) {
+		  hydra_runs_elsewhere(h, f, self)) {
 		smp_call_func_t func = nr > 1 ? hydra_flush_func : flush_tlb_func;
 		const struct cpumask *cpus = mm_cpumask(mm);
 
 		if (!all) {
-			hydra_pick_targets(mm, f);
+			hydra_pick_targets(h, f);
 			cpus = &f->cpus;
 		}
 		told = cpumask_weight(cpus) +
@@ -300,7 +302,7 @@ static void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f, bool 
 		on_each_cpu_cond_mask(hydra_should_flush_tlb, func, info, true,
 				      cpus);
 		if (!all)
-			hydra_unpick_targets(f);
+			hydra_unpick_targets(h, f);
 	} else if (mine) {
 		lockdep_assert_irqs_enabled();
 		local_irq_disable();
@@ -460,9 +462,9 @@ bool hydra_tlbbatch_add(struct arch_tlbflush_unmap_batch *batch,
 	if (all) {
 		cpumask_or(&batch->cpumask, &batch->cpumask, mm_cpumask(mm));
 	} else {
-		hydra_pick_targets(mm, f);
+		hydra_pick_targets(h, f);
 		cpumask_or(&batch->cpumask, &batch->cpumask, &f->cpus);
-		hydra_unpick_targets(f);
+		hydra_unpick_targets(h, f);
 	}
 	/* IOMMUs walk the canonical tree: flush them as Linux does. */
 	mmu_notifier_arch_invalidate_secondary_tlbs(mm, 0, -1UL);

@@ -29,28 +29,66 @@ static void hydra_test_mask(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, hydra_mask_empty(&a));
 }
 
-/* Every CPU has a domain, every domain a home with memory. */
+/* Every CPU has a domain of each kind, every domain a home with memory. */
 static void hydra_test_domains(struct kunit *test)
 {
-	unsigned int cpu, d;
+	unsigned int type, cpu, d;
 
-	KUNIT_ASSERT_GE(test, hydra_nr_domains, 1);
+	KUNIT_EXPECT_EQ(test, 0, hydra_kinds[HYDRA_DOMAINS_MACHINE].nr);
 	KUNIT_ASSERT_LE(test, hydra_nr_domains, HYDRA_MAX_DOMAINS);
-	for_each_possible_cpu(cpu) {
-		d = hydra_domain_of_cpu(cpu);
-		KUNIT_ASSERT_LT(test, d, hydra_nr_domains);
-		KUNIT_EXPECT_TRUE(test, cpumask_test_cpu(cpu, hydra_domain_cpus[d]));
+	for (type = HYDRA_DOMAINS_NODE; type < HYDRA_NR_KINDS; type++) {
+		const struct hydra_kind *kind = &hydra_kinds[type];
+		unsigned int cpus = 0;
+
+		KUNIT_ASSERT_GE(test, kind->nr, 1);
+		KUNIT_ASSERT_LE(test, kind->nr, hydra_nr_domains);
+		for_each_possible_cpu(cpu) {
+			d = hydra_domain_of_cpu(type, cpu);
+			KUNIT_ASSERT_LT(test, d, kind->nr);
+			KUNIT_EXPECT_TRUE(test, cpumask_test_cpu(cpu, kind->cpus[d]));
+			if (!hydra_mask_test(d, &kind->overflow))
+				KUNIT_EXPECT_EQ(test, cpu_to_node(cpu), kind->nid[d]);
+		}
+		for (d = 0; d < kind->nr; d++) {
+			cpus += cpumask_weight(kind->cpus[d]);
+			KUNIT_EXPECT_TRUE(test, hydra_mask_test(d, &kind->all));
+			KUNIT_EXPECT_TRUE(test, node_state(kind->home[d], N_MEMORY));
+			KUNIT_EXPECT_EQ(test, kind->span[d].first,
+					BIT_WORD(cpumask_first(kind->cpus[d])));
+		}
+		KUNIT_EXPECT_EQ(test, num_possible_cpus(), cpus);
+		KUNIT_EXPECT_TRUE(test, hydra_mask_subset(&kind->overflow, &kind->all));
+		/* Numbers of another kind name no CPU. */
+		for (; d < HYDRA_MAX_DOMAINS; d++) {
+			KUNIT_EXPECT_TRUE(test, cpumask_empty(kind->cpus[d]));
+			KUNIT_EXPECT_GT(test, kind->span[d].first, kind->span[d].last);
+		}
 	}
-	for (d = 0; d < hydra_nr_domains; d++) {
-		KUNIT_EXPECT_TRUE(test, node_state(hydra_domain_home[d], N_MEMORY));
-		KUNIT_EXPECT_EQ(test, hydra_domain_span[d].first,
-				BIT_WORD(cpumask_first(hydra_domain_cpus[d])));
+}
+
+/* The home of a CPU, by kind. */
+static void hydra_test_homes(struct kunit *test)
+{
+	unsigned int type, cpu;
+
+	for_each_possible_cpu(cpu)
+		KUNIT_EXPECT_EQ(test, per_cpu(hydra_cpu_home, cpu),
+				hydra_home(HYDRA_DOMAINS_NODE,
+					   hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu)));
+	for (type = HYDRA_DOMAINS_MACHINE; type < HYDRA_NR_KINDS; type++) {
+		u32 home = hydra_home(type, HYDRA_MAX_DOMAINS - 1);
+
+		KUNIT_EXPECT_NE(test, home, HYDRA_HOME_SPLIT);
+		KUNIT_EXPECT_EQ(test, type, home >> HYDRA_HOME_SHIFT);
+		KUNIT_EXPECT_NE(test, home, HYDRA_HOME_UNKNOWN(type));
 	}
+	KUNIT_EXPECT_EQ(test, 0, HYDRA_HOME_UNKNOWN(HYDRA_DOMAINS_MACHINE));
 }
 
 static struct kunit_case hydra_domain_cases[] = {
 	KUNIT_CASE(hydra_test_mask),
 	KUNIT_CASE(hydra_test_domains),
+	KUNIT_CASE(hydra_test_homes),
 	{}
 };
 

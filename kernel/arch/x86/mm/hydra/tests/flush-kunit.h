@@ -97,7 +97,8 @@ static void hydra_test_marked(struct kunit *test)
 		{ 0, 512, HYDRA_TAKE_MARKS, BIT(0) | BIT(2), false },
 	};
 	pteval_t *canonical = hydra_test_page(test), *copies = hydra_test_page(test);
-	struct hydra_table *t = hydra_test_table(test, canonical, NULL, HYDRA_PTE);
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PTE);
 	int i;
 
 	if (HYDRA_MAX_DOMAINS < 3)
@@ -123,13 +124,14 @@ static void hydra_test_marked(struct kunit *test)
 /* Flushes that reach a domain for its link are counted, up to the cut. */
 static void hydra_test_linked_hits(struct kunit *test)
 {
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
 	pteval_t *canonical = hydra_test_page(test);
-	struct hydra_table *t = hydra_test_table(test, canonical, NULL, HYDRA_PTE);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PTE);
 	unsigned int linker, i, own;
 	hydra_mask_t mask;
 
 	migrate_disable();
-	own = hydra_this_domain();
+	own = hydra_this_domain(h);
 	linker = own ? 0 : 1;
 	hydra_mask_set(own, &t->sharers);
 	t->table[own] = canonical;
@@ -198,7 +200,7 @@ static void hydra_test_publish(struct kunit *test)
 	unpublished = cpumask_empty(h->flushing);
 	free_cpumask_var(h->flushing);
 	KUNIT_EXPECT_TRUE(test, published);
-	KUNIT_EXPECT_EQ(test, hydra_all_domains.bits[0], all.bits[0]);
+	KUNIT_EXPECT_EQ(test, hydra_kind_of(h)->all.bits[0], all.bits[0]);
 	KUNIT_EXPECT_EQ(test, BIT(0), first.bits[0]);
 	KUNIT_EXPECT_TRUE(test, overlaps);
 	KUNIT_EXPECT_FALSE(test, apart);

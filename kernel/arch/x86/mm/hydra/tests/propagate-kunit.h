@@ -178,6 +178,15 @@ static void hydra_test_exchange(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, PAGE_B | _PAGE_RW, *entry);
 	KUNIT_EXPECT_EQ(test, PAGE_B | MARK, *copy);
 	KUNIT_EXPECT_EQ(test, 2, hydra_test_propagated(tree.h));
+	/* By entry it does not, unless the page was still there. */
+	tree.h->mm->hydra_settings = hydra_settings_pack(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY,
+							 0, HYDRA_FILTER_ENTRY);
+	hydra_entry_exchange(entry, PAGE_A);
+	KUNIT_EXPECT_EQ(test, PAGE_A | MARK, *copy);
+	hydra_entry_exchange(entry, 0);
+	KUNIT_EXPECT_EQ(test, MARK, *copy);
+	hydra_entry_exchange(entry, PAGE_B);
+	KUNIT_EXPECT_EQ(test, MARK, *copy);
 }
 
 /* A huge page is split: both domains lose their copy, not their links to leaf tables. */

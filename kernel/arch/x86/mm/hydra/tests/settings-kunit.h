@@ -28,6 +28,14 @@ static void hydra_test_parse(struct kunit *test)
 						     HYDRA_FILTER_TABLE));
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("linux", &s), 0);
 	KUNIT_EXPECT_EQ(test, s, HYDRA_LINUX_SETTINGS);
+	KUNIT_EXPECT_EQ(test, hydra_settings_parse("radixvm", &s), 0);
+	KUNIT_EXPECT_EQ(test, s, HYDRA_RADIXVM_SETTINGS);
+	KUNIT_EXPECT_STREQ(test, hydra_policy_name(s), "radixvm");
+	KUNIT_EXPECT_EQ(test, hydra_settings_parse("domains=llc", &s), 0);
+	KUNIT_EXPECT_EQ(test, s, hydra_settings_pack(HYDRA_DOMAINS_LLC,
+						     HYDRA_REPLICATE_LAZY, 0,
+						     HYDRA_FILTER_ENTRY));
+	KUNIT_EXPECT_STREQ(test, hydra_policy_name(s), "custom");
 }
 
 static void hydra_test_parse_refuses(struct kunit *test)
@@ -40,9 +48,7 @@ static void hydra_test_parse_refuses(struct kunit *test)
 		"filter=tables", "hydra,filter=none,prefetch=99", "domains=",
 		"domains=socket", "replication=never", "x=y",
 	};
-	static const char * const unbuilt[] = {
-		"domains=core", "domains=llc", "replication=eager",
-	};
+	static const char * const unbuilt[] = { "replication=eager", "radixvm,replication=eager" };
 	char text[HYDRA_TEXT_MAX + 16];
 	u32 s = HYDRA_HYDRA_SETTINGS;
 	int i;
@@ -62,14 +68,15 @@ static void hydra_test_parse_refuses(struct kunit *test)
 
 static void hydra_test_format(struct kunit *test)
 {
-	u32 s, back, filter, prefetch, last;
+	u32 s, back, domains, filter, prefetch, last;
 	char text[HYDRA_TEXT_MAX];
 
 	last = hydra_accessed_refused() ? HYDRA_FILTER_ENTRY : HYDRA_FILTER_ACCESSED;
 	for (filter = HYDRA_FILTER_NONE; filter <= last; filter++) {
 		for (prefetch = 0; prefetch <= HYDRA_PREFETCH_MAX; prefetch++) {
-			s = hydra_settings_pack(HYDRA_DOMAINS_NODE,
-						HYDRA_REPLICATE_LAZY, prefetch, filter);
+			domains = HYDRA_DOMAINS_NODE + prefetch % 3;
+			s = hydra_settings_pack(domains, HYDRA_REPLICATE_LAZY, prefetch,
+						filter);
 			back = HYDRA_LINUX_SETTINGS;
 			hydra_settings_format(text, sizeof(text), s);
 			KUNIT_EXPECT_EQ_MSG(test, hydra_settings_parse(text, &back), 0,
@@ -95,8 +102,8 @@ static void hydra_test_check_settings(struct kunit *test)
 		{ 1, 0, HYDRA_PREFETCH_MAX + 1, 1, -EINVAL },
 		{ 1, 0, -1, 1, -EINVAL },
 		{ 1, 0, 9, 4, -EINVAL },
-		{ HYDRA_DOMAINS_LLC, 0, 9, 1, -EOPNOTSUPP },
-		{ HYDRA_DOMAINS_CORE, 0, 9, 1, -EOPNOTSUPP },
+		{ HYDRA_DOMAINS_LLC, 0, 9, 1, 0 },
+		{ HYDRA_DOMAINS_CORE, 0, 0, HYDRA_FILTER_ENTRY, 0 },
 		{ 1, HYDRA_REPLICATE_EAGER, 9, 1, -EOPNOTSUPP },
 		{ 1, 0, 9, HYDRA_FILTER_ENTRY, 0 },
 	};
