@@ -60,6 +60,8 @@ CATCHERS = {
     "batch-uncounted": ["filters -t page_dropped_before_the_flush_of_its_move"],
     "linker-spared": ["filters -t linker_is_told_before_and_after_its_link_is_cut"],
     "cut-unflushed": ["filters -t linker_is_told_before_and_after_its_link_is_cut"],
+    "kind-at-once": ["kinds -t thread_comes_to_a_core_while_cores_become_nodes"],
+    "link-all": ["kinds -t core_that_drops_its_own_page_interrupts_no_cpu"],
     "admit-anyone": ["permissions -t checked_for_each_pair_of_users"],
 }
 # What breaks no rule but makes what is rare frequent: these tests have to pass all the same.

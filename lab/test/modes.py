@@ -19,8 +19,8 @@ class Mode:
     sleeping: bool = False   # always without the variants whose threads never sleep; the others only if not --long
 
 
-EVERYTHING = ["interface", "split", "fill", "coherence", "pages", "huge", "shootdown", "bystanders", "filters", "place", "events",
-              "reclaim", "memcg", "oracle"]
+EVERYTHING = ["interface", "split", "fill", "coherence", "pages", "huge", "shootdown", "bystanders", "filters", "kinds", "place",
+              "events", "reclaim", "memcg", "oracle"]
 
 MODES = [
     Mode("4 levels, isolated tables, THP always", Machine(append=["no5lvl pti=on transparent_hugepage=always"]),
@@ -28,6 +28,8 @@ MODES = [
     # The others move pages to every node that has CPUs, or want tables on it.
     Mode("a node without memory, one without CPUs", Machine(nodes=5, memoryless=(3,), cpuless=(1,)), ["coherence", "oracle"]),
     Mode("Hydra for all from the start", Machine(append=["hydra=hydra"]), ["coherence", "shootdown", "bystanders"]),
+    # The last two nodes share a domain that uses the canonical tree; each core is a last-level cache.
+    Mode("more nodes than domains", Machine(append=["hydra_max_domains=3 hydra_llc_cpus=1"]), ["coherence", "oracle"]),
     Mode("5 levels, isolated tables", Machine(append=["pti=on"]), EVERYTHING, long=True),
     Mode("4 levels, tables not isolated, no THP", Machine(append=["no5lvl pti=off transparent_hugepage=never"]),
          EVERYTHING, long=True),

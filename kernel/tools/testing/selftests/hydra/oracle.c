@@ -705,17 +705,23 @@ static const char doc[] =
 int main(int argc, char **argv)
 {
 	static const struct argp argp = { options, parse, NULL, doc };
-	static const struct {
+	/* One of them by the seed. If the machine refuses it, --policy runs another one. */
+	static const char * const policies[] = {
+		"hydra", "hydra,filter=entry", "hydra,filter=accessed", "hydra,domains=llc",
+		"radixvm", "abis",
+	};
+	struct {
 		const char *policy;
 		bool serial;
 	} runs[] = {
-		{ "hydra", false }, { "hydra,prefetch=0", true },
+		{ NULL, false }, { "hydra,prefetch=0", true },
 	};
 	const char *missing;
 
 	run.seed = hydra_seed();
 	run.operations = OPERATIONS;
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	runs[0].policy = policies[run.seed % ARRAY_SIZE(policies)];
 
 	ksft_print_header();
 	missing = hydra_missing();

@@ -5,8 +5,10 @@
  */
 #include <errno.h>
 #include <sched.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "kselftest.h"
 #include "oracle_operations.h"
 
 /* fork, and pages that are copied on write */
@@ -96,10 +98,19 @@ static long counter(const char *key)
 	return hydra_number("/proc/self/hydra", key);
 }
 
+/* Off, or to another kind of domains */
 bool switch_off(struct op *op)
 {
+	static const char * const others[] = {
+		"linux", "domains=core", "domains=node", "domains=llc",
+	};
+	static unsigned int next;
+	const char *other;
+
 	pthread_mutex_lock(&switching);
-	if (!must(op, !hydra_off(), "switching off") || !must(op, !counter("active"), "being off")) {
+	other = others[next++ % ARRAY_SIZE(others)];
+	if (!must(op, !hydra_write_policy(self, other), "switching off") ||
+	    !must(op, counter("active") == !!strcmp(other, "linux"), "being off")) {
 		pthread_mutex_unlock(&switching);
 		return false;
 	}

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Domains of other kinds than nodes: cores, and CPUs with one last-level cache. A shootdown
+ * tells cores of one node apart. A process may change the kind while its threads run.
+ */
+#include <numa.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "kselftest_harness.h"
+#include "hydra_util.h"
+#include "spinners.h"
+
+#define PAGES		16	/* which the spinners read */
+#define OPERATIONS	100	/* that are to interrupt few CPUs */
+#define COSTLY		10	/* that are to interrupt one */
+#define ROUNDS		24	/* changes of the kind under load */
+#define CHANCES		8	/* for a thread to come while the kind changes */
+/* A core that links a shared table is interrupted so often before the link is cut. */
+#define LINKED		9
+
+/* The domains of a kind, as the kernel numbers them */
+struct domain {
+	int node;
+	bool canonical;		/* its CPUs use the page table of all: too many domains */
+	struct bitmask *cpus;
+};
+
+static struct domain domains[HYDRA_MAX_CPUS];
+static int nr_domains;
+
+static bool read_domains(const char *file)
+{
+	static char text[65536];
+	char path[128], *line, *rest;
+
+	nr_domains = 0;
+	snprintf(path, sizeof(path), HYDRA_SYSFS "%s", file);
+	if (hydra_read_file(path, text, sizeof(text)) <= 0)
+		return false;
+	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		struct domain *d = &domains[nr_domains];
+		char list[1024], end[32] = "";
+		int number;
+
+		if (sscanf(line, "%d node %d cpus %1023s root %31s", &number, &d->node, list,
+			   end) < 3 || number != nr_domains)
+			return false;
+		d->canonical = !strcmp(end, "canonical");
+		d->cpus = numa_parse_cpustring_all(list);
+		if (!d->cpus)
+			return false;
+		nr_domains++;
+	}
+	return true;
+}
+
+/* The CPUs that a file of a CPU's directory in sysfs names, or NULL */
+static struct bitmask *read_cpus(int cpu, const char *file)
+{
+	char path[128], text[1024];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/%s", cpu, file);
+	if (hydra_read_file(path, text, sizeof(text)) <= 0)
+		return NULL;
+	return numa_parse_cpustring_all(strtok(text, "\n"));
+}
+
+/* Has the kernel been booted with a parameter? */
+static bool booted_with(const char *parameter)
+{
+	char text[4096];
+
+	return hydra_read_file("/proc/cmdline", text, sizeof(text)) > 0 && strstr(text, parameter);
+}
+
+/*
+ * Each CPU is in one domain. Two CPUs of a node are in the same one if, and only if, they
+ * share what @file says.
+ */
+static void expect_domains(struct __test_metadata *_metadata, const char *kind, const char *file)
+{
+	int cpus = numa_num_configured_cpus();
+
+	ASSERT_TRUE(read_domains(kind));
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		struct bitmask *shared = read_cpus(cpu, file);
+		int found = 0;
+
+		for (int i = 0; i < nr_domains; i++) {
+			struct domain *d = &domains[i];
+
+			if (!numa_bitmask_isbitset(d->cpus, cpu))
+				continue;
+			found++;
+			if (d->canonical || !shared)
+				continue;
+			EXPECT_EQ(d->node, numa_node_of_cpu(cpu));
+			for (int other = 0; other < cpus; other++) {
+				bool together = numa_bitmask_isbitset(shared, other) &&
+						numa_node_of_cpu(other) == d->node;
+
+				EXPECT_EQ(together, numa_bitmask_isbitset(d->cpus, other))
+					TH_LOG("%s: CPU %d and CPU %d", kind, cpu, other);
+			}
+		}
+		EXPECT_EQ(1, found)
+			TH_LOG("%s: CPU %d is in %d domains", kind, cpu, found);
+	}
+}
+
+TEST(domains_are_the_cores_and_caches)
+{
+	HYDRA_BEGIN();
+	expect_domains(_metadata, "domains_core", "topology/core_cpus_list");
+	if (!booted_with("hydra_llc_cpus="))
+		expect_domains(_metadata, "domains_llc", "cache/index3/shared_cpu_list");
+	else
+		ASSERT_TRUE(read_domains("domains_llc"));
+	ASSERT_TRUE(read_domains("domains"));
+	EXPECT_EQ(booted_with("hydra_max_domains="), domains[nr_domains - 1].canonical);
+}
+
+/* A process of cores: the interrupts of each CPU */
+
+FIXTURE(cores) {
+	char *area;	/* four leaf tables */
+	char *alone;
+};
+
+FIXTURE_VARIANT(cores) {
+	const char *policy;
+};
+
+FIXTURE_VARIANT_ADD(cores, radixvm) {
+	.policy = "radixvm",
+};
+
+FIXTURE_VARIANT_ADD(cores, abis) {
+	.policy = "abis",
+};
+
+FIXTURE_SETUP(cores)
+{
+	int cpus[HYDRA_MAX_CPUS];
+
+	HYDRA_BEGIN();
+	ASSERT_TRUE(read_domains("domains_core"));
+	ASSERT_LT(1, hydra_node_cpus(0, cpus))
+		TH_LOG("a node needs two cores");
+	ASSERT_FALSE(domains[nr_domains - 1].canonical)
+		TH_LOG("there are more cores than domains");
+	ASSERT_EQ(0, spinners_begin(&self->area, &self->alone));
+	ASSERT_EQ(0, hydra_write_policy(getpid(), variant->policy));
+}
+
+FIXTURE_TEARDOWN(cores)
+{
+	EXPECT_EQ(0, spinners_end());
+	hydra_assert_consistent();
+}
+
+/* One spinner on each CPU, but for the one that the main thread runs on */
+static void spin_on_all_cpus(void)
+{
+	int cpus[HYDRA_MAX_CPUS];
+
+	for (int node = 0; node < hydra_nodes(); node++) {
+		int count = hydra_node_cpus(node, cpus);
+
+		for (int i = !node; i < count; i++)
+			start_spinner(node, cpus[i]);
+	}
+}
+
+static uint64_t before[HYDRA_MAX_CPUS], after[HYDRA_MAX_CPUS];
+
+/* No spinner but one has been interrupted more often than that. */
+static void expect_quiet(struct __test_metadata *_metadata, uint64_t most,
+			 const struct spinner *but)
+{
+	for (int i = 0; i < spin.count; i++) {
+		const struct spinner *s = &spin.spinners[i];
+
+		if (s == but)
+			continue;
+		EXPECT_GE(most, after[s->cpu] - before[s->cpu])
+			TH_LOG("CPU %d of node %d is interrupted for nothing", s->cpu,
+			       hydra_node_id(s->node));
+	}
+}
+
+static void drop_again_and_again(struct spinner *s, char *page)
+{
+	unsigned long end = atomic_load(&s->rounds) + OPERATIONS;
+
+	atomic_store(&s->dropped, page);
+	while (atomic_load(&s->rounds) < end)
+		usleep(1000);
+	atomic_store(&s->dropped, NULL);
+	await_rounds(s);
+}
+
+/*
+ * All cores read a page of a leaf table, and one core drops a page of its own there: a core
+ * of the table's node, a core of another node, and at last the core that owns the table.
+ */
+TEST_F_TIMEOUT(cores, core_that_drops_its_own_page_interrupts_no_cpu, 120)
+{
+	hydra_map(self->area, 2 * PAGES);
+	*(volatile uint64_t *)self->area = 5;
+	spin_on_all_cpus();
+	ASSERT_TRUE(watch_all((uint64_t *)self->area, 5));
+	for (int node = 0; node < 2; node++) {
+		struct spinner *s = spinner_of(node);
+
+		ASSERT_EQ(0, read_interrupts(before));
+		drop_again_and_again(s, self->area + (PAGES + node) * PAGE_SIZE);
+		ASSERT_EQ(0, read_interrupts(after));
+		expect_quiet(_metadata, LINKED + STRAY, s);
+	}
+	/* A table that has not been shared yet: its owner keeps the link. */
+	hydra_map(self->area + TABLE_SIZE, 2 * PAGES);
+	*(volatile uint64_t *)(self->area + TABLE_SIZE) = 6;
+	ASSERT_TRUE(watch_all((uint64_t *)(self->area + TABLE_SIZE), 6));
+	ASSERT_EQ(0, read_interrupts(before));
+	for (int i = 0; i < OPERATIONS; i++) {
+		char *page = self->area + TABLE_SIZE + PAGES * PAGE_SIZE;
+
+		*(volatile char *)page = 1;
+		ASSERT_EQ(0, madvise(page, PAGE_SIZE, MADV_DONTNEED));
+	}
+	ASSERT_EQ(0, read_interrupts(after));
+	expect_quiet(_metadata, STRAY, NULL);
+}
+
+/*
+ * The main thread hands a page of the same leaf table to a core, and drops it: first to the
+ * other core of its own node, then to one of another node.
+ */
+TEST_F_TIMEOUT(cores, page_handed_to_another_core_interrupts_that_core_only, 120)
+{
+	volatile uint64_t *word;
+
+	hydra_map(self->area, 2 * PAGES);
+	*(volatile uint64_t *)self->area = 5;
+	word = (uint64_t *)(self->area + PAGES * PAGE_SIZE);
+	spin_on_all_cpus();
+	ASSERT_TRUE(watch_all((uint64_t *)self->area, 5));
+	for (int node = 0; node < 2; node++) {
+		struct spinner *s = spinner_of(node);
+
+		ASSERT_EQ(0, read_interrupts(before));
+		for (uint64_t i = 0; i < COSTLY + LINKED; i++) {
+			*word = 10 + i;
+			ASSERT_TRUE(watch(s, word, 10 + i));
+			ASSERT_EQ(0, madvise((void *)word, PAGE_SIZE, MADV_DONTNEED));
+			atomic_store(&spin.forbidden, 10 + i);
+			await_rounds(s);
+			ASSERT_EQ(0, atomic_load(&s->stale))
+				TH_LOG("CPU %d reads a page that is gone", s->cpu);
+			atomic_store(&spin.forbidden, 0);
+			ASSERT_TRUE(watch(s, (uint64_t *)self->area, 5));
+		}
+		ASSERT_EQ(0, read_interrupts(after));
+		EXPECT_LE(MOST(COSTLY), after[s->cpu] - before[s->cpu])
+			TH_LOG("CPU %d has had the page, and is not interrupted", s->cpu);
+		expect_quiet(_metadata, LINKED + STRAY, s);
+	}
+}
+
+/* The kind changes */
+
+static const char * const policies[] = {
+	"hydra", "radixvm", "hydra,domains=llc", "abis", "hydra,filter=none", "radixvm,filter=table",
+	"linux",
+};
+
+FIXTURE(kinds) {
+	char *area;
+	char *alone;
+};
+
+FIXTURE_SETUP(kinds)
+{
+	HYDRA_BEGIN();
+	ASSERT_EQ(0, spinners_begin(&self->area, &self->alone));
+}
+
+FIXTURE_TEARDOWN(kinds)
+{
+	EXPECT_EQ(0, spinners_end());
+	hydra_assert_consistent();
+}
+
+/* Threads of all CPUs read pages, which are replaced before and after each change. */
+TEST_F_TIMEOUT(kinds, kind_changes_while_all_cpus_use_memory, 240)
+{
+	volatile uint64_t *word = (uint64_t *)self->area;
+	const struct spinner *stale;
+
+	hydra_map(self->area, PAGES);
+	spin.pages = PAGES;
+	for (size_t page = 0; page < PAGES; page++)
+		word[page * PAGE_WORDS] = 1;
+	spin_on_all_cpus();
+	ASSERT_EQ(0, start_dropper(self->area + TABLE_SIZE));
+	for (uint64_t i = 1; i <= ROUNDS; i++) {
+		struct hydra_settings seen;
+
+		ASSERT_TRUE(watch_all(word, i));
+		/* Some pages are dropped before the change, some after it. */
+		if (i % 2) {
+			ASSERT_EQ(0, madvise(self->area, PAGES / 2 * PAGE_SIZE, MADV_DONTNEED));
+		}
+		ASSERT_EQ(0, hydra_write_policy(getpid(), policies[i % ARRAY_SIZE(policies)]));
+		ASSERT_EQ(0, madvise(self->area, PAGES * PAGE_SIZE, MADV_DONTNEED));
+		stale = forbid_value(i);
+		ASSERT_EQ(NULL, stale)
+			TH_LOG("CPU %d reads a page that is gone, under %s", stale->cpu,
+			       policies[i % ARRAY_SIZE(policies)]);
+		ASSERT_EQ(0, hydra_get(&seen));
+		for (size_t page = 0; page < PAGES; page++)
+			word[page * PAGE_WORDS] = i + 1;
+		hydra_assert_consistent();
+	}
+}
+
+/* A thread that comes to a CPU on which its process has never run */
+static struct {
+	int cpu;
+	atomic_bool ready, go;
+	char *page;
+} comer;
+
+static void *come(void *arg)
+{
+	atomic_store(&comer.ready, true);
+	while (!atomic_load(&comer.go))
+		;
+	hydra_pin_to_cpu(comer.cpu);
+	*(volatile char *)comer.page = 1;
+	return NULL;
+}
+
+/* In a child: its address space is new. The main thread and another one run on two cores. */
+static void change_while_a_thread_comes(int nr)
+{
+	int cpus[HYDRA_MAX_CPUS];
+	pthread_t thread;
+
+	if (hydra_write_policy(getpid(), "radixvm"))
+		_exit(1);
+	comer.cpu = cpus[hydra_node_cpus(hydra_nodes() - 1, cpus) - 1];
+	if (pthread_create(&thread, NULL, come, NULL))
+		_exit(2);
+	while (!atomic_load(&comer.ready))
+		usleep(1000);
+	/* Split: two threads, on two cores. Then they meet on one CPU. */
+	hydra_pin_to_cpu(cpus[hydra_node_cpus(1, cpus) - 1]);
+	usleep(10000);
+	atomic_store(&comer.go, true);
+	usleep(nr * 3000);
+	if (hydra_write_policy(getpid(), "hydra"))
+		_exit(3);
+	if (pthread_join(thread, NULL))
+		_exit(4);
+	if (!hydra_consistent(getpid()) || hydra_write_policy(getpid(), "linux"))
+		_exit(5);
+	_exit(0);
+}
+
+/* The checker of the kernel's debug options sees a domain with a number of the other kind. */
+TEST_F_TIMEOUT(kinds, thread_comes_to_a_core_while_cores_become_nodes, 120)
+{
+	comer.page = hydra_map(self->area, 1);
+	for (int i = 0; i < CHANCES; i++) {
+		pid_t child = fork();
+
+		ASSERT_LE(0, child);
+		if (!child)
+			change_while_a_thread_comes(i);
+		ASSERT_EQ(0, hydra_wait_child(child));
+	}
+}
+
+HYDRA_HARNESS_MAIN
