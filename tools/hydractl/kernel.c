@@ -228,8 +228,8 @@ void settings_refused(const char *settings)
 	if (reason)
 		error(failure, 0, "this machine cannot do '%s' (%s): choose another filter",
 		      settings, reason);
-	/* Of what the options can ask for, kernels refuse filters only. */
-	error(failure, 0, "this kernel, or this machine, cannot do '%s': choose --filter none or --filter table",
+	/* Of what the options can ask for, older kernels refuse kinds of domains and filters. */
+	error(failure, 0, "this kernel, or this machine, cannot do '%s': choose --domains node, and --filter none or --filter table",
 	      settings);
 	abort();
 }

@@ -10,12 +10,16 @@
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
 
-/* The kernel knows linux and hydra by these values; it calls all others "custom". */
+/* The kernel knows all but hydra-nofilter by these values; it calls all others "custom". */
 static const struct policy policies[] = {
 	{ "linux", { .domains = HYDRA_DOMAINS_MACHINE, .replication = HYDRA_REPLICATE_LAZY,
 		     .prefetch = HYDRA_PREFETCH_MAX, .filter = HYDRA_FILTER_NONE } },
 	{ "hydra", { .domains = HYDRA_DOMAINS_NODE, .replication = HYDRA_REPLICATE_LAZY,
 		     .prefetch = HYDRA_PREFETCH_MAX, .filter = HYDRA_FILTER_TABLE } },
+	{ "radixvm", { .domains = HYDRA_DOMAINS_CORE, .replication = HYDRA_REPLICATE_LAZY,
+		       .prefetch = 0, .filter = HYDRA_FILTER_ENTRY } },
+	{ "abis", { .domains = HYDRA_DOMAINS_CORE, .replication = HYDRA_REPLICATE_LAZY,
+		    .prefetch = HYDRA_PREFETCH_MAX, .filter = HYDRA_FILTER_ACCESSED } },
 	{ "hydra-nofilter", { .domains = HYDRA_DOMAINS_NODE, .replication = HYDRA_REPLICATE_LAZY,
 			      .prefetch = HYDRA_PREFETCH_MAX, .filter = HYDRA_FILTER_NONE } },
 };
@@ -72,8 +76,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'p':
 		choice->policy = policy_find(arg);
 		if (!choice->policy)
-			argp_error(state, "unknown policy '%s': choose linux, hydra or hydra-nofilter",
+			argp_error(state, "unknown policy '%s': choose linux, hydra, radixvm, abis or hydra-nofilter",
 				   arg);
+		return 0;
+	case 'D':
+		choice->domains = name_index(domains_names, ARRAY_SIZE(domains_names), arg);
+		if (choice->domains < HYDRA_DOMAINS_NODE)
+			argp_error(state, "unknown domains '%s': choose node, llc or core", arg);
 		return 0;
 	case 'd':
 		if (!parse_u64(arg, &degree) || degree > HYDRA_PREFETCH_MAX)
@@ -89,8 +98,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_SUCCESS:
 		if (choice->policy && choice->policy->settings.domains == HYDRA_DOMAINS_MACHINE &&
-		    (choice->prefetch >= 0 || choice->filter >= 0))
-			argp_error(state, "policy '%s' replicates nothing: --prefetch and --filter mean nothing there",
+		    (choice->domains >= 0 || choice->prefetch >= 0 || choice->filter >= 0))
+			argp_error(state, "policy '%s' replicates nothing: --domains, --prefetch and --filter mean nothing there",
 				   choice->policy->name);
 		return 0;
 	default:
@@ -100,12 +109,14 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ "policy", 'p', "POLICY", 0,
-	  "linux: one page table for all. hydra: page tables per NUMA node, TLB shootdowns only to the nodes that share a table. hydra-nofilter: page tables per node, shootdowns as in Linux",
+	  "linux: one page table for all. hydra: page tables per NUMA node, TLB shootdowns only to the nodes that share a table. radixvm: page tables per core, shootdowns only to the cores that have a page. abis: the same, only to the cores that have used a page. hydra-nofilter: page tables per node, shootdowns as in Linux",
 	  0 },
+	{ "domains", 'D', "KIND", 0,
+	  "Which CPUs share page tables, and are interrupted together. node: those of a NUMA node. llc: those of a last-level cache. core: those of a core", 0 },
 	{ "prefetch", 'd', "DEGREE", 0,
-	  "A node that asks for one entry gets up to 2^DEGREE around it; 0 to 9 (9: the whole table)", 0 },
+	  "A domain (a node, or as --domains says) that asks for one entry gets up to 2^DEGREE around it; 0 to 9 (9: the whole table)", 0 },
 	{ "filter", 'f', "FILTER", 0,
-	  "Which nodes a TLB shootdown interrupts. none: every node the process runs on. table: nodes that share a table of the range. entry: nodes that have an entry of it. accessed: nodes that have used one", 0 },
+	  "Which domains a TLB shootdown interrupts. none: every domain the process runs on. table: domains that share a table of the range. entry: domains that have an entry of it. accessed: domains that have used one", 0 },
 	{ 0 }
 };
 
@@ -123,6 +134,8 @@ struct hydra_settings settings_choose(const struct settings_choice *choice)
 
 void settings_apply(struct hydra_settings *settings, const struct settings_choice *choice)
 {
+	if (choice->domains >= 0)
+		settings->domains = choice->domains;
 	if (choice->prefetch >= 0)
 		settings->prefetch = choice->prefetch;
 	if (choice->filter >= 0)

@@ -315,16 +315,16 @@ static void print_system(const struct system *system)
 		printf("\nno process runs under Hydra: start one with 'hydractl run'\n");
 		return;
 	}
-	printf("\n%7s %-16s %-14s %8s %-8s %11s %10s %11s %10s\n", "PID", "COMMAND", "POLICY",
-	       "PREFETCH", "FILTER", "REPLICA-KIB", "FLUSHES", "INTERRUPTED", "SPARED");
+	printf("\n%7s %-16s %-14s %-7s %8s %-8s %11s %10s %11s %10s\n", "PID", "COMMAND", "POLICY",
+	       "DOMAINS", "PREFETCH", "FILTER", "REPLICA-KIB", "FLUSHES", "INTERRUPTED", "SPARED");
 	for (size_t i = 0; i < system->process_count; i++) {
 		const struct process *process = &system->process[i];
 		const struct records *records = &process->records;
 		char *name = must_have(printable(process->name));
 
-		printf("%7d %-*s %-14s %8s %-8s %11s %10s %11s %10s\n", process->pid,
+		printf("%7d %-*s %-14s %-7s %8s %-8s %11s %10s %11s %10s\n", process->pid,
 		       width(16, name), name, records_get(records, "policy"),
-		       records_get(records, "prefetch"), records_get(records, "filter"),
+		       records_get(records, "domains"), records_get(records, "prefetch"), records_get(records, "filter"),
 		       records_get(records, "replica_kib"), records_get(records, "flushes"),
 		       records_get(records, "cpus_interrupted"),
 		       records_get(records, "cpus_spared"));
