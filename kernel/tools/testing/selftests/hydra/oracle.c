@@ -708,7 +708,7 @@ int main(int argc, char **argv)
 	/* One of them by the seed. If the machine refuses it, --policy runs another one. */
 	static const char * const policies[] = {
 		"hydra", "hydra,filter=entry", "hydra,filter=accessed", "hydra,domains=llc",
-		"radixvm", "abis",
+		"radixvm", "abis", "mitosis",
 	};
 	struct {
 		const char *policy;
