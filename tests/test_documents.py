@@ -22,8 +22,9 @@ SELFTESTS = REPO / "kernel/tools/testing/selftests/hydra"
 # Names of Linux that no hook and no file of ours mentions.
 LINUX = set("""
     CLONE_VM DEBUG_ATOMIC_SLEEP DEBUG_LIST DEBUG_OBJECTS DEBUG_VM_PGTABLE REG_ERR access_error check_mm copy_pte_range
-    fixup_user_fault flush_tlb_page free_pte_range move_pages_huge_pmd nested_vmx_check_vmentry_hw page_table_lock pmd_clear
-    pte_clear si_code tlb_finish_mmu
+    dev_pagemap_mapping_shift fixup_user_fault flush_tlb_page follow_pfnmap_start free_pte_range host_pfn_mapping_level
+    move_huge_pmd move_pages_huge_pmd nested_vmx_check_vmentry_hw page_table_lock page_vma_mapped_walk pmd_clear
+    ptdump_walk_pgd_level_debugfs pte_clear si_code tlb_finish_mmu unuse_vma
     Documentation/memory-barriers.txt scripts/checkpatch.pl scripts/config
 """.split())
 # Words that stand for something else, names of other projects and of tools.
@@ -249,6 +250,21 @@ def test_each_file_of_the_mechanism_is_in_the_table():
 def test_each_rule_that_can_be_broken_is_in_the_list():
     text = (REPO / "docs/verification.md").read_text(encoding="utf-8")
     assert [rule for rule in {*faults.CATCHERS, *faults.ELSEWHERE} if f"`{rule}`" not in text] == []
+
+
+def test_each_error_of_the_prototype_has_an_answer():
+    text = (REPO / "docs/prototype-errors.md").read_text(encoding="utf-8")
+    entries = re.findall(r"^\*\*(\d+)\. (.*?)(?=^\*\*\d|^## )", text, re.M | re.S)
+    assert [int(number) for number, _ in entries] == list(range(1, len(entries) + 1)) and len(entries) > 33
+    assert [number for number, entry in entries if not re.search(r"^- (?:Tests|Kept out|Cannot occur)\b", entry, re.M)] == []
+
+
+def test_a_fault_beside_a_test_is_one_that_the_test_has_to_notice():
+    text = " ".join((REPO / "docs/prototype-errors.md").read_text(encoding="utf-8").split())
+    beside = re.findall(r"`([^`]+)` \(fault `([\w-]+)`\)", text)
+    assert len(beside) > 10
+    assert [(test, rule) for test, rule in beside if test.replace(": ", " -t ") not in
+            [*faults.CATCHERS.get(rule, []), faults.ELSEWHERE.get(rule)]] == []
 
 
 def test_the_names_of_linux_are_linuxs():
