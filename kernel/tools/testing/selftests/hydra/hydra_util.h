@@ -168,6 +168,12 @@ void hydra_run(int node, void (*fn)(void *), void *arg);
 	hydra_syscall_on(node, nr, (const long[6]){ __VA_ARGS__ })
 long hydra_syscall_on(int node, long nr, const long args[6]);
 
+/*
+ * Linux does not flush when it clears accessed bits. So empty the TLBs of the CPUs that the
+ * threads are on.
+ */
+void hydra_empty_tlbs(void);
+
 /* Wait for a child: its exit status, 128 + signal, or -1 */
 int hydra_wait_child(pid_t pid);
 
