@@ -281,51 +281,6 @@ TEST_F(huge, thp_referenced)
 	EXPECT_EQ(2, transparent_huge_pages(self->area, 2 * HUGE_SIZE));
 }
 
-struct often {
-	char *area;
-	size_t mistakes;
-};
-
-static void read_often(void *arg)
-{
-	struct often *o = arg;
-
-	for (int round = 0; round < 40000; round++)
-		for (size_t page = 0; page < 2; page++)
-			o->mistakes += *(volatile uint64_t *)(o->area + page * HUGE_SIZE) !=
-				       hydra_word(1 + page * 8, 0, 0);
-}
-
-#define UPDATES		8
-#define BALANCED	5000	/* rounds at most */
-
-/* Linux takes access to huge pages away, too, to learn which node uses them. */
-TEST_F_TIMEOUT(huge, thp_numa_balancing, 90)
-{
-	uint64_t updates = hydra_vmstat("numa_huge_pte_updates");
-	int rounds = 0;
-
-	NEED_THP();
-	thp_area(_metadata, self->area, 1, 2);
-	EXPECT_EQ(0, hydra_stop_balancing());
-	EXPECT_EQ(0, hydra_write_file(NUMA_BALANCING, "1"));
-	do {
-		for (int node = 0; node <= self->last; node++) {
-			struct often o = { self->area, 0 };
-
-			hydra_run(node, read_often, &o);
-			EXPECT_EQ(0, o.mistakes);
-		}
-	} while (++rounds < BALANCED && hydra_vmstat("numa_huge_pte_updates") < updates + UPDATES);
-	EXPECT_GT(BALANCED, rounds)
-		TH_LOG("Linux took access to only %lu huge pages away",
-		       hydra_vmstat("numa_huge_pte_updates") - updates);
-	PROBE_HUGE(self->area, 2, HYDRA_READ_WRITE, 1);
-	write_huge(self->last, self->area, 2, 2);
-	PROBE_HUGE(self->area, 2, HYDRA_READ_WRITE, 2);
-	EXPECT_EQ(0, hydra_restore_balancing());
-}
-
 struct huge_reads {
 	char *area;
 	size_t count;
