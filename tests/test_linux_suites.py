@@ -190,6 +190,17 @@ def test_a_suite_of_which_nothing_passes_on_stock_is_a_failure(monkeypatch):
         [("Linux's mm:cow", False), ("Linux's mm", True)]
 
 
+def test_a_word_that_no_program_has_in_its_name_is_a_failure(monkeypatch):
+    machine = run(program("machine:policy"))
+    monkeypatch.setattr(linux_suites, "verdicts", lambda **_: differences.compare(machine, machine))
+    assert [outcome.why for outcome in linux_suites.outcomes(only="zzzz") if outcome.failed] == ["no program ran: no name contains 'zzzz'"]
+
+
+def test_no_name_is_known_before_there_is_a_tree(monkeypatch, tmp_path):
+    monkeypatch.setenv("HYDRA_CACHE", str(tmp_path))
+    assert linux_suites.names() == []
+
+
 def test_selections():
     built = ("/tests", ["x86:sysret_ss_attrs_64", "exec:execveat", "mm:mseal_test"])
     text = linux_suites.script(*built, "short", 150, ["*"], list(linux_suites.NEVER))

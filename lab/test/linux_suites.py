@@ -132,6 +132,24 @@ def build_selftests():
     return installed, [name for name in names if not name.startswith(("mm:", "futex:"))] + more
 
 
+def names():
+    """The programs as far as they are known before anything is built: the stressors and, by the files that make compiles or
+    runs, the kernel's tests. Empty if the cache holds no kernel tree yet."""
+    trees = [path / "tools/testing/selftests" for path in (paths.cache() / "trees").glob("*")]
+    tree = max((path for path in trees if path.exists()), key=lambda path: path.stat().st_mtime, default=None)
+    if tree is None:
+        return []
+    files = [f"{suite}:{path.stem if path.suffix == '.c' else path.name}" for suite in SELFTESTS for path in sorted((tree / suite).rglob("*"))
+             if path.suffix in (".c", ".sh", ".py")]
+    return files + [f"{suite}:{stressor}" for suite, stressors in STRESSORS.items() for stressor in stressors]
+
+
+def is_variant(word, name):
+    """Whether a word names one way to run or to compile a program: ldt_gdt_64 of x86:ldt_gdt, mm:ksm_tests_-N of mm:ksm_tests."""
+    program = name.rpartition(":")[2]
+    return word.startswith((f"{name}_", f"{program}_"))
+
+
 def matches(name, patterns):
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
@@ -236,6 +254,8 @@ def outcomes(config="lab", long=False, only=""):
     found = verdicts(config=config, long=long, only=[f"*{only}*"])
     title = f"Linux's own tests on stock and with Hydra for every process ({'all' if long else 'short selection'}, {config})"
     Console(highlight=False, soft_wrap=True, emoji=False).print(differences.table(found, title))
+    if all(entry.suite == differences.STRICT for entry in found):
+        return [*differences.outcomes(found), Outcome("Linux's tests", "failed", f"no program ran: no name contains '{only}'")]
     ran = {entry.suite for entry in found if entry.stock == "passed"}
     left_out = {} if long else LONG_ONLY
     chosen = [suite for suite in (*SELFTESTS, *STRESSORS) if f"{suite}:*" not in left_out]
