@@ -17,19 +17,23 @@ from lab.test import faults
 
 REPO = paths.REPO
 DOCUMENTS = [REPO / "README.md", REPO / "CONTRIBUTING.md", *sorted(REPO.glob("docs/*.md")),
-             *sorted((REPO / "kernel/Documentation").rglob("*.rst"))]
+             *sorted((REPO / "kernel/Documentation").rglob("*.rst")), REPO / "tests/model/README.md"]
 SELFTESTS = REPO / "kernel/tools/testing/selftests/hydra"
 # Names of Linux that no hook and no file of ours mentions.
 LINUX = set("""
-    CLONE_VM DEBUG_ATOMIC_SLEEP DEBUG_LIST DEBUG_OBJECTS DEBUG_VM_PGTABLE REG_ERR access_error check_mm copy_pte_range
-    fixup_user_fault flush_tlb_page free_pte_range move_pages_huge_pmd nested_vmx_check_vmentry_hw page_table_lock pmd_clear
-    pte_clear si_code tlb_finish_mmu
-    Documentation/memory-barriers.txt scripts/checkpatch.pl scripts/config
+    CLONE_VM DEBUG_ATOMIC_SLEEP DEBUG_LIST DEBUG_OBJECTS DEBUG_VM_PGTABLE REG_ERR __collapse_huge_page_isolate
+    __discard_anon_folio_pmd_locked __pte_alloc __split_huge_pud access_error arch_tlbbatch_flush change_pmd_range check_mm
+    copy_pte_range cpus_read_lock do_fault do_wp_page early_cpu_init fixup_user_fault flush_tlb_page folio_referenced
+    folio_referenced_one free_pgtables free_pte_range get_user_pages move_pages_huge_pmd move_pgt_entry
+    nested_vmx_check_vmentry_hw p4d_addr_end page_table_lock pagemap_scan_pmd_entry pmd_clear pte_clear pte_free_defer
+    pte_free_now pte_free_tlb read_ldt si_code tlb_finish_mmu tlb_gather_mmu truncate_inode_partial_folio unmap_vmas
+    wp_clean_post_vma wp_page_reuse zap_huge_pmd
+    Documentation/memory-barriers.txt mm/pgtable-generic.c scripts/checkpatch.pl scripts/config
 """.split())
 # Words that stand for something else, names of other projects and of tools.
 OTHERS = set("""
     ARGUMENT a b CMD COMMAND CONFIG D DIR F FILE NAME P PID POLICY PROGRAM S SETTINGS VERB REP mb
-    FlushProcessWriteBuffers Signed-off-by UseMembar asymmetricHeavyBarrier ci server strict debian-*.pristine
+    FlushProcessWriteBuffers Signed-off-by UseMembar asymmetricHeavyBarrier ci server strict debian-*.pristine pan.c trail REACH
 """.split())
 
 WORD = re.compile(r"(?<!\w)[A-Za-z_]\w*(?:-\w+)*")
@@ -61,6 +65,7 @@ def all_names():
 
 
 NAMES = all_names()
+HOOKED = {name for path in (REPO / "kernel/hooks").glob("*.patch") for name in re.findall(r"^\+\+\+ b/(.*)$", path.read_text(encoding="utf-8"), re.M)}
 
 
 def literals(text, rst):
@@ -128,7 +133,7 @@ def wrong_file(name, document):
     """
     places = [document.parent, REPO, REPO / "kernel", REPO / "kernel/include", SELFTESTS]
     name = name.removeprefix("./").rstrip("/")
-    if any(list(place.glob(f"{name}{suffix}")) for place in places for suffix in ("", ".c")) or name in LINUX:
+    if any(list(place.glob(f"{name}{suffix}")) for place in places for suffix in ("", ".c")) or name in LINUX | HOOKED | OTHERS:
         return []
     if "/" not in name and name in NAMES | {path.name for path in DOCUMENTS}:
         return []
@@ -153,7 +158,8 @@ def wrong_names(literal, block, document):
     if block:
         words = re.findall(r"\b\w+(?=\(\))|\b_*(?:hydra|HYDRA|CONFIG)_\w+|(?<=/)hydra_\w+", literal)
     else:
-        words = WORD.findall(re.sub(r"(?<![\w-])\d\w*", " ", literal))
+        literal = re.sub(r"(?<![\w-])(?:-D(?=[A-Z])|-[mw]\d+|\d\w*)", " ", literal)      # -D, -m and -w: of spin and its searches
+        words = WORD.findall(literal)
     return wrong + [word for word in words if not known(word)]
 
 
@@ -175,6 +181,13 @@ def wrong_in(text, document):
     return found + wrong_links(text, document)
 
 
+def wrong_functions(path):
+    """The functions that comments of a file of C or of the model name, and that exist nowhere; _x() stands for any that ends so."""
+    comments = COMMENT.findall(path.read_text(encoding="utf-8"))
+    return [name for comment in comments for name in re.findall(r"\b(\w+)\(\)", comment) if not known(name)
+            and not (re.match("_[a-z]", name) and any(whole.endswith(name) for whole in NAMES))]
+
+
 def linux_tree():
     """A kernel tree with our files, if the lab has made one."""
     trees = [path for path in (paths.cache() / "trees").glob("*") if (path / "mm/memory.c").exists() and path.suffix != ".pristine"]
@@ -184,6 +197,18 @@ def linux_tree():
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(REPO)))
 def test_what_a_document_names_exists(document):
     assert wrong_in(document.read_text(encoding="utf-8"), document) == []
+
+
+def test_functions_that_comments_name_exist():
+    files = [path for top in ("kernel", "tests/model") for path in sorted((REPO / top).rglob("*")) if path.suffix in (".c", ".h", ".pml")]
+    wrong = {path.name: found for path in files if (found := wrong_functions(path))}
+    assert len(files) > 80 and wrong == {}
+
+
+def test_a_wrong_function_in_a_comment_is_noticed(tmp_path):
+    path = tmp_path / "some.c"
+    path.write_text("/* hydra_fill(), then hydra_fill_everything() */\nint x; /* as\n * reclaim_pmds() does */\nhydra_code();\n", encoding="utf-8")
+    assert wrong_functions(path) == ["hydra_fill_everything", "reclaim_pmds"]
 
 
 @pytest.mark.parametrize("markdown, wrong", [
@@ -257,7 +282,7 @@ def test_the_names_of_linux_are_linuxs():
         pytest.skip("the lab has made no kernel tree yet")
     files = {name for name in LINUX if "/" in name}
     assert [name for name in files if not (tree / name).exists()] == []
-    where = [str(tree / top) for top in ("arch/x86", "include", "kernel", "mm", "lib/Kconfig.debug")]
+    where = [str(tree / top) for top in ("arch/x86", "fs/proc", "include", "kernel", "mm", "lib/Kconfig.debug")]
     found = subprocess.run(["grep", "-rhowF", *(f"-e{name}" for name in LINUX - files), *where], capture_output=True, text=True,
                            check=False).stdout
     assert LINUX - files - set(found.split()) == set()

@@ -7,7 +7,7 @@
  * permission from that entry and flushes (PAGEMAP_SCAN does). When its flush returns, no
  * CPU may write to the page by either entry.
  * What it models: zap_huge_pmd() and tlb_finish_mmu(), do_fault() of a file's page,
- * pagemap_scan_pmd_entry(), __hydra_range_targets().
+ * pagemap_scan_pmd_entry(), hydra_range_targets().
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_PENDING_GATHER_IGNORED          6
@@ -78,7 +78,7 @@ proctype protect(byte n, cpu)
 	:: pte[T] == B_DIRTY ->
 		canonical_store(A_RO);
 		forbids[n] = BIT(A_CLEAN) | BIT(A_DIRTY) | BIT(B_DIRTY);
-		/* __hydra_range_targets() */
+		/* hydra_range_targets() */
 		h = true;
 		targets = table_sharers;
 #ifndef BROKEN_PENDING_GATHER_IGNORED

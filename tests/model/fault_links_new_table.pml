@@ -139,7 +139,7 @@ inline handle_fault(dom)
 		pte_unmap_unlock()
 	:: else
 	fi;
-	/* hydra_fault_done(), links_alone() */
+	/* hydra_fault_done(), __hydra_links() */
 	atomic {
 		done = (pmd && word == SOLO(dom));
 		/* The fault would come again for ever. */

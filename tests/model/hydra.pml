@@ -590,7 +590,7 @@ inline entries_set()
 	fi
 }
 
-/* clear_copies(), called by hydra_entry_exchange() */
+/* hydra_clear_copies(), called by hydra_entry_exchange() */
 inline entry_clearing()
 {
 	changed_table();
@@ -637,7 +637,7 @@ inline hydra_link(dom, to)
 	}
 }
 
-/* wants_replica(), and whether there is one to be had. */
+/* hydra_wants_replica(), and whether a page for a replica can be allocated. */
 #define replicates(dom)	((dom) == 1 && next_replica <= LAST_REPLICA)
 
 /*
@@ -761,7 +761,7 @@ inline mark_used(write)
 inline copy_entry()
 {
 #ifdef PREFETCHES
-	/* copy_window(): the one that is asked for last. */
+	/* hydra_copy_window(): the entry asked for last. */
 	copy_store_b(table, pte_b[T]);
 #endif
 	copy_store(table, hydra_derive(pte[T]))
@@ -1156,7 +1156,7 @@ inline raise_targets()
 #define running()	\
 	((mm_cpumask & own_cpus(0) -> BIT(0) : 0) | (mm_cpumask & own_cpus(1) -> BIT(1) : 0))
 
-/* pick_targets(), on_each_cpu_cond_mask() */
+/* hydra_pick_targets(), on_each_cpu_cond_mask() */
 inline choose_cpus(cpu, freed_tables)
 {
 	ipis = interrupts(0, cpu, freed_tables) | interrupts(1, cpu, freed_tables) |

@@ -12,7 +12,7 @@
 #define PLAIN_STORES
 #include "hydra.pml"
 
-/* drop_replicas(), with the lock of T that reclaim_pmd() takes */
+/* hydra_drop_replicas(), with the lock of T that hydra_reclaim_table() takes */
 inline drop_replicas(cpu)
 {
 	t = word;

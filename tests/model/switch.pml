@@ -279,7 +279,7 @@ proctype hydra_set(bool again)
 	fi
 }
 
-/* __hydra_fault(): of a domain that has a tree. */
+/* A page fault of a domain that has a tree: hydra_fill() of fill.c */
 proctype faults(byte cpu; bool degrades)
 {
 	KERNEL_VARIABLES;

@@ -53,7 +53,7 @@ inline waits_for_look()
 #endif
 }
 
-/* reclaim_table() on a CPU that need not run the address space. */
+/* hydra_reclaim_table() on a CPU that need not run the address space. */
 proctype shrinker(byte cpu)
 {
 	bool locked;

@@ -6,14 +6,13 @@
 #ifndef HYDRA_UTIL_H
 #define HYDRA_UTIL_H
 
+#include <linux/hydra.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
-
-#include "../../../../include/uapi/linux/hydra.h"
 
 #define HYDRA_SYSFS		"/sys/kernel/mm/hydra/"
 #define HYDRA_MAX_NODES		64

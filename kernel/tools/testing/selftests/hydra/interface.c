@@ -201,7 +201,7 @@ TEST_F(interface, set_and_get)
 
 TEST_F(interface, bad_values_change_nothing)
 {
-	/* One of each error. All values that are refused: KUnit, test_check_settings. */
+	/* One of each error. All values that are refused: KUnit, hydra_test_check_settings. */
 	static const struct {
 		struct hydra_settings settings;
 		int error;
@@ -238,7 +238,7 @@ TEST_F(interface, bad_values_change_nothing)
 	}
 }
 
-/* One text of each error. All texts that are refused: KUnit, test_parse_refuses. */
+/* One text of each error. All texts that are refused: KUnit, hydra_test_parse_refuses. */
 static const struct {
 	const char *text;
 	int error;
