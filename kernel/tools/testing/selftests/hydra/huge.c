@@ -14,7 +14,7 @@
 #define THP		"/sys/kernel/mm/transparent_hugepage/enabled"
 #define HUGETLB		"/proc/sys/vm/nr_hugepages"
 
-/* Each huge page is looked at where it begins, in the middle and where it ends */
+/* The probed pieces of a huge page: at the beginning, in the middle and at the end */
 #define PIECE		4
 static const size_t pieces[] = { 0, TABLE_PAGES / 2 - PIECE / 2, TABLE_PAGES - PIECE };
 
@@ -41,7 +41,7 @@ static size_t probe_huge(char *area, size_t count, enum hydra_access access, uin
 #define PROBE_HUGE(area, count, access, seed) \
 	EXPECT_EQ(0, probe_huge(area, count, access, seed))
 
-/* Huge pages in a range, as smaps counts them in all its mappings */
+/* Huge pages in a range: the sum over the range's mappings in smaps */
 static size_t transparent_huge_pages(char *area, size_t size)
 {
 	FILE *f = fopen("/proc/self/smaps", "r");
@@ -114,7 +114,7 @@ static bool have_thp(void)
 	return hydra_read_file(THP, enabled, sizeof(enabled)) > 0 && !strstr(enabled, "[never]");
 }
 
-/* Huge pages that one node owns and all nodes have used */
+/* Huge pages owned by one node and used by all nodes */
 static void thp_area(struct __test_metadata *_metadata, char *area, int owner, size_t count)
 {
 	hydra_map(area, count * TABLE_PAGES);
@@ -221,7 +221,7 @@ TEST_F(huge, thp_mremap)
 	PROBE_HUGE(self->other, 2, HYDRA_READ_WRITE, 1);
 	write_huge(self->last, self->other, 2, 2);
 	PROBE_HUGE(self->other, 2, HYDRA_READ_WRITE, 2);
-	/* to where it cannot stay huge */
+	/* to an address at which the page cannot stay huge */
 	EXPECT_EQ((long)(self->area + PAGE_SIZE),
 		  hydra_syscall(1, SYS_mremap, (long)self->other, 2 * HUGE_SIZE, 2 * HUGE_SIZE,
 				MREMAP_MAYMOVE | MREMAP_FIXED, (long)(self->area + PAGE_SIZE)));
@@ -229,7 +229,10 @@ TEST_F(huge, thp_mremap)
 	PROBE_HUGE(self->area + PAGE_SIZE, 2, HYDRA_READ_WRITE, 2);
 }
 
-/* In a child, with threads of its own. What goes wrong is its exit status. */
+/*
+ * The child's part: the child starts threads on all nodes. Return: 0, or the number of
+ * the failed step.
+ */
 static int child_writes_huge(char *area, int told, int tell)
 {
 	char c;
@@ -239,7 +242,7 @@ static int child_writes_huge(char *area, int told, int tell)
 		return 1;
 	if (write(tell, "x", 1) != 1 || read(told, &c, 1) != 1)
 		return 2;
-	/* The parent has written seed 2 to its copy. */
+	/* The parent has written seed 2 to a copy. */
 	if (probe_huge(area, 2, HYDRA_READABLE, 1))
 		return 3;
 	write_huge(1, area, 2, 3);
@@ -295,7 +298,10 @@ TEST_F(huge, hugetlb_changes)
 	char *stays = self->area + 3 * HUGE_SIZE;
 
 	NEED_HUGETLB(9);
-	/* Keeps the PMD table, whose flush would hide that a move has none. */
+	/*
+	 * Keep the PMD table: freeing the table would flush, and hide a missing flush of
+	 * the move.
+	 */
 	ASSERT_EQ(stays, mmap(stays, HUGE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE |
 			      MAP_ANONYMOUS | MAP_HUGETLB | MAP_FIXED, -1, 0));
 	write_huge(0, stays, 1, 3);
@@ -332,8 +338,8 @@ TEST_F(huge, hugetlb_changes)
 }
 
 /*
- * Two processes map the same gigabyte: Linux would give them one page table for
- * it. What one of them does to its mapping must not reach the other.
+ * Two processes map the same gigabyte: without Hydra, both would share one page table. A
+ * change by one process must not reach the mapping of the other process.
  */
 TEST_F(huge, hugetlb_gigabyte_in_two_processes)
 {
