@@ -104,7 +104,7 @@ TEST_F(events, propagated_entries)
 }
 
 /* When munmap() frees a table, its replicas are freed, and the counters fall */
-TEST_F(events, replicas_go)
+TEST_F(events, munmap_frees_replicas)
 {
 	char *hole = hydra_reserve(4 * TABLE_SIZE);
 	char *alone = hole + 2 * TABLE_SIZE;

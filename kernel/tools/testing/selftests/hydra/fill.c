@@ -126,7 +126,7 @@ static void owned_by_first(struct __test_metadata *_metadata, FIXTURE_DATA(fill)
 	}
 }
 
-TEST_F(fill, entries_asked_for)
+TEST_F(fill, no_prefetch_fills_one_entry_a_fault)
 {
 	ASSERT_EQ(0, hydra_on(0, HYDRA_FILTER_TABLE));
 	owned_by_first(_metadata, self, 1);

@@ -339,7 +339,7 @@ TEST_F(interface, bad_sizes_and_pointers_change_nothing)
 
 #define TEXT_MAX	128	/* a text has to be shorter */
 
-TEST_F(interface, texts_are_written_whole)
+TEST_F(interface, each_write_is_one_text)
 {
 	char text[3 * TEXT_MAX], *end = page_before_nothing();
 	struct hydra_settings before, seen;
@@ -793,7 +793,7 @@ TEST_F(interface, domains_are_the_nodes)
 	EXPECT_EQ(hydra_nodes(), count);
 }
 
-TEST_F(interface, numbers_add_up)
+TEST_F(interface, domain_counters_sum_to_process_counters)
 {
 	uint64_t fills = 0, tables = 0, kib = 0, upper = 0;
 

@@ -171,7 +171,7 @@ static void empty_tlb(void *arg)
 		abort();
 }
 
-TEST_F(pages, referenced)
+TEST_F(pages, smaps_counts_accesses_of_each_node)
 {
 	for (int node = 0; node <= self->last; node++) {
 		EXPECT_EQ(0, hydra_write_file("/proc/self/clear_refs", "1"));

@@ -215,7 +215,7 @@ static int print_places(void)
 #define RUNS	8
 
 /* No two programs get the same place, as on Linux. */
-TEST_F(place, random_places)
+TEST_F(place, each_program_maps_at_another_place)
 {
 	static char text[RUNS][4096];
 	char *place[RUNS], *rest[RUNS], randomize[16];
