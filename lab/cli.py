@@ -144,7 +144,7 @@ The stages, in their order:
 
 def add_config(verb):
     verb.add_argument("--config", choices=list(kconfig.IMAGES), default="lab",
-                      help="lab: lean; debug: with the kernel's own checkers, and faults to inject; kcsan: looks for data races; off: without Hydra")
+                      help="lab: lean; debug: with the kernel's own checkers, and injected faults; kcsan: looks for data races; off: without Hydra")
 
 
 def dispatch(arguments):
