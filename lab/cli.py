@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The command line: what the verbs are called, what they take, and what --help teaches."""
+"""The command line: the verbs, their arguments, and the text of --help."""
 import argparse
 import sys
 
@@ -148,7 +148,7 @@ def add_config(verb):
 
 
 def dispatch(arguments):
-    """Import late: these modules need what setup installs."""
+    """Import late: the modules need packages that setup installs."""
     if arguments.verb == "kernel":
         from lab.kernel import build
         print(build.kernel(arguments.config))

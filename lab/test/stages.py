@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The stages of ./hydra test, in their order: what --help and the runner both need to know."""
+"""The stages of ./hydra test, in order, for --help and for the runner."""
 import dataclasses
 
 
 @dataclasses.dataclass
 class Stage:
     what: str
-    config: str = ""         # the kernel it needs
-    only: str = ""           # what --only picks from; empty: it cannot
+    config: str = ""         # the kernel of the stage
+    only: str = ""           # what --only picks from; empty: --only is refused
     long: bool = False       # only with --long
 
 
