@@ -53,7 +53,7 @@ static bool parse_violation(struct violation *violation, char *line)
 	       record_get_u64(where, "domain", &domain);
 }
 
-/* The last line tells that the kernel went through to the end. */
+/* The last line shows that the kernel's walk reached the end. */
 static bool parse_last(struct result *result, char *line)
 {
 	struct record record;
@@ -82,7 +82,7 @@ static bool parse_line(struct result *result, char *line)
 	return result->complete;
 }
 
-/* Returns the line that makes no sense, NULL if all do. */
+/* Returns the first line that cannot be parsed, or NULL. */
 static const char *parse(struct result *result, char *text)
 {
 	size_t lines = 1;
@@ -98,7 +98,7 @@ static const char *parse(struct result *result, char *text)
 	return result->complete ? NULL : "it ends too early";
 }
 
-/* The process runs under policy linux, or its threads have run on one node only. */
+/* The process runs under policy linux, or all of its threads have run on one node only. */
 static bool nothing_to_check(const struct result *result)
 {
 	return !result->count && !result->tables;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* hydractl: run programs under Hydra, and see what it does for them. */
+/* hydractl: run programs under Hydra, and see the effect. */
 #include <argp.h>
 #include <errno.h>
 #include <error.h>
@@ -56,7 +56,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* For reports of faults: this program, and the kernel it has to do with. */
+/* For bug reports: the versions of hydractl and of the kernel. */
 static void print_version(FILE *stream, struct argp_state *state)
 {
 	struct utsname kernel;

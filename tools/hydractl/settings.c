@@ -10,7 +10,10 @@
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
 
-/* The kernel knows all but hydra-nofilter by these values; it calls all others "custom". */
+/*
+ * By the same values, the kernel knows all policies except hydra-nofilter; the kernel
+ * calls other values "custom".
+ */
 static const struct policy policies[] = {
 	{ "linux", { .domains = HYDRA_DOMAINS_MACHINE, .replication = HYDRA_REPLICATE_LAZY,
 		     .prefetch = HYDRA_PREFETCH_MAX, .filter = HYDRA_FILTER_NONE } },

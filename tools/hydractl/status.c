@@ -48,7 +48,10 @@ static const char *const numbers[] = {
 	"cpus_spared", "fallbacks", "reclaimed", "replica_tables", "replica_kib", "upper_tables",
 };
 
-/* All that is promised must be there; more may be. Returns the first that is not. */
+/*
+ * Every documented key must be present, and further keys may be. Returns the first
+ * missing key.
+ */
 static const char *missing(const struct records *records)
 {
 	uint64_t number;
@@ -154,8 +157,8 @@ static void name_policy(struct records *records)
 }
 
 /*
- * Takes over @text, the content of /proc/@pid/hydra. Returns NULL, or what this
- * program does not understand of it.
+ * Takes over @text, the content of /proc/@pid/hydra. Returns NULL, or the part that
+ * cannot be parsed.
  */
 static const char *process_load(struct process *process, pid_t pid, char *text)
 {
@@ -225,7 +228,7 @@ static int is_process(const struct dirent *entry)
 	return isdigit((unsigned char)*entry->d_name);
 }
 
-/* Every process that Hydra works for. */
+/* Every process under Hydra. */
 static void load_processes(struct system *system)
 {
 	struct dirent **entries;

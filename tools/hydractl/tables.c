@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* hydractl tables: through whose page tables each domain reaches its memory. */
+/* hydractl tables: the page tables through which each domain reaches memory. */
 #include <argp.h>
 #include <errno.h>
 #include <inttypes.h>
