@@ -16,8 +16,8 @@ static const struct argp argp = {
 	.parser = view_parse,
 	.args_doc = "PID",
 	.doc = "Have the kernel walk all page tables of process PID and test Hydra's invariants.\v"
-	       "What it costs: while the kernel walks the page tables, every page fault, mmap and munmap of the process waits, the longer the more memory is mapped (on an emulated machine a second for 1.3 GiB of 4 KiB pages). Look once, do not monitor with this. It needs the permission to trace the process.\n\n"
-	       "Exit status: 0 all hold, or there is nothing to check: the process runs under policy linux, or has run on one node only; 1 violations, printed; 2 an error.",
+	       "Cost: while the kernel walks the page tables, every page fault, mmap and munmap of the process waits, the longer the more memory is mapped (on an emulated machine a second for 1.3 GiB of 4 KiB pages). For a single look, not for monitoring. Needs the permission to trace the process.\n\n"
+	       "Exit status: 0 all invariants hold, or there is nothing to check: the process runs under policy linux, or has run on one node only; 1 violations, printed; 2 an error.",
 };
 
 struct violation {

@@ -22,9 +22,9 @@ static const struct argp argp = {
 	.options = view_options,
 	.parser = view_parse,
 	.args_doc = "[PID]",
-	.doc = "Show the settings of process PID and what Hydra counted for it. Without PID: the settings of the system, its domains, and the processes that Hydra works for.\n"
+	.doc = "Show the settings and counters of process PID. Without PID: the settings of the system, the domains, and the processes under Hydra.\n"
 	       "\n"
-	       "Counters start when a process starts a program, and end with the process. Reading them costs the process nothing. Violations are what 'hydractl check' found since boot; a kernel built with CONFIG_HYDRA_MM_DEBUG also checks every process that ends.\v"
+	       "Counters start when a process starts a program, and end with the process. Reading counters costs the process nothing. 'Violations' counts the violations that 'hydractl check' has found since boot; a kernel built with CONFIG_HYDRA_MM_DEBUG also checks every process that ends.\v"
 	       "Exit status: 0 done; 2 an error.",
 };
 
