@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Documents: what they name in literal markup (tests, functions, files, commands, options) exists in the tree.
+"""Documents: names in literal markup (tests, functions, files, commands, options) exist in the tree.
 
-A name of Linux counts as existing if a hook or a file of ours mentions it outside of a comment, or if LINUX lists it.
+A name of Linux counts as existing if a hook or one of our files uses the name outside of a comment, or if LINUX lists the
+name.
 """
 import contextlib
 import io
@@ -19,7 +20,7 @@ REPO = paths.REPO
 DOCUMENTS = [REPO / "README.md", REPO / "CONTRIBUTING.md", *sorted(REPO.glob("docs/*.md")),
              *sorted((REPO / "kernel/Documentation").rglob("*.rst")), REPO / "tests/model/README.md"]
 SELFTESTS = REPO / "kernel/tools/testing/selftests/hydra"
-# Names of Linux that no hook and no file of ours mentions.
+# Names of Linux that no hook and none of our files mentions.
 LINUX = set("""
     CLONE_VM DEBUG_ATOMIC_SLEEP DEBUG_LIST DEBUG_OBJECTS DEBUG_VM_PGTABLE REG_ERR __collapse_huge_page_isolate
     __discard_anon_folio_pmd_locked __pte_alloc __split_huge_pud access_error arch_tlbbatch_flush change_pmd_range check_mm
@@ -30,7 +31,7 @@ LINUX = set("""
     wp_clean_post_vma wp_page_reuse zap_huge_pmd
     Documentation/memory-barriers.txt mm/pgtable-generic.c scripts/checkpatch.pl scripts/config
 """.split())
-# Words that stand for something else, names of other projects and of tools.
+# Placeholders, names of other projects and of tools.
 OTHERS = set("""
     ARGUMENT a b CMD COMMAND CONFIG D DIR F FILE NAME P PID POLICY PROGRAM S SETTINGS VERB REP mb
     FlushProcessWriteBuffers Signed-off-by UseMembar asymmetricHeavyBarrier ci server strict debian-*.pristine pan.c trail REACH
@@ -42,7 +43,7 @@ COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 
 
 def code():
-    """The text of all files that define names: ours without comments, and the hooks without their descriptions."""
+    """The text of all files that define names: our files without comments, and the hooks without messages."""
     for top in ("kernel", "lab", "tools", "workloads", "tests", "hydra", ".ci"):
         root = REPO / top
         for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
@@ -69,7 +70,7 @@ HOOKED = {name for path in (REPO / "kernel/hooks").glob("*.patch") for name in r
 
 
 def literals(text, rst):
-    """(literal, whether it is a block) of a document."""
+    """(literal, whether a block) of a document."""
     if rst:
         lines, blocks, indent = [], [], None
         for line in text.split("\n"):
@@ -94,7 +95,7 @@ def command_lines(literal):
 
 
 def wrong_command(program, arguments):
-    """Why ./hydra or hydractl would not take the arguments; empty if they would, or if some are left to the reader."""
+    """Why ./hydra or hydractl would refuse the arguments; empty if accepted, or if the reader has to fill in arguments."""
     if "[" in arguments:
         return []
     words = [word.strip("…") for word in shlex.split(arguments.split(" # ")[0].split("  ")[0])]
@@ -127,9 +128,9 @@ def known(word):
 
 
 def wrong_file(name, document):
-    """The name of a file that is nowhere: beside the document, in the repository, among our files of Linux.
+    """The name of a file that does not exist beside the document, in the repository, or among our files of Linux.
 
-    Of a file that is made elsewhere (in the cache, in the kernel's file systems), the words have to be known.
+    For a file elsewhere (in the cache, in the kernel's file systems), only the words must be known.
     """
     places = [document.parent, REPO, REPO / "kernel", REPO / "kernel/include", SELFTESTS]
     name = name.removeprefix("./").rstrip("/")
@@ -142,7 +143,7 @@ def wrong_file(name, document):
 
 
 def wrong_names(literal, block, document):
-    """The names in a literal that do not exist."""
+    """The names in a literal without a definition."""
     wrong = [entry for program, arguments in command_lines(literal) for entry in wrong_command(program, arguments)]
     test = re.fullmatch(r"(\w+): (\w+)", literal)
     if test and (SELFTESTS / f"{test[1]}.c").exists():
@@ -182,14 +183,14 @@ def wrong_in(text, document):
 
 
 def wrong_functions(path):
-    """The functions that comments of a file of C or of the model name, and that exist nowhere; _x() stands for any that ends so."""
+    """The unknown functions in comments of a file of C or of the model; _x() stands for any function with the suffix _x."""
     comments = COMMENT.findall(path.read_text(encoding="utf-8"))
     return [name for comment in comments for name in re.findall(r"\b(\w+)\(\)", comment) if not known(name)
             and not (re.match("_[a-z]", name) and any(whole.endswith(name) for whole in NAMES))]
 
 
 def linux_tree():
-    """A kernel tree with our files, if the lab has made one."""
+    """A kernel tree with our files, or None."""
     trees = [path for path in (paths.cache() / "trees").glob("*") if (path / "mm/memory.c").exists() and path.suffix != ".pristine"]
     return max(trees, key=lambda path: path.stat().st_mtime, default=None)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Comparing stock Linux with Hydra: what only fails with Hydra has to be told, however it fails, and nothing else blamed on it."""
+"""Comparing stock Linux with Hydra: every failure with Hydra alone is reported, however a test fails, and no other
+failure."""
 import pytest
 
 from lab.machine.ktap import Outcome
@@ -70,7 +71,7 @@ def test_a_failure_where_stock_skips_is_a_failure():
 
 
 @pytest.mark.parametrize("stock, hydra, kind", [
-    (STEADY, STEADY, "unsteady"),                                               # the second time it passes
+    (STEADY, STEADY, "unsteady"),                                               # passes the second time
     (STEADY.replace("ok 2", "not ok 2"), STEADY.replace("ok 2", "not ok 2"), "unsteady"),
     (STEADY, STEADY.replace("ok 2", "not ok 2"), "only with Hydra")])
 def test_a_second_run_tells_unsteady_from_broken(stock, hydra, kind):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Counting tests: nothing that went wrong may count as passed, nothing that did not run may be forgotten."""
+"""Counting tests: no failure may count as passed, no missing test may be forgotten."""
 import pytest
 
 from lab import cli
