@@ -62,6 +62,10 @@ CATCHERS = {
     "cut-unflushed": ["filters -t linker_is_told_before_and_after_its_link_is_cut"],
     "kind-at-once": ["kinds -t thread_comes_to_a_core_while_cores_become_nodes"],
     "link-all": ["kinds -t core_that_drops_its_own_page_interrupts_no_cpu"],
+    "look-abroad": ["kinds -t process_of_cores_reads_memory_of_a_process_of_nodes"],
+    "skip-push": ["eager -t pages_that_one_node_touches_are_in_all_tables"],
+    "join-alone": ["eager -t pages_that_one_node_populates_are_in_all_tables"],
+    "huge-unmarked": ["filters -t huge_page_dropped_after_its_accessed_bits_were_cleared"],
     "admit-anyone": ["permissions -t checked_for_each_pair_of_users"],
 }
 # Break no rule, but make a rare order frequent: the tests must pass.

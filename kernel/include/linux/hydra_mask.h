@@ -22,6 +22,15 @@ static inline void hydra_mask_zero(hydra_mask_t *mask)
 	bitmap_zero(mask->bits, HYDRA_MAX_DOMAINS);
 }
 
+/* Every domain of every kind. Other CPUs may be reading the mask. */
+static inline void hydra_mask_fill(hydra_mask_t *mask)
+{
+	unsigned int i;
+
+	for (i = 0; i < BITS_TO_LONGS(HYDRA_MAX_DOMAINS); i++)
+		WRITE_ONCE(mask->bits[i], ~0UL);
+}
+
 static inline bool hydra_mask_empty(const hydra_mask_t *mask)
 {
 	return bitmap_empty(mask->bits, HYDRA_MAX_DOMAINS);
@@ -85,10 +94,15 @@ static inline void hydra_mask_remove(hydra_mask_t *from, const hydra_mask_t *mas
 		WRITE_ONCE(from->bits[i], from->bits[i] & ~mask->bits[i]);
 }
 
-/* Are the domains of @mask all in @of? No other CPU writes @mask. */
+/* Are the domains of @mask all in @of? Other CPUs may be writing both. */
 static inline bool hydra_mask_subset(const hydra_mask_t *mask, const hydra_mask_t *of)
 {
-	return bitmap_subset(mask->bits, of->bits, HYDRA_MAX_DOMAINS);
+	unsigned int i;
+
+	for (i = 0; i < BITS_TO_LONGS(HYDRA_MAX_DOMAINS); i++)
+		if (READ_ONCE(mask->bits[i]) & ~READ_ONCE(of->bits[i]))
+			return false;
+	return true;
 }
 
 /* Keep the domains of @mask that are in @of, too. No other CPU reads @mask. */

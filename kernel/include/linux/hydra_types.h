@@ -134,10 +134,13 @@ extern unsigned int hydra_nr_domains;
 #define HYDRA_HOME_SHIFT	16
 #define hydra_home(kind, d)	((u32)(kind) << HYDRA_HOME_SHIFT | ((d) + 1))
 
-/* Context: preemption disabled, unless the caller accepts a stale answer. */
+/*
+ * Context: preemption disabled, unless the caller accepts a stale answer. See
+ * hydra_set_kind() for the kind.
+ */
 static inline unsigned int hydra_this_domain(const struct hydra_mm *h)
 {
-	return raw_cpu_read(hydra_cpu_domain[h->kind]);
+	return raw_cpu_read(hydra_cpu_domain[READ_ONCE(h->kind)]);
 }
 
 static inline unsigned int hydra_domain_of_cpu(unsigned int kind, int cpu)

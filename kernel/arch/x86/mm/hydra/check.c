@@ -119,9 +119,8 @@ static bool hydra_check_leaf_table(struct hydra_checker *w, unsigned long addr,
 		hydra_violated(w, 3, addr, "reaches another table than it joined");
 	if (t && (t->parent != parent || t->base != addr))
 		hydra_violated(w, 3, addr, "reaches a table of another place");
-	if (table != canonical && t->linked_hits != HYDRA_LINKS_CUT &&
-	    page_to_nid(virt_to_page(canonical)) == hydra_kind_of(w->h)->home[w->d] &&
-	    !hydra_has_owner(t, canonical))
+	if (t && table != canonical && t->linked_hits != HYDRA_LINKS_CUT &&
+	    hydra_is_home(w->h, w->d, canonical) && !hydra_has_owner(w->h, canonical))
 		hydra_violated(w, 2, addr, "has a replica on its home without an owner");
 	return true;
 }

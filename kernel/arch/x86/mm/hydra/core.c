@@ -14,7 +14,8 @@
  * counts flushes in mm->context.tlb_gen, and is in hydra_mm::universal, the targets
  * of every flush. Then hydra_promote() gives trees to the domains of the CPUs
  * running the process. A further domain gets a tree when its first thread goes to
- * user mode. A domain never running the process has no tree, and is no target.
+ * user mode. A domain never running the process has no tree, and is no target. (Under
+ * replication "eager" all domains get trees when the process splits.)
  *
  *     CPU 0: hydra_promote(d)                CPU 1, of domain d
  *     -----------------------                ------------------
@@ -243,8 +244,12 @@ static void hydra_activate(struct hydra_mm *h)
 	atomic_inc(&h->unfiltered);
 	gen = hydra_next_generation(h);
 	h->refused = hydra_kind_of(h)->overflow;
-	/* Domains with a tree before the last return use the canonical root, too. */
-	for (d = 0; d < hydra_nr_domains; d++) {
+	/*
+	 * Domains with a tree before the last return use the canonical root, too. A
+	 * number beyond those of the kind gets a generation when a later activation can
+	 * use it.
+	 */
+	for (d = 0; d < hydra_kind_of(h)->nr; d++) {
 		if (!h->domain[d])
 			continue;
 		hydra_mask_set(d, &h->universal);
@@ -284,8 +289,9 @@ static void hydra_activate(struct hydra_mm *h)
  * Choose the kind of the domains that may have trees from now on. Each struct
  * hydra_domain is used again for the domain with its number.
  *
- * Code that reads active and then uses the number of a domain runs with preemption
- * disabled, or under locks that keep the kind. So wait for a grace period:
+ * Code that reads active, then the kind, and then relies on the number of a domain, does
+ * so with preemption disabled, or holds mmap_lock or the lock of a VMA. So wait for a
+ * grace period:
  *
  *     CPU 0: core.c                        CPU 1: __hydra_switching()
  *     -------------                        --------------------------
@@ -299,10 +305,17 @@ static void hydra_activate(struct hydra_mm *h)
  * Without the wait, CPU 1 might use number 5 after CPU 0 has chosen nodes: for another
  * node, or beyond the end of hydra_table::table[].
  *
- * A gather is preemptible, and may have the numbers of its sharers from the time before.
- * These are needless targets. The change of the kind has flushed all CPUs that may have
- * used the entries of the gather, see hydra_deactivate(). For a number which the new kind
- * does not have, see hydra_number_domains().
+ * All other code has to bear a number of the kind before:
+ *
+ * - A gather is preemptible, and may have the numbers of its sharers from the time before.
+ *   These are needless targets. The change of the kind has flushed all CPUs that may have
+ *   used the entries of the gather, see hydra_deactivate(). For a number which the new
+ *   kind does not have, see hydra_number_domains(). The gather publishes its flush for
+ *   all numbers (hydra_publish()), and so covers marks of domains of the new kind.
+ * - __hydra_links() may be asked for a table of another address space, with domains of
+ *   another kind: it does not look into such a table.
+ * - hydra_came_late() and __hydra_resume_user_mode() look again under mmap_lock, and the
+ *   reports under /proc may mix two kinds.
  *
  * Context: mmap_lock held for writing; the address space is not active.
  */
@@ -317,7 +330,7 @@ static void hydra_set_kind(struct hydra_mm *h, unsigned int kind)
 		synchronize_rcu();
 	/* What CPU 1 has set above, after hydra_deactivate() */
 	hydra_mask_zero(&h->universal);
-	h->kind = kind;
+	WRITE_ONCE(h->kind, kind);
 }
 
 /* Context: mmap_lock held for writing, hydra_lock_ldt(). Return: NULL or @dom. */
@@ -652,13 +665,36 @@ static unsigned long no_memory_until;
 /*
  * Split an address space, unless it is split already, and give trees to the domains
  * of the CPUs that run it.
- * Context: process context, no locks.
+ * Context: mmap_lock held for writing, hydra_lock_ldt(); the settings want domains.
  */
+static void hydra_split_locked(struct hydra_mm *h)
+{
+	unsigned int d, cpu;
+	hydra_mask_t run;
+
+	if (!h->active) {
+		hydra_set_kind(h, hydra_domains_setting(h->mm->hydra_settings));
+		hydra_activate(h);
+	}
+	hydra_mask_zero(&run);
+	/*
+	 * Replication "eager": the domains that threads may come to, too. No fault gives
+	 * a table to some of the domains while others have no tree yet.
+	 */
+	if (hydra_eager(h)) {
+		hydra_lock_out_faults(h->mm);
+		hydra_mask_add(&run, &hydra_kind_of(h)->all);
+	}
+	for_each_cpu(cpu, mm_cpumask(h->mm))
+		hydra_mask_set(hydra_domain_of_cpu(h->kind, cpu), &run);
+	for_each_hydra_domain(d, &run)
+		hydra_promote(h, d);
+}
+
+/* The same. Context: process context, no locks. */
 static void hydra_split(struct mm_struct *mm)
 {
-	struct hydra_mm *h, *new = NULL;
-	hydra_mask_t run;
-	unsigned int d, cpu;
+	struct hydra_mm *new = NULL;
 
 	if (!READ_ONCE(mm->hydra)) {
 		/* The allocation may sleep: see hydra_lock_on_resume(). */
@@ -682,19 +718,7 @@ static void hydra_split(struct mm_struct *mm)
 			smp_store_release(&mm->hydra, new);
 			new = NULL;
 		}
-		h = mm->hydra;
-		if (!h->active) {
-			hydra_set_kind(h, hydra_domains_setting(mm->hydra_settings));
-			hydra_activate(h);
-		}
-		hydra_mask_zero(&run);
-		/* Replication "eager": the domains that threads may come to, too */
-		if (hydra_eager(h))
-			hydra_mask_add(&run, &hydra_kind_of(h)->all);
-		for_each_cpu(cpu, mm_cpumask(mm))
-			hydra_mask_set(hydra_domain_of_cpu(h->kind, cpu), &run);
-		for_each_hydra_domain(d, &run)
-			hydra_promote(h, d);
+		hydra_split_locked(mm->hydra);
 	}
 	mmap_write_unlock(mm);
 	hydra_unlock_ldt(mm);
@@ -771,7 +795,8 @@ struct hydra_domain *__hydra_switching(struct mm_struct *next,
 	unsigned int d = 0;
 
 	lockdep_assert_irqs_disabled();
-	if (hydra_at_home(home))
+	/* 0: the settings have become those of Linux just now. */
+	if (!home || hydra_at_home(home))
 		return NULL;
 	/*
 	 * The home before active; pairs with the smp_mb() in hydra_deactivate(). A CPU
@@ -927,6 +952,15 @@ int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
 			split = hydra_runs_in_several(mm, kind) &&
 				(mm == current->mm ? get_nr_threads(current) > 1 :
 				 atomic_read(&mm->mm_users) > 2);
+			/*
+			 * Now: threads that stay in user mode do not come to
+			 * __hydra_resume_user_mode(), and hydra_split() may find
+			 * mmap_lock busy.
+			 */
+			if (split && mm->hydra) {
+				hydra_split_locked(mm->hydra);
+				split = false;
+			}
 		}
 	}
 	mmap_write_unlock(mm);

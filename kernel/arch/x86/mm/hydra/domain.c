@@ -4,7 +4,7 @@
  *
  * There are three kinds of domains: the CPUs of a node, the CPUs that share a
  * last-level cache, and the CPUs of a core. Each kind numbers its domains from 0. A
- * domain lies in one node, its home is one node with memory.
+ * domain lies in one node, except the last one below. Its home is one node with memory.
  *
  * Numbered once at boot over all possible CPUs and never changed. So a CPU that
  * comes online later has its domain already, and no code needs a lock. Where the

@@ -213,7 +213,8 @@ static void hydra_copy_window(const struct hydra_request *r, pteval_t *canonical
 	} else {
 		hydra_copy_entry(hydra_table_of(canonical), &replica[asked],
 				 READ_ONCE(canonical[asked]));
-		nr = hydra_copy_more(canonical + begin, replica + begin, end - begin);
+		nr = hydra_copy_more(canonical + begin, replica + begin, end - begin) +
+		     r->unasked;
 	}
 	hydra_count_fill(r, HYDRA_PTE, nr);
 }
@@ -227,10 +228,9 @@ static void hydra_copy_window(const struct hydra_request *r, pteval_t *canonical
 static bool hydra_wants_replica(const struct hydra_request *r,
 				const struct hydra_table *t, void *canonical)
 {
-	return page_to_nid(virt_to_page(canonical)) != hydra_kind_of(r->h)->home[r->d] ||
+	return !hydra_is_home(r->h, r->d, canonical) ||
 	       (t && READ_ONCE(t->linked_hits) == HYDRA_LINKS_CUT) ||
-	       (hydra_filter(r->h) >= HYDRA_FILTER_ENTRY &&
-		(t ? hydra_has_owner(t, canonical) : hydra_word_of(canonical)));
+	       (hydra_filter(r->h) >= HYDRA_FILTER_ENTRY && hydra_has_owner(r->h, canonical));
 }
 
 /*
@@ -355,10 +355,13 @@ unlock:
 	return ret;
 }
 
-/* The table that a domain walks in place of a leaf table; NULL: none */
-static pteval_t *hydra_domain_leaf(pteval_t *canonical, unsigned int d)
+/*
+ * The table that a domain walks in place of a leaf table; NULL: none
+ *
+ * @word: of the canonical table
+ */
+static pteval_t *hydra_domain_leaf(unsigned long word, pteval_t *canonical, unsigned int d)
 {
-	unsigned long word = hydra_word_of(canonical);
 	struct hydra_table *t = hydra_word_table(word);
 
 	if (t)
@@ -474,7 +477,7 @@ static enum hydra_result hydra_fill_leaf(struct hydra_request *r,
 	t = hydra_table_of(canonical);
 	if (t && hydra_links_due(t) && !r->atomic && !r->unasked)
 		hydra_cut_links(t, canonical, r->d);
-	table = hydra_domain_leaf(canonical, r->d);
+	table = hydra_domain_leaf(hydra_word_of(canonical), canonical, r->d);
 	if (!table) {
 		ret = hydra_join(r, t, parent, pmd, canonical, &table);
 		if (ret != HYDRA_HIT)
@@ -554,10 +557,10 @@ static enum hydra_result hydra_fill_huge(struct hydra_request *r,
 		 */
 		smp_wmb();
 		nr = hydra_copy_huge(r, t, hydra_table_start(entry), hydra_entry_index(entry));
+		hydra_count_fill(r, t->level, nr);
 		ret = hydra_permits(r, val) ? HYDRA_HIT : HYDRA_MISS;
 	}
 	spin_unlock(&dom->lock);
-	hydra_count_fill(r, t->level, nr);
 unlock:
 	spin_unlock(ptl);
 	return ret;
@@ -669,14 +672,33 @@ static bool hydra_uses_canonical(struct hydra_mm *h, unsigned int d)
 }
 
 /*
- * Does each domain with a tree walk a leaf table, or a replica? If one cannot have upper
- * tables, the answer is no.
+ * Which domains walk a leaf table, or a replica?
+ *
+ * @word: of the table
  */
-static bool hydra_all_joined(struct hydra_mm *h, const void *canonical)
+static hydra_mask_t hydra_joined(unsigned long word)
 {
-	struct hydra_table *t = hydra_table_of(canonical);
+	struct hydra_table *t = hydra_word_table(word);
+	hydra_mask_t joined;
 
-	return t && hydra_mask_subset(&h->trees, &t->users);
+	hydra_mask_zero(&joined);
+	if (t)
+		hydra_mask_add(&joined, &t->users);
+	else if (hydra_word_solo(word))
+		hydra_mask_set(hydra_word_domain(word), &joined);
+	return joined;
+}
+
+/*
+ * Do all domains walk the table that can? A degraded domain walks it by the canonical
+ * tree.
+ */
+static bool hydra_all_joined(struct hydra_mm *h, unsigned long word)
+{
+	hydra_mask_t joined = hydra_joined(word);
+
+	hydra_mask_add(&joined, &h->universal);
+	return hydra_mask_subset(&h->trees, &joined);
 }
 
 /**
@@ -692,23 +714,66 @@ static bool hydra_all_joined(struct hydra_mm *h, const void *canonical)
  * A collapse may unlink the leaf table without the lock of the VMA. Then the word
  * read here belongs to a table that is not freed yet, and the access faults again.
  *
- * Context: the VMA around the entry is locked.
+ * A fault on behalf of another process comes here, too. Its table may have domains of
+ * another kind, and fewer of them. Such a fault fills nothing, whatever the answer.
+ *
+ * Context: the VMA around the entry is locked. @h is of the current process.
  * Return: true if there is nothing to fill.
  */
 bool __hydra_links(struct hydra_mm *h, pmd_t *pmd)
 {
 	unsigned int d = hydra_this_domain(h);
+	pteval_t val, *canonical;
+	struct hydra_table *t;
+	unsigned long word;
 	bool links = false;
-	pteval_t val;
 
 	rcu_read_lock();
 	val = pmd_val(pmdp_get_lockless(pmd));
-	if (hydra_is_table(val))
-		links = hydra_domain_leaf(hydra_next_table(val), d) ==
-			hydra_next_table(val) &&
-			(!hydra_eager(h) || hydra_all_joined(h, hydra_next_table(val)));
+	if (hydra_is_table(val)) {
+		canonical = hydra_next_table(val);
+		/* Read once: it may become a pointer just now. */
+		word = hydra_word_of(canonical);
+		t = hydra_word_table(word);
+		links = (!t || t->hmm == h) &&
+			hydra_domain_leaf(word, canonical, d) == canonical &&
+			(!hydra_eager(h) || hydra_all_joined(h, word));
+	}
 	rcu_read_unlock();
 	return links;
+}
+
+/*
+ * Which domains have what a fault in @addr is about: the leaf table, or a copy of the huge
+ * entry? Context: as __hydra_fault_done().
+ */
+static hydra_mask_t hydra_have(struct hydra_mm *h, unsigned long addr)
+{
+	pmd_t *pmd = hydra_canonical_pmd(h->mm, addr);
+	struct hydra_table *t;
+	hydra_mask_t have;
+	unsigned int d;
+	pteval_t val;
+
+	hydra_mask_zero(&have);
+	/* A huge PUD entry, which few faults are about */
+	if (!pmd)
+		return have;
+	rcu_read_lock();
+	val = pmd_val(pmdp_get_lockless(pmd));
+	t = hydra_table_of(pmd);
+	if (hydra_is_table(val)) {
+		have = hydra_joined(hydra_word_of(hydra_next_table(val)));
+	} else if (t) {
+		for (d = 0; d < hydra_kind_of(h)->nr; d++) {
+			pteval_t *own = READ_ONCE(t->table[d]);
+
+			if (own && hydra_leaf(READ_ONCE(own[pmd_index(addr)])))
+				hydra_mask_set(d, &have);
+		}
+	}
+	rcu_read_unlock();
+	return have;
 }
 
 /*
@@ -726,24 +791,15 @@ bool __hydra_links(struct hydra_mm *h, pmd_t *pmd)
 static void hydra_fill_others(const struct hydra_request *asked)
 {
 	struct hydra_mm *h = asked->h;
-	hydra_mask_t trees;
+	hydra_mask_t lack, have = hydra_have(h, asked->addr);
 	unsigned int d;
-	pteval_t val;
-	pmd_t *pmd;
 
-	rcu_read_lock();
-	pmd = hydra_canonical_pmd(h->mm, asked->addr);
-	val = pmd ? pmd_val(pmdp_get_lockless(pmd)) : 0;
-	if (hydra_is_table(val) && hydra_all_joined(h, hydra_next_table(val)))
-		val = 0;
-	rcu_read_unlock();
-	if (pmd && !val)
-		return;
-	hydra_mask_zero(&trees);
-	hydra_mask_add(&trees, &h->trees);
+	hydra_mask_zero(&lack);
+	hydra_mask_add(&lack, &h->trees);
+	hydra_mask_remove(&lack, &have);
 	/* trees before h->domain[d]; pairs with the smp_wmb() in hydra_promote(). */
 	smp_rmb();
-	for_each_hydra_domain(d, &trees) {
+	for_each_hydra_domain(d, &lack) {
 		struct hydra_request r = {
 			.h = h,
 			.d = d,
@@ -886,7 +942,8 @@ bool __hydra_fault_atomic(struct hydra_mm *h, unsigned long addr, bool write)
 bool __hydra_entry_missing(struct hydra_mm *h, void *entry)
 {
 	unsigned int d = hydra_this_domain(h);
-	pteval_t *table = hydra_domain_leaf(hydra_table_start(entry), d);
+	pteval_t *canonical = hydra_table_start(entry);
+	pteval_t *table = hydra_domain_leaf(hydra_word_of(canonical), canonical, d);
 
 	return !READ_ONCE(h->active) || hydra_uses_canonical(h, d) || !table ||
 	       !hydra_present(READ_ONCE(table[hydra_entry_index(entry)]));

@@ -368,22 +368,28 @@ void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
 /*
  * Add the domains that may have a huge entry in a TLB, and take their marks.
  *
- * The change has left the marks, see arch/x86/mm/hydra/marks.c. Nothing is published: while
- * this gather is pending, flushes that overlap include all sharers of huge entries of the
- * table, see hydra_gather_targets() and hydra_range_targets().
+ * The change has left the marks, see arch/x86/mm/hydra/marks.c. Nothing is published.
+ * Instead, other CPUs see that this gather is pending, and go by table:
  *
- *     CPU 0: zap_huge_pmd()                CPU 1: changes the next entry there
- *     ---------------------                -----------------------------------
+ *     CPU 0: a gather changes X            CPU 1: a gather takes X, or a flush of X
+ *     -------------------------            ----------------------------------------
  *     raises tlb_flush_pending
- *     clears the entry, marks the copies
+ *     locks the PMD table
+ *     changes X, marks the copies
  *     takes the marks
- *                                          takes the PMD lock: no mark is left
- *                                          reads tlb_flush_pending: raised,
- *                                            flushes all sharers of the table
+ *     unlocks the PMD table
+ *                                          locks the PMD table, changes X: finds no
+ *                                            mark
+ *                                          reads tlb_flush_pending: raised by CPU 0,
+ *                                            adds all sharers of the PMD table
+ *                                          flushes, frees the page
  *     flushes
  *     lowers tlb_flush_pending
  *
- * If CPU 1 reads tlb_flush_pending as lowered, CPU 0 has flushed.
+ * If CPU 1 reads tlb_flush_pending as lowered, CPU 0 has flushed. CPU 1 is one of three:
+ * a gather at this entry (__hydra_gather_add_huge()), which may flush in the middle and
+ * free the page, before it ends; the end of a gather, which may have skipped the entry
+ * (hydra_gather_targets()); or a flush without a gather (hydra_range_targets()).
  */
 static void hydra_take_huge_marks(struct hydra_table *t, const void *entry,
 				  hydra_mask_t *mask)
@@ -394,7 +400,10 @@ static void hydra_take_huge_marks(struct hydra_table *t, const void *entry,
 		spinlock_t *lock = &t->hmm->domain[d]->lock;
 		pteval_t *table;
 
-		/* A link may replace the entry of the domain, and its mark. */
+		/*
+		 * A link may replace the entry of the domain, and its mark. A domain that
+		 * becomes a sharer just now has no mark of this entry.
+		 */
 		spin_lock(lock);
 		table = t->table[d];
 		if (!table || hydra_take_marks(table + hydra_entry_index(entry), 1,
@@ -421,7 +430,9 @@ void __hydra_gather_add_huge(struct hydra_gather *g, const void *entry)
 	if (!g->recording)
 		return;
 	t = hydra_table_of(entry);
-	if (t && hydra_filter(t->hmm) >= HYDRA_FILTER_ENTRY && !READ_ONCE(hydra_marks_failed))
+	/* Another gather may have taken the marks, and not flushed yet. */
+	if (t && hydra_filter(t->hmm) >= HYDRA_FILTER_ENTRY && !READ_ONCE(hydra_marks_failed) &&
+	    !mm_tlb_flush_nested(t->hmm->mm))
 		hydra_take_huge_marks(t, entry, &g->sharers);
 	else
 		hydra_add_sharers_of(entry, &g->sharers);

@@ -72,10 +72,19 @@ struct hydra_kind {
 
 extern struct hydra_kind hydra_kinds[HYDRA_NR_KINDS];
 
-/* Context: the kind stays: mmap_lock is held, or see hydra_set_kind(). */
+/*
+ * Context: mmap_lock or a VMA is locked, or active has been read as true since preemption
+ * was disabled, unless the caller accepts an earlier kind. See hydra_set_kind().
+ */
 static inline const struct hydra_kind *hydra_kind_of(const struct hydra_mm *h)
 {
-	return &hydra_kinds[h->kind];
+	return &hydra_kinds[READ_ONCE(h->kind)];
+}
+
+/* Is a table on the home node of a domain? */
+static inline bool hydra_is_home(const struct hydra_mm *h, unsigned int d, const void *table)
+{
+	return page_to_nid(virt_to_page(table)) == hydra_kind_of(h)->home[d];
 }
 
 /* core.c */

@@ -153,7 +153,8 @@ bool hydra_take_marks(pteval_t *copies, unsigned int nr, enum hydra_look look)
  * @start: first address
  * @end: end of the range, exclusive
  *
- * A published flush covers all domains until hydra_add_published() narrows it.
+ * A published flush covers all domains until hydra_add_published() narrows it, also
+ * domains of a kind that the address space gets just now: this CPU may take their marks.
  *
  * Context: not in interrupts, so the flushes of a CPU do not nest. Preemption is off on
  * return, until hydra_unpublish().
@@ -168,7 +169,7 @@ void hydra_publish(struct hydra_mm *h, unsigned long start, unsigned long end)
 	p->h = h;
 	WRITE_ONCE(p->start, start);
 	WRITE_ONCE(p->end, end);
-	hydra_mask_copy(&p->targets, &hydra_kind_of(h)->all);
+	hydra_mask_fill(&p->targets);
 	cpumask_set_cpu(smp_processor_id(), h->flushing);
 	/*
 	 * The published flush before the marks; pairs with the smp_rmb() in

@@ -66,8 +66,11 @@ unsigned long hydra_unmapped_area(struct vm_unmapped_area_info *info,
 	struct hydra_domain *dom;
 	unsigned int tries, d;
 
-	/* Large mappings have separate leaf tables anyway. */
-	if (!h || offset_in_page(first) || part.length >= PMD_SIZE ||
+	/*
+	 * Large mappings have separate leaf tables anyway. Under replication "eager" all
+	 * domains share all tables.
+	 */
+	if (!h || hydra_eager(h) || offset_in_page(first) || part.length >= PMD_SIZE ||
 	    flags & MAP_32BIT || in_32bit_syscall())
 		return first;
 	mmap_assert_write_locked(h->mm);

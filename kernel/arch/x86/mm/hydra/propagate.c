@@ -104,7 +104,8 @@ static bool hydra_update_copy(struct hydra_table *t, pteval_t *copy, pteval_t va
 /*
  * Clear one copy. Return: its old value, or 0 if the copy was not present.
  *
- * @refill: HYDRA_PTE_REFILL, or 0: the domain faults on the next entry
+ * @refill: HYDRA_PTE_REFILL; or 0: the domain faults on the next entry, also if an earlier
+ *	change has left HYDRA_PTE_REFILL
  */
 static pteval_t hydra_clear_copy(struct hydra_table *t, pteval_t *copy, pteval_t refill)
 {
@@ -113,10 +114,12 @@ static pteval_t hydra_clear_copy(struct hydra_table *t, pteval_t *copy, pteval_t
 	do {
 		if (hydra_stray(old))
 			hydra_stray_accessed();
-		if (!hydra_present(old) || !hydra_is_copy(t, old))
+		if (!hydra_is_copy(t, old))
+			return 0;
+		if (!hydra_present(old) && (refill || !(old & HYDRA_PTE_REFILL)))
 			return 0;
 	} while (!try_cmpxchg(copy, &old, refill | hydra_mark(t, old)));
-	return old;
+	return hydra_present(old) ? old : 0;
 }
 
 static void hydra_propagated(struct hydra_table *t, void *entry, unsigned int d,
@@ -153,8 +156,7 @@ EXPORT_SYMBOL_GPL(__hydra_entries_set);
  */
 static pteval_t hydra_refill(const struct hydra_table *t)
 {
-	return t->level == HYDRA_PTE && hydra_filter(t->hmm) == HYDRA_FILTER_ENTRY ?
-	       0 : HYDRA_PTE_REFILL;
+	return hydra_filter(t->hmm) == HYDRA_FILTER_ENTRY ? 0 : HYDRA_PTE_REFILL;
 }
 
 /* Clear the replicas of an entry. Return: their accessed bits. */

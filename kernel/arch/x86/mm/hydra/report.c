@@ -11,6 +11,7 @@
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/seq_file.h>
+#include <linux/string.h>
 #include <linux/sysfs.h>
 
 #include "internal.h"
@@ -158,43 +159,55 @@ static ssize_t replica_limit_kib_store(struct kobject *kobj,
 
 static struct kobj_attribute replica_limit_attr = __ATTR_RW(replica_limit_kib);
 
-/* The last domain may span nodes: then its node is that of its first CPU. */
-static ssize_t hydra_show_domains(unsigned int type, char *buf)
+/*
+ * The last domain may span nodes: then its node is that of its first CPU.
+ * Return: the length of the line, whatever the size of @buf.
+ */
+static size_t hydra_show_domain(const struct hydra_kind *kind, unsigned int d, char *buf,
+				size_t size)
 {
-	const struct hydra_kind *kind = &hydra_kinds[type];
-	unsigned int d, len = 0;
+	return snprintf(buf, size, "%u node %d cpus %*pbl%s\n", d, kind->nid[d],
+			cpumask_pr_args(kind->cpus[d]),
+			hydra_mask_test(d, &kind->overflow) ? " root canonical" : "");
+}
+
+/*
+ * A binary file, because 1024 domains take more text than the page that other files of
+ * sysfs are limited to.
+ */
+static ssize_t hydra_read_domains(const struct hydra_kind *kind, char *to, loff_t from,
+				  size_t count)
+{
+	size_t size = 0, end = 0;
+	unsigned int d;
+	ssize_t ret;
+	char *text;
 
 	for (d = 0; d < kind->nr; d++)
-		len += sysfs_emit_at(buf, len, "%u node %d cpus %*pbl%s\n", d, kind->nid[d],
-				     cpumask_pr_args(kind->cpus[d]),
-				     hydra_mask_test(d, &kind->overflow) ?
-				     " root canonical" : "");
-	return len;
+		size += hydra_show_domain(kind, d, NULL, 0);
+	text = kvmalloc(size + 1, GFP_KERNEL);
+	if (!text)
+		return -ENOMEM;
+	for (d = 0; d < kind->nr; d++)
+		end += hydra_show_domain(kind, d, text + end, size + 1 - end);
+	ret = memory_read_from_buffer(to, count, &from, text, size);
+	kvfree(text);
+	return ret;
 }
 
-static ssize_t domains_show(struct kobject *kobj, struct kobj_attribute *attr,
-			    char *buf)
-{
-	return hydra_show_domains(HYDRA_DOMAINS_NODE, buf);
-}
+#define HYDRA_DOMAINS_FILE(name, type)							\
+static ssize_t name##_read(struct file *file, struct kobject *kobj,			\
+			   struct bin_attribute *attr, char *to, loff_t from,		\
+			   size_t count)						\
+{											\
+	return hydra_read_domains(&hydra_kinds[type], to, from, count);			\
+}											\
+											\
+static BIN_ATTR_RO(name, 0)
 
-static struct kobj_attribute domains_attr = __ATTR_RO(domains);
-
-static ssize_t domains_llc_show(struct kobject *kobj, struct kobj_attribute *attr,
-				char *buf)
-{
-	return hydra_show_domains(HYDRA_DOMAINS_LLC, buf);
-}
-
-static struct kobj_attribute domains_llc_attr = __ATTR_RO(domains_llc);
-
-static ssize_t domains_core_show(struct kobject *kobj, struct kobj_attribute *attr,
-				 char *buf)
-{
-	return hydra_show_domains(HYDRA_DOMAINS_CORE, buf);
-}
-
-static struct kobj_attribute domains_core_attr = __ATTR_RO(domains_core);
+HYDRA_DOMAINS_FILE(domains, HYDRA_DOMAINS_NODE);
+HYDRA_DOMAINS_FILE(domains_llc, HYDRA_DOMAINS_LLC);
+HYDRA_DOMAINS_FILE(domains_core, HYDRA_DOMAINS_CORE);
 
 static ssize_t supported_show(struct kobject *kobj, struct kobj_attribute *attr,
 			      char *buf)
@@ -221,17 +234,22 @@ static struct kobj_attribute violations_attr = __ATTR_RO(violations);
 static struct attribute *hydra_attrs[] = {
 	&default_attr.attr,
 	&replica_limit_attr.attr,
-	&domains_attr.attr,
-	&domains_llc_attr.attr,
-	&domains_core_attr.attr,
 	&supported_attr.attr,
 	&violations_attr.attr,
+	NULL
+};
+
+static struct bin_attribute *hydra_bin_attrs[] = {
+	&bin_attr_domains,
+	&bin_attr_domains_llc,
+	&bin_attr_domains_core,
 	NULL
 };
 
 static const struct attribute_group hydra_attr_group = {
 	.name = "hydra",
 	.attrs = hydra_attrs,
+	.bin_attrs = hydra_bin_attrs,
 };
 
 static int __init hydra_sysfs_init(void)

@@ -152,6 +152,9 @@ static int hydra_set_one(char *word, u32 *domains, u32 *replication, u32 *prefet
 	if (ret < 0)
 		return -EINVAL;
 	*where = ret;
+	/* There is nothing to replicate, whatever the settings were before. */
+	if (where == domains && ret == HYDRA_DOMAINS_MACHINE)
+		*replication = HYDRA_REPLICATE_LAZY;
 	return 0;
 }
 

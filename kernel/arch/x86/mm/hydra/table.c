@@ -199,8 +199,9 @@ void hydra_page_free(struct hydra_mm *h, pteval_t *table)
  * hydra_pte_alloc_one - allocate a canonical leaf table
  * @gfp: how
  *
- * The table is on the home node of this CPU's domain, of whatever kind, and whatever
- * memory policy the process has for its data: this domain walks the table.
+ * The table is on the home node of this CPU's node, which is the home of its domain of
+ * every kind, but for domains that have to span nodes. The memory policy that the process
+ * has for its data does not matter: this domain walks the table.
  *
  * Return: a constructed table, or NULL.
  */
@@ -372,19 +373,26 @@ void hydra_fold_accessed(pteval_t *copies, pteval_t *canonical, u8 level,
 }
 
 /**
- * hydra_has_owner - does a domain link a leaf table?
- * @t: of the canonical table
+ * hydra_has_owner - does a domain whose home a leaf table is on link the table?
+ * @h: address space
  * @canonical: the table
+ *
+ * A domain of another home, which could not have a replica, does not count.
  *
  * Context: the leaf table's lock.
  * Return: true if there is such a domain.
  */
-bool hydra_has_owner(const struct hydra_table *t, const void *canonical)
+bool hydra_has_owner(const struct hydra_mm *h, const void *canonical)
 {
+	unsigned long word = hydra_word_of(canonical);
+	struct hydra_table *t = hydra_word_table(word);
 	unsigned int d;
 
+	if (!t)
+		return hydra_word_solo(word) &&
+		       hydra_is_home(h, hydra_word_domain(word), canonical);
 	for_each_hydra_domain(d, &t->users)
-		if (READ_ONCE(t->table[d]) == canonical)
+		if (READ_ONCE(t->table[d]) == canonical && hydra_is_home(h, d, canonical))
 			return true;
 	return false;
 }

@@ -89,7 +89,7 @@ static int hydra_raise_targets(struct hydra_mm *h, struct hydra_flush *f, bool a
 	}
 	/*
 	 * The entries before universal and active. Pairs with the barriers between
-	 * universal and the root in __hydra_switching(), hydra_promote() and
+	 * universal and the root in hydra_lodge(), hydra_promote() and
 	 * hydra_degrade(): a domain not read as universal below sees the changed
 	 * entries.
 	 */

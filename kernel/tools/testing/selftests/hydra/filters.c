@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -376,6 +377,67 @@ TEST_F_TIMEOUT(filters, page_prefetched_and_not_touched_interrupts_nobody, 60)
 	}
 }
 
+#define THP	"/sys/kernel/mm/transparent_hugepage/enabled"
+
+#define NEED_THP() do {								\
+	char enabled[64];							\
+										\
+	if (hydra_read_file(THP, enabled, sizeof(enabled)) <= 0 ||		\
+	    strstr(enabled, "[never]"))						\
+		SKIP(return, "no " THP " (CONFIG_TRANSPARENT_HUGEPAGE), or \"never\" in it");	\
+} while (0)
+
+/* Two huge pages that node 0 has written, in one PMD table */
+static void map_huge_pages(struct __test_metadata *_metadata, char *area)
+{
+	ASSERT_EQ(0, prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0));
+	hydra_map(area, 2 * TABLE_PAGES);
+	ASSERT_EQ(0, madvise(area, 2 * TABLE_SIZE, MADV_HUGEPAGE));
+	for (int i = 0; i < 2; i++)
+		*(volatile uint64_t *)(area + i * TABLE_SIZE) = 5;
+	ASSERT_EQ(2 * TABLE_PAGES, hydra_smaps(area, "AnonHugePages"))
+		TH_LOG("no huge pages to be had: is there memory?");
+}
+
+/*
+ * All nodes read a huge page. One node reads a second huge page, too, and node 0 drops
+ * the second page. The drop spares nodes with an unused copy of the entry.
+ */
+TEST_F_TIMEOUT(filters, huge_page_interrupts_its_reader_alone, 120)
+{
+	volatile uint64_t *all = (uint64_t *)self->area;
+	volatile uint64_t *one = (uint64_t *)(self->area + TABLE_SIZE);
+
+	NEED_THP();
+	map_huge_pages(_metadata, self->area);
+	spin_on_other_nodes();
+	ASSERT_TRUE(watch_all(all, 5));
+	for (int node = 1; node < hydra_nodes(); node += hydra_nodes() - 2) {
+		struct spinner *reader = spinner_of(node);
+
+		/* The first flush may still interrupt earlier readers of the page. */
+		for (uint64_t i = 0; i <= COSTLY; i++) {
+			if (i == 1)
+				begin_count(_metadata);
+			*one = 10 + i;
+			ASSERT_TRUE(watch(reader, one, 10 + i));
+			ASSERT_TRUE(watch_all(all, 5));
+			ASSERT_EQ(0, madvise((void *)one, TABLE_SIZE, MADV_DONTNEED));
+		}
+		end_count(_metadata);
+		for (int i = 0; i < spin.count; i++) {
+			struct spinner *s = &spin.spinners[i];
+
+			if (s == reader || variant->filter == HYDRA_FILTER_TABLE)
+				expect_at_least(_metadata, MOST(COSTLY), s);
+			else if (s->node != node)
+				expect_at_most(_metadata, STRAY, s);
+		}
+		if (hydra_nodes() == 2)
+			break;
+	}
+}
+
 /* Linux clears accessed bits, without a flush. */
 static void age_pages(struct __test_metadata *_metadata)
 {
@@ -411,6 +473,23 @@ TEST_F_TIMEOUT(old_pages, page_dropped_after_its_accessed_bits_were_cleared, 60)
 		if (i % 2)
 			age_pages(_metadata);
 		ASSERT_EQ(0, madvise(self->area, SIZE, MADV_DONTNEED));
+		expect_fresh(_metadata, forbid_value(i), "that was dropped");
+	}
+}
+
+TEST_F_TIMEOUT(old_pages, huge_page_dropped_after_its_accessed_bits_were_cleared, 120)
+{
+	volatile uint64_t *word = (uint64_t *)self->area;
+
+	NEED_THP();
+	map_huge_pages(_metadata, self->area);
+	spin_once_on_other_nodes();
+	for (uint64_t i = 1; i <= TIMES; i++) {
+		*word = i;
+		ASSERT_TRUE(watch_all(word, i));
+		for (int ages = 0; ages < i % 3; ages++)
+			age_pages(_metadata);
+		ASSERT_EQ(0, madvise(self->area, TABLE_SIZE, MADV_DONTNEED));
 		expect_fresh(_metadata, forbid_value(i), "that was dropped");
 	}
 }

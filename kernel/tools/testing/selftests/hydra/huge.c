@@ -229,6 +229,58 @@ TEST_F(huge, thp_mremap)
 	PROBE_HUGE(self->area + PAGE_SIZE, 2, HYDRA_READ_WRITE, 2);
 }
 
+struct huge_reads {
+	char *area;
+	size_t count;
+};
+
+static void read_huge_pages(void *arg)
+{
+	const struct huge_reads *r = arg;
+
+	for (size_t page = 0; page < r->count; page++)
+		*(volatile uint64_t *)(r->area + page * HUGE_SIZE);
+}
+
+static uint64_t fills_of_reads(struct __test_metadata *_metadata, int node, char *area,
+			       size_t count)
+{
+	static struct huge_reads reads;
+	struct hydra_stats before, after;
+
+	reads = (struct huge_reads){ area, count };
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &before));
+	hydra_run(node, read_huge_pages, &reads);
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &after));
+	return hydra_on_node(&after, node)->fills - hydra_on_node(&before, node)->fills;
+}
+
+/* Node 0 reads 512 huge pages: each time the huge page of zeroes. */
+TEST_F(huge, thp_prefetch)
+{
+	static const unsigned int degrees[] = { 9, 4, 0 };
+	char *place = hydra_reserve(2 * GIB);
+	char *area = place + GIB - (uintptr_t)place % GIB;
+
+	NEED_THP();
+	/* The code and the stack of the reader */
+	hydra_map(self->area, 1);
+	fills_of_reads(_metadata, self->last, self->area, 1);
+	for (int i = 0; i < ARRAY_SIZE(degrees); i++) {
+		ASSERT_EQ(0, hydra_on(degrees[i], variant->filter));
+		ASSERT_EQ(area, mmap(area, GIB, PROT_READ | PROT_WRITE, MAP_PRIVATE |
+				     MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0));
+		ASSERT_EQ(0, madvise(area, GIB, MADV_HUGEPAGE));
+		fills_of_reads(_metadata, 0, area, TABLE_PAGES);
+		EXPECT_EQ(TABLE_PAGES >> degrees[i],
+			  fills_of_reads(_metadata, self->last, area, TABLE_PAGES));
+		EXPECT_EQ(0, fills_of_reads(_metadata, self->last, area, TABLE_PAGES));
+		hydra_assert_consistent();
+		ASSERT_EQ(0, munmap(area, GIB));
+	}
+	EXPECT_EQ(0, munmap(place, 2 * GIB));
+}
+
 /*
  * The child's part: the child starts threads on all nodes. Return: 0, or the number of
  * the failed step.
@@ -335,6 +387,52 @@ TEST_F(huge, hugetlb_changes)
 		PROBE_HUGE(self->other, 2, HYDRA_NO_ACCESS, 0);
 		hydra_assert_consistent();
 	}
+}
+
+#define GIGABYTES	"/sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages"
+#define MAP_GIGABYTE	(MAP_HUGETLB | 30 << 26)	/* MAP_HUGE_1GB */
+
+/* The probed places of a gigabyte */
+static const size_t places[] = { 0, GIB / 2, GIB - PIECE * PAGE_SIZE };
+
+static void write_gigabyte(int node, char *area, uint64_t seed)
+{
+	for (int i = 0; i < ARRAY_SIZE(places); i++)
+		hydra_write_pages(node, area + places[i], PIECE, seed + i);
+}
+
+#define PROBE_GIGABYTE(area, access, seed) do {					\
+	for (int i = 0; i < ARRAY_SIZE(places); i++)				\
+		PROBE_ALL(area + places[i], PIECE, access, seed ? seed + i : 0);	\
+} while (0)
+
+/* One entry of a PUD table maps the page. */
+TEST_F_TIMEOUT(huge, hugetlb_page_of_a_gigabyte, 120)
+{
+	char *place, *area;
+
+	if (hydra_number(GIGABYTES, NULL) < 1)
+		SKIP(return, "no page of a gigabyte: boot with hugepagesz=1G hugepages=1");
+	place = hydra_reserve(2 * GIB);
+	area = place + GIB - (uintptr_t)place % GIB;
+	ASSERT_EQ(area, mmap(area, GIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS |
+			     MAP_GIGABYTE | MAP_FIXED, -1, 0));
+	write_gigabyte(1, area, 1);
+	PROBE_GIGABYTE(area, HYDRA_READ_WRITE, 1);
+	hydra_assert_consistent();
+	EXPECT_EQ(0, hydra_syscall(0, SYS_mprotect, (long)area, GIB, PROT_READ));
+	PROBE_GIGABYTE(area, HYDRA_READ_ONLY, 1);
+	EXPECT_EQ(0, hydra_syscall(self->last, SYS_mprotect, (long)area, GIB, PROT_NONE));
+	PROBE_GIGABYTE(area, HYDRA_NO_ACCESS, 0);
+	EXPECT_EQ(0, hydra_syscall(1, SYS_mprotect, (long)area, GIB, PROT_READ | PROT_WRITE));
+	write_gigabyte(self->last, area, 4);
+	PROBE_GIGABYTE(area, HYDRA_READ_WRITE, 4);
+	EXPECT_EQ(0, hydra_syscall(0, SYS_madvise, (long)area, GIB, MADV_DONTNEED));
+	PROBE_GIGABYTE(area, HYDRA_READ_WRITE, 0);
+	hydra_assert_consistent();
+	EXPECT_EQ(0, hydra_syscall(0, SYS_munmap, (long)area, GIB));
+	PROBE_GIGABYTE(area, HYDRA_NO_ACCESS, 0);
+	EXPECT_EQ(0, munmap(place, 2 * GIB));
 }
 
 /*

@@ -253,7 +253,7 @@ static const struct {
 	int error;
 } bad_texts[] = {
 	{ "hydra,filter=none,prefetch=99", EINVAL },
-	{ "hydra,replication=eager", EOPNOTSUPP },
+	{ "linux,replication=eager", EINVAL },
 };
 
 TEST_F(interface, bad_text_changes_nothing)

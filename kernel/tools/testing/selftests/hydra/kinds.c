@@ -5,10 +5,12 @@
  */
 #include <numa.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 
 #include "kselftest_harness.h"
 #include "hydra_util.h"
@@ -69,12 +71,15 @@ static struct bitmask *read_cpus(int cpu, const char *file)
 	return numa_parse_cpustring_all(strtok(text, "\n"));
 }
 
-/* Has the kernel been booted with a parameter? */
-static bool booted_with(const char *parameter)
+/* The number of a boot parameter, "name="; 0: the kernel has been booted without */
+static int boot_parameter(const char *name)
 {
-	char text[4096];
+	char text[4096], *at;
 
-	return hydra_read_file("/proc/cmdline", text, sizeof(text)) > 0 && strstr(text, parameter);
+	if (hydra_read_file("/proc/cmdline", text, sizeof(text)) <= 0)
+		return 0;
+	at = strstr(text, name);
+	return at ? atoi(at + strlen(name)) : 0;
 }
 
 /*
@@ -114,14 +119,21 @@ static void expect_domains(struct __test_metadata *_metadata, const char *kind, 
 
 TEST(domains_are_the_cores_and_caches)
 {
+	int most = boot_parameter("hydra_max_domains=");
+
 	HYDRA_BEGIN();
 	expect_domains(_metadata, "domains_core", "topology/core_cpus_list");
-	if (!booted_with("hydra_llc_cpus="))
+	if (!boot_parameter("hydra_llc_cpus="))
 		expect_domains(_metadata, "domains_llc", "cache/index3/shared_cpu_list");
-	else
-		ASSERT_TRUE(read_domains("domains_llc"));
+	ASSERT_TRUE(read_domains("domains_llc"));
+	/* Each of so many CPUs of a node, by number */
+	for (int i = 0; boot_parameter("hydra_llc_cpus=") && i < nr_domains; i++)
+		EXPECT_GE(boot_parameter("hydra_llc_cpus="), numa_bitmask_weight(domains[i].cpus));
 	ASSERT_TRUE(read_domains("domains"));
-	EXPECT_EQ(booted_with("hydra_max_domains="), domains[nr_domains - 1].canonical);
+	EXPECT_EQ(most > 0 && most < numa_num_configured_nodes(),
+		  domains[nr_domains - 1].canonical);
+	if (most)
+		EXPECT_GE(most, nr_domains);
 }
 
 /* A process of cores: the interrupts of each CPU */
@@ -145,11 +157,13 @@ FIXTURE_VARIANT_ADD(cores, abis) {
 
 FIXTURE_SETUP(cores)
 {
-	int cpus[HYDRA_MAX_CPUS];
-
 	HYDRA_BEGIN();
 	ASSERT_TRUE(read_domains("domains_core"));
-	ASSERT_LT(1, hydra_node_cpus(0, cpus))
+	for (int i = 0; i < nr_domains; i++) {
+		ASSERT_EQ(1, numa_bitmask_weight(domains[i].cpus))
+			TH_LOG("the test needs cores of one CPU each");
+	}
+	ASSERT_LT(numa_num_configured_nodes(), nr_domains)
 		TH_LOG("a node needs two cores");
 	ASSERT_FALSE(domains[nr_domains - 1].canonical)
 		TH_LOG("there are more cores than domains");
@@ -275,8 +289,12 @@ TEST_F_TIMEOUT(cores, page_handed_to_another_core_interrupts_that_core_only, 120
 /* The kind changes */
 
 static const char * const policies[] = {
-	"hydra", "radixvm", "hydra,domains=llc", "abis", "hydra,filter=none", "radixvm,filter=table",
+	"hydra", "radixvm", "hydra,domains=llc", "abis", "mitosis", "radixvm,filter=table",
 	"linux",
+};
+static const unsigned int kinds[] = {
+	HYDRA_DOMAINS_NODE, HYDRA_DOMAINS_CORE, HYDRA_DOMAINS_LLC, HYDRA_DOMAINS_CORE,
+	HYDRA_DOMAINS_NODE, HYDRA_DOMAINS_CORE, HYDRA_DOMAINS_MACHINE,
 };
 
 FIXTURE(kinds) {
@@ -310,6 +328,7 @@ TEST_F_TIMEOUT(kinds, kind_changes_while_all_cpus_use_memory, 240)
 	ASSERT_EQ(0, start_dropper(self->area + TABLE_SIZE));
 	for (uint64_t i = 1; i <= ROUNDS; i++) {
 		struct hydra_settings seen;
+		struct hydra_stats stats;
 
 		ASSERT_TRUE(watch_all(word, i));
 		/* Some pages are dropped before the change, some after it. */
@@ -323,10 +342,59 @@ TEST_F_TIMEOUT(kinds, kind_changes_while_all_cpus_use_memory, 240)
 			TH_LOG("CPU %d reads a page that is gone, under %s", stale->cpu,
 			       policies[i % ARRAY_SIZE(policies)]);
 		ASSERT_EQ(0, hydra_get(&seen));
+		ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
+		/* Threads run on all CPUs, so the trees are there when the call returns. */
+		EXPECT_EQ(seen.domains != HYDRA_DOMAINS_MACHINE, stats.split)
+			TH_LOG("under %s", policies[i % ARRAY_SIZE(policies)]);
+		EXPECT_EQ(kinds[i % ARRAY_SIZE(policies)], seen.domains);
 		for (size_t page = 0; page < PAGES; page++)
 			word[page * PAGE_WORDS] = i + 1;
 		hydra_assert_consistent();
 	}
+}
+
+/*
+ * One process reads the memory of another one, whose domains are of another kind: it runs on
+ * a core with a number that no node has.
+ */
+TEST_F_TIMEOUT(kinds, process_of_cores_reads_memory_of_a_process_of_nodes, 60)
+{
+	int cpus[HYDRA_MAX_CPUS], ready[2], count;
+	struct iovec here, there;
+	char page[16], c;
+	pid_t child;
+
+	ASSERT_EQ(0, pipe(ready));
+	hydra_map(self->area, TABLE_PAGES);
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		/* All nodes share the leaf table. Most of its pages have never been used. */
+		if (hydra_write_policy(getpid(), "hydra"))
+			_exit(1);
+		hydra_start_workers(HYDRA_SLEEP);
+		for (int node = 0; node < hydra_nodes(); node++)
+			hydra_write_pages(node, self->area, 1, node + 1);
+		if (write(ready[1], "x", 1) != 1)
+			_exit(2);
+		for (;;)
+			pause();
+	}
+	ASSERT_EQ(0, hydra_write_policy(getpid(), "radixvm"));
+	spin_on_all_cpus();
+	await_all();
+	ASSERT_EQ(1, read(ready[0], &c, 1));
+	/* The last CPU has the core with the highest number. */
+	count = hydra_node_cpus(hydra_nodes() - 1, cpus);
+	hydra_pin_to_cpu(cpus[count - 1]);
+	here = (struct iovec){ page, sizeof(page) };
+	for (size_t i = 1; i < TABLE_PAGES; i += 32) {
+		there = (struct iovec){ self->area + i * PAGE_SIZE, sizeof(page) };
+		EXPECT_EQ(sizeof(page), process_vm_readv(child, &here, 1, &there, 1, 0));
+	}
+	EXPECT_TRUE(hydra_consistent(child));
+	EXPECT_EQ(0, kill(child, SIGKILL));
+	EXPECT_EQ(128 + SIGKILL, hydra_wait_child(child));
 }
 
 /* A thread that comes to a CPU on which its process has never run */

@@ -721,7 +721,7 @@ int main(int argc, char **argv)
 	 */
 	static const char * const policies[] = {
 		"hydra", "hydra,filter=entry", "hydra,filter=accessed", "hydra,domains=llc",
-		"radixvm", "abis",
+		"radixvm", "abis", "mitosis",
 	};
 	struct {
 		const char *policy;

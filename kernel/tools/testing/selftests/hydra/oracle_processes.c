@@ -98,11 +98,12 @@ static long counter(const char *key)
 	return hydra_number("/proc/self/hydra", key);
 }
 
-/* Off, or to another kind of domains */
+/* Off, or to another kind of domains, or another replication */
 bool switch_off(struct op *op)
 {
 	static const char * const others[] = {
-		"linux", "domains=core", "domains=node", "domains=llc",
+		"linux", "domains=core", "replication=eager", "domains=node", "replication=lazy",
+		"domains=llc",
 	};
 	static unsigned int next;
 	const char *other;

@@ -115,7 +115,10 @@ bool watch_all(const volatile uint64_t *word, uint64_t value)
 	return right;
 }
 
-/* All spinners stop watching. Return: the first spinner that read a wrong value, or NULL. */
+/*
+ * All spinners stop watching: after the return no spinner reads the words any more, so the
+ * caller may unmap the words. Return: the first spinner that read a wrong value, or NULL.
+ */
 static const struct spinner *first_stale(void)
 {
 	const struct spinner *first = NULL;
@@ -128,6 +131,7 @@ static const struct spinner *first_stale(void)
 			first = s;
 		atomic_store(&s->watched, NULL);
 	}
+	await_all();
 	return first;
 }
 
@@ -148,8 +152,6 @@ const struct spinner *require_value(uint64_t value)
 	atomic_store(&spin.required, value);
 	first = first_stale();
 	atomic_store(&spin.required, 0);
-	for (int i = 0; i < spin.count; i++)
-		await_rounds(&spin.spinners[i]);
 	return first;
 }
 

@@ -220,6 +220,10 @@ static void hydra_test_exchange(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, MARK, *copy);
 	hydra_entry_exchange(entry, PAGE_B);
 	KUNIT_EXPECT_EQ(test, MARK, *copy);
+	/* An earlier change, or another filter, has left the wish for the next page. */
+	*copy = HYDRA_PTE_REFILL | MARK;
+	hydra_entry_exchange(entry, 0);
+	KUNIT_EXPECT_EQ(test, MARK, *copy);
 }
 
 /* A huge page is split: both domains lose the copy, and keep links to leaf tables. */

@@ -33,6 +33,8 @@ static void hydra_test_parse(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, hydra_policy_name(s), "radixvm");
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("hydra,replication=eager,filter=none", &s), 0);
 	KUNIT_EXPECT_STREQ(test, hydra_policy_name(s), "mitosis");
+	KUNIT_EXPECT_EQ(test, hydra_settings_parse("domains=machine", &s), 0);
+	KUNIT_EXPECT_STREQ(test, hydra_policy_name(s), "linux");
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("radixvm", &s), 0);
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("domains=llc", &s), 0);
 	KUNIT_EXPECT_EQ(test, s, hydra_settings_pack(HYDRA_DOMAINS_LLC,
@@ -50,7 +52,7 @@ static void hydra_test_parse_refuses(struct kunit *test)
 		"prefetch=3x", "prefetch=0x4294967297", "prefetch=99,prefetch=3",
 		"filter=tables", "hydra,filter=none,prefetch=99", "domains=",
 		"domains=socket", "replication=never", "x=y",
-		"linux,replication=eager", "mitosis,domains=machine",
+		"linux,replication=eager", "domains=machine,replication=eager",
 	};
 	char text[HYDRA_TEXT_MAX + 16];
 	u32 s = HYDRA_HYDRA_SETTINGS;

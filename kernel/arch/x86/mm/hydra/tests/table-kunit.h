@@ -78,6 +78,70 @@ static void hydra_test_fold_accessed(struct kunit *test)
 	}
 }
 
+/* An entry of domain 1 leads to a table, then to none. Entries beside it stay. */
+static void hydra_test_link(struct kunit *test)
+{
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
+	pteval_t *canonical = hydra_test_page(test), *own = hydra_test_page(test);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PMD);
+	pteval_t *leaf = hydra_test_page(test);
+	struct hydra_domain dom = {};
+
+	spin_lock_init(&dom.lock);
+	h->domain[1] = &dom;
+	t->table[1] = own;
+	own[4] = TABLE;
+	own[6] = TABLE;
+	/* The mark of a huge page that was there goes with the link. */
+	own[5] = HYDRA_PTE_REFILL | HYDRA_PTE_CACHED;
+	spin_lock(&dom.lock);
+	hydra_link(&dom, &own[5], leaf);
+	spin_unlock(&dom.lock);
+	KUNIT_EXPECT_EQ(test, _PAGE_TABLE | __pa(leaf), own[5]);
+	hydra_cut_solo(t, 5, 1);
+	KUNIT_EXPECT_EQ(test, 0, own[5]);
+	KUNIT_EXPECT_EQ(test, TABLE, own[4]);
+	KUNIT_EXPECT_EQ(test, TABLE, own[6]);
+	/* A domain that has lost its PMD table has no link to cut. */
+	t->table[1] = NULL;
+	hydra_cut_solo(t, 4, 1);
+	KUNIT_EXPECT_EQ(test, TABLE, own[4]);
+}
+
+/* One leaf table, and domains of which some have their home on its node */
+static void hydra_test_has_owner(struct kunit *test)
+{
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ENTRY);
+	pteval_t *canonical = hydra_test_page(test);
+	int nid = page_to_nid(virt_to_page(canonical));
+	const struct hydra_kind *kind = hydra_kind_of(h);
+	unsigned int d, home = kind->nr, away = kind->nr;
+	struct hydra_table *t;
+
+	for (d = 0; d < kind->nr; d++) {
+		if (kind->home[d] == nid)
+			home = d;
+		else
+			away = d;
+	}
+	if (away == kind->nr)
+		kunit_skip(test, "all domains have one home");
+	KUNIT_ASSERT_LT(test, home, kind->nr);
+	KUNIT_EXPECT_FALSE(test, hydra_has_owner(h, canonical));
+	virt_to_ptdesc(canonical)->__page_mapping = hydra_solo(away);
+	KUNIT_EXPECT_FALSE(test, hydra_has_owner(h, canonical));
+	virt_to_ptdesc(canonical)->__page_mapping = hydra_solo(home);
+	KUNIT_EXPECT_TRUE(test, hydra_has_owner(h, canonical));
+	t = hydra_test_table(test, canonical, h, HYDRA_PTE);
+	hydra_mask_set(away, &t->users);
+	t->table[away] = canonical;
+	hydra_mask_set(home, &t->users);
+	t->table[home] = hydra_test_page(test);
+	KUNIT_EXPECT_FALSE(test, hydra_has_owner(h, canonical));
+	t->table[home] = canonical;
+	KUNIT_EXPECT_TRUE(test, hydra_has_owner(h, canonical));
+}
+
 #undef PAGE_A
 #undef PAGE_B
 #undef HUGE_A
@@ -87,6 +151,8 @@ static struct kunit_case hydra_table_cases[] = {
 	KUNIT_CASE(hydra_test_word),
 	KUNIT_CASE(hydra_test_table_init),
 	KUNIT_CASE(hydra_test_fold_accessed),
+	KUNIT_CASE(hydra_test_link),
+	KUNIT_CASE(hydra_test_has_owner),
 	{}
 };
 
