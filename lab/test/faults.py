@@ -56,7 +56,7 @@ CATCHERS = {
     "mark-lost-at-new-frame": ["filters -t page_that_replaces_another_is_seen"],
     "take-unpublished": ["filters -t pages_that_two_threads_drop_are_gone"],
     "batch-takes": ["filters -t page_copied_before_the_flush_of_its_reclaim"],
-    "batch-for-all": ["filters -t reclaimed_page_of_one_node_interrupts_nobody"],
+    "batch-for-all": ["filters -t reclaimed_page_of_one_node_interrupts_no_other_node"],
     "batch-uncounted": ["filters -t page_dropped_before_the_flush_of_its_move"],
     "linker-spared": ["filters -t linker_is_told_before_and_after_its_link_is_cut"],
     "cut-unflushed": ["filters -t linker_is_told_before_and_after_its_link_is_cut"],

@@ -220,7 +220,7 @@ static void map_touch_unmap(void *arg)
  * Node 1 maps, touches and unmaps a page that no other node uses, in a table that all
  * nodes share. Node 0 links the table.
  */
-TEST_F_TIMEOUT(filters, own_page_in_shared_table_interrupts_nobody, 120)
+TEST_F_TIMEOUT(filters, own_page_in_shared_table_interrupts_no_other_node, 120)
 {
 	bool by_table = variant->filter == HYDRA_FILTER_TABLE;
 
@@ -349,7 +349,7 @@ TEST_F_TIMEOUT(filters, page_handed_over_interrupts_its_reader_alone, 120)
  * All nodes got a page by prefetch and do not touch it. When the page changes, only
  * filter=accessed spares these nodes.
  */
-TEST_F_TIMEOUT(filters, page_prefetched_and_not_touched_interrupts_nobody, 60)
+TEST_F_TIMEOUT(filters, page_prefetched_and_not_touched_interrupts_no_node, 60)
 {
 	bool spared = variant->filter == HYDRA_FILTER_ACCESSED;
 	int operations = spared ? OPERATIONS : COSTLY;
@@ -924,7 +924,7 @@ TEST_F_TIMEOUT(old_pages, page_dropped_before_the_flush_of_its_move, 180)
  * unmaps the page: Linux flushes once more for the reclaim. Neither flush reaches another
  * node.
  */
-TEST_F_TIMEOUT(filters, reclaimed_page_of_one_node_interrupts_nobody, 120)
+TEST_F_TIMEOUT(filters, reclaimed_page_of_one_node_interrupts_no_other_node, 120)
 {
 	char *area = self->area + 2 * TABLE_SIZE;
 	int fd = memfd_create("filters", MFD_CLOEXEC), pagemap = open_pagemap();
