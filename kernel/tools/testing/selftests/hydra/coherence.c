@@ -3,6 +3,8 @@
  * Changes of the address space: when the system call has returned, every node
  * sees the new state and no node the old one.
  */
+#include <asm/ldt.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -146,6 +148,48 @@ TEST_F(coherence, executable)
 		EXPECT_EQ(0, hydra_syscall(0, SYS_mprotect, (long)area, PAGE_SIZE,
 					   PROT_READ | PROT_EXEC));
 		call_on_all(_metadata, self, area, 0, 0x5678);
+	}
+}
+
+/* The limit of the segment that entry 0 of the LDT describes, as this CPU finds it; or 0 */
+static void read_limit(void *arg)
+{
+	uint32_t limit = 0;
+
+	asm volatile("lsl %1, %0" : "+r" (limit) : "r" (7) : "cc");
+	*(uint32_t *)arg = limit;
+}
+
+/* With isolated page tables the LDT is mapped in each root, and moves with each change. */
+TEST_F(coherence, ldt)
+{
+	struct user_desc entry = { .seg_32bit = 1, .useable = 1, .limit = 99 };
+	uint32_t limit;
+
+	for (int turn = 0; turn < 2; turn++) {
+		for (int node = 0; node <= self->last; node++) {
+			long result;
+
+			entry.limit++;
+			result = hydra_syscall(node, SYS_modify_ldt, 0x11, (long)&entry,
+					       sizeof(entry));
+			if (result == -ENOSYS)
+				SKIP(return, "no LDT (CONFIG_MODIFY_LDT_SYSCALL)");
+			ASSERT_EQ(0, result);
+			for (int other = 0; other <= self->last; other++) {
+				hydra_run(other, read_limit, &limit);
+				EXPECT_EQ(entry.limit, limit)
+					TH_LOG("on node %d, written on node %d", other, node);
+			}
+		}
+		/* An LDT that is there before the nodes have roots */
+		ASSERT_EQ(0, hydra_off());
+		ASSERT_EQ(0, hydra_on(variant->prefetch, variant->filter));
+		for (int node = 0; node <= self->last; node++) {
+			hydra_run(node, read_limit, &limit);
+			EXPECT_EQ(entry.limit, limit)
+				TH_LOG("on node %d, after Hydra was off and on", node);
+		}
 	}
 }
 

@@ -56,7 +56,7 @@ static void read_on_node(struct __test_metadata *_metadata, int node, char *area
 static void touch_own_pages(void)
 {
 	volatile char stack[64 * 1024];
-	struct hydra_stats stats;
+	struct hydra_stats stats = {};
 
 	for (size_t i = 0; i < sizeof(stack); i += PAGE_SIZE)
 		stack[i] = 1;

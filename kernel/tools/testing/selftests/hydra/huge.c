@@ -229,6 +229,103 @@ TEST_F(huge, thp_mremap)
 	PROBE_HUGE(self->area + PAGE_SIZE, 2, HYDRA_READ_WRITE, 2);
 }
 
+/* Linux keeps a leaf table for each huge page. It goes to another PMD table, too. */
+TEST_F(huge, thp_mremap_to_another_table)
+{
+	char *place = hydra_reserve(3 * GIB);
+	char *from = place + GIB - (uintptr_t)place % GIB, *to = from + GIB;
+
+	NEED_THP();
+	thp_area(_metadata, from, 1, 2);
+	EXPECT_EQ((long)to, hydra_syscall(0, SYS_mremap, (long)from, 2 * HUGE_SIZE, 2 * HUGE_SIZE,
+					  MREMAP_MAYMOVE | MREMAP_FIXED, (long)to));
+	EXPECT_EQ(2, transparent_huge_pages(to, 2 * HUGE_SIZE));
+	PROBE_HUGE(from, 2, HYDRA_NO_ACCESS, 0);
+	PROBE_HUGE(to, 2, HYDRA_READ_WRITE, 1);
+	/* Split: now the leaf tables are used. */
+	for (size_t page = 0; page < 2; page++) {
+		char *middle = to + page * HUGE_SIZE + 100 * PAGE_SIZE;
+
+		EXPECT_EQ(0, hydra_syscall(self->last, SYS_mprotect, (long)middle, PAGE_SIZE,
+					   PROT_NONE));
+		PROBE_ALL(middle, 1, HYDRA_NO_ACCESS, 0);
+	}
+	EXPECT_EQ(0, transparent_huge_pages(to, 2 * HUGE_SIZE));
+	PROBE_HUGE(to, 2, HYDRA_READ_WRITE, 1);
+	hydra_assert_consistent();
+	EXPECT_EQ(0, munmap(place, 3 * GIB));
+}
+
+/* Linux learns which huge pages have been used, whichever node used them. */
+TEST_F(huge, thp_referenced)
+{
+	NEED_THP();
+	thp_area(_metadata, self->area, 1, 2);
+	for (int node = 0; node <= self->last; node++) {
+		EXPECT_EQ(0, hydra_write_file("/proc/self/clear_refs", "1"));
+		hydra_empty_tlbs();
+		EXPECT_EQ(0, hydra_smaps(self->area, "Referenced"));
+		/* this node alone uses the second page */
+		EXPECT_EQ(0, hydra_probe(node, self->area + HUGE_SIZE, PIECE, HYDRA_READABLE,
+					 1 + 8));
+		EXPECT_EQ(TABLE_PAGES, hydra_smaps(self->area, "Referenced"))
+			TH_LOG("after node %d has read one huge page", node);
+		/* mprotect() takes the entries out, puts them back, and keeps the accessed bits. */
+		EXPECT_EQ(0, hydra_syscall(0, SYS_mprotect, (long)self->area, 2 * HUGE_SIZE,
+					   PROT_READ));
+		EXPECT_EQ(TABLE_PAGES, hydra_smaps(self->area, "Referenced"))
+			TH_LOG("after node %d has read one huge page, and mprotect", node);
+		EXPECT_EQ(0, hydra_syscall(0, SYS_mprotect, (long)self->area, 2 * HUGE_SIZE,
+					   PROT_READ | PROT_WRITE));
+	}
+	EXPECT_EQ(2, transparent_huge_pages(self->area, 2 * HUGE_SIZE));
+}
+
+struct often {
+	char *area;
+	size_t mistakes;
+};
+
+static void read_often(void *arg)
+{
+	struct often *o = arg;
+
+	for (int round = 0; round < 40000; round++)
+		for (size_t page = 0; page < 2; page++)
+			o->mistakes += *(volatile uint64_t *)(o->area + page * HUGE_SIZE) !=
+				       hydra_word(1 + page * 8, 0, 0);
+}
+
+#define UPDATES		8
+#define BALANCED	5000	/* rounds at most */
+
+/* Linux takes access to huge pages away, too, to learn which node uses them. */
+TEST_F_TIMEOUT(huge, thp_numa_balancing, 90)
+{
+	uint64_t updates = hydra_vmstat("numa_huge_pte_updates");
+	int rounds = 0;
+
+	NEED_THP();
+	thp_area(_metadata, self->area, 1, 2);
+	EXPECT_EQ(0, hydra_stop_balancing());
+	EXPECT_EQ(0, hydra_write_file(NUMA_BALANCING, "1"));
+	do {
+		for (int node = 0; node <= self->last; node++) {
+			struct often o = { self->area, 0 };
+
+			hydra_run(node, read_often, &o);
+			EXPECT_EQ(0, o.mistakes);
+		}
+	} while (++rounds < BALANCED && hydra_vmstat("numa_huge_pte_updates") < updates + UPDATES);
+	EXPECT_GT(BALANCED, rounds)
+		TH_LOG("Linux took access to only %lu huge pages away",
+		       hydra_vmstat("numa_huge_pte_updates") - updates);
+	PROBE_HUGE(self->area, 2, HYDRA_READ_WRITE, 1);
+	write_huge(self->last, self->area, 2, 2);
+	PROBE_HUGE(self->area, 2, HYDRA_READ_WRITE, 2);
+	EXPECT_EQ(0, hydra_restore_balancing());
+}
+
 struct huge_reads {
 	char *area;
 	size_t count;

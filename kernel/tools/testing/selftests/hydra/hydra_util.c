@@ -837,6 +837,22 @@ long hydra_syscall_on(int node, long nr, const long args[6])
 	return call.result;
 }
 
+/* For so many pages Linux flushes all. */
+static void empty_tlb(void *arg)
+{
+	char *scratch = mmap(NULL, 128 * PAGE_SIZE, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	if (scratch == MAP_FAILED || munmap(scratch, 128 * PAGE_SIZE))
+		abort();
+}
+
+void hydra_empty_tlbs(void)
+{
+	for (int node = 0; node < hydra_nodes(); node++)
+		hydra_run(node, empty_tlb, NULL);
+}
+
 int hydra_wait_child(pid_t pid)
 {
 	int status;

@@ -172,6 +172,12 @@ void hydra_run(int node, void (*fn)(void *), void *arg);
 	hydra_syscall_on(node, nr, (const long[6]){ __VA_ARGS__ })
 long hydra_syscall_on(int node, long nr, const long args[6]);
 
+/*
+ * Linux clears accessed bits without a flush. Empty the TLBs of the CPUs of all threads,
+ * with a munmap() of so many pages that Linux flushes all.
+ */
+void hydra_empty_tlbs(void);
+
 /* Wait for a child. Returns the exit status, 128 + signal, or -1. */
 int hydra_wait_child(pid_t pid);
 

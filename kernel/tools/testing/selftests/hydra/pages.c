@@ -4,7 +4,9 @@
  * page after Linux has reclaimed, written back or moved the page. The oracle also lets
  * Linux migrate and merge pages.
  */
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 
 #include "kselftest_harness.h"
@@ -158,26 +160,12 @@ TEST_F(pages, soft_dirty)
 	}
 }
 
-/*
- * Linux clears accessed bits without a flush. Empty the TLB of the CPU with a munmap() of
- * so many pages that Linux flushes all.
- */
-static void empty_tlb(void *arg)
-{
-	char *scratch = mmap(NULL, 128 * PAGE_SIZE, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-
-	if (scratch == MAP_FAILED || munmap(scratch, 128 * PAGE_SIZE))
-		abort();
-}
-
 TEST_F(pages, smaps_counts_accesses_of_each_node)
 {
 	for (int node = 0; node <= self->last; node++) {
 		EXPECT_EQ(0, hydra_write_file("/proc/self/clear_refs", "1"));
 		EXPECT_EQ(0, hydra_smaps(self->area, "Referenced"));
-		for (int i = 0; i <= self->last; i++)
-			hydra_run(i, empty_tlb, NULL);
+		hydra_empty_tlbs();
 		EXPECT_EQ(0, hydra_smaps(self->area, "Referenced"));
 		/* only the thread of @node uses a few of the pages */
 		EXPECT_EQ(0, hydra_probe(node, self->area, 3, HYDRA_READABLE, 1));
@@ -337,6 +325,40 @@ TEST_F_TIMEOUT(pages, file_written_back, 60)
 	hydra_map(self->area, PAGES);
 	close(fd);
 	EXPECT_EQ(0, hydra_unmount_disk(zram, directory));
+}
+
+/*
+ * A page of a file, on memory that is said to be broken: Linux takes the page away from all
+ * nodes. A child reports it, because Linux may kill the process that does.
+ */
+TEST_F(pages, memory_failure)
+{
+	char *rest = self->area + PAGE_SIZE;
+	int fd = memfd_create("memory_failure", 0), child, status;
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, ftruncate(fd, SIZE));
+	ASSERT_EQ(self->area, mmap(self->area, SIZE, PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_FIXED, fd, 0));
+	hydra_write_pages(1, self->area, 1, 1);
+	hydra_write_pages(1, rest, PAGES - 1, 2);
+	PROBE_ALL(self->area, 1, HYDRA_READ_WRITE, 1);
+	PROBE_ALL(rest, PAGES - 1, HYDRA_READ_WRITE, 2);
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		signal(SIGBUS, SIG_DFL);
+		_exit(madvise(self->area, PAGE_SIZE, MADV_HWPOISON) ? errno : 0);
+	}
+	status = hydra_wait_child(child);
+	if (status == EINVAL)
+		SKIP(return, "no such advice (CONFIG_MEMORY_FAILURE)");
+	EXPECT_TRUE(!status || status == 128 + SIGBUS)
+		TH_LOG("the child's status is %d", status);
+	PROBE_ALL(self->area, 1, HYDRA_BUS_ERROR, 0);
+	PROBE_ALL(rest, PAGES - 1, HYDRA_READ_WRITE, 2);
+	hydra_map(self->area, PAGES);
+	close(fd);
 }
 
 HYDRA_HARNESS_MAIN
