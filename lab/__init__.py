@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The lab of Hydra for Linux: gets the kernel, builds it, boots it, measures and tests in it."""
+"""The lab of Hydra for Linux: gets, builds and boots the kernel, measures and tests."""

@@ -11,7 +11,7 @@ import sys
 from lab import paths
 from lab.errors import LabError
 
-# Lines of compilers, make, apt and pip that say why they failed.
+# Lines in which compilers, make, apt and pip give the reason of a failure.
 REASON = re.compile(r"\berror:|\berror \d|\*\*\*|undefined reference|multiple definition|No space left|^E:", re.I)
 
 
@@ -30,9 +30,9 @@ def kill_group(group):
 
 @contextlib.contextmanager
 def leashed(command, **options):
-    """A Popen of the command in a process group of its own, of which nothing is left after the block."""
+    """A Popen of the command in a new process group; after the block, every process of the group has ended."""
     held, given = os.pipe()
-    # The child holds the reading end: it hangs up when the last writing end, ours, is gone.
+    # The child holds the reading end, and sees the end of the pipe when the lab's writing end is closed.
     child = None
     try:
         child = subprocess.Popen([sys.executable, str(paths.REPO / "lab/leash.py"), str(held), *command],
@@ -57,15 +57,15 @@ def run(command, **options):
 
 
 def reasons(text, pattern=REASON):
-    """The lines of a command's output that say why it failed; the last lines if none does."""
+    """The lines of a command's output that give the reason of a failure; the last lines if no line does."""
     lines = text.splitlines()
     return [line for line in lines if pattern.search(line)][:12] or lines[-8:]
 
 
 def logged(what, command, log, on_line=lambda line: None, append=False, **options):
-    """Run a command with both its streams kept in a log; on_line is called with each line.
+    """Run a command and keep both streams in a log; on_line is called with each line.
 
-    If the command fails, a LabError says that what (as in "building the kernel") failed, why, and where the log is.
+    If the command fails, a LabError names what (as in "building the kernel"), the reason and the log.
     """
     log = pathlib.Path(log)
     begun = log.stat().st_size if append and log.exists() else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The command line: what the verbs are called, what they take, and what --help teaches."""
+"""The command line: the verbs, their arguments, and the text of --help."""
 import argparse
 import sys
 
@@ -144,11 +144,11 @@ The stages, in their order:
 
 def add_config(verb):
     verb.add_argument("--config", choices=list(kconfig.IMAGES), default="lab",
-                      help="lab: lean; debug: with the kernel's own checkers, and faults to inject; kcsan: looks for data races; off: without Hydra")
+                      help="lab: lean; debug: with the kernel's own checkers, and injected faults; kcsan: looks for data races; off: without Hydra")
 
 
 def dispatch(arguments):
-    """Import late: these modules need what setup installs."""
+    """Import late: the modules need packages that setup installs."""
     if arguments.verb == "kernel":
         from lab.kernel import build
         print(build.kernel(arguments.config))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The exception that the lab shows as a message: what happened, and what to do about it."""
+"""The exception that the lab shows as a message: what happened, and the remedy."""
 import errno
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs a command and never lets it outlive the lab: python3 leash.py FD COMMAND…
+"""Runs a command that ends with the lab, at the latest: python3 leash.py FD COMMAND…
 
-The lab starts this as the leader of a new process group and holds the other end of the pipe FD. If the lab
-dies, however it dies, the pipe closes and the whole group (COMMAND, QEMU, all of it) is killed.
+The lab starts leash.py as the leader of a new process group and holds the other end of the pipe FD. When the lab ends, in
+whatever way, the pipe closes, and leash.py kills the whole group (COMMAND, QEMU, all processes).
 """
 import os
 import select

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where things are: the repository, and the cache that holds everything made or downloaded."""
+"""The directories: the repository, and the cache for all builds and downloads."""
 import contextlib
 import fcntl
 import os
@@ -34,7 +34,7 @@ def cache_dir(*parts):
 
 
 def check_cache():
-    """Say at once that the cache cannot be used, and not when a build fails in it."""
+    """Report an unusable cache at once, not by a failed build."""
     path = cache()
     if not re.fullmatch(r"[\w./+@-]+", str(path)):
         raise LabError(f"the cache cannot be at '{path}': make and QEMU take paths of letters, digits and . / + @ _ - only",
@@ -44,7 +44,7 @@ def check_cache():
 
 
 def try_output(*names):
-    """Say before any work that a file for its results cannot be written. None stands for a file that was not asked for."""
+    """Report before any work that a file for results cannot be written. None: no such file requested."""
     for path in map(pathlib.Path, filter(None, names)):
         there = path.exists()
         try:
@@ -66,7 +66,7 @@ def need_space(path, gib, purpose):
 
 @contextlib.contextmanager
 def locked(name):
-    """One process at a time; the kernel drops the lock when its holder ends, in whatever way."""
+    """One process at a time; the kernel drops the lock when the holder ends, in whatever way."""
     path = cache_dir("locks") / f"{name}.lock"
     with open(path, "w", encoding="utf-8") as lock:
         try:
@@ -78,7 +78,7 @@ def locked(name):
 
 
 def write_whole(path, text):
-    """Write a file so that it is either whole or not there."""
+    """Write a file completely or not at all."""
     path = pathlib.Path(path)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     part.write_text(text, encoding="utf-8")

@@ -55,7 +55,7 @@ def counting(what, total=None):
 
 
 class Waiting:
-    """A line that counts seconds on a terminal until something happens; elsewhere one line at the start."""
+    """On a terminal, a line that counts seconds until the block ends; elsewhere one line at the start."""
 
     def __init__(self, what):
         self.what, self.shown, self.lock = what, err.is_terminal, threading.Lock()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Make a bare Debian 12 able to run the lab: Debian packages, and a Python environment in the cache.
 
-Standard library only: this runs before anything is installed.
+Standard library only: setup runs before any package is installed.
 """
 import hashlib
 import os
@@ -13,7 +13,7 @@ import sys
 from lab import children, paths
 from lab.errors import LabError
 
-# Every Debian package the lab, the tool and the tests use. apache2-bin is the server without its service.
+# Every Debian package of the lab, the tool and the tests. apache2-bin is the server without a service.
 PACKAGES = """
     apache2-bin bc bison build-essential ccache cpio e2fsprogs flex gcc-multilib git kmod libcap-dev libelf-dev
     libfuse-dev libnuma-dev libssl-dev liburing-dev linux-source-6.12 numactl python3-venv qemu-system-x86 rsync spin
@@ -27,7 +27,7 @@ REQUIREMENTS = paths.REPO / "lab/requirements.txt"
 
 
 def missing_packages(packages=None):
-    """The packages of a list (PACKAGES) that are not installed."""
+    """The packages of a list (PACKAGES) still to install."""
     packages = PACKAGES if packages is None else packages
     try:
         query = subprocess.run(["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\\n", *packages],
@@ -39,12 +39,12 @@ def missing_packages(packages=None):
 
 
 def install_command(packages):
-    """The one command that installs them."""
+    """The command that installs the packages."""
     return ["apt-get", "install", "-y", "--no-install-recommends", *packages]
 
 
 def run_apt(arguments, log):
-    """Run apt-get with its output kept in a log; on a terminal, its last line is shown."""
+    """Run apt-get and keep the output in a log; on a terminal, the last line is shown."""
     def show(line):
         if sys.stderr.isatty():
             print(f"\r\033[K  {line.strip()[:70]}", end="", file=sys.stderr, flush=True)
@@ -76,13 +76,13 @@ def ensure_packages(packages=None):
 
 
 def environment_dir():
-    """Named after what it holds, so that a changed list makes a new one."""
+    """Named after the list of packages, so that a changed list makes a new environment."""
     key = REQUIREMENTS.read_text(encoding="utf-8") + sys.version
     return paths.cache() / ("venv-" + hashlib.sha256(key.encode()).hexdigest()[:12])
 
 
 def ensure_environment():
-    """The Python environment; its stamp is written last."""
+    """The Python environment; the stamp is written last."""
     directory = environment_dir()
     stamp = directory / "complete"
     if stamp.exists():
@@ -104,7 +104,7 @@ def ensure_environment():
 
 
 def ensure(arguments):
-    """All that is needed, then this program again inside the Python environment."""
+    """Install all packages, then run the program again inside the Python environment."""
     ensure_packages()
     directory = ensure_environment()
     os.environ["PATH"] = f"{directory / 'bin'}:{os.environ.get('PATH', '/usr/sbin:/usr/bin:/sbin:/bin')}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The machine with PCID: how it is described, built and judged. (No machine boots here.)"""
+"""The machine with PCID: the description, the build, the verdicts. (No machine boots.)"""
 import pathlib
 import re
 import subprocess

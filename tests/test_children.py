@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Whatever ends the lab, its children and their children end too."""
+"""When the lab ends, in whatever way, its children and grandchildren end, too."""
 import os
 import pathlib
 import signal
@@ -34,7 +34,7 @@ def wait_until(condition, what):
 
 @pytest.fixture
 def lab(tmp_path):
-    """A program like the lab that holds a machine: a child, and a grandchild in the background; gives its Popen and their ids."""
+    """A program like the lab with a machine: a child, and a grandchild in the background; yields the Popen and both ids."""
     pids = tmp_path / "pids"
     program = textwrap.dedent(f"""
         from lab import children
@@ -43,7 +43,7 @@ def lab(tmp_path):
             child.wait()
         """)
     environment = dict(os.environ, PYTHONPATH=str(REPO))
-    # A shell starts what is to run in the background with SIGINT ignored, and so may have done with us.
+    # A shell starts background processes, perhaps also pytest, with SIGINT ignored.
     process = subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.DEVNULL,
                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     wait_until(pids.exists, "the children to start")

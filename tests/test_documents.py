@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Documents: what they name in literal markup (tests, functions, files, commands, options) exists in the tree.
+"""Documents: names in literal markup (tests, functions, files, commands, options) exist in the tree.
 
-A name of Linux counts as existing if a hook or a file of ours mentions it outside of a comment, or if LINUX lists it.
+A name of Linux counts as existing if a hook or one of our files uses the name outside of a comment, or if LINUX lists the
+name.
 """
 import contextlib
 import io
@@ -17,20 +18,24 @@ from lab.test import faults
 
 REPO = paths.REPO
 DOCUMENTS = [REPO / "README.md", REPO / "CONTRIBUTING.md", *sorted(REPO.glob("docs/*.md")),
-             *sorted((REPO / "kernel/Documentation").rglob("*.rst"))]
+             *sorted((REPO / "kernel/Documentation").rglob("*.rst")), REPO / "tests/model/README.md"]
 SELFTESTS = REPO / "kernel/tools/testing/selftests/hydra"
-# Names of Linux that no hook and no file of ours mentions.
+# Names of Linux that no hook and none of our files mentions.
 LINUX = set("""
-    CLONE_VM DEBUG_ATOMIC_SLEEP DEBUG_LIST DEBUG_OBJECTS DEBUG_VM_PGTABLE REG_ERR access_error check_mm copy_pte_range
-    dev_pagemap_mapping_shift fixup_user_fault flush_tlb_page follow_pfnmap_start free_pte_range host_pfn_mapping_level
-    move_huge_pmd move_pages_huge_pmd nested_vmx_check_vmentry_hw page_table_lock page_vma_mapped_walk pmd_clear
-    ptdump_walk_pgd_level_debugfs pte_clear si_code tlb_finish_mmu unuse_vma
-    Documentation/memory-barriers.txt scripts/checkpatch.pl scripts/config
+    CLONE_VM DEBUG_ATOMIC_SLEEP DEBUG_LIST DEBUG_OBJECTS DEBUG_VM_PGTABLE REG_ERR __collapse_huge_page_isolate
+    __discard_anon_folio_pmd_locked __pte_alloc __split_huge_pud access_error arch_tlbbatch_flush change_pmd_range check_mm
+    copy_pte_range cpus_read_lock dev_pagemap_mapping_shift do_fault do_wp_page early_cpu_init fixup_user_fault
+    flush_tlb_page folio_referenced folio_referenced_one follow_pfnmap_start free_pgtables free_pte_range get_user_pages
+    host_pfn_mapping_level move_huge_pmd move_pages_huge_pmd move_pgt_entry nested_vmx_check_vmentry_hw p4d_addr_end
+    page_table_lock page_vma_mapped_walk pagemap_scan_pmd_entry pmd_clear ptdump_walk_pgd_level_debugfs pte_clear
+    pte_free_defer pte_free_now pte_free_tlb read_ldt si_code tlb_finish_mmu tlb_gather_mmu truncate_inode_partial_folio
+    unmap_vmas unuse_vma wp_clean_post_vma wp_page_reuse zap_huge_pmd
+    Documentation/memory-barriers.txt mm/pgtable-generic.c scripts/checkpatch.pl scripts/config
 """.split())
-# Words that stand for something else, names of other projects and of tools.
+# Placeholders, names of other projects and of tools.
 OTHERS = set("""
     ARGUMENT a b CMD COMMAND CONFIG D DIR F FILE NAME P PID POLICY PROGRAM S SETTINGS VERB REP mb
-    FlushProcessWriteBuffers Signed-off-by UseMembar asymmetricHeavyBarrier ci server strict debian-*.pristine
+    FlushProcessWriteBuffers Signed-off-by UseMembar asymmetricHeavyBarrier ci server strict debian-*.pristine pan.c trail REACH
 """.split())
 
 WORD = re.compile(r"(?<!\w)[A-Za-z_]\w*(?:-\w+)*")
@@ -39,7 +44,7 @@ COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 
 
 def code():
-    """The text of all files that define names: ours without comments, and the hooks without their descriptions."""
+    """The text of all files that define names: our files without comments, and the hooks without messages."""
     for top in ("kernel", "lab", "tools", "workloads", "tests", "hydra", ".ci"):
         root = REPO / top
         for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
@@ -62,10 +67,11 @@ def all_names():
 
 
 NAMES = all_names()
+HOOKED = {name for path in (REPO / "kernel/hooks").glob("*.patch") for name in re.findall(r"^\+\+\+ b/(.*)$", path.read_text(encoding="utf-8"), re.M)}
 
 
 def literals(text, rst):
-    """(literal, whether it is a block) of a document."""
+    """(literal, whether a block) of a document."""
     if rst:
         lines, blocks, indent = [], [], None
         for line in text.split("\n"):
@@ -90,7 +96,7 @@ def command_lines(literal):
 
 
 def wrong_command(program, arguments):
-    """Why ./hydra or hydractl would not take the arguments; empty if they would, or if some are left to the reader."""
+    """Why ./hydra or hydractl would refuse the arguments; empty if accepted, or if the reader has to fill in arguments."""
     if "[" in arguments:
         return []
     words = [word.strip("…") for word in shlex.split(arguments.split(" # ")[0].split("  ")[0])]
@@ -123,13 +129,13 @@ def known(word):
 
 
 def wrong_file(name, document):
-    """The name of a file that is nowhere: beside the document, in the repository, among our files of Linux.
+    """The name of a file that does not exist beside the document, in the repository, or among our files of Linux.
 
-    Of a file that is made elsewhere (in the cache, in the kernel's file systems), the words have to be known.
+    For a file elsewhere (in the cache, in the kernel's file systems), only the words must be known.
     """
     places = [document.parent, REPO, REPO / "kernel", REPO / "kernel/include", SELFTESTS]
     name = name.removeprefix("./").rstrip("/")
-    if any(list(place.glob(f"{name}{suffix}")) for place in places for suffix in ("", ".c")) or name in LINUX:
+    if any(list(place.glob(f"{name}{suffix}")) for place in places for suffix in ("", ".c")) or name in LINUX | HOOKED | OTHERS:
         return []
     if "/" not in name and name in NAMES | {path.name for path in DOCUMENTS}:
         return []
@@ -138,7 +144,7 @@ def wrong_file(name, document):
 
 
 def wrong_names(literal, block, document):
-    """The names in a literal that do not exist."""
+    """The names in a literal without a definition."""
     wrong = [entry for program, arguments in command_lines(literal) for entry in wrong_command(program, arguments)]
     test = re.fullmatch(r"(\w+): (\w+)", literal)
     if test and (SELFTESTS / f"{test[1]}.c").exists():
@@ -154,7 +160,8 @@ def wrong_names(literal, block, document):
     if block:
         words = re.findall(r"\b\w+(?=\(\))|\b_*(?:hydra|HYDRA|CONFIG)_\w+|(?<=/)hydra_\w+", literal)
     else:
-        words = WORD.findall(re.sub(r"(?<![\w-])\d\w*", " ", literal))
+        literal = re.sub(r"(?<![\w-])(?:-D(?=[A-Z])|-[mw]\d+|\d\w*)", " ", literal)      # -D, -m and -w: of spin and its searches
+        words = WORD.findall(literal)
     return wrong + [word for word in words if not known(word)]
 
 
@@ -176,8 +183,15 @@ def wrong_in(text, document):
     return found + wrong_links(text, document)
 
 
+def wrong_functions(path):
+    """The unknown functions in comments of a file of C or of the model; _x() stands for any function with the suffix _x."""
+    comments = COMMENT.findall(path.read_text(encoding="utf-8"))
+    return [name for comment in comments for name in re.findall(r"\b(\w+)\(\)", comment) if not known(name)
+            and not (re.match("_[a-z]", name) and any(whole.endswith(name) for whole in NAMES))]
+
+
 def linux_tree():
-    """A kernel tree with our files, if the lab has made one."""
+    """A kernel tree with our files, or None."""
     trees = [path for path in (paths.cache() / "trees").glob("*") if (path / "mm/memory.c").exists() and path.suffix != ".pristine"]
     return max(trees, key=lambda path: path.stat().st_mtime, default=None)
 
@@ -185,6 +199,18 @@ def linux_tree():
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(REPO)))
 def test_what_a_document_names_exists(document):
     assert wrong_in(document.read_text(encoding="utf-8"), document) == []
+
+
+def test_functions_that_comments_name_exist():
+    files = [path for top in ("kernel", "tests/model") for path in sorted((REPO / top).rglob("*")) if path.suffix in (".c", ".h", ".pml")]
+    wrong = {path.name: found for path in files if (found := wrong_functions(path))}
+    assert len(files) > 80 and wrong == {}
+
+
+def test_a_wrong_function_in_a_comment_is_noticed(tmp_path):
+    path = tmp_path / "some.c"
+    path.write_text("/* hydra_fill(), then hydra_fill_everything() */\nint x; /* as\n * reclaim_pmds() does */\nhydra_code();\n", encoding="utf-8")
+    assert wrong_functions(path) == ["hydra_fill_everything", "reclaim_pmds"]
 
 
 @pytest.mark.parametrize("markdown, wrong", [
@@ -261,7 +287,7 @@ def test_each_error_of_the_prototype_has_an_answer():
 
 def test_a_fault_beside_a_test_is_one_that_the_test_has_to_notice():
     text = " ".join((REPO / "docs/prototype-errors.md").read_text(encoding="utf-8").split())
-    beside = re.findall(r"`([^`]+)` \(fault `([\w-]+)`\)", text)
+    beside = re.findall(r"`([^`]+)` \(injected fault `([\w-]+)`\)", text)
     assert len(beside) > 10
     assert [(test, rule) for test, rule in beside if test.replace(": ", " -t ") not in
             [*faults.CATCHERS.get(rule, []), faults.ELSEWHERE.get(rule)]] == []
@@ -273,7 +299,7 @@ def test_the_names_of_linux_are_linuxs():
         pytest.skip("the lab has made no kernel tree yet")
     files = {name for name in LINUX if "/" in name}
     assert [name for name in files if not (tree / name).exists()] == []
-    where = [str(tree / top) for top in ("arch/x86", "include", "kernel", "mm", "lib/Kconfig.debug")]
+    where = [str(tree / top) for top in ("arch/x86", "fs/proc", "include", "kernel", "mm", "lib/Kconfig.debug")]
     found = subprocess.run(["grep", "-rhowF", *(f"-e{name}" for name in LINUX - files), *where], capture_output=True, text=True,
                            check=False).stdout
     assert LINUX - files - set(found.split()) == set()

@@ -92,7 +92,8 @@ def test_the_table_and_the_outcome_say_in_which_run_a_rule_was_noticed(capsys):
 
 @pytest.fixture
 def guest(tmp_path, monkeypatch):
-    """Files in the place of the kernel's; a function that plays runs of a test and returns (the last object put, all of them)."""
+    """Files in place of the kernel's; a function that plays runs of a test and returns (the last object printed, all
+    objects)."""
     (tmp_path / "violations").write_text("0")
     monkeypatch.setattr(guest_faults, "BREAK", tmp_path / "break")
     monkeypatch.setattr(guest_faults, "VIOLATIONS", tmp_path / "violations")

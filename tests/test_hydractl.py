@@ -59,7 +59,7 @@ def program(tmp_path_factory):
 
 
 class Kernel:
-    """A tree of files that hydractl takes for /proc and /sys, and the program itself."""
+    """A tree of files in place of /proc and /sys, and the program."""
 
     def __init__(self, program, root):
         self.program = program
@@ -98,7 +98,7 @@ def kernel(program, tmp_path):
 
 
 def kernel_answers(number):
-    """For preexec_fn: PR_SET_HYDRA, as the interface has its arguments, ends with this errno (0: success)."""
+    """For preexec_fn: PR_SET_HYDRA, with the arguments of the interface, ends with the given errno (0: success)."""
     load, equal, give = 0x20, 0x15, 0x06
     allow, refuse = 0x7FFF0000, 0x00050000
     prctl, set_hydra, size = 157, 0x48590001, 16
@@ -130,7 +130,7 @@ ACCEPTS = kernel_answers(0)
 
 
 def assert_makes_no_sense(kernel, command, file):
-    """A command with --json ends with an error that names the file, and prints nothing that a script could take for data."""
+    """A command with --json ends with an error that names the file, and prints no data for a script."""
     done = kernel.run(*command, "--json")
     assert done.returncode == 2
     assert f"cannot make sense of {file}" in done.stderr

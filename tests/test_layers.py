@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The directories of the lab are floors: a module imports what is on its own floor or below, and nothing in a circle."""
+"""The directories of the lab are floors: a module imports modules of the same floor or below, without a cycle."""
 import ast
 import pathlib
 
@@ -14,7 +14,7 @@ def floor(path):
 
 
 def imports(path):
-    """The modules of the lab that a file imports when it is imported itself, as paths in the lab."""
+    """The modules of the lab that a file imports at the top level, as paths in the lab."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "lab":
             for name in node.names:

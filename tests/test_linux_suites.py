@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Comparing stock Linux with Hydra: what only fails with Hydra has to be told, however it fails, and nothing else blamed on it."""
+"""Comparing stock Linux with Hydra: every failure with Hydra alone is reported, however a test fails, and no other
+failure."""
 import pytest
 
 from lab.machine.ktap import Outcome
@@ -70,7 +71,7 @@ def test_a_failure_where_stock_skips_is_a_failure():
 
 
 @pytest.mark.parametrize("stock, hydra, kind", [
-    (STEADY, STEADY, "unsteady"),                                               # the second time it passes
+    (STEADY, STEADY, "unsteady"),                                               # passes the second time
     (STEADY.replace("ok 2", "not ok 2"), STEADY.replace("ok 2", "not ok 2"), "unsteady"),
     (STEADY, STEADY.replace("ok 2", "not ok 2"), "only with Hydra")])
 def test_a_second_run_tells_unsteady_from_broken(stock, hydra, kind):
@@ -188,6 +189,17 @@ def test_a_suite_of_which_nothing_passes_on_stock_is_a_failure(monkeypatch):
     monkeypatch.setattr(linux_suites, "STRESSORS", {})
     assert [(outcome.name, outcome.failed) for outcome in linux_suites.outcomes()] == \
         [("Linux's mm:cow", False), ("Linux's mm", True)]
+
+
+def test_a_word_that_no_program_has_in_its_name_is_a_failure(monkeypatch):
+    machine = run(program("machine:policy"))
+    monkeypatch.setattr(linux_suites, "verdicts", lambda **_: differences.compare(machine, machine))
+    assert [outcome.why for outcome in linux_suites.outcomes(only="zzzz") if outcome.failed] == ["no program ran: no name contains 'zzzz'"]
+
+
+def test_no_name_is_known_before_there_is_a_tree(monkeypatch, tmp_path):
+    monkeypatch.setenv("HYDRA_CACHE", str(tmp_path))
+    assert linux_suites.names() == []
 
 
 def test_selections():

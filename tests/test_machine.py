@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./hydra run with real virtual machines: these need the built kernel."""
+"""./hydra run with real virtual machines: needs the built kernel."""
 import contextlib
 import os
 import pathlib
@@ -25,7 +25,7 @@ def emulators_below(pid):
     found, look = [], [pid]
     while look:
         parent = look.pop()
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):      # it may end while we look
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):      # the process may end during the look
             for children in pathlib.Path(f"/proc/{parent}/task").glob("*/children"):
                 look += map(int, children.read_text().split())
             if "qemu" in pathlib.Path(f"/proc/{parent}/comm").read_text():
@@ -58,7 +58,7 @@ def test_a_command_on_the_terminal():
         os.execv(HYDRA, [HYDRA, "run", *SMALL, "--shell", "--", "sh", "-c", "tty; read line; echo got $line; exit 5"])
     os.write(terminal, b"word\n")
     seen = b""
-    with contextlib.suppress(OSError):       # the terminal is gone when its last process has ended
+    with contextlib.suppress(OSError):       # the terminal disappears with the last process
         while data := os.read(terminal, 4096):
             seen += data
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5, seen

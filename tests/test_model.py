@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The model of the mechanism, searched by Spin: nothing is wrong with it, and whatever breaks it is found out.
+"""The model of the mechanism, searched by Spin: no violation in the model, and a violation in each broken variant.
 
 See model/README.md.
 """
@@ -15,7 +15,7 @@ from lab import paths, setup
 
 MODEL = paths.REPO / "tests/model"
 
-# By scenario, a number of states that a search to the end does not stay below.
+# By scenario, the least number of states of a complete search.
 STATES = {
     "change_before_gather_flushes": 1_500,
     "collapse_while_domains_fault": 7_000_000,
@@ -35,26 +35,26 @@ STATES = {
     "two_cpus_change_entry_while_domains_fault": 4_000_000,
 }
 
-# What not every scenario has need of, with one that does.
+# Lines that only some scenarios execute, with such a scenario.
 NEEDED_ELSEWHERE = {
-    # The table has gone while its lock was waited for.
+    # The table was freed during a wait for the lock.
     "locked = false;": "collapse_while_domains_fault",
     "ptl = false": "collapse_while_domains_fault",
-    # A flush of an address space that is not split.
+    # A flush of an address space before the split.
     ":: !h": "trees_taken_down_while_cpus_run",
-    # A table goes that one domain has for itself.
+    # A table that one domain alone uses is freed.
     ":: ht[0].table[dom] -> hydra_link(dom, 0)": "munmap_while_other_node_reads",
 }
 
 
 def source(scenario):
-    """A scenario with what it includes, in one text: Spin names the wrong file for what is included."""
+    """A scenario with all included files, in one text: Spin names the wrong file for included lines."""
     text = (MODEL / f"{scenario}.pml").read_text(encoding="utf-8")
     return re.sub(r'^#include "(\w+)\.pml"$', lambda found: source(found[1]), text, flags=re.M)
 
 
 def variants(scenario):
-    """What the scenario's first comment says must be rejected, each with the invariants that do not hold then."""
+    """The broken variants in the scenario's first comment, each with the violated invariants."""
     found = re.findall(r"^ \*   (BROKEN_\w+) +(\d+(?: or \d+)*)$", source(scenario), re.M)
     return [(scenario, name, invariants.split(" or ")) for name, invariants in found]
 
@@ -63,9 +63,9 @@ VARIANTS = [variant for scenario in STATES for variant in variants(scenario)]
 
 
 def search(directory, scenario, variant, optimise, slots):
-    """Have Spin make a program that searches a scenario, and run it, to the first error. Returns what it printed.
+    """Let Spin make a program that searches a scenario, and run the program to the first error. Returns the output.
 
-    The program is run once: the compiler may not take longer than it saves. slots is the logarithm to 2.
+    The program is run once, so compilation must not take longer than it saves. slots is the logarithm to 2.
     """
     missing = [name for name in ("spin", "gcc") if not shutil.which(name)]
     assert not missing, "not installed: " + " ".join(setup.install_command(missing))
@@ -81,7 +81,7 @@ def pan(directory, *arguments):
 
 
 def unreached(scenario, directory, output):
-    """Lines of the scenario's processes that are never executed, in none of the places a line is included in."""
+    """Lines of the scenario's processes that no place of inclusion executes."""
     run = re.findall(r"\brun (\w+)\(", source(scenario).partition("\ninit\n")[2])
 
     def by_process(listing, pattern):
@@ -97,7 +97,7 @@ def unreached(scenario, directory, output):
 
 @pytest.fixture(scope="module")
 def searches(request, tmp_path_factory):
-    """The searches of all tests that were chosen, by (scenario, variant): one on each CPU, ahead of the tests."""
+    """The searches of all chosen tests, by (scenario, variant): one on each CPU, before the tests."""
     pool = concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0)))
     begun = {}
     for item in request.session.items:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The builds of programs: each is of the sources that its name says, and of no other clone's."""
+"""The builds of programs: each has the sources in its name, of no other clone."""
 import os
 import shutil
 

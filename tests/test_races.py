@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Data races: ours are told from Linux's, and a kernel that reports none at all is not believed."""
+"""Data races: Hydra's are told from Linux's, and a kernel without any report is a failure."""
 from lab.machine import console
 from lab.test import races
 

@@ -210,7 +210,7 @@ def diffs(part):
 
 
 def brought():
-    """By new file, where the patch is in the series that brings it."""
+    """By new file, the number of the patch with the file."""
     return {name: number for number, part in enumerate(series.read_parts()) for name in part.files}
 
 

@@ -30,7 +30,7 @@ SECOND = """\
 
 
 class Kernel:
-    """A tiny Linux, and our kernel/ directory beside it."""
+    """A tiny Linux, and our kernel/ directory."""
 
     def __init__(self, directory):
         self.tree = source.Tree(directory / "trees" / "linux")

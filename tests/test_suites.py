@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Counting tests: nothing that went wrong may count as passed, nothing that did not run may be forgotten."""
+"""Counting tests: no failure may count as passed, no missing test may be forgotten."""
 import pytest
 
 from lab import cli
@@ -96,8 +96,13 @@ def test_the_stages_to_run():
 
 @pytest.mark.parametrize("stage, right, listed", [
     ("selftests", "oracle", "coherence"), ("debug", "oracle", "coherence"), ("modes", "levels", "levels"),
-    ("faults", "sharer", "skip-set"), ("pcid", "PCID", "PCID, no neighbours")])
-def test_a_wrong_word_is_refused_with_the_right_ones_before_anything_is_built(monkeypatch, stage, right, listed):
+    ("faults", "sharer", "skip-set"), ("pcid", "PCID", "PCID, no neighbours"),
+    ("suites", "mm:cow", "stress-vm:brk"), ("suites-debug", "ldt_gdt_64", "x86:ldt_gdt")])
+def test_a_wrong_word_is_refused_with_the_right_ones_before_anything_is_built(monkeypatch, tmp_path, stage, right, listed):
+    monkeypatch.setenv("HYDRA_CACHE", str(tmp_path))
+    for name in ("x86/ldt_gdt.c", "mm/cow.c"):
+        (tmp_path / "trees/linux/tools/testing/selftests" / name).parent.mkdir(parents=True)
+        (tmp_path / "trees/linux/tools/testing/selftests" / name).touch()
     for module in ("build", "programs"):
         monkeypatch.setattr(getattr(test, module), "kernel" if module == "build" else "build", lambda *_: pytest.fail("it builds"))
     with pytest.raises(LabError, match=listed) as caught:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The virtual machine's description, the command's way into it, and what a run comes to. (No machine boots here.)"""
+"""The virtual machine's description, the way of the command into the machine, and the result of a run. (No machine
+boots.)"""
 import os
 import pty
 import select
@@ -100,7 +101,7 @@ def test_a_time_limit(tmp_path):
 
 
 class Child:
-    """A machine that never ends."""
+    """A machine without an end."""
 
     def poll(self):
         return None
@@ -138,7 +139,7 @@ def test_only_a_dead_emulator_is_started_again(cache, monkeypatch, started, log,
 
 @pytest.fixture
 def held(monkeypatch):
-    """The locks on runs; a run whose lock is closed is one whose ./hydra has ended."""
+    """The locks on runs: when a lock is closed, the run's ./hydra has ended."""
     locks = []
     monkeypatch.setattr(vm, "HELD", locks)
     yield locks

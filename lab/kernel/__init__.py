@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Gets Linux, lays Hydra over it, configures and builds it."""
+"""Gets Linux, adds Hydra, configures and builds the kernel."""

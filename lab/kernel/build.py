@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./hydra kernel: from the sources to a bzImage.
 
-Images are kept by the hash of everything that went into them: a second call with nothing changed finds its image and
-builds nothing; an image is moved into place whole or not at all; another working copy with other hooks does not
-pull the image away from under a running machine.
+An image is kept under the hash of all inputs: a second call without a change finds the image and builds nothing; an image is
+moved into place whole or not at all; a build of another working copy does not remove the image of a running machine.
 """
 import hashlib
 import os
@@ -17,10 +16,10 @@ from lab.errors import LabError
 from lab.kernel import kconfig, source
 
 KEEP_IMAGES = 6               # per configuration
-FULL_BUILD_STEPS = {"lab": 1900, "debug": 1950, "kcsan": 1950, "off": 1880}    # until the first full build has counted them
+FULL_BUILD_STEPS = {"lab": 1900, "debug": 1950, "kcsan": 1950, "off": 1880}    # until the first full build has counted the steps
 STEP = re.compile(r"^  ([A-Z][A-Z0-9_]+) +(\S+)")
 
-# The image does not depend on the user, the host and the date of its build.
+# The image does not depend on the user, the host and the date of the build.
 BUILD_ENVIRONMENT = {"KBUILD_BUILD_USER": "hydra", "KBUILD_BUILD_HOST": "lab", "LC_ALL": "C.UTF-8",
                      "KBUILD_BUILD_TIMESTAMP": "2024-11-17 00:00:00"}
 
@@ -30,7 +29,7 @@ def cpus():
 
 
 def make_environment():
-    # ccache looks at the directories of the cache only, so a tree may move without losing what was compiled in it.
+    # ccache uses only the directories of the cache, so compiled objects stay valid if a tree moves.
     return dict(os.environ, **BUILD_ENVIRONMENT, CCACHE_DIR=str(paths.cache_dir("ccache")), CCACHE_MAXSIZE="5G",
                 CCACHE_NOHASHDIR="1", CCACHE_COMPRESS="1", CCACHE_BASEDIR=str(paths.cache()))
 
@@ -52,7 +51,7 @@ def users_fingerprint(users):
 
 
 def image_key(config):
-    """The hash of all that goes into an image."""
+    """The hash of all inputs of an image."""
     digest = hashlib.sha256()
     users = source.users_tree()
     digest.update((users_fingerprint(users) if users else source.debian_version()).encode())
@@ -65,14 +64,14 @@ def image_key(config):
 
 
 def has_faults(config):
-    """Can a kernel of this configuration be told to break rules?"""
+    """Whether kernels of the configuration can break rules."""
     return kconfig.merged(config).get("HYDRA_MM_INJECT") == "y"
 
 
 def configure(tree, objects, config, wanted=None):
-    """Write .config in the object directory if it would differ; say which options Kconfig did not take.
+    """Write .config in the object directory if changed; name the options that Kconfig did not take.
 
-    Wanted: the options, if they are not all those of the configuration.
+    Wanted: the options, if other than all options of the configuration.
     """
     wanted = kconfig.merged(config) if wanted is None else wanted
     fragment, stamp = objects / "wanted.config", objects / ".config"
@@ -115,7 +114,7 @@ def compile_image(tree, objects, config):
 
 
 def run_make(tree, objects, config, targets, total=None):
-    """Run make, show its progress, keep its log; returns the number of steps."""
+    """Run make, show the progress, keep the log; returns the number of steps."""
     log = paths.cache_dir("logs") / f"build-{config}.log"
     steps = 0
 
@@ -133,7 +132,7 @@ def store_image(objects, key, config):
     """Move the image into the store; whole or not at all."""
     images = paths.cache_dir("images")
     part, final = images / f".{config}-{key}.part", images / f"{config}-{key}"
-    if final.exists():               # our files changed back and forth while it was built
+    if final.exists():               # our files changed back and forth during the build
         return final / "bzImage"
     part.mkdir()
     shutil.copyfile(objects / "arch/x86/boot/bzImage", part / "bzImage")
@@ -152,7 +151,7 @@ def objects_of(tree_path, config):
 
 
 def tree():
-    """The kernel tree with our files and hooks in it, current."""
+    """The kernel tree with our current files and hooks."""
     with paths.locked("kernel"):
         base = source.base_tree()
         base.lay()
@@ -162,7 +161,7 @@ def tree():
 def lay(base, config):
     """Bring our files into the tree; returns (image key, files changed).
 
-    They may be edited meanwhile, so this is repeated until the key is that of the files in the tree.
+    A user may edit files meanwhile, so repeat until the key matches the files in the tree.
     """
     changed = 0
     while True:
@@ -173,7 +172,7 @@ def lay(base, config):
 
 
 def touched_without_hydra():
-    """Compile Linux's files that hooks touch, with Hydra configured out; returns the objects' names."""
+    """Compile Linux's files with hooks, with Hydra configured out; returns the objects' names."""
     with paths.locked("kernel"):
         base = source.base_tree()
         lay(base, "touched")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Kernel configuration fragments: read, merged (later ones win), and compared with what Kconfig made of them."""
+"""Kernel configuration fragments: read, merged (later ones win), and compared with the result of Kconfig."""
 import re
 
 from lab import paths
 from lab.errors import LabError
 
 CONFIGS = paths.REPO / "lab/kernel/configs"
-# Of kernels that boot, and of those of which objects are compiled, but no image is made.
+# Of kernels that boot, and of kernels of which the lab compiles objects, but makes no image.
 IMAGES = {"lab": ["lab"], "debug": ["lab", "debug"], "kcsan": ["lab", "kcsan"], "off": ["lab", "off"]}
 LAYERS = {**IMAGES, "touched": ["lab", "off", "kvm"], "kvm": ["lab", "kvm"]}
 
@@ -29,7 +29,7 @@ def parse(text, name="config"):
 
 
 def merged(config):
-    """The options of one of our configurations."""
+    """The options of a configuration."""
     options = {}
     for layer in LAYERS[config]:
         path = CONFIGS / f"{layer}.config"

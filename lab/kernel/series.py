@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./hydra series: kernel/ as patches that a maintainer of Linux can be sent, made by rule.
+"""./hydra series: kernel/ as patches for a maintainer of Linux, made by rule.
 
-Each file of kernel/hooks/ is one patch of the series, in the order of hooks/series. It has a subject, a message, and after
-"---" the diff of Linux's own files. A line "Brings: NAME" in the message says which new file comes with the patch; a NAME
-that ends in / stands for the files of that directory which no patch names by themselves. If a new file is to come in parts,
-the later patch has a diff of it, too: what this diff adds is left out before. The file in kernel/ is always the whole one.
+Each file of kernel/hooks/ is one patch of the series, in the order of hooks/series. A patch has a subject, a message, and
+after "---" the diff of Linux's own files. A line "Brings: NAME" in the message names a new file that comes with the patch; a
+NAME that ends in / stands for the files of the directory which no other line names. If a new file comes in parts, the later
+patch has a diff of the file, too: the lines that the diff adds are left out of the file in earlier patches. kernel/ always
+holds the complete file.
 """
 import dataclasses
 import os
@@ -27,8 +28,8 @@ class Part:
     path: pathlib.Path
     subject: str
     message: str
-    named: list              # what its "Brings:" lines say
-    files: list = dataclasses.field(default_factory=list)     # the files of ours that come with it
+    named: list              # the names in "Brings:" lines
+    files: list = dataclasses.field(default_factory=list)     # our files that come with the patch
 
 
 def read_part(path):
@@ -44,7 +45,7 @@ def read_part(path):
 
 
 def read_parts(ours=source.OURS):
-    """The patches in their order, each new file with the one patch that brings it."""
+    """The patches in order, each with the new files that come with the patch."""
     parts = [read_part(path) for path in source.hook_series(ours)]
     bringers = {}
     for part in parts:
@@ -66,7 +67,7 @@ def read_parts(ours=source.OURS):
 
 
 def steps(parts, ours=source.OURS):
-    """For each patch {name: text} of all files of ours as they are when it has been applied."""
+    """For each patch {name: text} of all our files, as after the patch."""
     with tempfile.TemporaryDirectory(prefix="hydra-series-") as directory:
         whole = pathlib.Path(directory) / "whole"
         names = [name for part in parts for name in part.files]
@@ -84,7 +85,7 @@ def steps(parts, ours=source.OURS):
 
 
 def git(directory, *words, environment=None, text=None):
-    """What git prints; its own configuration is left out, so that the result is the same everywhere."""
+    """The output of git, without the user's configuration, so that the result is the same everywhere."""
     clean = dict(os.environ, GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_SYSTEM="/dev/null", LC_ALL="C.UTF-8", **(environment or {}))
     done = subprocess.run(["git", *words], cwd=directory, env=clean, input=text, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -113,7 +114,8 @@ def write_texts(directory, texts):
 
 
 def linux_texts(parts, ours, scratch):
-    """(version, Linux's own files that the series changes, the tree's files as the lab builds them): two of {name: text}."""
+    """(version, Linux's own files that the series changes, the files as the lab builds them): the last two are {name:
+    text}."""
     files, patches = source.overlay_files(ours), [part.path for part in parts]
     with paths.locked("kernel"):
         tree = source.base_tree()
@@ -136,7 +138,7 @@ def commit_parts(repository, parts, ours, author):
     """One commit for each patch."""
     linuxs = source.linux_files([part.path for part in parts], source.overlay_files(ours))
     for part, texts in zip(parts, steps(parts, ours)):
-        source.apply_patch(part.path, repository, linuxs)        # it applied when the lab's files were made
+        source.apply_patch(part.path, repository, linuxs)        # the patch applied when the lab's files were made
         write_texts(repository, texts)
         git(repository, "add", "--all")
         git(repository, "commit", "--quiet", "--no-verify", "--signoff", "--cleanup=verbatim", "-F", "-", environment=author,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The cover letter of the series: its text, and the measured tables as plain text."""
+"""The cover letter of the series: the text, and the measured tables as plain text."""
 import json
 import pathlib
 import re
@@ -50,7 +50,7 @@ def number(value):
 
 
 def aligned(rows):
-    """Rows of cells as lines of text; columns of numbers, under their heading, are flush right."""
+    """Rows of cells as lines of text; columns of numbers are flush right, below the heading."""
     columns = list(zip(*rows))
     widths = [max(map(len, column)) for column in columns]
     right = [all(re.match(r"[\d.,+-]*$", cell) for cell in column[1:]) for column in columns]
@@ -63,7 +63,7 @@ def plain(text):
 
 
 def in_readme(markdown):
-    """The tables of the README: drawn ones as they are, Markdown ones with the paragraph that introduces them."""
+    """The tables of the README: drawn tables unchanged, Markdown tables with the paragraph before."""
     made, before = [], ""
     for block in re.split(r"\n\s*\n(?=\S)", markdown):
         lines = block.splitlines()
@@ -79,7 +79,7 @@ def in_readme(markdown):
 
 
 def text(path, results=()):
-    """(subject, text) of the cover letter, with the tables of these files, or else of the README."""
+    """(subject, text) of the cover letter, with the tables of the result files, or of the README."""
     try:
         first, _, body = path.read_text(encoding="utf-8").partition("\n")
     except OSError as error:
@@ -94,7 +94,7 @@ def text(path, results=()):
 
 
 def fill_in(patch, subject, body):
-    """Put both into the cover letter that git has made."""
+    """Put subject and text into git's cover letter."""
     made = patch.read_text(encoding="utf-8")
     for place, words in (("*** SUBJECT HERE ***\n", f"{subject}\n{'' if 'MIME-Version' in made else MIME}"), ("*** BLURB HERE ***", body)):
         if place not in made:

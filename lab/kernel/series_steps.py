@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./hydra test --stage series: the kernel compiles after each patch of the series, with Hydra off and, once it can be, on.
+"""./hydra test --stage series: the kernel compiles after each patch, with Hydra off and, once the option exists, on.
 
-The steps are laid one after the other into one tree, so that make compiles again only what a patch changes. Nothing is linked.
-What stands for the link: no object needs a symbol of Hydra that no object defines.
+All steps use one tree, one after the other, so that make compiles again only the files that a patch changes. Nothing is
+linked. Instead of a link, a check: every symbol of Hydra that an object needs is defined in an object.
 """
 import contextlib
 import os
@@ -17,8 +17,8 @@ from lab.kernel import build, kconfig, series, source
 
 OPTION = re.compile(r"^(?:menu)?config +(HYDRA_\w+)$", re.M)
 
-# What is compiled: these directories as the configuration has them, each further C file of Linux that a patch of the series
-# changes, and these other files that include a header of Linux which a patch changes.
+# Compiled: DIRECTORIES as configured, each further C file of Linux that a patch of the series changes, and INCLUDERS, other
+# files with a header of Linux that a patch changes.
 DIRECTORIES = ["mm/", "arch/x86/mm/", "fs/proc/"]
 INCLUDERS = ["init/main.c", "kernel/entry/common.c", "kernel/events/core.c", "kernel/sched/core.c", "kernel/task_work.c",
              "fs/coredump.c", "arch/x86/entry/vdso/vma.c", "arch/x86/events/core.c", "arch/x86/kernel/alternative.c",
@@ -32,7 +32,7 @@ def options_of(directory):
 
 
 def lay_out(directory, parts, texts):
-    """A directory like kernel/, with no more than these patches and files."""
+    """A directory like kernel/, with the given patches and files only."""
     series.write_texts(directory, texts)
     (directory / "hooks").mkdir(parents=True)
     for part in parts:
@@ -44,7 +44,7 @@ def lay_out(directory, parts, texts):
 def linked_tree():
     """A second tree beside the lab's, of hard links: a change replaces a file, so no change reaches the lab's tree."""
     home = paths.cache_dir("trees", "series")
-    shutil.rmtree(home)                              # left by a call that was killed
+    shutil.rmtree(home)                              # left by a killed call
     try:
         with paths.locked("kernel"):
             base = source.base_tree()
@@ -66,7 +66,7 @@ def targets(parts, ours):
 
 
 def missing_symbols(objects, wanted):
-    """Hydra's symbols that a compiled object needs and none defines."""
+    """Hydra's symbols that an object needs and no object defines."""
     archives = [f"{name}built-in.a" if name.endswith("/") else name for name in wanted]
     status, output = children.run(["nm", "--portability", "--quiet", *archives], cwd=objects)
     if status:
@@ -85,7 +85,7 @@ def each_step(ours=source.OURS):
     outcomes = []
     with paths.locked("series"), linked_tree() as tree, tempfile.TemporaryDirectory(prefix="hydra-series-") as scratch:
         objects = {state: build.objects_of(tree.path, f"series-{state}") for state in ("off", "on")}
-        for directory in objects.values():           # what an earlier call has compiled tells nothing; ccache makes up for it
+        for directory in objects.values():           # objects of an earlier call prove nothing; ccache saves the time
             shutil.rmtree(directory)
             directory.mkdir()
         for number, texts in enumerate(series.steps(parts, ours), 1):
@@ -102,7 +102,7 @@ def each_step(ours=source.OURS):
 
 
 def compiled(tree, objects, label, options, wanted):
-    """Compile in the tree as it is; returns a complaint or an empty string. Of Hydra's options those that are declared are set."""
+    """Compile in the current tree; returns a complaint or an empty string. Sets Hydra's options that the tree declares."""
     config = "kvm" if label.endswith("-on") else "touched"
     settings = {name: value for name, value in kconfig.merged(config).items() if not name.startswith("HYDRA_") or name in options}
     try:

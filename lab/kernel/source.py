@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The kernel tree in the cache: Linux 6.12.y, our files laid over it, our hooks applied.
+"""The kernel tree in the cache: Linux 6.12.y with our files and hooks.
 
-Only files whose content changes are written, so that make rebuilds no more than it must. What a file was before a
-hook changed it is kept in <tree>.pristine, so that a changed hook starts from Linux's own text. Nothing is written
-before every hook has applied.
+The lab writes only files whose content changes, so that make rebuilds no more than necessary. <tree>.pristine keeps Linux's
+own text of each file with a hook, so that a changed hook starts from Linux's text. No file is written before every hook has
+applied.
 """
 import filecmp
 import hashlib
@@ -19,17 +19,17 @@ from lab import children, paths, progress
 from lab.errors import LabError
 
 OURS = paths.REPO / "kernel"
-FAULTS = "hooks/injected-faults.patch"        # laid over our files where rules are to be broken, not part of the series
+FAULTS = "hooks/injected-faults.patch"        # applied to our files in debug kernels, not part of the series
 DEBIAN_TARBALL = "/usr/src/linux-source-6.12.tar.xz"
 DEBIAN_FILES = 87000          # about how many files the tarball holds: for the estimate only
 
-# What a user's tree may hold that ours must not: an in-tree build would make O= builds refuse.
+# A user's tree may hold files of an in-tree build, with which make would refuse O= builds.
 NOT_SOURCE = ["/.git", "/.config", "/include/config", "/include/generated", "/arch/*/include/generated", "*.o", "*.a",
               "*.cmd", "*.ko", "/vmlinux*", "/.tmp_*", "/scripts/basic/fixdep", "/scripts/kconfig/conf"]
 
 
 def version(tree):
-    """('6.12.117', 12): the version its Makefile states."""
+    """('6.12.117', 12): the version in the tree's Makefile."""
     try:
         head = (tree / "Makefile").read_text(encoding="utf-8", errors="replace")[:2000]
     except OSError as error:
@@ -45,7 +45,7 @@ def version(tree):
 
 
 def overlay_files(ours=OURS):
-    """Our files, as paths relative to the kernel tree; the hooks are patches, not files."""
+    """Our files, as paths relative to the kernel tree, without the hooks."""
     found = (path.relative_to(ours) for path in sorted(ours.rglob("*")) if path.is_file())
     return [str(path) for path in found if path.parts[0] != "hooks"]
 
@@ -70,12 +70,12 @@ def touched_by(patch):
 
 
 def linux_files(patches, ours):
-    """Linux's own files that the patches change: what a patch says of a file of ours, the file has in it already."""
+    """Linux's own files that the patches change; a diff of one of our files is already part of the file."""
     return sorted({name for patch in patches for name in touched_by(patch)} - set(ours))
 
 
 def apply_patch(patch, directory, names, reverse=False):
-    """Apply to files under a directory what a patch changes of these names; git's complaint, or an empty string."""
+    """Apply a patch's changes of the named files under a directory; returns git's complaint, or an empty string."""
     chosen = [f"--include={name}" for name in touched_by(patch) if name in names]
     if not chosen:
         return ""
@@ -86,7 +86,7 @@ def apply_patch(patch, directory, names, reverse=False):
 
 
 class Tree:
-    """One kernel tree in the cache and the little it remembers about itself."""
+    """One kernel tree in the cache, and the recorded state of the tree."""
 
     def __init__(self, path):
         self.path = path
@@ -104,12 +104,12 @@ class Tree:
         paths.write_whole(self.state_file, json.dumps({"laid": sorted(laid), "patched": sorted(patched)}))
 
     def pristine(self, name):
-        """Linux's own text of a file, wherever it is now."""
+        """Linux's own text of a file, from the tree or from <tree>.pristine."""
         kept = self.pristine_dir / name
         return kept if kept.exists() else self.path / name
 
     def patched_files(self, patches, stage, ours=()):
-        """Apply all hooks to copies of Linux's files in the directory stage; returns their names. Leaves the tree alone."""
+        """Apply all hooks to copies of Linux's files in the directory stage; returns the names. The tree stays unchanged."""
         names = linux_files(patches, ours)
         for name in names:
             source, copy = self.pristine(name), stage / name
@@ -126,9 +126,9 @@ class Tree:
         return names
 
     def lay(self, ours=OURS, faults=False):
-        """Bring our files and hooks into the tree; returns how many files had to be written or removed.
+        """Bring our files and hooks into the tree; returns the number of files written or removed.
 
-        With faults, the patch that breaks rules on demand is laid over our files.
+        With faults, the patch of the injected faults is applied, too.
         """
         with tempfile.TemporaryDirectory(dir=self.path.parent, prefix=".faults-", suffix=".part") as faulty:
             if faults:
@@ -145,7 +145,7 @@ class Tree:
         with tempfile.TemporaryDirectory(dir=self.path.parent, prefix=".stage-", suffix=".part") as stage_name:
             stage = pathlib.Path(stage_name)
             patched = self.patched_files(patches, stage, files)
-            # From here on the tree is in between; the state names everything that may differ from Linux's text.
+            # Until the end, the tree is incomplete; the state names every file that may differ from Linux's text.
             self.remember(set(state["laid"]) | set(files), set(state["patched"]) | set(patched))
             for name in patched:
                 kept = self.pristine_dir / name
@@ -175,7 +175,7 @@ def with_faults(ours, copy):
 
 
 def write_if_different(source, target):
-    """Copy content (with a new date, for make) unless it is there already; 1 if written."""
+    """Copy content (with a new date, for make) unless already there; 1 if written."""
     if target.exists() and filecmp.cmp(source, target, shallow=False):
         return 0
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -187,7 +187,7 @@ def write_if_different(source, target):
 
 
 def remove_file(tree, name):
-    """Remove a file and the directories it leaves empty; 1 if it was there."""
+    """Remove a file and directories that become empty; 1 if the file existed."""
     target = tree / name
     if not target.exists():
         return 0
@@ -208,7 +208,7 @@ def debian_version():
 
 
 def unpack_debian(trees):
-    """The tree of the installed linux-source-6.12; unpacked beside its place and moved there when whole."""
+    """The tree of the installed linux-source-6.12; unpacked under another name and renamed when complete."""
     tree = trees / ("debian-" + re.sub(r"[^\w.+-]", "_", debian_version()))
     if tree.exists():
         return tree
@@ -228,7 +228,7 @@ def unpack_debian(trees):
 
 
 def copy_users_tree(trees, users):
-    """Bring a copy of the user's tree up to date, leaving alone the files we changed in the copy."""
+    """Bring a copy of the user's tree up to date, except for files with our changes."""
     name = "src-" + hashlib.sha256(str(users.resolve()).encode()).hexdigest()[:12]
     tree = Tree(trees / name)
     if not tree.path.exists():

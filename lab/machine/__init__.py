@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Boots emulated machines, runs commands in them, and reads what kernels and tests print."""
+"""Boots emulated machines, runs commands, and reads the output of kernels and tests."""

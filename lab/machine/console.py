@@ -4,7 +4,7 @@ import re
 
 _TIME = r"^(?:\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? )?"
 
-# What a healthy kernel never says. The names are what the report calls it. Data races are judged by lab/test/races.py.
+# Messages that a healthy kernel never prints, by the name in the report. lab/test/races.py judges data races.
 TROUBLE = [(name, re.compile(f"{_TIME}(?:{pattern})")) for name, pattern in (
     ("kernel panic", r"Kernel panic - not syncing"),
     ("kernel crash", r".*\bOops(?:: |\b.*\[#\d+\])|.*general protection fault[,:]|BUG: kernel NULL pointer|"
@@ -26,7 +26,7 @@ LONGEST = 70                # lines of one report
 
 
 def trouble(log, most=3):
-    """The first reports in a log, each as (name, its lines)."""
+    """The first reports in a log, each as (name, lines)."""
     lines = log.replace("\r", "").splitlines()
     found, at = [], 0
     while at < len(lines) and len(found) < most:
@@ -42,10 +42,10 @@ def trouble(log, most=3):
 
 
 def stale_breakpoint(log):
-    """Did the emulator run a breakpoint that is not in the kernel's text?
+    """Whether the emulator executed a breakpoint that is not in the kernel's text.
 
-    To change its text, Linux puts a breakpoint (int3) there, waits for all CPUs, and removes the breakpoint. QEMU translates
-    code ahead, and now and then runs a translated breakpoint after Linux has removed it. Then the byte in front of the one
+    To change text, Linux writes a breakpoint (int3), waits for all CPUs, and removes the breakpoint. QEMU translates code
+    ahead, and now and then executes a translated breakpoint which Linux has already removed. Then the byte before the byte
     in brackets, where the processor stopped, is no int3.
     """
     found = re.search(r"Oops: int3: .*\n(?:.*\n){0,4}?.*Code:.* ([0-9a-f]{2}) <[0-9a-f]{2}>", log.replace("\r", ""))
@@ -53,16 +53,17 @@ def stale_breakpoint(log):
 
 
 def early_interrupt(log):
-    """Did KASAN mistake an address because an interrupt came while Linux looked at its first CPU?
+    """Whether KASAN mistook an address because of an interrupt during the identification of the first CPU.
 
-    identify_cpu() clears the features of the CPU before it finds them again. An interrupt in between takes the CPU to have
-    four levels of page tables. If there are five, KASAN reports a wild access, and after its first report it reports no more.
+    identify_cpu() clears the features of the CPU, then detects the features again. For an interrupt in between, the CPU has
+    four levels of page tables. With five levels, KASAN reports a wild access, and after the first report KASAN reports no
+    more.
     """
     return bool(re.search(r"BUG: KASAN: wild-memory-access .*\n(?:.*\n){0,40}?.*RIP: 0010:identify_cpu\+", log.replace("\r", "")))
 
 
 def spoilt(log):
-    """Why a machine's results say nothing about Hydra, so that the machine has to run once more; empty if they do."""
+    """The reason to discard a machine's results and to run the machine once more; empty: the results are valid."""
     if stale_breakpoint(log):
         return "the emulator ran a breakpoint that was gone from the kernel's text"
     if early_interrupt(log):

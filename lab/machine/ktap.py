@@ -13,21 +13,21 @@ class Outcome:
     name: str
     result: str              # passed, failed or skipped
     why: str = ""            # for failed ones: what was printed since the last result
-    seeds: str = ""          # for the first of a program that draws random numbers: its name, and what to give it as --seed
+    seeds: str = ""          # for the first result of a program that draws random numbers: the name and the seed
 
     @property
     def failed(self):
         return self.result == "failed"
 
     def on(self, label):
-        """The same, told from those of other machines."""
+        """The outcome with the name of the machine, to tell machines apart."""
         return dataclasses.replace(self, name=f"{self.name} [{label}]", seeds=self.seeds and f"{self.seeds} [{label}]")
 
 
 def parse(text, suite=""):
-    """All results that are not just the sum of nested ones; a plan that was not kept is a failure of its own."""
+    """All results except sums of nested results; missing results of a plan are one failure."""
     outcomes, said, plans = [], [], {}
-    counted = {}                     # results seen at each depth since its plan
+    counted = {}                     # results seen at each depth since the plan
     summed = 0                       # how many outcomes the sums so far are about
     nested_at = None                 # depth of the last result if nested ones belong to the next one above
     for line in text.replace("\r", "").splitlines():
@@ -64,7 +64,7 @@ def parse(text, suite=""):
 
 
 def unkept(plans, counted, above, name):
-    """Failures for the plans deeper than a depth that promised more results than came; forgets those plans."""
+    """Failures for plans deeper than a depth with missing results; forgets the plans."""
     missing = []
     for depth in [depth for depth in plans if depth > above]:
         promised, came = plans.pop(depth), counted.pop(depth, 0)
@@ -75,7 +75,7 @@ def unkept(plans, counted, above, name):
 
 
 def kunit(log):
-    """The results of KUnit in a kernel log; its part starts at 'KTAP version'."""
+    """The results of KUnit in a kernel log, from 'KTAP version' on."""
     lines = [_TIME.sub("", line) for line in log.replace("\r", "").splitlines()]
     start = next((n for n, line in enumerate(lines) if line.startswith("KTAP version")), None)
     if start is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Builds the programs of this repository (tool, workloads, self tests) into the cache.
 
-As with kernels, what is built is kept by the hash of all that went into it: two clones with different sources never run
-each other's programs, and a machine that runs keeps the programs that it was started with.
+Like a kernel, a build is kept under the hash of all inputs: two clones with different sources never run each other's
+programs, and a running machine keeps its programs.
 """
 import hashlib
 import os
@@ -17,12 +17,12 @@ from lab.errors import LabError
 
 INTERFACE = "kernel/include/uapi/linux/hydra.h"
 SELFTESTS = "kernel/tools/testing/selftests/hydra"
-# By program: the directory that make is called in, and what else goes in.
+# By program: the directory of the Makefile, and further inputs.
 SOURCES = {"hydractl": ("tools/hydractl", INTERFACE), "workloads": ("workloads", "tools/hydractl", INTERFACE),
            "selftests": (SELFTESTS, INTERFACE), "steps-plugin": ("lab/measure/steps_plugin.c",)}
 HARNESS = ("lib.mk", "kselftest.h", "kselftest_harness.h")     # of the kernel tree, for the self tests
 KEEP = 6                      # builds of each program
-KEEP_SECONDS = 86400          # and those that were used since: a machine may still run them
+KEEP_SECONDS = 86400          # and builds used since: a machine may still run one
 
 
 def files_below(path):
@@ -39,7 +39,7 @@ def content_key(name, more=(), repository=paths.REPO):
 
 
 def build(name, command, more=()):
-    """The directory of a program's build, made by a command (a function of the directory) unless it is there."""
+    """The directory of a program's build; if missing, made by a command (a function of the directory)."""
     home = paths.cache_dir("programs")
     key = content_key(name, more)
     final = home / f"{name}-{key}"
@@ -69,7 +69,7 @@ def remove_old(home, name):
 
 
 def make(name, **variables):
-    """The command that makes one of SOURCES into a directory."""
+    """The command that builds one of SOURCES."""
     given = [f"{key}={value}" for key, value in variables.items()]
     return ["make", f"-j{len(os.sched_getaffinity(0))}", "-C", paths.REPO / SOURCES[name][0], *given]
 
@@ -83,15 +83,15 @@ def workloads():
 
 
 def steps_plugin():
-    """The plugin of QEMU that counts instructions; QEMU's own package has no header for it, so it needs none."""
+    """The plugin of QEMU that counts instructions, which needs no header of QEMU: QEMU's package has none."""
     return build("steps-plugin", lambda out: ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o",
                                               out / "steps.so", paths.REPO / "lab/measure/steps_plugin.c"]) / "steps.so"
 
 
 def selftest_names(everything=False):
-    """The names of the self test programs, from their Makefile: nothing is compiled for it.
+    """The names of the self test programs, from the Makefile, without a compilation.
 
-    Everything: also of those that only run on a kernel in which allocations can be made to fail.
+    Everything: also programs that need a kernel with fault injection of allocations.
     """
     text = (paths.REPO / SELFTESTS / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
     names, more = (" ".join(re.findall(rf"^{variable} *[:+]?= *(.*)$", text, re.M)).split()
@@ -102,7 +102,7 @@ def selftest_names(everything=False):
 
 
 def selftests(kernel_tree, everything=False):
-    """Build the self tests with the test harness of a kernel tree; returns their paths. Everything: see selftest_names()."""
+    """Build the self tests with the test harness of a kernel tree; returns the paths. Everything: see selftest_names()."""
     harness = pathlib.Path(kernel_tree) / "tools/testing/selftests"
     out = build("selftests", lambda part: make("selftests", OUTPUT=part, KSELFTEST_DIR=harness), [harness / name for name in HARNESS])
     return [out / name for name in selftest_names(everything)]

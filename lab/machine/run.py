@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./hydra run: one command of the user's in a machine of the user's, and where its results go."""
+"""./hydra run: one command of the user in a machine, and the directory of the results."""
 import os
 import pathlib
 import shutil
@@ -16,7 +16,7 @@ SHELLS = {"sh", "bash", "dash", "ksh", "zsh", "fish"}
 
 
 def fetch_results(directory, target):
-    """Bring a run's results to the directory that --out names; without it, say where the results are."""
+    """Move a run's results to the directory of --out; without --out, print the place of the results."""
     out = directory / "out"
     if not vm.has_results(directory):
         return
@@ -30,7 +30,7 @@ def fetch_results(directory, target):
 
 
 def results_directory(name):
-    """The directory that --out names, made now so that a mistake shows before the machine boots; None without --out."""
+    """The directory of --out, made before the machine boots, so that a mistake shows at once; None without --out."""
     if name is None:
         return None
     target = pathlib.Path(name).absolute()
@@ -44,7 +44,7 @@ def results_directory(name):
 
 
 def our_stdin():
-    """Our standard input if it is a file or a pipe; QEMU would meddle with a terminal and cannot open a socket."""
+    """Our standard input if a file or a pipe; QEMU would change a terminal and cannot open a socket."""
     try:
         kind = os.fstat(0).st_mode
     except OSError:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Boots an emulated NUMA machine with one of our kernels and runs one command in it.
+"""Boots an emulated NUMA machine with one of our kernels and runs one command.
 
-virtme-ng makes the machine. Its own command line goes through a shell; the program beneath it, virtme-run, takes a
-plain list of arguments, so that is what is called. The command itself travels as a script in a directory the machine
-shares with the host, and its exit status comes back through the same directory.
+virtme-ng makes the machine. virtme-ng's command line goes through a shell, so the lab calls virtme-run, the program below,
+with a plain list of arguments. The command is a script in a directory shared by machine and host; the exit status comes back
+through the same directory.
 """
 import dataclasses
 import fcntl
@@ -25,20 +25,20 @@ from lab.machine import console, programs
 MACHINE_FAILED = 70          # exit status when the machine, not the command, failed (EX_SOFTWARE)
 TIMED_OUT = 124              # as timeout(1)
 BOOT_LIMIT = 300             # seconds: a machine of 16 emulated CPUs boots in 20 to 60
-BOOT_ATTEMPTS = 3            # for an emulator that dies, not for a kernel that does
-PANIC_GRACE = 10             # seconds a panicked machine gets to end by itself
+BOOT_ATTEMPTS = 3            # for a crash of the emulator, not of the kernel
+PANIC_GRACE = 10             # seconds until a panicked machine must have ended
 KEEP_RUNS = 20
 RUN_LIMIT = 3600             # seconds for a command, unless the caller says otherwise
 SHARED = "/run/hydra"        # where the machine sees the run's directory
 
-# Overlays in the machine, so that programs can write where they expect to; nothing reaches the host.
+# Overlays in the machine, so that programs can write to the usual directories; no write reaches the host.
 WRITABLE = ["/etc", "/home", "/opt", "/root", "/srv", "/tmp", "/usr", "/var"]
 
-# A crash or a hang ends the machine. The limits fit an emulator whose CPUs share two real ones.
+# A crash or a hang ends the machine. The limits fit an emulator whose CPUs share two real CPUs.
 KERNEL_PARAMETERS = [
     "root=/dev/root", "ignore_loglevel", "oops=panic",
     "softlockup_panic=1", "hung_task_panic=1", "sysctl.kernel.watchdog_thresh=60", "sysctl.kernel.panic_on_rcu_stall=1",
-    "tsc=nowatchdog", "lpj=10000000",        # else the emulator makes Linux doubt its clock and measure for seconds
+    "tsc=nowatchdog", "lpj=10000000",        # otherwise Linux distrusts the emulator's clock and measures for seconds
     "no_timer_check",                        # else Linux panics if the timer's interrupt is late because the host is busy
 ]
 
@@ -50,9 +50,9 @@ class Machine:
     memory: str = "2G"
     config: str = "lab"
     append: list = dataclasses.field(default_factory=list)
-    memoryless: tuple = ()   # nodes that have CPUs only
-    cpuless: tuple = ()      # nodes that have memory only
-    emulator: tuple = ()     # further options of QEMU; DIRECTORY in them is that of the run
+    memoryless: tuple = ()   # nodes with CPUs only
+    cpuless: tuple = ()      # nodes with memory only
+    emulator: tuple = ()     # further options of QEMU; DIRECTORY stands for the run's directory
 
     def check(self):
         if not 1 <= self.nodes <= 16:
@@ -99,7 +99,7 @@ class Machine:
 
 
 def host_mib():
-    """The host's memory; in a container, the memory that the container may use."""
+    """The host's memory, or the limit of the container."""
     total = int(re.search(r"^MemTotal: *(\d+) kB", read(pathlib.Path("/proc/meminfo")), re.M)[1]) // 1024
     limit = read(pathlib.Path("/sys/fs/cgroup/memory.max")).strip()
     return min(total, int(limit) // 2**20) if limit.isdigit() else total
@@ -109,7 +109,7 @@ def host_mib():
 class Result:
     status: int              # what to exit with
     trouble: str             # the kernel's reports, as text for the user; empty if there are none
-    directory: pathlib.Path  # console.log, output (the command's, as far as it came), out/: what it left in $HYDRA_OUT
+    directory: pathlib.Path  # console.log, output (of the command), out/: the files in $HYDRA_OUT
 
     @property
     def console(self):
@@ -123,17 +123,17 @@ def read(path):
         return ""
 
 
-HELD = []                    # locks on the directories of this process's runs, until it ends
+HELD = []                    # locks on the directories of our runs, until the process ends
 
 
 def run_dir():
     """A new directory for one run.
 
-    The oldest ones are removed, except those whose ./hydra has not ended, and those whose out/ holds results.
+    Removes the oldest directories, except while a ./hydra still runs, or if out/ holds results.
     """
     runs = paths.cache_dir("runs")
     paths.need_space(runs, 0.25, "run a machine")
-    now = time.time_ns()                 # names sort by their time
+    now = time.time_ns()                 # names sort by time
     directory = runs / f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now // 10**9))}-{now % 10**9:09}-{os.getpid()}"
     (directory / "out").mkdir(parents=True)
     lock = open(directory / "lock", "w", encoding="ascii")
@@ -146,13 +146,13 @@ def run_dir():
 
 
 def has_results(directory):
-    """Whether the machine's command left files for the user that the user has not removed."""
+    """Whether out/ still holds files that the machine's command left for the user."""
     out = directory / "out"
     return out.is_dir() and any(out.iterdir())
 
 
 def in_use(directory):
-    """Whether the ./hydra that made a run's directory still runs: the kernel drops the lock when the process ends."""
+    """Whether the ./hydra of a run's directory still runs: the kernel drops the lock when the process ends."""
     try:
         with open(directory / "lock", encoding="ascii") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -164,7 +164,7 @@ def in_use(directory):
 
 
 def script(command, directory, search):
-    """The shell script that runs the command in the machine and leaves its exit status."""
+    """The shell script that runs the command in the machine and saves the exit status."""
     return f"""#!/bin/sh
 export PATH={shlex.quote(search)}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export HOME=/root LC_ALL=C.UTF-8 HYDRA_OUT={SHARED}/out
@@ -185,13 +185,14 @@ def virtme_command(image, machine, directory):
     for parameter in [*KERNEL_PARAMETERS, *(word for words in machine.append for word in words.split())]:
         command += ["-a", parameter]
     command += ["--script-sh", f"sh {SHARED}/command"]
-    # virtme-run either drops the kernel's console or mixes it with the command's errors. The last word for QEMU names a file.
+    # virtme-run either drops the kernel's console or mixes the console with the command's errors. The last word for QEMU
+    # names a file.
     return command + ["--qemu-opts", "-set", f"chardev.console.path={directory}/console.log",
                       *(option.replace("DIRECTORY", str(directory)) for option in machine.emulator)]
 
 
 def pump(source, sink):
-    """Copy bytes as they come until the end."""
+    """Copy bytes at once, until the end."""
     while data := os.read(source.fileno(), 65536):
         sink(data)
 
@@ -210,19 +211,19 @@ def to_stream(stream):
 
 
 def kept(path, sink):
-    """A sink that also keeps its bytes in a file, which is complete even if the run is killed."""
+    """A sink that also writes the bytes to a file, which is complete even if the run is killed."""
     def write(data):
         try:
             with open(path, "ab") as file:
                 file.write(data)
-        except OSError as error:         # a machine whose output is not read on would stop
+        except OSError as error:         # a machine would stop if the lab stopped reading
             progress.say(f"cannot keep the output in {path}: {error.strerror}")
         sink(data)
     return write
 
 
 def wait(child, directory, timeout, booting=lambda seconds: None):
-    """Until the machine ends, or must be ended; returns why it was ended ('' if it ended by itself).
+    """Wait until the machine ends, or kill the machine; returns the reason ('' if the machine ended by itself).
 
     Booting is called with the seconds gone as long as the command has not started.
     """
@@ -248,8 +249,8 @@ def run(command, machine=Machine(), timeout=RUN_LIMIT, stdin=None, on_output=Non
         booting=lambda seconds: None):
     """Run a command in a new machine.
 
-    on_output and on_error take its bytes as they come (default: our own streams); image is the kernel to boot (default: a
-    current one of the machine's configuration); booting is called now and then until the command starts.
+    on_output and on_error take the bytes at once (default: our own streams); image is the kernel to boot (default: a current
+    kernel of the machine's configuration); booting is called now and then until the command starts.
     """
     machine.check()
     image = image or build.kernel(machine.config)
@@ -264,10 +265,10 @@ def run(command, machine=Machine(), timeout=RUN_LIMIT, stdin=None, on_output=Non
 
 
 def collect(command, machine, timeout, watch=lambda text: None, image=None):
-    """Run a command in a new machine for its output; returns (the result, what it printed).
+    """Run a command in a new machine; returns (the result, the output).
 
-    Watch is called with pieces of the output as they come. If the emulator, or Linux without Hydra's part, spoilt the
-    results (console.spoilt()), the command is run once more in another machine.
+    Watch is called with each piece of the output. If an error of the emulator or of stock Linux makes the results invalid
+    (console.spoilt()), the command is run once more in another machine.
     """
     output = bytearray()
 
@@ -283,7 +284,7 @@ def collect(command, machine, timeout, watch=lambda text: None, image=None):
 
 
 def boot(command, machine_command, directory, search, timeout, stdin, on_output, on_error, booting):
-    """Start the machine and wait for its end; returns why it was ended ('' if it ended by itself)."""
+    """Start the machine and wait for the end; returns the reason of a kill ('' if the machine ended by itself)."""
     (directory / "command").write_text(script(command, os.getcwd(), search), encoding="utf-8")
     (directory / "machine").write_text(shlex.join(machine_command) + "\n", encoding="utf-8")
     with children.leashed(machine_command, stdin=stdin or subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -297,7 +298,7 @@ def boot(command, machine_command, directory, search, timeout, stdin, on_output,
 
 
 def emulator_died(directory, ended):
-    """QEMU 7.2 now and then fails an assertion of its own while the kernel looks for PCI devices."""
+    """QEMU 7.2 now and then fails an assertion while the kernel looks for PCI devices."""
     return not ended and not (directory / "started").exists() and not console.trouble(read(directory / "console.log"))
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Two runs of the same tests compared: what passes on stock has to pass with Hydra.
+"""Compares two runs of the same tests: a case that passes on stock has to pass with Hydra.
 
-A run is {program: {case: Outcome}}. The cases of a program are the results it prints, and one named like the program itself:
-how it ended. Cases keep their names whether they pass or fail.
+A run is {program: {case: Outcome}}. The cases of a program are the printed results, and one case for the end of the program,
+with the program's name. Cases keep their names whether they pass or fail.
 """
 import collections
 import dataclasses
@@ -14,17 +14,17 @@ from lab.machine import ktap
 from lab.machine.ktap import Outcome
 from lab.test import suites
 
-SKIPPED = 4                  # exit status: kselftest's, and stress-ng's for what it cannot do here
+SKIPPED = 4                  # exit status: kselftest's, and stress-ng's for unsupported stressors
 STRICT = "machine"           # the suite of which nothing may fail with Hydra, whatever stock does
 
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _RUN = re.compile(r"^# \[RUN\] (.*)")
 _INFO = re.compile(r"^# \[INFO\] (.*)")
-_MEASURED = re.compile(r"(transact_test \w+) .*")       # pagemap_ioctl puts what it counted into the name
+_MEASURED = re.compile(r"(transact_test \w+) .*")       # pagemap_ioctl puts counts into the name
 _RESULT = re.compile(r"^((?:not )?ok \d+)([^#]*)(#.*)?$")
 
-# Programs that tell their results in words of their own: the pattern of one result (its name, its words), and the words that
-# say passed, failed, skipped.
+# Programs with results in other words: the pattern of one result (name, word), and the words that say passed, failed,
+# skipped.
 WORDS = [(re.compile(r"^Testing (.+?)\.\.\.(.*)$", re.M), "done", "failed", "skipped"),                    # uffd-unit-tests
          (re.compile(r"^(test +\d+) (PASSED|FAILED)", re.M), "PASSED", "FAILED", "SKIPPED"),              # protection_keys
          (re.compile(r"^(done) \(all tests (OK)\)", re.M), "OK", "FAILED", "SKIPPED"),                     # the same
@@ -33,7 +33,7 @@ NO_WORKER = re.compile(r"^stress-ng: .*No stress workers invoked", re.M)
 
 
 def numbered(outcomes):
-    """{name: Outcome}; a name that comes again gets a number."""
+    """{name: Outcome}; a repeated name gets a number."""
     seen, cases = collections.Counter(), {}
     for outcome in outcomes:
         seen[outcome.name] += 1
@@ -43,7 +43,8 @@ def numbered(outcomes):
 
 
 def named_by_run(text):
-    """Some programs print '# [RUN] what', or INFO, and then a description that depends on the result: name that after 'what'."""
+    """Some programs print '# [RUN] what', or INFO, and then a description that depends on the result: the case is named
+    after 'what'."""
     lines, what = [], None
     naming = _RUN if "\n# [RUN]" in text else _INFO
     for line in _MEASURED.sub(r"\1", text).splitlines():
@@ -56,7 +57,7 @@ def named_by_run(text):
 
 
 def in_words(program, text):
-    """Results of programs that do not speak TAP; said again is not another: children inherit what is not written yet."""
+    """Results of programs without TAP. A repeated result counts once: children inherit unwritten output."""
     found = []
     for pattern, good, bad, skip in WORDS:
         for match in pattern.finditer(text):
@@ -83,7 +84,7 @@ def cases(program, text, status, limit):
 
 
 def read(output, limit):
-    """The run in the marked output of one boot; programs that never began are not in it."""
+    """The run in the marked output of one boot, with the programs that began."""
     text = output.replace("\r", "")
     marks = list(suites.MARK.finditer(text))
     run = {}
@@ -160,7 +161,7 @@ def suspects(verdicts):
 
 
 def outcomes(verdicts, most=12):
-    """For the test summary: every case that passed, and for each program one line about each kind of the others."""
+    """For the test summary: every passed case, and for each program one line for each other kind of result."""
     found = [Outcome(f"Linux's {entry.name}", "passed") for entry in verdicts if entry.kind == "passed"]
     groups = collections.defaultdict(list)
     for entry in verdicts:

@@ -11,12 +11,12 @@ from lab.machine import console, programs, vm
 from lab.machine.ktap import Outcome
 
 LIMIT = 240                  # seconds for one run of a program
-RUNS = 3                     # at most, of a test that did not notice: on a busy host it may miss a fault once
+RUNS = 3                     # at most, of a test that did not notice: on a busy host a test may miss an injected fault once
 # The parameters: see suites.selftests().
 MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G", config="debug", append=["numa_balancing=disable", "nopku"])
 
-# By rule of arch/x86/mm/hydra/inject.h, the self tests that have to notice (programs, or one test of a program). Every program
-# notices something: a test that cannot fail shows nothing.
+# By rule of arch/x86/mm/hydra/inject.h, the self tests that have to notice (programs, or one test of a program). Every
+# program is named: a test that cannot fail shows nothing.
 CATCHERS = {
     "skip-set": ["coherence -t fork_and_copy_on_write"],
     "skip-clear": ["coherence", "oracle --policy hydra"],
@@ -34,7 +34,7 @@ CATCHERS = {
     "skip-generation": ["coherence"],
     "charge-spared": ["shootdown -t spared_cpu_has_nothing_to_catch_up_with"],
     "write-clean": ["coherence", "pages -t madv_free_under_pressure"],
-    "ignore-accessed": ["pages -t referenced", "huge -t thp_referenced"],
+    "ignore-accessed": ["pages -t smaps_counts_accesses_of_each_node", "huge -t thp_referenced"],
     "drop-accessed": ["reclaim"],
     "keep-link": ["coherence"],
     "keep-charge": ["events"],
@@ -56,7 +56,7 @@ CATCHERS = {
     "mark-lost-at-new-frame": ["filters -t page_that_replaces_another_is_seen"],
     "take-unpublished": ["filters -t pages_that_two_threads_drop_are_gone"],
     "batch-takes": ["filters -t page_copied_before_the_flush_of_its_reclaim"],
-    "batch-for-all": ["filters -t reclaimed_page_of_one_node_interrupts_nobody"],
+    "batch-for-all": ["filters -t reclaimed_page_of_one_node_interrupts_no_other_node"],
     "batch-uncounted": ["filters -t page_dropped_before_the_flush_of_its_move"],
     "linker-spared": ["filters -t linker_is_told_before_and_after_its_link_is_cut"],
     "cut-unflushed": ["filters -t linker_is_told_before_and_after_its_link_is_cut"],
@@ -69,19 +69,19 @@ CATCHERS = {
     "huge-unmarked": ["filters -t huge_page_dropped_after_its_accessed_bits_were_cleared"],
     "admit-anyone": ["permissions -t checked_for_each_pair_of_users"],
 }
-# What breaks no rule but makes what is rare frequent: these tests have to pass all the same.
+# Break no rule, but make a rare order frequent: the tests must pass.
 HARMLESS = {"slow-flush": ["bystanders -t drop_huge_page_that_another_thread_moves"]}
-# Those that do not show on the debug kernel in QEMU, and the stage that tries them.
+# Rules whose break does not show on the debug kernel in QEMU, by the stage that tries them.
 ELSEWHERE = {"skip-idle-generation": "pcid", "count-plainly": "races"}
 
 
 def runs(rule):
-    """How often a test is run, at most, until it notices that a rule is broken."""
+    """The largest number of runs of a test that does not notice a broken rule."""
     return 1 if rule in HARMLESS else RUNS
 
 
 def tries(only=""):
-    """(name, rule, test) of all that is to be tried, or of what has a word in its name."""
+    """(name, rule, test) of each try, or of the tries with a word in the name."""
     named = [(f"{rule}: {test}", rule, test) for rule, tests in {**CATCHERS, **HARMLESS}.items() for test in tests]
     return [entry for entry in named if only in entry[0]]
 
@@ -105,7 +105,7 @@ def objects(text):
 
 
 def judge(seen, crash):
-    """What came of one boot: results by name. What was being tried when the kernel crashed was noticed by the kernel itself."""
+    """The results of one boot by name. A try during which the kernel crashed was noticed by the kernel."""
     results = {entry["name"]: entry for entry in seen if "name" in entry}
     begun = [entry for entry in seen if "begin" in entry]
     if crash and begun and begun[-1]["begin"] not in results:
@@ -115,14 +115,14 @@ def judge(seen, crash):
 
 
 def noticed_by(found):
-    """What noticed a broken rule, and in which run, unless it was the first; empty if nothing did."""
+    """What noticed a broken rule, and the run if not the first; empty if nothing noticed."""
     if not found["by"]:
         return ""
     return found["by"] + (f" (in run {found['run']})" if found["run"] > 1 else "")
 
 
 def outcomes(results, due, known):
-    """One outcome for each try that is due, and for each other rule that the kernel knows."""
+    """One outcome for each due try, and for each other rule of the kernel."""
     made = []
     for name, rule, test in due:
         found = results.get(name)
@@ -157,7 +157,7 @@ def show(results, due):
 
 
 def run(only=""):
-    """Break every rule in turn (or what has a word in its name); a list of outcomes."""
+    """Break every rule in turn, or the rules with a word in the name; a list of outcomes."""
     due = tries(only)
     if not due:
         return [Outcome("injected faults", "failed", f"no rule and no test of one is called like '{only}'")]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs inside the virtual machine: breaks one of Hydra's rules after the other and sees what notices.
+"""Runs inside the virtual machine: breaks one of Hydra's rules after the other and records what notices.
 
-guest_faults.py LIMIT PLAN, where PLAN is JSON: a list of [name, rule, command, runs]. The command is run until it notices
-that the rule is broken, that many times at most. Prints one JSON object per line: {"rules": […]} all that this kernel
-knows; {"begin": name, "run": number} ahead of each run of a command; {"name", "by", "run", "seconds", "words"} at the end of
-each entry of the plan. "by" is what noticed: the command's first failed test, the invariant checker, the kernel's log; null if
-nothing did. "run" is the number of the last run.
+guest_faults.py LIMIT PLAN, where PLAN is JSON: a list of [name, rule, command, runs]. The command is run until the command
+notices the broken rule, at most runs times. Prints one JSON object per line: {"rules": […]} all rules of the kernel;
+{"begin": name, "run": number} ahead of each run of a command; {"name", "by", "run", "seconds", "words"} at the end of each
+entry of the plan. "by" is what noticed: the command's first failed test, the invariant checker, the kernel's log; null:
+nothing. "run" is the number of the last run.
 """
 import json
 import os
@@ -33,17 +33,18 @@ def complaints():
 
 
 def kill_all(program):
-    """Kill every process of a program: tests run in process groups of their own, and would go on under the next fault."""
+    """Kill every process of a program: tests run in other process groups, and would continue under the next injected
+    fault."""
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             if os.readlink(process / "exe") == os.path.realpath(program):
                 os.kill(int(process.name), signal.SIGKILL)
         except OSError:
-            pass                     # it has ended, or is a thread of the kernel
+            pass                     # the process has ended, or is a kernel thread
 
 
 def first_failure(command, limit):
-    """Run a command until its first failed test, its end, or the limit; returns (what failed or '', its last words)."""
+    """Run a command until the first failed test, the end, or the limit; returns (what failed or '', the last words)."""
     end = time.monotonic() + limit
     lines, rest = [], b""
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
@@ -67,7 +68,7 @@ def first_failure(command, limit):
 
 
 def noticed(rule, command, limit):
-    """Run a command while a rule is broken; returns (what noticed that: None if nothing did, the last words)."""
+    """Run a command while a rule is broken; returns (what noticed: None if nothing, the last words)."""
     said, violations = len(complaints()), VIOLATIONS.read_text()
     BREAK.write_text(rule)
     try:
@@ -85,7 +86,7 @@ def noticed(rule, command, limit):
 
 
 def attempt(name, rule, command, runs, limit):
-    """Run a command until it notices that a rule is broken: on a busy host, a test that depends on chance may miss it once."""
+    """Run a command until the command notices a broken rule: on a busy host, a test that depends on chance may miss one."""
     start, by, words, run = time.monotonic(), None, [], 0
     while not by and run < runs:
         run += 1

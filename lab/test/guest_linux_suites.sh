@@ -2,9 +2,9 @@
 # shellcheck shell=bash
 # Sourced by bash inside the virtual machine: runs Linux's own tests and marks in the output where each begins and ends.
 #
-# run_vmtests.sh of tools/testing/selftests/mm knows what each of its tests needs (huge pages, limits, arguments), but has no
-# time limit and mixes the outputs. It is run with this file as BASH_ENV, so that its run_test is the one below: bash keeps
-# a function that is readonly.
+# run_vmtests.sh of tools/testing/selftests/mm prepares each test (huge pages, limits, arguments), but has no
+# time limit and mixes the outputs. The lab runs run_vmtests.sh with BASH_ENV=guest_linux_suites.sh, which
+# replaces run_test: bash keeps a readonly function.
 unset BASH_ENV
 HERE=/run/linux-suites
 
@@ -25,7 +25,7 @@ prepare() {
 	echo 16 >/proc/sys/vm/nr_hugepages
 }
 
-# one NAME SECONDS COMMAND…: until none of its processes is left; protection_keys goes on in a child's child.
+# one NAME SECONDS COMMAND…: until every process has ended; protection_keys continues in a child's child.
 one() {
 	local name=$1 limit=$2 start=$EPOCHREALTIME end=$((SECONDS + $2)) group status
 	shift 2
@@ -40,12 +40,13 @@ one() {
 	printf '\n# took %s ms\n### end %s %d\n' $(((${EPOCHREALTIME/./} - ${start/./}) / 1000)) "$name" "$status"
 }
 
-# selftest NAME SECONDS PROGRAM…: NAME begins with the suite it is of.
+# selftest NAME SECONDS PROGRAM…: NAME begins with the suite.
 selftest() {
 	cd "$HERE/tests/${1%%:*}" && one "$@"
 }
 
-# What run_vmtests.sh calls for each of its tests. VMTESTS_ONLY, VMTESTS_SKIP: patterns of names; VMTESTS_LIMIT: seconds.
+# Called by run_vmtests.sh for each test. VMTESTS_ONLY, VMTESTS_SKIP: patterns of names; VMTESTS_LIMIT:
+# seconds.
 run_test() {
 	local name="$*" pattern chosen=
 	name=mm:${name#bash }
@@ -70,8 +71,8 @@ run_test() {
 }
 readonly -f run_test
 
-# vmtests ARGUMENT…: run_vmtests.sh; some of its tests map more than a small machine has, others want huge pages it does not
-# give them.
+# vmtests ARGUMENT…: run_vmtests.sh; some tests map more than a small machine has, others need huge pages that
+# run_vmtests.sh does not reserve.
 vmtests() {
 	cd "$HERE/tests/mm" || return
 	echo 1 >/proc/sys/vm/overcommit_memory

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Runs inside the virtual machine: guest_selftests.sh SECONDS PROGRAM…
-# runs each program, for SECONDS at most, and marks in the output where each begins and ends, with its status and the seconds
-# it took. After a PROGRAM's path may follow " -" and words for it; the words of ARGUMENTS are given to each. BROKEN is the rule
-# that the kernel breaks meanwhile (see kernel/hooks/injected-faults.patch).
+# runs each program, for SECONDS at most, and marks in the output where each begins and ends, with status and
+# seconds. After a PROGRAM's path, " -" and words for the program may follow; every program gets the words of
+# ARGUMENTS. BROKEN is the rule that the kernel breaks meanwhile (see kernel/hooks/injected-faults.patch).
 limit=$1
 shift
 [ "$BROKEN" = none ] || echo "$BROKEN" >/sys/kernel/mm/hydra/break || exit

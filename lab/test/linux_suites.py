@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Linux's own tests, with Hydra off and with Hydra on for every process from PID 1: what passes on stock has to pass with Hydra.
+"""Linux's own tests, with Hydra off and with Hydra on for every process from PID 1: what passes on stock has to pass.
 
-The tests are those of the kernel tree (tools/testing/selftests) and Debian's stress-ng. The same image is booted with
-the boot parameter hydra=linux and with hydra=hydra. What differs is run once more on both.
+The tests are the kernel tree's (tools/testing/selftests) and Debian's stress-ng. The same image is booted with the boot
+parameter hydra=linux and with hydra=hydra. Programs with different results are run once more on both.
 """
 import dataclasses
 import fnmatch
@@ -20,15 +20,15 @@ from lab.test import differences, suites
 
 SELFTESTS = ["x86", "futex", "memfd", "proc", "exec", "clone3", "pidfd", "timers", "membarrier", "mincore", "vDSO", "mm"]
 MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G")
-SECONDS = {"short": 150, "long": 600}     # for one program; a tenth of it is a long time on a quiet machine
-SLOWER = {"lab": 1, "debug": 4}           # times as long, on a kernel that checks itself
-BOOTS = 4                                 # at most, for one list of programs, if the machine dies in some of them
+SECONDS = {"short": 150, "long": 600}     # for one program; on a quiet machine, a tenth is a long time
+SLOWER = {"lab": 1, "debug": 4}           # times as long, on a kernel with checkers
+BOOTS = 4                                 # at most, for one list of programs, if the machine crashes in some programs
 
-# Programs of the mm suite that its run_vmtests.sh does not run. Those of the futex suite are run one by one, without the
-# variations of arguments that its run.sh gives to them.
+# Programs of the mm suite that run_vmtests.sh does not run. The lab runs programs of the futex suite one by one, without the
+# variations of arguments in run.sh.
 MORE_OF_MM = ["hmm-tests", "droppable", "mseal_test", "seal_elf", "pkey_sighandler_tests_64", "pkey_sighandler_tests_32"]
 
-# What no selection runs, and why.
+# Not run in any selection, and why.
 NEVER = {
     "x86:sysret_ss_attrs_*": "QEMU 7.2 takes a far return's access to the stack for the kernel's: stock Linux panics too",
     "x86:test_syscall_vdso_32": "far returns too",
@@ -47,13 +47,13 @@ NEVER = {
     "mm:va_high_addr_switch.sh": "run_vmtests.sh gives it the huge pages it wants on arm64 only",
 }
 
-# What is not run on one kernel alone, and why. Lockdep looks only until it has found something.
+# Not run on one of the kernels, and why. Lockdep stops after its first report.
 NEVER_ON = {"debug": {
     "mm:hmm-tests": "hmm_vma_walk_hole() faults under hugetlb's VMA lock: lockdep says so on stock Linux too, if the huge page is "
                     "the first mapping of its gigabyte, which under Hydra it is",
 }}
 
-# What only the long selection runs, and why.
+# Run in the long selection only, and why.
 LONG_ONLY = {
     "exec:binfmt_script.py": "12 s of Python",
     "pidfd:pidfd_test": "more than 40 s",
@@ -73,8 +73,8 @@ LONG_ONLY = {
     "mm:migration": "more than 30 s",
 }
 
-# stress-ng: operations of each worker (about a second or two), and whether the short selection has it. The others are
-# variations of these, or seldom touch page tables.
+# stress-ng: operations of each worker (about a second or two), and whether the stressor is in the short selection. Other
+# stressors are variations, or seldom touch page tables.
 WORKERS = 4
 STRESSORS = {
     "stress-vm": {
@@ -103,22 +103,22 @@ STRESSORS = {
         "vfork": (150, False), "vforkmany": (300, False), "wait": (1, False), "yield": (10000, False), "zombie": (20, False),
     },
 }
-# Stressors of these classes that are in no selection: mlockmany, oom-pipe, watchdog (run the machine out of memory),
-# swap (wants a swap file, which an overlay cannot have), fanotify, netlink-proc (not in the lab's kernel), loadavg
-# (its threads count without a lock, and now and then it finds that out).
+# Stressors of the same classes in no selection: mlockmany, oom-pipe, watchdog (run the machine out of memory), swap (wants a
+# swap file, which an overlay cannot have), fanotify, netlink-proc (not in the lab's kernel), loadavg (threads count without
+# a lock, and now and then fail for that reason).
 
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
-AS_NOBODY = ["exec", "spawn", "madvise"]  # not for root, or as root it destroys memory
+AS_NOBODY = ["exec", "spawn", "madvise"]  # not for root, or destroys memory as root
 EXTRA = {"vm": ["--vm-bytes", "16m"], "exec": ["--exec-max", "4"]}
 
 
 def build_selftests():
-    """Build the kernel's tests from its tree, outside of it; returns (where they are, their names)."""
+    """Build the kernel's tests, outside of the tree; returns (the directory, the names)."""
     tree = build.tree()
     objects = paths.cache_dir("programs", f"linux-selftests-{tree.name}")
     installed = objects / "install"
     log = paths.cache_dir("logs") / "linux-selftests.log"
-    # Some 6.12.y use KSFT_SKIP in a program that does not include what defines it; the value is kselftest's.
+    # Some 6.12.y use KSFT_SKIP in a program without including the definition; the value is kselftest's.
     steps = [["make", "-C", tree, f"O={objects}", f"-j{build.cpus()}", "headers"],
              ["make", "-C", tree / "tools/testing/selftests", f"O={objects}", f"-j{build.cpus()}", "install",
               f"TARGETS={' '.join(SELFTESTS)}", "FORCE_TARGETS=1", "USERCFLAGS=-DKSFT_SKIP=4", f"KSFT_INSTALL_PATH={installed}"]]
@@ -132,20 +132,38 @@ def build_selftests():
     return installed, [name for name in names if not name.startswith(("mm:", "futex:"))] + more
 
 
+def names():
+    """The programs that are known before a build: the stressors and, from the files in the kernel tree, the kernel's tests.
+    Empty if the cache holds no kernel tree yet."""
+    trees = [path / "tools/testing/selftests" for path in (paths.cache() / "trees").glob("*")]
+    tree = max((path for path in trees if path.exists()), key=lambda path: path.stat().st_mtime, default=None)
+    if tree is None:
+        return []
+    files = [f"{suite}:{path.stem if path.suffix == '.c' else path.name}" for suite in SELFTESTS for path in sorted((tree / suite).rglob("*"))
+             if path.suffix in (".c", ".sh", ".py")]
+    return files + [f"{suite}:{stressor}" for suite, stressors in STRESSORS.items() for stressor in stressors]
+
+
+def is_variant(word, name):
+    """Whether a word names one way to run or to compile a program: ldt_gdt_64 of x86:ldt_gdt, mm:ksm_tests_-N of mm:ksm_tests."""
+    program = name.rpartition(":")[2]
+    return word.startswith((f"{name}_", f"{program}_"))
+
+
 def matches(name, patterns):
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def stress_command(stressor, operations, seconds):
-    """A stress-ng that ends after so many operations, or after a fifth of the program's limit: in some stressors (sem)
-    workers wait for others that have done theirs and ended, until stress-ng's own alarm wakes them."""
+    """A stress-ng that ends after a number of operations, or after a fifth of the program's limit: in some stressors (sem),
+    workers wait for workers that have ended, until stress-ng's alarm."""
     nobody = NOBODY if stressor in AS_NOBODY else []
     return [*nobody, "stress-ng", f"--{stressor}", str(WORKERS), f"--{stressor}-ops", str(operations), "--verify", "--oomable",
             "--no-rand-seed", "--timeout", str(seconds // 5), "--temp-path", ".", *EXTRA.get(stressor, [])]
 
 
 def script(installed, selftests, selection, seconds, only, skip):
-    """What bash in the machine runs: programs that match a pattern of only and none of skip, for so many seconds each."""
+    """The script for the machine: programs that match a pattern of only and none of skip, each with a limit in seconds."""
     def wanted(name):
         return matches(name, only) and not matches(name, skip)
     lines = [f". {shlex.quote(str(paths.REPO / 'lab/test/guest_linux_suites.sh'))}", f"prepare {shlex.quote(str(installed))}",
@@ -164,13 +182,13 @@ def script(installed, selftests, selection, seconds, only, skip):
 
 
 def said(output, program):
-    """What a program that ended printed."""
+    """The output of a program that ended."""
     found = re.search(rf"^### begin {program}\n(.*?)^### end {program} ", output, re.M | re.S)
     return found[1] if found else ""
 
 
 def machine_cases(policy, output, log):
-    """What must hold of every boot: the policy is that of all processes, no invariant is violated, the kernel is content."""
+    """The checks of every boot: all processes have the policy, no invariant is violated, the kernel does not complain."""
     def case(name, right, why):
         return {name: {name: Outcome(name, "passed") if right else Outcome(name, "failed", why)}}
     policies = said(output, "machine:policy")
@@ -184,7 +202,7 @@ def machine_cases(policy, output, log):
 
 
 def boot(image, machine, policy, text, seconds, bar):
-    """One boot; returns (its run, whether it came to the end)."""
+    """One boot; returns (the run, whether the boot came to the end)."""
     machine = dataclasses.replace(machine, append=[f"hydra={policy}"])
     result, shown = vm.collect(["bash", "-c", text], machine, vm.BOOT_LIMIT + 60 * seconds, suites.Watcher(bar), image)
     run = differences.read(shown, seconds)
@@ -195,7 +213,7 @@ def boot(image, machine, policy, text, seconds, bar):
 
 
 def run_all(image, machine, policy, built, selection, only, skip):
-    """One run of the programs: as many boots as it takes to get past those that the machine does not survive."""
+    """One run of the programs: after a crash, another boot continues behind the program that crashed the machine."""
     run, skip, seconds = {}, list(skip), SECONDS[selection] * SLOWER[machine.config]
     with progress.counting(f"Linux's own tests, hydra={policy}") as bar:
         for _ in range(BOOTS):
@@ -208,7 +226,7 @@ def run_all(image, machine, policy, built, selection, only, skip):
 
 
 def merged(run, found):
-    """Two boots' results; what the machine said about itself stays bad once it was bad."""
+    """Two boots' results; a failed check of one boot stays failed."""
     bad = {name: cases for name, cases in run.items()
            if name.startswith(differences.STRICT) and any(case.failed for case in cases.values())}
     return {**run, **found, **bad}
@@ -232,10 +250,12 @@ def verdicts(image=None, config="lab", long=False, only=("*",)):
 
 
 def outcomes(config="lab", long=False, only=""):
-    """The comparison as outcomes for the test summary, of the programs in whose name is a word; prints its table."""
+    """The comparison as outcomes for the test summary, of the programs with a word in the name; prints the table."""
     found = verdicts(config=config, long=long, only=[f"*{only}*"])
     title = f"Linux's own tests on stock and with Hydra for every process ({'all' if long else 'short selection'}, {config})"
     Console(highlight=False, soft_wrap=True, emoji=False).print(differences.table(found, title))
+    if all(entry.suite == differences.STRICT for entry in found):
+        return [*differences.outcomes(found), Outcome("Linux's tests", "failed", f"no program ran: no name contains '{only}'")]
     ran = {entry.suite for entry in found if entry.stock == "passed"}
     left_out = {} if long else LONG_ONLY
     chosen = [suite for suite in (*SELFTESTS, *STRESSORS) if f"{suite}:*" not in left_out]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The modes a kernel may run in and the machines it may meet, and which self tests look at Hydra there."""
+"""The modes of the kernel and the kinds of machines, with the self tests for each."""
 import dataclasses
 
 from lab.errors import LabError
@@ -16,7 +16,7 @@ class Mode:
     machine: Machine
     tests: list
     long: bool = False       # only with --long
-    sleeping: bool = False   # always without the variants whose threads never sleep; the others only if not --long
+    sleeping: bool = False   # always without the variants whose threads never sleep; other modes only without --long
 
 
 EVERYTHING = ["interface", "split", "fill", "coherence", "pages", "huge", "shootdown", "bystanders", "filters", "kinds", "eager", "place",
@@ -25,7 +25,7 @@ EVERYTHING = ["interface", "split", "fill", "coherence", "pages", "huge", "shoot
 MODES = [
     Mode("4 levels, isolated tables, THP always", Machine(append=["no5lvl pti=on transparent_hugepage=always"]),
          ["fill", "coherence", "huge"]),
-    # The others move pages to every node that has CPUs, or want tables on it.
+    # Other programs move pages to every node with CPUs, or need tables there.
     Mode("a node without memory, one without CPUs", Machine(nodes=5, memoryless=(3,), cpuless=(1,)), ["coherence", "oracle"]),
     Mode("Hydra for all from the start", Machine(append=["hydra=hydra"]), ["coherence", "shootdown", "bystanders"]),
     # The last two nodes share a domain that uses the canonical tree; each core is a last-level cache.
@@ -37,7 +37,7 @@ MODES = [
     Mode("two nodes", Machine(nodes=2), EVERYTHING, long=True),
     Mode("eight nodes of one CPU", Machine(nodes=8, cpus_per_node=1), ["coherence", "oracle", "reclaim"], long=True),
     Mode("sixteen nodes, 32 CPUs", Machine(nodes=16, memory="4G"), ["coherence", "oracle"], long=True),
-    # Sixteen threads that never sleep take hours over what these do with each other.
+    # Sixteen threads that never sleep take hours in these programs.
     Mode("huge pages on sixteen nodes", Machine(nodes=16, memory="4G"), ["huge"], long=True, sleeping=True),
 ]
 
@@ -49,7 +49,7 @@ def limit(machine):
 
 
 def run(long=False, only=""):
-    """Each mode in whose name is a word, in a boot of its own; a dict from mode to outcomes."""
+    """Each mode with a word in the name, in one boot each; a dict from mode to outcomes."""
     where = {test.name: test for test in programs.selftests(build.tree())}
     groups = {}
     for mode in MODES:

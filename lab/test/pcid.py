@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The self tests on an emulated processor with PCID, and the injected fault that shows only there."""
+"""The self tests on an emulated processor with PCID, and the injected fault that shows only with PCID."""
 import dataclasses
 
 from lab.errors import LabError
@@ -24,13 +24,13 @@ BOOTS = [
     Boot("PCID, isolated tables", bochs.Machine(append=["pti=on"]),
          ["coherence", "oracle", "fill", "pages", "huge", "interface", "place", "events", "reclaim"]),
     Boot("PCID, tables not isolated", bochs.Machine(append=["pti=off"]), ["coherence", "oracle"]),
-    # It counts the interrupts of CPUs that are meant to do nothing but run the test.
+    # The tests count interrupts of CPUs that run nothing else.
     Boot("PCID, no neighbours", bochs.Machine(neighbours=False), ["shootdown", "bystanders", "filters"]),
 ]
 
 
 def injected(rule, where):
-    """One outcome: does a test notice that a rule is broken?"""
+    """One outcome: does a test notice the broken rule?"""
     name = f"injected fault {rule}"
     by = bochs.first_failure(build.kernel("debug"), [where[CATCHER]], bochs.Machine(mib_per_node=768, broken=rule), name)
     if by:
@@ -39,7 +39,7 @@ def injected(rule, where):
 
 
 def run(only=""):
-    """Each boot in whose name is a word; a dict from what it is called to its outcomes."""
+    """Each boot with a word in the name; a dict from name to outcomes."""
     where = {test.name: test for test in programs.selftests(build.tree())}
     groups = {}
     for boot in [boot for boot in BOOTS if only in boot.name]:

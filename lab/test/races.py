@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Data races: the self tests on a kernel that looks for them (KCSAN). Linux has many that are meant; those with a function
-of arch/x86/mm/hydra in them are ours, and fail."""
+"""Data races: the self tests on a kernel with KCSAN. Linux has many intended races; a race with a function of
+arch/x86/mm/hydra is Hydra's, and a failure."""
 import dataclasses
 import re
 import subprocess
@@ -13,9 +13,9 @@ from lab.test import suites
 
 TESTS = ["coherence", "huge", "shootdown", "bystanders", "filters", "events", "reclaim", "oracle"]
 FAULT, FAULT_TEST = "count-plainly", "oracle"        # where all CPUs of a node work at once
-SECONDS = 400                # for one program: this kernel is slow on purpose
-SKIPPED = 400                # accesses from one that is watched to the next; Linux's own 4000 suits real processors
-PATIENCE = 500               # microseconds that an access is watched for, where a race has to be seen; Linux: 80
+SECONDS = 400                # for one program: the kernel is slow on purpose
+SKIPPED = 400                # accesses between two watched accesses; Linux's default 4000 suits real processors
+PATIENCE = 500               # microseconds of watching an access, where KCSAN must find a race; Linux: 80
 OBJECTS = "arch/x86/mm/hydra"
 
 _TIME = r"^(?:\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? )?"
@@ -25,7 +25,7 @@ _PART = re.compile(r"\.(?:part|constprop|isra|cold)\.?\d*")
 
 
 def functions(objects):
-    """The functions of our files, by the symbols of their objects."""
+    """The functions of our files, from the symbols of the objects."""
     files = list((objects / OBJECTS).glob("*.o"))
     if not files:
         raise LabError(f"there are no objects of Hydra in {objects}", "Remove that directory, and build again.")
@@ -34,7 +34,7 @@ def functions(objects):
 
 
 def reports(log):
-    """(title, its lines) of each report in a kernel's log."""
+    """(title, lines) of each report in a kernel's log."""
     log = log.replace("\r", "")
     found = []
     for match in _REPORT.finditer(log):
@@ -44,13 +44,13 @@ def reports(log):
 
 
 def ours(found, names):
-    """The reports in whose title is one of those functions."""
+    """The reports with one of the functions in the title."""
     return [(title, lines) for title, lines in found
             if {_PART.sub("", word) for word in re.findall(r"[\w.]+", title)} & names]
 
 
 def judge(found, names):
-    """Outcomes of all reports: some of Linux's own show that it works, one of ours fails."""
+    """Outcomes of all reports: reports of Linux's races show that KCSAN works, a report of a race of Hydra is a failure."""
     if not found:
         return [Outcome("KCSAN finds races of Linux's own", "failed", "not one: it does not work, so the rest shows nothing")]
     mine = ours(found, names)
@@ -60,14 +60,14 @@ def judge(found, names):
 
 
 def judge_injected(found, names):
-    """Outcomes when a rule is broken that makes races of ours: they have to be seen."""
+    """Outcomes under an injected fault that causes races: KCSAN must report them."""
     mine = ours(found, names)
     return [Outcome(f"injected fault {FAULT}", "passed" if mine else "failed",
                     mine[0][0] if mine else f"no data race with a function of Hydra among {len(found)}")]
 
 
 def run():
-    """The self tests under KCSAN, and one of them with a race injected; a list of outcomes."""
+    """The self tests under KCSAN, and one test with an injected race; a list of outcomes."""
     build.kernel("kcsan")
     names = functions(build.objects_of(build.tree(), "kcsan"))
     where = {test.name: test for test in programs.selftests(build.tree())}

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The stages of ./hydra test, in their order: what --help and the runner both need to know."""
+"""The stages of ./hydra test, in order, for --help and for the runner."""
 import dataclasses
 
 
 @dataclasses.dataclass
 class Stage:
     what: str
-    config: str = ""         # the kernel it needs
-    only: str = ""           # what --only picks from; empty: it cannot
+    config: str = ""         # the kernel of the stage
+    only: str = ""           # what --only picks from; empty: --only is refused
     long: bool = False       # only with --long
 
 
@@ -21,7 +21,7 @@ STAGES = {
     "modes": Stage("self tests with 4 and 5 levels, isolated tables, huge pages, odd machines", "lab", only="modes"),
     "suites": Stage("Linux's own tests and stress-ng, on stock and with Hydra for every process", "lab", only="programs"),
     "debug": Stage("self tests on the debug kernel: KASAN, lockdep, page-table checks", "debug", only="programs"),
-    "faults": Stage("rules broken one by one on the debug kernel: does a test notice?", "debug", only="rules"),
+    "faults": Stage("injected faults: rules broken one by one on the debug kernel; does a test notice?", "debug", only="rules"),
     "races": Stage("self tests on a kernel that looks for data races (KCSAN)", "kcsan", long=True),
     "oracle": Stage("a million operations of the stale-translation oracle", "lab", long=True),
     "suites-debug": Stage("Linux's own tests on the debug kernel", "debug", only="programs", long=True),

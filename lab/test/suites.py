@@ -13,16 +13,16 @@ from lab.machine import console, ktap, programs, vm
 from lab.machine.ktap import Outcome
 
 SELFTEST_LIMIT = 400         # seconds for one program
-DEBUG_LIMIT = 1800           # on a kernel that checks itself
+DEBUG_LIMIT = 1800           # on a kernel with checkers
 NO_TEST_COLLECTED = 5        # pytest's exit status
 SLOWEST = {"lab": 10, "debug": 2}    # operations of the oracle per second
-# The oracle's long runs: a million operations in all, most of them where each emulated CPU has a real one, and some on the kernel
-# that checks itself and in which allocations can be made to fail.
+# The oracle's long runs: a million operations in all, most on a machine where each emulated CPU has a real CPU, and some on
+# the kernel with checkers, where the oracle lets allocations fail.
 LONG_ORACLE = [(vm.Machine(nodes=2, cpus_per_node=1, memory="2G"), 920_000, "two nodes of one CPU"),
                (vm.Machine(nodes=4, cpus_per_node=2, memory="2G"), 80_000, "four nodes of two CPUs"),
                (vm.Machine(nodes=4, cpus_per_node=2, memory="2G", config="debug"), 5_000, "the debug kernel")]
-# The variants whose threads never sleep take six times as long as the others. They look for a flush that is missing, on the
-# usual machine, on the lab's kernel; where something else is looked for, they are left out.
+# The variants whose threads never sleep take six times as long as the other variants. Their purpose is to find a missing
+# flush, on the usual machine, with the lab's kernel; runs with another purpose skip these variants.
 SLEEPING = {"coherence": "-V whole_tables_running", "pages": "-V whole_tables_running", "huge": "-V running"}
 MARK = re.compile(r"^### (begin|end) (\S+)(?: (\d+))?(?: (\d+))?$", re.M)
 SEED = re.compile(r"^# repeat with .*?--seed (\d+)", re.M)
@@ -31,7 +31,7 @@ MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G")
 
 
 def pytest(which, title, only=""):
-    """The tests under tests/ that the marker expression picks and in whose name is a word."""
+    """The tests under tests/ chosen by a marker expression and by a word in the name."""
     results = paths.cache_dir("logs") / f"pytest-{title.split()[0]}.xml"
     results.unlink(missing_ok=True)
     progress.say(f"{title} (pytest)")
@@ -87,7 +87,7 @@ def times(output):
 
 
 def program(name, output, status, seconds=SELFTEST_LIMIT):
-    """Outcomes of one self test program: its results, and its exit status if they do not explain it."""
+    """Outcomes of one self test program: the results, and the exit status if no result explains the status."""
     outcomes = ktap.parse(output, name)
     words = "\n".join(output.strip().splitlines()[-6:])
     if status == 4:                       # kselftest: the whole program was skipped
@@ -104,9 +104,9 @@ def program(name, output, status, seconds=SELFTEST_LIMIT):
 
 
 def in_machine(config, only="", arguments="", words=None):
-    """KUnit and the self tests in one boot; or only the self tests with a word (only) in their name, given arguments.
+    """KUnit and the self tests in one boot; or only the self tests with a word (only) in the name, with arguments.
 
-    Words: the arguments of single programs, by name, where all are run.
+    Words: the arguments of single programs, by name, if all programs run.
     """
     build.kernel(config)
     tests = [test for test in programs.selftests(build.tree(), everything=config == "debug") if only in test.name]
@@ -117,7 +117,7 @@ def in_machine(config, only="", arguments="", words=None):
 
 
 def long_oracle():
-    """A million operations, so that rare interleavings happen; they take hours."""
+    """A million operations, for rare interleavings; takes hours."""
     tests = [test for test in programs.selftests(build.tree()) if test.name == "oracle"]
     outcomes = []
     for machine, operations, name in LONG_ORACLE:
@@ -129,16 +129,15 @@ def long_oracle():
 
 def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, arguments="", words=None,
               broken="none", judge_log=lambda log: []):
-    """Self tests in one boot of a machine. Each may take so many seconds and is given the words of arguments.
+    """Self tests in one boot of a machine, each with a limit in seconds and the words of arguments.
 
-    Words: further words for single programs, by name; they begin with a dash. Broken: the rule that the kernel breaks while
-    the tests run. Judge_log: a function that makes more outcomes from the kernel's log.
+    Words: further words for single programs, by name, each beginning with a dash. Broken: the rule that the kernel breaks
+    meanwhile. Judge_log: a function that makes more outcomes from the kernel's log.
     """
     image = build.kernel(machine.config)
-    # All tests but one want NUMA balancing off. Switching it patches the kernel's text on all CPUs, by way of breakpoints
-    # that the emulator now and then runs long after Linux has removed them; so it is off from the start. And Linux writes
-    # PKRU when it delivers a signal, for which the emulator empties the TLB: a test that learns by SIGSEGV that a page is
-    # gone could not see other stale entries any more; so there is no PKRU.
+    # NUMA balancing is off from boot: to switch it, Linux patches code with breakpoints, and QEMU sometimes executes one
+    # that Linux has already removed. nopku: Linux writes PKRU when it delivers a signal, and QEMU then empties the TLB,
+    # which would hide stale entries from a test that catches SIGSEGV.
     machine = dataclasses.replace(machine, append=[*machine.append, "numa_balancing=disable", "nopku"])
     command = ["env", f"ARGUMENTS={arguments}", f"BROKEN={broken}", "sh", str(paths.REPO / "lab/test/guest_selftests.sh"), str(seconds),
                *(f"{test} {words[test.name]}" if words and test.name in words else str(test) for test in tests)]
@@ -159,7 +158,7 @@ def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, a
 
 
 class Watcher:
-    """Moves a bar as programs begin, and within one as its tests do, or if it says how many operations it has done."""
+    """Moves a bar with each program, and inside a program with each test or with the printed number of operations."""
 
     def __init__(self, bar):
         self.bar, self.part, self.tests, self.begun = bar, 0, 0, 0

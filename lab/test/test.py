@@ -16,7 +16,7 @@ from lab.test import faults, modes, pcid, races, stages, suites
 from lab.test import linux_suites as linux
 
 
-# By stage: what its outcomes are called, and the suite that gives them; one of several parts gives a dict of its own.
+# By stage: the name of the outcomes, and the suite; a suite of several parts returns a dict.
 RUN = {
     "host": ("host", lambda a: suites.pytest("not machine", "host tests", a.only)),
     "machine": ("machine", lambda a: suites.pytest("machine", "machine tests", a.only)),
@@ -35,27 +35,31 @@ RUN = {
 }
 
 
-# By stage, as far as they are known before anything is built: the names that --only picks from.
+# By stage, the names that --only picks from, as far as known before a build.
 NAMES = {
     "selftests": lambda _: programs.selftest_names(),
     "debug": lambda _: programs.selftest_names(everything=True),
     "modes": lambda a: [mode.name for mode in modes.MODES if a.long or not mode.long],
     "faults": lambda _: [name for name, _, _ in faults.tries()],
     "steps": lambda _: steps_verbs.row_names(),
+    "suites": lambda _: linux.names(),
+    "suites-debug": lambda _: linux.names(),
     "pcid": lambda _: [*(boot.name for boot in pcid.BOOTS), pcid.FAULTS],
 }
 
 
 def check_only(stage, arguments):
-    """Refuse a word that nothing of a stage has in its name, and list the names, before anything is built."""
-    names = NAMES[stage](arguments) if arguments.only and stage in NAMES else []
-    if names and not any(arguments.only in name for name in names):
-        raise LabError(f"--only {arguments.only}: nothing of the stage {stage} has that in its name",
-                       "These are there:\n    " + "\n    ".join(names), status=2)
+    """Before any build, refuse a word that no name of a stage contains, and list the names."""
+    word = arguments.only
+    names = NAMES[stage](arguments) if word and stage in NAMES else []
+    picked = [name for name in names if word in name or (stage.startswith("suites") and linux.is_variant(word, name))]
+    if names and not picked:
+        raise LabError(f"--only {word}: no name of the stage {stage} contains this word",
+                       "The names are:\n    " + ("\n    " if len(names) < 100 else " ").join(names), status=2)
 
 
 def attempt(title, suite, arguments):
-    """A dict of outcomes. A suite that cannot even run is a failure; the stages after it run all the same."""
+    """A dict of outcomes. A suite that cannot run is a failure; later stages run nevertheless."""
     try:
         made = suite(arguments)
     except LabError as error:
@@ -90,7 +94,7 @@ def summary(groups, durations, seconds):
 
 
 def chosen(arguments):
-    """The stages to run: those that --stage names; without it, with --only the self tests, else all that are due."""
+    """The stages to run: the stages of --stage; without --stage, the self tests if --only is given, else all due stages."""
     if arguments.arguments and not (arguments.only and set(arguments.stage or ["selftests"]) <= {"selftests", "debug"}):
         raise LabError("--arguments is for self tests chosen with --only, of the stages selftests and debug", status=2)
     if arguments.stage:
@@ -104,7 +108,7 @@ def chosen(arguments):
 
 
 def minutes(durations):
-    """What each stage took, in the order they ran; the kernels' builds, which stages share, stand apart."""
+    """The minutes of each stage, in order; the builds of kernels, which stages share, are one entry."""
     return "minutes: " + ", ".join(f"{name} {seconds / 60:.1f}" for name, seconds in durations.items())
 
 

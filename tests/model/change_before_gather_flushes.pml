@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A gather of CPU 0 has taken a huge page (the entry of T stands for it: frame A) and
- * has yet to flush. A fault puts a table in its place, with an entry for a part of the same
- * page (which stands in T, too: frame B, writable). The domains that share the table are
- * not those that shared the huge page. Then CPU 1, which has no gather, takes the write
- * permission from that entry and flushes (PAGEMAP_SCAN does). When its flush returns, no
- * CPU may write to the page by either entry.
- * What it models: zap_huge_pmd() and tlb_finish_mmu(), do_fault() of a file's page,
- * pagemap_scan_pmd_entry(), __hydra_range_targets().
+ * A gather of CPU 0 has cleared a huge entry (modelled by the entry of T: frame A), and
+ * has not flushed yet. A fault installs a table in place of the huge entry, and maps a
+ * part of the same page (modelled by the entry of T, too: frame B, writable). The sharers
+ * of the table are not the sharers of the huge page. Then CPU 1, without a gather,
+ * write-protects the small entry and flushes, as PAGEMAP_SCAN does. When CPU 1's flush
+ * returns, no CPU may write to the page by either entry. Modelled: zap_huge_pmd() and
+ * tlb_finish_mmu(), do_fault() of a file's page, pagemap_scan_pmd_entry(),
+ * hydra_range_targets().
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_PENDING_GATHER_IGNORED          6
@@ -52,7 +52,7 @@ proctype gather(byte n, cpu)
 #endif
 }
 
-/* Of domain 0, which links the table. The other one's slot stays as it is. */
+/* Domain 0 links the table. The slot of domain 1 is unchanged. */
 proctype fault()
 {
 	KERNEL_VARIABLES;
@@ -78,7 +78,7 @@ proctype protect(byte n, cpu)
 	:: pte[T] == B_DIRTY ->
 		canonical_store(A_RO);
 		forbids[n] = BIT(A_CLEAN) | BIT(A_DIRTY) | BIT(B_DIRTY);
-		/* __hydra_range_targets() */
+		/* hydra_range_targets() */
 		h = true;
 		targets = table_sharers;
 #ifndef BROKEN_PENDING_GATHER_IGNORED

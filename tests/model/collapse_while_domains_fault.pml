@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * khugepaged takes a leaf table out of the canonical tree before it flushes:
- * pmdp_collapse_flush() with the hook collapse. collapse_huge_page() calls it without the
- * table's own lock, and may put the table back. retract_page_tables() calls it with that
- * lock, and frees the table. CPUs of both domains fault meanwhile, with a VMA or atomically.
- * Another CPU has changed an entry of the table and has yet to flush for it.
+ * khugepaged unlinks a leaf table from the canonical tree before the flush:
+ * pmdp_collapse_flush() with the hook collapse. collapse_huge_page() calls
+ * pmdp_collapse_flush() without the lock of the leaf table, and may put the table back.
+ * retract_page_tables() calls pmdp_collapse_flush() with the lock, and frees the table.
+ * CPUs of both domains fault meanwhile, with a VMA or atomically. Another CPU has changed
+ * an entry of the table and has not flushed yet.
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_FLUSHES_FILTERED_DURING_COLLAPSE    6
@@ -40,7 +41,7 @@ inline collapse_huge_page(cpu)
 	/* __collapse_huge_page_isolate() */
 	atomic { !ptl -> skip };
 	if
-	:: d_step {		/* it failed: put the table back */
+	:: d_step {		/* failed: put the table back */
 		pmd = T;
 		cpus_walk()
 	   }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A domain of an address space that is split gets its tree: core.c.
+ * A domain of a split address space gets a tree: core.c.
  *
- * First CPUs of the domain come (__hydra_switching()). They ran the address space before
- * it was split, and have kept contexts, which no flush has reached since. Then promote()
- * gives the domain a tree while they run, or while the first of them comes. A fault that
- * cannot have a table gives the tree up, maybe before promote() is at its end:
- * hydra_degrade(). Another CPU meanwhile changes an entry and flushes, or has a gather, or
- * collapses the table without mmap_lock.
+ * First CPUs of the domain switch to the address space (__hydra_switching()). The same
+ * CPUs ran the address space before the split, and have kept contexts that no flush has
+ * reached since. Then promote() gives the domain a tree while the CPUs run, or while the
+ * first CPU switches. A fault without memory for a table gives the tree up, maybe before
+ * promote() has ended: hydra_degrade(). Meanwhile another CPU changes an entry and
+ * flushes, or has a gather, or collapses the table without mmap_lock.
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_LODGING_DOMAIN_NOT_UNIVERSAL        6

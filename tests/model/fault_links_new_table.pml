@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A fault finds no leaf table, makes one and puts it into the canonical tree:
- * pmd_install() with the hook faults. If the table lies on the home of the faulting domain,
- * __hydra_install() first marks it as that domain's alone and links it. It holds the lock
- * of the PMD entry then, and no other. CPUs of both domains fault, maybe at the same time,
- * and one fills atomically. Another CPU collapses the table (retract_page_tables()), or
- * unmaps it and maybe the table above, or faults, too.
+ * A fault finds no leaf table, allocates a table and installs the table in the canonical
+ * tree: pmd_install() with the hook faults. If the table is on the home of the faulting
+ * domain, __hydra_install() first sets the word to SOLO(d) and links the table, with the
+ * lock of the PMD entry and no other lock. CPUs of both domains fault, maybe at the same
+ * time, and one CPU fills atomically. Another CPU collapses the table
+ * (retract_page_tables()), or unmaps the table and maybe the table above, or faults, too.
  *
- * All tables lie on the home of domain 0. Those that domain 1 makes are no domain's at
- * first, for domain 1 has no memory of its own left.
+ * All tables are on the home of domain 0, because domain 1 has no local memory left. A
+ * table that domain 1 allocates at first has no sharer.
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_NEW_TABLE_LINKED_BEFORE_WORD           3
@@ -51,7 +51,7 @@ inline hydra_install(dom)
 {
 	if
 #ifdef BROKEN_NEW_TABLE_LINKED_WITHOUT_UPPER_TABLE
-	/* Does not look whether the domain has its own table above. */
+	/* Does not check that the domain has an upper table. */
 	:: dom == 0 ->
 #else
 	:: dom == 0 && word_of_P && ht[0].table[dom] ->
@@ -72,8 +72,8 @@ inline hydra_install(dom)
 }
 
 /*
- * The old table's lock is free: a fill that has waited for it too long looks at the PMD
- * entry next, and drops it.
+ * The old table's lock is free: a fill that waited for the old lock then reads the PMD
+ * entry again, and drops the lock.
  */
 inline pmd_populate()
 {
@@ -109,7 +109,7 @@ inline pmd_install(dom)
 	pmd_unlock()
 }
 
-/* handle_mm_fault() and its caller */
+/* handle_mm_fault() and the caller */
 inline handle_fault(dom)
 {
 	if
@@ -139,7 +139,7 @@ inline handle_fault(dom)
 		pte_unmap_unlock()
 	:: else
 	fi;
-	/* hydra_fault_done(), links_alone() */
+	/* hydra_fault_done(), __hydra_links() */
 	atomic {
 		done = (pmd && word == SOLO(dom));
 		/* The fault would come again for ever. */

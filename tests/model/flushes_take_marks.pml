@@ -2,11 +2,11 @@
 /*
  * Flushes by entry (filters "entry" and "accessed"): two flushes, a batch of reclaim, and
  * the cut of a link, at one entry of a shared leaf table. CPUs of domain 0 change and
- * flush. Hardware of domain 1 walks its copy of the entry, or links the table. Each flush
- * promises that domain 1 holds nothing older than what the flushing CPU saw under the
- * table's lock, whichever CPU has changed the entry. What it models: marks.c,
- * hydra_narrow_targets(), hydra_cut_links(). It needs no more of the mechanism, and includes
- * none: domain 1 alone is a target or not.
+ * flush. Hardware of domain 1 walks a copy of the entry, or domain 1 links the table.
+ * Each flush promises that domain 1 caches no version older than the version which the
+ * flushing CPU saw under the table's lock, whichever CPU changed the entry. Modelled:
+ * marks.c, hydra_narrow_targets(), hydra_cut_links(). The scenario needs no other part of
+ * the mechanism, and includes no file: domain 1 alone is a target or not.
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_MARK_LOST_AT_AGING             6
@@ -26,7 +26,7 @@
 #define NOTHING		7		/* no walk under way */
 #define OLDER(v)	((1 << (v)) - 1)
 
-/* The canonical entry: how often it has changed, and whether it is present now */
+/* The canonical entry: the number of changes, and whether the entry is present */
 byte version;
 bool present = true;
 bool ptl;
@@ -42,7 +42,7 @@ bool copy_present;
 bool accessed;
 bool marked;				/* HYDRA_PTE_CACHED */
 
-/* CPUs of domain 1: the version that a walk has read, and a set of versions */
+/* CPUs of domain 1: the version that the last walk read, and the set of cached versions */
 byte walk = NOTHING;
 byte tlb;
 
@@ -97,7 +97,7 @@ inline change()
 #endif
 }
 
-/* hydra_publish(): until it has looked, a flush covers all domains. */
+/* hydra_publish(): until a flush has looked, the flush covers all domains. */
 inline publish(n)
 {
 	atomic { published[n] = true; covers[n] = true }
@@ -133,7 +133,7 @@ inline assert_flushed(v)
 	assert(6 && (!(tlb & OLDER(v)) && (walk == NOTHING || walk >= v)))
 }
 
-/* Changes the entry, or finds it changed, and flushes: hydra_narrow_targets() */
+/* Changes the entry, or finds a changed entry, and flushes: hydra_narrow_targets() */
 proctype flusher(byte n)
 {
 	byte seen;
@@ -269,7 +269,7 @@ end_of_faults:
 	od
 }
 
-/* A walk sets the accessed bit, and then caches what it has read. */
+/* A walk sets the accessed bit, and then caches the version that the walk read. */
 proctype hardware()
 {
 end_of_walks:

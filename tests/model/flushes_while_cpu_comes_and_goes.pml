@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Flushes and generations. Two CPUs flush, each for pages of its own; or one of them is
- * reclaim, which puts its flush off. Meanwhile a third CPU leaves the address space,
- * becomes idle, and comes back. The sharers of the table are fixed for the run: one
- * domain, the other or both.
+ * Flushes and generations. Two CPUs flush, each for a different page; or one CPU
+ * reclaims, and flushes later. Meanwhile a third CPU leaves the address space, becomes
+ * idle, and comes back. The sharers of the table are fixed for the run: domain 0, domain
+ * 1 or both.
  *
- * That one CPU at a time comes and goes is enough. What one CPU holds makes no difference
- * to another, and whether to interrupt a CPU is decided for each by itself. Only
- * a generation that depends on which CPUs run the address space would: so there is a run
- * in which domain 1 has one CPU that does.
+ * One CPU that comes and goes is enough: the cached entries of one CPU do not affect
+ * another CPU, and the sender decides for each CPU alone whether to interrupt. Only a
+ * generation that depends on the set of running CPUs would need more: so in one run, a
+ * single CPU of domain 1 runs the address space.
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_GENERATION_NOT_RAISED              6
@@ -22,7 +22,7 @@
 #define TWO_PAGES
 #include "hydra.pml"
 
-/* Takes A away, or first its write permission. */
+/* Unmaps A, maybe after a write-protection. */
 proctype changer_a(byte cpu)
 {
 	KERNEL_VARIABLES;
@@ -61,8 +61,8 @@ proctype changer_b(byte cpu)
 }
 
 /*
- * Reclaim takes B away, hydra_tlbbatch_add() notes for which CPUs, and it is flushed
- * for later: arch_tlbbatch_flush().
+ * Reclaim unmaps B, hydra_tlbbatch_add() records the CPUs, and arch_tlbbatch_flush()
+ * flushes later.
  */
 proctype batch(byte cpu)
 {
@@ -81,7 +81,7 @@ proctype batch(byte cpu)
 	cpumask = mm_cpumask & ((targets & BIT(0) -> own_cpus(0) : 0) |
 				(targets & BIT(1) -> own_cpus(1) : 0));
 	forget_flush();
-	/* arch_tlbbatch_flush(), later. It is for no address space in particular. */
+	/* arch_tlbbatch_flush(), later, for pages of any address space. */
 	d_step {
 		ipis = cpumask & ~((is_lazy[0] -> BIT(0) : 0) | (is_lazy[1] -> BIT(1) : 0) |
 				   (is_lazy[2] -> BIT(2) : 0) | (is_lazy[3] -> BIT(3) : 0));
@@ -91,7 +91,7 @@ proctype batch(byte cpu)
 	flush_returned(1)
 }
 
-/* This CPU has never run the address space. */
+/* The flushing CPU has never run the address space. */
 inline absent(cpu)
 {
 	d_step {

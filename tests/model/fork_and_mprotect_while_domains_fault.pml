@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A CPU changes a range of entries of a leaf table in one hold of the table's lock. It
- * looks for the replica once, not for each entry. It changes the entries by accessors that
- * know of no replica, and flushes after it has dropped the lock. Two pages, A and B. CPUs of
- * both domains fault meanwhile, and fill both entries.
+ * A CPU changes a range of entries of a leaf table in one hold of the table's lock. The
+ * CPU looks up the replica once, not for each entry, changes the entries by accessors
+ * without a hook, and flushes after the unlock. Two pages, A and B. CPUs of both domains
+ * fault meanwhile, and fill both entries.
  *
- *   fork        write-protects the entries, then brings the copies in line with them
+ *   fork        write-protects the entries, then brings the copies in line
  *               (copy_pte_range(), hydra_entries_set());
- *   mprotect    forgets the copies, then takes each entry away and puts it back with its
- *               new permissions, then brings the copies in line
+ *   mprotect    forgets the copies, then clears each entry and sets the entry with new
+ *               permissions, then brings the copies in line
  *               (change_pte_range(), hydra_change_begin(), hydra_change_end());
- *   unmap       forgets the copies, then takes the entries away: not in the kernel yet.
+ *   unmap       forgets the copies, then clears the entries: not in the kernel yet.
  *
- * mprotect() does more than these invariants ask for. One of the two would do: to forget
- * the copies first, with the lock held from then on, or to bring them in line last. So
- * a lock that is dropped between copies and entries does no harm to mprotect(), but to
- * unmap. mprotect() has to forget the copies first for their accessed bits, which the
- * model does not have.
+ * For the invariants, mprotect() need only forget the copies first, with the lock held
+ * from then on, or bring the copies in line last. So mprotect() may drop the lock between
+ * copies and entries; unmap may not. The kernel's mprotect() forgets the copies first
+ * because of accessed bits, which the model does not have.
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_ONE_COPY_NOT_FORGOTTEN                    1

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * One CPU clears a huge entry (that of T stands for it) under its lock. This CPU has no
- * gather: it flushes before it drops the lock. Another CPU has a gather. It comes upon the
- * entry without the lock, and finds it gone before that flush. The gather has removed
- * neighbours on both sides, so its own flush is of a range with the entry in it. On stock
- * Linux that flush reaches every CPU that has the entry in its TLB. Here it reaches the
- * sharers of what the gather has removed.
- * What it models: zap_pmd_range() and change_pmd_range() with hydra_wait_pmd_clear(),
- * move_pages_huge_pmd(); and collapse_pte_mapped_thp() with the hook collapse, which keeps
- * the lock that it clears small entries under until it has flushed.
+ * CPU 0 clears a huge entry (modelled by the entry of T) under its lock and flushes
+ * before it drops the lock. CPU 1, with a gather, reads the entry without the lock, after
+ * the clear and before CPU 0's flush. The gather has removed neighbours on both sides, so
+ * the gather's flush covers the entry. On stock Linux the gather's flush reaches every
+ * CPU whose TLB holds the entry. Under Hydra the flush reaches the sharers of the entries
+ * that the gather removed. Modelled: zap_pmd_range() and change_pmd_range() with
+ * hydra_wait_pmd_clear(), move_pages_huge_pmd(); and collapse_pte_mapped_thp() with the
+ * hook collapse, which clears small entries and flushes in one hold of the PMD lock.
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_LOCK_NOT_WAITED_FOR         6
@@ -24,7 +23,7 @@ proctype faults(byte dom)
 	fill_leaf(dom, false)
 }
 
-/* Not a gather: it flushes before it drops the lock. */
+/* Without a gather: flushes before the unlock. */
 proctype clearer(byte n, cpu)
 {
 	KERNEL_VARIABLES;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Gathers overlap (as of two threads in MADV_DONTNEED). Each promises that what
- * is not there when it returns is in no TLB, whichever gather took it away. A fault of each
- * domain maps a page anew meanwhile. What it models: __tlb_gather_mmu(),
- * zap_pte_range(), tlb_finish_mmu() with the hook gather. The entry is that of a small
- * page, or stands for that of a huge one. Then zap_pmd_range() looks at it without a
- * lock. The flush cannot look up the sharers of a huge page, for it may be gone or a table
- * have taken its place by then: the gather notes them, whether it takes the page
- * or changes it.
+ * Gathers overlap, for example of two threads in MADV_DONTNEED. When a gather has ended,
+ * no TLB holds an entry that is cleared by then, whichever gather cleared the entry. A
+ * fault of each domain maps a page anew meanwhile. Modelled: __tlb_gather_mmu(),
+ * zap_pte_range(), tlb_finish_mmu() with the hook gather. The entry is of a small page,
+ * or models a huge entry. zap_pmd_range() reads a huge entry without a lock. A flush
+ * cannot look up the sharers of a huge page, because a table may have replaced the huge
+ * entry by then: the gather records the sharers when it clears or changes a huge entry.
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_GATHER_FLUSHES_FOR_OWN_ONLY    6
@@ -99,7 +98,7 @@ proctype gather(byte n, cpu, times)
 			targets = users
 #else
 #ifdef BROKEN_CHANGED_HUGE_PAGE_NOT_NOTED
-		/* In the hope that it is there still. */
+		/* In the hope that the entry is still present. */
 		:: nested || (cleared && !huge) || (changed && pte[T] != NONE) ->
 #else
 		:: nested || (cleared && !huge) ->

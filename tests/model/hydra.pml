@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The mechanism of Hydra, function by function, for Spin. The scenarios beside
- * this file include it and add the processes that use it; README.md tells how to
- * run them. Read it beside the C code:
+ * hydra.pml include the mechanism and add processes; README.md says how to run a
+ * scenario. The names are the kernel's; where a function is static in one file of
+ * the kernel, the model omits the prefix hydra_. Read the model beside the C code:
  *
  * here                                 in the kernel
  * -----------------------------------  --------------------------------------
@@ -26,48 +27,47 @@
  * set_pte_at, ptep_get_and_clear       the accessors, with the hook entry-accessors
  *
  * The machine: two domains of two CPUs each. One leaf table T, on the home of
- * domain 0, which links it. Domain 1 has a replica: R, and if that has gone, R2
- * (no page is used twice, so what is wrong once stays wrong); if there is none to
- * be had, it links T. The word of T is 0, or SOLO(d) while domain d alone uses T
- * by a link, or the number of a struct hydra_table. Above T the canonical table
- * P, which has a struct hydra_table from the beginning, and the domains' own
- * tables U(0) and U(1); above these the roots:
+ * domain 0; domain 0 links T. Domain 1 has a replica: R, and after R has been
+ * freed, R2 (no page is used twice, so a use after free is always noticed). After
+ * R2 has been freed, domain 1 links T. The word of T is 0, or SOLO(d) while domain
+ * d alone uses T by a link, or the number of a struct hydra_table. Above T are the
+ * canonical table P, which has a struct hydra_table from the beginning, and the
+ * domains' own tables U(0) and U(1); above P, U(0) and U(1) are the roots:
  *
  *      OWN of domain d:  root --top[d]--> U(d) --slot[d]--> T, R or R2
  *      CANON:            mm->pgd --pud--> P ------pmd-----> T
  *
- * A CPU may cache at any moment: what it can reach at a moment, it holds from
- * that moment on, until it is told to drop it. What a real CPU holds is a part
- * of that, and nothing but the invariants asks what a CPU holds. So whatever is
- * impossible here is impossible with any part of it.
+ * At every step the model lets a CPU cache everything it can reach, and keep it
+ * until the CPU is told to drop it. A real CPU caches a subset. Only the
+ * invariants read the set, so what holds for the full set holds for every subset.
  *
- * An interrupt is a step its sender takes in the receiver's place, when the
- * receiver has interrupts on. A grace period of RCU ends as soon as every reader that
- * read when it began has stopped.
+ * The sender executes the receiver's interrupt handler, as one step, once the
+ * receiver has interrupts enabled. A grace period of RCU ends as soon as every
+ * reader that was reading at the beginning has stopped.
  *
  * Left out: a second leaf table; huge entries in domain trees; accessed bits; five
- * levels; memory that cannot be had, but for replicas (and see
- * domain_gets_tree_while_cpus_come.pml); what a process on one CPU does if another one
- * takes its place. Steps are seen by all at once: orders that x86 allows and that the code does not exclude by a locked
- * instruction are in changer, where the domains to flush for may be looked up before
- * the change is seen.
+ * levels; failed allocations, except of replicas (and see
+ * domain_gets_tree_while_cpus_come.pml); preemption of a process by another process
+ * on the same CPU. All CPUs see a step at once. x86 allows other orders, where the
+ * code has no locked instruction; the process changer has such an order: the
+ * changing CPU may look up the target domains before other CPUs see the change.
  *
  * The invariants have the numbers of Documentation/mm/hydra/rules.rst:
- *  1   truth: a replica's entry is part of the canonical one when the lock of
+ *  1   truth: a replica's entry is part of the canonical entry when the lock of
  *      the table is dropped;
- *  2   owner: a domain that has a table for itself links it (see
+ *  2   owner: a domain that alone uses a table links the table (see
  *      fault_links_new_table.pml);
- *  3   sharers: a CPU that holds anything of a leaf table is of one of its domains, or
- *      of one that every flush includes;
+ *  3   sharers: a CPU that caches entries of a leaf table belongs to a sharer, or
+ *      to a domain that every flush includes;
  *  4   dirty: no replica's entry is writable and clean;
- *  5   lifetime: what a CPU holds the way to, or code looks at, is not freed;
- *  6   flush: when a flush has returned, no CPU uses what it forbade;
- *  10  (second half of 6) a CPU that has to flush is of a domain that had joined;
- *  11  a warning of the kernel does not come.
- * Besides, Spin looks for deadlocks by itself.
+ *  5   lifetime: a table that a CPU can reach, or code reads, is not freed;
+ *  6   flush: after a flush has returned, no CPU uses an old translation;
+ *  10  (second half of 6) a CPU that must flush is of a domain that had joined;
+ *  11  the kernel prints no warning.
+ * In addition, Spin looks for deadlocks.
  */
 
-/* The number is in what Spin prints when it is violated. */
+/* Spin prints the number of a violated invariant. */
 #define invariant(n, holds)	assert((n) && (holds))
 
 #define BIT(n)		(1 << (n))
@@ -78,14 +78,14 @@
 #define own_cpus(dom)	((dom) -> 12 : 3)	/* hydra_domain_cpus[] */
 #define EVERYBODY	3			/* mask of domains */
 
-/* Tables, and other objects that are freed. */
+/* Tables, and other objects that the kernel frees. */
 #define R		2
 #define U(d)		(4 + (d))
 #define P		6
 #ifdef INSTALLS
 /*
- * Three leaf tables, one after the other. T is the one that is in the canonical tree,
- * or was the last to be. There is no R2.
+ * Three leaf tables, one after the other. T is the leaf table in the canonical tree, or
+ * the last that was. No R2 exists.
  */
 byte leaf = 1;
 #define T		leaf
@@ -136,7 +136,7 @@ byte leaf = 1;
 #define hydra_derive(v)	((v) == A_CLEAN -> A_RO : (v))
 #endif
 
-/* The word of T, ptdesc->__page_mapping: 0, or the number of a struct, or this. */
+/* The word of T, ptdesc->__page_mapping: 0, the number of a struct, or SOLO(d). */
 #define SOLO(d)		(4 + (d))
 #define is_solo(w)	((w) >= SOLO(0))
 #define is_struct(w)	((w) && !is_solo(w))
@@ -150,9 +150,9 @@ byte leaf = 1;
 /* ------------------------------------------------------------- the state */
 
 /* Page-table memory. */
-byte pte[NR_TABLES];		/* the entry we look at, of T, R, R2 */
+byte pte[NR_TABLES];		/* the modelled entry of T, R, R2 */
 #ifdef TWO_PAGES
-byte pte_b[4];			/* another one, for frame B */
+byte pte_b[4];			/* a second entry, for frame B */
 #endif
 #ifdef MOVES
 #define PLACES	2
@@ -177,7 +177,7 @@ bool domain_lock[2];
 byte read_locked[3];		/* mmap_lock, the lock of a VMA, of an anon_vma */
 bool write_locked[3];
 
-/* struct hydra_table: number 0 is that of P, others are for T in turn. */
+/* struct hydra_table: number 0 is for P, the other numbers are for T in turn. */
 typedef hydra_table {
 	byte sharers;
 	byte table[2];
@@ -190,7 +190,7 @@ byte hydras = BIT(1);		/* for an assertion: tables made and not detached yet */
 #else
 byte word;			/* of T */
 #endif
-bool word_of_P = true;		/* that of P: number 0, or NULL */
+bool word_of_P = true;		/* of P: number 0, or NULL */
 byte next_ht = 1;
 byte next_replica = R;
 
@@ -202,14 +202,14 @@ bool hydra_active = ACTIVE;
 byte unfiltered;
 byte trees = (ACTIVE -> EVERYBODY : 0);
 byte universal;
-/* Of the domains: those that are not NULL; those whose root is their own pgd. */
+/* Masks of domains: h->domain[d] is not NULL; the root is the domain's own pgd. */
 byte domain_there = (ACTIVE -> EVERYBODY : 0);
 byte own_root = (ACTIVE -> EVERYBODY : 0);
 byte tlb_gen[2];
 
 /* struct mm_struct */
 #define HYDRA_HOME_SPLIT	2
-byte home = (ACTIVE -> HYDRA_HOME_SPLIT : 0);	/* hydra_home: a domain, or this */
+byte home = (ACTIVE -> HYDRA_HOME_SPLIT : 0);	/* hydra_home: a domain, or HYDRA_HOME_SPLIT */
 byte context_tlb_gen = 1;
 byte mm_cpumask = ALL_CPUS;
 byte tlb_flush_pending;
@@ -228,11 +228,11 @@ bool ctx[NR_CPUS] = true;	/* an ASID is the address space's */
 byte ctx_tlb_gen[NR_CPUS];
 byte irqs_off;
 
-/* What the CPU may hold under that ASID: values, ways to tables. */
+/* What the CPU may cache under the ASID: values of entries, ways to tables. */
 byte tlb[NR_CPUS];
 byte psc[NR_CPUS];
 #ifdef MOVES
-/* The same of the addresses that T is moved to; those above are where it was. */
+/* The same for the new addresses of T; tlb and psc are for the old addresses. */
 byte tlb_there[NR_CPUS];
 byte psc_there[NR_CPUS];
 bool moved;			/* for an assertion: no CPU may use the old addresses */
@@ -248,9 +248,9 @@ byte waits[NR_OBJECTS];
 short freed;
 
 /*
- * For assertions only. What no CPU may use any more; what no CPU may once the
- * flush of a changer has returned; domains that have had a leaf table; CPUs that
- * have a reason to flush.
+ * For assertions only. Values that no CPU may use any more; values that no CPU may use
+ * after the flush of a changer; domains that have had a leaf table; CPUs that have a
+ * reason to flush.
  */
 #define NR_CHANGERS	3
 byte forbidden;
@@ -263,7 +263,7 @@ hidden byte i_;
 hidden byte gen_;
 hidden byte c_;
 
-/* Variables of every process that runs code of the kernel. */
+/* Variables of every process that runs kernel code. */
 #define KERNEL_VARIABLES \
 	byte t, table, targets, ipis, gen, spared; \
 	byte new_tlb_gen[2]; \
@@ -271,15 +271,15 @@ hidden byte c_;
 	bool locked, h, all, done OF_PLACE
 
 #ifdef MOVES
-#define OF_PLACE	; byte place	/* of T that the process is at */
+#define OF_PLACE	; byte place	/* the place of T that the process uses */
 #else
 #define OF_PLACE
 #endif
 
 /*
- * Steps of a flush. What is between them makes a difference only where unfiltered is
- * raised and lowered, and trees come and go; and only there are others than the
- * sharers flushed for.
+ * Steps of a flush. Other processes can observe the states between these steps only in
+ * scenarios that raise and lower unfiltered, or give and take trees. Only there can a
+ * flush have targets that are not sharers. Elsewhere the steps are one.
  */
 #if defined(SWITCHES) || defined(COLLAPSES) || defined(BROKEN_EVERY_DOMAIN_FLUSHED)
 #define MORE_TARGETS
@@ -294,7 +294,7 @@ hidden byte c_;
 #define in_interrupt(cpu)	(irqs_off & BIT(cpu))
 
 #define walks(c)	(cr3[c] != INIT_PGD)
-/* A lazy CPU runs no thread that uses what it finds, nor does one that switches. */
+/* A lazy or switching CPU runs no thread that could use a cached entry. */
 #define uses(c)		(loaded_mm[c] == MM && !is_lazy[c] && !(irqs_off & BIT(c)))
 
 #ifdef INSTALLS
@@ -346,7 +346,7 @@ inline walk(c)
 		/* From the first link, in the canonical tree or not. */
 		invariant(3, shares(c, 1) && shares(c, T2) && shares(c, T3));
 #endif
-		/* One that leaves is out of mm_cpumask first: RCU waits for it. */
+		/* A CPU that leaves is not in mm_cpumask any more: RCU waits for the CPU. */
 		invariant(3, word == 0 || cr3[c] == CANON || (ways(c) & LEAVES) == 0 ||
 			     (sharers_of(word) & BIT(DOMAIN(c))) ||
 			     (universal & BIT(DOMAIN(c))) ||
@@ -366,7 +366,7 @@ inline cpus_walk()
 	c_ = 0
 }
 
-/* A store to the canonical entry. What it permits is not forbidden any more. */
+/* A store to the canonical entry. Values that the new entry permits are no longer forbidden. */
 inline canonical_store(v)
 {
 	d_step {
@@ -550,7 +550,7 @@ inline copy_store_b(copy, v)
 }
 #endif
 
-/* Only domain 1 can have a replica. Leaves it in table, or 0. */
+/* Only domain 1 can have a replica. Out: table, the replica or 0. */
 inline changed_table()
 {
 	d_step {
@@ -565,7 +565,7 @@ inline changed_table()
 	}
 }
 
-/* What is not there is not pushed. */
+/* An empty copy stays empty. */
 inline update_copy()
 {
 	if
@@ -590,7 +590,7 @@ inline entries_set()
 	fi
 }
 
-/* clear_copies(), called by hydra_entry_exchange() */
+/* hydra_clear_copies(), called by hydra_entry_exchange() */
 inline entry_clearing()
 {
 	changed_table();
@@ -606,7 +606,7 @@ inline entry_clearing()
 	fi
 }
 
-/* Accessors of Linux with their hooks. */
+/* Accessors of Linux, with the hooks. */
 inline set_pte_at(v)
 {
 	canonical_store(v);
@@ -637,14 +637,14 @@ inline hydra_link(dom, to)
 	}
 }
 
-/* wants_replica(), and whether there is one to be had. */
+/* hydra_wants_replica(), and whether a page for a replica can be allocated. */
 #define replicates(dom)	((dom) == 1 && next_replica <= LAST_REPLICA)
 
 /*
- * Lets the domain walk T. If no other domain does and it needs no replica, the word
- * says so, and that is all. Else there is a struct hydra_table, made now if need be,
- * in which the one domain that had T for itself is, too. Leaves what the domain
- * walks in table, or 0.
+ * Lets a domain walk T. If no other domain uses T and the domain needs no replica,
+ * the word becomes SOLO(dom). Otherwise T has a struct hydra_table, or gets the spare
+ * one, with the domain that used T alone as first sharer. Out: table, the table that
+ * the domain walks, or 0.
  */
 inline join(dom)
 {
@@ -672,7 +672,7 @@ inline join(dom)
 		hydra_link(dom, table);
 #endif
 #ifdef BROKEN_WORD_WRITTEN_BEFORE_STRUCT
-		/* The word before what it leads to. */
+		/* Writes the word before the struct. */
 		if
 		:: t == next_ht && is_solo(word) ->
 			gen = solo_domain(word);
@@ -720,15 +720,15 @@ inline join(dom)
 }
 
 /*
- * The domain's table for P, on the way to the leaf table. It may be made once.
- * Sets locked if the domain has it.
+ * The domain's table for P, on the way to the leaf table, allocated once at most. Out:
+ * locked, whether the domain has the table.
  */
 inline hydra_domain_upper(dom)
 {
 	locked = false;
 	if
 	:: word_of_P ->
-		/* To allocate may take long. */
+		/* An allocation may take long. */
 		lock_domain(dom);
 		atomic {
 			not_freed(HT(0));
@@ -761,17 +761,17 @@ inline mark_used(write)
 inline copy_entry()
 {
 #ifdef PREFETCHES
-	/* copy_window(): the one that is asked for last. */
+	/* hydra_copy_window(): the entry asked for last. */
 	copy_store_b(table, pte_b[T]);
 #endif
 	copy_store(table, hydra_derive(pte[T]))
 }
 
-/* By a fault that holds the VMA's lock, with what it needs allocated. */
+/* By a fault with the lock of the VMA; tables are allocated. */
 inline fill_leaf(dom, write)
 {
 #ifdef BROKEN_ENTRY_READ_BEFORE_LOCK
-	/* Reads the canonical entry before it has the lock. */
+	/* Reads the canonical entry before taking the lock. */
 	gen = hydra_derive(pte[T]);
 #endif
 	pte_offset_map_lock();
@@ -959,8 +959,8 @@ inline hydra_cut_solo(dom)
 }
 
 /*
- * Cuts the links to T, whose word has been detached and is in t: hydra_cut_solo()
- * or hydra_table_cut(). Leaves a replica in table, or 0.
+ * Cuts the links to T: hydra_cut_solo() or hydra_table_cut(). In: t, the detached word.
+ * Out: table, a replica or 0.
  */
 inline hydra_table_cut()
 {
@@ -1029,7 +1029,7 @@ inline leave_mm(cpu)
 	(new_tlb_gen[DOMAIN(cpu)] == ctx_tlb_gen[cpu] + 1 && \
 	 new_tlb_gen[DOMAIN(cpu)] == gen_)
 
-/* On the CPU that is interrupted. */
+/* On the interrupted CPU. */
 inline flush_tlb_func(cpu)
 {
 	d_step {
@@ -1069,7 +1069,7 @@ inline raise_generation(dom)
 		:: domain_there & BIT(dom) -> skip
 #else
 #ifdef BROKEN_GENERATION_NOT_RAISED_IF_NOT_RUN
-		/* Not if none of its CPUs runs the address space. */
+		/* Not if no CPU of the domain runs the address space. */
 		:: (domain_there & BIT(dom)) && !(mm_cpumask & own_cpus(dom)) -> skip
 		:: (domain_there & BIT(dom)) && (mm_cpumask & own_cpus(dom)) ->
 #else
@@ -1133,7 +1133,7 @@ inline raise_targets()
 	fi;
 #endif
 #ifdef BROKEN_FLUSH_WITH_ONE_GENERATION
-	/* The flush carries that of one domain. */
+	/* The flush carries one domain's generation. */
 	new_tlb_gen[1] = new_tlb_gen[0];
 #endif
 #ifdef BROKEN_GENERATION_OF_SPARED_RAISED
@@ -1156,7 +1156,7 @@ inline raise_targets()
 #define running()	\
 	((mm_cpumask & own_cpus(0) -> BIT(0) : 0) | (mm_cpumask & own_cpus(1) -> BIT(1) : 0))
 
-/* pick_targets(), on_each_cpu_cond_mask() */
+/* hydra_pick_targets(), on_each_cpu_cond_mask() */
 inline choose_cpus(cpu, freed_tables)
 {
 	ipis = interrupts(0, cpu, freed_tables) | interrupts(1, cpu, freed_tables) |
@@ -1187,9 +1187,9 @@ inline interrupt(cpu)
 }
 
 /*
- * The CPUs are told: in any order, or (AT_ONCE) when the last one is ready to be. The
- * latter is enough where a single CPU comes and goes: nothing but itself depends on
- * what a CPU holds, and the sender waits for all.
+ * The sender interrupts the CPUs in any order, or (AT_ONCE) all together when the last
+ * CPU has interrupts enabled. AT_ONCE is enough where a single CPU comes and goes: the
+ * cached values of a CPU matter only to the CPU, and the sender waits for all CPUs.
  */
 inline send_interrupts()
 {
@@ -1221,7 +1221,7 @@ inline inc_mm_tlb_gen()
 	}
 }
 
-/* hydra_flush_range(), to where the targets are known: which domains share the tables? */
+/* hydra_flush_range(), up to the targets: which domains share the tables? */
 inline look()
 {
 	TOGETHER {
@@ -1245,8 +1245,8 @@ inline begin_again()
 }
 
 /*
- * The rest of a flush, from a process on a CPU: by domains, if the address space was
- * active when it was looked (h), and still is, else as Linux does it.
+ * The rest of a flush, by a process on a CPU: by domains, if the address space was active
+ * at look() (h), and still is; otherwise as Linux flushes.
  */
 inline flush_tlb_mm_range(cpu, freed_tables)
 {
@@ -1444,8 +1444,8 @@ proctype scheduler(byte cpu, times)
 }
 
 /*
- * All CPUs run the address space, and have walked what there is. These domains, which
- * have trees, have joined T.
+ * All CPUs run the address space, and cache all reachable entries. The given domains,
+ * which have trees, have joined T.
  */
 inline boot(domains)
 {
@@ -1486,7 +1486,7 @@ inline boot(domains)
 	}
 }
 
-/* ---------------------------------------- a CPU that changes an entry */
+/* ---------------------------------------- a CPU changes an entry */
 
 inline change_entry(n)
 {
@@ -1512,10 +1512,9 @@ inline changer_unlock()
 }
 
 /*
- * A CPU changes an entry outside any gather, as it does that comes by the reverse map. It
- * flushes while it holds the lock, or after that. The domains to flush for it may look up
- * even before its change is seen, and it may drop the lock later still: x86 does that with
- * plain stores and loads.
+ * A CPU changes an entry without a gather, as reverse-map code does. It flushes before or
+ * after it drops the lock. Plain stores may be delayed: the CPU may look up the target
+ * domains before other CPUs see the new entry, and they may see the unlock later still.
  */
 proctype changer(byte n, cpu)
 {

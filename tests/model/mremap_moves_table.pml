@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * mremap() moves a leaf table as a whole: move_normal_pmd() with the hook moved-and-shared-tables, and
- * __hydra_move_table(). T hangs on the old place first, on the new one afterwards, and
- * its entries and its lock go with it. A CPU holds what it has walked to by the old
- * addresses and by the new ones apart.
+ * mremap() moves a leaf table as a whole: move_normal_pmd() with the hook
+ * moved-and-shared-tables, and __hydra_move_table(). T is reachable at the old address
+ * first, then at the new one, with the same entries and lock. The model keeps what a CPU
+ * cached by old and by new addresses in separate sets.
  *
  * mremap() holds mmap_lock, the lock of the VMA, and the locks of the reverse map until
- * it has flushed. Three processes meet it, at either place. A CPU of domain 0 fills
- * atomically, with no lock but that of T. A CPU of domain 1 faults, with the lock of the
- * VMA, and fills. A CPU that comes by the reverse map takes the entry away, and flushes
- * before it drops the lock of the reverse map, or the lock of T before that.
+ * mremap() has flushed. Three processes run meanwhile, at either address. A CPU of domain
+ * 0 fills atomically, with the lock of T alone. A CPU of domain 1 faults, with the lock
+ * of the VMA, and fills. A CPU finds the entry by the reverse map, clears it, and flushes
+ * before the CPU drops the lock of the reverse map, or before the CPU drops the lock of
+ * T.
  *
- * Left out: the locks of the two PMD entries, which none of these three takes. Nothing
- * here depends on the lock of the VMA: without it, nothing wrong is found. A fault that
- * is to fill takes the lock of T as an atomic fill does, and is waited for like one.
+ * Left out: the locks of the two PMD entries, which none of the three takes. No invariant
+ * depends on the lock of the VMA: without the lock, the search finds no violation. A
+ * fault that fills takes the lock of T like an atomic fill, and mremap() waits for the
+ * lock.
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_FILL_NOT_WAITED_FOR                 5 or 6
@@ -36,7 +38,7 @@
 inline hydra_move_table(cpu)
 {
 #ifndef BROKEN_FILL_NOT_WAITED_FOR
-	/* For an atomic fill that saw the old entry. */
+	/* Wait for an atomic fill that saw the old entry. */
 	atomic { !ptl -> skip };
 #endif
 	hydra_table_detach();

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * As munmap_while_other_node_reads.pml, but munmap() frees tables without RCU if its flush
- * has spared no domain that runs the address space (see unmap.pml: not in the kernel yet).
- * The shrinker looks for a table on a CPU that has left, or that runs the address space.
+ * As munmap_while_other_node_reads.pml, but munmap() frees tables without RCU if the
+ * flush has spared no domain that runs the address space (see unmap.pml: not in the
+ * kernel yet). The shrinker looks up a table, on a CPU that has left the address space or
+ * that still runs in it.
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_FREED_AT_ONCE_THOUGH_DOMAIN_SPARED   5

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * munmap() frees a leaf table through a gather, and maybe the table above it (see
- * unmap.pml), with and without memory to note what is to be freed. A CPU of each
- * domain reads meanwhile. It fills atomically (VMAs are locked, so no other fault is under
- * way), walks the canonical tree without a lock like GUP-fast, or is idle.
+ * munmap() frees a leaf table through a gather, and maybe the table above (see
+ * unmap.pml), with and without memory for the gather's list of freed tables. A CPU of
+ * each domain reads meanwhile: the CPU fills atomically (VMAs are locked, so no other
+ * fault is under way), walks the canonical tree without a lock like GUP-fast, or is idle.
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_TABLES_FREED_BEFORE_FLUSH          5

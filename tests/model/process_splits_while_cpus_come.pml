@@ -2,7 +2,7 @@
 /*
  * An address space is split: hydra_activate() of core.c, and the first trees. Meanwhile a
  * CPU changes an entry and flushes, or has a gather; and another CPU comes and goes, of
- * the domain that was at home, or of the other one.
+ * the home domain or of the other domain.
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_HOME_WRITTEN_LATE               6

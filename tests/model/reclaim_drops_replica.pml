@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The shrinker gives a replica back: drop_replicas() of reclaim.c. The domain leaves the
- * sharers of a table that stays. Meanwhile a CPU that has changed an entry has yet to flush
- * for it, the domain faults again, and one of its CPUs comes and goes.
+ * The shrinker frees a replica: hydra_drop_replicas() of reclaim.c. The domain leaves the
+ * sharers of a table that stays. Meanwhile a CPU has changed an entry and not flushed
+ * yet, the domain faults again, and a CPU of the domain comes and goes.
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_SHARER_LEAVES_BEFORE_FLUSH   3
@@ -12,7 +12,7 @@
 #define PLAIN_STORES
 #include "hydra.pml"
 
-/* drop_replicas(), with the lock of T that reclaim_pmd() takes */
+/* hydra_drop_replicas(), with the lock of T, as in hydra_reclaim_table() */
 inline drop_replicas(cpu)
 {
 	t = word;

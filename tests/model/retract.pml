@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A collapse, up to where a leaf table has left the canonical tree and is flushed for:
- * mm/pgtable-generic.c with the hook collapse, mm/khugepaged.c. Included by the scenarios that
- * need it, after hydra.pml.
+ * A collapse, up to the unlinking of a leaf table from the canonical tree and the flush:
+ * mm/pgtable-generic.c with the hook collapse, mm/khugepaged.c. Included by scenarios,
+ * after hydra.pml.
  */
 
 /* __hydra_collapse_cut() */
 inline collapse_cut()
 {
-	/* A fill that saw the entry before it was cleared. */
+	/* Wait for fills that saw the entry before the clear. */
 	ipis = trees;
 	if
 	:: ipis & BIT(0) -> atomic { !domain_lock[0] -> invariant(5, domain_there & BIT(0)) }

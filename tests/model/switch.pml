@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How domains come by their trees, and lose them: core.c, and switch_root()
- * of roots.c. Included by the scenarios that need it, after hydra.pml,
- * which has the CPU that comes (hydra_switching).
+ * How domains get trees and lose trees: core.c, and switch_root() of roots.c. Included by
+ * scenarios, after hydra.pml, which has the switch of a CPU to the address space
+ * (hydra_switching).
  *
- * One process at a time splits the address space, promotes domains, or takes the
- * trees down: mmap_lock. The same lock keeps munmap() away from these. The gap
- * between the generations is more than the flushes in a scenario.
+ * mmap_lock: one process at a time splits the address space, promotes domains, or takes
+ * the trees down, and no munmap() runs meanwhile. The gap between the generations is more
+ * than the number of flushes in a scenario.
  */
 
 #ifdef BROKEN_GENERATION_SET_WITHOUT_GAP
@@ -19,7 +19,7 @@
 #define next_generation()	\
 	(max(context_tlb_gen, max(tlb_gen[0], tlb_gen[1])) + GENERATION_GAP)
 
-/* On a CPU that is interrupted. */
+/* On the interrupted CPU. */
 inline switch_root(cpu)
 {
 	d_step {
@@ -30,7 +30,7 @@ inline switch_root(cpu)
 			psc[cpu] = 0;
 			ctx_tlb_gen[cpu] = hydra_tlb_gen(cpu)
 #ifndef BROKEN_OLD_CONTEXTS_NOT_FORGOTTEN
-		/* A context of it that the CPU has kept is forgotten. */
+		/* Forget a kept context of the address space. */
 		:: loaded_mm[cpu] != MM ->
 			ctx[cpu] = false;
 			ctx_tlb_gen[cpu] = 0;
@@ -44,7 +44,7 @@ inline switch_root(cpu)
 	}
 }
 
-/* All CPUs of a domain, also those that do not run the address space. */
+/* All CPUs of a domain, including CPUs that do not run the address space. */
 inline hydra_switch_roots(dom)
 {
 #ifndef BROKEN_ROOTS_NOT_SWITCHED
@@ -63,7 +63,7 @@ inline hydra_activate()
 #ifndef BROKEN_FLUSHES_FILTERED_DURING_SPLIT
 	unfiltered++;
 #endif
-	/* Those that had a tree before. */
+	/* Domains that had a tree before. */
 	d_step {
 		gen = next_generation();
 		universal = universal | domain_there;
@@ -97,11 +97,14 @@ inline promote(dom)
 	if
 	:: !(trees & BIT(dom)) ->
 #ifdef BROKEN_TREE_ANNOUNCED_BEFORE_DOMAIN
-		/* Before there is a struct hydra_domain. */
+		/* Before the struct hydra_domain exists. */
 		trees = trees | BIT(dom);
 #endif
 		tlb_gen[dom] = next_generation();
-		/* As a CPU that lodges: its first one may be about to find it in there. */
+		/*
+		 * Raise the generation before d becomes universal, as __hydra_switching()
+		 * does: the first CPU of d may be about to read d in universal.
+		 */
 #ifndef BROKEN_PROMOTION_RAISES_NO_GENERATION
 		context_tlb_gen++;
 #endif
@@ -109,7 +112,7 @@ inline promote(dom)
 		universal = universal | BIT(dom);
 #endif
 		domain_there = domain_there | BIT(dom);
-		/* What cuts links looks at the domains that may have some. */
+		/* Code that cuts links visits the domains in trees. */
 		trees = trees | BIT(dom);
 		own_root = own_root | BIT(dom);
 #ifdef BROKEN_PROMOTED_BEFORE_ROOTS_SWITCHED
@@ -138,7 +141,7 @@ inline promote(dom)
 inline release_tables()
 {
 	pte_offset_map_lock();
-	/* The link to a table that one domain has for itself goes with U. */
+	/* The link to a table that the domain uses alone is freed with U. */
 	hydra_table_detach();
 	if
 	:: is_struct(t) -> hydra_table_release()
@@ -258,7 +261,7 @@ inline hydra_degrade(dom)
 	hydra_switch_roots(dom)
 }
 
-/* A thread in a domain is on its way to user mode: __hydra_resume_user_mode(). */
+/* A thread in a domain returns to user mode: __hydra_resume_user_mode(). */
 proctype resume(byte dom)
 {
 	KERNEL_VARIABLES;
@@ -267,7 +270,7 @@ proctype resume(byte dom)
 	hydra_split()
 }
 
-/* The settings become those of Linux, and maybe others again. */
+/* The process switches Hydra off, and maybe on again. */
 proctype hydra_set(bool again)
 {
 	KERNEL_VARIABLES;
@@ -279,7 +282,7 @@ proctype hydra_set(bool again)
 	fi
 }
 
-/* __hydra_fault(): of a domain that has a tree. */
+/* A page fault of a domain that has a tree: hydra_fill() of fill.c */
 proctype faults(byte cpu; bool degrades)
 {
 	KERNEL_VARIABLES;
@@ -316,7 +319,7 @@ proctype flusher(byte cpu)
 }
 
 /*
- * A gather that no lock keeps from spanning a switch, as truncation has one. It
+ * A gather that holds no lock against a switch of roots, as in truncation. The gather
  * frees no tables.
  */
 proctype truncation(byte n, cpu)
@@ -330,7 +333,7 @@ proctype truncation(byte n, cpu)
 	flush_returned(n)
 }
 
-/* A CPU has left the address space, and has kept its context. */
+/* A CPU has left the address space, and has kept the context. */
 #define left(cpu)	leave_mm(cpu)
 
 /* The tree of domain 1 is empty. */
@@ -344,7 +347,7 @@ inline domain_1_is_new()
 	}
 }
 
-/* Domain 1 has left. It ran the address space before that was split. */
+/* Domain 1 has left, after running the address space before the split. */
 inline domain_1_left()
 {
 	d_step {

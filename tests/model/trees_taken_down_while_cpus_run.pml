@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The trees of a running process are taken down, and it may be split again, while its
- * CPUs have contexts from before: hydra_deactivate() of core.c. Meanwhile a CPU changes an
- * entry and flushes, or has a gather, and another CPU flushes everything, or faults and
- * grows the trees, or comes and goes. Once taken down, the trees do not grow again. Both
- * domains have trees, or domain 1 runs on the canonical root.
+ * Hydra takes down the trees of a running process, and may split the process again, while
+ * CPUs have contexts from before: hydra_deactivate() of core.c. Meanwhile a CPU changes
+ * an entry and flushes, or has a gather, and another CPU flushes everything, or faults
+ * and grows the trees, or comes and goes. Once taken down, the trees do not grow again.
+ * Both domains have trees, or domain 1 runs on the canonical root.
  *
- * The warning of flush_tlb_func() about a flush from the future is no assertion here:
- * a sender that is held up between two loads of raise_targets() while the address
- * space returns and is split again can trip it, without harm.
+ * A sender may be delayed between two loads in raise_targets() while the address space
+ * returns and is split again. Then flush_tlb_func() may warn of a flush from the future.
+ * That is harmless, so it is no assertion here.
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_GENERATION_SET_WITHOUT_GAP       6 or 11

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Entries are copied, linked, changed and flushed for. A CPU of each domain faults, to
- * read or write. Two other CPUs change the entry, or one does and hardware sets the dirty
- * bit. A CPU that changes the entry cleans it (from writable to read-only) or takes it
- * away; the other CPU may do so after that. All
- * CPUs run the address space all the time, so a flush is taken for one step once
- * its targets are known; flushes_while_cpu_comes_and_goes.pml has it step by step.
+ * Copies, links, changes and flushes of an entry. A CPU of each domain faults, to read or
+ * write. Two other CPUs change the entry, or one CPU changes the entry and hardware sets
+ * the dirty bit. A changing CPU makes a writable entry read-only and clean, or clears the
+ * entry; the second CPU may change the entry afterwards, too. All CPUs run the address
+ * space all the time, so a flush is one step once the targets are known;
+ * flushes_while_cpu_comes_and_goes.pml has the single steps.
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_CHANGE_NOT_PROPAGATED           1
@@ -25,8 +25,8 @@
 #include "hydra.pml"
 
 /*
- * A fault, with its two hooks. Between them
- * wp_page_reuse(): the VMA permits to write.
+ * A fault, with both hooks. Between the hooks runs wp_page_reuse(): the VMA permits to
+ * write.
  */
 inline fault(dom, write)
 {
@@ -54,7 +54,7 @@ proctype faults(byte dom)
 	fi
 }
 
-/* Through a linked table hardware sets the dirty bit where it lies. */
+/* In a linked table, hardware sets the dirty bit of the canonical entry. */
 proctype hardware(byte cpu)
 {
 	if

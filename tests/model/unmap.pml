@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A leaf table is freed through a gather, and maybe the table above it: free_pte_range(),
+ * A gather frees a leaf table, and maybe the table above: free_pte_range(),
  * ___pte_free_tlb(), __hydra_free_table() as free_table, tlb_remove_table(). Included by
- * the scenarios that need it, after hydra.pml.
+ * scenarios, after hydra.pml.
  *
- * FREED_AT_ONCE is not in the kernel yet: the gather has tables in a list, which needs
- * no memory, and if its flush has reached all domains that run the address space, it
- * frees them without RCU. A CPU that walks without a lock keeps interrupts off, and so has
- * been waited for. The shrinker looks on any CPU: its looks would have to be counted.
+ * FREED_AT_ONCE is not in the kernel yet: the gather keeps tables in a list, which needs
+ * no memory. If the gather's flush has reached all domains that run the address space,
+ * the gather frees the tables without RCU. A CPU that walks without a lock has interrupts
+ * off, so the flush has waited for the CPU. The shrinker walks on any CPU: the kernel
+ * would have to count the shrinker's walks.
  */
 
 /* A lockless walker of Linux. */
@@ -53,7 +54,7 @@ inline waits_for_look()
 #endif
 }
 
-/* reclaim_table() on a CPU that need not run the address space. */
+/* hydra_reclaim_table() on a CPU that need not run the address space. */
 proctype shrinker(byte cpu)
 {
 	bool locked;
@@ -83,8 +84,8 @@ inline tlb_flush_mmu_tlbonly()
 }
 
 /*
- * A table is handed to the gather. If there is no memory to note it, the gather
- * flushes for it and waits until it can be freed.
+ * Hands a table to the gather. Without memory for the list, the gather flushes for the
+ * table and waits for a grace period.
  */
 inline tlb_remove_table(object)
 {
@@ -123,7 +124,7 @@ inline tlb_table_flush(object)
 /* Of the leaf table; __hydra_free_table(), called by ___pte_free_tlb(). */
 inline free_table()
 {
-	/* For an atomic fill that saw the canonical entry. */
+	/* Wait for an atomic fill that saw the canonical entry. */
 	atomic { !ptl -> skip };
 	hydra_table_detach();
 	users = sharers_of(t);
@@ -154,7 +155,7 @@ inline free_table()
 	tlb_remove_table(T)
 }
 
-/* The same of P, whose entry in the domains' trees is in their roots. */
+/* The same for P: the domains' roots link P's tables. */
 inline cut_upper(dom)
 {
 	lock_domain(dom);
@@ -215,7 +216,7 @@ proctype munmap(byte cpu)
 		cpus_walk()
 	};
 	free_table();
-	/* The table above, if nothing else needs it. */
+	/* The table above, if otherwise empty. */
 	if
 	:: skip
 	:: d_step {

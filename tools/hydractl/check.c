@@ -16,8 +16,8 @@ static const struct argp argp = {
 	.parser = view_parse,
 	.args_doc = "PID",
 	.doc = "Have the kernel walk all page tables of process PID and test Hydra's invariants.\v"
-	       "What it costs: while the kernel walks the page tables, every page fault, mmap and munmap of the process waits, the longer the more memory is mapped (on an emulated machine a second for 1.3 GiB of 4 KiB pages). Look once, do not monitor with this. It needs the permission to trace the process.\n\n"
-	       "Exit status: 0 all hold, or there is nothing to check: the process runs under policy linux, or has run on one node only; 1 violations, printed; 2 an error.",
+	       "Cost: while the kernel walks the page tables, every page fault, mmap and munmap of the process waits, the longer the more memory is mapped (on an emulated machine a second for 1.3 GiB of 4 KiB pages). For a single look, not for monitoring. Needs the permission to trace the process.\n\n"
+	       "Exit status: 0 all invariants hold, or there is nothing to check: the process runs under policy linux, or has run on one node only; 1 violations, printed; 2 an error.",
 };
 
 struct violation {
@@ -53,7 +53,7 @@ static bool parse_violation(struct violation *violation, char *line)
 	       record_get_u64(where, "domain", &domain);
 }
 
-/* The last line tells that the kernel went through to the end. */
+/* The last line shows that the kernel's walk reached the end. */
 static bool parse_last(struct result *result, char *line)
 {
 	struct record record;
@@ -82,7 +82,7 @@ static bool parse_line(struct result *result, char *line)
 	return result->complete;
 }
 
-/* Returns the line that makes no sense, NULL if all do. */
+/* Returns the first line that cannot be parsed, or NULL. */
 static const char *parse(struct result *result, char *text)
 {
 	size_t lines = 1;
@@ -98,7 +98,7 @@ static const char *parse(struct result *result, char *text)
 	return result->complete ? NULL : "it ends too early";
 }
 
-/* The process runs under policy linux, or its threads have run on one node only. */
+/* The process runs under policy linux, or all of its threads have run on one node only. */
 static bool nothing_to_check(const struct result *result)
 {
 	return !result->count && !result->tables;

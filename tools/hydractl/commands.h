@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The commands: each takes its own arguments and returns an exit status. */
+/* The commands: each takes the command's arguments and returns an exit status. */
 #ifndef COMMANDS_H
 #define COMMANDS_H
 

@@ -6,14 +6,14 @@
 #include <stdint.h>
 
 /*
- * @key is NULL in lists and for the outermost value. Commas and the newline
- * at the very end are put by these functions.
+ * @key is NULL in lists and for the outermost value. The functions write commas and the
+ * final newline.
  */
 void json_open_object(const char *key);
 void json_close_object(void);
 void json_open_list(const char *key);
 void json_close_list(void);
-/* Bytes of @value that are no UTF-8 become U+FFFD, one each. */
+/* Each byte of @value that is no UTF-8 becomes U+FFFD. */
 void json_string(const char *key, const char *value);
 void json_number(const char *key, uint64_t value);
 /* Null if @value is NaN. */

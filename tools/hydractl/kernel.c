@@ -12,7 +12,7 @@
 
 static int failure = EXIT_ERROR;
 
-/* The roots can be moved so that tests can put trees of files in their place. */
+/* Tests can replace both roots by trees of files. */
 static const char *root(const char *variable, const char *usual)
 {
 	const char *path = getenv(variable);
@@ -133,7 +133,7 @@ void print_process_name(pid_t pid, const char *name)
 	free(shown);
 }
 
-/* A kernel thread has files of Hydra's like any process; to open or read them fails. */
+/* A kernel thread has Hydra's files like any process; opening or reading fails. */
 static bool process_exists(pid_t pid)
 {
 	char *path = process_path(pid, "comm");
@@ -195,7 +195,7 @@ char *kernel_supported(char **missing)
 	return supported;
 }
 
-/* Of lines "no SETTING: REASON", what follows the "no" of one whose setting is asked for. */
+/* Of lines "no SETTING: REASON": the text after "no" of a line whose setting is requested. */
 static char *reason_against(char *missing, const char *settings)
 {
 	for (char *line = strtok(missing, "\n"); line; line = strtok(NULL, "\n")) {

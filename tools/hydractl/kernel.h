@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Where the running kernel shows Hydra, and what to say when it does not. */
+/* The files in which the kernel shows Hydra, and the messages of a kernel without Hydra. */
 #ifndef KERNEL_H
 #define KERNEL_H
 
@@ -19,21 +19,21 @@ enum {
 bool kernel_has_hydra(void);
 
 /*
- * Leave with @status unless the running kernel has Hydra. All that leave below
- * do so with that status too.
+ * Exit with @status unless the running kernel has Hydra. The functions below exit with
+ * the same status.
  */
 void kernel_require(int status);
 
-/* Read /sys/kernel/mm/hydra/@name, without newlines at the end; leave if that fails. */
+/* Read /sys/kernel/mm/hydra/@name, without newlines at the end; exit on failure. */
 char *kernel_file(const char *name);
 
 /*
- * Read the file "supported": "yes" or why not, to be freed. @missing is set to the lines
- * "no SETTING: REASON" that follow, a part of the same text, or to NULL.
+ * Read the file "supported": "yes" or the reason why not, to be freed. @missing is set to
+ * the following lines "no SETTING: REASON", a part of the same text, or to NULL.
  */
 char *kernel_supported(char **missing);
 
-/* Leave: the kernel wrote something into that file that this program does not understand. */
+/* Exit: hydractl does not understand the text of the kernel's file. */
 _Noreturn void kernel_unexpected(const char *name, const char *what);
 
 /* The root of the process files: /proc, except in tests. */
@@ -45,10 +45,13 @@ char *process_path(pid_t pid, const char *name);
 /* Read /proc/@pid/@name; NULL and errno. Without content (no user memory): ENODATA. */
 char *process_file(pid_t pid, const char *name);
 
-/* The same, split into records; leave with a message if that fails. */
+/* The same, split into records; exit with a message on failure. */
 struct records process_records(pid_t pid, const char *name);
 
-/* The name of the process, to be freed; "?" if it has just gone. It may be any bytes: see text.h. */
+/*
+ * The name of the process, to be freed; "?" if the process has just ended. A name may be
+ * any bytes: see text.h.
+ */
 char *process_name(pid_t pid);
 
 /* Start the output about a process: "process PID (NAME)". */
@@ -57,13 +60,13 @@ void print_process_name(pid_t pid, const char *name);
 /* Leave, saying why (errno) one could not @doing (as in "read") process @pid. */
 _Noreturn void process_fail(pid_t pid, const char *doing);
 
-/* Leave: the kernel wrote something into @name that this program does not understand. */
+/* Exit: hydractl does not understand the kernel's text of @name. */
 _Noreturn void process_unexpected(pid_t pid, const char *name, const char *what);
 
 /* Leave: the kernel refused settings (errno). */
 _Noreturn void settings_refused(const char *settings);
 
-/* Memory that must be there: leave if @pointer is NULL. */
+/* Exit if @pointer, from an allocation, is NULL. */
 void *must_have(void *pointer);
 
 #endif /* KERNEL_H */

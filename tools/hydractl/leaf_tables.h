@@ -13,9 +13,9 @@ struct domain_leaves {
 	uint64_t node;
 	uint64_t local;
 	uint64_t remote;
-	/* Pages that are mapped without access: marked by NUMA balancing, or PROT_NONE. */
+	/* Pages mapped without access: marked by NUMA balancing, or PROT_NONE. */
 	uint64_t marked;
-	bool marked_told;		/* else the kernel does not count them */
+	bool marked_told;		/* otherwise the kernel does not count such pages */
 };
 
 struct node_tables {
@@ -30,14 +30,14 @@ struct leaf_tables {
 	struct node_tables *node;
 };
 
-/* Parse and take over @text. False and errno if it makes no sense. */
+/* Parse and take over @text. False and errno if @text cannot be parsed. */
 bool leaf_tables_parse(struct leaf_tables *tables, char *text);
 void leaf_tables_free(struct leaf_tables *tables);
 
-/* The local part of all that the domain reaches; NaN if it reaches nothing. */
+/* The local share of the pages that the domain reaches; NaN: no pages. */
 double local_leaf_share(const struct domain_leaves *domain);
 
-/* Write the lists "per_domain" and "per_node" into the JSON object that is open. */
+/* Write the lists "per_domain" and "per_node" into the open JSON object. */
 void json_leaf_tables(const struct leaf_tables *tables);
 
 #endif /* LEAF_TABLES_H */

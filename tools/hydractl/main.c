@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* hydractl: run programs under Hydra, and see what it does for them. */
+/* hydractl: run programs under Hydra, and see the effect. */
 #include <argp.h>
 #include <errno.h>
 #include <error.h>
@@ -56,7 +56,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* For reports of faults: this program, and the kernel it has to do with. */
+/* For bug reports: the versions of hydractl and of the kernel. */
 static void print_version(FILE *stream, struct argp_state *state)
 {
 	struct utsname kernel;
@@ -71,13 +71,13 @@ static void print_version(FILE *stream, struct argp_state *state)
 static const struct argp argp = {
 	.parser = parse_option,
 	.args_doc = "COMMAND [OPTION...]",
-	.doc = "Run programs under Hydra (page tables replicated per NUMA node, TLB shootdowns only to nodes that need them), and see what it does for them.\n"
+	.doc = "Run programs under Hydra (page tables replicated per NUMA node, TLB shootdowns only to nodes that share a page table), and show the effect.\n"
 	       "\n"
 	       "Commands (each has its own --help):\n"
 	       "  run     run a program under a policy\n"
 	       "  set     change the policy of a running process\n"
 	       "  status  show settings and counters\n"
-	       "  tables  show through whose page tables each node reaches its memory\n"
+	       "  tables  show the page tables through which each node reaches memory\n"
 	       "  check   check the invariants of a process's page tables\n"
 	       "\v"
 	       "For example:\n"
@@ -86,7 +86,7 @@ static const struct argp argp = {
 	       "  hydractl set --policy linux 1234\n"
 	       "\n"
 	       "Exit status: 0 done; 1 'check' found violations; 2 an error. "
-	       "'run': that of the program; 125 hydractl failed; 126 the program cannot be run; 127 there is no such program.\n"
+	       "'run': the program's; 125 hydractl failed; 126 the program cannot be run; 127 there is no such program.\n"
 	       "\n"
 	       "Environment, for testing hydractl itself: HYDRACTL_PROC and HYDRACTL_SYS stand in for /proc and /sys.",
 };

@@ -25,30 +25,29 @@ struct records {
 	struct record *record;
 };
 
-/* The whole of @text is one number of decimal digits that fits. */
+/* @text is one decimal number that fits, and no more. */
 bool parse_u64(const char *text, uint64_t *value);
 
 /*
- * Read all of the file at @path into a string to be freed.
- * NULL and errno if that cannot be done.
+ * Read the whole file at @path into a string to be freed. NULL and errno on failure.
  */
 char *file_read(const char *path);
 
 /*
- * Split @line, which is changed, into pairs. If @first_key is given, the line
- * begins with the value of that key, the key itself left out. False and errno
- * if it is too long to be one of ours.
+ * Split @line, which is changed, into pairs. If @first_key is given, the line begins with
+ * the value of @first_key, without the key. False and errno if the line has too many
+ * pairs.
  */
 bool record_parse(struct record *record, char *line, const char *first_key);
 
 /*
- * Split @text, which is changed and taken over, into one record for each line
- * that is not empty. False and errno as above.
+ * Split @text, which is changed and taken over, into one record for each non-empty line.
+ * False and errno as above.
  */
 bool records_parse(struct records *records, char *text, const char *first_key);
 void records_free(struct records *records);
 
-/* The value of @key in @record, NULL if it has none. */
+/* The value of @key in @record, or NULL. */
 const char *record_get(const struct record *record, const char *key);
 
 /* The same as a number; false if there is none. */

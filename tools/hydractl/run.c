@@ -41,8 +41,8 @@ static const struct argp argp = {
 	.parser = parse_option,
 	.children = settings_children,
 	.args_doc = "[--] PROGRAM [ARGUMENT...]",
-	.doc = "Run PROGRAM under a policy (default: hydra). What it starts inherits the policy.\v"
-	       "Exit status: that of PROGRAM; 125 hydractl failed; 126 PROGRAM cannot be run; 127 there is no such PROGRAM.",
+	.doc = "Run PROGRAM under a policy (default: hydra). All processes that PROGRAM starts inherit the policy.\v"
+	       "Exit status: PROGRAM's; 125 hydractl failed; 126 PROGRAM cannot be run; 127 there is no such PROGRAM.",
 };
 
 int command_run(int argc, char **argv)

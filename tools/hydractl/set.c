@@ -47,8 +47,8 @@ static const struct argp argp = {
 	.parser = parse_option,
 	.children = settings_children,
 	.args_doc = "PID",
-	.doc = "Change the policy of a running process. Without --policy, its settings stay except for those given.\v"
-	       "What it costs: to give a node page tables of its own, or to take them away, as a change of --domains or to --replication eager does, interrupts the CPUs that run the process; taking them away holds up its page faults, too. The first use of Hydra in the system, and the end of the last, interrupt every CPU of the machine, to patch the kernel's code.\n\n"
+	.doc = "Change the policy of a running process. Without --policy, the settings not named stay.\v"
+	       "Cost: when a node gets its own page tables or loses its page tables (for example by a change of --domains, or to --replication eager), the CPUs that run the process are interrupted; a loss also delays the page faults of the process. The start of Hydra for the first process of the system, and the end of the last process, interrupt every CPU of the machine, to patch the kernel's code.\n\n"
 	       "Exit status: 0 done; 2 an error, nothing changed.",
 };
 

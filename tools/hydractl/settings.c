@@ -10,7 +10,10 @@
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
 
-/* The kernel knows all but hydra-nofilter by these values; it calls all others "custom". */
+/*
+ * By the same values, the kernel knows all policies except hydra-nofilter; the kernel
+ * calls other values "custom".
+ */
 static const struct policy policies[] = {
 	{ "linux", { .domains = HYDRA_DOMAINS_MACHINE, .replication = HYDRA_REPLICATE_LAZY,
 		     .prefetch = HYDRA_PREFETCH_MAX, .filter = HYDRA_FILTER_NONE } },
@@ -123,16 +126,16 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ "policy", 'p', "POLICY", 0,
-	  "linux: one page table for all. hydra: page tables per NUMA node, TLB shootdowns only to the nodes that share a table. mitosis: each node has all page tables, shootdowns as in Linux. radixvm: page tables per core, shootdowns only to the cores that have a page. abis: the same, only to the cores that have used a page. hydra-nofilter: page tables per node, shootdowns as in Linux",
+	  "linux: one page table for all. hydra: page tables per NUMA node, TLB shootdowns only to the nodes that share a table. mitosis: each node has all page tables, shootdowns as in Linux. radixvm: page tables per core, shootdowns only to the cores that have a page. abis: page tables per core, shootdowns only to the cores that have used a page. hydra-nofilter: page tables per node, shootdowns as in Linux",
 	  0 },
 	{ "domains", 'D', "KIND", 0,
-	  "Which CPUs share page tables, and are interrupted together. node: those of a NUMA node. llc: those of a last-level cache. core: those of a core", 0 },
+	  "Which CPUs share page tables, and are interrupted together. node: the CPUs of a NUMA node. llc: of a last-level cache. core: of a core", 0 },
 	{ "replication", 'r', "WHEN", 0,
-	  "When a domain (a node, or as --domains says) gets its copy of an entry. lazy: when one of its CPUs asks for it. eager: as soon as another domain has it, with the whole table", 0 },
+	  "When a domain (a node, or as --domains says) gets a copy of an entry. lazy: when a CPU of the domain faults. eager: as soon as another domain has the entry, together with the whole table", 0 },
 	{ "prefetch", 'd', "DEGREE", 0,
-	  "A domain that asks for one entry gets up to 2^DEGREE around it; 0 to 9 (9: the whole table). Means nothing with --replication eager", 0 },
+	  "A domain that faults on one entry gets up to 2^DEGREE entries around the address; 0 to 9 (9: the whole table). Has no effect with --replication eager", 0 },
 	{ "filter", 'f', "FILTER", 0,
-	  "Which domains a TLB shootdown interrupts. none: every domain the process runs on. table: domains that share a table of the range. entry: domains that have an entry of it. accessed: domains that have used one", 0 },
+	  "Which domains a TLB shootdown interrupts. none: every domain that the process runs on. table: domains that share a table of the range. entry: domains with a copy of a changed entry. accessed: domains whose CPUs accessed a changed entry", 0 },
 	{ 0 }
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Names of policies and settings, and the options that choose them. */
+/* Names of policies and settings, and the options that choose policies and settings. */
 #ifndef SETTINGS_H
 #define SETTINGS_H
 
@@ -32,22 +32,21 @@ bool settings_chosen(const struct settings_choice *choice);
 /* The parser of --policy, --domains, --replication, --prefetch and --filter, as the only child; its input is a settings_choice. */
 extern const struct argp_child settings_children[];
 
-/* What @choice asks for; policy hydra if it names none. */
+/* The settings of @choice, with policy hydra if @choice names no policy. */
 struct hydra_settings settings_choose(const struct settings_choice *choice);
 
 /* Put what @choice names, apart from a policy, into @settings. */
 void settings_apply(struct hydra_settings *settings, const struct settings_choice *choice);
 
-/* The text form that /proc/PID/hydra takes, to be freed. */
+/* The text for a write to /proc/PID/hydra, to be freed. */
 char *settings_text(const struct hydra_settings *settings);
 
 /*
- * From names as /proc/PID/hydra shows them. False if one of them is unknown
- * here.
+ * From the names in /proc/PID/hydra. False if a name is unknown.
  */
 bool settings_from_records(struct hydra_settings *settings, const struct records *records);
 
-/* The name of the policy that has just these settings, as --policy takes it; NULL if none has. */
+/* The name (as for --policy) of the policy with exactly the given settings, or NULL. */
 const char *policy_name(const struct hydra_settings *settings);
 
 #endif /* SETTINGS_H */

@@ -22,9 +22,9 @@ static const struct argp argp = {
 	.options = view_options,
 	.parser = view_parse,
 	.args_doc = "[PID]",
-	.doc = "Show the settings of process PID and what Hydra counted for it. Without PID: the settings of the system, its domains, and the processes that Hydra works for.\n"
+	.doc = "Show the settings and counters of process PID. Without PID: the settings of the system, the domains, and the processes under Hydra.\n"
 	       "\n"
-	       "Counters start when a process starts a program, and end with the process. Reading them costs the process nothing. Violations are what 'hydractl check' found since boot; a kernel built with CONFIG_HYDRA_MM_DEBUG also checks every process that ends.\v"
+	       "Counters start when a process starts a program, and end with the process. Reading counters costs the process nothing. 'Violations' counts the violations that 'hydractl check' has found since boot; a kernel built with CONFIG_HYDRA_MM_DEBUG also checks every process that ends.\v"
 	       "Exit status: 0 done; 2 an error.",
 };
 
@@ -48,7 +48,10 @@ static const char *const numbers[] = {
 	"cpus_spared", "fallbacks", "reclaimed", "replica_tables", "replica_kib", "upper_tables",
 };
 
-/* All that is promised must be there; more may be. Returns the first that is not. */
+/*
+ * Every documented key must be present, and further keys may be. Returns the first
+ * missing key.
+ */
 static const char *missing(const struct records *records)
 {
 	uint64_t number;
@@ -154,8 +157,8 @@ static void name_policy(struct records *records)
 }
 
 /*
- * Takes over @text, the content of /proc/@pid/hydra. Returns NULL, or what this
- * program does not understand of it.
+ * Takes over @text, the content of /proc/@pid/hydra. Returns NULL, or the part that
+ * cannot be parsed.
  */
 static const char *process_load(struct process *process, pid_t pid, char *text)
 {
@@ -225,7 +228,7 @@ static int is_process(const struct dirent *entry)
 	return isdigit((unsigned char)*entry->d_name);
 }
 
-/* Every process that Hydra works for. */
+/* Every process under Hydra. */
 static void load_processes(struct system *system)
 {
 	struct dirent **entries;

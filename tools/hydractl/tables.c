@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* hydractl tables: through whose page tables each domain reaches its memory. */
+/* hydractl tables: the page tables through which each domain reaches memory. */
 #include <argp.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -18,10 +18,10 @@ static const struct argp argp = {
 	.options = view_options,
 	.parser = view_parse,
 	.args_doc = "PID",
-	.doc = "Show, for each domain, how many pages its CPUs reach through leaf page tables on their own node (LOCAL) and on other nodes (REMOTE), and how much page-table memory process PID has on each node. SHARE is the part of LOCAL in both. Works under every policy.\n"
+	.doc = "Show, for each domain, how many pages its CPUs reach through leaf page tables on their own node (LOCAL) and on other nodes (REMOTE), and how much page-table memory process PID has on each node. SHARE is LOCAL divided by the sum of both. Works under every policy.\n"
 	       "\n"
-	       "MARKED are pages that are mapped without access, so that no CPU reaches them before the next fault: automatic NUMA balancing marks pages so, to see which node uses them next, and so does mprotect(PROT_NONE). LOCAL and REMOTE do not count them.\v"
-	       "What it costs: calls of the process that change its mappings, as mmap and munmap do, wait while the kernel walks the page tables, up to 256 tables at a time. Look once, do not monitor with this. It needs the permission to trace the process.\n\n"
+	       "MARKED pages are mapped without access, so no CPU reaches such a page before the next fault: automatic NUMA balancing marks pages to find out which node uses each page next; mprotect(PROT_NONE) marks pages, too. LOCAL and REMOTE do not count MARKED pages.\v"
+	       "Cost: calls of the process that change mappings, such as mmap and munmap, wait while the kernel walks the page tables, up to 256 tables at a time. For a single look, not for monitoring. Needs the permission to trace the process.\n\n"
 	       "Exit status: 0 done; 2 an error.",
 };
 

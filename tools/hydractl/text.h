@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 /*
- * The number of bytes of the UTF-8 character at the start of @text, and its
- * code point in @point. 0 if the bytes there are no UTF-8.
+ * The number of bytes of the UTF-8 character at the start of @text, and its code point in
+ * @point. 0 if the bytes are no UTF-8.
  */
 size_t utf8_length(const char *text, uint32_t *point);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The arguments of the commands that show something about a process. */
+/* The arguments of commands that show a process. */
 #ifndef VIEW_H
 #define VIEW_H
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Writes the two ACPI tables that tell a kernel which NUMA nodes there are, for a machine whose firmware has none.
+"""Writes the two ACPI tables that describe NUMA nodes, for a machine whose firmware has none.
 
-SRAT says which node each processor and each piece of memory is on; SLIT says how far the nodes are from each other. A
-kernel with ACPI_TABLE_UPGRADE takes them from its initial file system (kernel/firmware/acpi/).
+SRAT has the node of each processor and of each piece of memory; SLIT has the distances of the nodes. A kernel with
+ACPI_TABLE_UPGRADE takes both tables from the initial file system (kernel/firmware/acpi/).
 """
 import struct
 
@@ -14,7 +14,7 @@ NEAR, FAR = 10, 20
 
 
 def table(signature, revision, body):
-    """The table with its header; all its bytes add up to zero."""
+    """The table with header; the sum of all bytes is zero."""
     header = HEADER.pack(signature, HEADER.size + len(body), revision, 0, b"HYDRA ", b"HYDRALAB", 1, b"HYDR", 1)
     whole = bytearray(header + body)
     whole[9] = -sum(whole) % 256
@@ -45,7 +45,7 @@ def slit(nodes):
 
 
 def even(nodes, cpus_per_node, megabytes_per_node):
-    """Both tables of a machine whose nodes are alike, by the names the kernel wants to find them under."""
+    """Both tables of a machine with equal nodes, by the names that the kernel expects."""
     size = megabytes_per_node << 20
     cpus = [node for node in range(nodes) for _ in range(cpus_per_node)]
     return {"srat.aml": srat(cpus, [(node * size, size, node) for node in range(nodes)]), "slit.aml": slit(nodes)}

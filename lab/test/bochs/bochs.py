@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs self tests on the Hydra kernel in Bochs, whose processor has PCID: slower than QEMU, but like a real one there.
+"""Runs self tests on the Hydra kernel in Bochs, whose processor has PCID like a real one. Slower than QEMU.
 
-With PCID, a processor keeps what the TLB has of an address space while it runs another one. A CPU may then come back
-to an address space whose flushes it was not interrupted for, and has only Hydra's generations to learn from. To make
-that happen all the time, every CPU can have a neighbour (guest_neighbours.sh): a busy process it turns to whenever a
-test thread sleeps.
+With PCID, a processor keeps TLB entries of an address space while the CPU runs another address space. When the CPU comes
+back, no interrupt has told of flushes meanwhile: only Hydra's generations tell. To make such returns frequent, every CPU can
+have a neighbour (guest_neighbours.sh): a busy process that runs whenever a test thread sleeps.
 
-The machine boots from a CD made for it: no disk, no network, no files of the host but the programs and what they need.
-Its NUMA nodes come from tables of ours, for its firmware knows none.
+The machine boots from a CD with the programs and their libraries: no disk, no network, no other file of the host. The NUMA
+nodes come from ACPI tables of the lab, because Bochs's firmware has none.
 """
 import dataclasses
 import re
@@ -31,12 +30,12 @@ TOOLS = "sh chmod chrt cp mkdir mkfs.ext4 mkswap mount sleep stty taskset timeou
 FILES = ["/etc/passwd", "/etc/group"]
 GUEST = {"bochs/guest_init.sh": "/init", "bochs/guest_neighbours.sh": "/neighbours", "guest_selftests.sh": "/selftests"}
 
-# Instructions each CPU runs in a second of the machine's own time. With all CPUs busy the emulator runs about half as
-# many in a second of ours; the time limits of tests, which count the machine's seconds, are generous that way.
+# Instructions each CPU runs in a second of the machine's own time. With all CPUs busy the emulator runs about half as many
+# in a real second: the time limits of tests count the machine's seconds, and become generous.
 SPEED = 50_000_000
 PROGRAM_LIMIT = 900          # the machine's seconds for one program
-TIMEOUT = 3600               # our seconds for one boot
-PANIC_GRACE = 5              # our seconds to say the last words
+TIMEOUT = 3600               # real seconds for one boot
+PANIC_GRACE = 5              # real seconds for the last output
 PCIDE = 1 << 17              # of CR4
 END = "reboot: Power down"
 FAILED = re.compile(r"^not ok \d+ (.+)$", re.M)
@@ -45,14 +44,14 @@ KERNEL_PARAMETERS = [
     "console=ttyS0", "ignore_loglevel", "nokaslr", "oops=panic", "panic=0",
     "softlockup_panic=1", "hung_task_panic=1", "sysctl.kernel.watchdog_thresh=60", "sysctl.kernel.panic_on_rcu_stall=1",
     "numa_balancing=disable",
-    "tsc=reliable", "idle=nomwait",          # MWAIT costs this emulator a search of all its TLBs
+    "tsc=reliable", "idle=nomwait",          # MWAIT makes Bochs search all TLBs
 ]
 
 
 @dataclasses.dataclass
 class Machine:
     nodes: int = 2
-    cpus_per_node: int = 2   # must be even: Bochs says that CPUs share cores by twos
+    cpus_per_node: int = 2   # must be even: in Bochs, two CPUs share a core
     mib_per_node: int = 384
     append: list = dataclasses.field(default_factory=list)
     neighbours: bool = True
@@ -63,7 +62,7 @@ class Machine:
 
 
 def bochsrc(machine):
-    """What describes the machine to Bochs; the files are those of its directory."""
+    """The description of the machine for Bochs; the files are in the machine's directory."""
     memory = machine.nodes * machine.mib_per_node
     return f"""\
 megs: {memory}
@@ -123,7 +122,7 @@ def make_cd(image, programs, machine, directory):
 
 
 def check_image(image):
-    """The kernel must be one that takes tables from its initial file system."""
+    """The kernel must take ACPI tables from the initial file system."""
     path = image.with_name("config")
     options = kconfig.parse(path.read_text(encoding="utf-8"), str(path))
     if options.get("ACPI_TABLE_UPGRADE") != "y":
@@ -132,9 +131,9 @@ def check_image(image):
 
 
 def wait(child, directory, timeout, on_output, until=None):
-    """Until the machine ends, or must be ended; returns why it was ended ('' if it ended by itself).
+    """Wait until the machine ends, or kill the machine; returns the reason ('' if the machine ended by itself).
 
-    until: a pattern; when the programs have printed it, nothing else is wanted.
+    until: a pattern; the machine ends as soon as the programs have printed a match.
     """
     start, seen, panicked = time.monotonic(), 0, None
     while True:
@@ -157,7 +156,7 @@ def wait(child, directory, timeout, on_output, until=None):
 
 
 def kept(log, cpus):
-    """Whether each CPU had PCID on and kept its TLB at loads of CR3, from the registers Bochs shows at its end."""
+    """Whether each CPU had PCID on and kept the TLB at loads of CR3, from the registers that Bochs shows at the end."""
     counts = dict(re.findall(r"\[CPU(\d+) *\] \| loads of CR3 that kept the TLB: (\d+)", log))
     modes = dict(re.findall(r"\[CPU(\d+) *\] \| CR4=0x([0-9a-f]+)", log))
     name = "every CPU has PCID on and keeps its TLB at loads of CR3"
@@ -179,7 +178,8 @@ def outcomes(programs, machine, directory, ended):
 
 
 def boot(image, programs, machine, title, timeout, until=None):
-    """Run the machine; returns the directory its files are in, and why it was ended ('' if it ended by itself)."""
+    """Run the machine; returns the directory of the machine, and the reason of a kill ('' if the machine ended by
+    itself)."""
     check_image(image)
     setup.ensure_packages(setup.BOCHS_PACKAGES)
     emulator = bochs_build.program()
@@ -199,13 +199,14 @@ def boot(image, programs, machine, title, timeout, until=None):
 
 
 def run(image, programs, machine=Machine(), title="self tests in Bochs", timeout=TIMEOUT):
-    """Run self tests (paths on this machine) on a kernel; returns their outcomes."""
+    """Run self tests (paths on the host) on a kernel; returns the outcomes."""
     directory, ended = boot(image, programs, machine, title, timeout)
     return outcomes(programs, machine, directory, ended)
 
 
 def first_failure(image, programs, machine, title, timeout=TIMEOUT):
-    """Run self tests until one fails; returns its name, or what the kernel complained of, or ''. None if none ran."""
+    """Run self tests until one fails; returns the name of the test, or the kernel's complaint, or ''. None if no test
+    ran."""
     directory, _ = boot(image, programs, machine, title, timeout, FAILED)
     output = vm.read(directory / "output.log")
     if not suites.MARK.search(output):

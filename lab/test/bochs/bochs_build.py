@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Builds Bochs with a TLB that keeps what it caches by process-context identifier (PCID).
+"""Builds Bochs with a TLB that keeps entries by process-context identifier (PCID).
 
-QEMU's own emulation of a processor has no PCID at all. Bochs has it, but drops its whole TLB wherever a real processor
-would keep it, so that no missing flush can ever show; the patch beside this file changes that. Debian's binary cannot be
-patched: the source comes from Debian, and what the lab does not need of it is left out.
+QEMU's emulator has no PCID at all. Bochs has PCID, but drops the whole TLB where a real processor would keep the TLB, so
+that no missing flush can show; bochs-pcid.patch lets Bochs keep the TLB. Debian's binary cannot be patched: the source comes
+from Debian, without the parts that the lab does not need.
 """
 import hashlib
 import os
@@ -16,7 +16,7 @@ from lab.kernel import build
 
 SOURCE = "http://deb.debian.org/debian/pool/main/b/bochs/bochs_3.0+dfsg.orig.tar.xz"
 SHA256 = "78f6c73d4a6472d5130a87ab9dc306d02c7c71ed8e25b3a8ef642e2a7acd282b"
-DOWNLOADER = "/usr/lib/apt/apt-helper"       # apt's own: it knows the proxies that apt uses
+DOWNLOADER = "/usr/lib/apt/apt-helper"       # apt's own download program, which uses apt's proxies
 PATCH = paths.REPO / "lab/test/bochs/bochs-pcid.patch"
 OPTIONS = """
     --enable-smp --enable-x86-64 --enable-cpu-level=6 --enable-avx --enable-evex --enable-vmx=0 --enable-pci --enable-cdrom
@@ -27,12 +27,12 @@ STEP = re.compile(r"^(?:gcc|g\+\+) (?:.* )?-c .* (\S+\.cc?)\b")
 
 
 def key():
-    """The hash of all that goes into the program."""
+    """The hash of all inputs of the program."""
     return hashlib.sha256(SHA256.encode() + PATCH.read_bytes() + " ".join(OPTIONS).encode()).hexdigest()[:16]
 
 
 def download():
-    """The source archive, its content checked."""
+    """The source archive, with checked content."""
     archive = paths.cache_dir("downloads") / SOURCE.rpartition("/")[2]
     if archive.exists() and hashlib.sha256(archive.read_bytes()).hexdigest() == SHA256:
         return archive
@@ -48,7 +48,7 @@ def download():
 
 
 def unpack(archive, directory):
-    """Unpack the source into a new directory and patch it."""
+    """Unpack the source into a new directory and apply the patch."""
     directory.mkdir()
     steps = (["tar", "-x", "-f", str(archive), "-C", str(directory), "--strip-components=1"],
              ["git", "apply", "-p1", "--whitespace=nowarn", str(PATCH)])

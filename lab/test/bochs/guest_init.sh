@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# The first process of a machine that has no other file system than the one it was started with: sets up what programs
-# expect, runs /command with its output on the second serial line, and switches the machine off.
+# The first process of a machine whose only file system is the initial one: mounts the usual file systems,
+# runs /command with output to the second serial line, and switches the machine off.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C
 mkdir -p /proc /sys /dev /tmp /run /root
 mount -t proc proc /proc
@@ -12,8 +12,8 @@ mount -t tmpfs tmpfs /dev/shm
 mount -t debugfs debugfs /sys/kernel/debug
 stty -F /dev/ttyS1 raw 115200
 sh /command >/dev/ttyS1 2>&1
-# The neighbours that /command leaves running keep the line open, so closing it has not waited for what is still to be sent.
-# Setting it does.
+# Running neighbours of /command keep the line open, so a close does not wait for pending output. A change of
+# the line's settings waits.
 stty -F /dev/ttyS1 raw
 echo o >/proc/sysrq-trigger
 while :; do sleep 1; done

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Packs programs of this machine, with the libraries they need, into an initial file system for a kernel."""
+"""Packs programs of the host, with their libraries, into an initial file system for a kernel."""
 import os
 import pathlib
 import re
@@ -14,7 +14,7 @@ MISSING = re.compile(r"^\s*(\S+) => not found$", re.M)
 
 
 def libraries(program):
-    """The shared libraries a program is loaded with, its loader among them; none for a script or a static program."""
+    """The shared libraries of a program, with the loader; none for a script or a static program."""
     listed = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False,
                             env=dict(os.environ, LC_ALL="C.UTF-8"))
     missing = MISSING.findall(listed.stdout)
@@ -24,7 +24,7 @@ def libraries(program):
 
 
 def program(name):
-    """Where this machine has a program of that name."""
+    """The path of a program on the host."""
     found = shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
     if not found:
         raise LabError(f"this machine has no program {name}, which the emulated one needs")
@@ -32,14 +32,14 @@ def program(name):
 
 
 def put(root, source, target):
-    """Copy a file to where target names it in the new file system."""
+    """Copy a file to the path target in the new file system."""
     copy = root / str(target).lstrip("/")
     copy.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(source, copy)
 
 
 def lay(root, programs):
-    """Copy programs and their libraries to the paths they have here."""
+    """Copy programs and libraries to the same paths as on the host."""
     for path in programs:
         put(root, path, path)
         for library in libraries(path):
@@ -47,7 +47,7 @@ def lay(root, programs):
 
 
 def pack(root, archive):
-    """Write the directory as an archive the kernel unpacks; not compressed, so that the kernel finds ACPI tables in it."""
+    """Write the directory as an archive for the kernel; not compressed, so that the kernel finds ACPI tables."""
     names = sorted(str(path.relative_to(root)) for path in root.rglob("*"))
     listed = root.with_name(root.name + ".list")
     listed.write_text("".join(f"{name}\0" for name in names), encoding="utf-8")

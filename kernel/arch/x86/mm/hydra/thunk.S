@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A call that keeps all registers. hydra_change_end() stands in a function of which
- * gcc keeps the variables in registers that a call of C code would overwrite: each
- * mprotect() would pay for the call, made or not. As preempt_schedule_thunk.
+ * Calls __hydra_change_end() and preserves all registers, like preempt_schedule_thunk. A
+ * C call would make gcc spill registers in change_pte_range(), on every mprotect(),
+ * whether the call is made or not.
  */
 
 #include <linux/linkage.h>

@@ -453,7 +453,11 @@ bool hydra_tlbbatch_add(struct arch_tlbflush_unmap_batch *batch,
 
 	if (!h)
 		return false;
-	/* The flush comes later. If this took the mark, nobody else could see it. */
+	/*
+	 * The batch flushes later and publishes nothing. If this cleared the mark,
+	 * another CPU's flush of the entry would find neither a mark nor a published
+	 * flush, and spare the domain.
+	 */
 	all = !hydra_range_targets(h, addr, addr + PAGE_SIZE, HYDRA_LOOK_AT_MARKS,
 				   &f->targets);
 	if (hydra_raise_targets(h, f, all) < 0)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The main thread takes pages away while spinners, threads on the other nodes, read or
- * write them all the time. When its system call has returned, no spinner may go on with
- * the old page. That holds too if another thread has taken the page away first, and has
- * not flushed yet.
+ * The main thread unmaps or exchanges pages that spinners, threads on the other nodes,
+ * read or write all the time. After the system call returns, no spinner may use the old
+ * page, even if another thread cleared the entry and has not flushed yet.
  */
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -20,12 +19,12 @@
 #include "spinners.h"
 
 #define TIMES		20
-#define SURE		5	/* where two threads are made to meet */
-#define WALKED		2000	/* where they meet by chance, at an instruction or two */
+#define SURE		5	/* rounds of tests that force two threads to meet */
+#define WALKED		2000	/* rounds of tests whose race window is one or two instructions */
 
 FIXTURE(bystanders) {
 	char *area;	/* four leaf tables */
-	char *alone;	/* one page that has a leaf table for itself */
+	char *alone;	/* one page, alone in a leaf table */
 };
 
 FIXTURE_SETUP(bystanders)
@@ -42,7 +41,7 @@ FIXTURE_TEARDOWN(bystanders)
 	hydra_stop_workers();
 }
 
-/* From now on no spinner may read that value from the word that all of them watch. */
+/* From now on no spinner may read @value from the watched word. */
 static void forbid(struct __test_metadata *_metadata, uint64_t value, const char *what)
 {
 	const struct spinner *stale = forbid_value(value);
@@ -52,8 +51,9 @@ static void forbid(struct __test_metadata *_metadata, uint64_t value, const char
 }
 
 /*
- * The stronger rule where all watched words have got a value: no spinner may read another.
- * So it is noticed, too, if the old page has been given away and written to meanwhile.
+ * Stronger than forbid(), if all watched words have the same value: no spinner may read
+ * another value. So the test also notices an old page that was freed, given to another
+ * user and written to.
  */
 static void require(struct __test_metadata *_metadata, uint64_t value, const char *what)
 {
@@ -64,9 +64,9 @@ static void require(struct __test_metadata *_metadata, uint64_t value, const cha
 }
 
 /*
- * Small pages become a huge page. The collapse takes the leaf table out of the tree
- * before it flushes, and has to flush the readers all the same. Each time in another
- * place, where no node has shared huge pages yet.
+ * Small pages become a huge page. The collapse clears the PMD entry before the flush, and
+ * must still reach the readers. Each round is at another address, where no node has
+ * shared huge pages yet.
  */
 TEST_F_TIMEOUT(bystanders, collapse_pages_that_other_nodes_read, 60)
 {
@@ -124,8 +124,8 @@ static void *switch_on_and_off(void *arg)
 }
 
 /*
- * A page goes while another thread switches Hydra on and off: fallocate() makes a hole
- * in a file without mmap_lock, so also while a node is given its tables.
+ * A page is unmapped while another thread switches Hydra on and off: fallocate() punches
+ * a hole in a file without mmap_lock, so even while a node gets its tables.
  */
 TEST_F_TIMEOUT(bystanders, punch_hole_while_another_thread_switches, 60)
 {
@@ -156,7 +156,10 @@ static struct {
 	atomic_bool stop;
 } walked;
 
-/* For a futex the kernel walks the page tables, with no lock if it finds the page there. */
+/*
+ * A futex call lets the kernel walk the page tables, without a lock while the page is
+ * present.
+ */
 static void *walk_tables(void *arg)
 {
 	hydra_pin_to_cpu((int)(intptr_t)arg);
@@ -165,7 +168,7 @@ static void *walk_tables(void *arg)
 	return NULL;
 }
 
-/* Node 0 frees tables that threads of other nodes walk in the kernel, and have no part in. */
+/* Node 0 frees tables. Threads of other nodes walk the tables in the kernel, and share none. */
 TEST_F_TIMEOUT(bystanders, free_tables_while_other_nodes_walk_them, 60)
 {
 	pthread_t walkers[HYDRA_MAX_NODES];
@@ -191,9 +194,9 @@ TEST_F_TIMEOUT(bystanders, free_tables_while_other_nodes_walk_them, 60)
 }
 
 /*
- * The main thread drops a large range, of which the spinners read the first pages. While
- * it takes the rest down, another thread of node 0 begins and ends calls of its own. The
- * main thread's flush at the end still has to reach the spinners.
+ * The main thread drops a large range, of which the spinners read the first pages. Before
+ * the main thread has dropped the rest, another thread of node 0 begins and ends
+ * madvise() calls. The main thread's flush at the end must still reach the spinners.
  */
 TEST_F_TIMEOUT(bystanders, drop_pages_while_another_gather_ends, 60)
 {
@@ -313,7 +316,7 @@ static void *hog_cpu(void *arg)
 	return NULL;
 }
 
-/* Pages written since they were write-protected; @protect: protect them anew. */
+/* Pages written since the write-protection; @protect: protect the pages again. */
 static size_t count_written(int pagemap, char *start, size_t pages, bool protect)
 {
 	struct page_region region;
@@ -356,11 +359,11 @@ static bool is_present(int pagemap, char *page)
  *                                    asks which were written
  *    flushes
  *
- * The main thread has to learn of the writes.
+ * PAGEMAP_SCAN by the main thread must find the writes.
  */
 TEST_F_TIMEOUT(bystanders, protect_pages_that_another_thread_drops, 300)
 {
-	/* So many that the other thread drops them for longer than the hog takes to wake. */
+	/* So many pages that the other thread still drops pages when the hog wakes. */
 	const size_t tables = 16, size = tables * TABLE_SIZE;
 	char *area = hydra_reserve(size);
 	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_WP_ASYNC };
@@ -405,9 +408,12 @@ TEST_F_TIMEOUT(bystanders, protect_pages_that_another_thread_drops, 300)
 		*word = 1;
 		ASSERT_EQ(0, madvise(area, size, MADV_NOHUGEPAGE));
 		ASSERT_EQ(0, ioctl(userfault_fd, UFFDIO_REGISTER, &reg));
-		/* Clean, now that writes fault: they are dropped with one flush. */
+		/* Clean pages, since writes fault now: one flush drops all. */
 		ASSERT_EQ(0, madvise(area + TABLE_SIZE, size - TABLE_SIZE, MADV_POPULATE_READ));
-		/* The collapse has left a flush to the next CPU that drops small pages. */
+		/*
+		 * The collapse left a flush to the next CPU that drops small pages: drop
+		 * one here.
+		 */
 		ASSERT_EQ(0, madvise(area + TABLE_SIZE, PAGE_SIZE, MADV_DONTNEED));
 		atomic_store(&writer->written, word);
 		await_rounds(writer);
@@ -421,7 +427,10 @@ TEST_F_TIMEOUT(bystanders, protect_pages_that_another_thread_drops, 300)
 		sem_post(&hog.wanted);
 		while (!atomic_load(&hog.begun))
 			;
-		/* Not by own writes: they need no fault yet, like those of the spinner. */
+		/*
+		 * Not by writes of this thread: like the spinner's writes, they would not
+		 * fault yet.
+		 */
 		ASSERT_EQ(0, madvise(area, spin.pages * PAGE_SIZE,
 				     MADV_POPULATE_WRITE));
 		count_written(pagemap, area, spin.pages, true);

@@ -11,14 +11,14 @@
 #include "kselftest_harness.h"
 #include "hydra_util.h"
 
-#define PAGES	16	/* half of them in one leaf table, half in the next one */
+#define PAGES	16	/* half in one leaf table, half in the next */
 #define SIZE	(PAGES * PAGE_SIZE)
 #define TABLES	8
 #define GIB	(1UL << 30)
 
 FIXTURE(coherence) {
 	char *space;	/* for each owner of a test: */
-	char *base;	/* TABLES leaf tables, and in them */
+	char *base;	/* TABLES leaf tables, which contain */
 	char *area;	/* PAGES */
 	int last;	/* node */
 };
@@ -56,7 +56,7 @@ FIXTURE_TEARDOWN(coherence)
 	hydra_assert_consistent();
 }
 
-/* Each owner has leaf tables of its own: a table belongs to the node that used it first */
+/* Each owner has other leaf tables: a table belongs to the node of the first access */
 static bool give_tables(FIXTURE_DATA(coherence) *self, int owner)
 {
 	self->base = self->space + (owner ? TABLES * TABLE_SIZE : 0);
@@ -64,12 +64,12 @@ static bool give_tables(FIXTURE_DATA(coherence) *self, int owner)
 	return true;
 }
 
-/* Each test goes twice: changes made by the owner of the memory come first, or by others */
+/* Each test runs twice: once the owner's node makes the first change, once another node. */
 #define FOR_OWNERS(owner)							\
 	for (int owner = 0; owner <= self->last && give_tables(self, owner);	\
 	     owner += self->last)
 
-/* Memory that one node owns and all nodes have used */
+/* Memory owned by one node and used by all nodes */
 static void *owned_area(struct __test_metadata *_metadata, FIXTURE_DATA(coherence) *self,
 			int owner, uint64_t seed)
 {
@@ -112,7 +112,7 @@ static void call_code(void *arg)
 	c->sig = hydra_try_call(c->code, &c->value);
 }
 
-/* Every node gets that signal for the call, or that number from it */
+/* On every node, the call gets the signal, or returns the number */
 static void call_on_all(struct __test_metadata *_metadata, FIXTURE_DATA(coherence) *self,
 			const void *code, int sig, int value)
 {
@@ -212,7 +212,7 @@ TEST_F(coherence, munmap)
 	}
 }
 
-/* So much that the tables go too, and the table above them */
+/* munmap() of so much memory that Linux also frees the leaf tables and the table above */
 TEST_F(coherence, munmap_tables)
 {
 	FOR_OWNERS(owner) {
@@ -291,7 +291,7 @@ TEST_F(coherence, mremap_pages)
 	}
 }
 
-/* Tables 0 and 1 of the area, whole, with pages at their beginnings and ends */
+/* Leaf tables 0 and 1 of the area, with pages at the beginning and end of each */
 static void write_tables(int node, char *addr, uint64_t seed)
 {
 	for (int i = 0; i < 2; i++) {
@@ -340,7 +340,7 @@ TEST_F(coherence, mremap_tables)
 	}
 }
 
-/* A gigabyte that begins with one: Linux moves the table above the leaf tables */
+/* A gigabyte, aligned: Linux moves the table above the leaf tables */
 TEST_F(coherence, mremap_upper_table)
 {
 	FOR_OWNERS(owner) {
@@ -380,7 +380,7 @@ TEST_F(coherence, madvise_dontneed)
 		PROBE_ALL(area, PAGES, HYDRA_READABLE, 0);
 		hydra_write_pages(1, area, PAGES, 2);
 		PROBE_ALL(area, PAGES, HYDRA_READ_WRITE, 2);
-		/* part of it */
+		/* a part of the range */
 		EXPECT_EQ(0, hydra_syscall(self->last, SYS_madvise, (long)(area + SIZE / 2),
 					   PAGE_SIZE, MADV_DONTNEED));
 		PROBE_ALL(area + SIZE / 2, 1, HYDRA_READ_WRITE, 0);
@@ -388,7 +388,7 @@ TEST_F(coherence, madvise_dontneed)
 	}
 }
 
-/* Holes and ends of a file that is mapped */
+/* A mapped file with holes, truncated and extended */
 TEST_F(coherence, shared_file)
 {
 	FOR_OWNERS(owner) {
@@ -414,7 +414,10 @@ TEST_F(coherence, shared_file)
 		EXPECT_EQ(0, hydra_syscall(self->last, SYS_ftruncate, fd, SIZE));
 		PROBE_ALL(self->area + SIZE / 2, PAGES / 2, HYDRA_READ_WRITE, 0);
 
-		/* and the file is what they wrote, and the other way round */
+		/*
+		 * the file has the words written to memory, and the memory the words
+		 * written to the file
+		 */
 		hydra_write_pages(1, self->area, PAGES, 3);
 		for (size_t page = 0; page < PAGES; page++) {
 			uint64_t seen = 0;
@@ -426,7 +429,7 @@ TEST_F(coherence, shared_file)
 		for (int node = 0; node <= self->last; node++) {
 			uint64_t seen[PAGE_WORDS];
 
-			/* the kernel reads the mapping on that node, into ours */
+			/* on the node, the kernel reads the mapping */
 			EXPECT_EQ(PAGE_SIZE,
 				  hydra_syscall(node, SYS_pwrite64, fd, (long)self->area,
 						PAGE_SIZE, SIZE));
@@ -450,7 +453,7 @@ TEST_F(coherence, private_file)
 		hydra_write_pages(owner, self->area, PAGES, 1);
 		ASSERT_EQ(self->area, mmap(self->area, SIZE, PROT_READ | PROT_WRITE,
 					   MAP_PRIVATE | MAP_FIXED, fd, 0));
-		/* all nodes have the file's own pages, then one of them writes */
+		/* all nodes map the file's own pages, then one node writes */
 		PROBE_ALL(self->area, PAGES, HYDRA_READABLE, 1);
 		hydra_write_pages(1, self->area, PAGES / 2, 2);
 		PROBE_ALL(self->area, PAGES / 2, HYDRA_READ_WRITE, 2);
@@ -483,7 +486,10 @@ TEST_F(coherence, zero_page)
 
 #define HALF	(PAGES / 2)
 
-/* In a child: threads of its own on all nodes. What goes wrong is its exit status. */
+/*
+ * The child's part: the child starts threads on all nodes. Return: 0, or the number of
+ * the failed step.
+ */
 static int child_writes(char *area, const int told[2], const int tell[2])
 {
 	char *rest = area + HALF * PAGE_SIZE;
@@ -495,7 +501,7 @@ static int child_writes(char *area, const int told[2], const int tell[2])
 		return 1;
 	if (read(told[0], &c, 1) != 1)
 		return 2;
-	/* the parent has written its copy of the first half */
+	/* the parent has written a copy of the first half */
 	if (hydra_probe_all(area, HALF, HYDRA_READABLE, 1) ||
 	    hydra_probe_all(rest, HALF, HYDRA_READABLE, 2))
 		return 3;
@@ -504,7 +510,7 @@ static int child_writes(char *area, const int told[2], const int tell[2])
 		return 4;
 	if (write(tell[1], "x", 1) != 1 || read(told[0], &c, 1) != 1)
 		return 5;
-	/* the parent has written all of it */
+	/* the parent has written the whole area */
 	if (hydra_probe_all(area, PAGES, HYDRA_READ_WRITE, 3))
 		return 6;
 	if (!hydra_consistent(getpid()))
@@ -537,12 +543,12 @@ TEST_F(coherence, fork_and_copy_on_write)
 		PROBE_ALL(rest, HALF, HYDRA_READ_WRITE, 2);
 		hydra_write_pages(0, area, PAGES, 5);
 		PROBE_ALL(area, PAGES, HYDRA_READ_WRITE, 5);
-		/* while it waits: then it ends when it likes */
+		/* while the child waits; after the next write the child ends */
 		EXPECT_TRUE(hydra_consistent(child));
 		EXPECT_EQ(1, write(to_child[1], "x", 1));
 		EXPECT_EQ(0, hydra_wait_child(child))
 			TH_LOG("that is where child_writes() returned");
-		/* the only user of those pages again */
+		/* again the only user of the pages */
 		PROBE_ALL(area, PAGES, HYDRA_READ_WRITE, 5);
 		hydra_assert_consistent();
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A domain gets no memory for a table above the leaf tables, or for its root. It uses
- * the canonical tree from then on, and every flush reaches it. The kernel's fault
- * injection has the allocations of one function fail, see hydra_choose_failures().
+ * A domain gets no memory for a table above the leaf tables, or for a root. From then on
+ * the domain uses the canonical tree, and every flush reaches the domain. The kernel's
+ * fault injection lets the allocations of one function fail: see hydra_choose_failures().
  */
 #include <pthread.h>
 #include <sched.h>
@@ -17,7 +17,7 @@
 
 FIXTURE(degrade) {
 	char *area;
-	int last;		/* the node whose domain gets no table */
+	int last;		/* the node of the domain without a table */
 };
 
 /* From now on no allocation of one function of the kernel succeeds */
@@ -28,7 +28,7 @@ static void fail_in(struct __test_metadata *_metadata, const char *function)
 	ASSERT_EQ(0, hydra_fail_allocations(100));
 }
 
-/* The last domain asks for a table that it does not have, and gets none. */
+/* The last domain needs a new table, and gets no memory. */
 static void degrade_last(struct __test_metadata *_metadata, int last, const char *addr)
 {
 	fail_in(_metadata, "hydra_domain_upper");
@@ -44,7 +44,7 @@ FIXTURE_SETUP(degrade)
 	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
 	hydra_start_workers(HYDRA_SPIN);
 	self->last = hydra_nodes() - 1;
-	/* Far from everything else, so that it needs a PMD table of its own. */
+	/* Far from all other mappings, so that the area needs its own PMD table. */
 	self->area = hydra_reserve(2 * TABLE_OF_TABLES);
 	self->area = (char *)(((uintptr_t)self->area + TABLE_OF_TABLES - 1) &
 			      ~(TABLE_OF_TABLES - 1));
@@ -75,13 +75,13 @@ TEST_F(degrade, flush_reaches_domain_without_upper_table)
 	struct hydra_stats before, after;
 	char *addr = self->area;
 
-	/* CPUs of both nodes have the pages in their TLBs. Only the first node is a sharer. */
+	/* The TLBs of both nodes hold the pages. Only the first node is a sharer. */
 	hydra_write_pages(0, addr, PAGES, SEED);
 	EXPECT_EQ(0, hydra_probe(self->last, addr, PAGES, HYDRA_READABLE, SEED));
 	ASSERT_EQ(0, hydra_read_stats(getpid(), &before));
 	ASSERT_EQ(0, mprotect(addr, PAGES * PAGE_SIZE, PROT_READ));
 	ASSERT_EQ(0, hydra_read_stats(getpid(), &after));
-	/* The thread of the last node, and that of the first, on its other CPU. */
+	/* The thread of the last node, and the thread of the first node, on its other CPU. */
 	EXPECT_LT(0, after.flushes - before.flushes);
 	EXPECT_LE(2 * (after.flushes - before.flushes),
 		  after.cpus_interrupted - before.cpus_interrupted);
@@ -104,7 +104,7 @@ TEST_F(degrade, switching_on_again_gives_the_domain_its_tree)
 	EXPECT_TRUE(hydra_on_node(&stats, self->last)->own_root);
 }
 
-/* Start a thread that never runs on another node. */
+/* Start a thread that stays on one node. */
 static int start_on_node_1(pthread_t *thread, void *(*fn)(void *), void *arg)
 {
 	int cpus[HYDRA_MAX_CPUS];
@@ -147,7 +147,7 @@ FIXTURE_TEARDOWN(no_root)
 	hydra_assert_consistent();
 }
 
-/* To find a function among all names takes its time. */
+/* Finding a function in /proc/kallsyms takes seconds. */
 TEST_F_TIMEOUT(no_root, flush_reaches_domain_without_root, 90)
 {
 	static pthread_barrier_t go;
@@ -172,7 +172,10 @@ TEST_F_TIMEOUT(no_root, flush_reaches_domain_without_root, 90)
 	area = hydra_map(hydra_reserve(TABLE_SIZE), PAGES);
 	hydra_write_pages(0, area, PAGES, SEED);
 	EXPECT_EQ(0, hydra_probe(last, area, PAGES, HYDRA_READABLE, SEED));
-	/* A thread that came while mmap_lock was taken asks for a root at its next switch. */
+	/*
+	 * A thread that moved to a node while mmap_lock was taken asks for a root at the
+	 * next switch.
+	 */
 	do {
 		hydra_run(last, nap, NULL);
 		ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));

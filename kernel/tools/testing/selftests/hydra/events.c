@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What Hydra counts, and its tracepoints: they tell what happened, and how often. */
+/* The counters and tracepoints of Hydra have the right numbers and events. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -29,7 +29,7 @@ FIXTURE_SETUP(events)
 	self->warm = hydra_reserve(TABLE_SIZE);
 	self->area = hydra_reserve(TABLE_SIZE);
 	hydra_start_workers(HYDRA_SLEEP);
-	/* all code that the tests use has run once on each node */
+	/* run all code of the tests once on each node */
 	hydra_map(self->warm, PAGES);
 	hydra_write_pages(0, self->warm, PAGES, 1);
 	for (int i = 0; i < 2; i++) {
@@ -52,7 +52,10 @@ FIXTURE_TEARDOWN(events)
 #define AFTER()		ASSERT_EQ(0, hydra_read_stats(getpid(), &self->after))
 #define GROWTH(field)	(self->after.field - self->before.field)
 
-/* So much, and what the program itself may need now and then: counters are the whole process's */
+/*
+ * The expected number plus stray events: the counters include events of the program's own
+ * pages
+ */
 #define STRAY		2
 #define EXPECT_GROWTH(number, field) do {		\
 	EXPECT_LE(number, GROWTH(field));		\
@@ -100,8 +103,8 @@ TEST_F(events, propagated_entries)
 	EXPECT_EQ(0, hydra_probe_all(self->area, PAGES, HYDRA_NO_ACCESS, 0));
 }
 
-/* Replicas go with the tables they are copies of, and are counted down */
-TEST_F(events, replicas_go)
+/* When munmap() frees a table, its replicas are freed, and the counters fall */
+TEST_F(events, munmap_frees_replicas)
 {
 	char *hole = hydra_reserve(4 * TABLE_SIZE);
 	char *alone = hole + 2 * TABLE_SIZE;
@@ -140,7 +143,7 @@ static int set_events(const char *value)
 	return err;
 }
 
-/* Lines of that event that this process has caused */
+/* Events of one kind caused by the test */
 static uint64_t events_seen(const char *event)
 {
 	FILE *f = fopen(INSTANCE "/trace", "r");
@@ -179,12 +182,12 @@ TEST_F(events, tracepoints)
 		SKIP(return, "no " TRACEFS " (CONFIG_FTRACE, CONFIG_ENABLE_DEFAULT_TRACERS)");
 	ASSERT_TRUE(!mkdir(INSTANCE, 0700) || errno == EEXIST);
 
-	/* disabled, they are silent */
+	/* disabled events print nothing */
 	close(open(INSTANCE "/trace", O_WRONLY | O_TRUNC));
 	EXPECT_EQ(0, hydra_probe_all(self->area, PAGES / 2, HYDRA_READABLE, 1));
 	EXPECT_EQ(0, events_seen("hydra_"));
 
-	/* switching them on and off is not without fills and flushes itself */
+	/* switching events on and off causes fills and flushes, too */
 	ASSERT_EQ(0, hydra_read_stats(getpid(), &early));
 	ASSERT_EQ(0, set_events("1"));
 	BEFORE();
@@ -205,7 +208,7 @@ TEST_F(events, tracepoints)
 	EXPECT_EQ(0, rmdir(INSTANCE));
 }
 
-/* What is recorded, raw, is for perf and others that format it themselves */
+/* perf and other tools format the raw records: no record may hold a pointer */
 TEST_F(events, traces_tell_no_addresses_of_the_kernel)
 {
 	static const char * const names[] = { "hydra_fill", "hydra_propagate", "hydra_flush" };

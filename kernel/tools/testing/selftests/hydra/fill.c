@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How a node gets its entries: only those asked for and the ones prefetched
- * with them, into tables of its own, whatever the kind of access that asks.
+ * How a node gets entries: the entry of the fault and the prefetched entries, in the
+ * node's own tables, for every kind of access.
  */
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -40,7 +40,7 @@ FIXTURE_TEARDOWN(fill)
 	hydra_stop_workers();
 }
 
-/* Reads of single pages by one node, and what they cost it */
+/* Reads of single pages by one node, and the cost of the reads */
 
 struct reads {
 	char *area;
@@ -61,7 +61,10 @@ static void read_first_words(void *arg)
 static void read_pages(struct __test_metadata *_metadata, int node, char *area, size_t from,
 		       size_t pages, size_t step)
 {
-	/* in the same place each time: on the stack it could lie in two pages */
+	/*
+	 * static: at the same address each time; on the stack, the arguments could lie in
+	 * two pages
+	 */
 	static struct reads r;
 
 	r = (struct reads){ area, from, pages, step, 1 };
@@ -88,10 +91,10 @@ static struct cost cost_so_far(struct __test_metadata *_metadata, int node)
 }
 
 /*
- * These reads of that node take so many fills, prefetched entries and new
- * replicas. The node's own code, stack and so on have been filled by reading the
- * warm area in the same way. The other nodes sleep; this thread may need
- * something itself now and then.
+ * The reads by the node cause the given numbers of fills, prefetched entries and new
+ * replicas. Before, the node has read the warm area in the same way, so the node's code,
+ * stack and so on are filled. The other nodes sleep; the test's thread may cause a stray
+ * fill now and then.
  */
 #define STRAY	2
 
@@ -123,7 +126,7 @@ static void owned_by_first(struct __test_metadata *_metadata, FIXTURE_DATA(fill)
 	}
 }
 
-TEST_F(fill, entries_asked_for)
+TEST_F(fill, no_prefetch_fills_one_entry_a_fault)
 {
 	ASSERT_EQ(0, hydra_on(0, HYDRA_FILTER_TABLE));
 	owned_by_first(_metadata, self, 1);
@@ -186,7 +189,7 @@ TEST_F(fill, prefetch_takes_what_is_there)
 	EXPECT_EQ(0, hydra_probe_all(self->base + 256 * PAGE_SIZE, 8, HYDRA_READ_WRITE, 0));
 }
 
-/* What a node keeps to itself costs no table more than Linux has */
+/* Memory that one node uses costs no more tables than under Linux */
 TEST_F(fill, private_memory_makes_no_replica)
 {
 	struct hydra_tables before, after;
@@ -212,7 +215,10 @@ TEST_F(fill, private_memory_makes_no_replica)
 		EXPECT_EQ(pages, after.local_leaves[node] - before.local_leaves[node]);
 		EXPECT_EQ(0, after.remote_leaves[node] - before.remote_leaves[node]);
 		for (int other = 0; other <= self->last; other++) {
-			/* the two tables, and on the node itself at most one above, twice */
+			/*
+			 * the two leaf tables; on the node itself at most one table
+			 * above, twice
+			 */
 			uint64_t kib = after.pagetable_kib[other] - before.pagetable_kib[other];
 
 			EXPECT_LE(other == node ? 8 : 0, kib);
@@ -225,7 +231,10 @@ TEST_F(fill, private_memory_makes_no_replica)
 	}
 }
 
-/* Every node reads shared memory through tables of its own. Linux does not. */
+/*
+ * Every node reads shared memory through local tables; under Linux, most nodes use remote
+ * tables.
+ */
 TEST_F(fill, shared_memory_is_local)
 {
 	struct hydra_tables before, after;
@@ -238,7 +247,8 @@ TEST_F(fill, shared_memory_is_local)
 		hydra_write_pages(0, self->warm, TABLE_PAGES, 1);
 		/*
 		 * Node 0 last. Often the process is split only when another node's thread
-		 * runs, and then the tree of node 0 still lacks the stack of its thread.
+		 * runs, and then the tree of node 0 still lacks the stack of the node's
+		 * thread.
 		 */
 		for (int node = self->last; node >= 0; node--)
 			read_pages(_metadata, node, self->warm, 0, TABLE_PAGES, 1);
@@ -265,7 +275,7 @@ TEST_F(fill, shared_memory_is_local)
 	}
 }
 
-/* The stack grows under a thread that goes from node to node */
+/* The stack grows while the thread moves from node to node */
 static size_t grow_stack(int depth)
 {
 	volatile uint64_t frame[2 * PAGE_WORDS];
@@ -289,13 +299,13 @@ TEST_F(fill, stack_growth)
 }
 
 /*
- * Accesses the kernel makes for a node whose tables do not have the entry. Each
- * gets a page that node 0 has written and that node has never used.
+ * Accesses by the kernel on a node whose tables lack the entry. Each access has a new
+ * page, which node 0 wrote and the node has never used.
  */
 #define COLD_PAGES	64
 
 FIXTURE(cold) {
-	char *next;	/* the next cold page, in a table of its own */
+	char *next;	/* the next cold page, alone in a leaf table */
 	int last;
 };
 
@@ -341,7 +351,7 @@ static uint32_t *cold_page(FIXTURE_DATA(cold) *self)
 	return (uint32_t *)(self->next - TABLE_SIZE);
 }
 
-/* Begin and end of an access that has to fill an entry for that node: else it was not cold */
+/* The fills of a node. An access to a cold page must cause a fill. */
 static uint64_t fills_of(struct __test_metadata *_metadata, int node)
 {
 	return cost_so_far(_metadata, node).fills;
@@ -354,7 +364,7 @@ static size_t word_seen_wrong(const uint32_t *word, uint32_t expected)
 	for (int node = 0; node < hydra_nodes(); node++) {
 		uint32_t copy = 0;
 
-		/* the kernel reads it there, into another page */
+		/* on that node, the kernel reads the word */
 		if (hydra_syscall(node, SYS_futex, (long)word, FUTEX_WAIT, expected + 1) != -EAGAIN)
 			wrong++;
 		hydra_pin_to_node(node);
@@ -400,7 +410,7 @@ TEST_F(cold, futex_wake_op)
 	}
 }
 
-/* A thread dies and leaves locks behind, in pages its node has never used */
+/* A thread dies with locks held, in pages that the thread's node has never used */
 struct robust_lock {
 	struct robust_list list;
 	uint32_t word;
@@ -426,7 +436,7 @@ static void *die_with_locks(void *arg)
 	d->tid = syscall(SYS_gettid);
 	if (syscall(SYS_set_robust_list, &head, sizeof(head)))
 		return d;
-	/* the main thread writes the locks: they know their owner */
+	/* the main thread writes the locks, with the owner */
 	if (write(d->ready[1], "x", 1) != 1 || read(d->go[0], &c, 1) != 1)
 		return d;
 	d->locks[1]->list.next = &head.list;
@@ -482,10 +492,9 @@ TEST_F(cold, read_and_write)
 }
 
 /*
- * The kernel reads with page faults disabled and never tries again. Such a fill
- * can allocate nothing, so it is for nodes that have a part in the table already.
- * Tracing reads like this what is written to trace_marker, and says "<faulted>"
- * when it fails.
+ * The kernel reads with page faults disabled and does not retry. Without page faults, a
+ * fill can allocate nothing, and succeeds only for a node that shares the leaf table. The
+ * kernel reads the text for trace_marker so, and prints "<faulted>" if the read fails.
  */
 #define TRACEFS		"/sys/kernel/tracing"
 #define INSTANCE	TRACEFS "/instances/hydra-fill"
@@ -525,7 +534,7 @@ TEST_F(cold, trace_marker)
 	EXPECT_EQ(0, rmdir(INSTANCE));
 }
 
-/* get_user_pages(): a pipe keeps the page itself */
+/* get_user_pages(): the pipe keeps a reference to the page */
 TEST_F(cold, vmsplice)
 {
 	for (int node = 1; node <= self->last; node++) {
@@ -600,7 +609,7 @@ TEST_F(cold, other_process)
 
 		cold_page(self);
 		cold_page(self);
-		/* one that no node but the first has, ones that all have */
+		/* a table that only node 0 has, or tables that all nodes have */
 		if (node % 2) {
 			for (int i = 0; i < 3; i++) {
 				EXPECT_EQ(0, hydra_probe_all(area + i * TABLE_SIZE, 1,
@@ -645,9 +654,9 @@ TEST_F(cold, own_mem_file)
 }
 
 /*
- * A private copy of memory that has no struct page: the kernel reads the source
- * through the user's address with page faults disabled, and takes zeroes when it
- * cannot. The firmware's ROM is such memory.
+ * A private copy of memory without a struct page, like the firmware's ROM: the kernel
+ * reads the source through the user's address with page faults disabled. If the read
+ * fails, the kernel fills the copy with zeroes.
  */
 #define ROM_START	0xf0000
 #define ROM_PAGES	16
@@ -672,7 +681,7 @@ TEST_F(cold, copy_of_device_memory)
 			memcpy(expected, addr, PAGE_SIZE);
 			for (size_t word = 0; word < PAGE_WORDS; word++)
 				contents += expected[word] && expected[word] != UINT64_MAX;
-			/* the first use that node makes of the page is a write */
+			/* the node's first access to the page is a write */
 			EXPECT_EQ(8, hydra_syscall(node, SYS_pread64, fd, (long)(addr + 3), 8, 0));
 			for (size_t word = 0; word < PAGE_WORDS; word++) {
 				EXPECT_EQ(0, hydra_try_read(addr + word, &seen));

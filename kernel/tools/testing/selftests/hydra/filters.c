@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The filters of TLB shootdowns, by entry and by accessed bit. A shootdown interrupts the
- * users of a page, and no node that only shares its leaf table. Nobody goes on with an old
- * page. The filter by table is tested too: it shows that the tests can see interrupts.
+ * users of a page, and no node that only shares the leaf table. No node continues to use
+ * an old page. The tests also run with the filter by table, to show that the tests can
+ * see interrupts.
  */
 #include <fcntl.h>
 #include <linux/mempolicy.h>
@@ -21,16 +22,17 @@
 
 #define PAGES		16	/* which the spinners read */
 #define SIZE		(PAGES * PAGE_SIZE)
-#define FAR		256	/* a page of the same leaf table that nobody else uses */
+#define FAR		256	/* a page of the same leaf table, used by one node alone */
 #define TIMES		10
-#define CHANCES		30	/* for threads that are to meet MET times */
+#define CHANCES		30	/* for two threads to meet MET times */
 #define MET		4
-#define OPERATIONS	100	/* that are to interrupt no CPU */
-#define COSTLY		10	/* that are to interrupt one or more */
-#define MANY		1000	/* that are to interrupt others LINKED times in all */
+#define OPERATIONS	100	/* that must interrupt no CPU */
+#define COSTLY		10	/* that must interrupt at least one CPU */
+#define MANY		1000	/* that must interrupt other CPUs LINKED times in all */
 /*
- * A linked page table does not tell who uses it. After 8 flushes for nothing Linux cuts
- * the link, with one flush more.
+ * Entries of a linked table have no marks, so every flush interrupts all domains with a
+ * link. After 8 flushes that reached a domain only for its link, Hydra cuts the link and
+ * flushes the domain once.
  */
 #define LINKED		9
 
@@ -41,7 +43,7 @@ FIXTURE(filters) {
 	char *alone;
 };
 
-/* Pages that nobody asked for count as copies; so the filter by entry goes without them. */
+/* Prefetched entries count as copies, so filter=entry is tested with prefetch=0. */
 FIXTURE_VARIANT(filters) {
 	unsigned int filter, prefetch;
 };
@@ -83,7 +85,10 @@ FIXTURE_TEARDOWN(filters)
 	hydra_assert_consistent();
 }
 
-/* The same for tests that look for old pages. The filter by table has others for that. */
+/*
+ * For tests that look for old pages. shootdown.c and bystanders.c do so with the filter
+ * by table.
+ */
 FIXTURE(old_pages) {
 	char *area;
 	char *alone;
@@ -167,7 +172,7 @@ static void spin_everywhere_but_on(int node)
 	}
 }
 
-/* As many spinners as it takes: they share few real CPUs if this machine is emulated. */
+/* One spinner on each node: the CPUs of an emulated machine share few real CPUs. */
 static void spin_once_on_other_nodes(void)
 {
 	int cpus[HYDRA_MAX_CPUS];
@@ -196,7 +201,7 @@ static void write_words(volatile uint64_t *word, size_t pages, uint64_t value)
 static struct churn {
 	char *page;
 	unsigned int rounds;
-	bool costly;	/* Wait for the others: one that does not run is not interrupted. */
+	bool costly;	/* Wait for the spinners: a spinner that does not run is not interrupted. */
 	int errors;
 } churn;
 
@@ -214,10 +219,10 @@ static void map_touch_unmap(void *arg)
 }
 
 /*
- * Node 1 maps, touches and unmaps a page of its own in a table that all nodes share. Node
- * 0 links the table.
+ * Node 1 maps, touches and unmaps a page that no other node uses, in a table that all
+ * nodes share. Node 0 links the table.
  */
-TEST_F_TIMEOUT(filters, own_page_in_shared_table_interrupts_nobody, 120)
+TEST_F_TIMEOUT(filters, own_page_in_shared_table_interrupts_no_other_node, 120)
 {
 	bool by_table = variant->filter == HYDRA_FILTER_TABLE;
 
@@ -244,7 +249,10 @@ TEST_F_TIMEOUT(filters, own_page_in_shared_table_interrupts_nobody, 120)
 	}
 }
 
-/* Node 0 links a table. Node 1 drops pages of it, before and after the link is cut. */
+/*
+ * Node 0 links a table. Node 1 drops pages of the table, before and after Hydra cuts the
+ * link.
+ */
 TEST_F_TIMEOUT(old_pages, linker_is_told_before_and_after_its_link_is_cut, 120)
 {
 	start_spinner(0, last_cpu(0));
@@ -292,9 +300,9 @@ static void await_value(int node, uint64_t value)
 }
 
 /*
- * All nodes share a table. Node 0 drops a page that one other node reads, and the readers
- * are interrupted, each time, and no others. Then another node gets a page. By accessed
- * bits it is the same page: its former readers count no more.
+ * All nodes share a table. Node 0 drops a page that one other node reads; each drop
+ * interrupts the readers and no other CPU. Then the next node reads another page, or with
+ * filter=accessed the same page, whose former readers no longer count.
  */
 TEST_F_TIMEOUT(filters, page_handed_over_interrupts_its_reader_alone, 120)
 {
@@ -312,7 +320,7 @@ TEST_F_TIMEOUT(filters, page_handed_over_interrupts_its_reader_alone, 120)
 		for (int i = 0; i < spin.count; i++)
 			if (spin.spinners[i].node == node)
 				atomic_store(&spin.spinners[i].watched, word);
-		/* The first round is for those who have read the page before. */
+		/* The first flush may still interrupt earlier readers of the page. */
 		for (uint64_t i = 0; i <= COSTLY; i++) {
 			if (i == 1)
 				begin_count(_metadata);
@@ -340,10 +348,10 @@ TEST_F_TIMEOUT(filters, page_handed_over_interrupts_its_reader_alone, 120)
 }
 
 /*
- * All nodes have a page that they have not asked for. Only by accessed bits are they
- * spared when it changes.
+ * All nodes got a page by prefetch and do not touch it. When the page changes, only
+ * filter=accessed spares these nodes.
  */
-TEST_F_TIMEOUT(filters, page_prefetched_and_not_touched_interrupts_nobody, 60)
+TEST_F_TIMEOUT(filters, page_prefetched_and_not_touched_interrupts_no_node, 60)
 {
 	bool spared = variant->filter == HYDRA_FILTER_ACCESSED;
 	int operations = spared ? OPERATIONS : COSTLY;
@@ -394,8 +402,8 @@ static void map_huge_pages(struct __test_metadata *_metadata, char *area)
 }
 
 /*
- * All nodes read a huge page. One node reads another huge page, too, and node 0 drops that
- * page. Nodes that have a copy of the entry and have not used it are spared.
+ * All nodes read a huge page. One node reads a second huge page, too, and node 0 drops
+ * the second page. The drop spares nodes with an unused copy of the entry.
  */
 TEST_F_TIMEOUT(filters, huge_page_interrupts_its_reader_alone, 120)
 {
@@ -409,7 +417,7 @@ TEST_F_TIMEOUT(filters, huge_page_interrupts_its_reader_alone, 120)
 	for (int node = 1; node < hydra_nodes(); node += hydra_nodes() - 2) {
 		struct spinner *reader = spinner_of(node);
 
-		/* The first round is for those who have read the page before. */
+		/* The first flush may still interrupt earlier readers of the page. */
 		for (uint64_t i = 0; i <= COSTLY; i++) {
 			if (i == 1)
 				begin_count(_metadata);
@@ -432,7 +440,7 @@ TEST_F_TIMEOUT(filters, huge_page_interrupts_its_reader_alone, 120)
 	}
 }
 
-/* Linux forgets that pages are in use. There is no flush for that. */
+/* Linux clears accessed bits, without a flush. */
 static void age_pages(struct __test_metadata *_metadata)
 {
 	ASSERT_EQ(0, hydra_write_file("/proc/self/clear_refs", "1"));
@@ -502,8 +510,8 @@ static bool is_mapped(int pagemap, const void *addr)
 	return entry >> 63;
 }
 
-#define SMALL_PAGES	(22 * TABLE_PAGES)	/* More than Linux frees with one flush */
-#define HUGE_PAGES	64			/* that are allocated at the end */
+#define SMALL_PAGES	(22 * TABLE_PAGES)	/* more than Linux frees with one flush */
+#define HUGE_PAGES	64			/* allocated at the end */
 
 /* Two threads that change a huge page while the main thread waits */
 static struct {
@@ -588,7 +596,7 @@ TEST_F_TIMEOUT(old_pages, huge_page_is_freed_while_another_thread_write_protects
 		;
 	usleep(100000);
 	ASSERT_EQ(0, pthread_create(&dropper, NULL, drop_all_pages, NULL));
-	/* Linux has flushed, and freed the huge page, before it gets so far. */
+	/* Linux flushes, and frees the huge page, before the last page is unmapped. */
 	while (is_mapped(pagemap, place + size - PAGE_SIZE))
 		;
 	for (size_t page = 0; page < HUGE_PAGES; page++)
@@ -605,7 +613,7 @@ TEST_F_TIMEOUT(old_pages, huge_page_is_freed_while_another_thread_write_protects
 	EXPECT_EQ(0, munmap(place, size + HUGE_PAGES * TABLE_SIZE));
 }
 
-/* A page that a child shares: a write gives this process another one. */
+/* A page shared with a child: a write of the parent copies the page. */
 TEST_F_TIMEOUT(old_pages, page_copied_after_its_accessed_bits_were_cleared, 60)
 {
 	volatile uint64_t *word = (uint64_t *)self->area;
@@ -630,8 +638,9 @@ TEST_F_TIMEOUT(old_pages, page_copied_after_its_accessed_bits_were_cleared, 60)
 }
 
 /*
- * Workers that run while they wait: their CPUs keep what is not flushed. A change is made
- * by the first node, then by the last, this time without accessed bits.
+ * Workers that run while they wait, so that the CPUs keep every translation until a
+ * flush. The first node makes a change, then the last, the second time with accessed bits
+ * cleared.
  */
 static void run_while_waiting(void)
 {
@@ -709,7 +718,7 @@ TEST_F_TIMEOUT(old_pages, page_that_replaces_another_is_seen, 180)
 	}
 }
 
-/* Another thread that drops pages */
+/* Two threads drop pages */
 static struct {
 	int cpu;
 	char *start;
@@ -762,21 +771,21 @@ TEST_F_TIMEOUT(old_pages, pages_that_two_threads_drop_are_gone, 180)
 }
 
 /*
- * A thread that waits until the first of some pages has gone, reads them all, and may
- * write to them.
+ * A thread that waits until the first of some pages is unmapped, reads all pages, and may
+ * write to the pages.
  */
 static struct {
 	int cpu;
 	char *start;
-	bool drop;		/* drop them all instead of reading them */
+	bool drop;		/* drop all pages instead of reading */
 	uint64_t value;		/* to write, or 0; no spinner may read one less then */
 	atomic_bool ready;
 	atomic_bool dropping;	/* The flush has perhaps not been sent yet. */
-	bool done;		/* It still had not when that was done, */
+	bool done;		/* The flush was still to come after the reads, */
 	bool seen;		/* and when the spinners had looked. */
 } refill;
 
-/* Each spinner begins and ends a round, if there is time for that before the flush. */
+/* Each spinner begins and ends a round, unless the flush comes first. */
 static void let_spinners_look(void)
 {
 	for (int i = 0; i < spin.count; i++) {
@@ -846,7 +855,7 @@ static void end_refill(pthread_t thread)
  *    flushes
  *                                                                 reads the old ones?
  *
- * The range is so short that a finer filter looks at its entries.
+ * The range is so short that filter=entry looks at each entry.
  */
 static void refill_before_flush(struct __test_metadata *_metadata, char *area, int node)
 {
@@ -885,7 +894,7 @@ TEST_F_TIMEOUT(old_pages, page_filled_again_by_its_node_before_its_flush, 120)
 	refill_before_flush(_metadata, self->area, 1);
 }
 
-/* Linux takes pages away, which all nodes read, and flushes for many of them at once. */
+/* Linux reclaims pages that all nodes read, and flushes for many pages at once. */
 TEST_F_TIMEOUT(old_pages, reclaimed_pages_are_gone, 120)
 {
 	volatile uint64_t *word = (uint64_t *)self->area;
@@ -903,7 +912,7 @@ TEST_F_TIMEOUT(old_pages, reclaimed_pages_are_gone, 120)
 		ASSERT_TRUE(watch_all(word, value));
 		if (i % 2)
 			age_pages(_metadata);
-		/* Put the pages on the lists that reclaim takes them from. */
+		/* Move the pages to the lists of reclaim. */
 		ASSERT_EQ(0, hydra_write_file("/proc/sys/vm/drop_caches", "1"));
 		ASSERT_EQ(0, madvise(self->area, SIZE, MADV_PAGEOUT));
 		write_words(word, PAGES, value + 1);
@@ -925,8 +934,8 @@ TEST_F_TIMEOUT(old_pages, reclaimed_pages_are_gone, 120)
  *                                                                read the file's pages?
  *    flushes for all pages
  *
- * The flush of the reclaim comes later. Until then the other flush has to reach all
- * spinners that have read the pages.
+ * The flush of the reclaim comes later. Until then, the other thread's flush must reach
+ * all spinners that have read the pages.
  */
 TEST_F_TIMEOUT(old_pages, page_copied_before_the_flush_of_its_reclaim, 180)
 {
@@ -978,8 +987,8 @@ TEST_F_TIMEOUT(old_pages, page_copied_before_the_flush_of_its_reclaim, 180)
  *                                                                read the old pages?
  *    flushes for all pages
  *
- * The flush of the move comes later, as that of a reclaim. Unlike a reclaim that madvise()
- * asks for, it has no gather, which would make the other thread flush anyway.
+ * As with a reclaim, the flush of the move comes later. Unlike a reclaim by madvise(), a
+ * move has no gather, because of which the other thread would flush anyway.
  */
 TEST_F_TIMEOUT(old_pages, page_dropped_before_the_flush_of_its_move, 180)
 {
@@ -1016,10 +1025,11 @@ TEST_F_TIMEOUT(old_pages, page_dropped_before_the_flush_of_its_move, 180)
 }
 
 /*
- * Linux takes a page of a file away that node 0 alone has used, and flushes. Then node 0
- * unmaps it: once more Linux flushes for the reclaim. Neither reaches another node.
+ * Linux reclaims a page of a file that node 0 alone has used, and flushes. Then node 0
+ * unmaps the page: Linux flushes once more for the reclaim. Neither flush reaches another
+ * node.
  */
-TEST_F_TIMEOUT(filters, reclaimed_page_of_one_node_interrupts_nobody, 120)
+TEST_F_TIMEOUT(filters, reclaimed_page_of_one_node_interrupts_no_other_node, 120)
 {
 	char *area = self->area + 2 * TABLE_SIZE;
 	int fd = memfd_create("filters", MFD_CLOEXEC), pagemap = open_pagemap();

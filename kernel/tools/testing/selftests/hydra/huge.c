@@ -14,7 +14,7 @@
 #define THP		"/sys/kernel/mm/transparent_hugepage/enabled"
 #define HUGETLB		"/proc/sys/vm/nr_hugepages"
 
-/* Each huge page is looked at where it begins, in the middle and where it ends */
+/* The probed pieces of a huge page: at the beginning, in the middle and at the end */
 #define PIECE		4
 static const size_t pieces[] = { 0, TABLE_PAGES / 2 - PIECE / 2, TABLE_PAGES - PIECE };
 
@@ -41,7 +41,7 @@ static size_t probe_huge(char *area, size_t count, enum hydra_access access, uin
 #define PROBE_HUGE(area, count, access, seed) \
 	EXPECT_EQ(0, probe_huge(area, count, access, seed))
 
-/* Huge pages in a range, as smaps counts them in all its mappings */
+/* Huge pages in a range: the sum over the range's mappings in smaps */
 static size_t transparent_huge_pages(char *area, size_t size)
 {
 	FILE *f = fopen("/proc/self/smaps", "r");
@@ -114,7 +114,7 @@ static bool have_thp(void)
 	return hydra_read_file(THP, enabled, sizeof(enabled)) > 0 && !strstr(enabled, "[never]");
 }
 
-/* Huge pages that one node owns and all nodes have used */
+/* Huge pages owned by one node and used by all nodes */
 static void thp_area(struct __test_metadata *_metadata, char *area, int owner, size_t count)
 {
 	hydra_map(area, count * TABLE_PAGES);
@@ -221,7 +221,7 @@ TEST_F(huge, thp_mremap)
 	PROBE_HUGE(self->other, 2, HYDRA_READ_WRITE, 1);
 	write_huge(self->last, self->other, 2, 2);
 	PROBE_HUGE(self->other, 2, HYDRA_READ_WRITE, 2);
-	/* to where it cannot stay huge */
+	/* to an address at which the page cannot stay huge */
 	EXPECT_EQ((long)(self->area + PAGE_SIZE),
 		  hydra_syscall(1, SYS_mremap, (long)self->other, 2 * HUGE_SIZE, 2 * HUGE_SIZE,
 				MREMAP_MAYMOVE | MREMAP_FIXED, (long)(self->area + PAGE_SIZE)));
@@ -307,7 +307,7 @@ static uint64_t fills_of_reads(struct __test_metadata *_metadata, int node, char
 	return hydra_on_node(&after, node)->fills - hydra_on_node(&before, node)->fills;
 }
 
-/* Node 0 reads 512 huge pages: it is the huge page of zeroes each time. */
+/* Node 0 reads 512 huge pages: each time the huge page of zeroes. */
 TEST_F(huge, thp_prefetch)
 {
 	static const unsigned int degrees[] = { 9, 4, 0 };
@@ -333,7 +333,10 @@ TEST_F(huge, thp_prefetch)
 	EXPECT_EQ(0, munmap(place, 2 * GIB));
 }
 
-/* In a child, with threads of its own. What goes wrong is its exit status. */
+/*
+ * The child's part: the child starts threads on all nodes. Return: 0, or the number of
+ * the failed step.
+ */
 static int child_writes_huge(char *area, int told, int tell)
 {
 	char c;
@@ -343,7 +346,7 @@ static int child_writes_huge(char *area, int told, int tell)
 		return 1;
 	if (write(tell, "x", 1) != 1 || read(told, &c, 1) != 1)
 		return 2;
-	/* The parent has written seed 2 to its copy. */
+	/* The parent has written seed 2 to a copy. */
 	if (probe_huge(area, 2, HYDRA_READABLE, 1))
 		return 3;
 	write_huge(1, area, 2, 3);
@@ -399,7 +402,10 @@ TEST_F(huge, hugetlb_changes)
 	char *stays = self->area + 3 * HUGE_SIZE;
 
 	NEED_HUGETLB(9);
-	/* Keeps the PMD table, whose flush would hide that a move has none. */
+	/*
+	 * Keep the PMD table: freeing the table would flush, and hide a missing flush of
+	 * the move.
+	 */
 	ASSERT_EQ(stays, mmap(stays, HUGE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE |
 			      MAP_ANONYMOUS | MAP_HUGETLB | MAP_FIXED, -1, 0));
 	write_huge(0, stays, 1, 3);
@@ -438,7 +444,7 @@ TEST_F(huge, hugetlb_changes)
 #define GIGABYTES	"/sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages"
 #define MAP_GIGABYTE	(MAP_HUGETLB | 30 << 26)	/* MAP_HUGE_1GB */
 
-/* The places of a gigabyte that are looked at */
+/* The probed places of a gigabyte */
 static const size_t places[] = { 0, GIB / 2, GIB - PIECE * PAGE_SIZE };
 
 static void write_gigabyte(int node, char *area, uint64_t seed)
@@ -482,8 +488,8 @@ TEST_F_TIMEOUT(huge, hugetlb_page_of_a_gigabyte, 120)
 }
 
 /*
- * Two processes map the same gigabyte: Linux would give them one page table for
- * it. What one of them does to its mapping must not reach the other.
+ * Two processes map the same gigabyte: without Hydra, both would share one page table. A
+ * change by one process must not reach the mapping of the other process.
  */
 TEST_F(huge, hugetlb_gigabyte_in_two_processes)
 {

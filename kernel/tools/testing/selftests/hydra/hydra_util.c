@@ -343,7 +343,10 @@ int hydra_make_group(char group[64])
 #define FAIL_PAGE	"/sys/kernel/debug/fail_page_alloc/"
 #define FAIL_SLAB	"/sys/kernel/debug/failslab/"
 
-/* The code from the first of some functions to the last. Symbols come by their addresses. */
+/*
+ * The code from the first of some functions to the last. /proc/kallsyms is sorted by
+ * address.
+ */
 static int find_code(const char * const names[], int count, unsigned long *start,
 		     unsigned long *end)
 {
@@ -378,7 +381,10 @@ static int find_code(const char * const names[], int count, unsigned long *start
 static int choose_failures(const char *dir, const unsigned long code[2],
 			   const unsigned long but[2])
 {
-	/* The depth first: it is not there without CONFIG_FAULT_INJECTION_STACKTRACE_FILTER. */
+	/*
+	 * Write the depth first: the file does not exist without
+	 * CONFIG_FAULT_INJECTION_STACKTRACE_FILTER.
+	 */
 	return hydra_write_number(dir, "stacktrace-depth", "32") ?:
 	       hydra_write_number(dir, "probability", "0") ?:
 	       hydra_write_number(dir, "require-start", "%#lx", code[0]) ?:
@@ -702,8 +708,8 @@ static int try_read_page(const void *addr, uint64_t words[PAGE_WORDS])
 /* Threads on all nodes */
 
 /*
- * No semaphores: these ways to wait and to wake go through the same few pages of
- * code each time, so that tests can count the fills of a node.
+ * Futexes, no semaphores: waiting and waking execute the same few pages of code each
+ * time, so that tests can count the fills of a node.
  */
 void hydra_futex_wait(atomic_uint *word, unsigned int value)
 {
@@ -732,7 +738,7 @@ static void *worker_main(void *arg)
 	unsigned int finished = 0;
 
 	hydra_pin_to_cpu(w->cpu);
-	/* returns at once, by the way that a wake-up before the wait takes */
+	/* returns at once, as after a wake-up before the wait */
 	hydra_futex_wait(&w->asked, -1);
 	for (;;) {
 		while (atomic_load(&w->asked) == finished) {
@@ -804,8 +810,8 @@ void hydra_run(int node, void (*fn)(void *), void *arg)
 }
 
 /*
- * What workers are given lies in the same place each time, not on the stack: that
- * would cross the border of two pages now and then, and cost a fill more.
+ * The arguments of workers are always at the same address, not on the stack: on the stack
+ * the arguments would now and then lie on two pages, and cost one more fill.
  */
 static struct call {
 	long nr;
@@ -895,8 +901,8 @@ static struct area {
 	size_t pages;
 	enum hydra_access access;
 	uint64_t seed;
-	/* the last word of each page passes from node to node what they write */
-	uint64_t last_word;	/* what it is to contain; 0: as in the others */
+	/* the last word of each page passes from node to node */
+	uint64_t last_word;	/* the expected value; 0: as the other words */
 	uint64_t new_last_word;
 	size_t mistakes;
 } area;

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the selftests of Hydra share: the kernel's interface, threads that sit
- * on one NUMA node each, and probes that look at memory from all of them.
+ * Shared by the selftests of Hydra: the kernel's interface, one thread on each NUMA node,
+ * and probes that access memory from every node.
  */
 #ifndef HYDRA_UTIL_H
 #define HYDRA_UTIL_H
 
+#include <linux/hydra.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
-
-#include "../../../../include/uapi/linux/hydra.h"
 
 #define HYDRA_SYSFS		"/sys/kernel/mm/hydra/"
 #define HYDRA_MAX_NODES		64
@@ -24,19 +23,20 @@
 #define TABLE_PAGES		512UL
 #define TABLE_SIZE		(TABLE_PAGES * PAGE_SIZE)	/* what one leaf table maps */
 
-/* The machine: nodes that have CPUs are counted 0, 1, ...; the last one is hydra_nodes() - 1. */
+/* The machine: nodes with CPUs are counted 0, 1, ..., hydra_nodes() - 1. */
 int hydra_nodes(void);
 int hydra_node_id(int node);
 int hydra_node_cpus(int node, int cpus[HYDRA_MAX_CPUS]);
 void hydra_pin_to_cpu(int cpu);
 void hydra_pin_to_node(int node);
 /*
- * A test may have begun on another node. An idle CPU there keeps its address space loaded
- * until the CPU loads another one: that of a child, which visits all CPUs of other nodes.
+ * If a test begins on another node, an idle CPU of the other node keeps the test's
+ * address space loaded until the CPU loads another address space. So a child process
+ * visits all CPUs of other nodes.
  */
 int hydra_leave_other_nodes(void);
 
-/* Wait while a word has a value; wake a thread of this process that waits for it. */
+/* Wait while a word has a value; wake a thread of the same process that waits for the word. */
 void hydra_futex_wait(atomic_uint *word, unsigned int value);
 void hydra_futex_wake(atomic_uint *word);
 
@@ -44,9 +44,9 @@ void hydra_futex_wake(atomic_uint *word);
 const char *hydra_missing(void);
 
 /*
- * Begin a test. It fails unless this is a Hydra kernel on a machine with several nodes.
- * Transparent huge pages are off, the thread runs on node 0, and signals that
- * hydra_try_read() and its kin get are caught.
+ * Begin a test. The test fails unless the kernel has Hydra and the machine several nodes.
+ * Switches transparent huge pages off, moves the thread to node 0, and catches the
+ * signals that an access of hydra_try_read(), hydra_try_write() or hydra_try_call() gets.
  */
 #define HYDRA_BEGIN() do {						\
 	const char *__missing = hydra_missing();			\
@@ -68,7 +68,7 @@ int main(int argc, char **argv)						\
 }
 int hydra_patience(void);
 
-/* Invariants 1 to 5 hold for this process, as the kernel's checker sees it */
+/* The kernel's checker finds no violation of invariants 1 to 5 in the process */
 #define hydra_assert_consistent() EXPECT_TRUE(hydra_consistent(getpid()))
 bool hydra_consistent(pid_t pid);
 
@@ -83,40 +83,44 @@ int hydra_write_file(const char *path, const char *text);
 int hydra_read_file(const char *path, char *text, size_t size);
 int hydra_write_policy(pid_t pid, const char *text);
 
-/* Write a formatted text to a file of a directory, whose name ends in a slash */
+/* Write a formatted text to a file of a directory; @dir ends in a slash */
 int __attribute__((format(printf, 3, 4)))
 hydra_write_number(const char *dir, const char *name, const char *format, ...);
-/* A number that a file contains alone (key NULL), or behind a key on a line; -1: there is none */
+/* The number in a file, alone (key NULL) or behind a key on a line; -1: no number */
 long hydra_number(const char *path, const char *key);
-/* The same of /proc/vmstat */
+/* A number of /proc/vmstat */
 long hydra_vmstat(const char *key);
 
-/* Random numbers: the next one of a sequence, whose state is never 0; and a short seed */
+/* The next random number of a sequence, whose state is never 0; a short seed */
 uint64_t hydra_random(uint64_t *state);
 uint64_t hydra_seed(void);
 
-/* Flushes of NUMA balancing would hide flushes that are left out. Return: 0 or -errno. */
+/* Flushes of NUMA balancing would hide a missing flush. Return: 0 or -errno. */
 #define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
 int hydra_stop_balancing(void);
 int hydra_restore_balancing(void);
 
 /*
- * A compressed RAM disk, to swap to or with a file system, mounted on a new directory.
- * Both return its number, or a negative errno (-ENODEV: CONFIG_ZRAM is off).
+ * A compressed RAM disk, for swap or with a file system, mounted on a new directory. Both
+ * return the number of the disk, or a negative errno (-ENODEV: CONFIG_ZRAM is off).
  */
 int hydra_swap_on(const char *size);
 int hydra_swap_off(int zram);
 int hydra_mount_disk(const char *size, char directory[32]);
 int hydra_unmount_disk(int zram, const char *directory);
 
-/* Make a memory cgroup: its directory, with a slash at the end. Returns 0 or a negative errno. */
+/*
+ * Make a memory cgroup; @group is set to the directory, which ends in a slash. Returns 0
+ * or a negative errno.
+ */
 int hydra_make_group(char group[64]);
 
 /*
- * Choose the functions of the kernel whose allocations are to fail, with all functions
- * that lie between them in the kernel's text, but for the one that allocates tables for
- * Linux; then let so many per cent of these allocations fail. Both return 0 or a
- * negative errno (-ENODEV: CONFIG_FAIL_PAGE_ALLOC or CONFIG_FAILSLAB is off).
+ * hydra_choose_failures(): choose the kernel functions whose allocations fail: all
+ * functions of the kernel's text from the first to the last of @functions, except the
+ * function that allocates tables for Linux. hydra_fail_allocations(): let @percent per
+ * cent of the allocations fail. Both return 0 or a negative errno (-ENODEV:
+ * CONFIG_FAIL_PAGE_ALLOC or CONFIG_FAILSLAB is off).
  */
 int hydra_choose_failures(const char * const functions[], int count);
 int hydra_fail_allocations(int percent);
@@ -137,7 +141,7 @@ struct hydra_stats {
 };
 
 int hydra_read_stats(pid_t pid, struct hydra_stats *stats);
-/* The statistics of the domain whose home is a node (counted as above) */
+/* The statistics of the domain with the home @node, counted as above */
 const struct hydra_domain_stats *hydra_on_node(const struct hydra_stats *stats, int node);
 
 /* /proc/PID/hydra_tables; all by node, counted as above */
@@ -149,49 +153,49 @@ struct hydra_tables {
 
 int hydra_read_tables(pid_t pid, struct hydra_tables *tables);
 
-/* A number of the entry of an area in /proc/self/smaps, in pages; negative if it has none */
+/* A number of an area in /proc/self/smaps, in pages; negative: no such number */
 long hydra_smaps(const void *area, const char *key);
 
 /*
- * One thread on each node. HYDRA_SPIN: they run while they wait, so that their
- * CPUs keep every translation that is not shot down. HYDRA_SLEEP: they
- * leave their CPU idle, which Linux flushes lazily.
+ * One thread on each node. HYDRA_SPIN: a thread runs while it waits, so that the CPU
+ * keeps every translation that no flush removes. HYDRA_SLEEP: a thread that waits leaves
+ * the CPU idle, and Linux flushes an idle CPU lazily.
  */
 enum hydra_wait { HYDRA_SLEEP, HYDRA_SPIN };
 
 void hydra_start_workers(enum hydra_wait wait);
 void hydra_stop_workers(void);
-/* Call fn on that node and wait for its end */
+/* Call fn on a node and wait until fn returns */
 void hydra_run(int node, void (*fn)(void *), void *arg);
-/* Make a system call on that node: its result, or a negative errno */
+/* Make a system call on a node. Returns the result or a negative errno. */
 #define hydra_syscall(node, nr, ...) \
 	hydra_syscall_on(node, nr, (const long[6]){ __VA_ARGS__ })
 long hydra_syscall_on(int node, long nr, const long args[6]);
 
 /*
- * Linux does not flush when it clears accessed bits. So empty the TLBs of the CPUs that the
- * threads are on.
+ * Linux clears accessed bits without a flush. Empty the TLBs of the CPUs of all threads,
+ * with a munmap() of so many pages that Linux flushes all.
  */
 void hydra_empty_tlbs(void);
 
-/* Wait for a child: its exit status, 128 + signal, or -1 */
+/* Wait for a child. Returns the exit status, 128 + signal, or -1. */
 int hydra_wait_child(pid_t pid);
 
-/* One access: 0, or the signal it got */
+/* One access. Returns 0 or the signal that the access got. */
 int hydra_try_read(const void *addr, uint64_t *value);
 int hydra_try_write(void *addr, uint64_t value);
 /* Call the function at addr, which takes nothing and returns a number */
 int hydra_try_call(const void *addr, int *value);
 
 /*
- * Address space for a test alone: whole leaf tables, with at least one more on
- * each side, all without access. Nothing else comes to lie there.
+ * Address space for a test alone: whole leaf tables, with at least one more on each side,
+ * all without access. The C library maps nothing into the range.
  */
 void *hydra_reserve(size_t size);
-/* Private memory in such a place */
+/* Private memory in a reserved range */
 void *hydra_map(void *addr, size_t pages);
 
-/* A word of a page of an area that was written with a seed. Seed 0: zeroes. */
+/* A word of a page, if the area was written with a seed. Seed 0: zeroes. */
 uint64_t hydra_word(uint64_t seed, size_t page, size_t word);
 void hydra_write_pages(int node, void *addr, size_t pages, uint64_t seed);
 
@@ -203,11 +207,14 @@ enum hydra_access {
 	HYDRA_READ_WRITE,	/* and what one node writes the next one reads */
 };
 
-/* Look at every page of an area; the number of mistakes, each of them printed */
+/*
+ * Read, and if allowed write, every page of an area. Prints each mistake, and returns the
+ * number of mistakes.
+ */
 size_t hydra_probe(int node, void *addr, size_t pages, enum hydra_access access, uint64_t seed);
 size_t hydra_probe_all(void *addr, size_t pages, enum hydra_access access, uint64_t seed);
 
-/* The same as a statement of a test */
+/* hydra_probe_all() as a statement of a test */
 #define PROBE_ALL(addr, pages, access, seed) \
 	EXPECT_EQ(0, hydra_probe_all(addr, pages, access, seed))
 

@@ -29,7 +29,10 @@ static bool same(const struct hydra_settings *a, const struct hydra_settings *b)
 /* While the threads run: with a single thread the process returns to plain Linux soon. */
 static struct hydra_stats stats_then;
 
-/* Threads on all nodes write and read memory, and lose access to it. Return: mistakes. */
+/*
+ * Threads on all nodes write and read memory, and lose access to the memory. Return:
+ * mistakes.
+ */
 static size_t memory_mistakes(void)
 {
 	void *area = hydra_map((char *)hydra_reserve(2 * TABLE_SIZE) + TABLE_SIZE -
@@ -49,7 +52,7 @@ static size_t memory_mistakes(void)
 
 #define REPORT	"DOMAINS %u REPLICATION %u PREFETCH %u FILTER %u ACTIVE %lu MISTAKES %zu"
 
-/* What this program does when a test executes it with the argument "report" */
+/* Executed when a test runs this program with the argument "report" */
 static int report(void)
 {
 	struct hydra_settings s;
@@ -74,10 +77,10 @@ static bool become_nobody(void)
 }
 
 /*
- * Execute this program under a path and read its report. As nobody: the child becomes the
- * user nobody and switches Hydra on first.
+ * Execute this program under a path and read the report. As nobody: the child first
+ * becomes the user nobody and switches Hydra on.
  *
- * Return: the settings of the program executed, or all ones if it has reported none.
+ * Return: the settings of the executed program, or all ones if no report came.
  */
 static struct hydra_settings execute_program(const char *path, bool as_nobody, uint64_t *active,
 					     size_t *mistakes)
@@ -149,7 +152,10 @@ TEST_F(interface, off_at_first)
 	EXPECT_EQ(0, stats.replica_tables);
 }
 
-/* Does the kernel say that this machine cannot have a setting? It has to say why. */
+/*
+ * Whether the kernel reports that the machine does not support a setting. The kernel must
+ * give a reason.
+ */
 static bool is_refused(const char *setting)
 {
 	char text[256], line[64];
@@ -201,7 +207,10 @@ TEST_F(interface, set_and_get)
 
 TEST_F(interface, bad_values_change_nothing)
 {
-	/* One of each error. All values that are refused: KUnit, hydra_test_check_settings. */
+	/*
+	 * One value for each error. KUnit tests all refused values:
+	 * hydra_test_check_settings.
+	 */
 	static const struct {
 		struct hydra_settings settings;
 		int error;
@@ -238,7 +247,7 @@ TEST_F(interface, bad_values_change_nothing)
 	}
 }
 
-/* One text of each error. All texts that are refused: KUnit, hydra_test_parse_refuses. */
+/* One text for each error. KUnit tests all refused texts: hydra_test_parse_refuses. */
 static const struct {
 	const char *text;
 	int error;
@@ -330,7 +339,7 @@ TEST_F(interface, bad_sizes_and_pointers_change_nothing)
 
 #define TEXT_MAX	128	/* a text has to be shorter */
 
-TEST_F(interface, texts_are_written_whole)
+TEST_F(interface, each_write_is_one_text)
 {
 	char text[3 * TEXT_MAX], *end = page_before_nothing();
 	struct hydra_settings before, seen;
@@ -424,7 +433,10 @@ static void *map_and_set_own(void *arg)
 	return NULL;
 }
 
-/* A victim maps memory while it and a writer change its settings. The victim is killed. */
+/*
+ * A victim maps memory while the victim and a writer change the victim's settings. Then
+ * the victim is killed.
+ */
 TEST_F_TIMEOUT(interface, written_to_until_it_dies, 120)
 {
 	for (int round = 0; round < 16; round++) {
@@ -532,7 +544,7 @@ TEST_F(interface, fork_inherits)
 			_exit(2);
 		if (memory_mistakes() || !hydra_consistent(getpid()))
 			_exit(3);
-		/* This changes the settings of the child, and not of the parent. */
+		/* The write changes the settings of the child, not of the parent. */
 		_exit(hydra_off() ? 4 : 0);
 	}
 	EXPECT_EQ(0, hydra_wait_child(child));
@@ -555,7 +567,7 @@ TEST_F(interface, default_for_new_programs)
 		       seen.filter);
 	EXPECT_EQ(1, active);
 	EXPECT_EQ(0, mistakes);
-	/* A process that runs keeps its settings when the default changes. */
+	/* A running process keeps the settings when the default changes. */
 	ASSERT_EQ(0, hydra_get(&seen));
 	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, seen.domains);
 
@@ -565,7 +577,10 @@ TEST_F(interface, default_for_new_programs)
 	EXPECT_EQ(0, active);
 	EXPECT_EQ(0, mistakes);
 
-	/* A process that has chosen settings hands them on, whatever the default is. */
+	/*
+	 * Children of a process that chose settings inherit the settings, whatever the
+	 * default is.
+	 */
 	ASSERT_EQ(0, hydra_on(3, HYDRA_FILTER_TABLE));
 	seen = execute(&active, &mistakes);
 	EXPECT_TRUE(same(&wanted, &seen));
@@ -575,7 +590,7 @@ TEST_F(interface, default_for_new_programs)
 	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, seen.domains);
 }
 
-/* A set-uid program has the default settings, not those of the user that executes it. */
+/* A set-uid program has the default settings, not the settings of the calling user. */
 TEST_F(interface, set_uid_program_has_the_default)
 {
 	char directory[] = "/tmp/hydra-interface-XXXXXX", path[64], command[256];
@@ -603,7 +618,7 @@ TEST_F(interface, set_uid_program_has_the_default)
 	EXPECT_EQ(0, rmdir(directory));
 }
 
-/* A file on a disk whose file system can be frozen */
+/* A file on a disk with a file system that can be frozen */
 static struct {
 	int zram, fd;
 	char directory[32];
@@ -630,9 +645,9 @@ static void *write_frozen_page(void *arg)
 }
 
 /*
- * A process whose mmap_lock is taken as long as its file system is frozen: one thread
- * waits in a fault and holds the lock of the VMA. The other thread holds mmap_lock, and
- * waits for the lock of the VMA in mprotect().
+ * A process that holds mmap_lock while a file system is frozen: one thread waits in a
+ * fault, with the lock of the VMA. The other thread holds mmap_lock, and waits for the
+ * lock of the VMA in mprotect().
  */
 static void be_stuck(int ready, int go)
 {
@@ -710,7 +725,7 @@ TEST_F_TIMEOUT(interface, stuck_process_delays_no_other, 60)
 	pthread_join(to_stuck.thread, NULL);
 	pthread_join(to_other.thread, NULL);
 	EXPECT_EQ(0, to_other.err);
-	/* The stuck process may have ended before the writer got to it. */
+	/* The stuck process may have ended before the write. */
 	EXPECT_TRUE(!to_stuck.err || to_stuck.err == -ESRCH || to_stuck.err == -ENOENT);
 	close(never[1]);
 	EXPECT_EQ(0, hydra_wait_child(to_stuck.pid));
@@ -719,7 +734,7 @@ TEST_F_TIMEOUT(interface, stuck_process_delays_no_other, 60)
 	EXPECT_EQ(0, hydra_unmount_disk(disk.zram, disk.directory));
 }
 
-/* The process gets no memory for replicas. All nodes still see its memory right. */
+/* The process gets no memory for replicas. All nodes still read the right contents. */
 TEST_F(interface, no_replicas_allowed)
 {
 	ASSERT_EQ(0, hydra_write_file(HYDRA_SYSFS "replica_limit_kib", "0"));
@@ -778,7 +793,7 @@ TEST_F(interface, domains_are_the_nodes)
 	EXPECT_EQ(hydra_nodes(), count);
 }
 
-TEST_F(interface, numbers_add_up)
+TEST_F(interface, domain_counters_sum_to_process_counters)
 {
 	uint64_t fills = 0, tables = 0, kib = 0, upper = 0;
 

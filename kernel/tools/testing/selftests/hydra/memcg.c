@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Replicas and memory cgroups: replicas are charged to the cgroup, displace no memory of
- * the program, and are given back before the cgroup is out of memory.
+ * the program, and are freed before the cgroup is out of memory.
  *
- * The programs use one page in each leaf table, and use it on all nodes. So their
- * replicas take more memory than their pages and tables together.
+ * The programs use one page in each leaf table, on all nodes. So the replicas take more
+ * memory than the pages and tables together.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -45,7 +45,7 @@ FIXTURE_SETUP(memcg)
 
 FIXTURE_TEARDOWN(memcg)
 {
-	/* A process that was killed may not have left yet. */
+	/* A killed process may still be in the group. */
 	for (int i = 0; i < 100 && rmdir(self->group) && errno == EBUSY; i++)
 		usleep(100000);
 	EXPECT_NE(0, access(self->group, F_OK));
@@ -94,10 +94,10 @@ static void read_on_all_nodes(void)
 		_exit(101);
 }
 
-/* The process takes a policy and joins the group; its node 0 writes memory. */
+/* The process sets the policy and joins the group; node 0 writes memory. */
 static void join(const char *group, const char *policy)
 {
-	/* For replicas nothing is reclaimed: each node needs free memory for them. */
+	/* Linux reclaims nothing for replicas: each node needs free memory. */
 	if (hydra_write_file("/proc/sys/vm/drop_caches", "3") ||
 	    hydra_write_policy(getpid(), policy) || group_write(group, "cgroup.procs", getpid()))
 		_exit(102);
@@ -155,8 +155,8 @@ TEST_F_TIMEOUT(memcg, replicas_make_room_for_data, PATIENCE)
 static int ready[2], go[2];
 
 /*
- * Start a process of the group, which reads on all nodes at first or does not. Go on when
- * it has stopped.
+ * Start a process in the group, which may first read on all nodes. Returns when the
+ * process has stopped.
  */
 static pid_t start(struct __test_metadata *_metadata, const char *group, bool reads_first,
 		   void (*fn)(void))
@@ -182,7 +182,10 @@ static pid_t start(struct __test_metadata *_metadata, const char *group, bool re
 	return child;
 }
 
-/* The process calls the function, reads on all nodes, and ends. It needs no more than the limit. */
+/*
+ * The process calls the function, reads on all nodes, and ends, within the limit of the
+ * group.
+ */
 static void finish(struct __test_metadata *_metadata, const char *group, pid_t child)
 {
 	ASSERT_EQ(1, write(go[1], "g", 1));
@@ -218,8 +221,8 @@ static void fork_once(void)
 }
 
 /*
- * fork() needs memory for page tables while it holds mmap_lock of the address space whose
- * replicas are to be given back.
+ * fork() needs memory for page tables, and holds mmap_lock of the address space whose
+ * replicas the shrinker must free.
  */
 TEST_F_TIMEOUT(memcg, fork_takes_replicas, PATIENCE)
 {
@@ -230,7 +233,10 @@ TEST_F_TIMEOUT(memcg, fork_takes_replicas, PATIENCE)
 	finish(_metadata, self->group, child);
 }
 
-/* If the cgroup has no memory left for replicas, nothing is reclaimed from it for them. */
+/*
+ * If the cgroup has no memory left for replicas, Linux reclaims nothing from the cgroup
+ * to make room.
+ */
 TEST_F_TIMEOUT(memcg, replicas_displace_no_data, PATIENCE)
 {
 	pid_t child = start(_metadata, self->group, false, NULL);
@@ -252,7 +258,10 @@ static void *take_memory(void *node)
 	return NULL;
 }
 
-/* A child on all nodes is killed for want of memory. The parent keeps what they share. */
+/*
+ * A child with threads on all nodes is killed for lack of memory. The parent keeps the
+ * shared pages.
+ */
 TEST_F_TIMEOUT(memcg, process_on_all_nodes_is_killed, PATIENCE)
 {
 	pid_t child;

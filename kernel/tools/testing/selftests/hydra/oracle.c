@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Looks for stale translations. A changer, a thread on each node, does random operations
- * on memory of all kinds. Probes, a thread on each CPU, read and write that memory. Each
- * of their accesses must be as the last operation that has returned left it: no probe
- * gets an access that the operation forbids, or a byte that was there before, and nothing
- * that a probe has written is lost.
+ * Looks for stale translations. Changers, one thread on each node, do random operations
+ * on memory of all kinds. Probes, one thread on each CPU, read and write the memory.
+ * After an operation has returned, each access of a probe must have the operation's
+ * result: no probe gets an access that the operation forbids, or a byte from before the
+ * operation, and no write of a probe is lost.
  */
 #include <argp.h>
 #include <errno.h>
@@ -42,7 +42,10 @@ static unsigned long planned;		/* operations of each changer; written while all 
 static atomic_bool finished;
 static pthread_barrier_t rest;
 
-/* Has an operation of this kind worked, had its effect, and shown it to an access? */
+/*
+ * Has an operation of the kind succeeded, had the intended effect, and changed the result
+ * of an access?
+ */
 static bool met(const struct kind *k)
 {
 	return k->unavailable ||
@@ -60,8 +63,9 @@ static bool all_met(void)
 }
 
 /*
- * An operation is drawn from its number and the seed alone, and does not depend on the
- * operations before it. In an extension it also depends on the kinds that are not met yet.
+ * An operation is drawn from its number and the seed alone, and does not depend on
+ * earlier operations. In an extension, the operation also depends on the kinds that are
+ * not met yet.
  */
 
 /* Each changer begins with a few of each kind */
@@ -124,11 +128,11 @@ static void draw_range(struct op *op)
 		op->first += hydra_random(&op->random) % (z->huge - op->count + 1);
 		return;
 	}
-	/* A page of a file that moves by less than a huge page cannot be huge there. */
+	/* A file's page that moves by less than a huge page cannot be huge afterwards. */
 	if (flags & ALIGNED || (z == &zones[HUGE_MEMFD] && flags & MOVES) ||
 	    (z->huge > 1 && hydra_random(&op->random) % 2))
 		unit = z->huge;
-	/* A third, so that there is room to move to. Between lonely pages there are holes. */
+	/* A third, to leave room for moves. Lonely pages have holes between them. */
 	max = z->step == z->size ? z->cells / unit / 3 : 1;
 	if (max > MAX_RANGE)
 		max = MAX_RANGE;
@@ -160,7 +164,7 @@ static void draw_samples(struct op *op)
 	op->sample[2] = op->first + hydra_random(&op->random) % op->count;
 	op->sample[3] = op->kind->flags & MOVES ? op->other + hydra_random(&op->random) % op->count :
 						  hydra_random(&op->random) % cells;
-	/* its neighbours */
+	/* the neighbours */
 	op->sample[4] = (op->first + cells - 1) % cells;
 	op->sample[5] = (op->first + op->count) % cells;
 }
@@ -195,7 +199,7 @@ static void draw(struct op *op, unsigned int changer, unsigned long number)
 	op->together = hydra_random(&op->random) % 8 == 0;
 }
 
-/* Doing it */
+/* Doing an operation */
 
 static void lock(const struct op *op)
 {
@@ -221,7 +225,10 @@ static void unlock(const struct op *op)
 	}
 }
 
-/* Keep to the first cells that fit. If they are too few, do what makes them fit. */
+/*
+ * Keep the first cells that fit. If too few cells fit, first do the operation that makes
+ * cells fit.
+ */
 static void settle(struct op *op)
 {
 	const struct cell *c = &op->zone->cell[op->first];
@@ -263,7 +270,10 @@ static void announce_all(const struct op *op)
 	}
 }
 
-/* The changer reads what each probe has written in the cells that it looked at closely. */
+/*
+ * The changer reads the stamps that each probe has written in cells at which it looked
+ * closely.
+ */
 static void check_stamps(const struct op *op)
 {
 	for (int i = 0; i < SAMPLES; i++) {
@@ -436,7 +446,7 @@ static bool watch(void)
 }
 
 /* Exit status of a run */
-#define WRONG	1	/* an access came upon what it must not */
+#define WRONG	1	/* an access had a wrong result */
 #define UNMET	2	/* an operation was never seen to do anything */
 
 static int judge_coverage(void)
@@ -466,9 +476,9 @@ static int judge_coverage(void)
 }
 
 /*
- * Write all variables of the program once. Else the first page of them that is written
- * while another node reads the page of the file would be the first to go stale, and the
- * oracle, which rests on them, could not tell.
+ * Write all variables of the program once. The variables are in private pages of a file.
+ * If a changer first wrote a variable while another node reads the file's page, a missing
+ * flush would leave stale variables, and the oracle depends on correct variables.
  */
 static void touch_variables(void)
 {
@@ -557,7 +567,7 @@ static void test(const char *policy, bool serial)
 			 serial ? ", one changer" : "");
 }
 
-/* The system as the oracle needs it */
+/* The settings that the oracle needs */
 
 #define THP	"/sys/kernel/mm/transparent_hugepage/"
 #define KSM	"/sys/kernel/mm/ksm/"
@@ -568,19 +578,19 @@ static struct setting {
 	const char *path, *value;
 	char before[128];
 } settings[] = {
-	/* Flushes of NUMA balancing would hide flushes that are left out. */
+	/* Flushes of NUMA balancing would hide a missing flush. */
 	{ "/proc/sys/kernel/numa_balancing", "0" },
 	{ HUGETLB, HUGETLB_PAGES },
 	{ THP "enabled", "madvise" },
 	{ THP "shmem_enabled", "advise" },
 	{ THP "khugepaged/alloc_sleep_millisecs", "0" },
 	{ THP "khugepaged/pages_to_scan", "65536" },
-	/* khugepaged and KSM work only when an operation tells them to, and then on all pages. */
+	/* khugepaged and KSM work only when an operation says so, and then on all pages. */
 	{ THP "khugepaged/scan_sleep_millisecs", "3600000" },
 	{ KSM "run", "0" },
 	{ KSM "sleep_millisecs", "1" },
 	{ KSM "pages_to_scan", "1000" },
-	/* With it KSM skips pages without a twin for up to eight rounds. */
+	/* With smart_scan, KSM skips pages without a twin for up to eight rounds. */
 	{ KSM "smart_scan", "0" },
 };
 
@@ -607,7 +617,7 @@ static void restore_system(void)
 		rmdir(run.group);
 }
 
-/* Functions through which Hydra comes to all its allocations: for trees, and for fills */
+/* Functions through which Hydra allocates: for trees, and for fills */
 static const char * const allocating[] = { "__hydra_resume_user_mode", "__hydra_fault_done" };
 
 static const char *make_disks_and_group(void)
@@ -705,7 +715,10 @@ static const char doc[] =
 int main(int argc, char **argv)
 {
 	static const struct argp argp = { options, parse, NULL, doc };
-	/* One of them by the seed. If the machine refuses it, --policy runs another one. */
+	/*
+	 * The seed chooses a policy. If the machine refuses the policy, choose another
+	 * with --policy.
+	 */
 	static const char * const policies[] = {
 		"hydra", "hydra,filter=entry", "hydra,filter=accessed", "hydra,domains=llc",
 		"radixvm", "abis", "mitosis",

@@ -2,14 +2,14 @@
 /*
  * The oracle for stale translations. Memory is divided into zones, one for each kind of
  * memory, and a zone into cells, pieces of address space. Changers, threads on all nodes,
- * do random operations on cells. Each cell says what an access to it must come to: its
- * contents, or a signal. After each operation the probes, a thread on each CPU, access the
- * cells and compare.
+ * do random operations on cells. Each cell records the result that an access must have:
+ * the contents, or a signal. After each operation the probes, one thread on each CPU,
+ * access cells and compare.
  *
  *	oracle.c		options, runs, changers, coverage
- *	oracle_memory.c		zones and cells, what they say, mistakes
+ *	oracle_memory.c		zones, cells, expected results, mistakes
  *	oracle_probes.c		the probes
- *	oracle_operations.c	the changes; oracle_operations.h says where each is
+ *	oracle_operations.c	the changes; oracle_operations.h names their files
  */
 #ifndef ORACLE_H
 #define ORACLE_H
@@ -26,11 +26,11 @@ struct op;
 
 /* What is being run: set up by oracle.c */
 extern struct run {
-	const char *policy;		/* as /proc/self/hydra takes it */
+	const char *policy;		/* in the words of /proc/self/hydra */
 	uint64_t seed;
 	unsigned long operations;
 	unsigned int changers;
-	bool serial;			/* one changer; probes do only what it asks for */
+	bool serial;			/* one changer; probes access cells only when asked */
 	bool hydra;			/* the policy is not linux */
 	bool failures;			/* allocations of Hydra can be made to fail */
 	char directory[32];		/* a file system on a disk */
@@ -48,7 +48,7 @@ enum access {
 	READ_ONLY,
 	READ_WRITE,
 	WRITE_IS_BUS,		/* write-protected by userfaultfd */
-	READ_IS_BUS,		/* beyond the end of a file that is not to be written */
+	READ_IS_BUS,		/* beyond the end of a file, and not writable */
 	ALL_IS_BUS,		/* beyond the end of the file, or missing for userfaultfd */
 };
 
@@ -59,7 +59,7 @@ static inline bool may_read(enum access access)
 
 /*
  * A piece of memory, of which the first page is used. The changer that holds the lock
- * knows the state, and tells all probes before and after it changes the state.
+ * knows the state, and announces each change to all probes, before and after.
  */
 struct cell {
 	pthread_mutex_t lock;
@@ -71,7 +71,7 @@ struct cell {
 	} now;
 	enum access later;		/* between the halves of an operation */
 
-	atomic_ulong said;		/* generation, state, and whether it is being changed */
+	atomic_ulong said;		/* generation, state, whether a change is under way */
 	atomic_ulong says_contents, says_contents_too;
 	atomic_ulong by;		/* the last operation, see op_id() */
 };
@@ -91,8 +91,8 @@ extern struct zone {
 	unsigned int cells;
 	size_t step, size;		/* from one cell to the next; of what is mapped of each */
 	unsigned int huge;		/* cells in a huge page */
-	unsigned int weight;		/* how often it is drawn */
-	int fd, disk;			/* its file, and that without the page cache */
+	unsigned int weight;		/* how often a changer draws the zone */
+	int fd, disk;			/* the file; the same file, without the page cache */
 	struct cell cell[MAX_CELLS];
 } zones[ZONES];
 
@@ -106,16 +106,16 @@ static inline char *address(const struct zone *z, unsigned int cell)
 	return (char *)z->at + cell * z->step;
 }
 
-/* NULL, or what is missing and what to do about it. */
+/* NULL, or the missing setting and the remedy. */
 const char *make_zones(void);
-/* Map cells anew, readable and writable, and say so in their states. */
+/* Map cells anew, readable and writable, and record the new states. */
 bool map_cells(struct zone *z, unsigned int first, unsigned int count);
-/* A page for one probe alone, in a leaf table that no other node shares; NULL if there is none */
+/* A page for one probe alone, in a leaf table that no other node shares; NULL: no page left */
 char *map_own_page(unsigned int probe);
 extern int userfault_fd;
 uint64_t file_contents(unsigned int backing);
 
-/* What a page contains: its writer, the operation, and which part of that */
+/* The contents of a page: the writer, the operation, the part of the operation */
 #define PATTERN_WORDS	8
 #define BY_CHILD	0xfe
 #define BY_FILE		0xff
@@ -147,11 +147,14 @@ static inline size_t scratch_offset(unsigned int probe)
 	return (4 * probe + 3) * sizeof(uint64_t);
 }
 
-/* Say that a cell is about to change, perhaps to contents of another; and how it is now */
+/*
+ * announce_change(): the cell is about to change, perhaps to the contents of another
+ * cell. announce(): the new state.
+ */
 void announce_change(struct cell *c, uint64_t by, uint64_t contents_too);
 void announce(struct cell *c);
 
-/* One look at a cell: how the accesses ended, or ought to have if they were not tried */
+/* One look at a cell: how the accesses ended, or should end if not tried */
 struct sight {
 	int read_signal, write_signal;
 	uint64_t value;
@@ -159,7 +162,7 @@ struct sight {
 
 enum look {
 	LOOK_CLOSELY,	/* no changer changes the cell meanwhile: try all, write the stamp */
-	LOOK,		/* it may change meanwhile: try what it says it allows */
+	LOOK,		/* a changer may change the cell: try what the cell allows */
 	LOOK_ANYHOW,	/* try something */
 };
 
@@ -177,25 +180,25 @@ mistake(uint64_t by, const struct looker *l, const void *addr, const char *forma
 
 /* Changes: oracle_operations.c */
 
-#define SAMPLES	6			/* cells that are looked at after an operation */
+#define SAMPLES	6			/* cells that probes look at after an operation */
 
 struct op {
 	unsigned int changer;
 	unsigned long number;
-	unsigned int half;		/* 0, 1: some have two */
+	unsigned int half;		/* 0, 1: some operations have two */
 	uint64_t random;
 	struct kind *kind;
 	struct zone *zone;
-	unsigned int first, count;	/* the cells it changes */
-	unsigned int other;		/* for kinds that MOVE: where they go */
+	unsigned int first, count;	/* the cells that the operation changes */
+	unsigned int other;		/* for kinds that MOVE: the destination */
 	unsigned int locked;		/* cells, of which some may turn out to be unfit */
 	bool locked_other;
-	bool rewrite[2];		/* in each half: the changer reads and writes them first */
-	int cpu;			/* where the changer goes before, or -1 */
-	int awake[2];			/* CPUs whose probes run while it is done */
-	enum { DO_NOTHING, DO_LOOK, DO_GATHER, PASTIMES } pastime;	/* of those meanwhile */
+	bool rewrite[2];		/* in each half: the changer first accesses the cells */
+	int cpu;			/* the CPU of the changer, or -1: any */
+	int awake[2];			/* CPUs whose probes run during the operation */
+	enum { DO_NOTHING, DO_LOOK, DO_GATHER, PASTIMES } pastime;	/* of those probes */
 	bool together;			/* probes do not wait for each other */
-	unsigned int word;		/* of the pattern, that is looked at */
+	unsigned int word;		/* the word of the pattern that probes look at */
 	unsigned int sample[SAMPLES];
 	uint64_t note[2];		/* from one half to the other */
 };
@@ -217,12 +220,15 @@ extern struct kind {
 #define HYDRA_ONLY	256
 #define NEEDS_FAILURES	512	/* allocations that fail */
 	unsigned int weight;
-	/* False: Linux has refused it, and it does not count */
+	/* False: Linux refused the operation, which then does not count */
 	bool (*begin)(struct op *op);
-	/* The second half, after all have looked */
+	/* The second half, after all probes have looked */
 	void (*end)(struct op *op);
 	const char *unavailable;
-	/* How often it worked; did what it is for; let a probe see something else than before */
+	/*
+	 * done: how often the operation succeeded; proved: how often with the intended
+	 * effect; seen: how often a probe saw a difference
+	 */
 	atomic_ulong done, proved, seen;
 } kinds[];
 
@@ -230,11 +236,11 @@ extern const unsigned int nr_kinds;
 
 const char *prepare_operations(void);
 bool fits(const struct cell *c, enum needs needs);
-/* The kind of operation after which such a cell fits */
+/* The kind of operation after which the cell fits */
 struct kind *repair(const struct zone *z, const struct cell *c, enum needs needs);
 uint64_t op_id(const struct op *op);
 bool must(const struct op *op, bool done, const char *call);
-/* The changer reads the cells of the operation, and writes them anew if it may. */
+/* The changer reads the cells of the operation, and writes them if writable. */
 void rewrite_cells(struct op *op);
 
 /* Probes: oracle_probes.c */
@@ -246,11 +252,14 @@ unsigned int nr_probes(void);
 int probe_cpu(unsigned int probe);
 void start_probes(void);
 void stop_probes(void);
-/* All look at the samples of op, then use those of next, to be ready for it; each may be NULL */
+/*
+ * All probes look at the samples of @op, then use the samples of @next, to cache
+ * translations; each may be NULL
+ */
 void ask_probes(unsigned int changer, const struct op *op, const struct op *next);
 /* While no changer changes anything: all probes look at all cells */
 void ask_probes_for_all(unsigned int changer);
-/* What a probe has written in cells that it looked at closely */
+/* The stamp of a probe in the cells at which the probe looked closely */
 uint64_t stamp(const struct op *op, unsigned int probe);
 
 #endif /* ORACLE_H */

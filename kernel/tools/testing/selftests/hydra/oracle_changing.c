@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the oracle's operations are made of: cells that the changer reads and
- * writes itself, what Linux says of pages, calls from another process.
+ * Building blocks of the oracle's operations: reads and writes of cells by the changer,
+ * Linux's information about pages, calls from another process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +45,7 @@ void *shared_memory(size_t size)
 	return addr == MAP_FAILED ? NULL : addr;
 }
 
-/* What the changer reads and writes itself */
+/* Reads and writes by the changer */
 
 void write_cell(struct op *op, unsigned int cell, uint64_t contents, struct looker *l)
 {
@@ -135,7 +135,7 @@ void drain_lists(void)
 	syscall(SYS_move_pages, 0, 0UL, NULL, &nowhere, NULL, 0);
 }
 
-/* The helper: another process, which makes calls that change the address space of the oracle */
+/* The helper: another process, whose calls change the address space of the oracle */
 
 struct helper *helper;
 pthread_mutex_t helper_lock = PTHREAD_MUTEX_INITIALIZER;

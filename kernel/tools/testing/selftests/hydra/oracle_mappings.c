@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The oracle's operations on mappings: map, unmap, protect, move them, and drop
- * what is in them.
+ * The oracle's operations on mappings: map, unmap, protect, move, and drop the contents.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +16,10 @@ bool map_anew(struct op *op)
 	return must(op, map_cells(op->zone, op->first, op->count), op->kind->name);
 }
 
-/* Before an operation on a part of a huge page: collapse now and then. Return: is it huge? */
+/*
+ * Before an operation on a part of a huge page: collapse now and then. Return: whether
+ * the page is huge.
+ */
 static bool begins_huge(struct op *op)
 {
 	char *page = start(op) - op->first % op->zone->huge * op->zone->step;
@@ -98,7 +100,10 @@ static bool move_mapping(struct op *op, int flags)
 		struct state *from = &z->cell[op->first + i].now, *to = &z->cell[op->other + i].now;
 		struct state was = *to;
 
-		/* The page that was mapped over belongs where this one was. */
+		/*
+		 * The cells swap pages: the page that was mapped over belongs to the
+		 * source cell.
+		 */
 		*to = *from;
 		*from = was;
 		from->access = flags & MREMAP_DONTUNMAP ? to->access : HOLE;
@@ -184,8 +189,8 @@ bool cut_file(struct op *op)
 	unsigned int cut = hydra_random(&op->random) % z->cells;
 
 	/*
-	 * If the file is to end inside a huge page, and Linux cannot split the page just
-	 * then, it keeps and may map all of the page (truncate_inode_partial_folio()).
+	 * If the file is cut inside a huge page, and Linux fails to split the page, Linux
+	 * keeps the whole page and may map all of it (truncate_inode_partial_folio()).
 	 */
 	if (z->huge > 1)
 		cut -= cut % z->huge;

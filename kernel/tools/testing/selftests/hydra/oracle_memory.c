@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The oracle's memory: zones and cells, what they say of themselves, and mistakes. */
+/* The oracle's memory: zones, cells, their expected results, and mistakes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -20,9 +20,9 @@
 #define GIB		(1UL << 30)
 
 /*
- * The zones lie far from where Linux puts mappings, so that no mapping comes to lie in a
- * hole. Small zones lie side by side in four leaf tables, some of them across the border
- * of two. A lonely page has tables of its own on two levels.
+ * The zones are far from the addresses where Linux puts mappings, so that Linux puts no
+ * mapping into a hole. Small zones are side by side in four leaf tables, some zones in
+ * two tables. A lonely page is alone in its tables on two levels.
  */
 #define SMALL_AT	0x100000000000UL
 #define LONELY_AT	0x200000000000UL
@@ -85,7 +85,7 @@ static bool make_file_on_disk(struct zone *z, const char *name)
 	snprintf(path, sizeof(path), "%s/%s", run.directory, name);
 	made = make_file(z, open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
 	z->disk = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
-	/* It goes when it is closed and unmapped. */
+	/* Linux deletes the file when closed and unmapped. */
 	unlink(path);
 	return made && z->disk >= 0;
 }
@@ -187,8 +187,9 @@ static bool map_userfault(struct zone *z, unsigned int first, unsigned int count
 	};
 
 	/*
-	 * A child has no faults to handle, and pages that are shared with a child cannot
-	 * be moved. A probe may have made a page come before the range was registered.
+	 * Not for a child: a child would have no handler for its faults, and pages shared
+	 * with a child cannot be moved. A probe may have faulted a page in before the
+	 * range was registered.
 	 */
 	return map_anonymous(z, first, count) &&
 	       !madvise(address(z, first), count * z->step, MADV_DONTFORK) &&
@@ -252,7 +253,7 @@ void announce(struct cell *c)
 {
 	unsigned long generation = atomic_load(&c->said) / GENERATION + 1;
 
-	/* A probe that reads the contents before the state takes both for old: see look_at(). */
+	/* A probe that reads the contents before the state ignores both: see look_at(). */
 	atomic_store(&c->says_contents, c->now.contents);
 	atomic_store(&c->said, generation * GENERATION | c->now.access << 1 | c->now.maybe_zero << 4);
 }
@@ -301,7 +302,7 @@ void mistake(uint64_t by, const struct looker *l, const void *addr, const char *
 	if (len >= (int)sizeof(text) - 1)
 		len = sizeof(text) - 2;
 	text[len++] = '\n';
-	/* at once, and without locks: a child of fork may do this */
+	/* at once, and without locks: a child of fork may call mistake() */
 	if (write(STDERR_FILENO, text, len) != len)
 		_exit(1);
 }
@@ -352,7 +353,7 @@ void look_at(struct looker *l, struct zone *z, unsigned int cell, unsigned int w
 		reads = hydra_random(&l->random) % 2;
 		writes = !reads;
 	}
-	/* pages that differ are not merged */
+	/* KSM merges only equal pages */
 	if (l->probe < 0 || (z == &zones[MERGEABLE] && (access == READ_WRITE || changing)))
 		writes = false;
 

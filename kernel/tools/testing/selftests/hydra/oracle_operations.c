@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The oracle's operations: every call that can take away or weaken a mapping,
- * and those that give it back; what each needs, and how often it is drawn.
+ * The oracle's operations: every call that can remove or weaken a mapping, and the calls
+ * that restore a mapping; the needs and the weight of each operation.
  */
 #include "kselftest.h"
 #include "oracle_operations.h"

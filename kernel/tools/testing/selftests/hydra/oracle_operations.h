@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the oracle's operations share. Each operation does something to the cells of op,
- * and says in the states of the cells what it has done.
+ * Shared by the oracle's operations. Each operation changes the cells of @op, and records
+ * the change in the states of the cells.
  *
- *	oracle_operations.c	all of them: what each needs, how often it is drawn
- *	oracle_mappings.c	those on mappings and their contents
- *	oracle_pages.c		those on pages that the program does not notice
- *	oracle_writes.c		those about writing
- *	oracle_processes.c	those on the whole process
- *	oracle_changing.c	what they are made of
+ *	oracle_operations.c	the table: needs and weight of each operation
+ *	oracle_mappings.c	mappings and their contents
+ *	oracle_pages.c		changes of pages that a program does not notice
+ *	oracle_writes.c		writing
+ *	oracle_processes.c	the whole process
+ *	oracle_changing.c	building blocks
  */
 #ifndef ORACLE_OPERATIONS_H
 #define ORACLE_OPERATIONS_H
@@ -18,7 +18,7 @@
 #include "oracle.h"
 #include "linux_uapi.h"
 
-/* What operations are made of: oracle_changing.c */
+/* Building blocks: oracle_changing.c */
 
 #define PRESENT		(1UL << 63)	/* in pagemap */
 #define SOFT_DIRTY	(1UL << 55)
@@ -44,18 +44,18 @@ static inline uint64_t new_contents(const struct op *op, unsigned int cell)
 }
 
 const char *prepare_changing(void);
-/* NULL if there is none */
+/* NULL: no memory */
 void *shared_memory(size_t size);
 void proved(const struct op *op);
 void write_cell(struct op *op, unsigned int cell, uint64_t contents, struct looker *l);
 
 uint64_t pagemap(const void *addr);
 uint64_t frame(const void *addr);
-/* Mapped by a huge entry, that is */
+/* Mapped by a huge entry */
 bool is_huge(const void *addr);
-/* For a call that is to give a page another frame */
+/* After a call whose purpose is to move a page to another frame */
 void prove_moved(struct op *op, uint64_t before);
-/* Reclaim takes pages from lists. Have the CPUs put there the pages that they still keep back. */
+/* Reclaim takes pages from lists. Let each CPU add the pages of its batch to the lists. */
 void drain_lists(void);
 
 void wait_until(atomic_uint *word, unsigned int value);
@@ -63,7 +63,10 @@ void raise_to(atomic_uint *word, unsigned int value);
 
 extern pid_t self;
 
-/* Another process, with an address space of its own, which makes calls that change ours */
+/*
+ * Another process, with another address space, that makes calls which change the oracle's
+ * address space
+ */
 extern struct helper {
 	atomic_uint asked, answered;
 	long nr, arg[6], result;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The oracle's operations on pages that stay where they are for the program:
- * reclaim, huge pages, pages merged, pages moved to other nodes.
+ * The oracle's operations that exchange page frames under the same address: reclaim, huge
+ * pages, pages merged, pages moved to other nodes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #define PATIENCE	200	/* times 10 ms, for threads of the kernel to act */
 
 static int idle_fd;
-/* The nodes that have memory, by Linux's numbers */
+/* The nodes with memory, by Linux's numbers */
 static int memory_nodes[HYDRA_MAX_NODES];
 static unsigned int nr_memory_nodes;
 
@@ -61,8 +61,8 @@ bool page_out_from_elsewhere(struct op *op)
 }
 
 /*
- * As when the cgroup of the process is short of memory: Linux takes pages from its
- * lists, wherever they are mapped. It says whether it has found as much as it was to.
+ * As if the cgroup of the process were short of memory: Linux reclaims pages of the
+ * cgroup's lists, wherever mapped, and fails with EAGAIN if too few pages were found.
  */
 bool reclaim_from_cgroup(struct op *op)
 {
@@ -76,7 +76,7 @@ bool reclaim_from_cgroup(struct op *op)
 	return true;
 }
 
-/* Whether Linux has found a frame unused since it was marked so */
+/* Whether Linux considers a frame unused since the frame was marked idle */
 static bool is_idle(uint64_t pfn)
 {
 	uint64_t bits = 0;
@@ -87,8 +87,8 @@ static bool is_idle(uint64_t pfn)
 }
 
 /*
- * Mark a page as idle. When any CPU uses the page from now on, Linux has to learn of it.
- * Linux clears the accessed bits without a flush, so mprotect() makes up for one.
+ * Mark a page as idle. If a CPU then uses the page, Linux must see the use. Linux clears
+ * the accessed bits without a flush; mprotect() flushes.
  */
 bool make_cold(struct op *op)
 {
@@ -114,7 +114,7 @@ void was_used(struct op *op)
 	struct looker l = { .cpu = sched_getcpu() };
 	uint64_t pfn = op->note[0];
 
-	/* the first sample is the first cell, and all probes have read it */
+	/* the first sample is the first cell, which all probes have read */
 	if (!pfn || frame(start(op)) != pfn)
 		return;
 	proved(op);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The oracle's probes: a thread on every CPU. After each operation all probes look at the
- * cells that have changed. Then they access the cells that the next operation is to
- * change, so that their CPUs have the translations of these. Then most probes sleep, and
- * their CPUs are idle. One or two probes keep their CPUs busy through the next operation:
- * Linux flushes CPUs that are idle in another way than CPUs that run.
+ * The oracle's probes: one thread on every CPU. After each operation all probes look at
+ * the changed cells. Then the probes access the cells that the next operation will
+ * change, so that every CPU caches the translations. Then most probes sleep, and their
+ * CPUs are idle. One or two probes keep a CPU busy during the next operation: Linux
+ * flushes an idle CPU in another way than a running CPU.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -30,13 +30,13 @@ struct probe {
 };
 
 /*
- * What a changer asks of all probes. Mostly the probes answer one after the other, for an
- * emulator on few CPUs is slow when all emulated CPUs work. Now and then they answer all
- * together, so that their faults meet.
+ * A changer's request to all probes. Mostly the probes answer one after the other,
+ * because an emulator on few CPUs is slow when all emulated CPUs work. Now and then all
+ * probes answer together, so that their faults meet.
  */
 static struct request {
 	atomic_uint number;
-	atomic_uint left;	/* probes that have not answered */
+	atomic_uint left;	/* probes still to answer */
 	atomic_uint answered;	/* the number, when all have */
 	const struct op *op, *next;
 	bool all;
@@ -123,7 +123,7 @@ static void answer(struct probe *p, struct request *r)
 	}
 }
 
-/* Accesses and calls of a process that is busy */
+/* Accesses and calls of a busy process */
 static void pass_time(struct probe *p)
 {
 	struct looker *l = &p->looker;
@@ -139,7 +139,7 @@ static void pass_time(struct probe *p)
 	}
 }
 
-/* Keep the CPU busy, unless a changer runs on it. */
+/* Keep the CPU busy, unless a changer runs there. */
 static void wait_awake(struct probe *p, unsigned int heard)
 {
 	for (int i = 0; i < AWAKE_FOR && atomic_load(&p->calls) == heard; i++) {
@@ -151,7 +151,10 @@ static void wait_awake(struct probe *p, unsigned int heard)
 	}
 }
 
-/* Is it the turn of the probe? Probes answer from the last to the first, or all together. */
+/*
+ * Whether the probe has to answer now: probes answer from the last to the first, or all
+ * together.
+ */
 static bool is_called(const struct probe *p, struct request *r)
 {
 	return atomic_load(&r->number) != p->answered[r - requests] &&

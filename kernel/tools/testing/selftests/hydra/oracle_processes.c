@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The oracle's operations on the whole process: fork, Hydra switched off and on,
- * with and without memory for its tables, and replicas given back.
+ * The oracle's operations on the whole process: fork, Hydra switched off and on, with and
+ * without memory for tables, and replicas given back.
  */
 #include <errno.h>
 #include <sched.h>
@@ -11,7 +11,7 @@
 #include "kselftest.h"
 #include "oracle_operations.h"
 
-/* fork, and pages that are copied on write */
+/* fork, and pages copied on write */
 
 struct child {
 	atomic_uint may_go;
@@ -41,7 +41,7 @@ static void __attribute__((noreturn)) live_as_child(struct op *op)
 
 	atomic_store(&mistakes, 0);
 	wait_until(&children[op->changer].may_go, 1);
-	/* The parent has written meanwhile. The child sees that only in shared memory. */
+	/* The parent has written meanwhile. The child sees the write only in shared memory. */
 	for (unsigned int i = op->first; i < op->first + op->count; i++)
 		if (is_shared && op->rewrite[0] && z->cell[i].now.access == READ_WRITE)
 			z->cell[i].now.contents = new_contents(op, i);
@@ -127,9 +127,9 @@ void switch_on(struct op *op)
 }
 
 /*
- * All tables of the domains are made anew, while one in three allocations for them
- * fails: a domain that gets no table uses one of Linux. The process gets its settings
- * in any case.
+ * Hydra makes all tables of the domains anew, while one in three allocations of tables
+ * fails: a domain without memory for a table uses Linux's table. The settings apply in
+ * any case.
  */
 bool switch_on_without_memory(struct op *op)
 {
@@ -146,7 +146,7 @@ bool switch_on_without_memory(struct op *op)
 	return must(op, !err, "switching on without memory");
 }
 
-/* Switch on once more, with memory, for the domains that have got no tables of their own. */
+/* Switch on once more, with memory, for the domains that use Linux's tables. */
 void switch_on_again(struct op *op)
 {
 	must(op, !hydra_fail_allocations(0), "allocations that no longer fail");
@@ -157,7 +157,7 @@ void switch_on_again(struct op *op)
 	pthread_mutex_unlock(&switching);
 }
 
-/* The shrinker gives replicas back when it is told to. */
+/* The shrinker gives replicas back on request. */
 bool reclaim_replicas(struct op *op)
 {
 	long before = counter("reclaimed");

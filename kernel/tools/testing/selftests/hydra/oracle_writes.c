@@ -14,7 +14,7 @@
 #include "oracle_operations.h"
 
 static int source_fd;
-/* Held by the changer that clears the soft-dirty bits */
+/* Locked while a changer clears the soft-dirty bits */
 static pthread_mutex_t clear_refs = PTHREAD_MUTEX_INITIALIZER;
 
 /* userfaultfd */
@@ -114,7 +114,7 @@ bool move_in(struct op *op)
 	return moved;
 }
 
-/* Writes by way of the kernel, which finds the pages on its own */
+/* Writes by the kernel, which looks up the pages in Linux's table */
 
 bool write_from_elsewhere(struct op *op)
 {
@@ -171,11 +171,11 @@ static bool must_be_written(const struct op *op, unsigned int sample)
 }
 
 /*
- * Linux 6.12 does not track a page that is being moved when the bits are cleared:
- * clear_refs leaves its migration entry writable, and the page comes back writable. Linux
- * moves pages for others than the callers of move_pages(), such as for a huge page. It
- * counts the pages that it moves at a time when the last of them is done. Some of them
- * are back long before.
+ * Linux 6.12 loses track of a page if the bits are cleared while the page moves:
+ * clear_refs leaves the migration entry writable, and after the move the page is
+ * writable. Linux also moves pages without move_pages(), for example to make a huge page.
+ * Linux counts a batch of moved pages after the last page of the batch; the other pages
+ * are mapped again long before.
  */
 static uint64_t pages_migrated(void)
 {
@@ -228,7 +228,7 @@ void is_on_disk(struct op *op)
 	uint64_t words[PAGE_SIZE / 8] __attribute__((aligned(PAGE_SIZE)));
 	struct looker l = { .cpu = sched_getcpu() };
 
-	/* The probes have written their stamps of the first half. */
+	/* The probes have written the stamps of the first half. */
 	op->half = 0;
 	if (!must(op, !msync(start(op), length(op), MS_SYNC), "msync"))
 		return;

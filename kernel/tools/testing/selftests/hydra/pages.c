@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What Linux learns of the use of pages, and what becomes of those that it takes away
- * on the strength of that: both are right for each node that uses them. The oracle
- * has Linux move pages to other nodes and merge them, too.
+ * Linux must see the accesses and writes of every node. Every node must see the right
+ * page after Linux has reclaimed, written back or moved the page. The oracle also lets
+ * Linux migrate and merge pages.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +54,7 @@ FIXTURE_TEARDOWN(pages)
 	hydra_assert_consistent();
 }
 
-/* The contents are those of the seed; then, written anew by that node, the next one's */
+/* The contents are of @seed; then @node writes the contents of @seed + 1. */
 #define PROBE_AND_REWRITE(node, seed) do {						\
 	PROBE_ALL(self->area, PAGES, HYDRA_READ_WRITE, seed);				\
 	hydra_write_pages(node, self->area, PAGES, (seed) + 1);				\
@@ -77,7 +77,10 @@ static void read_often(void *arg)
 				       hydra_word(r->seed, page, 0);
 }
 
-/* Linux takes access to a page away to learn which node uses it, and moves the page there. */
+/*
+ * Linux removes the access to a page to find out which node uses the page, and moves the
+ * page to the node.
+ */
 TEST_F_TIMEOUT(pages, numa_balancing, 90)
 {
 	uint64_t updates = hydra_vmstat("numa_pte_updates");
@@ -85,7 +88,10 @@ TEST_F_TIMEOUT(pages, numa_balancing, 90)
 	int rounds = 0;
 
 	EXPECT_EQ(0, hydra_write_file(NUMA_BALANCING, "1"));
-	/* Linux begins after a second or so. Until it has met more pages than the area has: */
+	/*
+	 * Linux begins after a second or so. Until Linux has scanned more pages than the
+	 * area has:
+	 */
 	do {
 		for (int node = 0; node <= self->last; node++) {
 			struct reader r = { .area = self->area, .seed = 1 };
@@ -121,7 +127,7 @@ static uint64_t pagemap(const void *addr)
 	return entry;
 }
 
-/* One bit for each page of the area that has this flag in pagemap */
+/* One bit for each page of the area with the flag in pagemap */
 static unsigned long pages_with(const char *area, uint64_t flag)
 {
 	unsigned long pages = 0;
@@ -154,18 +160,21 @@ TEST_F(pages, soft_dirty)
 	}
 }
 
-TEST_F(pages, referenced)
+TEST_F(pages, smaps_counts_accesses_of_each_node)
 {
 	for (int node = 0; node <= self->last; node++) {
 		EXPECT_EQ(0, hydra_write_file("/proc/self/clear_refs", "1"));
 		EXPECT_EQ(0, hydra_smaps(self->area, "Referenced"));
 		hydra_empty_tlbs();
 		EXPECT_EQ(0, hydra_smaps(self->area, "Referenced"));
-		/* this node alone uses a few of the pages */
+		/* only the thread of @node uses a few of the pages */
 		EXPECT_EQ(0, hydra_probe(node, self->area, 3, HYDRA_READABLE, 1));
 		EXPECT_EQ(3, hydra_smaps(self->area, "Referenced"))
 			TH_LOG("after node %d has read 3 pages", node);
-		/* mprotect() takes the entries out, puts them back, and keeps the accessed bits. */
+		/*
+		 * mprotect() clears the entries, sets them again, and keeps the accessed
+		 * bits.
+		 */
 		EXPECT_EQ(0, hydra_syscall(0, SYS_mprotect, (long)self->area, SIZE, PROT_READ));
 		EXPECT_EQ(3, hydra_smaps(self->area, "Referenced"))
 			TH_LOG("after node %d has read 3 pages, and mprotect", node);
@@ -176,7 +185,7 @@ TEST_F(pages, referenced)
 	}
 }
 
-/* Forget clean pages of files; and put pages on the lists that reclaim takes them from */
+/* Drop clean pages of files, and move pages to the lists of reclaim */
 static int drop_caches(void)
 {
 	return hydra_write_file("/proc/sys/vm/drop_caches", "1");
@@ -219,7 +228,7 @@ static void write_first_words(void *arg)
 		*(volatile uint64_t *)(t->area + page * PAGE_SIZE) = t->value;
 }
 
-/* Linux may take pages after MADV_FREE, but not those that a node has written since. */
+/* After MADV_FREE, Linux may reclaim pages, but no page that a node has written since. */
 TEST_F(pages, madv_free_under_pressure)
 {
 	int dropped = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Which users may read and set the settings of which processes: askers with and without
- * privileges, and targets of all kinds; processes that have ended; and files that were
- * opened before the rights changed.
+ * privileges; targets of all kinds; processes after their end; files opened before the
+ * rights changed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 #define NOBODY		65534
 #define SOMEBODY	4711
 
-/* A result as the kernel has it */
+/* The result of a system call: -errno, or the number */
 #define RESULT(call) ({				\
 	long __result = (call);			\
 						\
@@ -128,14 +128,14 @@ static const struct {
 };
 
 /*
- * The targets, and which askers may read and set their settings: those that may attach to
- * the target with ptrace. These are
+ * The targets, each with the askers that may read and set the target's settings: all that
+ * may attach to the target with ptrace, which are
  *  - askers with CAP_SYS_PTRACE;
  *  - the same user and group, unless the target cannot be dumped, has more capabilities,
  *    or is in another user namespace;
- *  - the owner of that namespace.
- * hydra_tables and hydra_check can be opened by their owner alone: the user of the target,
- * or root if the target cannot be dumped.
+ *  - the owner of the namespace.
+ * Only the owner can open hydra_tables and hydra_check: the user of the target, or root
+ * if the target cannot be dumped.
  */
 static const struct {
 	const char *name;
@@ -156,7 +156,7 @@ static const struct {
 	  BY(ROOT) | BY(TRACER) | BY(NOBODY_ITSELF) | BY(OTHER_GROUP) },
 };
 
-/* The answers that an asker gets. It writes them to memory that it shares with the test. */
+/* The answers to an asker, in memory shared by the asker and the test. */
 enum { WRITES, READS, READS_TABLES, READS_CHECK, WRITES_DEFAULT, WRITES_LIMIT, SETS_ITSELF, ASKED };
 
 static long *answers;
@@ -182,7 +182,7 @@ FIXTURE_TEARDOWN(permissions)
 	EXPECT_EQ(0, hydra_write_file(HYDRA_SYSFS "replica_limit_kib", self->limit));
 }
 
-/* Start a child that takes the rights of a target and waits. Return: its pid, or -1. */
+/* Start a child with the rights of a target; the child waits. Return: the pid, or -1. */
 static pid_t spawn(bool (*become)(void))
 {
 	int ready[2];
@@ -196,7 +196,7 @@ static pid_t spawn(bool (*become)(void))
 	if (!child) {
 		if (!become())
 			_exit(1);
-		/* A change of credentials has cleared it. */
+		/* The change of credentials cleared the signal. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (write(ready[1], "r", 1) != 1)
 			_exit(1);
@@ -280,7 +280,7 @@ TEST_F_TIMEOUT(permissions, checked_for_each_pair_of_users, 120)
 	}
 }
 
-/* Processes without memory: kernel threads, and processes that have ended */
+/* Processes without memory: kernel threads, and processes after their end */
 
 static long write_held(int fd)
 {
@@ -326,7 +326,7 @@ TEST_F(permissions, end_with_the_process)
 	close(fd);
 }
 
-/* Files that a process opened when it had more rights */
+/* Files that a process opened with more rights than later */
 
 TEST_F(permissions, are_not_kept_by_an_open_file)
 {
@@ -353,7 +353,10 @@ TEST_F(permissions, are_not_kept_by_an_open_file)
 	hydra_wait_child(pid);
 }
 
-/* This program when it is executed: it says so, and executes the path that it is given next. */
+/*
+ * Executed as "executed": the program reports the execution, reads a path, and executes
+ * the path.
+ */
 static int executed(int orders, int replies)
 {
 	char path[128], in[16], out[16];
@@ -367,7 +370,10 @@ static int executed(int orders, int replies)
 	return 1;
 }
 
-/* The user nobody opens a file of its child, which then executes two programs. */
+/*
+ * A process of the user nobody opens a file of a child. Then the child executes two
+ * programs.
+ */
 static bool hold_over_exec(const char *plain, const char *set_uid)
 {
 	int orders[2], replies[2];
@@ -405,7 +411,7 @@ TEST_F(permissions, are_not_kept_over_exec_of_a_set_uid_program)
 	pid_t child;
 
 	ASSERT_NE(NULL, mkdtemp(directory));
-	/* A file system with set-uid bits, in which the user nobody may look */
+	/* A file system with set-uid bits, readable for all users */
 	ASSERT_EQ(0, mount("none", directory, "tmpfs", 0, "mode=755"));
 	snprintf(plain, sizeof(plain), "%s/plain", directory);
 	snprintf(set_uid, sizeof(set_uid), "%s/set_uid", directory);

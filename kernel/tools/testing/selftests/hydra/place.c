@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Where mmap() puts small regions: those of threads on different nodes lie in different
- * leaf tables. A caller that asks for an address gets it, as on Linux.
+ * Where mmap() puts small regions: regions of threads on different nodes are in different
+ * leaf tables. A caller that asks for an address gets the address, as on Linux.
  */
 #include <sys/mman.h>
 
@@ -20,7 +20,10 @@ static void look_at(void *arg)
 	(void)*(volatile char *)arg;
 }
 
-/* Every node has its tree. A thread that found the locks taken asks for the tree again later. */
+/*
+ * Wait until every node has a tree. A thread that found the locks taken asks for the tree
+ * again later.
+ */
 static bool await_trees(void)
 {
 	static char here;
@@ -70,7 +73,10 @@ static bool failed(const void *addr)
 	return (unsigned long)addr > -4096UL;
 }
 
-/* The nodes map regions in turns. Return: pairs of two nodes that share a leaf table. */
+/*
+ * The nodes map regions in turns. Return: the number of pairs of nodes that share a leaf
+ * table.
+ */
 static size_t shared_tables(struct __test_metadata *_metadata, int last)
 {
 	static char *region[HYDRA_MAX_NODES][REGIONS];
@@ -101,7 +107,7 @@ static size_t shared_tables(struct __test_metadata *_metadata, int last)
 TEST_F(place, nodes_share_no_leaf_table)
 {
 	EXPECT_EQ(0, shared_tables(_metadata, self->last));
-	/* Linux puts the regions side by side, so this test can fail. */
+	/* Linux puts the regions side by side: the test can fail. */
 	ASSERT_EQ(0, hydra_off());
 	EXPECT_LT(0, shared_tables(_metadata, self->last));
 	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
@@ -109,7 +115,10 @@ TEST_F(place, nodes_share_no_leaf_table)
 	EXPECT_EQ(0, shared_tables(_metadata, self->last));
 }
 
-/* The regions of one node lie together, and the place of one that is unmapped is used again. */
+/*
+ * The regions of one node are side by side, and mmap() reuses the place of an unmapped
+ * region.
+ */
 TEST_F(place, no_address_space_wasted)
 {
 	for (int node = 0; node <= self->last; node++) {
@@ -191,7 +200,7 @@ TEST_F(place, large_regions)
 		}
 }
 
-/* What this program does when a test executes it with the argument "places" */
+/* Executed when a test runs this program with the argument "places" */
 static int print_places(void)
 {
 	if (hydra_begin())
@@ -206,7 +215,7 @@ static int print_places(void)
 #define RUNS	8
 
 /* No two programs get the same place, as on Linux. */
-TEST_F(place, random_places)
+TEST_F(place, each_program_maps_at_another_place)
 {
 	static char text[RUNS][4096];
 	char *place[RUNS], *rest[RUNS], randomize[16];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The shrinker gives replicas back: here not because a node is short of memory, but
- * through /proc/sys/vm/drop_caches. Meanwhile the threads of all nodes run, so their CPUs
- * keep every translation that is not shot down.
+ * The shrinker frees replicas, in these tests not for lack of memory but by
+ * /proc/sys/vm/drop_caches. The threads of all nodes run, so that the CPUs keep every
+ * translation until a flush.
  */
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -52,7 +52,7 @@ TEST_F_TIMEOUT(reclaim, tables_are_given_back, PATIENCE)
 
 	drop_replicas(_metadata);
 	ASSERT_EQ(0, hydra_read_stats(getpid(), &after));
-	/* A running thread asks for its stack and its code again at once. */
+	/* A running thread faults on stack and code again at once. */
 	EXPECT_LE(TABLES * (hydra_nodes() - 1), after.reclaimed);
 	EXPECT_GE(self->before.replica_tables, after.replica_tables);
 	EXPECT_EQ(self->before.active, after.active);
@@ -62,7 +62,7 @@ TEST_F_TIMEOUT(reclaim, tables_are_given_back, PATIENCE)
 	EXPECT_LT(self->before.fills, after.fills);
 }
 
-/* When a domain has left the sharers, no CPU of it may use an old translation. */
+/* When a domain has left the sharers, no CPU of the domain may use an old translation. */
 TEST_F_TIMEOUT(reclaim, nothing_stale_is_left, PATIENCE)
 {
 	for (size_t i = 0; i < TABLES; i++) {
@@ -88,7 +88,10 @@ TEST_F_TIMEOUT(reclaim, nothing_stale_is_left, PATIENCE)
 	}
 }
 
-/* The other domains are no longer interrupted: of all running threads only that of node 0 is. */
+/*
+ * Flushes no longer interrupt the other domains: of all running threads, only the thread
+ * of node 0.
+ */
 TEST_F_TIMEOUT(reclaim, domains_leave_the_sharers, PATIENCE)
 {
 	struct hydra_stats before, after;
@@ -104,7 +107,7 @@ TEST_F_TIMEOUT(reclaim, domains_leave_the_sharers, PATIENCE)
 	EXPECT_LE((hydra_nodes() - 1) * flushes, after.cpus_spared - before.cpus_spared);
 }
 
-/* Linux learns of pages that only another node has accessed, whose replica then goes. */
+/* Linux sees the accesses of a node whose replica is then freed. */
 TEST_F_TIMEOUT(reclaim, accessed_bits_are_kept, PATIENCE)
 {
 	drop_replicas(_metadata);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which CPUs a TLB shootdown interrupts: those of the nodes that share a leaf
- * table of the range, all of them, and no others. Interrupts are counted by
- * Linux: the line "TLB" of /proc/interrupts.
+ * Which CPUs a TLB shootdown interrupts: all CPUs of the nodes that share a leaf table of
+ * the range, and no CPU of another node. Linux counts the interrupts: the line "TLB" of
+ * /proc/interrupts.
  */
 #include <fcntl.h>
 #include <linux/membarrier.h>
@@ -15,13 +15,13 @@
 #include "hydra_util.h"
 #include "spinners.h"
 
-#define OPERATIONS	100	/* that are to interrupt no CPU */
-#define COSTLY		20	/* that are to interrupt one or more */
-#define MANY		300	/* of which two have to meet */
+#define OPERATIONS	100	/* that must interrupt no CPU */
+#define COSTLY		20	/* that must interrupt at least one CPU */
+#define MANY		300	/* of which two must meet */
 
 FIXTURE(shootdown) {
 	char *area;	/* four leaf tables */
-	char *alone;	/* one page that has a leaf table for itself */
+	char *alone;	/* one page, alone in a leaf table */
 };
 
 FIXTURE_SETUP(shootdown)
@@ -38,7 +38,7 @@ FIXTURE_TEARDOWN(shootdown)
 	hydra_stop_workers();
 }
 
-/* Operations: each takes something from the TLB of the CPU it runs on */
+/* Operations: each changes entries that the TLB of the calling CPU holds */
 
 static int op_mprotect(char *area)
 {
@@ -87,7 +87,7 @@ static void count_operations(struct __test_metadata *_metadata, int (*op)(char *
 	struct hydra_stats from, to;
 
 	memset(out, 0, sizeof(*out));
-	/* the tables are there, and what the program itself needs */
+	/* first without counting: allocates tables, fills the program's own pages */
 	for (int i = 0; i < 3; i++)
 		out->errors += op(area) != 0;
 	ASSERT_EQ(0, hydra_read_stats(getpid(), &from));
@@ -95,7 +95,7 @@ static void count_operations(struct __test_metadata *_metadata, int (*op)(char *
 	ASSERT_EQ(0, read_interrupts(before));
 	ASSERT_EQ(0, hydra_read_stats(getpid(), &from));
 	for (int i = 0; i < operations; i++) {
-		/* On a busy host one that does not run just now is not interrupted. */
+		/* On a busy host, a spinner that does not run is not interrupted. */
 		if (operations <= COSTLY)
 			await_all();
 		out->errors += op(area) != 0;
@@ -110,7 +110,7 @@ static void count_operations(struct __test_metadata *_metadata, int (*op)(char *
 	EXPECT_EQ(0, out->errors);
 }
 
-/* The operations have interrupted the spinners of that node, and no others. */
+/* The operations have interrupted the spinners of one node, and of no other node. */
 static void expect_only(struct __test_metadata *_metadata, const struct outcome *out, int node,
 			int operations)
 {
@@ -134,7 +134,7 @@ static void expect_only(struct __test_metadata *_metadata, const struct outcome 
 static const struct {
 	const char *name;
 	int (*op)(char *);
-	bool alone;	/* in a table that is freed with it */
+	bool alone;	/* alone in a leaf table, which munmap() frees */
 	bool mapped;	/* the area is mapped before and after */
 } operations[] = {
 	{ "mprotect", op_mprotect, false, true },
@@ -200,13 +200,16 @@ TEST_F_TIMEOUT(shootdown, no_filter_interrupts_all, 60)
 		}
 		if (hydra) {
 			EXPECT_LE(MOST(COSTLY * spinners), out.interrupted);
-			/* a spinner that does not run just then need not be told */
+			/* a flush spares a spinner that does not run */
 			EXPECT_GE(spinners * STRAY, out.spared);
 		}
 	}
 }
 
-/* A node reads a page. Its CPU is interrupted for each change of the page and sees the change. */
+/*
+ * A node reads a page. Each change of the page interrupts the node's CPU, which then sees
+ * the change.
+ */
 TEST_F_TIMEOUT(shootdown, reader_is_interrupted_and_sees, 60)
 {
 	static uint64_t before[HYDRA_MAX_CPUS];
@@ -249,8 +252,8 @@ TEST_F_TIMEOUT(shootdown, reader_is_interrupted_and_sees, 60)
 }
 
 /*
- * Two threads of node 0 drop pages that no other node uses. While their gathers overlap,
- * each of the two flushes for the other one, too, and still interrupts no other node.
+ * Two threads of node 0 drop pages that no other node uses. While the gathers overlap,
+ * each thread also flushes for the other thread, and still interrupts no other node.
  */
 TEST_F_TIMEOUT(shootdown, gathers_that_overlap_spare_other_nodes, 60)
 {
@@ -259,8 +262,8 @@ TEST_F_TIMEOUT(shootdown, gathers_that_overlap_spare_other_nodes, 60)
 	spin_on_other_nodes();
 	hydra_map(self->area, TABLE_PAGES);
 	/*
-	 * The first turn is not counted: in it the program gets what it needs itself, in
-	 * tables that other nodes share, and the gathers note those.
+	 * The first turn is not counted: the program faults its own pages in, in tables
+	 * that other nodes share, and the gathers record the sharers.
 	 */
 	for (int operations = COSTLY; operations <= MANY; operations += MANY - COSTLY) {
 		ASSERT_EQ(0, start_dropper(self->alone));
@@ -280,7 +283,10 @@ TEST_F_TIMEOUT(shootdown, gathers_on_all_nodes_spare_each_other, 60)
 
 	hydra_map(pages, tables * TABLE_PAGES);
 	ASSERT_EQ(0, madvise(pages, tables * TABLE_SIZE, MADV_NOHUGEPAGE));
-	/* One: a second on the same node would be interrupted, as it has to be. */
+	/*
+	 * One spinner on each node: the flushes must interrupt a second spinner of the
+	 * same node.
+	 */
 	for (int node = 1; node < hydra_nodes(); node++) {
 		hydra_node_cpus(node, cpus);
 		start_spinner(node, cpus[0]);
@@ -301,7 +307,7 @@ TEST_F_TIMEOUT(shootdown, reader_of_one_of_several_tables, 60)
 	for (int node = 1; node < hydra_nodes(); node++) {
 		volatile uint64_t *word;
 
-		/* fresh tables: the last reader has no part in them */
+		/* fresh tables: the last reader shares none */
 		self->area = hydra_reserve(4 * TABLE_SIZE);
 		hydra_map(self->area, 4 * TABLE_PAGES);
 		ASSERT_EQ(0, op_mprotect_tables(self->area));
@@ -324,9 +330,9 @@ TEST_F_TIMEOUT(shootdown, reader_of_one_of_several_tables, 60)
 }
 
 /*
- * Some flushes spare a CPU. When a flush of one page reaches that CPU later, the CPU
- * flushes this one page, and not all that it has. The tracepoint tlb:tlb_flush tells how
- * many pages a CPU flushes; -1 is all.
+ * Some flushes spare a CPU. When a later flush of one page reaches the spared CPU, the
+ * CPU flushes the page alone, not the whole TLB. The tracepoint tlb:tlb_flush has the
+ * number of pages that a CPU flushes; -1: all.
  */
 #define TRACEFS		"/sys/kernel/tracing"
 #define INSTANCE	TRACEFS "/instances/hydra-shootdown"
@@ -393,8 +399,8 @@ TEST_F_TIMEOUT(shootdown, spared_cpu_has_nothing_to_catch_up_with, 60)
 }
 
 /*
- * mprotect() interrupts the sharers alone, so programs cannot use it as a barrier for all
- * of their threads. membarrier() still is one.
+ * mprotect() interrupts the sharers alone, so a program cannot use mprotect() as a
+ * barrier for all threads. membarrier() still is a barrier.
  */
 TEST_F_TIMEOUT(shootdown, membarrier_reaches_all_threads, 60)
 {
@@ -418,8 +424,8 @@ TEST_F_TIMEOUT(shootdown, membarrier_reaches_all_threads, 60)
 }
 
 /*
- * A child on one node switches Hydra on and off. This process has Hydra on, so the kernel
- * need not patch its text for that, on all CPUs.
+ * A child on one node switches Hydra on and off. The test has Hydra on, so the kernel
+ * does not patch text, on all CPUs, for the child.
  */
 TEST_F_TIMEOUT(shootdown, switching_interrupts_no_other_node, 60)
 {

@@ -116,8 +116,8 @@ bool watch_all(const volatile uint64_t *word, uint64_t value)
 }
 
 /*
- * All stop watching: on return no spinner reads the words any more, so the caller may unmap
- * them. Return: the first that has read what it must not, or NULL.
+ * All spinners stop watching: after the return no spinner reads the words any more, so the
+ * caller may unmap the words. Return: the first spinner that read a wrong value, or NULL.
  */
 static const struct spinner *first_stale(void)
 {
@@ -189,7 +189,7 @@ int stop_dropper(void)
 	return pthread_join(dropper.thread, NULL);
 }
 
-/* Interrupts of a kind, as /proc/interrupts calls it, that each CPU has got */
+/* Interrupts of each CPU in the line @kind of /proc/interrupts */
 static int read_kind(const char *kind, uint64_t count[HYDRA_MAX_CPUS])
 {
 	FILE *f = fopen("/proc/interrupts", "r");

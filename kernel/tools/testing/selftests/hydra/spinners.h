@@ -14,9 +14,9 @@
 #define PAGE_WORDS	(PAGE_SIZE / sizeof(uint64_t))
 
 /*
- * A spinner keeps its CPU busy. It may read the first word of each of some pages all the
- * time, or write it. With several pages it is likely that its TLB still has one of them.
- * Or it drops a page of its own again and again.
+ * A spinner keeps a CPU busy. Again and again the spinner reads or writes the first word
+ * of each of several pages: with several pages, the TLB of the CPU likely still holds one
+ * translation. Or the spinner drops a page that only the spinner uses, again and again.
  */
 struct spinner {
 	pthread_t thread;
@@ -26,15 +26,18 @@ struct spinner {
 	_Atomic(volatile uint64_t *) written;
 	atomic_ulong seen;	/* the latest value of the word, in the last page */
 	atomic_ulong rounds;
-	atomic_ulong stale;	/* times it has read a value that is forbidden, or not required */
+	atomic_ulong stale;	/* reads that returned a forbidden or not the required value */
 };
 
 struct spinners {
 	struct spinner *spinners;
 	int count;
-	size_t pages;		/* that each of them watches or writes */
+	size_t pages;		/* that each spinner watches or writes */
 	atomic_bool stop;
-	/* If not 0: a value that no read begun from now on may return, or that each has to */
+	/*
+	 * forbidden: if not 0, reads that begin now must not return it. required: if not
+	 * 0, reads that begin now must return it.
+	 */
 	atomic_ulong forbidden, required;
 };
 
@@ -51,32 +54,36 @@ int spinners_end(void);
 void start_spinner(int node, int cpu);
 /* Start a spinner on each CPU of the nodes after the first. Return: how many. */
 int spin_on_other_nodes(void);
-/* The first spinner that was started on a node, or NULL */
+/* The first spinner on a node, or NULL */
 struct spinner *spinner_of(int node);
 
-/* Wait until the spinner has ended two rounds: it has begun the second one after the call. */
+/* Wait until the spinner has ended two rounds: the second round began after the call. */
 void await_rounds(struct spinner *s);
-/* Wait until each spinner has ended a round, so each of them has its CPU. */
+/* Wait until each spinner has ended a round, so that each spinner runs on a CPU. */
 void await_all(void);
-/* The spinner has the word in its TLB, with that value; false if it sees another */
+/*
+ * Let the spinner read the word, into its TLB. False if the spinner reads another value
+ * than @value.
+ */
 bool watch(struct spinner *s, const volatile uint64_t *word, uint64_t value);
 bool watch_all(const volatile uint64_t *word, uint64_t value);
 
 /*
- * From now on no spinner may read that value from the words that it watches, or each has
- * to read it. Both end the watching. Return: the first spinner that is wrong, or NULL.
+ * forbid_value(): from now on no spinner may read @value. require_value(): every spinner
+ * must. Both then stop the watching. Return: the first spinner that read a wrong value,
+ * or NULL.
  */
 const struct spinner *forbid_value(uint64_t value);
 const struct spinner *require_value(uint64_t value);
 
 /*
- * Interrupts that each CPU has got: TLB shootdowns; functions that another CPU has had it
- * call. Return: 0 or -errno.
+ * Interrupts of each CPU: TLB shootdowns; calls of functions on behalf of other CPUs.
+ * Return: 0 or -errno.
  */
 int read_interrupts(uint64_t count[HYDRA_MAX_CPUS]);
 int read_calls(uint64_t count[HYDRA_MAX_CPUS]);
 
-#define STRAY		2	/* interrupts a CPU may get for other reasons */
+#define STRAY		2	/* interrupts of a CPU for other reasons */
 #define MOST(n)		((n) * 3 / 4)	/* a spinner does not run all the time */
 
 /* The dropper: a thread of node 0 that drops a page again and again */

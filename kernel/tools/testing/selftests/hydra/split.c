@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * When a process gets domain trees, and which nodes get one. A process is plain Linux
- * until its threads run on two nodes, and again when it has a single thread.
+ * When a process gets domain trees, and which nodes get a tree. A process runs as on
+ * plain Linux until threads run on two nodes, and again once a single thread is left.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -45,7 +45,7 @@ static bool is_split(void)
 	return hydra_read_stats(getpid(), &stats) || stats.split;
 }
 
-/* The nodes whose domain has a tree, a bit each */
+/* The nodes whose domain has a tree, one bit each */
 static uint64_t trees(void)
 {
 	struct hydra_stats stats;
@@ -59,7 +59,7 @@ static uint64_t trees(void)
 	return mask;
 }
 
-/* Page tables of this process in KiB, on all nodes */
+/* Page tables of the process in KiB, on all nodes */
 static uint64_t tables_kib(void)
 {
 	struct hydra_tables tables;
@@ -93,7 +93,7 @@ static void *visit_node(void *arg)
 	return NULL;
 }
 
-/* Start a second thread on a node. It has read the area when this returns. */
+/* Start a second thread on a node. Returns when the thread has read the area. */
 static void begin_visit(struct __test_metadata *_metadata, struct visit *v, int node, char *area)
 {
 	v->node = node;
@@ -150,7 +150,10 @@ TEST_F(split, only_nodes_that_run_it_get_trees)
 	end_visit(&v);
 }
 
-/* The process gets trees and loses them, twice. Memory that it changes meanwhile stays right. */
+/*
+ * The process gets trees and loses the trees, twice, and changes memory meanwhile: the
+ * contents stay right.
+ */
 TEST_F_TIMEOUT(split, returns_when_one_thread_is_left, 90)
 {
 	struct visit v;
@@ -170,7 +173,7 @@ TEST_F_TIMEOUT(split, returns_when_one_thread_is_left, 90)
 		ASSERT_EQ(0, mprotect(self->area, PAGES * PAGE_SIZE, PROT_READ | PROT_WRITE));
 		EXPECT_LT(before, tables_kib());
 		end_visit(&v);
-		/* Each sleep ends with a switch to this thread. */
+		/* Each sleep ends with a switch to the test's thread. */
 		for (tries = 0; is_split() && tries < RETURN_SECONDS * 10; tries++)
 			usleep(100000);
 		EXPECT_FALSE(is_split());
@@ -188,7 +191,7 @@ TEST_F_TIMEOUT(split, returns_when_one_thread_is_left, 90)
 
 static struct {
 	cpu_set_t cpus;		/* where the thread comes to */
-	char *page;		/* that the main thread populates */
+	char *page;		/* populated by the main thread */
 	int pagemap;
 	atomic_bool done;
 } coming;
@@ -197,7 +200,10 @@ static void *come(void *arg)
 {
 	uint64_t entry;
 
-	/* The main thread holds mmap_lock: this thread must not map memory, nor call malloc(). */
+	/*
+	 * The main thread holds mmap_lock: the other thread must not map memory, nor call
+	 * malloc().
+	 */
 	do {
 		if (pread(coming.pagemap, &entry, 8, (uintptr_t)coming.page / PAGE_SIZE * 8) != 8)
 			abort();
@@ -213,8 +219,8 @@ static void *come(void *arg)
  *    populates 1 GiB, with
  *    mmap_lock, for a second or so
  *                                     sees the first page
- *                                     comes to node 1, which has no tree yet
- *                                     <the kernel cannot have mmap_lock>
+ *                                     moves to node 1, without a tree
+ *                                     <the kernel cannot take mmap_lock>
  *                                     runs on, without a tree for its node
  *    has populated all
  */
@@ -255,8 +261,8 @@ static void pin_to_cpu(void *cpu)
 }
 
 /*
- * All CPUs of a node go offline, with what they have of the memory in their TLBs. The
- * node's thread runs on another node until they are back.
+ * All CPUs of a node go offline with translations in their TLBs. The node's thread runs
+ * on another node until the CPUs are online again.
  */
 TEST_F_TIMEOUT(split, cpus_of_a_node_go_and_come_back, 90)
 {
@@ -296,7 +302,7 @@ TEST_F(split, child_of_vfork_elsewhere_splits_nothing)
 	EXPECT_FALSE(is_split());
 }
 
-/* The parent has trees. Its child has the settings and no trees. */
+/* The parent has trees. The child inherits the settings and has no trees. */
 TEST_F(split, child_of_fork_begins_plain)
 {
 	struct visit v;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Domains of this machine, and sets of domains. */
+/* Domains of the machine, and sets of domains. */
 #ifdef CONFIG_HYDRA_MM_KUNIT_TEST
 
 #include <kunit/test.h>

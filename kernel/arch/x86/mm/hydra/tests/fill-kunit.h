@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Entries that a fill writes: to replicas, and marks in canonical entries. */
+/* Entries that a fill writes to replicas, and bits that a fill sets in canonical entries. */
 #ifdef CONFIG_HYDRA_MM_KUNIT_TEST
 
 #include "pages-kunit.h"
@@ -28,7 +28,7 @@ static void hydra_test_window(struct kunit *test)
 		     base + 12 * PAGE_SIZE, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, 7);
 	KUNIT_EXPECT_EQ(test, last, 12);
-	/* A VMA that goes beyond the table. */
+	/* A VMA that ends beyond the table. */
 	hydra_window(base + 510 * PAGE_SIZE, HYDRA_PTE, 9, base - PMD_SIZE,
 		     end + PMD_SIZE, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, 0);
@@ -52,7 +52,7 @@ static void hydra_test_huge_window(struct kunit *test)
 		     base + 12 * PMD_SIZE, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, 7);
 	KUNIT_EXPECT_EQ(test, last, 12);
-	/* A VMA that ends in the middle of a 2 MiB region: no huge page is there. */
+	/* A VMA that ends in the middle of a 2 MiB region, which can have no huge page. */
 	hydra_window(base, HYDRA_PMD, 9, base, base + 3 * PMD_SIZE + PAGE_SIZE, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, 0);
 	KUNIT_EXPECT_EQ(test, last, 3);
@@ -65,7 +65,10 @@ static void hydra_test_huge_window(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, last, 512);
 }
 
-/* Domain 1 asks for one huge entry of four: it gets the others, and keeps its links. */
+/*
+ * Domain 1 faults on a huge entry, also gets the other huge entries of the VMA, and keeps
+ * its links.
+ */
 static void hydra_test_copy_huge(struct kunit *test)
 {
 	pteval_t *canonical = hydra_test_page(test), *own = hydra_test_page(test);
@@ -79,7 +82,7 @@ static void hydra_test_copy_huge(struct kunit *test)
 	t->table[1] = own;
 	canonical[0] = HUGE_A;
 	canonical[1] = HUGE_A | _PAGE_RW | _PAGE_ACCESSED;
-	/* Not huge: a table, and an entry that is not present. */
+	/* Not huge: a table, and a non-present entry. */
 	canonical[2] = TABLE;
 	canonical[3] = HUGE_A & ~(pteval_t)_PAGE_PRESENT;
 	canonical[4] = HUGE_A;
@@ -94,14 +97,14 @@ static void hydra_test_copy_huge(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, own[3]);
 	KUNIT_EXPECT_EQ(test, HUGE_A | HYDRA_PTE_CACHED, own[4]);
 	KUNIT_EXPECT_EQ(test, 0, own[5]);
-	/* What no access has asked for does not replace what is there. */
+	/* Without a fault, hydra_copy_huge() replaces no present copy. */
 	r.unasked = true;
 	own[1] = HUGE_A | _PAGE_ACCESSED;
 	KUNIT_EXPECT_EQ(test, 0, hydra_copy_huge(&r, t, canonical, 1));
 	KUNIT_EXPECT_EQ(test, HUGE_A | _PAGE_ACCESSED, own[1]);
 }
 
-/* The entry that a domain gets for a canonical entry. */
+/* The copy that a domain gets of a canonical entry. */
 static void hydra_test_derive(struct kunit *test)
 {
 	static const struct {
@@ -128,7 +131,7 @@ static void hydra_test_derive(struct kunit *test)
 				    "row %d", i);
 }
 
-/* Which accesses a canonical entry permits, and how they mark it. */
+/* Which accesses a canonical entry permits, and which bits an access sets. */
 static void hydra_test_permits(struct kunit *test)
 {
 	/* r: read, w: write, x: execute, s: of a shadow stack */
@@ -170,7 +173,7 @@ static void hydra_test_permits(struct kunit *test)
 	}
 }
 
-/* The entry that was asked for is copied over whatever the replica holds. */
+/* The entry of the fault replaces any entry of the replica. */
 static void hydra_test_copy_entry(struct kunit *test)
 {
 	static const struct {
@@ -179,10 +182,10 @@ static void hydra_test_copy_entry(struct kunit *test)
 		{ 0, PAGE_A | _PAGE_RW, PAGE_A },
 		{ HYDRA_PTE_REFILL, PAGE_A | _PAGE_RW | _PAGE_DIRTY,
 		  PAGE_A | _PAGE_RW | _PAGE_DIRTY },
-		/* The domain has accessed this page, */
+		/* The domain has accessed the page, */
 		{ PAGE_A | _PAGE_ACCESSED, PAGE_A | _PAGE_RW | _PAGE_DIRTY,
 		  PAGE_A | _PAGE_RW | _PAGE_DIRTY | _PAGE_ACCESSED | HYDRA_PTE_CACHED },
-		/* or the page that was there before. */
+		/* or an earlier page of the entry. */
 		{ PAGE_B | _PAGE_ACCESSED, PAGE_A, PAGE_A | HYDRA_PTE_CACHED },
 		/* The mark of an earlier page stays. */
 		{ HYDRA_PTE_REFILL | HYDRA_PTE_CACHED, PAGE_A, PAGE_A | HYDRA_PTE_CACHED },
@@ -204,7 +207,7 @@ static void hydra_test_copy_entry(struct kunit *test)
 	}
 }
 
-/* Of 20 entries every third one is not present. One more lies behind them. */
+/* Of 20 entries every third is not present. A 21st entry follows. */
 static void hydra_test_copy_many(struct kunit *test)
 {
 	pteval_t from[21], to[21] = {};
@@ -217,7 +220,7 @@ static void hydra_test_copy_many(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, i < 20 && i % 3 ? PAGE_A + i * PAGE_SIZE : 0, to[i],
 				    "entry %u", i);
 
-	/* What the domain has stays as it is; what it lacks or wants it gets. */
+	/* Present copies of the domain stay unchanged; all other copies are filled. */
 	to[1] |= _PAGE_ACCESSED;
 	to[2] = HYDRA_PTE_REFILL | HYDRA_PTE_CACHED;
 	to[3] = HYDRA_PTE_REFILL;

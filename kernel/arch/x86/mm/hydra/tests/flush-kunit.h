@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The domains that a flush is for. */
+/* The domains that a flush must reach. */
 #ifdef CONFIG_HYDRA_MM_KUNIT_TEST
 
 #include "pages-kunit.h"
@@ -7,8 +7,8 @@
 #define HUGE_A	(0x12200000 | _PAGE_PRESENT | _PAGE_USER | _PAGE_PSE)
 
 /*
- * A PMD table with a leaf table that domain 1 links alone, one that no domain uses, a
- * huge page, and an empty entry. Domain 0 has shared huge pages there.
+ * A PMD table with a leaf table that domain 1 alone links, a leaf table that no domain
+ * uses, a huge page, and an empty entry. Domain 0 has shared huge pages of the PMD table.
  */
 static pud_t hydra_test_pmd_table(struct kunit *test)
 {
@@ -23,7 +23,7 @@ static pud_t hydra_test_pmd_table(struct kunit *test)
 	return __pud(_PAGE_TABLE | __pa(pmd));
 }
 
-/* The domains that a flush of some of these entries is for. */
+/* The domains that a flush of some of the entries must reach. */
 static void hydra_test_range_sharers(struct kunit *test)
 {
 	static const struct {
@@ -39,7 +39,7 @@ static void hydra_test_range_sharers(struct kunit *test)
 		{ 1, 2, HYDRA_HUGE_SAME_TABLE, BIT(0) },
 		{ 2, 3, HYDRA_LEAF_ONLY, 0 },
 		{ 2, 3, HYDRA_HUGE_IN_RANGE, BIT(0) },
-		/* The huge page may have been taken away, by a CPU that has not flushed yet. */
+		/* Another CPU may have cleared a huge entry, and not flushed yet. */
 		{ 3, 4, HYDRA_HUGE_IN_RANGE, BIT(0) },
 		{ 0, 4, HYDRA_LEAF_ONLY, BIT(1) },
 		{ 0, 4, HYDRA_HUGE_IN_RANGE, BIT(0) | BIT(1) },
@@ -57,7 +57,7 @@ static void hydra_test_range_sharers(struct kunit *test)
 	}
 }
 
-/* What a gather remembers until it flushes. */
+/* The sharers that a gather records until its flush. */
 static void hydra_test_gather(struct kunit *test)
 {
 	pud_t pud = hydra_test_pmd_table(test);
@@ -112,12 +112,12 @@ static void hydra_test_gather_marked(struct kunit *test)
 	__hydra_gather_add_huge(&g, &canonical[7]);
 	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(2), g.sharers.bits[0]);
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, copies[0][7]);
-	/* The mark is taken. That of another page stays. */
+	/* The gather has cleared the mark. The mark of another page stays. */
 	__hydra_gather_init(&g, false);
 	__hydra_gather_add_huge(&g, &canonical[7]);
 	KUNIT_EXPECT_EQ(test, BIT(2), g.sharers.bits[0]);
 	KUNIT_EXPECT_EQ(test, HUGE_A | HYDRA_PTE_CACHED, copies[1][8]);
-	/* By table, all are told. */
+	/* With the filter by table, a flush must reach all sharers. */
 	h->mm->hydra_settings = HYDRA_HYDRA_SETTINGS;
 	__hydra_gather_add_huge(&g, &canonical[7]);
 	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(1) | BIT(2), g.sharers.bits[0]);
@@ -125,7 +125,7 @@ static void hydra_test_gather_marked(struct kunit *test)
 
 /*
  * Domain 0 links a leaf table, domain 1 has a replica with a mark on entry 5. Domain 2 is
- * a sharer without a table: it has been cut, and not yet flushed.
+ * a sharer without a table: after the cut, before the flush.
  */
 static void hydra_test_marked(struct kunit *test)
 {
@@ -153,7 +153,7 @@ static void hydra_test_marked(struct kunit *test)
 	t->table[0] = canonical;
 	t->table[1] = copies;
 	copies[5] = HYDRA_PTE_REFILL | HYDRA_PTE_CACHED;
-	/* An accessed entry that has not changed needs no flush. */
+	/* An accessed, unchanged entry needs no flush. */
 	copies[6] = HUGE_A | _PAGE_ACCESSED;
 	for (i = 0; i < ARRAY_SIZE(rows); i++) {
 		hydra_mask_t mask;
@@ -167,7 +167,7 @@ static void hydra_test_marked(struct kunit *test)
 	}
 }
 
-/* Flushes that reach a domain for its link are counted, up to the cut. */
+/* Flushes that reach a domain only for a link are counted, up to the cut. */
 static void hydra_test_linked_hits(struct kunit *test)
 {
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);

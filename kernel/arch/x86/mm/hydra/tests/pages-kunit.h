@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Pages that stand for page tables in KUnit tests. */
+/* Pages used as page tables in KUnit tests. */
 #ifndef _HYDRA_PAGES_KUNIT_H
 #define _HYDRA_PAGES_KUNIT_H
 
@@ -11,7 +11,7 @@ static void hydra_test_free_page(void *page)
 	free_page((unsigned long)page);
 }
 
-/* A table of empty entries, whose word is 0. It is freed when the test ends. */
+/* A table of empty entries, with word 0. KUnit frees the table when the test ends. */
 static __maybe_unused pteval_t *hydra_test_page(struct kunit *test)
 {
 	void *page = (void *)get_zeroed_page(GFP_KERNEL);
@@ -21,7 +21,7 @@ static __maybe_unused pteval_t *hydra_test_page(struct kunit *test)
 	return page;
 }
 
-/* A struct hydra_table for such a table; the word of the table points to it. */
+/* A struct hydra_table for a table; the word of the table points to the struct. */
 static __maybe_unused struct hydra_table *
 hydra_test_table(struct kunit *test, pteval_t *canonical, struct hydra_mm *h, u8 level)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What a change of a canonical entry makes of its copies. */
+/* Changes of a canonical entry, and the copies afterwards. */
 #ifdef CONFIG_HYDRA_MM_KUNIT_TEST
 
 #include "pages-kunit.h"
@@ -10,14 +10,14 @@
 #define TABLE	(0x67890000 | _PAGE_TABLE_NOENC)
 #define MARK	HYDRA_PTE_CACHED
 
-/* What a change of a canonical entry makes of the copy that one domain has. */
+/* A change of a canonical entry, and the copy of one domain afterwards. */
 static void hydra_test_update_copy(struct kunit *test)
 {
 	static const struct {
 		u8 level;
 		pteval_t before, canonical, after;
 	} rows[] = {
-		/* The domain has not asked for this entry. */
+		/* The domain has not faulted on the entry. */
 		{ HYDRA_PTE, 0, PAGE_A, 0 },
 		{ HYDRA_PTE, HYDRA_PTE_REFILL, PAGE_A | _PAGE_RW, PAGE_A },
 		{ HYDRA_PTE, HYDRA_PTE_REFILL, 0, HYDRA_PTE_REFILL },
@@ -46,7 +46,7 @@ static void hydra_test_update_copy(struct kunit *test)
 		{ HYDRA_PMD, HUGE_A | _PAGE_ACCESSED, 0, HYDRA_PTE_REFILL | MARK },
 		{ HYDRA_PMD, HYDRA_PTE_REFILL, HUGE_A | _PAGE_RW, HUGE_A },
 		{ HYDRA_PMD, HUGE_A, 0, HYDRA_PTE_REFILL },
-		/* A huge page is split: a table takes its place. */
+		/* A huge page is split: a table replaces the huge entry. */
 		{ HYDRA_PMD, HUGE_A | _PAGE_ACCESSED, TABLE, HYDRA_PTE_REFILL | MARK },
 		/* The way of the domain to a leaf table is no copy. */
 		{ HYDRA_PMD, TABLE, HUGE_A, TABLE },
@@ -66,7 +66,7 @@ static void hydra_test_update_copy(struct kunit *test)
 	}
 }
 
-/* Under filter "entry" a copy that was there counts as one that may be in a TLB. */
+/* Under filter "entry" every present copy counts as possibly cached by a TLB. */
 static void hydra_test_mark_present(struct kunit *test)
 {
 	static const struct {
@@ -93,7 +93,10 @@ static void hydra_test_mark_present(struct kunit *test)
 	}
 }
 
-/* Under replication "eager" a domain gets what it has never asked for, if it is there. */
+/*
+ * Under replication "eager" a domain also gets present entries on which no CPU of the
+ * domain has faulted.
+ */
 static void hydra_test_push(struct kunit *test)
 {
 	static const struct {
@@ -121,7 +124,7 @@ static void hydra_test_push(struct kunit *test)
 	}
 }
 
-/* A canonical table, and the tables of domains 0 and 1 for it. */
+/* A canonical table, and the tables of domains 0 and 1 in its place. */
 struct hydra_test_tree {
 	struct hydra_mm *h;
 	pteval_t *canonical;
@@ -167,7 +170,7 @@ static unsigned long hydra_test_propagated(struct hydra_mm *h)
 	return sum;
 }
 
-/* Three entries are set at once. Both domains get what they have asked for. */
+/* Three entries are set at once. Each domain gets the entries on which it has faulted. */
 static void hydra_test_entries_set(struct kunit *test)
 {
 	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PTE, false);
@@ -191,11 +194,11 @@ static void hydra_test_entries_set(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL | MARK, copy[1]);
 	KUNIT_EXPECT_EQ(test, PAGE_B, copy[2]);
 	KUNIT_EXPECT_EQ(test, 4, hydra_test_propagated(tree.h));
-	/* The entries before are as they were. */
+	/* The entry before is unchanged. */
 	KUNIT_EXPECT_EQ(test, 0, tree.copy[0][PTRS_PER_PTE - 4]);
 }
 
-/* Domain 0 links the canonical table, domain 1 has a replica of it. */
+/* Domain 0 links the canonical table, domain 1 has a replica. */
 static void hydra_test_exchange(struct kunit *test)
 {
 	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PTE, true);
@@ -203,17 +206,20 @@ static void hydra_test_exchange(struct kunit *test)
 
 	*entry = PAGE_A | _PAGE_RW | _PAGE_DIRTY;
 	*copy = PAGE_A | _PAGE_RW | _PAGE_DIRTY | _PAGE_ACCESSED;
-	/* The caller learns that domain 1 has accessed the page. */
+	/* The return value has the accessed bit of domain 1's copy. */
 	KUNIT_EXPECT_EQ(test, PAGE_A | _PAGE_RW | _PAGE_DIRTY | _PAGE_ACCESSED,
 			hydra_entry_exchange(entry, 0));
 	KUNIT_EXPECT_EQ(test, 0, *entry);
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL | MARK, *copy);
-	/* Nothing was there: what comes in its place goes to domain 1. */
+	/* The old entry was empty: domain 1 gets the new entry. */
 	KUNIT_EXPECT_EQ(test, 0, hydra_entry_exchange(entry, PAGE_B | _PAGE_RW));
 	KUNIT_EXPECT_EQ(test, PAGE_B | _PAGE_RW, *entry);
 	KUNIT_EXPECT_EQ(test, PAGE_B | MARK, *copy);
 	KUNIT_EXPECT_EQ(test, 2, hydra_test_propagated(tree.h));
-	/* By entry it does not, unless the page was still there. */
+	/*
+	 * With the filter by entry, domain 1 gets the new entry only if the copy was
+	 * present.
+	 */
 	tree.h->mm->hydra_settings = hydra_settings_pack(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY,
 							 0, HYDRA_FILTER_ENTRY);
 	hydra_entry_exchange(entry, PAGE_A);
@@ -228,7 +234,7 @@ static void hydra_test_exchange(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, MARK, *copy);
 }
 
-/* A huge page is split: both domains lose their copy, not their links to leaf tables. */
+/* A huge page is split: both domains lose the copy, and keep links to leaf tables. */
 static void hydra_test_split(struct kunit *test)
 {
 	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PMD, false);
@@ -247,7 +253,7 @@ static void hydra_test_split(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, TABLE, tree.copy[1][6]);
 }
 
-/* What domain 1 has accessed: asked for, taken back, and told to the canonical entries. */
+/* The accessed bits of domain 1: read, cleared, and moved to the canonical entries. */
 static void hydra_test_young(struct kunit *test)
 {
 	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PTE, true);
@@ -269,7 +275,10 @@ static void hydra_test_young(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, PAGE_B | MARK, copy[1]);
 }
 
-/* Before mprotect() changes entries, their copies go and leave their accessed bits. */
+/*
+ * Before mprotect() changes entries, the copies are cleared, and the canonical entries
+ * get their accessed bits.
+ */
 static void hydra_test_change_begin(struct kunit *test)
 {
 	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PTE, false);
@@ -288,7 +297,10 @@ static void hydra_test_change_begin(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, tree.copy[1][100]);
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL | MARK, tree.copy[1][101]);
 	KUNIT_EXPECT_EQ(test, 3, hydra_test_propagated(tree.h));
-	/* Afterwards the copies get what the caller has stored, in this range only. */
+	/*
+	 * Afterwards the copies get the entries that the caller has stored, in the range
+	 * only.
+	 */
 	entry[1] = PAGE_A;
 	entry[2] = PAGE_A;
 	tree.copy[1][102] = HYDRA_PTE_REFILL;

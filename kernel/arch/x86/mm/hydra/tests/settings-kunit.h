@@ -21,7 +21,7 @@ static void hydra_test_parse(struct kunit *test)
 						     HYDRA_REPLICATE_LAZY, 2,
 						     HYDRA_FILTER_TABLE));
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("hydra,filter=none,prefetch=4\n", &s), 0);
-	/* Keys alone change what they name. */
+	/* A key without a policy changes one setting. */
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("filter=table", &s), 0);
 	KUNIT_EXPECT_EQ(test, s, hydra_settings_pack(HYDRA_DOMAINS_NODE,
 						     HYDRA_REPLICATE_LAZY, 4,
@@ -87,7 +87,7 @@ static void hydra_test_format(struct kunit *test)
 	}
 }
 
-/* What prctl() takes: it hands over numbers, not text. */
+/* The values that prctl() takes: numbers, not text. */
 static void hydra_test_check_settings(struct kunit *test)
 {
 	static const struct {

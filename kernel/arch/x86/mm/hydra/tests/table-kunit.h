@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The words of tables, and accessed bits that copies leave. */
+/* The words of tables, and the accessed bits of cleared copies. */
 #ifdef CONFIG_HYDRA_MM_KUNIT_TEST
 
 #include "pages-kunit.h"
@@ -23,7 +23,7 @@ static void hydra_test_word(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, (void *)entry, (void *)hydra_table_of(entry + 511));
 }
 
-/* Where a table of each level begins, and on which entry of its parent it hangs. */
+/* The start address of a table of each level, and the index of its entry in the parent. */
 static void hydra_test_table_init(struct kunit *test)
 {
 	const unsigned long addr = 5 * P4D_SIZE + 7 * PUD_SIZE + 9 * PMD_SIZE + 11 * PAGE_SIZE;
@@ -52,7 +52,7 @@ static void hydra_test_table_init(struct kunit *test)
 #define HUGE_A	(0x12200000 | _PAGE_PRESENT | _PAGE_USER | _PAGE_PSE)
 #define TABLE	(0x67890000 | _PAGE_TABLE_NOENC)
 
-/* What a canonical entry learns of the copy of it that goes. */
+/* When a copy is cleared, the canonical entry gets the accessed bit. */
 static void hydra_test_fold_accessed(struct kunit *test)
 {
 	static const struct {

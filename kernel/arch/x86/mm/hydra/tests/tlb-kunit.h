@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The CPUs that a flush interrupts. */
+/* The CPUs that a flush interrupts, by domain. */
 #ifdef CONFIG_HYDRA_MM_KUNIT_TEST
 
 #include <kunit/test.h>
 
-/* The target mask of a flush: one domain of 1024 CPUs costs a look at its words. */
+/* The target mask of a flush: of 1024 CPUs, only the words with CPUs of the domain are read. */
 static void hydra_test_pick_cpus(struct kunit *test)
 {
 	const unsigned int nr = 1024, first = 256, last = 383;
@@ -24,7 +24,7 @@ static void hydra_test_pick_cpus(struct kunit *test)
 						 BIT_WORD(first), BIT_WORD(last)));
 	KUNIT_EXPECT_EQ(test, last - first + 1, bitmap_weight(picked, nr));
 	KUNIT_EXPECT_TRUE(test, bitmap_equal(picked, cpus, nr));
-	/* Of them only those that run the address space. */
+	/* Only CPUs of the domain that run the address space. */
 	bitmap_zero(picked, nr);
 	bitmap_zero(running, nr);
 	bitmap_set(running, 0, first + 1);
