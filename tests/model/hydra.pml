@@ -63,7 +63,9 @@
  *  5   lifetime: a table that a CPU can reach, or code reads, is not freed;
  *  6   flush: after a flush has returned, no CPU uses an old translation;
  *  10  (second half of 6) a CPU that must flush is of a domain that had joined;
- *  11  the kernel prints no warning.
+ *  11  the kernel prints no warning;
+ *  12  eager (see domains_join_eagerly.pml): when the lock of the table is dropped, a
+ *      domain that has joined has every entry.
  * In addition, Spin looks for deadlocks.
  */
 
@@ -509,6 +511,10 @@ inline pte_unmap_unlock()
 	atomic {
 		invariant(1, !domain_leaf(word, 1) || domain_leaf(word, 1) == T ||
 			     truthful(domain_leaf(word, 1)));
+#ifdef EAGER
+		invariant(12, !domain_leaf(word, 1) || !present(pte[T]) ||
+			      present(pte[domain_leaf(word, 1)]));
+#endif
 		ptl = false;
 		locked = false;
 		t = 0;
@@ -569,9 +575,9 @@ inline changed_table()
 inline update_copy()
 {
 	if
-	:: atomic { pte[table] == NONE -> skip }
-	:: atomic { pte[table] != NONE && present(pte[T]) -> copy_store(table, hydra_derive(pte[T])) }
-	:: atomic { pte[table] != NONE && !present(pte[T]) -> copy_store(table, WANTED) }
+	:: atomic { !follows(table) -> skip }
+	:: atomic { follows(table) && present(pte[T]) -> copy_store(table, hydra_derive(pte[T])) }
+	:: atomic { follows(table) && !present(pte[T]) -> copy_store(table, WANTED) }
 	fi
 }
 
