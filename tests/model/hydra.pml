@@ -571,7 +571,11 @@ inline changed_table()
 	}
 }
 
-/* An empty copy stays empty. */
+/* hydra_follows(): an empty copy stays empty, unless the scenario says otherwise. */
+#ifndef follows
+#define follows(copy)	(pte[copy] != NONE)
+#endif
+
 inline update_copy()
 {
 	if
