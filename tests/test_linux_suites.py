@@ -184,7 +184,7 @@ def test_a_machine_that_dies_is_booted_again_past_the_program_it_died_of(monkeyp
 
 def test_a_suite_of_which_nothing_passes_on_stock_is_a_failure(monkeypatch):
     verdicts = differences.compare(run(program("mm:cow", "", 4)), run(program("mm:cow", "", 4)))
-    monkeypatch.setattr(linux_suites, "verdicts", lambda **_: verdicts)
+    monkeypatch.setattr(linux_suites, "verdicts", lambda **_: (verdicts, None))
     monkeypatch.setattr(linux_suites, "SELFTESTS", ["mm"])
     monkeypatch.setattr(linux_suites, "STRESSORS", {})
     assert [(outcome.name, outcome.failed) for outcome in linux_suites.outcomes()] == \
@@ -193,8 +193,24 @@ def test_a_suite_of_which_nothing_passes_on_stock_is_a_failure(monkeypatch):
 
 def test_a_word_that_no_program_has_in_its_name_is_a_failure(monkeypatch):
     machine = run(program("machine:policy"))
-    monkeypatch.setattr(linux_suites, "verdicts", lambda **_: differences.compare(machine, machine))
+    monkeypatch.setattr(linux_suites, "verdicts", lambda **_: (differences.compare(machine, machine), None))
     assert [outcome.why for outcome in linux_suites.outcomes(only="zzzz") if outcome.failed] == ["no program ran: no name contains 'zzzz'"]
+
+
+def test_each_policy_is_compared_with_the_same_run_on_stock(monkeypatch):
+    booted = []
+
+    def boot(_image, _machine, policy, *_):
+        booted.append(policy)
+        return run(program("mm:cow")) if policy != "abis" else run(program("mm:cow", "not ok 1 unmap"))
+    monkeypatch.setattr(linux_suites, "build_selftests", lambda: ("/tests", ["mm:cow"]))
+    monkeypatch.setattr(linux_suites.build, "kernel", lambda _: "image")
+    monkeypatch.setattr(linux_suites, "run_all", boot)
+    monkeypatch.setattr(linux_suites, "SELFTESTS", ["mm"])
+    monkeypatch.setattr(linux_suites, "STRESSORS", {})
+    failed = [outcome.name for outcome in linux_suites.outcomes(long=True) if outcome.failed]
+    assert booted == ["linux", "hydra", "mitosis", "radixvm", "abis", "linux", "abis"]
+    assert failed and all("[abis]" in name for name in failed)
 
 
 def test_no_name_is_known_before_there_is_a_tree(monkeypatch, tmp_path):

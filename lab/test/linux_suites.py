@@ -2,7 +2,8 @@
 """Linux's own tests, with Hydra off and with Hydra on for every process from PID 1: what passes on stock has to pass.
 
 The tests are the kernel tree's (tools/testing/selftests) and Debian's stress-ng. The same image is booted with the boot
-parameter hydra=linux and with hydra=hydra. Programs with different results are run once more on both.
+parameter hydra=linux and with hydra=hydra. Programs with different results are run once more on both. With --long, each
+other policy is compared with hydra=linux in the same way.
 """
 import dataclasses
 import fnmatch
@@ -20,6 +21,7 @@ from lab.test import differences, suites
 
 SELFTESTS = ["x86", "futex", "memfd", "proc", "exec", "clone3", "pidfd", "timers", "membarrier", "mincore", "vDSO", "mm"]
 MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G")
+POLICIES = {"short": ["hydra"], "long": ["hydra", "mitosis", "radixvm", "abis"]}
 SECONDS = {"short": 150, "long": 600}     # for one program; on a quiet machine, a tenth is a long time
 SLOWER = {"lab": 1, "debug": 4}           # times as long, on a kernel with checkers
 BOOTS = 4                                 # at most, for one list of programs, if the machine crashes in some programs
@@ -192,7 +194,7 @@ def machine_cases(policy, output, log):
     def case(name, right, why):
         return {name: {name: Outcome(name, "passed") if right else Outcome(name, "failed", why)}}
     policies = said(output, "machine:policy")
-    active = [f"policy {policy}", f"active {int(policy == 'hydra')}"]
+    active = [f"policy {policy}", f"active {int(policy != 'linux')}"]
     lines = policies.splitlines()
     trouble = console.report(log)
     violations = said(output, "machine:invariants").split("#")[0].strip()
@@ -232,27 +234,39 @@ def merged(run, found):
     return {**run, **found, **bad}
 
 
-def verdicts(image=None, config="lab", long=False, only=("*",)):
-    """Run everything twice, what differs twice more; returns the verdicts."""
+def verdicts(image=None, config="lab", long=False, only=("*",), policy="hydra", stock=None):
+    """Run everything twice, what differs twice more; returns the verdicts and the run on stock.
+
+    Stock: an earlier run with hydra=linux, to be compared with.
+    """
     image = image or build.kernel(config)
     machine = dataclasses.replace(MACHINE, config=config)
     selection = "long" if long else "short"
     built = build_selftests()
     skip = [*NEVER, *NEVER_ON.get(config, ()), *(() if long else LONG_ONLY)]
-    policies = ("linux", "hydra")
-    runs = [run_all(image, machine, policy, built, selection, list(only), skip) for policy in policies]
-    found = differences.compare(*runs)
+    stock = stock or run_all(image, machine, "linux", built, selection, list(only), skip)
+    ours = run_all(image, machine, policy, built, selection, list(only), skip)
+    found = differences.compare(stock, ours)
     if suspects := differences.suspects(found):
         progress.say(f"run once more on both, because of differences: {' '.join(suspects)}")
-        again = [run_all(image, machine, policy, built, selection, suspects, []) for policy in policies]
-        found = differences.compare(*runs, again)
-    return found
+        again = [run_all(image, machine, name, built, selection, suspects, []) for name in ("linux", policy)]
+        found = differences.compare(stock, ours, again)
+    return found, stock
 
 
 def outcomes(config="lab", long=False, only=""):
-    """The comparison as outcomes for the test summary, of the programs with a word in the name; prints the table."""
-    found = verdicts(config=config, long=long, only=[f"*{only}*"])
-    title = f"Linux's own tests on stock and with Hydra for every process ({'all' if long else 'short selection'}, {config})"
+    """The comparisons as outcomes for the test summary, of the programs with a word in the name; prints the tables."""
+    made, stock = [], None
+    for policy in POLICIES["long" if long else "short"]:
+        found, stock = verdicts(config=config, long=long, only=[f"*{only}*"], policy=policy, stock=stock)
+        outcomes_here = judged(found, policy, config, long, only)
+        made += outcomes_here if policy == "hydra" else [outcome.on(policy) for outcome in outcomes_here]
+    return made
+
+
+def judged(found, policy, config, long, only):
+    """The comparison of one policy with stock as outcomes; prints the table."""
+    title = f"Linux's own tests on stock and with policy {policy} for every process ({'all' if long else 'short selection'}, {config})"
     Console(highlight=False, soft_wrap=True, emoji=False).print(differences.table(found, title))
     if all(entry.suite == differences.STRICT for entry in found):
         return [*differences.outcomes(found), Outcome("Linux's tests", "failed", f"no program ran: no name contains '{only}'")]

@@ -21,6 +21,9 @@ SLOWEST = {"lab": 10, "debug": 2}    # operations of the oracle per second
 LONG_ORACLE = [(vm.Machine(nodes=2, cpus_per_node=1, memory="2G"), 920_000, "two nodes of one CPU"),
                (vm.Machine(nodes=4, cpus_per_node=2, memory="2G"), 80_000, "four nodes of two CPUs"),
                (vm.Machine(nodes=4, cpus_per_node=2, memory="2G", config="debug"), 5_000, "the debug kernel")]
+# With each other policy, so many operations on the second of these machines
+OTHER_POLICIES = ["hydra,filter=entry", "hydra,filter=accessed", "hydra,domains=llc", "mitosis", "radixvm", "abis"]
+OTHER_OPERATIONS = 20_000
 # The variants whose threads never sleep take six times as long as the other variants. Their purpose is to find a missing
 # flush, on the usual machine, with the lab's kernel; runs with another purpose skip these variants.
 SLEEPING = {"coherence": "-V whole_tables_running", "pages": "-V whole_tables_running", "huge": "-V running"}
@@ -120,10 +123,11 @@ def long_oracle():
     """A million operations, for rare interleavings; takes hours."""
     tests = [test for test in programs.selftests(build.tree()) if test.name == "oracle"]
     outcomes = []
-    for machine, operations, name in LONG_ORACLE:
-        arguments = f"--policy hydra --operations {operations}"
+    runs = [("hydra", *run) for run in LONG_ORACLE]
+    runs += [(policy, MACHINE, OTHER_OPERATIONS, policy) for policy in OTHER_POLICIES]
+    for policy, machine, operations, name in runs:
         outcomes += selftests(tests, machine, f"{name}, {operations} operations", seconds=operations // SLOWEST[machine.config],
-                              arguments=arguments)
+                              arguments=f"--policy {policy} --operations {operations}")
     return outcomes
 
 
