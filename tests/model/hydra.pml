@@ -742,7 +742,7 @@ inline hydra_domain_upper(dom)
 		lock_domain(dom);
 		atomic {
 			not_freed(HT(0));
-			locked = ht[0].table[dom]
+			locked = (ht[0].table[dom] != 0)
 		};
 		if
 		:: !locked && hydra_active && pud && !((freed | queued) & BIT(U(dom))) ->
