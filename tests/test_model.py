@@ -20,7 +20,7 @@ STATES = {
     "change_before_gather_flushes": 1_500,
     "collapse_while_domains_fault": 7_000_000,
     "domain_gets_tree_while_cpus_come": 900_000,
-    "domains_join_eagerly": 2_400_000,
+    "domains_join_eagerly": 2_300_000,
     "fault_links_new_table": 5_700_000,
     "flushes_take_marks": 3_700_000,
     "flushes_while_cpu_comes_and_goes": 8_000_000,

@@ -39,9 +39,9 @@
 /* The entry was not there when a fault filled for the other domain. */
 bool missed;
 
-/* Has each domain a table? Read without a lock. */
-#define hydra_all_joined	\
-	(is_struct(word) && ht[word].table[0] && ht[word].table[1])
+/* Does a domain walk the table? Read without a lock. */
+#define hydra_have(dom)		(domain_leaf(word, dom) != 0)
+#define hydra_all_joined	(hydra_have(0) && hydra_have(1))
 
 /* hydra_copy_entry() for the entry that the fault asked for, else hydra_copy_more() */
 inline hydra_copy_window()
@@ -114,7 +114,7 @@ inline hydra_fill_others(dom)
 {
 #ifndef BROKEN_OTHERS_NOT_FILLED
 	if
-	:: !hydra_all_joined -> hydra_fill_leaf(1 - (dom), true)
+	:: !hydra_have(1 - (dom)) -> hydra_fill_leaf(1 - (dom), true)
 	:: else
 	fi
 #else
