@@ -110,7 +110,7 @@ status is 70; on --timeout it is 124.
     add_config(run)
     run.add_argument("--append", action="append", default=[], metavar="ARGS",
                      help="kernel parameters, e.g. --append 'pti=on hydra=hydra' (may be repeated)")
-    run.add_argument("--policy", choices=["linux", "hydra-nofilter", "hydra"], help="run CMD through 'hydractl run --policy …'")
+    run.add_argument("--policy", choices=["linux", "hydra", "mitosis", "radixvm", "abis", "hydra-nofilter"], help="run CMD through 'hydractl run --policy …'")
     run.add_argument("--timeout", type=float, metavar="S",
                      help="end the machine after S seconds (default 3600; of a shell, a day)")
     run.add_argument("--out", metavar="DIR", help="bring what CMD writes to $HYDRA_OUT to DIR when the machine has ended")

@@ -141,9 +141,10 @@ def assert_makes_no_sense(kernel, command, file):
 
 @pytest.mark.parametrize("command, status", [(["run"], 125), (["set", "1"], 2)])
 @pytest.mark.parametrize("option, value, message", [
-    ("--policy", "hydro", "unknown policy 'hydro': choose linux, hydra, radixvm, abis or hydra-nofilter"),
+    ("--policy", "hydro", "unknown policy 'hydro': choose linux, hydra, mitosis, radixvm, abis or hydra-nofilter"),
     ("--filter", "page", "unknown filter 'page': choose none, table, entry or accessed"),
     ("--domains", "socket", "unknown domains 'socket': choose node, llc or core"),
+    ("--replication", "now", "unknown replication 'now': choose lazy or eager"),
     ("--prefetch", "10", "prefetch degree '10' is not a number from 0 to 9"),
     ("--prefetch", "-1", "prefetch degree '-1' is not a number from 0 to 9"),
     ("--prefetch", "3x", "prefetch degree '3x' is not a number from 0 to 9"),
@@ -253,7 +254,7 @@ def test_run_what_is_not_executable(kernel, tmp_path, kind):
 def test_run_settings_the_kernel_cannot_do(kernel, tmp_path):
     done = kernel.run("run", "--filter", "entry", "touch", tmp_path / "it", preexec_fn=kernel_answers(errno.EOPNOTSUPP))
     assert done.returncode == 125
-    assert "cannot do 'hydra,domains=node,replication=lazy,prefetch=9,filter=entry': choose --domains node, and --filter none" in done.stderr
+    assert "cannot do 'hydra,domains=node,replication=lazy,prefetch=9,filter=entry': choose --domains node, --replication lazy, and --filter none" in done.stderr
     assert not (tmp_path / "it").exists()
 
 
@@ -268,7 +269,7 @@ def test_run_says_why_the_machine_cannot(kernel):
     assert f"cannot do 'hydra,domains=node,replication=lazy,prefetch=9,filter=accessed' ({NOT_ACCESSED[3:]})" in done.stderr
     done = kernel.run("run", "--filter", "entry", "true", preexec_fn=refuses)
     assert done.returncode == 125
-    assert "filter=entry': choose --domains node, and --filter none" in done.stderr
+    assert "filter=entry': choose --domains node, --replication lazy, and --filter none" in done.stderr
 
 
 def test_status_says_what_the_machine_cannot(kernel):
@@ -301,6 +302,8 @@ def test_run_says_why_the_kernel_refused(kernel):
     (["--policy", "hydra", "--prefetch", "0", "--filter", "accessed"],
      "hydra,domains=node,replication=lazy,prefetch=0,filter=accessed"),
     (["--policy", "hydra", "--filter", "entry"], "hydra,domains=node,replication=lazy,prefetch=9,filter=entry"),
+    (["--policy", "mitosis"], "hydra,domains=node,replication=eager,prefetch=9,filter=none"),
+    (["--replication", "lazy"], "hydra,domains=llc,replication=lazy,prefetch=4,filter=entry"),
     (["--policy", "radixvm"], "hydra,domains=core,replication=lazy,prefetch=0,filter=entry"),
     (["--policy", "abis"], "hydra,domains=core,replication=lazy,prefetch=9,filter=accessed"),
     (["--policy", "abis", "--domains", "llc"], "hydra,domains=llc,replication=lazy,prefetch=9,filter=accessed"),

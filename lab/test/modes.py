@@ -19,7 +19,7 @@ class Mode:
     sleeping: bool = False   # always without the variants whose threads never sleep; the others only if not --long
 
 
-EVERYTHING = ["interface", "split", "fill", "coherence", "pages", "huge", "shootdown", "bystanders", "filters", "kinds", "place",
+EVERYTHING = ["interface", "split", "fill", "coherence", "pages", "huge", "shootdown", "bystanders", "filters", "kinds", "eager", "place",
               "events", "reclaim", "memcg", "oracle"]
 
 MODES = [

@@ -228,8 +228,8 @@ void settings_refused(const char *settings)
 	if (reason)
 		error(failure, 0, "this machine cannot do '%s' (%s): choose another filter",
 		      settings, reason);
-	/* Of what the options can ask for, older kernels refuse kinds of domains and filters. */
-	error(failure, 0, "this kernel, or this machine, cannot do '%s': choose --domains node, and --filter none or --filter table",
+	/* Older kernels refuse kinds of domains, replication and filters. */
+	error(failure, 0, "this kernel, or this machine, cannot do '%s': choose --domains node, --replication lazy, and --filter none or --filter table",
 	      settings);
 	abort();
 }

@@ -35,9 +35,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		argp_error(state, "no PID given");
 		return 0;
 	case ARGP_KEY_END:
-		if (!options->choice.policy && options->choice.domains < 0 &&
-		    options->choice.prefetch < 0 && options->choice.filter < 0)
-			argp_error(state, "nothing to set: give --policy, --domains, --prefetch or --filter");
+		if (!options->choice.policy && !settings_chosen(&options->choice))
+			argp_error(state, "nothing to set: give --policy, --domains, --replication, --prefetch or --filter");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -49,7 +48,7 @@ static const struct argp argp = {
 	.children = settings_children,
 	.args_doc = "PID",
 	.doc = "Change the policy of a running process. Without --policy, its settings stay except for those given.\v"
-	       "What it costs: to give a node page tables of its own, or to take them away, as a change of --domains does, interrupts the CPUs that run the process; taking them away holds up its page faults, too. The first use of Hydra in the system, and the end of the last, interrupt every CPU of the machine, to patch the kernel's code.\n\n"
+	       "What it costs: to give a node page tables of its own, or to take them away, as a change of --domains or to --replication eager does, interrupts the CPUs that run the process; taking them away holds up its page faults, too. The first use of Hydra in the system, and the end of the last, interrupt every CPU of the machine, to patch the kernel's code.\n\n"
 	       "Exit status: 0 done; 2 an error, nothing changed.",
 };
 
@@ -79,7 +78,7 @@ int command_set(int argc, char **argv)
 	} else {
 		settings = current_settings(options.pid);
 		if (settings.domains == HYDRA_DOMAINS_MACHINE)
-			error(EXIT_ERROR, 0, "process %d runs under policy linux, where --domains, --prefetch and --filter mean nothing: give --policy too",
+			error(EXIT_ERROR, 0, "process %d runs under policy linux, where --domains, --replication, --prefetch and --filter mean nothing: give --policy too",
 			      options.pid);
 		settings_apply(&settings, &options.choice);
 	}

@@ -16,6 +16,8 @@ static const struct policy policies[] = {
 		     .prefetch = HYDRA_PREFETCH_MAX, .filter = HYDRA_FILTER_NONE } },
 	{ "hydra", { .domains = HYDRA_DOMAINS_NODE, .replication = HYDRA_REPLICATE_LAZY,
 		     .prefetch = HYDRA_PREFETCH_MAX, .filter = HYDRA_FILTER_TABLE } },
+	{ "mitosis", { .domains = HYDRA_DOMAINS_NODE, .replication = HYDRA_REPLICATE_EAGER,
+		       .prefetch = HYDRA_PREFETCH_MAX, .filter = HYDRA_FILTER_NONE } },
 	{ "radixvm", { .domains = HYDRA_DOMAINS_CORE, .replication = HYDRA_REPLICATE_LAZY,
 		       .prefetch = 0, .filter = HYDRA_FILTER_ENTRY } },
 	{ "abis", { .domains = HYDRA_DOMAINS_CORE, .replication = HYDRA_REPLICATE_LAZY,
@@ -67,6 +69,12 @@ const char *policy_name(const struct hydra_settings *settings)
 	return NULL;
 }
 
+bool settings_chosen(const struct settings_choice *choice)
+{
+	return choice->domains >= 0 || choice->replication >= 0 || choice->prefetch >= 0 ||
+	       choice->filter >= 0;
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct settings_choice *choice = state->input;
@@ -76,13 +84,19 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'p':
 		choice->policy = policy_find(arg);
 		if (!choice->policy)
-			argp_error(state, "unknown policy '%s': choose linux, hydra, radixvm, abis or hydra-nofilter",
+			argp_error(state, "unknown policy '%s': choose linux, hydra, mitosis, radixvm, abis or hydra-nofilter",
 				   arg);
 		return 0;
 	case 'D':
 		choice->domains = name_index(domains_names, ARRAY_SIZE(domains_names), arg);
 		if (choice->domains < HYDRA_DOMAINS_NODE)
 			argp_error(state, "unknown domains '%s': choose node, llc or core", arg);
+		return 0;
+	case 'r':
+		choice->replication = name_index(replication_names, ARRAY_SIZE(replication_names),
+						 arg);
+		if (choice->replication < 0)
+			argp_error(state, "unknown replication '%s': choose lazy or eager", arg);
 		return 0;
 	case 'd':
 		if (!parse_u64(arg, &degree) || degree > HYDRA_PREFETCH_MAX)
@@ -98,8 +112,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_SUCCESS:
 		if (choice->policy && choice->policy->settings.domains == HYDRA_DOMAINS_MACHINE &&
-		    (choice->domains >= 0 || choice->prefetch >= 0 || choice->filter >= 0))
-			argp_error(state, "policy '%s' replicates nothing: --domains, --prefetch and --filter mean nothing there",
+		    settings_chosen(choice))
+			argp_error(state, "policy '%s' replicates nothing: --domains, --replication, --prefetch and --filter mean nothing there",
 				   choice->policy->name);
 		return 0;
 	default:
@@ -109,12 +123,14 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ "policy", 'p', "POLICY", 0,
-	  "linux: one page table for all. hydra: page tables per NUMA node, TLB shootdowns only to the nodes that share a table. radixvm: page tables per core, shootdowns only to the cores that have a page. abis: the same, only to the cores that have used a page. hydra-nofilter: page tables per node, shootdowns as in Linux",
+	  "linux: one page table for all. hydra: page tables per NUMA node, TLB shootdowns only to the nodes that share a table. mitosis: each node has all page tables, shootdowns as in Linux. radixvm: page tables per core, shootdowns only to the cores that have a page. abis: the same, only to the cores that have used a page. hydra-nofilter: page tables per node, shootdowns as in Linux",
 	  0 },
 	{ "domains", 'D', "KIND", 0,
 	  "Which CPUs share page tables, and are interrupted together. node: those of a NUMA node. llc: those of a last-level cache. core: those of a core", 0 },
+	{ "replication", 'r', "WHEN", 0,
+	  "When a domain (a node, or as --domains says) gets its copy of an entry. lazy: when one of its CPUs asks for it. eager: as soon as another domain has it, with the whole table", 0 },
 	{ "prefetch", 'd', "DEGREE", 0,
-	  "A domain (a node, or as --domains says) that asks for one entry gets up to 2^DEGREE around it; 0 to 9 (9: the whole table)", 0 },
+	  "A domain that asks for one entry gets up to 2^DEGREE around it; 0 to 9 (9: the whole table). Means nothing with --replication eager", 0 },
 	{ "filter", 'f', "FILTER", 0,
 	  "Which domains a TLB shootdown interrupts. none: every domain the process runs on. table: domains that share a table of the range. entry: domains that have an entry of it. accessed: domains that have used one", 0 },
 	{ 0 }
@@ -136,6 +152,8 @@ void settings_apply(struct hydra_settings *settings, const struct settings_choic
 {
 	if (choice->domains >= 0)
 		settings->domains = choice->domains;
+	if (choice->replication >= 0)
+		settings->replication = choice->replication;
 	if (choice->prefetch >= 0)
 		settings->prefetch = choice->prefetch;
 	if (choice->filter >= 0)

@@ -18,20 +18,24 @@ struct policy {
 struct settings_choice {
 	const struct policy *policy;
 	int domains;
+	int replication;
 	int prefetch;
 	int filter;
 };
 
 #define SETTINGS_CHOICE_NONE \
-	((struct settings_choice){ .domains = -1, .prefetch = -1, .filter = -1 })
+	((struct settings_choice){ .domains = -1, .replication = -1, .prefetch = -1, .filter = -1 })
 
-/* The parser of --policy, --domains, --prefetch and --filter, as the only child; its input is a settings_choice. */
+/* Does @choice name a setting, apart from a policy? */
+bool settings_chosen(const struct settings_choice *choice);
+
+/* The parser of --policy, --domains, --replication, --prefetch and --filter, as the only child; its input is a settings_choice. */
 extern const struct argp_child settings_children[];
 
 /* What @choice asks for; policy hydra if it names none. */
 struct hydra_settings settings_choose(const struct settings_choice *choice);
 
-/* Put the kind of domains, the prefetch degree and the filter of @choice, if any, into @settings. */
+/* Put what @choice names, apart from a policy, into @settings. */
 void settings_apply(struct hydra_settings *settings, const struct settings_choice *choice);
 
 /* The text form that /proc/PID/hydra takes, to be freed. */

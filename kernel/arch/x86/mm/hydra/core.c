@@ -688,6 +688,9 @@ static void hydra_split(struct mm_struct *mm)
 			hydra_activate(h);
 		}
 		hydra_mask_zero(&run);
+		/* Replication "eager": the domains that threads may come to, too */
+		if (hydra_eager(h))
+			hydra_mask_add(&run, &hydra_kind_of(h)->all);
 		for_each_cpu(cpu, mm_cpumask(mm))
 			hydra_mask_set(hydra_domain_of_cpu(h->kind, cpu), &run);
 		for_each_hydra_domain(d, &run)
@@ -858,6 +861,24 @@ static bool hydra_runs_in_several(struct mm_struct *mm, unsigned int kind)
 			       hydra_kinds[kind].cpus[hydra_domain_of_cpu(kind, cpu)]);
 }
 
+/*
+ * Do the domain trees of an address space have to go, for other settings? They do for
+ * domains of another kind, or none at all, and for replication "eager", under which tables
+ * have no domain without them.
+ *
+ * Context: mmap_lock held for writing.
+ */
+static bool hydra_restarts(struct mm_struct *mm, u32 settings)
+{
+	struct hydra_mm *h = mm->hydra;
+
+	mmap_assert_write_locked(mm);
+	if (!h || !h->active)
+		return false;
+	return h->kind != hydra_domains_setting(settings) ||
+	       (hydra_replication_setting(settings) == HYDRA_REPLICATE_EAGER && !hydra_eager(h));
+}
+
 /**
  * hydra_settings_set - change the settings of an address space
  * @mm: the address space; CPUs may run it
@@ -871,7 +892,7 @@ static bool hydra_runs_in_several(struct mm_struct *mm, unsigned int kind)
 int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
 {
 	unsigned int kind = hydra_domains_setting(settings);
-	bool split = false;
+	bool split = false, restart;
 	int ret;
 
 	if (hydra_wants_domains(settings)) {
@@ -891,9 +912,9 @@ int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
 	if (old && hydra_settings_get(mm) != *old) {
 		ret = -EAGAIN;
 	} else {
+		restart = hydra_restarts(mm, settings);
 		WRITE_ONCE(mm->hydra_settings, settings | SETTINGS_CHOSEN);
-		/* Domains of another kind, or none at all */
-		if (mm->hydra && mm->hydra->active && mm->hydra->kind != kind)
+		if (restart)
 			hydra_deactivate(mm->hydra);
 		if (!mm->hydra || !mm->hydra->active) {
 			WRITE_ONCE(mm->hydra_home, hydra_home_now(mm, kind));

@@ -44,6 +44,8 @@ struct hydra_request {
 	bool shstk;
 	/* Holds no VMA, must not wait for a lock or allocate */
 	bool atomic;
+	/* For a domain that has not accessed the entry: replication "eager" */
+	bool unasked;
 	gfp_t gfp;
 
 	struct hydra_table *spare;	/* not yet in use */
@@ -63,28 +65,28 @@ enum hydra_result {
 /**
  * hydra_window - the entries a fill copies
  * @addr: address of the fault
+ * @level: of the table
  * @degree: up to 2^degree entries, aligned to their number
  * @vm_start: first address of the VMA
  * @vm_end: address after its last one
- * @first: set to the index of the first entry in the leaf table
+ * @first: set to the index of the first entry in the table
  * @end: set to the index after the last one
  *
- * Prefetch as in the Hydra paper, section 3.4: inside the leaf table and the VMA.
+ * Prefetch as in the Hydra paper, section 3.4: inside the table and the VMA. The paper
+ * copies entries of leaf tables; here huge entries, too.
  */
-void hydra_window(unsigned long addr, unsigned int degree,
+void hydra_window(unsigned long addr, u8 level, unsigned int degree,
 		  unsigned long vm_start, unsigned long vm_end,
 		  unsigned int *first, unsigned int *end)
 {
-	unsigned long base = addr & PMD_MASK;
-	unsigned int nr = 1U << degree;
+	unsigned int shift = hydra_entry_shift(level), nr = 1U << degree;
+	unsigned long size = (unsigned long)PTRS_PER_PTE << shift, base = addr & ~(size - 1);
 
-	*first = pte_index(addr) & ~(nr - 1);
+	*first = ((addr - base) >> shift) & ~(nr - 1);
 	*end = *first + nr;
 	if (vm_start > base)
-		*first = max_t(unsigned long, *first,
-			       (vm_start - base) >> PAGE_SHIFT);
-	*end = min_t(unsigned long, *end,
-		     (min(vm_end, base + PMD_SIZE) - base) >> PAGE_SHIFT);
+		*first = max_t(unsigned long, *first, (vm_start - base) >> shift);
+	*end = min_t(unsigned long, *end, (min(vm_end, base + size) - base) >> shift);
 }
 
 /* Does a canonical entry permit the access? As hardware decides. */
@@ -114,6 +116,12 @@ static pteval_t hydra_mark_used(const struct hydra_request *r, pteval_t *entry)
 	if (r->write && (val & _PAGE_RW) && !(val & _PAGE_DIRTY))
 		set_bit(_PAGE_BIT_DIRTY, (unsigned long *)entry);
 	return READ_ONCE(*entry);
+}
+
+/* The same, if the fill is for an access. */
+static pteval_t hydra_use(const struct hydra_request *r, pteval_t *entry)
+{
+	return r->unasked ? READ_ONCE(*entry) : hydra_mark_used(r, entry);
 }
 
 /* Copy one entry. The replica keeps its mark, and the accessed bit of the same page. */
@@ -176,6 +184,16 @@ static unsigned int hydra_copy_more(const pteval_t *from, pteval_t *to, unsigned
 	return copied;
 }
 
+/* @nr: entries copied that no access has asked for */
+static void hydra_count_fill(const struct hydra_request *r, u8 level, unsigned int nr)
+{
+	if (!r->unasked)
+		hydra_stat_add(r->h, HYDRA_STAT_FILLS, 1);
+	if (nr)
+		hydra_stat_add(r->h, HYDRA_STAT_PREFETCHED, nr);
+	trace_hydra_fill(r->h->mm, r->addr, r->d, level, nr);
+}
+
 /*
  * Copy the entry of the fault, and the other entries of the window.
  *
@@ -188,18 +206,16 @@ static void hydra_copy_window(const struct hydra_request *r, pteval_t *canonical
 {
 	unsigned int begin, end, nr, asked = pte_index(r->addr);
 
-	hydra_window(r->addr, r->degree, r->vm_start, r->vm_end, &begin, &end);
+	hydra_window(r->addr, HYDRA_PTE, r->degree, r->vm_start, r->vm_end, &begin, &end);
 	if (first) {
-		nr = hydra_copy_first(canonical + begin, replica + begin, end - begin) - 1;
+		nr = hydra_copy_first(canonical + begin, replica + begin, end - begin) -
+		     !r->unasked;
 	} else {
 		hydra_copy_entry(hydra_table_of(canonical), &replica[asked],
 				 READ_ONCE(canonical[asked]));
 		nr = hydra_copy_more(canonical + begin, replica + begin, end - begin);
 	}
-	hydra_stat_add(r->h, HYDRA_STAT_FILLS, 1);
-	if (nr)
-		hydra_stat_add(r->h, HYDRA_STAT_PREFETCHED, nr);
-	trace_hydra_fill(r->h->mm, r->addr, r->d, HYDRA_PTE, nr);
+	hydra_count_fill(r, HYDRA_PTE, nr);
 }
 
 /*
@@ -456,7 +472,7 @@ static enum hydra_result hydra_fill_leaf(struct hydra_request *r,
 		goto unlock;
 
 	t = hydra_table_of(canonical);
-	if (t && hydra_links_due(t) && !r->atomic)
+	if (t && hydra_links_due(t) && !r->atomic && !r->unasked)
 		hydra_cut_links(t, canonical, r->d);
 	table = hydra_domain_leaf(canonical, r->d);
 	if (!table) {
@@ -470,13 +486,39 @@ static enum hydra_result hydra_fill_leaf(struct hydra_request *r,
 		/* Linked: hardware and Linux set the bits. */
 		val = pte_val(ptep_get(pte));
 	} else {
-		val = hydra_mark_used(r, (pteval_t *)pte);
+		val = hydra_use(r, (pteval_t *)pte);
 		hydra_copy_window(r, canonical, table, first);
 	}
 	ret = hydra_permits(r, val) ? HYDRA_HIT : HYDRA_MISS;
 unlock:
 	pte_unmap_unlock(pte, ptl);
 	return ret;
+}
+
+/*
+ * Copy the huge entry of the fault, and those of the window that the domain lacks. An entry
+ * of the domain that is present is a copy of the same huge page, or the way to a table.
+ *
+ * Context: the locks of the table and of the domain. Return: how many more were copied.
+ */
+static unsigned int hydra_copy_huge(const struct hydra_request *r, struct hydra_table *t,
+				    const pteval_t *canonical, unsigned int asked)
+{
+	pteval_t *own = t->table[r->d];
+	unsigned int i, end, nr = 0;
+
+	if (!r->unasked)
+		hydra_copy_entry(t, &own[asked], READ_ONCE(canonical[asked]));
+	hydra_window(r->addr, t->level, r->degree, r->vm_start, r->vm_end, &i, &end);
+	for (; i < end; i++) {
+		pteval_t val = READ_ONCE(canonical[i]);
+
+		if (!hydra_leaf(val) || hydra_present(READ_ONCE(own[i])))
+			continue;
+		hydra_copy_entry(t, &own[i], val);
+		nr++;
+	}
+	return nr;
 }
 
 /*
@@ -489,6 +531,7 @@ static enum hydra_result hydra_fill_huge(struct hydra_request *r,
 {
 	struct hydra_domain *dom = r->h->domain[r->d];
 	enum hydra_result ret = HYDRA_MISS;
+	unsigned int nr = 0;
 	spinlock_t *ptl;
 	pteval_t val;
 
@@ -500,7 +543,7 @@ static enum hydra_result hydra_fill_huge(struct hydra_request *r,
 		return HYDRA_MISS;
 	if (!hydra_leaf(READ_ONCE(*entry)))
 		goto unlock;
-	val = hydra_mark_used(r, entry);
+	val = hydra_use(r, entry);
 	if (!hydra_lock_domain(r))
 		goto unlock;
 	if (READ_ONCE(r->h->active) && t->table[r->d]) {
@@ -510,12 +553,11 @@ static enum hydra_result hydra_fill_huge(struct hydra_request *r,
 		 * flush reads the sharers after the lock was held.
 		 */
 		smp_wmb();
-		hydra_copy_entry(t, &t->table[r->d][hydra_entry_index(entry)], val);
-		hydra_stat_add(r->h, HYDRA_STAT_FILLS, 1);
+		nr = hydra_copy_huge(r, t, hydra_table_start(entry), hydra_entry_index(entry));
 		ret = hydra_permits(r, val) ? HYDRA_HIT : HYDRA_MISS;
 	}
 	spin_unlock(&dom->lock);
-	trace_hydra_fill(r->h->mm, r->addr, r->d, t->level, 0);
+	hydra_count_fill(r, t->level, nr);
 unlock:
 	spin_unlock(ptl);
 	return ret;
@@ -626,19 +668,32 @@ static bool hydra_uses_canonical(struct hydra_mm *h, unsigned int d)
 	return !dom || READ_ONCE(dom->root) == h->mm->pgd;
 }
 
+/*
+ * Does each domain with a tree walk a leaf table, or a replica? If one cannot have upper
+ * tables, the answer is no.
+ */
+static bool hydra_all_joined(struct hydra_mm *h, const void *canonical)
+{
+	struct hydra_table *t = hydra_table_of(canonical);
+
+	return t && hydra_mask_subset(&h->trees, &t->users);
+}
+
 /**
- * __hydra_links - does this CPU's domain link the leaf table of an entry?
+ * __hydra_links - is there nothing to fill after a fault in a leaf table?
  * @h: address space
  * @pmd: a canonical entry
  *
- * If so, every entry of the leaf table is in the domain's tree. That is the case
- * for memory of a single domain, and for the owner of a shared table.
+ * There is not if this CPU's domain links the table. Then every entry of the leaf table
+ * is in the domain's tree. That is the case for memory of a single domain, and for the
+ * owner of a shared table. Under replication "eager" the other domains need the table,
+ * too.
  *
  * A collapse may unlink the leaf table without the lock of the VMA. Then the word
  * read here belongs to a table that is not freed yet, and the access faults again.
  *
  * Context: the VMA around the entry is locked.
- * Return: true if the domain links the table.
+ * Return: true if there is nothing to fill.
  */
 bool __hydra_links(struct hydra_mm *h, pmd_t *pmd)
 {
@@ -650,9 +705,58 @@ bool __hydra_links(struct hydra_mm *h, pmd_t *pmd)
 	val = pmd_val(pmdp_get_lockless(pmd));
 	if (hydra_is_table(val))
 		links = hydra_domain_leaf(hydra_next_table(val), d) ==
-			hydra_next_table(val);
+			hydra_next_table(val) &&
+			(!hydra_eager(h) || hydra_all_joined(h, hydra_next_table(val)));
 	rcu_read_unlock();
 	return links;
+}
+
+/*
+ * Replication "eager": give all other domains what this CPU's domain has got, a whole
+ * table for each. The first fault in a table does it. From then on each entry that is set
+ * in the table goes to all domains (hydra_update_copy()).
+ *
+ * Each domain joins for itself, so nothing has to be atomic over domains: an entry set
+ * meanwhile goes to the domains that have joined, and those that join later copy it, both
+ * under the table's lock. A domain without memory for a replica links the table. A domain
+ * without memory for an upper table goes without, until it faults.
+ *
+ * Context: as __hydra_fault_done().
+ */
+static void hydra_fill_others(const struct hydra_request *asked)
+{
+	struct hydra_mm *h = asked->h;
+	hydra_mask_t trees;
+	unsigned int d;
+	pteval_t val;
+	pmd_t *pmd;
+
+	rcu_read_lock();
+	pmd = hydra_canonical_pmd(h->mm, asked->addr);
+	val = pmd ? pmd_val(pmdp_get_lockless(pmd)) : 0;
+	if (hydra_is_table(val) && hydra_all_joined(h, hydra_next_table(val)))
+		val = 0;
+	rcu_read_unlock();
+	if (pmd && !val)
+		return;
+	hydra_mask_zero(&trees);
+	hydra_mask_add(&trees, &h->trees);
+	/* trees before h->domain[d]; pairs with the smp_wmb() in hydra_promote(). */
+	smp_rmb();
+	for_each_hydra_domain(d, &trees) {
+		struct hydra_request r = {
+			.h = h,
+			.d = d,
+			.addr = asked->addr,
+			.vm_end = TASK_SIZE_MAX,
+			.degree = HYDRA_PREFETCH_MAX,
+			.unasked = true,
+			.gfp = asked->gfp,
+		};
+
+		if (d != asked->d && !hydra_uses_canonical(h, d))
+			hydra_fill_retry(&r);
+	}
 }
 
 /**
@@ -687,8 +791,15 @@ void __hydra_fault_done(struct hydra_mm *h, struct vm_area_struct *vma,
 	/* A fault on behalf of another process fills nothing. */
 	if (vma->vm_mm != h->mm || hydra_uses_canonical(h, d))
 		return;
+	if (hydra_eager(h)) {
+		r.vm_start = 0;
+		r.vm_end = TASK_SIZE_MAX;
+		r.degree = HYDRA_PREFETCH_MAX;
+	}
 	if (hydra_fill_retry(&r) == HYDRA_NOMEM)
 		hydra_degrade(h, d);
+	else if (hydra_eager(h))
+		hydra_fill_others(&r);
 }
 
 /**

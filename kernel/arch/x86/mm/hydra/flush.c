@@ -365,19 +365,65 @@ void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
 	g->end = max(g->end, end);
 }
 
+/*
+ * Add the domains that may have a huge entry in a TLB, and take their marks.
+ *
+ * The change has left the marks, see arch/x86/mm/hydra/marks.c. Nothing is published: while
+ * this gather is pending, flushes that overlap include all sharers of huge entries of the
+ * table, see hydra_gather_targets() and hydra_range_targets().
+ *
+ *     CPU 0: zap_huge_pmd()                CPU 1: changes the next entry there
+ *     ---------------------                -----------------------------------
+ *     raises tlb_flush_pending
+ *     clears the entry, marks the copies
+ *     takes the marks
+ *                                          takes the PMD lock: no mark is left
+ *                                          reads tlb_flush_pending: raised,
+ *                                            flushes all sharers of the table
+ *     flushes
+ *     lowers tlb_flush_pending
+ *
+ * If CPU 1 reads tlb_flush_pending as lowered, CPU 0 has flushed.
+ */
+static void hydra_take_huge_marks(struct hydra_table *t, const void *entry,
+				  hydra_mask_t *mask)
+{
+	unsigned int d;
+
+	for_each_hydra_domain(d, &t->sharers) {
+		spinlock_t *lock = &t->hmm->domain[d]->lock;
+		pteval_t *table;
+
+		/* A link may replace the entry of the domain, and its mark. */
+		spin_lock(lock);
+		table = t->table[d];
+		if (!table || hydra_take_marks(table + hydra_entry_index(entry), 1,
+					       HYDRA_TAKE_MARKS))
+			hydra_mask_set(d, mask);
+		spin_unlock(lock);
+	}
+}
+
 /**
- * __hydra_gather_add_huge - record the sharers of a huge entry
+ * __hydra_gather_add_huge - record the domains that may have a huge entry in a TLB
  * @g: Hydra's part of the gather
  * @entry: the canonical entry, cleared or changed
  *
- * A domain joined after the entry was cleared may be included: a needless flush. No
- * domain is missing: sharers of huge entries stay.
+ * By table, a domain joined after the entry was cleared may be included: a needless
+ * flush. No domain is missing: sharers of huge entries stay.
  *
  * Context: see hydra_gather_add_huge().
  */
 void __hydra_gather_add_huge(struct hydra_gather *g, const void *entry)
 {
-	if (g->recording)
+	struct hydra_table *t;
+
+	if (!g->recording)
+		return;
+	t = hydra_table_of(entry);
+	if (t && hydra_filter(t->hmm) >= HYDRA_FILTER_ENTRY && !READ_ONCE(hydra_marks_failed))
+		hydra_take_huge_marks(t, entry, &g->sharers);
+	else
 		hydra_add_sharers_of(entry, &g->sharers);
 }
 

@@ -34,6 +34,15 @@ static inline unsigned int hydra_filter(const struct hydra_mm *h)
 	return hydra_filter_setting(hydra_settings_get(h->mm));
 }
 
+/*
+ * Replication "eager": does each domain get an entry as soon as one domain has it?
+ * Context: any.
+ */
+static inline bool hydra_eager(const struct hydra_mm *h)
+{
+	return hydra_replication_setting(hydra_settings_get(h->mm)) == HYDRA_REPLICATE_EAGER;
+}
+
 /* domain.c */
 /* The words of a cpumask that contain CPUs of a domain. */
 struct hydra_span {
@@ -78,7 +87,7 @@ void hydra_degrade(struct hydra_mm *h, unsigned int d);
 pte_t *hydra_trylock_leaf(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
 			  spinlock_t **ptl);
 void hydra_cut_links(struct hydra_table *t, pteval_t *canonical, unsigned int self);
-void hydra_window(unsigned long addr, unsigned int degree,
+void hydra_window(unsigned long addr, u8 level, unsigned int degree,
 		  unsigned long vm_start, unsigned long vm_end,
 		  unsigned int *first, unsigned int *end);
 
@@ -167,12 +176,10 @@ static inline bool hydra_stray(pteval_t val)
  * under another filter are marked right for "entry".
  *
  * Context: the table's lock.
- * Return: HYDRA_PTE_CACHED or 0. Huge entries have no marks.
+ * Return: HYDRA_PTE_CACHED or 0.
  */
 static inline pteval_t hydra_mark(const struct hydra_table *t, pteval_t old)
 {
-	if (t->level != HYDRA_PTE)
-		return 0;
 	if (old & HYDRA_PTE_CACHED)
 		return HYDRA_PTE_CACHED;
 	if (!hydra_present(old))

@@ -68,6 +68,17 @@ static bool hydra_is_copy(const struct hydra_table *t, pteval_t val)
 	return t->level == HYDRA_PTE || !hydra_present(val) || hydra_leaf(val);
 }
 
+/*
+ * Does a copy follow a change of the canonical entry? A domain that has never asked for
+ * the entry goes without, unless replication is "eager".
+ */
+static bool hydra_follows(const struct hydra_table *t, pteval_t copy, bool present)
+{
+	if (!hydra_is_copy(t, copy))
+		return false;
+	return copy & (_PAGE_PRESENT | HYDRA_PTE_REFILL) || (present && hydra_eager(t->hmm));
+}
+
 /* Update one copy. Return: true if the copy has changed. */
 static bool hydra_update_copy(struct hydra_table *t, pteval_t *copy, pteval_t val)
 {
@@ -76,7 +87,7 @@ static bool hydra_update_copy(struct hydra_table *t, pteval_t *copy, pteval_t va
 	pteval_t old = READ_ONCE(*copy), new;
 
 	do {
-		if (!(old & (_PAGE_PRESENT | HYDRA_PTE_REFILL)) || !hydra_is_copy(t, old))
+		if (!hydra_follows(t, old, present))
 			return false;
 		if (hydra_stray(old))
 			hydra_stray_accessed();

@@ -27,6 +27,7 @@ static const struct {
 } policies[] = {
 	{ "linux", HYDRA_LINUX_SETTINGS },
 	{ "hydra", HYDRA_HYDRA_SETTINGS },
+	{ "mitosis", HYDRA_MITOSIS_SETTINGS },
 	{ "radixvm", HYDRA_RADIXVM_SETTINGS },
 	{ "abis", HYDRA_ABIS_SETTINGS },
 };
@@ -38,8 +39,8 @@ static const struct {
  * @prefetch: degree
  * @filter: enum hydra_filter
  *
- * Return: 0, -EINVAL for a value without a meaning, -EOPNOTSUPP for a value defined
- * but not implemented, or refused by the machine.
+ * Return: 0, -EINVAL for a value or a combination without a meaning, -EOPNOTSUPP for a
+ * value that the machine refuses.
  */
 int hydra_settings_check(u32 domains, u32 replication, u32 prefetch, u32 filter)
 {
@@ -48,8 +49,9 @@ int hydra_settings_check(u32 domains, u32 replication, u32 prefetch, u32 filter)
 	    prefetch > HYDRA_PREFETCH_MAX ||
 	    filter >= ARRAY_SIZE(filter_names))
 		return -EINVAL;
-	if (replication > HYDRA_REPLICATE_LAZY)
-		return -EOPNOTSUPP;
+	/* There is nothing to replicate. */
+	if (domains == HYDRA_DOMAINS_MACHINE && replication != HYDRA_REPLICATE_LAZY)
+		return -EINVAL;
 	if (filter == HYDRA_FILTER_ACCESSED && hydra_accessed_refused()) {
 		pr_info_once("no filter=accessed: %s\n", hydra_accessed_refused());
 		return -EOPNOTSUPP;

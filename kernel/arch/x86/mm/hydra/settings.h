@@ -29,6 +29,11 @@
 	hydra_settings_pack(HYDRA_DOMAINS_CORE, HYDRA_REPLICATE_LAZY, \
 			    HYDRA_PREFETCH_MAX, HYDRA_FILTER_ACCESSED)
 
+/* Mitosis (ASPLOS '20): each node has all page tables, and every flush goes to all. */
+#define HYDRA_MITOSIS_SETTINGS \
+	hydra_settings_pack(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_EAGER, \
+			    HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE)
+
 static inline unsigned int hydra_domains_setting(u32 s)
 {
 	return s & 0xff;

@@ -93,18 +93,14 @@ void hydra_table_init(struct hydra_table *t, struct hydra_mm *h,
 		      struct hydra_table *parent, void *canonical,
 		      unsigned long addr, u8 level)
 {
-	/* Address bits a table of each level translates. */
-	static const u8 shift[] = {
-		[HYDRA_PTE] = PMD_SHIFT,
-		[HYDRA_PMD] = PUD_SHIFT,
-		[HYDRA_PUD] = P4D_SHIFT,
-	};
+	/* Of the entry that points to the table */
+	unsigned int shift = hydra_entry_shift(level + 1);
 
 	t->hmm = h;
 	t->parent = parent;
 	t->level = level;
-	t->base = addr & ~((1UL << shift[level]) - 1);
-	t->index = (addr >> shift[level]) % PTRS_PER_PTE;
+	t->base = addr & ~((1UL << shift) - 1);
+	t->index = (addr >> shift) % PTRS_PER_PTE;
 }
 
 /**

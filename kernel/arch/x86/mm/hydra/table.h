@@ -15,6 +15,12 @@
 #define HYDRA_PMD	2
 #define HYDRA_PUD	3
 
+/* The bits of an address that an entry of a table does not translate. */
+static inline unsigned int hydra_entry_shift(u8 level)
+{
+	return PAGE_SHIFT + (level - HYDRA_PTE) * (PMD_SHIFT - PAGE_SHIFT);
+}
+
 /*
  * An entry of a replica, cleared with the canonical entry. The next canonical entry
  * is copied to the replica at once, without a fault of the domain. Not under filter
@@ -23,7 +29,7 @@
 #define HYDRA_PTE_REFILL	_PAGE_SOFTW1
 
 /*
- * The mark of an entry of a leaf replica, present or not: a TLB of the domain may
+ * The mark of a copy, present or not: a TLB of the domain may
  * hold a translation that came from an earlier value of this entry, and no flush has
  * been told to reach it yet. See arch/x86/mm/hydra/marks.c.
  */

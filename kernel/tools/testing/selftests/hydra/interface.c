@@ -207,7 +207,7 @@ TEST_F(interface, bad_values_change_nothing)
 		int error;
 	} bad[] = {
 		{ { 1, 0, 10, 1 }, EINVAL },
-		{ { HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_EAGER, 9, 1 }, EOPNOTSUPP },
+		{ { HYDRA_DOMAINS_MACHINE, HYDRA_REPLICATE_EAGER, 9, 0 }, EINVAL },
 	};
 	const struct hydra_settings other = { 1, 0, 3, 0 };
 	struct hydra_settings seen;
@@ -481,6 +481,7 @@ TEST_F(interface, policies_as_text)
 	static const char * const texts[] = {
 		"domains=node,replication=lazy,prefetch=0,filter=entry",
 		"domains=node,replication=lazy,prefetch=9,filter=accessed",
+		"mitosis",
 		"radixvm",
 		"abis",
 		"domains=llc,replication=lazy,prefetch=9,filter=table",
@@ -488,6 +489,7 @@ TEST_F(interface, policies_as_text)
 	static const struct hydra_settings settings[] = {
 		{ HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY, 0, HYDRA_FILTER_ENTRY },
 		{ HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY, 9, HYDRA_FILTER_ACCESSED },
+		{ HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_EAGER, 9, HYDRA_FILTER_NONE },
 		{ HYDRA_DOMAINS_CORE, HYDRA_REPLICATE_LAZY, 0, HYDRA_FILTER_ENTRY },
 		{ HYDRA_DOMAINS_CORE, HYDRA_REPLICATE_LAZY, 9, HYDRA_FILTER_ACCESSED },
 		{ HYDRA_DOMAINS_LLC, HYDRA_REPLICATE_LAZY, 9, HYDRA_FILTER_TABLE },

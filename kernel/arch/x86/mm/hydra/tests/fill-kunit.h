@@ -4,6 +4,11 @@
 
 #include "pages-kunit.h"
 
+#define PAGE_A	(0x12345000 | _PAGE_PRESENT | _PAGE_USER)
+#define PAGE_B	(0x54321000 | _PAGE_PRESENT | _PAGE_USER)
+#define HUGE_A	(0x12200000 | _PAGE_PRESENT | _PAGE_USER | _PAGE_PSE)
+#define TABLE	(0x67890000 | _PAGE_TABLE_NOENC)
+
 /* The entries that a fill copies: aligned, inside the table, inside the VMA. */
 static void hydra_test_window(struct kunit *test)
 {
@@ -13,29 +18,88 @@ static void hydra_test_window(struct kunit *test)
 	for (degree = 0; degree <= HYDRA_PREFETCH_MAX; degree++) {
 		unsigned int nr = 1 << degree;
 
-		hydra_window(base + 300 * PAGE_SIZE, degree, 0, TASK_SIZE_MAX,
+		hydra_window(base + 300 * PAGE_SIZE, HYDRA_PTE, degree, 0, TASK_SIZE_MAX,
 			     &first, &last);
 		KUNIT_EXPECT_EQ(test, first, 300 / nr * nr);
 		KUNIT_EXPECT_EQ(test, last, first + nr);
 	}
 	/* Cut at the VMA, on both sides. */
-	hydra_window(base + 10 * PAGE_SIZE, 9, base + 7 * PAGE_SIZE,
+	hydra_window(base + 10 * PAGE_SIZE, HYDRA_PTE, 9, base + 7 * PAGE_SIZE,
 		     base + 12 * PAGE_SIZE, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, 7);
 	KUNIT_EXPECT_EQ(test, last, 12);
 	/* A VMA that goes beyond the table. */
-	hydra_window(base + 510 * PAGE_SIZE, 9, base - PMD_SIZE,
+	hydra_window(base + 510 * PAGE_SIZE, HYDRA_PTE, 9, base - PMD_SIZE,
 		     end + PMD_SIZE, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, 0);
 	KUNIT_EXPECT_EQ(test, last, 512);
 	/* The last page of all. */
-	hydra_window(end - 1, 0, base, end, &first, &last);
+	hydra_window(end - 1, HYDRA_PTE, 0, base, end, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, 511);
 	KUNIT_EXPECT_EQ(test, last, 512);
 }
 
-#define PAGE_A	(0x12345000 | _PAGE_PRESENT | _PAGE_USER)
-#define PAGE_B	(0x54321000 | _PAGE_PRESENT | _PAGE_USER)
+/* The same of huge entries. */
+static void hydra_test_huge_window(struct kunit *test)
+{
+	unsigned long base = 0x7f0000000000UL;
+	unsigned int first, last;
+
+	hydra_window(base + 300 * PMD_SIZE, HYDRA_PMD, 4, 0, TASK_SIZE_MAX, &first, &last);
+	KUNIT_EXPECT_EQ(test, first, 288);
+	KUNIT_EXPECT_EQ(test, last, 304);
+	hydra_window(base + 10 * PMD_SIZE, HYDRA_PMD, 9, base + 7 * PMD_SIZE,
+		     base + 12 * PMD_SIZE, &first, &last);
+	KUNIT_EXPECT_EQ(test, first, 7);
+	KUNIT_EXPECT_EQ(test, last, 12);
+	/* A VMA that ends in the middle of a 2 MiB region: no huge page is there. */
+	hydra_window(base, HYDRA_PMD, 9, base, base + 3 * PMD_SIZE + PAGE_SIZE, &first, &last);
+	KUNIT_EXPECT_EQ(test, first, 0);
+	KUNIT_EXPECT_EQ(test, last, 3);
+	hydra_window(base + 5 * PUD_SIZE + PMD_SIZE, HYDRA_PUD, 0, 0, TASK_SIZE_MAX, &first,
+		     &last);
+	KUNIT_EXPECT_EQ(test, first, (pud_index(base) + 5));
+	KUNIT_EXPECT_EQ(test, last, first + 1);
+	hydra_window(base + 5 * PUD_SIZE, HYDRA_PUD, 9, 0, TASK_SIZE_MAX, &first, &last);
+	KUNIT_EXPECT_EQ(test, first, 0);
+	KUNIT_EXPECT_EQ(test, last, 512);
+}
+
+/* Domain 1 asks for one huge entry of four: it gets the others, and keeps its links. */
+static void hydra_test_copy_huge(struct kunit *test)
+{
+	pteval_t *canonical = hydra_test_page(test), *own = hydra_test_page(test);
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PMD);
+	struct hydra_request r = {
+		.h = h, .d = 1, .addr = PMD_SIZE, .degree = HYDRA_PREFETCH_MAX,
+		.vm_end = 5 * PMD_SIZE,
+	};
+
+	t->table[1] = own;
+	canonical[0] = HUGE_A;
+	canonical[1] = HUGE_A | _PAGE_RW | _PAGE_ACCESSED;
+	/* Not huge: a table, and an entry that is not present. */
+	canonical[2] = TABLE;
+	canonical[3] = HUGE_A & ~(pteval_t)_PAGE_PRESENT;
+	canonical[4] = HUGE_A;
+	/* Outside the VMA */
+	canonical[5] = HUGE_A;
+	own[2] = TABLE;
+	own[4] = HYDRA_PTE_REFILL | HYDRA_PTE_CACHED;
+	KUNIT_EXPECT_EQ(test, 2, hydra_copy_huge(&r, t, canonical, 1));
+	KUNIT_EXPECT_EQ(test, HUGE_A, own[0]);
+	KUNIT_EXPECT_EQ(test, HUGE_A, own[1]);
+	KUNIT_EXPECT_EQ(test, TABLE, own[2]);
+	KUNIT_EXPECT_EQ(test, 0, own[3]);
+	KUNIT_EXPECT_EQ(test, HUGE_A | HYDRA_PTE_CACHED, own[4]);
+	KUNIT_EXPECT_EQ(test, 0, own[5]);
+	/* What no access has asked for does not replace what is there. */
+	r.unasked = true;
+	own[1] = HUGE_A | _PAGE_ACCESSED;
+	KUNIT_EXPECT_EQ(test, 0, hydra_copy_huge(&r, t, canonical, 1));
+	KUNIT_EXPECT_EQ(test, HUGE_A | _PAGE_ACCESSED, own[1]);
+}
 
 /* The entry that a domain gets for a canonical entry. */
 static void hydra_test_derive(struct kunit *test)
@@ -166,9 +230,13 @@ static void hydra_test_copy_many(struct kunit *test)
 
 #undef PAGE_A
 #undef PAGE_B
+#undef HUGE_A
+#undef TABLE
 
 static struct kunit_case hydra_fill_cases[] = {
 	KUNIT_CASE(hydra_test_window),
+	KUNIT_CASE(hydra_test_huge_window),
+	KUNIT_CASE(hydra_test_copy_huge),
 	KUNIT_CASE(hydra_test_derive),
 	KUNIT_CASE(hydra_test_permits),
 	KUNIT_CASE(hydra_test_copy_entry),

@@ -13,8 +13,9 @@
 static pud_t hydra_test_pmd_table(struct kunit *test)
 {
 	pteval_t *pmd = hydra_test_page(test), *leaf = hydra_test_page(test);
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
 
-	hydra_mask_set(0, &hydra_test_table(test, pmd, NULL, HYDRA_PMD)->sharers);
+	hydra_mask_set(0, &hydra_test_table(test, pmd, h, HYDRA_PMD)->sharers);
 	virt_to_ptdesc(leaf)->__page_mapping = hydra_solo(1);
 	pmd[0] = _PAGE_TABLE | __pa(leaf);
 	pmd[1] = _PAGE_TABLE | __pa(hydra_test_page(test));
@@ -75,6 +76,51 @@ static void hydra_test_gather(struct kunit *test)
 	__hydra_gather_init(&g, true);
 	KUNIT_EXPECT_EQ(test, 0, g.start);
 	KUNIT_EXPECT_EQ(test, ULONG_MAX, g.end);
+}
+
+/*
+ * A gather takes huge pages of a PMD table. All of domains 0 to 2 have shared huge pages
+ * there. Domain 0 has used page 7, domain 1 has a copy without a mark, domain 2 has no
+ * table any more.
+ */
+static void hydra_test_gather_marked(struct kunit *test)
+{
+	pteval_t *canonical = hydra_test_page(test), *copies[2];
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PMD);
+	struct hydra_domain *dom;
+	struct hydra_gather g;
+	unsigned int d;
+
+	if (HYDRA_MAX_DOMAINS < 3)
+		kunit_skip(test, "CONFIG_HYDRA_MM_MAX_DOMAINS is less than 3");
+	for (d = 0; d < 3; d++) {
+		dom = kunit_kzalloc(test, sizeof(*dom), GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(test, dom);
+		spin_lock_init(&dom->lock);
+		h->domain[d] = dom;
+		hydra_mask_set(d, &t->sharers);
+		if (d < 2) {
+			copies[d] = hydra_test_page(test);
+			t->table[d] = copies[d];
+		}
+	}
+	copies[0][7] = HYDRA_PTE_REFILL | HYDRA_PTE_CACHED;
+	copies[1][7] = HYDRA_PTE_REFILL;
+	copies[1][8] = HUGE_A | HYDRA_PTE_CACHED;
+	__hydra_gather_init(&g, false);
+	__hydra_gather_add_huge(&g, &canonical[7]);
+	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(2), g.sharers.bits[0]);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, copies[0][7]);
+	/* The mark is taken. That of another page stays. */
+	__hydra_gather_init(&g, false);
+	__hydra_gather_add_huge(&g, &canonical[7]);
+	KUNIT_EXPECT_EQ(test, BIT(2), g.sharers.bits[0]);
+	KUNIT_EXPECT_EQ(test, HUGE_A | HYDRA_PTE_CACHED, copies[1][8]);
+	/* By table, all are told. */
+	h->mm->hydra_settings = HYDRA_HYDRA_SETTINGS;
+	__hydra_gather_add_huge(&g, &canonical[7]);
+	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(1) | BIT(2), g.sharers.bits[0]);
 }
 
 /*
@@ -214,6 +260,7 @@ static void hydra_test_publish(struct kunit *test)
 static struct kunit_case hydra_flush_cases[] = {
 	KUNIT_CASE(hydra_test_range_sharers),
 	KUNIT_CASE(hydra_test_gather),
+	KUNIT_CASE(hydra_test_gather_marked),
 	KUNIT_CASE(hydra_test_marked),
 	KUNIT_CASE(hydra_test_linked_hits),
 	KUNIT_CASE(hydra_test_publish),

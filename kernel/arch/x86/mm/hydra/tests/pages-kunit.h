@@ -34,10 +34,10 @@ hydra_test_table(struct kunit *test, pteval_t *canonical, struct hydra_mm *h, u8
 	return t;
 }
 
-/* The Hydra part of an address space with a filter, for two domains. */
+/* The Hydra part of an address space with a filter, for three domains. */
 static __maybe_unused struct hydra_mm *hydra_test_mm(struct kunit *test, unsigned int filter)
 {
-	struct hydra_mm *h = kunit_kzalloc(test, struct_size(h, domain, 2), GFP_KERNEL);
+	struct hydra_mm *h = kunit_kzalloc(test, struct_size(h, domain, 3), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, h);
 	h->mm = kunit_kzalloc(test, sizeof(*h->mm), GFP_KERNEL);

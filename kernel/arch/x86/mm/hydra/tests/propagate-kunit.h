@@ -35,12 +35,11 @@ static void hydra_test_update_copy(struct kunit *test)
 		{ HYDRA_PTE, PAGE_A | MARK, PAGE_A, PAGE_A | MARK },
 		{ HYDRA_PTE, PAGE_A | MARK, PAGE_B, PAGE_B | MARK },
 		{ HYDRA_PTE, PAGE_A | MARK, 0, HYDRA_PTE_REFILL | MARK },
-		/* Huge entries have no marks. */
-		{ HYDRA_PMD, HUGE_A | _PAGE_ACCESSED, 0, HYDRA_PTE_REFILL },
+		{ HYDRA_PMD, HUGE_A | _PAGE_ACCESSED, 0, HYDRA_PTE_REFILL | MARK },
 		{ HYDRA_PMD, HYDRA_PTE_REFILL, HUGE_A | _PAGE_RW, HUGE_A },
 		{ HYDRA_PMD, HUGE_A, 0, HYDRA_PTE_REFILL },
 		/* A huge page is split: a table takes its place. */
-		{ HYDRA_PMD, HUGE_A | _PAGE_ACCESSED, TABLE, HYDRA_PTE_REFILL },
+		{ HYDRA_PMD, HUGE_A | _PAGE_ACCESSED, TABLE, HYDRA_PTE_REFILL | MARK },
 		/* The way of the domain to a leaf table is no copy. */
 		{ HYDRA_PMD, TABLE, HUGE_A, TABLE },
 		{ HYDRA_PMD, TABLE, 0, TABLE },
@@ -79,6 +78,34 @@ static void hydra_test_mark_present(struct kunit *test)
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		pteval_t copy = rows[i].before;
+
+		hydra_update_copy(&t, &copy, rows[i].canonical);
+		KUNIT_EXPECT_EQ_MSG(test, rows[i].after, copy, "row %d", i);
+	}
+}
+
+/* Under replication "eager" a domain gets what it has never asked for, if it is there. */
+static void hydra_test_push(struct kunit *test)
+{
+	static const struct {
+		u8 level;
+		pteval_t before, canonical, after;
+	} rows[] = {
+		{ HYDRA_PTE, 0, PAGE_A | _PAGE_RW, PAGE_A },
+		{ HYDRA_PTE, MARK, PAGE_A, PAGE_A | MARK },
+		{ HYDRA_PTE, 0, 0, 0 },
+		{ HYDRA_PTE, PAGE_A, 0, HYDRA_PTE_REFILL },
+		{ HYDRA_PMD, 0, HUGE_A, HUGE_A },
+		{ HYDRA_PMD, 0, TABLE, 0 },
+		{ HYDRA_PMD, TABLE, HUGE_A, TABLE },
+	};
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_NONE);
+	int i;
+
+	h->mm->hydra_settings = HYDRA_MITOSIS_SETTINGS;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct hydra_table t = { .level = rows[i].level, .hmm = h };
 		pteval_t copy = rows[i].before;
 
 		hydra_update_copy(&t, &copy, rows[i].canonical);
@@ -202,7 +229,7 @@ static void hydra_test_split(struct kunit *test)
 	tree.copy[1][6] = TABLE;
 	KUNIT_EXPECT_EQ(test, HUGE_A | _PAGE_ACCESSED, hydra_entry_exchange(&entry[0], TABLE));
 	KUNIT_EXPECT_EQ(test, TABLE, entry[0]);
-	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, tree.copy[0][5]);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL | MARK, tree.copy[0][5]);
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, tree.copy[1][5]);
 	KUNIT_EXPECT_EQ(test, TABLE, hydra_entry_exchange(&entry[1], 0));
 	KUNIT_EXPECT_EQ(test, TABLE, tree.copy[1][6]);
@@ -268,6 +295,7 @@ static void hydra_test_change_begin(struct kunit *test)
 static struct kunit_case hydra_propagate_cases[] = {
 	KUNIT_CASE(hydra_test_update_copy),
 	KUNIT_CASE(hydra_test_mark_present),
+	KUNIT_CASE(hydra_test_push),
 	KUNIT_CASE(hydra_test_entries_set),
 	KUNIT_CASE(hydra_test_exchange),
 	KUNIT_CASE(hydra_test_split),

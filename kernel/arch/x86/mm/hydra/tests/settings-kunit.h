@@ -31,6 +31,9 @@ static void hydra_test_parse(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("radixvm", &s), 0);
 	KUNIT_EXPECT_EQ(test, s, HYDRA_RADIXVM_SETTINGS);
 	KUNIT_EXPECT_STREQ(test, hydra_policy_name(s), "radixvm");
+	KUNIT_EXPECT_EQ(test, hydra_settings_parse("hydra,replication=eager,filter=none", &s), 0);
+	KUNIT_EXPECT_STREQ(test, hydra_policy_name(s), "mitosis");
+	KUNIT_EXPECT_EQ(test, hydra_settings_parse("radixvm", &s), 0);
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("domains=llc", &s), 0);
 	KUNIT_EXPECT_EQ(test, s, hydra_settings_pack(HYDRA_DOMAINS_LLC,
 						     HYDRA_REPLICATE_LAZY, 0,
@@ -47,8 +50,8 @@ static void hydra_test_parse_refuses(struct kunit *test)
 		"prefetch=3x", "prefetch=0x4294967297", "prefetch=99,prefetch=3",
 		"filter=tables", "hydra,filter=none,prefetch=99", "domains=",
 		"domains=socket", "replication=never", "x=y",
+		"linux,replication=eager", "mitosis,domains=machine",
 	};
-	static const char * const unbuilt[] = { "replication=eager", "radixvm,replication=eager" };
 	char text[HYDRA_TEXT_MAX + 16];
 	u32 s = HYDRA_HYDRA_SETTINGS;
 	int i;
@@ -56,9 +59,6 @@ static void hydra_test_parse_refuses(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(bad); i++)
 		KUNIT_EXPECT_EQ_MSG(test, hydra_settings_parse(bad[i], &s), -EINVAL,
 				    "\"%s\"", bad[i]);
-	for (i = 0; i < ARRAY_SIZE(unbuilt); i++)
-		KUNIT_EXPECT_EQ_MSG(test, hydra_settings_parse(unbuilt[i], &s),
-				    -EOPNOTSUPP, "\"%s\"", unbuilt[i]);
 	memset(text, ' ', sizeof(text));
 	strscpy(text + sizeof(text) - 8, "hydra", 8);
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse(text, &s), -EINVAL);
@@ -75,8 +75,7 @@ static void hydra_test_format(struct kunit *test)
 	for (filter = HYDRA_FILTER_NONE; filter <= last; filter++) {
 		for (prefetch = 0; prefetch <= HYDRA_PREFETCH_MAX; prefetch++) {
 			domains = HYDRA_DOMAINS_NODE + prefetch % 3;
-			s = hydra_settings_pack(domains, HYDRA_REPLICATE_LAZY, prefetch,
-						filter);
+			s = hydra_settings_pack(domains, prefetch % 2, prefetch, filter);
 			back = HYDRA_LINUX_SETTINGS;
 			hydra_settings_format(text, sizeof(text), s);
 			KUNIT_EXPECT_EQ_MSG(test, hydra_settings_parse(text, &back), 0,
@@ -104,7 +103,9 @@ static void hydra_test_check_settings(struct kunit *test)
 		{ 1, 0, 9, 4, -EINVAL },
 		{ HYDRA_DOMAINS_LLC, 0, 9, 1, 0 },
 		{ HYDRA_DOMAINS_CORE, 0, 0, HYDRA_FILTER_ENTRY, 0 },
-		{ 1, HYDRA_REPLICATE_EAGER, 9, 1, -EOPNOTSUPP },
+		{ 1, HYDRA_REPLICATE_EAGER, 9, 1, 0 },
+		{ HYDRA_DOMAINS_CORE, HYDRA_REPLICATE_EAGER, 0, HYDRA_FILTER_ENTRY, 0 },
+		{ HYDRA_DOMAINS_MACHINE, HYDRA_REPLICATE_EAGER, 9, 0, -EINVAL },
 		{ 1, 0, 9, HYDRA_FILTER_ENTRY, 0 },
 	};
 	int i;
