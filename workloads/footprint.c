@@ -31,6 +31,7 @@
 #define TABLE (2UL << 20)		/* what a leaf table maps */
 #define PLACE ((char *)(256UL << 20))
 #define STACK (64UL << 10)
+#define SETTLING 5		/* meetings before the first count */
 #define TABLES_MOST 256UL		/* so that all is within the first GiB */
 
 enum sharing { NONE, SOME, FULL };
@@ -50,7 +51,7 @@ struct reader {
 static struct options options = { .sharing = -1, .tables = 8 };
 static struct machine machine;
 /* The data of the main thread and of all others meet here, and nowhere else. */
-static pthread_barrier_t started, counted, written, done, looked;
+static pthread_barrier_t settled, started, counted, written, done, looked;
 
 static char *data_of(size_t node)
 {
@@ -79,6 +80,12 @@ static void *use(void *argument)
 {
 	const struct reader *reader = argument;
 
+	/* A domain gets its tables when a thread of it goes on in user mode. */
+	for (int i = 0; i < SETTLING; i++) {
+		for (int turn = 0; turn < 1000; turn++)
+			(void)*(const volatile size_t *)&reader->node;
+		pthread_barrier_wait(&settled);
+	}
 	pthread_barrier_wait(&started);
 	pthread_barrier_wait(&counted);
 	if (reader->first)
@@ -208,6 +215,7 @@ int main(int argc, char **argv)
 	pin_self(machine.node[0].cpu[0]);
 	map(PLACE, threads * STACK);
 	map(data_of(0), data_tables * TABLE);
+	pthread_barrier_init(&settled, NULL, threads);
 	pthread_barrier_init(&started, NULL, threads + 1);
 	pthread_barrier_init(&counted, NULL, threads + 1);
 	pthread_barrier_init(&written, NULL, threads);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How many fills a random pass over another node's memory takes, by the degree of prefetching: the paper's figure 6."""
 from lab.machine import vm
+from lab.measure import policies
 from lab.measure.bench import Bench, Step
 from lab.measure.limits import Check
 from lab.measure.values import Line
@@ -10,7 +11,7 @@ PAGES = TABLES * 512
 DEGREES = range(10)
 COLUMNS = {"linux": ("--policy", "linux"), "mitosis": ("--policy", "mitosis"),
            **{f"H-{degree}": ("--policy", "hydra", "--prefetch", str(degree)) for degree in DEGREES}}
-PASSES = {"first": "first pass", "second": "second pass"}
+PASSES = ("first", "second")
 
 
 def steps():
@@ -19,7 +20,8 @@ def steps():
 
 def taken(_, seen):
     return [(f"{name}_{metric}", seen[name][metric], metric) for name in PASSES for metric in ("fills", "faults")] + \
-        [("us_per_op", seen["first"]["seconds"] * 1e6 / seen["pages"], "us"), ("pages", seen["pages"], "pages")]
+        [("us_per_op", seen["first"]["seconds"] * 1e6 / seen["pages"], "us"), ("pages", seen["pages"], "pages"),
+         ("domains", seen["domains"], "domains")]
 
 
 def expected(policy):
@@ -29,15 +31,16 @@ def expected(policy):
 
 def check(values):
     for policy in COLUMNS:
-        wanted, why = expected(policy), ""
-        if policy.startswith("H-"):
-            why = f": {PAGES} pages, {2 ** int(policy[2:])} at a time"
-        for name in PASSES:
-            here = wanted if name == "first" else 0
-            seen = values.get("prefetch", "first", policy, f"{name}_fills")
-            yield Check("prefetch", f"{policy}, {PASSES[name]}: exactly {here} fills{why if here else ''}", str(seen), seen == here)
-        pages = values.get("prefetch", "first", policy, "pages")
-        yield Check("prefetch", f"{policy}: as many pages as planned", str(pages), pages == PAGES)
+        def get(metric, policy=policy):
+            return values.get("prefetch", "first", policy, metric)
+        wanted, domains = expected(policy), 0 if policy == "linux" else 2
+        at_once = f" ({PAGES} pages, {2 ** int(policy[2:])} at a time)" if wanted else ""
+        seen = get("first_fills"), get("second_fills")
+        yield Check("prefetch", f"{policies.called(policy)}: exactly {wanted} fills in the first pass{at_once}, none in the second", "{} and {}".format(*seen),
+                    seen == (wanted, 0))
+        yield Check("prefetch", f"{policies.called(policy)}: no other page faults in the first pass over {PAGES} pages; domains with tables of their own: "
+                    f"{domains}", f"{get('first_faults')} faults, {get('pages')} pages, {get('domains')} domains",
+                    (get("first_faults"), get("pages"), get("domains")) == (wanted, PAGES, domains))
 
 
 LINES = [
