@@ -22,9 +22,9 @@
 #include <unistd.h>
 
 #include "json.h"
-#include "leaf_tables.h"
 #include "machine.h"
 #include "own_hydra.h"
+#include "page_tables.h"
 #include "procfile.h"
 
 #define PAGE 4096UL
@@ -130,16 +130,7 @@ static pthread_t start(int cpu, size_t number, struct reader *reader)
 /* All page tables of the process, roots among them. */
 static uint64_t all_tables(void)
 {
-	char *text = file_read("/proc/self/hydra_tables");
-	struct leaf_tables tables;
-	uint64_t kib = 0;
-
-	if (!text || !leaf_tables_parse(&tables, text))
-		error(EXIT_FAILURE, errno, "cannot read /proc/self/hydra_tables");
-	for (size_t i = 0; i < tables.node_count; i++)
-		kib += tables.node[i].kib;
-	leaf_tables_free(&tables);
-	return kib * 1024 / PAGE;
+	return page_tables_kib() * 1024 / PAGE;
 }
 
 /* How many nodes, or CPUs, read the data of each node, in all. */

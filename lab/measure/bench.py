@@ -4,7 +4,7 @@ import dataclasses
 import json
 import typing
 
-from lab import paths, progress
+from lab import paths, progress, setup
 from lab.kernel import build
 from lab.machine import programs, vm
 from lab.measure import limits, measure, report, values
@@ -18,7 +18,7 @@ class Step:
     case: str
     policy: str              # the column
     settings: tuple          # the words that hydractl run takes for it
-    command: tuple           # one of workloads/ and its arguments, or a program of the machine
+    command: tuple           # a word that is the name of one of workloads/ stands for it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Bench:
     check: typing.Callable   # Values -> the limits
     paper: str               # the paper's figure, and what an emulator cannot show of it
     across: bool = False     # the table has a row for each policy, and a column for each line
+    packages: tuple = ()     # Debian packages that it needs besides the lab's
 
 
 def entries_of(bench, said):
@@ -47,6 +48,7 @@ def entries_of(bench, said):
 
 def run(bench):
     """Boot once, run all steps; returns the values."""
+    setup.ensure_packages(bench.packages)
     image = build.kernel()
     home = programs.workloads()
     plan = [{"doing": f"{step.case}, {step.policy}", "settings": step.settings, "command": step.command} for step in bench.steps]

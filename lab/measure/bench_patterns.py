@@ -6,11 +6,12 @@ from lab.machine import vm
 from lab.measure import policies
 from lab.measure.bench import Bench, Step
 from lab.measure.limits import Check
+from lab.measure.steps import CLOCK, COUNTED, UNWATCHED
 from lab.measure.values import Line
 
 PATTERNS = ("local", "pipeline", "global")
 CASES = {"local": "local", "same_node": "pipeline within a node", "other_node": "pipeline to the next node", "global": "global"}
-LEAST_AGREEING = 0.5         # of the operations of a case, more than so many have to agree to the unit
+LEAST_AGREEING = 0.9         # of the operations of a case, so many have to agree to the unit (a CPU may run Linux's own threads now and then)
 
 
 def steps(rounds, seconds):
@@ -33,7 +34,7 @@ def taken(step, seen):
         prefix = f"{name}_" if name else ""
         made += [(f"{prefix}interrupts", value, "interrupts"), (f"{prefix}agreeing_share", agreeing, "share"),
                  (f"{prefix}operations", len(counts), "operations")]
-    return made + [("us_per_op", seen["us_per_op"], "us")]
+    return made
 
 
 def expected(policy, case, nodes, per_node):
@@ -67,7 +68,7 @@ def check_for(name, nodes, per_node):
                 seen, agreeing = (values.get(name, pattern, policy, f"{prefix}{metric}") for metric in ("interrupts", "agreeing_share"))
                 wanted = expected(policy, case, nodes, per_node)
                 yield Check(name, f"{what}, {policies.called(policy)}: exactly {wanted} ({why(policy, case)})",
-                            f"{seen} in {100 * agreeing:.0f} % of the operations", seen == wanted and agreeing > LEAST_AGREEING)
+                            f"{seen} in {100 * agreeing:.0f} % of the operations", seen == wanted and agreeing >= LEAST_AGREEING)
     return check
 
 
@@ -81,8 +82,7 @@ def lines(name, nodes, per_node):
         Line(name, "pipeline", "other_node_interrupts", "pipeline: the next thread is on the next node",
              "Again one other CPU has the page. Hydra interrupts all CPUs of both nodes."),
         Line(name, "global", "interrupts", "global: all threads write to the pages before one unmaps them",
-             f"All {cpus - 1} other CPUs have the pages: no policy can spare one."),
-        *(Line(name, pattern, "us_per_op", f"an emulator's time, Linux = 1: {pattern}", "", "") for pattern in PATTERNS))
+             f"All {cpus - 1} other CPUs have the pages: no policy can spare one."))
 
 
 PAPER = ("Figures 5 and 9 of RadixVM show pages written per second on up to 80 cores. Its text counts interrupts: local none, pipeline \"exactly one "
@@ -94,7 +94,7 @@ PAPER = ("Figures 5 and 9 of RadixVM show pages written per second on up to 80 c
 
 def bench(name, nodes, per_node, memory, rounds, seconds):
     return Bench(name, f"interrupts of RadixVM's patterns local, pipeline, global on {nodes * per_node} CPUs (figures 5 and 9)",
-                 vm.Machine(nodes, per_node, memory), ("patterns",), steps(rounds, seconds), lines(name, nodes, per_node), taken,
+                 vm.Machine(nodes, per_node, memory, append=[CLOCK, UNWATCHED], emulator=COUNTED), ("patterns",), steps(rounds, seconds), lines(name, nodes, per_node), taken,
                  check_for(name, nodes, per_node), PAPER)
 
 

@@ -8,9 +8,9 @@ NOISE = 0.1                  # how much Apache's counts differ from one run to t
 def of_loop(row, operation, each):
     far, near = "remote-spinners", "remote-and-local-spinners"
     return [
-        Line(row, far, "interrupts_per_op", f"interrupts for {operation}, threads busy on all CPUs of the 7 other nodes, {each}",
+        Line(row, far, "interrupts_per_op", f"interrupts {each} of {operation}, threads busy on all CPUs of the 7 other nodes",
              "The busy threads only compute. None of their CPUs needs the interrupt."),
-        Line(row, near, "interrupts_per_op", f"the same, one more thread busy on the node of the {row}",
+        Line(row, near, "interrupts_per_op", f"interrupts {each} of {operation}, one more thread busy on the same node",
              "No busy CPU needs the interrupt. Hydra tells nodes apart, RadixVM and ABIS also the cores of a node."),
     ]
 
@@ -18,16 +18,17 @@ def of_loop(row, operation, each):
 LINES = [
     *of_loop("mprotect", "mprotect of one page", "per call"),
     *of_loop("munmap", "mmap, touch, munmap of one page", "per round"),
-    Line("apache", "quiet", "interrupts_per_request", "interrupts for a page from Apache, server threads on one CPU of each of 4 nodes, per request",
+    Line("apache", "quiet", "interrupts_per_request", "interrupts per request to Apache, server threads on one CPU of each of 4 nodes",
          "Each request maps a file, reads it and unmaps it. No other thread touches the mapping.", about=NOISE),
-    Line("apache", "all-cpus", "interrupts_per_request", "the same, server threads on all 8 CPUs",
+    Line("apache", "all-cpus", "interrupts_per_request", "interrupts per request to Apache, server threads on all 8 CPUs",
          "Here the server also has threads on the other CPU of each node.", about=NOISE),
-    Line("apache", "one-node", "interrupts_per_request", "the same, server threads on the two CPUs of one node",
+    Line("apache", "one-node", "interrupts_per_request", "interrupts per request to Apache, server threads on the two CPUs of one node",
          "Mitosis and Hydra leave a process on one node as it is. RadixVM and ABIS tell its two cores apart.", about=NOISE),
-    Line("locality", "shared", "local_leaf_share", "page-table entries which a node reads from its own memory: data which all 4 nodes read",
-         "The share is that of the node which has the least.", "most"),
-    Line("locality", "private", "local_leaf_share", "the same: data which each node keeps private",
-         "Linux puts a page table where the first use of it is; the domains' own tables are where their CPUs are.", "most"),
+    Line("locality", "shared", "local_leaf_share", "page-table entries of data which all 4 nodes read: share which a node reaches in its own memory",
+         "The share is that of the node which has the least. Under Linux all these tables are on the node which wrote the data.", "most"),
+    Line("locality", "private", "local_leaf_share", "page-table entries of data which each node keeps private: share which a node reaches in its own memory",
+         "Under Linux each node reaches also the entries of the other nodes' data, which it never reads; those of its own data are local there, too. "
+         "So no column wins.", ""),
     Line("locality", "shared", "pagetable_kib", "page tables, KiB: data which all 4 nodes read",
          "What local reads of shared data cost: a copy of each page table on each node, or for each core."),
     Line("locality", "private", "pagetable_kib", "page tables, KiB: data which each node keeps private (1 GiB)",

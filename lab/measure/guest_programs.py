@@ -2,7 +2,7 @@
 """Runs inside the virtual machine: runs programs one after the other, each under settings of Hydra.
 
 Standard library only, any Python 3.9 or later. The plan is a JSON list of {"doing", "settings", "command"}: the settings are
-words for hydractl run, and the command names one of --programs or a program of the machine. Prints {"doing"} before each step
+words for hydractl run, and a word of the command that is the name of one of --programs stands for it. Prints {"doing"} before each step
 and {"step": its number, "said": what its program printed} after it, one JSON object per line. Messages go to stderr; the exit
 status is 1 if a program fails.
 """
@@ -28,8 +28,7 @@ def copied(programs):
 
 def run(step, here):
     """Run the program of a step; returns what it printed, or None after a message."""
-    program, *arguments = step["command"]
-    command = [here["hydractl"], "run", *step["settings"], "--", here.get(program, program), *arguments]
+    command = [here["hydractl"], "run", *step["settings"], "--", *(here.get(word, word) for word in step["command"])]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     try:
         said = json.loads(done.stdout)

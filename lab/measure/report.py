@@ -81,6 +81,8 @@ def bars(axis, values, line, drawn):
     axis.bar_label(made, [number(height, line.metric) for height in heights], fontsize=7, padding=1)
     axis.set_xticks(range(len(drawn)), [policies.called(policy) for policy in drawn], fontsize=7)
     axis.tick_params(axis="y", labelsize=7)
+    if line.metric.endswith("_share"):
+        axis.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
     axis.margins(y=0.18)
     axis.set_title(wrapped(line.title), loc="left", fontsize=8)
     for side in ("top", "right"):
@@ -105,12 +107,12 @@ def save(figure, path):
 
 
 def picture(path, title, lines, entries, columns=3):
-    """All lines in one PNG: a small chart for each, in the order of the table."""
+    """The counts in one PNG: a small chart for each line that a column can win, in the order of the table."""
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
     values = Values(entries)
-    lines = [line for line in lines if values.has(line)]
+    lines = [line for line in lines if values.has(line) and line.better]
     rows = -(-len(lines) // columns)
     figure, axes = pyplot.subplots(rows, columns, figsize=(4.4 * columns, 2.1 * rows), squeeze=False, layout="constrained")
     for axis, line in zip(axes.flat, lines):
