@@ -9,8 +9,8 @@ import pytest
 
 from lab import cli, paths
 from lab.errors import LabError
-from lab.measure import (bench, bench_allocators, bench_footprint, bench_patterns, bench_people, bench_prefetch, benches, guest_programs,
-                         report, values as measured, verbs)
+from lab.measure import (bench, bench_allocators, bench_footprint, bench_patterns, bench_people, bench_prefetch, bench_sharing,
+                         bench_spinners, benches, guest_programs, report, values as measured, verbs)
 from lab.measure.policies import POLICIES
 
 # What the programs print on their machines, by step, if all is right.
@@ -59,8 +59,19 @@ def said_by_allocate(step):
     return {"interrupts": [0] * 64 if "tcmalloc" in step.case else counts, "pagetable_kib": 1000, "fills": 9}
 
 
+def said_by_sharing(step):
+    counts = [bench_sharing.expected(step.case, step.policy)] * 192
+    return {"cpus": 16, "interrupts": counts, "pagetable_kib": 1000, "fills": 9}
+
+
+def said_by_spinners(step):
+    threads = int(step.case.split()[1])
+    counts = {"linux": 8 * threads - 1, "mitosis": 8 * threads - 1, "hydra": threads - 1}.get(step.policy, 0)
+    return {"same_node": [counts] * 20, "other_node": []}
+
+
 GOOD = {"footprint": said_by_footprint, "prefetch": said_by_prefetch, "pipeline": said_by_patterns, "people": said_by_people,
-        "allocators": said_by_allocate}
+        "allocators": said_by_allocate, "sharing": said_by_sharing, "spinners": said_by_spinners}
 
 
 def entries(name, change=None):
@@ -90,7 +101,7 @@ def spoil(case, policy, **fields):
     return change
 
 
-@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("people", 22), ("allocators", 53)])
+@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("people", 22), ("allocators", 53), ("sharing", 28), ("spinners", 40)])
 def test_good_values_keep_every_limit(name, count):
     checks = bench.checked(benches.BENCHES[name], entries(name))
     assert len(checks) == count and [check for check in checks if not check.passed] == []
@@ -149,6 +160,21 @@ def test_an_operation_that_interrupts_one_more(policy, habit):
     # In the rounds before, only the memories that go round have a limit.
     spoilt = broken("people", spoil(habit, policy, interrupts=lambda old: [old[0] + 1, *old[1:]]))
     assert len(spoilt) == (habit == "wasm-pool" and policy in ("radixvm", "abis"))
+
+
+@pytest.mark.parametrize("column", bench_sharing.COLUMNS)
+@pytest.mark.parametrize("change", bench_sharing.CHANGES)
+def test_a_change_that_interrupts_one_more(change, column):
+    more = 8 if (change, column) == ("protect", "node, entry") else 1
+    (failed,) = broken("sharing", spoil(change, column, interrupts=lambda old: old[:-16] + [count + more for count in old[-16:]]))
+    assert failed.text.startswith(f"{change}, {bench_sharing.policies.called(column)}: ")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("case", [f"{call} {threads}" for call in bench_spinners.CALLS for threads in bench_spinners.THREADS])
+def test_a_busy_thread_that_is_interrupted_once_more(policy, case):
+    assert len(broken("spinners", spoil(case, policy, same_node=lambda old: [count + 1 for count in old]))) == 1
+    assert len(broken("spinners", spoil(case, policy, same_node=lambda old: [*old[:17], 100, 101, 102]))) == 1
 
 
 @pytest.mark.parametrize("policy", POLICIES[1:])
@@ -260,6 +286,8 @@ def test_the_guest_runs_each_program_under_its_settings(tmp_path, capsys, monkey
     ("patterns", ["--pattern", "spiral"], "unknown pattern 'spiral'"), ("patterns", [], "give --pattern"),
     ("patterns", ["--pattern", "local", "--rounds", "1"], "'1' is not a number of rounds"),
     ("patterns", ["--pattern", "local", "--seconds", "0"], "'0' is not a number of seconds"),
+    ("sharing", ["--change", "nothing"], "unknown change 'nothing'"), ("sharing", [], "give --change"),
+    ("patterns", ["--pattern", "local", "--per-node", "0"], "'0' is not a number of threads"),
     ("people", ["--habit", "smoking"], "unknown habit 'smoking'"), ("people", [], "give --habit"),
     ("allocate", ["--segments", "257"], "'257' is not a number of segments up to 256")])
 def test_programs_refuse_wrong_words(workloads, program, words, said):

@@ -140,7 +140,7 @@ static void nothing(struct worker *worker)
 
 int main(int argc, char **argv)
 {
-	struct turns turns = { .turn = take_turn, .asked = nothing, .one_per_node = true, .rounds = 9,
+	struct turns turns = { .turn = take_turn, .asked = nothing, .per_node = 1, .rounds = 9,
 			       .seconds = 10 };
 	struct own_hydra own;
 

@@ -9,6 +9,10 @@
  *	global    a thread maps pages, all threads write to all of them, then the
  *	          first thread unmaps them
  *
+ * and of the loop of the Hydra paper (section 5.6.1):
+ *
+ *	protect   a thread protects a page that it has written to
+ *
  * Each thread has a leaf page table for its pages, which comes and goes with
  * them, at the same address under every policy.
  */
@@ -96,8 +100,30 @@ static void global(struct worker *worker)
 	unmap_pages(worker->number, GLOBAL_PAGES, false);
 }
 
+/* Protects a page that stays, and allows writing in the next turn. The touch makes the entry accessed again. */
+static void protect(struct worker *worker)
+{
+	static int protection[TURNS_MOST];
+	int *mine = &protection[worker->number];
+	volatile char *page = pages_of(worker->number);
+
+	if (!*mine) {
+		map_pages(worker->number, 1);
+		write_pages(worker->number, 1);
+		*mine = PROT_READ | PROT_WRITE;
+	}
+	*mine ^= PROT_WRITE;
+	if (mprotect((void *)page, PAGE, *mine))
+		error(EXIT_FAILURE, errno, "mprotect");
+	if (*mine & PROT_WRITE)
+		*page = 1;
+	else
+		(void)*page;
+	turns_operation(0);
+}
+
 static const struct pattern patterns[] = {
-	{ "local", local }, { "pipeline", pipeline }, { "global", global }, { 0 }
+	{ "protect", protect }, { "local", local }, { "pipeline", pipeline }, { "global", global }, { 0 }
 };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -110,7 +136,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		for (pattern = patterns; pattern->name; pattern++)
 			if (!strcmp(pattern->name, arg))
 				return 0;
-		argp_error(state, "unknown pattern '%s': choose local, pipeline or global", arg);
+		argp_error(state, "unknown pattern '%s': choose local, pipeline, global or protect", arg);
 		return 0;
 	case ARGP_KEY_END:
 		if (!pattern)
@@ -123,7 +149,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option argp_options[] = {
 	{ "pattern", 'p', "PATTERN", 0,
-	  "local: a thread maps, writes and unmaps. pipeline: a thread maps and writes, the next writes and unmaps. global: all threads write before one unmaps", 0 },
+	  "local: a thread maps, writes and unmaps. pipeline: a thread maps and writes, the next writes and unmaps. global: all threads write before one unmaps. protect: a thread protects a page of its own", 0 },
 	{ 0 }
 };
 

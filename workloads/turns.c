@@ -52,6 +52,11 @@ void turns_operation(int kind)
 	last_interrupts = interrupts;
 }
 
+void turns_forget(void)
+{
+	last_interrupts = shootdown_interrupts();
+}
+
 static void answer(struct worker *worker)
 {
 	turns->asked(worker);
@@ -107,8 +112,11 @@ void turns_run(const struct turns *asked_for)
 
 	turns = asked_for;
 	for (size_t i = 0; i < machine.node_count; i++) {
-		if (turns->one_per_node)
-			machine.node[i].cpu_count = 1;
+		if (turns->per_node > machine.node[i].cpu_count)
+			error(EXIT_LACKING, 0, "node %d has %zu CPUs only", machine.node[i].id,
+			      machine.node[i].cpu_count);
+		if (turns->per_node)
+			machine.node[i].cpu_count = turns->per_node;
 		count += machine.node[i].cpu_count;
 	}
 	if (count < 2 || count > TURNS_MOST)
@@ -157,6 +165,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		if (*end || end == arg || !(chosen->seconds > 0))
 			argp_error(state, "'%s' is not a number of seconds", arg);
 		return 0;
+	case 'n':
+		if (!parse_u64(arg, &chosen->per_node) || !chosen->per_node)
+			argp_error(state, "'%s' is not a number of threads", arg);
+		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -166,6 +178,7 @@ static const struct argp_option argp_options[] = {
 	{ "rounds", 'r', "N", 0,
 	  "Each thread takes so many turns (default 3). Those of the first round are not counted", 0 },
 	{ "seconds", 't', "S", 0, "Stop after S seconds (default 20), but not before the second round is over", 0 },
+	{ "per-node", 'n', "N", 0, "Threads on the first N CPUs of each node", 0 },
 	{ 0 }
 };
 

@@ -30,12 +30,12 @@ struct turns {
 	void (*turn)(struct worker *worker);
 	/* What all threads do when one asks by turns_ask_all(); may be NULL. */
 	void (*asked)(struct worker *worker);
-	bool one_per_node;		/* threads on the first CPU of each node only */
+	uint64_t per_node;		/* threads on so many CPUs of each node; 0: on all */
 	uint64_t rounds;
 	double seconds;			/* stop after so many, but not before the second round is over */
 };
 
-/* The options --rounds and --seconds, as an argp child of a parser whose input[0] this is. */
+/* The options --rounds, --seconds and --per-node, as an argp child of a parser whose input[0] this is. */
 extern const struct argp turns_argp;
 
 /* Run it. Leaves with a message if the machine lacks what is needed. */
@@ -53,6 +53,9 @@ void turns_ask_all(struct worker *worker);
  * stay. @kind is 0 or 1.
  */
 void turns_operation(int kind);
+
+/* The interrupts since the end of the last operation belong to none. */
+void turns_forget(void);
 
 /* Write the list of each operation's interrupts into the JSON object that is open. */
 void turns_print_interrupts(const char *key, int kind);

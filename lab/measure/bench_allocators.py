@@ -39,7 +39,8 @@ def taken(_, seen):
 
 
 # What a line means, where the allocator decides it.
-WORDS = {"mmap stateless": "A segment of 2 MiB and more ends in a page table which libraries and stacks share with all nodes. Such a munmap interrupts all.",
+WORDS = {"mmap stateless": "All threads get the same addresses in turn. The page table at the upper end stays, because a stack lies in its 2 MiB, too. "
+                           "So all nodes come to share it, and then a munmap of 2 MiB and more interrupts them all.",
          "tcmalloc": "tcmalloc gives no memory back in so short a run.", "jemalloc": "Little memory goes back in so short a run.",
          "glibc": "glibc keeps freed segments, and gives back what is left over."}
 
