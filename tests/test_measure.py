@@ -48,6 +48,8 @@ def good_values():
         put(row, "remote-spinners", "us_per_op", 95000, 96000, 450, 430, 400)
         put(row, "remote-and-local-spinners", "interrupts_per_op", 15, 15, 0, 0, 1)
         put(row, "remote-and-local-spinners", "us_per_op", 99000, 99000, 500, 500, 900)
+        for case in ("quiet", "remote-spinners", "remote-and-local-spinners"):
+            put(row, case, "domains_without_tables", 0, 0, 0, 0, 0)
     put("apache", "quiet", "interrupts_per_request", 1.2, 1.2, 0.1, 0.1, 0.1)
     put("apache", "quiet", "requests_per_s", 200, 190, 210, 220, 230)
     put("apache", "all-cpus", "interrupts_per_request", 1.2, 1.3, 0.2, 0.1, 0.6)
@@ -161,7 +163,7 @@ def test_every_row_of_the_demo_is_a_bench():
 
 def test_good_values_keep_every_limit():
     checks = limits.check(good_values())
-    assert len(checks) == 38 and all(check.passed for check in checks)
+    assert len(checks) == 40 and all(check.passed for check in checks)
     assert {check.row for check in checks} == ROWS
 
 
@@ -175,6 +177,8 @@ LOOPS = ("mprotect", "munmap")
         ("hydra", "interrupts_per_op", 14.0), ("hydra", "us_per_op", 2400))),
     *((row, "remote-and-local-spinners", *wrong, "interrupts_per_op", value) for row in LOOPS for *wrong, value in (
         ("mitosis", 13.0), ("radixvm", 1.0), ("abis", 1.0), ("hydra", 0.2), ("hydra", 2.0))),
+    *((row, case, policy, "domains_without_tables", 1) for row in LOOPS for case in ("remote-spinners", "remote-and-local-spinners")
+      for policy in POLICIES),
     ("apache", "quiet", "hydra", "interrupts_per_request", 0.3),
     ("apache", "quiet", "linux", "interrupts_per_request", 0),
     ("apache", "quiet", "hydra", "requests_per_s", 199),

@@ -44,6 +44,8 @@ struct own_hydra own_hydra_read(void)
 		      path);
 	if (!text || !records_parse(&records, text, NULL))
 		error(EXIT_FAILURE, errno, "cannot read %s", path);
+	own.wanted = number(&records, "active");
+	own.cores = !strcmp(records_get(&records, "domains") ?: "", "core");
 	own.fills = number(&records, "fills");
 	own.prefetched = number(&records, "prefetched");
 	own.propagated = number(&records, "propagated");

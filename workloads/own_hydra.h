@@ -17,6 +17,8 @@ struct own_domain {
 };
 
 struct own_hydra {
+	bool wanted;			/* the settings ask for more than one domain */
+	bool cores;			/* each core is a domain */
 	uint64_t fills;
 	uint64_t prefetched;
 	uint64_t propagated;

@@ -75,6 +75,8 @@ def shootdown(values, row):
     once = linux / (SPINNERS_ELSEWHERE + 1)      # what one spinner gets per operation under Linux
     yield Check(row, "one more spinner on the same node: Hydra interrupts that one, and only that one",
                 f"{hydra:.2f} per operation (Linux: {once:.2f} for each spinner)", ROUNDING <= hydra <= max(1.0, once) / ROUNDING)
+    without = sum(get(case, policy, "domains_without_tables") for case in (far, near) for policy in policies.POLICIES)
+    yield Check(row, "every node or core with a spinner has page tables of its own before the loop begins", f"{without} have none", without == 0)
     linux, hydra = (get(far, policy, "us_per_op") for policy in ("linux", "hydra"))
     yield Check(row, "spinners on other nodes: an emulator's time per operation under Hydra at most 0.025 of Linux's",
                 f"{hydra / linux:.3f}", linux >= 40 * hydra)
