@@ -18,7 +18,7 @@ Start here:
 To work on it:
   ./hydra kernel     build the kernel, print where its image is
   ./hydra run -- CMD run a command on that kernel
-  ./hydra bench NAME one measurement of the demo, alone; 'steps' counts instructions
+  ./hydra bench NAME one measurement, alone, or a paper's figure; --list lists them
   ./hydra series DIR write the patches a maintainer of Linux would be sent
 """
 
@@ -37,14 +37,14 @@ def parser():
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     demo = verbs.add_parser("demo", formatter_class=raw, help="show what Hydra does, in numbers", description="""\
-Boot NUMA machines on the Hydra kernel and measure four things, each under Linux's own policy, under Hydra without its
-shootdown filter, and under Hydra:
+Boot NUMA machines on the Hydra kernel and measure four things, each under five policies: that of Linux, those that
+have the page tables and interrupts of Mitosis, RadixVM and ABIS, and Hydra:
   mprotect  a page protected and unprotected in a loop: CPUs interrupted by each operation
   munmap    a page mapped, touched and unmapped in a loop, at the same address under each policy
   apache    the Apache web server under load, its threads on one CPU of each node, and on all CPUs
   locality  the share of page-table entries that each node reaches in its own memory
-Each is also measured where nothing is shared, for what Hydra costs then. Every column of a row is measured in the same
-boot. At the end the values are compared with what is expected; the exit status is 1 if one differs (the times where
+One table shows them, with plain words under each row that say which column wins. Each is also measured where nothing is
+shared, for what Hydra costs then. Every column of a row is measured in the same boot. At the end the values are compared with what is expected; the exit status is 1 if one differs (the times where
 nothing is shared are reported only).
 
 The machine is emulated. Its counts are exact. Its times say nothing of a real machine: they are shown only as ratios to
@@ -53,21 +53,28 @@ Linux's in the same boot.""")
     demo.add_argument("--png", metavar="FILE", help="where the picture goes (default: hydra-demo.png in HYDRA_CACHE)")
 
     bench = verbs.add_parser("bench", formatter_class=raw, help="one measurement, alone", description="""\
-Boot a NUMA machine and make one of the demo's measurements under every policy.
+Boot a NUMA machine and make one measurement, every policy in the same boot. There are three kinds:
+
+  rows of the demo     one of the demo's rows, alone
+  a paper's figure     counts beside a figure of the papers on Mitosis, Hydra, RadixVM and ABIS. What is exact is
+                       compared with what is expected, and the exit status is 1 if a count differs
+  the meter (steps)    counts what operations execute (instructions, locked ones, allocations, callbacks of RCU, cache
+                       lines of other CPUs), on a kernel without Hydra, on one that does not use it, and under Hydra
+
+Counts are exact and repeat. Times are an emulator's: they are shown as ratios to Linux's in the same boot.
+docs/lab.md says what each measurement means.
 
   ./hydra bench --list
   ./hydra bench munmap --json munmap.json
-
-'steps' is not of the demo: it counts what operations execute (instructions, locked ones, allocations, callbacks of RCU,
-cache lines of other CPUs), on a kernel without Hydra, on one that does not use it, and under Hydra. Counts are exact
-and repeat. docs/lab.md says what they mean.
-
+  ./hydra bench footprint --csv footprint.csv --png footprint.png
   ./hydra bench steps
   ./hydra bench steps --nodes 2 --rows minor-fault,mprotect-4k --functions 8
   ./hydra bench steps --nodes 1 2 4 8 16 --json steps.json --plot steps.png --cross-check""")
     bench.add_argument("name", nargs="?", metavar="NAME", help="which one (see --list)")
     bench.add_argument("--list", action="store_true", help="list the measurements and end")
     bench.add_argument("--json", metavar="FILE", help="write the values as JSON")
+    bench.add_argument("--csv", metavar="FILE", help="write the values as CSV, a line for each (not with 'steps')")
+    bench.add_argument("--png", metavar="FILE", help="draw the values (with 'steps': --plot)")
     only = bench.add_argument_group("only with 'steps'")
     only.add_argument("--nodes", type=int, nargs="+", metavar="N", help="machines to measure on: 1, 2, 4, 8, 16 nodes (default 2 16)")
     only.add_argument("--rows", metavar="ROW,ROW", help="only these operations")

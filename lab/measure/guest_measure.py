@@ -127,6 +127,7 @@ class Lab:
                 same = {"row": row, "case": seen["case"], "policy": policy}
                 put(**same, metric="interrupts_per_op", value=seen["interrupts_per_op"], unit="interrupts")
                 put(**same, metric="us_per_op", value=seen["us_per_op"], unit="us")
+                put(**same, metric="domains_without_tables", value=seen["domains_without_tables"], unit="domains")
 
     def locality(self):
         for case in ("shared", "private"):
@@ -284,7 +285,7 @@ def main():
     options.add_argument("--policies", required=True, help="separated by commas")
     options.add_argument("--iterations", type=int, default=2000, help="operations per loop at most")
     options.add_argument("--seconds", type=int, default=3, help="seconds per loop at most")
-    options.add_argument("--runs", type=int, default=5, help="alternating runs where times are compared")
+    options.add_argument("--runs", type=int, default=3, help="alternating runs where times are compared")
     options.add_argument("--web-seconds", type=int, default=3, help="seconds of each run with server threads on one CPU of each node")
     options.add_argument("--mib", type=int, default=256, help="data of the locality table")
     options.add_argument("--quiet-seconds", type=int, default=1, help="seconds per loop where no other thread runs")

@@ -8,8 +8,8 @@ from lab import paths, progress
 from lab.errors import LabError
 from lab.kernel import build
 from lab.machine import console, programs, vm
+from lab.measure.policies import POLICIES
 
-POLICIES = ("linux", "hydra-nofilter", "hydra")
 EIGHT_NODES = vm.Machine(nodes=8, cpus_per_node=2, memory="2G")
 FOUR_NODES = vm.Machine(nodes=4, cpus_per_node=2, memory="2G")
 
@@ -20,11 +20,17 @@ ROWS = {
     "apache": (FOUR_NODES, "Apache serving a 16 KiB page to wrk: shootdowns per request, requests per second"),
     "locality": (FOUR_NODES, "where page-table entries are read from, for shared and for private data"),
 }
-STEPS = {"mprotect": 21, "munmap": 21, "apache": 54, "locality": 21}
+RUNS = 3                     # where times are compared, the policies take turns so often, and the median counts
 TIME_LIMIT = 900             # seconds for one boot's measurements
 
 # Metrics that serve the comparison with the limits, not the published list.
-INTERNAL = {"pagetable_kib_before"}
+INTERNAL = {"pagetable_kib_before", "domains_without_tables"}
+
+
+def steps(row):
+    """How many steps guest_measure.py announces for a row."""
+    loops, timed = {"mprotect": (2, 1), "munmap": (2, 1), "apache": (3, 3), "locality": (2, 1)}[row]
+    return len(POLICIES) * (loops + RUNS * timed)
 
 
 class Collector:
@@ -54,17 +60,22 @@ def take(rows, bar, image):
     tools = [programs.hydractl(), programs.workloads() / "shootdown", programs.workloads() / "locality"]
     machine = ROWS[rows[0]][0]
     command = ["/usr/bin/python3", "-I", str(paths.REPO / "lab/measure/guest_measure.py"), "--policies", ",".join(POLICIES),
-               "--programs", *map(str, tools), "--rows", *rows]
+               "--runs", str(RUNS), "--programs", *map(str, tools), "--rows", *rows]
+    return run_guest(command, machine, bar, image, TIME_LIMIT, ", ".join(rows))
+
+
+def run_guest(command, machine, bar, image, limit, what):
+    """Run one of the guest's programs in a machine; returns what it printed but its steps."""
     for last in (False, True):
         collector, errors = Collector(bar), bytearray()
-        result = vm.run(command, machine, TIME_LIMIT, on_output=collector.feed, on_error=errors.extend, image=image)
+        result = vm.run(command, machine, limit, on_output=collector.feed, on_error=errors.extend, image=image)
         why = console.spoilt(result.console)
         if last or not why:
             break
         progress.say(f"once more: {why}")
     if result.status or result.trouble:
         said = errors.decode(errors="replace").strip()
-        raise LabError(f"measuring {', '.join(rows)} failed.\n  {said}\n  {result.trouble}".rstrip(),
+        raise LabError(f"measuring {what} failed.\n  {said}\n  {result.trouble}".rstrip(),
                        f"The machine's console: {result.directory / 'console.log'}", result.status or 1)
     return collector.values
 
@@ -82,7 +93,7 @@ def measure(rows):
     """All values of some rows; one boot for each kind of machine."""
     values = []
     image = build.kernel()           # once: every boot is of the same kernel, even if its files are edited meanwhile
-    with progress.counting("measuring", sum(STEPS[row] for row in rows)) as bar:
+    with progress.counting("measuring", sum(map(steps, rows))) as bar:
         for machine in (EIGHT_NODES, FOUR_NODES):
             here = [row for row in rows if ROWS[row][0] is machine]
             if here:
@@ -93,13 +104,3 @@ def measure(rows):
 
 def published(values):
     return [entry for entry in values if entry["metric"] not in INTERNAL]
-
-
-def write_json(path, values):
-    try:
-        with open(path, "w", encoding="utf-8") as sink:
-            json.dump(published(values), sink, indent=1)
-            sink.write("\n")
-    except OSError as error:
-        raise LabError(f"cannot write {path}: {error.strerror}") from error
-    progress.say(f"values written to {path}")

@@ -15,6 +15,8 @@ from lab.kernel import build
 from lab.machine import programs, vm
 from lab.measure import steps_samples
 
+# The machine's clock counts instructions, and one virtual CPU runs at a time: at a pause it is the next one's turn.
+COUNTED = ("-icount", "shift=0,sleep=off")
 NODE_MIB = 256               # the same on every machine: it decides how Linux caches free pages
 LIMIT = 1800                 # seconds for one boot's measurements
 # Without these, Linux measures for minutes how fast a clock is that counts instructions.
@@ -140,7 +142,7 @@ def guest_steps(plan, config, nodes, rows):
 def machine(nodes, plugin, symbols, functions):
     options = f"{plugin},symbols={symbols},out=DIRECTORY/samples"
     return vm.Machine(nodes=nodes, cpus_per_node=2, memory=f"{NODE_MIB * nodes}M", append=[CLOCK, UNWATCHED, QUIET],
-                      emulator=("-icount", "shift=0,sleep=off", "-plugin", options + (",functions=on" if functions else "")))
+                      emulator=(*COUNTED, "-plugin", options + (",functions=on" if functions else "")))
 
 
 def boot(plan, config, nodes, rows, results, bar):

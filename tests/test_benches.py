@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The measurements beside a paper's figure: values that keep every limit, and for each limit values that break it."""
+import csv
+import json
+import subprocess
+import types
+
+import pytest
+
+from lab import cli, paths
+from lab.errors import LabError
+from lab.measure import (bench, bench_allocators, bench_footprint, bench_patterns, bench_people, bench_prefetch, bench_sharing,
+                         bench_spinners, benches, guest_programs, report, values as measured, verbs)
+from lab.measure.policies import POLICIES
+
+# What the programs print on their machines, by step, if all is right.
+
+
+def said_by_footprint(step):
+    sharers = {"none": 1, "some": 2, "full": 8}[step.case]
+    cores = step.policy in ("radixvm", "abis")
+    domains = 0 if step.policy == "linux" else 16 if cores else 8
+    leaves = {"linux": 64, "mitosis": 512, "hydra": 64 * sharers}.get(step.policy, 128 * sharers)
+    copies = 2 * domains
+    other = 11 + 5 * domains + (2 * domains if step.policy == "mitosis" else 2 if domains else 0)
+    return {"data_tables": 64, "replicas": leaves - 64 + copies, "replicas_before": copies, "domains": domains,
+            "all": leaves + copies + other, "node_sharers": 64 * sharers, "cpu_sharers": 128 * sharers, "fallbacks": 0, "reclaimed": 0}
+
+
+def said_by_prefetch(step):
+    fills = 16384 >> int(step.policy[2:]) if step.policy.startswith("H-") else 0
+    return {"domains": 0 if step.policy == "linux" else 2, "pages": 16384, "first": {"fills": fills, "faults": fills, "seconds": 1.0},
+            "second": {"fills": 0, "faults": 0, "seconds": 0.5}}
+
+
+def said_by_patterns(step):
+    cores = step.policy in ("radixvm", "abis")
+    every = [15] * 16
+    if step.policy in ("linux", "mitosis") or step.case == "global":
+        same, other = every, every
+    else:
+        same, other = ([0] * 16, []) if cores else ([1] * 16, [])
+        if step.case == "pipeline":
+            same, other = ([1] * 16, [1] * 16) if cores else ([1] * 16, [3] * 16)
+    return {"same_node": same, "other_node": other if step.case == "pipeline" else [], "us_per_op": 100.0}
+
+
+def said_by_people(step):
+    settled = bench_people.EXPECTED[step.case][POLICIES.index(step.policy)]
+    before = [settled] * 192
+    if step.case == "wasm-pool" and step.policy in ("radixvm", "abis"):
+        before = [1] * 144 + [0] * 48
+    return {"cpus": 16, "interrupts": before + [settled] * 16, "pagetable_kib": 1000, "fills": 9}
+
+
+def said_by_allocate(step):
+    linux = {"mmap": [7] * 64, "jemalloc-0": [7] * 64, "tcmalloc": [0] * 64}.get(step.case.split()[0], [7] * 16 + [0] * 48)
+    counts = linux if step.policy in ("linux", "mitosis") else [count * 4 // 7 for count in linux] if step.case == "mmap stateless" else [0] * 62 + [1] * 2
+    return {"interrupts": [0] * 64 if "tcmalloc" in step.case else counts, "pagetable_kib": 1000, "fills": 9}
+
+
+def said_by_sharing(step):
+    counts = [bench_sharing.expected(step.case, step.policy)] * 192
+    return {"cpus": 16, "interrupts": counts, "pagetable_kib": 1000, "fills": 9}
+
+
+def said_by_spinners(step):
+    threads = int(step.case.split()[1])
+    counts = {"linux": 8 * threads - 1, "mitosis": 8 * threads - 1, "hydra": threads - 1}.get(step.policy, 0)
+    return {"same_node": [counts] * 20, "other_node": []}
+
+
+GOOD = {"footprint": said_by_footprint, "prefetch": said_by_prefetch, "pipeline": said_by_patterns, "people": said_by_people,
+        "allocators": said_by_allocate, "sharing": said_by_sharing, "spinners": said_by_spinners}
+
+
+def entries(name, change=None):
+    """The values of a measurement; change(step, said) may spoil what a program says."""
+    one, said = benches.BENCHES[name], []
+    for number, step in enumerate(one.steps):
+        seen = GOOD[name](step)
+        if change:
+            change(step, seen)
+        said.append({"step": number, "said": json.loads(json.dumps(seen))})
+    return bench.entries_of(one, said)
+
+
+def broken(name, change=None):
+    return [check for check in bench.checked(benches.BENCHES[name], entries(name, change)) if not check.passed]
+
+
+def spoil(case, policy, **fields):
+    def change(step, seen):
+        if (step.case, step.policy) == (case, policy):
+            for key, value in fields.items():
+                inner = seen
+                *way, last = key.split("__")
+                for word in way:
+                    inner = inner[word]
+                inner[last] = value(inner[last]) if callable(value) else value
+    return change
+
+
+@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("people", 22), ("allocators", 53), ("sharing", 28), ("spinners", 40)])
+def test_good_values_keep_every_limit(name, count):
+    checks = bench.checked(benches.BENCHES[name], entries(name))
+    assert len(checks) == count and [check for check in checks if not check.passed] == []
+    assert all(check.asserted for check in checks)
+
+
+@pytest.mark.parametrize("case", bench_footprint.SHARINGS)
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("off", [-1, 1])
+def test_one_leaf_table_too_many_or_too_few(case, policy, off):
+    (failed,) = broken("footprint", spoil(case, policy, replicas=lambda old: old + off, all=lambda old: old + off))
+    assert "leaf tables of the data exactly" in failed.text
+
+
+@pytest.mark.parametrize("case", bench_footprint.SHARINGS)
+@pytest.mark.parametrize("policy", POLICIES[1:])
+@pytest.mark.parametrize("fields", [{"all": lambda old: old + 1}, {"domains": lambda old: old - 1}], ids=["tables", "domains"])
+def test_one_upper_table_too_many_or_a_domain_that_did_not_run(case, policy, fields):
+    (failed,) = broken("footprint", spoil(case, policy, **fields))
+    assert "domains ran" in failed.text
+
+
+@pytest.mark.parametrize("field", ["fallbacks", "reclaimed"])
+def test_a_copy_that_could_not_be_had(field):
+    (failed,) = broken("footprint", spoil("full", "hydra", **{field: 1}))
+    assert "refused or reclaimed" in failed.text
+
+
+@pytest.mark.parametrize("policy", bench_prefetch.COLUMNS)
+@pytest.mark.parametrize("field", ["first__fills", "second__fills", "first__faults"])
+def test_one_fill_or_fault_too_many(policy, field):
+    (failed,) = broken("prefetch", spoil("first", policy, **{field: lambda old: old + 1}))
+    assert bench_prefetch.policies.called(policy) in failed.text
+
+
+@pytest.mark.parametrize("fields", [{"domains": 1}, {"pages": 16383}])
+def test_a_pass_that_was_not_as_planned(fields):
+    assert len(broken("prefetch", spoil("first", "mitosis", **fields))) == 1
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("pattern, which", [("local", "same_node"), ("pipeline", "same_node"), ("pipeline", "other_node"), ("global", "same_node")])
+def test_one_interrupt_too_many_or_operations_that_do_not_agree(policy, pattern, which):
+    (failed,) = broken("pipeline", spoil(pattern, policy, **{which: lambda old: [count + 1 for count in old]}))
+    assert bench_patterns.policies.called(policy) in failed.text
+    (failed,) = broken("pipeline", spoil(pattern, policy, **{which: lambda old: [*old[:14], 100, 101]}))
+    assert "88 %" in failed.seen
+    assert broken("pipeline", spoil(pattern, policy, **{which: lambda old: [*old[:15], 100]})) == []
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("habit", bench_people.HABITS)
+def test_an_operation_that_interrupts_one_more(policy, habit):
+    failed, *_ = broken("people", spoil(habit, policy, interrupts=lambda old: old[:-16] + [count + 1 for count in old[-16:]]))
+    assert failed.text.startswith(f"{habit}, {bench_people.policies.called(policy)}: ")
+    # In the rounds before, only the memories that go round have a limit.
+    spoilt = broken("people", spoil(habit, policy, interrupts=lambda old: [old[0] + 1, *old[1:]]))
+    assert len(spoilt) == (habit == "wasm-pool" and policy in ("radixvm", "abis"))
+
+
+@pytest.mark.parametrize("column", bench_sharing.COLUMNS)
+@pytest.mark.parametrize("change", bench_sharing.CHANGES)
+def test_a_change_that_interrupts_one_more(change, column):
+    more = 8 if (change, column) == ("protect", "node, entry") else 1
+    (failed,) = broken("sharing", spoil(change, column, interrupts=lambda old: old[:-16] + [count + more for count in old[-16:]]))
+    assert failed.text.startswith(f"{change}, {bench_sharing.policies.called(column)}: ")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("case", [f"{call} {threads}" for call in bench_spinners.CALLS for threads in bench_spinners.THREADS])
+def test_a_busy_thread_that_is_interrupted_once_more(policy, case):
+    assert len(broken("spinners", spoil(case, policy, same_node=lambda old: [count + 1 for count in old]))) == 1
+    assert len(broken("spinners", spoil(case, policy, same_node=lambda old: [*old[:17], 100, 101, 102]))) == 1
+
+
+@pytest.mark.parametrize("policy", POLICIES[1:])
+@pytest.mark.parametrize("case", [f"{allocator} {kind}" for allocator in bench_allocators.ALLOCATORS for kind in bench_allocators.KINDS])
+def test_an_allocator_that_interrupts_more_than_under_linux(policy, case):
+    failed = broken("allocators", spoil(case, policy, interrupts=[8] * 64))
+    assert "no more than Linux" in failed[0].text and all(f"{case}, {bench_allocators.policies.called(policy)}: " in check.text for check in failed)
+
+
+@pytest.mark.parametrize("case, policy, counts, said", [
+    ("mmap stateless", "linux", [7] * 63 + [6], "interrupts all 7 other threads"), ("mmap stateful", "mitosis", [7] * 63 + [6], "interrupts all 7 other threads"),
+    *((case, policy, [1] * 64, "at least 90 % fewer") for case in bench_allocators.MANY for policy in ("radixvm", "abis", "hydra"))])
+def test_the_limits_of_allocators(case, policy, counts, said):
+    assert [check.text for check in broken("allocators", spoil(case, policy, interrupts=counts)) if said in check.text]
+
+
+@pytest.mark.parametrize("nodes, per_node, wanted", [(8, 2, (15, 1, 1, 3, 0, 1)), (8, 8, (63, 7, 7, 15, 0, 1)), (64, 1, (63, 0, 0, 1, 0, 1))])
+def test_what_is_expected_follows_the_machine(nodes, per_node, wanted):
+    def get(*of):
+        return bench_patterns.expected(*of, nodes, per_node)
+    assert (get("linux", "local"), get("hydra", "local"), get("hydra", "same_node"), get("hydra", "other_node"),
+            get("radixvm", "local"), get("abis", "other_node")) == wanted
+    assert {get(policy, "global") for policy in POLICIES} == {nodes * per_node - 1}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_value_that_was_not_measured_fails(name):
+    failed = [check for check in bench.checked(benches.BENCHES[name], entries(name)[1:]) if not check.passed]
+    assert len(failed) == 1 and "missing" in failed[0].seen
+
+
+def options(**given):
+    return types.SimpleNamespace(**{"json": None, "csv": None, "png": None, **given})
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_it_is_shown_and_the_exit_status_counts_the_failures(name, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(bench, "run", lambda one: entries(one.name))
+    files = {kind: tmp_path / f"values.{kind}" for kind in ("json", "csv", "png")}
+    assert bench.show(benches.BENCHES[name], options(**files)) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "The papers, and this emulator." in shown and ("RadixVM" in shown) == (name != "prefetch")
+    assert json.loads(files["json"].read_text()) == entries(name)
+    with open(files["csv"], encoding="utf-8") as source:
+        lines = list(csv.DictReader(source))
+    assert len(lines) == len(entries(name)) and tuple(lines[0]) == measured.FIELDS
+    assert files["png"].read_bytes().startswith(b"\x89PNG")
+    spoilt = entries(name)
+    for entry in spoilt:
+        if entry["unit"] in ("tables", "fills", "interrupts"):
+            entry["value"] += 1 + (entry["policy"] == "hydra")
+    monkeypatch.setattr(bench, "run", lambda _: spoilt)
+    assert bench.show(benches.BENCHES[name], options()) > 0
+    assert "FAIL" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("one", benches.BENCHES.values(), ids=lambda one: one.name)
+def test_every_line_has_values_and_every_program_is_there(one):
+    one.machine.check()
+    makefile = (paths.REPO / "workloads/Makefile").read_text(encoding="utf-8")
+    assert all(f"$(O)/{program}: " in makefile for program in one.programs)
+    assert all(set(step.command) & set(one.programs) for step in one.steps)
+    assert all(line.row == one.name for line in one.lines)
+    if one.name in GOOD:
+        values = measured.Values(entries(one.name))
+        assert all(values.has(line) and len(values.of(line)) == len({step.policy for step in one.steps}) for line in one.lines)
+
+
+def test_the_list_names_every_measurement(capsys):
+    assert verbs.bench_verb(cli.parser().parse_args(["bench", "--list"])) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in [*verbs.measure.ROWS, *benches.BENCHES, "steps"])
+
+
+@pytest.mark.parametrize("words, said", [
+    (["nothing"], "there is no measurement 'nothing'"), ([], "no measurement named"),
+    (["footprint", "--samples", "9"], "--samples is for the measurement 'steps'"),
+    (["steps", "--csv", "x"], "--csv is not for the measurement 'steps'"), (["steps", "--png", "x"], "--png is not for the measurement 'steps'")])
+def test_wrong_words(words, said):
+    with pytest.raises(LabError, match=said) as caught:
+        verbs.bench_verb(cli.parser().parse_args(["bench", *words]))
+    assert caught.value.status == 2
+
+
+def test_the_guest_runs_each_program_under_its_settings(tmp_path, capsys, monkeypatch):
+    for name, text in (("hydractl", 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'), ("works", 'echo "{\\"n\\": $1}"'),
+                       ("silent", "exit 0"), ("fails", "echo {}; exit 3")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr(guest_programs, "copied", lambda programs: {name: str(tmp_path / name) for name in ("hydractl", "works", "silent", "fails")})
+
+    def run(*commands):
+        plan = json.dumps([{"doing": command[0], "settings": ["--policy", "hydra"], "command": command} for command in commands])
+        monkeypatch.setattr(guest_programs.sys, "argv", ["x", "--programs", "p", "--plan", plan])
+        status = guest_programs.main()
+        seen = capsys.readouterr()
+        return status, [json.loads(line) for line in seen.out.splitlines()], seen.err
+    assert run(["env", "X=1", "works", "7"])[1][-1] == {"step": 0, "said": {"n": 7}}
+    assert run(["works", "7"]) == (0, [{"doing": "works"}, {"step": 0, "said": {"n": 7}}], "")
+    for program, said in (("silent", "printed ''"), ("fails", "exit status 3")):
+        status, lines, errors = run(["works", "1"], [program])
+        assert status == 1 and lines[-1] == {"doing": program} and said in errors
+
+
+@pytest.mark.parametrize("program, words, said", [
+    ("footprint", ["--sharing", "much"], "unknown sharing 'much'"), ("footprint", [], "give --sharing"),
+    ("footprint", ["--sharing", "none", "--tables", "0"], "'0' is not a number of leaf tables"),
+    ("prefetch", ["--tables", "x"], "'x' is not a number of leaf tables"),
+    ("patterns", ["--pattern", "spiral"], "unknown pattern 'spiral'"), ("patterns", [], "give --pattern"),
+    ("patterns", ["--pattern", "local", "--rounds", "1"], "'1' is not a number of rounds"),
+    ("patterns", ["--pattern", "local", "--seconds", "0"], "'0' is not a number of seconds"),
+    ("sharing", ["--change", "nothing"], "unknown change 'nothing'"), ("sharing", [], "give --change"),
+    ("patterns", ["--pattern", "local", "--per-node", "0"], "'0' is not a number of threads"),
+    ("people", ["--habit", "smoking"], "unknown habit 'smoking'"), ("people", [], "give --habit"),
+    ("allocate", ["--segments", "257"], "'257' is not a number of segments up to 256")])
+def test_programs_refuse_wrong_words(workloads, program, words, said):
+    done = subprocess.run([workloads / program, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 64 and said in done.stderr
+
+
+@pytest.fixture(scope="session")
+def workloads():
+    from lab.machine import programs
+    return programs.workloads()
+
+
+def test_a_table_with_policies_as_rows(capsys):
+    report.table_across("title", bench_prefetch.LINES, entries("prefetch"))
+    shown = capsys.readouterr().out
+    assert "H-9" in shown and "16,384" in shown and "Mitosis" in shown

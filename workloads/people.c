@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Does what programs do of which their users complain, with a thread on each
+ * CPU, and counts the interrupts of each operation:
+ *
+ *	jit-new     a compiler of code that all threads run writes a new page of it:
+ *	            allow writing, write, allow running. The other threads run other
+ *	            pages of the same region.
+ *	jit-patch   the same with a page that all threads run
+ *	wasm-own    a pool of memories of WebAssembly instances: a thread takes a
+ *	            memory, allows access, writes to it, gives the pages back and
+ *	            forbids access. Each thread always takes the same memory.
+ *	wasm-pool   the same; in each round the memories go to other threads
+ */
+#include <argp.h>
+#include <errno.h>
+#include <error.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "json.h"
+#include "machine.h"
+#include "own_hydra.h"
+#include "page_tables.h"
+#include "turns.h"
+
+#define CODE TURNS_PLACE
+#define RETURN 0xc3			/* the instruction ret */
+#define MEMORIES (TURNS_PLACE + GIB)
+#define MEMORY_APART (4 * GIB)		/* what a 32-bit program of WebAssembly could reach */
+#define MEMORY_PAGES 16UL
+#define STRIDE 3			/* to another node of two CPUs, whatever the number of threads */
+
+struct habit {
+	const char *name;
+	void (*prepare)(void);
+	void (*turn)(struct worker *worker);
+};
+
+static const struct habit *habit;
+static volatile char *run_page = (char *)CODE;
+static size_t pages_compiled = 1;
+
+static void protect(char *at, size_t size, int protection)
+{
+	if (mprotect(at, size, protection))
+		error(EXIT_FAILURE, errno, "mprotect of %zu pages at %p", size / PAGE, at);
+}
+
+static void compile(char *page)
+{
+	protect(page, PAGE, PROT_READ | PROT_WRITE);
+	*(volatile unsigned char *)page = RETURN;
+	protect(page, PAGE, PROT_READ | PROT_EXEC);
+}
+
+static void run(volatile char *page)
+{
+	((void (*)(void))(uintptr_t)page)();
+}
+
+/* All threads run the code that was compiled last. */
+static void run_code(struct worker *worker)
+{
+	(void)worker;
+	run(run_page);
+}
+
+static void reserve_code(void)
+{
+	if (mmap(CODE, TABLE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+		 -1, 0) != CODE)
+		error(EXIT_FAILURE, errno, "cannot map code at %p", CODE);
+	compile(CODE);
+}
+
+static void compile_new(struct worker *worker)
+{
+	char *page = CODE + pages_compiled++ % (TABLE / PAGE) * PAGE;
+
+	/* Page 0 is what the others run, so that their nodes use the page table. */
+	if (pages_compiled <= turns_count() + 1)
+		turns_ask_all(worker);
+	if (page == CODE)
+		page = CODE + pages_compiled++ % (TABLE / PAGE) * PAGE;
+	compile(page);
+	run(page);
+	turns_operation(0);
+}
+
+static void compile_again(struct worker *worker)
+{
+	turns_ask_all(worker);
+	compile(CODE);
+	run(CODE);
+	turns_operation(0);
+}
+
+static char *memory(size_t number)
+{
+	return MEMORIES + number * MEMORY_APART;
+}
+
+static void reserve_memories(void)
+{
+	for (size_t i = 0; i < TURNS_MOST; i++)
+		if (mmap(memory(i), MEMORY_APART, PROT_NONE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
+			 0) != memory(i))
+			error(EXIT_FAILURE, errno, "cannot reserve memory at %p", memory(i));
+}
+
+static void use_memory(char *at)
+{
+	protect(at, MEMORY_PAGES * PAGE, PROT_READ | PROT_WRITE);
+	for (size_t i = 0; i < MEMORY_PAGES; i++)
+		*(volatile char *)(at + i * PAGE) = 1;
+	if (madvise(at, MEMORY_PAGES * PAGE, MADV_DONTNEED))
+		error(EXIT_FAILURE, errno, "madvise");
+	protect(at, MEMORY_PAGES * PAGE, PROT_NONE);
+	turns_operation(0);
+}
+
+static void use_own(struct worker *worker)
+{
+	use_memory(memory(worker->number));
+}
+
+static void use_next(struct worker *worker)
+{
+	static uint64_t turn;
+
+	use_memory(memory((worker->number + turn++ / turns_count() * STRIDE) % turns_count()));
+}
+
+static const struct habit habits[] = {
+	{ "jit-new", reserve_code, compile_new },
+	{ "jit-patch", reserve_code, compile_again },
+	{ "wasm-own", reserve_memories, use_own },
+	{ "wasm-pool", reserve_memories, use_next },
+	{ 0 }
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = state->input;
+		return 0;
+	case 'h':
+		for (habit = habits; habit->name; habit++)
+			if (!strcmp(habit->name, arg))
+				return 0;
+		argp_error(state, "unknown habit '%s': choose jit-new, jit-patch, wasm-own or wasm-pool", arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (!habit)
+			argp_error(state, "give --habit");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option argp_options[] = {
+	{ "habit", 'h', "HABIT", 0,
+	  "jit-new: compile a new page of code that all threads run. jit-patch: change a page that all run. wasm-own: take a memory, use it, give its pages back. wasm-pool: the memories go round", 0 },
+	{ 0 }
+};
+
+static const struct argp_child children[] = { { .argp = &turns_argp }, { 0 } };
+
+static const struct argp argp = {
+	.options = argp_options,
+	.parser = parse_option,
+	.children = children,
+	.doc = "Count TLB shootdown interrupts of what programs do, with a thread on each CPU. Prints one line of JSON.\v"
+	       "Exit status: 0 done; 1 failed; 2 this machine or kernel lacks what is needed; 64 wrong usage.",
+};
+
+int main(int argc, char **argv)
+{
+	struct turns turns = { .asked = run_code, .rounds = 4, .seconds = 20 };
+	struct own_hydra own;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &turns);
+	turns.turn = habit->turn;
+	use_plain_memory();
+	habit->prepare();
+	turns_run(&turns);
+	own = own_hydra_read();
+
+	json_open_object(NULL);
+	json_string("program", "people");
+	json_string("habit", habit->name);
+	json_number("cpus", turns_count());
+	turns_print_interrupts("interrupts", 0);
+	json_number("pagetable_kib", page_tables_kib());
+	json_number("fills", own.fills);
+	json_close_object();
+	/* The end of the process ends the threads. */
+	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Changes pages that one thread uses, in a leaf page table that the threads of
+ * all nodes share, and counts the interrupts of each operation:
+ *
+ *	drop      a thread writes to its page and gives it back (madvise)
+ *	protect   a thread protects its page, and in its next turn allows writing
+ *	copy      a thread reads a page of a private file mapping, then writes to it
+ *	migrate   a thread writes to its page and moves it to the next node
+ */
+#include <argp.h>
+#include <errno.h>
+#include <error.h>
+#include <numaif.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "json.h"
+#include "machine.h"
+#include "own_hydra.h"
+#include "page_tables.h"
+#include "turns.h"
+
+#define ALL_READ TURNS_PLACE		/* a page that all threads read, so that they share the table */
+#define OWN (TURNS_PLACE + PAGE)
+
+struct change {
+	const char *name;
+	void (*turn)(struct worker *worker);
+};
+
+static const struct change *change;
+
+static char *own_page(const struct worker *worker)
+{
+	return OWN + worker->number * PAGE;
+}
+
+static void write_to(char *page)
+{
+	*(volatile char *)page = 1;
+}
+
+static void read_shared(struct worker *worker)
+{
+	(void)worker;
+	(void)*(volatile char *)ALL_READ;
+}
+
+/* All threads join the table in the first round, and come back to it in each. */
+static void share(struct worker *worker)
+{
+	if (!worker->number) {
+		turns_ask_all(worker);
+		turns_forget();
+	}
+}
+
+static void drop(struct worker *worker)
+{
+	char *page = own_page(worker);
+
+	share(worker);
+	write_to(page);
+	if (madvise(page, PAGE, MADV_DONTNEED))
+		error(EXIT_FAILURE, errno, "madvise");
+	turns_operation(0);
+}
+
+/* Protects the page, and allows writing in the next turn. */
+static void protect(struct worker *worker)
+{
+	static bool readable_only[TURNS_MOST];
+	bool *mine = &readable_only[worker->number];
+	volatile char *page = own_page(worker);
+
+	share(worker);
+	if (!*mine)
+		*page = 1;
+	*mine = !*mine;
+	if (mprotect((void *)page, PAGE, *mine ? PROT_READ : PROT_READ | PROT_WRITE))
+		error(EXIT_FAILURE, errno, "mprotect");
+	(void)*page;
+	turns_operation(0);
+}
+
+/* The write makes a copy; giving it back brings the file's page to the next round, and is no part of the operation. */
+static void copy(struct worker *worker)
+{
+	char *page = own_page(worker);
+
+	share(worker);
+	if (madvise(page, PAGE, MADV_DONTNEED))
+		error(EXIT_FAILURE, errno, "madvise");
+	(void)*(volatile char *)page;
+	turns_forget();
+	write_to(page);
+	turns_operation(0);
+}
+
+static void migrate(struct worker *worker)
+{
+	void *page = own_page(worker);
+	int node = turns_worker(worker->number + turns_count() / 2)->node, status = -1;
+	static bool away[TURNS_MOST];
+
+	share(worker);
+	write_to(page);
+	if (away[worker->number])
+		node = worker->node;
+	if (move_pages(0, 1, &page, &node, &status, MPOL_MF_MOVE) || status != node)
+		error(EXIT_FAILURE, errno, "cannot move a page to node %d: status %d", node, status);
+	away[worker->number] = !away[worker->number];
+	turns_operation(0);
+}
+
+static const struct change changes[] = {
+	{ "drop", drop }, { "protect", protect }, { "copy", copy }, { "migrate", migrate }, { 0 }
+};
+
+static void map_table(void)
+{
+	int file = -1, flags = MAP_PRIVATE | MAP_FIXED_NOREPLACE;
+
+	if (change->turn == copy) {
+		file = memfd_create("sharing", MFD_CLOEXEC);
+		if (file < 0 || ftruncate(file, TABLE))
+			error(EXIT_FAILURE, errno, "a file in memory");
+	} else {
+		flags |= MAP_ANONYMOUS;
+	}
+	if (mmap(TURNS_PLACE, TABLE, PROT_READ | PROT_WRITE, flags, file, 0) != TURNS_PLACE)
+		error(EXIT_FAILURE, errno, "cannot map 2 MiB at %p", TURNS_PLACE);
+	write_to(ALL_READ);
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = state->input;
+		return 0;
+	case 'c':
+		for (change = changes; change->name; change++)
+			if (!strcmp(change->name, arg))
+				return 0;
+		argp_error(state, "unknown change '%s': choose drop, protect, copy or migrate", arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (!change)
+			argp_error(state, "give --change");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option argp_options[] = {
+	{ "change", 'c', "CHANGE", 0,
+	  "drop: give a page back. protect: protect a page. copy: write to a page of a private file mapping. migrate: move a page to another node", 0 },
+	{ 0 }
+};
+
+static const struct argp_child children[] = { { .argp = &turns_argp }, { 0 } };
+
+static const struct argp argp = {
+	.options = argp_options,
+	.parser = parse_option,
+	.children = children,
+	.doc = "Count TLB shootdown interrupts of changes to pages of one thread, in a page table that all nodes share. Prints one line of JSON.\v"
+	       "Exit status: 0 done; 1 failed; 2 this machine or kernel lacks what is needed; 64 wrong usage.",
+};
+
+int main(int argc, char **argv)
+{
+	struct turns turns = { .asked = read_shared, .rounds = 4, .seconds = 20 };
+	struct own_hydra own;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &turns);
+	turns.turn = change->turn;
+	use_plain_memory();
+	map_table();
+	turns_run(&turns);
+	own = own_hydra_read();
+
+	json_open_object(NULL);
+	json_string("program", "sharing");
+	json_string("change", change->name);
+	json_number("cpus", turns_count());
+	turns_print_interrupts("interrupts", 0);
+	json_number("pagetable_kib", page_tables_kib());
+	json_number("fills", own.fills);
+	json_close_object();
+	/* The end of the process ends the threads. */
+	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "turns.h"
+
+#include <errno.h>
+#include <error.h>
+#include <stdlib.h>
+#include <string.h>
+#include <x86intrin.h>
+
+#include "interrupts.h"
+#include "json.h"
+#include "machine.h"
+#include "procfile.h"
+
+#define NO_THREAD SIZE_MAX
+#define MOST_OPERATIONS 100000
+
+struct operation {
+	uint64_t interrupts;
+	int kind;
+};
+
+static const struct turns *turns;
+static struct worker *workers;
+static size_t count;
+static volatile size_t turn_of = NO_THREAD;
+/* Raised when all threads are asked. */
+static volatile uint64_t question;
+static uint64_t turns_taken;
+static struct operation operations[MOST_OPERATIONS];
+static size_t made;
+static uint64_t last_interrupts;
+static double start;
+static pthread_barrier_t ready, over;
+
+size_t turns_count(void)
+{
+	return count;
+}
+
+struct worker *turns_worker(size_t number)
+{
+	return &workers[number % count];
+}
+
+void turns_operation(int kind)
+{
+	uint64_t interrupts = shootdown_interrupts();
+
+	if (turns_taken >= count && made < MOST_OPERATIONS)
+		operations[made++] = (struct operation){ interrupts - last_interrupts, kind };
+	last_interrupts = interrupts;
+}
+
+void turns_forget(void)
+{
+	last_interrupts = shootdown_interrupts();
+}
+
+static void answer(struct worker *worker)
+{
+	turns->asked(worker);
+	worker->done = question;
+}
+
+void turns_ask_all(struct worker *worker)
+{
+	question++;
+	answer(worker);
+	for (size_t i = 0; i < count; i++)
+		while (workers[i].done != question)
+			_mm_pause();
+}
+
+static bool enough(void)
+{
+	return turns_taken >= turns->rounds * count ||
+	       (turns_taken >= 2 * count && now() - start > turns->seconds);
+}
+
+static void take_turn(struct worker *worker)
+{
+	if (enough()) {
+		turn_of = NO_THREAD;
+		pthread_barrier_wait(&over);
+		return;
+	}
+	turns->turn(worker);
+	turns_taken++;
+	turn_of = (worker->number + 1) % count;
+}
+
+/* At a pause instruction an emulator may run the next CPU. */
+static _Noreturn void *work(void *argument)
+{
+	struct worker *worker = argument;
+
+	pthread_barrier_wait(&ready);
+	for (;;) {
+		if (worker->done != question)
+			answer(worker);
+		if (turn_of == worker->number)
+			take_turn(worker);
+		_mm_pause();
+	}
+}
+
+void turns_run(const struct turns *asked_for)
+{
+	struct machine machine = machine_read();
+	size_t number = 0;
+
+	turns = asked_for;
+	for (size_t i = 0; i < machine.node_count; i++) {
+		if (turns->per_node > machine.node[i].cpu_count)
+			error(EXIT_LACKING, 0, "node %d has %zu CPUs only", machine.node[i].id,
+			      machine.node[i].cpu_count);
+		if (turns->per_node)
+			machine.node[i].cpu_count = turns->per_node;
+		count += machine.node[i].cpu_count;
+	}
+	if (count < 2 || count > TURNS_MOST)
+		error(EXIT_LACKING, 0, "%zu threads: this needs 2 to %lu", count, TURNS_MOST);
+	workers = aligned_alloc(_Alignof(struct worker), count * sizeof(*workers));
+	if (!workers)
+		error(EXIT_FAILURE, errno, "list of threads");
+	memset(workers, 0, count * sizeof(*workers));
+	pin_self(machine.node[0].cpu[0]);
+	pthread_barrier_init(&ready, NULL, count + 1);
+	pthread_barrier_init(&over, NULL, 2);
+	for (size_t i = 0; i < machine.node_count; i++)
+		for (size_t j = 0; j < machine.node[i].cpu_count; j++, number++) {
+			workers[number].number = number;
+			workers[number].node = machine.node[i].id;
+			start_pinned(machine.node[i].cpu[j], work, &workers[number]);
+		}
+	pthread_barrier_wait(&ready);
+	start = now();
+	last_interrupts = shootdown_interrupts();
+	turn_of = 0;
+	pthread_barrier_wait(&over);
+}
+
+void turns_print_interrupts(const char *key, int kind)
+{
+	json_open_list(key);
+	for (size_t i = 0; i < made; i++)
+		if (operations[i].kind == kind)
+			json_number(NULL, operations[i].interrupts);
+	json_close_list();
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct turns *chosen = state->input;
+	char *end;
+
+	switch (key) {
+	case 'r':
+		if (!parse_u64(arg, &chosen->rounds) || chosen->rounds < 2 || chosen->rounds > 1000)
+			argp_error(state, "'%s' is not a number of rounds from 2 to 1000", arg);
+		return 0;
+	case 't':
+		chosen->seconds = strtod(arg, &end);
+		if (*end || end == arg || !(chosen->seconds > 0))
+			argp_error(state, "'%s' is not a number of seconds", arg);
+		return 0;
+	case 'n':
+		if (!parse_u64(arg, &chosen->per_node) || !chosen->per_node)
+			argp_error(state, "'%s' is not a number of threads", arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option argp_options[] = {
+	{ "rounds", 'r', "N", 0,
+	  "Each thread takes so many turns (default 3). Those of the first round are not counted", 0 },
+	{ "seconds", 't', "S", 0, "Stop after S seconds (default 20), but not before the second round is over", 0 },
+	{ "per-node", 'n', "N", 0, "Threads on the first N CPUs of each node", 0 },
+	{ 0 }
+};
+
+const struct argp turns_argp = { .options = argp_options, .parser = parse_option };

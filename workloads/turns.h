@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Threads that take turns, so that none waits for another in the kernel: all
+ * their CPUs are busy with this process all the time, and the interrupts of one
+ * operation are known one by one.
+ */
+#ifndef TURNS_H
+#define TURNS_H
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PAGE 4096UL
+#define TABLE (2UL << 20)		/* what a leaf table maps */
+#define GIB (1UL << 30)
+#define TURNS_PLACE ((char *)(1UL << 40))
+#define TURNS_MOST 500UL		/* threads, so that a leaf table for each is within a GiB */
+
+struct worker {
+	/* A cache line of its own. */
+	volatile uint64_t done __attribute__((aligned(64)));
+	size_t number;
+	int node;
+};
+
+struct turns {
+	/* One turn of a thread; it tells of each operation by turns_operation(). */
+	void (*turn)(struct worker *worker);
+	/* What all threads do when one asks by turns_ask_all(); may be NULL. */
+	void (*asked)(struct worker *worker);
+	uint64_t per_node;		/* threads on so many CPUs of each node; 0: on all */
+	uint64_t rounds;
+	double seconds;			/* stop after so many, but not before the second round is over */
+};
+
+/* The options --rounds, --seconds and --per-node, as an argp child of a parser whose input[0] this is. */
+extern const struct argp turns_argp;
+
+/* Run it. Leaves with a message if the machine lacks what is needed. */
+void turns_run(const struct turns *turns);
+
+size_t turns_count(void);
+struct worker *turns_worker(size_t number);
+
+/* Ask all threads, the calling one too, and wait until each has done it. */
+void turns_ask_all(struct worker *worker);
+
+/*
+ * An operation ends here: the interrupts since the end of the last one are its
+ * own. Operations of the first round do not count: it makes the page tables that
+ * stay. @kind is 0 or 1.
+ */
+void turns_operation(int kind);
+
+/* The interrupts since the end of the last operation belong to none. */
+void turns_forget(void);
+
+/* Write the list of each operation's interrupts into the JSON object that is open. */
+void turns_print_interrupts(const char *key, int kind);
+
+#endif /* TURNS_H */
