@@ -34,7 +34,7 @@ CATCHERS = {
     "skip-generation": ["coherence"],
     "charge-spared": ["shootdown -t spared_cpu_has_nothing_to_catch_up_with"],
     "write-clean": ["coherence", "pages -t madv_free_under_pressure"],
-    "ignore-accessed": ["pages -t smaps_counts_accesses_of_each_node", "huge -t thp_referenced"],
+    "ignore-accessed": ["pages -t smaps_counts_accesses_of_each_node", "huge -t smaps_counts_accesses_of_huge_pages"],
     "drop-accessed": ["reclaim"],
     "keep-link": ["coherence"],
     "keep-charge": ["events"],

@@ -302,8 +302,9 @@ static void hydra_activate(struct hydra_mm *h)
  *     kind = node
  *     hydra_activate(): active = true
  *
- * Without the wait, CPU 1 might use number 5 after CPU 0 has chosen nodes: for another
- * node, or beyond the end of hydra_table::table[].
+ * Without the wait, CPU 1 might use number 5 after CPU 0 has chosen nodes: set the bit of
+ * another node, or of none, in universal, and load the root and the generation of that
+ * node. (Atomic fills need no wait: hydra_deactivate() interrupts their CPUs.)
  *
  * All other code has to bear a number of the kind before:
  *

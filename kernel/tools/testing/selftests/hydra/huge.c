@@ -257,7 +257,7 @@ TEST_F(huge, thp_mremap_to_another_table)
 }
 
 /* Linux learns which huge pages have been used, whichever node used them. */
-TEST_F(huge, thp_referenced)
+TEST_F(huge, smaps_counts_accesses_of_huge_pages)
 {
 	NEED_THP();
 	thp_area(_metadata, self->area, 1, 2);
