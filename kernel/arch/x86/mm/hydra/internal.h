@@ -40,7 +40,9 @@ static inline unsigned int hydra_filter(const struct hydra_mm *h)
  */
 static inline bool hydra_eager(const struct hydra_mm *h)
 {
-	return hydra_replication_setting(hydra_settings_get(h->mm)) == HYDRA_REPLICATE_EAGER;
+	/* Settings are 0 before the process chooses any: replication "lazy". */
+	return hydra_replication_setting(READ_ONCE(h->mm->hydra_settings)) ==
+	       HYDRA_REPLICATE_EAGER;
 }
 
 /* domain.c */
