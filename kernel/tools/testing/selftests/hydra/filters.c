@@ -517,7 +517,7 @@ static bool is_mapped(int pagemap, const void *addr)
 static struct {
 	char *area;	/* the huge page, then small pages */
 	int userfault_fd, errors;
-	atomic_bool protecting;
+	atomic_bool protecting, dropping;
 } meeting;
 
 static void *write_protect_huge_page(void *arg)
@@ -536,6 +536,8 @@ static void *write_protect_huge_page(void *arg)
 static void *drop_all_pages(void *arg)
 {
 	hydra_pin_to_cpu(last_cpu(0));
+	while (!atomic_load(&meeting.dropping))
+		usleep(1000);
 	meeting.errors += madvise(meeting.area, TABLE_SIZE + SMALL_PAGES * PAGE_SIZE,
 				  MADV_DONTNEED) != 0;
 	return NULL;
@@ -554,7 +556,7 @@ static void *drop_all_pages(void *arg)
  *                                                                   another mapping gets it
  *    flushes
  */
-TEST_F_TIMEOUT(old_pages, huge_page_is_freed_while_another_thread_write_protects_it, 180)
+TEST_F_TIMEOUT(old_pages, huge_page_is_freed_while_another_thread_write_protects_it, 220)
 {
 	const size_t size = TABLE_SIZE + SMALL_PAGES * PAGE_SIZE;
 	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_WP_ASYNC };
@@ -569,6 +571,7 @@ TEST_F_TIMEOUT(old_pages, huge_page_is_freed_while_another_thread_write_protects
 	meeting.area = place;
 	meeting.errors = 0;
 	atomic_store(&meeting.protecting, false);
+	atomic_store(&meeting.dropping, false);
 	meeting.userfault_fd = syscall(SYS_userfaultfd, O_CLOEXEC);
 	if (meeting.userfault_fd < 0 || ioctl(meeting.userfault_fd, UFFDIO_API, &api))
 		SKIP(return, "no asynchronous write protection (CONFIG_PTE_MARKER_UFFD_WP)");
@@ -591,11 +594,13 @@ TEST_F_TIMEOUT(old_pages, huge_page_is_freed_while_another_thread_write_protects
 	atomic_store(&spin.forbidden, 6);
 
 	ASSERT_LT(1, last);
+	/* Both threads now: a stack is mapped under mmap_lock, which the first one holds. */
+	ASSERT_EQ(0, pthread_create(&dropper, NULL, drop_all_pages, NULL));
 	ASSERT_EQ(0, pthread_create(&protector, NULL, write_protect_huge_page, NULL));
 	while (!atomic_load(&meeting.protecting))
 		;
 	usleep(100000);
-	ASSERT_EQ(0, pthread_create(&dropper, NULL, drop_all_pages, NULL));
+	atomic_store(&meeting.dropping, true);
 	/* Linux flushes, and frees the huge page, before the last page is unmapped. */
 	while (is_mapped(pagemap, place + size - PAGE_SIZE))
 		;
