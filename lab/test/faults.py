@@ -65,7 +65,6 @@ CATCHERS = {
     "look-abroad": ["kinds -t process_of_cores_reads_memory_of_a_process_of_nodes"],
     "skip-push": ["eager -t pages_that_one_node_touches_are_in_all_tables"],
     "join-alone": ["eager -t pages_that_one_node_populates_are_in_all_tables"],
-    "take-nested": ["filters -V entry -t huge_page_is_freed_while_another_thread_write_protects_it"],
     "huge-unmarked": ["filters -t huge_page_dropped_after_its_accessed_bits_were_cleared"],
     "admit-anyone": ["permissions -t checked_for_each_pair_of_users"],
 }

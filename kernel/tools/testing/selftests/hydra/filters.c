@@ -9,7 +9,6 @@
 #include <linux/mempolicy.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -17,7 +16,6 @@
 
 #include "kselftest_harness.h"
 #include "hydra_util.h"
-#include "linux_uapi.h"
 #include "spinners.h"
 
 #define PAGES		16	/* which the spinners read */
@@ -508,114 +506,6 @@ static bool is_mapped(int pagemap, const void *addr)
 	if (pread(pagemap, &entry, 8, (uintptr_t)addr / PAGE_SIZE * 8) != 8)
 		abort();
 	return entry >> 63;
-}
-
-#define SMALL_PAGES	(22 * TABLE_PAGES)	/* more than Linux frees with one flush */
-#define HUGE_PAGES	64			/* allocated at the end */
-
-/* Two threads that change a huge page while the main thread waits */
-static struct {
-	char *area;	/* the huge page, then small pages */
-	int userfault_fd, errors;
-	atomic_bool protecting, dropping;
-} meeting;
-
-static void *write_protect_huge_page(void *arg)
-{
-	struct uffdio_writeprotect what = {
-		.range = { (uintptr_t)meeting.area, TABLE_SIZE },
-		.mode = UFFDIO_WRITEPROTECT_MODE_WP,
-	};
-
-	hydra_pin_to_cpu(last_cpu(hydra_nodes() - 1));
-	atomic_store(&meeting.protecting, true);
-	meeting.errors += ioctl(meeting.userfault_fd, UFFDIO_WRITEPROTECT, &what) != 0;
-	return NULL;
-}
-
-static void *drop_all_pages(void *arg)
-{
-	hydra_pin_to_cpu(last_cpu(0));
-	while (!atomic_load(&meeting.dropping))
-		usleep(1000);
-	meeting.errors += madvise(meeting.area, TABLE_SIZE + SMALL_PAGES * PAGE_SIZE,
-				  MADV_DONTNEED) != 0;
-	return NULL;
-}
-
-/*
- *    thread 1, node 3                thread 2, node 0             a spinner of node 1
- *    ----------------                ----------------             -------------------
- *                                                                 reads a huge page
- *    write-protects the page
- *                                    drops the page
- *                                    drops so many small pages
- *                                      that Linux flushes and
- *                                      frees the huge page
- *                                                                 must not read it any more:
- *                                                                   another mapping gets it
- *    flushes
- */
-TEST_F_TIMEOUT(old_pages, huge_page_is_freed_while_another_thread_write_protects_it, 220)
-{
-	const size_t size = TABLE_SIZE + SMALL_PAGES * PAGE_SIZE;
-	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_WP_ASYNC };
-	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_WP };
-	char *place = hydra_reserve(size + HUGE_PAGES * TABLE_SIZE), *others = place + size;
-	volatile uint64_t *word = (uint64_t *)place;
-	int pagemap = open_pagemap(), last = hydra_nodes() - 1;
-	pthread_t protector, dropper;
-	struct spinner *reader;
-
-	NEED_THP();
-	meeting.area = place;
-	meeting.errors = 0;
-	atomic_store(&meeting.protecting, false);
-	atomic_store(&meeting.dropping, false);
-	meeting.userfault_fd = syscall(SYS_userfaultfd, O_CLOEXEC);
-	if (meeting.userfault_fd < 0 || ioctl(meeting.userfault_fd, UFFDIO_API, &api))
-		SKIP(return, "no asynchronous write protection (CONFIG_PTE_MARKER_UFFD_WP)");
-	ASSERT_EQ(0, prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0));
-	hydra_map(place, (size + HUGE_PAGES * TABLE_SIZE) / PAGE_SIZE);
-	ASSERT_EQ(0, madvise(others, HUGE_PAGES * TABLE_SIZE, MADV_HUGEPAGE));
-	ASSERT_EQ(0, madvise(place, TABLE_SIZE, MADV_HUGEPAGE));
-	*word = 5;
-	ASSERT_EQ(TABLE_PAGES, hydra_smaps(place, "AnonHugePages"))
-		TH_LOG("no huge pages to be had: is there memory?");
-	/* One VMA, of which the huge page stays huge */
-	ASSERT_EQ(0, madvise(place, size, MADV_NOHUGEPAGE));
-	ASSERT_EQ(0, madvise(place + TABLE_SIZE, size - TABLE_SIZE, MADV_POPULATE_WRITE));
-	reg.range.start = (uintptr_t)place;
-	reg.range.len = size;
-	ASSERT_EQ(0, ioctl(meeting.userfault_fd, UFFDIO_REGISTER, &reg));
-	start_spinner(1, last_cpu(1));
-	reader = spinner_of(1);
-	ASSERT_TRUE(watch(reader, word, 5));
-	atomic_store(&spin.forbidden, 6);
-
-	ASSERT_LT(1, last);
-	/* Both threads now: a stack is mapped under mmap_lock, which the first one holds. */
-	ASSERT_EQ(0, pthread_create(&dropper, NULL, drop_all_pages, NULL));
-	ASSERT_EQ(0, pthread_create(&protector, NULL, write_protect_huge_page, NULL));
-	while (!atomic_load(&meeting.protecting))
-		;
-	usleep(100000);
-	atomic_store(&meeting.dropping, true);
-	/* Linux flushes, and frees the huge page, before the last page is unmapped. */
-	while (is_mapped(pagemap, place + size - PAGE_SIZE))
-		;
-	for (size_t page = 0; page < HUGE_PAGES; page++)
-		*(volatile uint64_t *)(others + page * TABLE_SIZE) = 6;
-	await_rounds(reader);
-	EXPECT_EQ(0, atomic_load(&reader->stale))
-		TH_LOG("CPU %d reads another mapping's page", reader->cpu);
-	ASSERT_EQ(0, pthread_join(dropper, NULL));
-	ASSERT_EQ(0, pthread_join(protector, NULL));
-	EXPECT_EQ(0, meeting.errors);
-	forbid_value(6);
-	close(meeting.userfault_fd);
-	close(pagemap);
-	EXPECT_EQ(0, munmap(place, size + HUGE_PAGES * TABLE_SIZE));
 }
 
 /* A page shared with a child: a write of the parent copies the page. */

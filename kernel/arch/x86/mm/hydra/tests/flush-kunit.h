@@ -117,6 +117,17 @@ static void hydra_test_gather_marked(struct kunit *test)
 	__hydra_gather_add_huge(&g, &canonical[7]);
 	KUNIT_EXPECT_EQ(test, BIT(2), g.sharers.bits[0]);
 	KUNIT_EXPECT_EQ(test, HUGE_A | HYDRA_PTE_CACHED, copies[1][8]);
+	/* While another gather is pending, the mark stays, and a flush must reach all sharers. */
+	atomic_set(&h->mm->tlb_flush_pending, 2);
+	__hydra_gather_init(&g, false);
+	__hydra_gather_add_huge(&g, &canonical[8]);
+	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(1) | BIT(2), g.sharers.bits[0]);
+	KUNIT_EXPECT_EQ(test, HUGE_A | HYDRA_PTE_CACHED, copies[1][8]);
+	atomic_set(&h->mm->tlb_flush_pending, 1);
+	__hydra_gather_init(&g, false);
+	__hydra_gather_add_huge(&g, &canonical[8]);
+	KUNIT_EXPECT_EQ(test, BIT(1) | BIT(2), g.sharers.bits[0]);
+	KUNIT_EXPECT_EQ(test, HUGE_A, copies[1][8]);
 	/* With the filter by table, a flush must reach all sharers. */
 	h->mm->hydra_settings = HYDRA_HYDRA_SETTINGS;
 	__hydra_gather_add_huge(&g, &canonical[7]);
