@@ -13,7 +13,9 @@ from lab.machine.ktap import Outcome
 LIMIT = 240                  # seconds for one run of a program
 RUNS = 3                     # at most, of a test that did not notice: on a busy host a test may miss an injected fault once
 # The parameters: see suites.selftests().
-MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G", config="debug", append=["numa_balancing=disable", "nopku"])
+# kasan_multi_shot: KASAN reports only the first bug of a boot otherwise, and one boot tries many rules.
+MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G", config="debug",
+                     append=["numa_balancing=disable", "nopku", "kasan_multi_shot"])
 
 # By rule of arch/x86/mm/hydra/inject.h, the self tests that have to notice (programs, or one test of a program). Every
 # program is named: a test that cannot fail shows nothing.

@@ -41,6 +41,8 @@ FIXTURE_SETUP(memcg)
 	HYDRA_BEGIN();
 	ASSERT_EQ(0, hydra_make_group(self->group))
 		TH_LOG("no memory cgroup can be made (CONFIG_MEMCG)");
+	/* With swap space, the group would have room beyond its limit. */
+	ASSERT_EQ(0, group_write(self->group, "memory.swap.max", 0));
 }
 
 FIXTURE_TEARDOWN(memcg)
