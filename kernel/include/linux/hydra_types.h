@@ -54,6 +54,9 @@ struct hydra_batches {
  * @place: start of the 2 MiB that mmap() chose last for a thread of the domain;
  *	written under mmap_lock
  * @batches: batches that reach the domain, see hydra_flush_batched()
+ * @flushed: no CPU of the domain uses a translation from before this second, see
+ *	arch/x86/mm/hydra/idle.c
+ * @looked: the second in which the contexts of the CPUs were looked at
  *
  * The first cache line is read at each context switch and fault. The CPUs of the
  * domain, and the CPUs that flush the domain, write it at each flush. The second
@@ -69,6 +72,8 @@ struct hydra_domain {
 	atomic_long_t nr_upper;
 	unsigned long place;
 	struct hydra_batches batches;
+	u32 flushed;
+	u32 looked;
 } ____cacheline_aligned_in_smp;
 
 /**
@@ -76,6 +81,8 @@ struct hydra_domain {
  * @mm: the address space
  * @kind: of its domains, one of enum hydra_domains. Changes only while the address
  *	space is not active, see hydra_set_kind().
+ * @eager: replication "eager" is set: each domain gets an entry as soon as one domain has
+ *	the entry; written under mmap_lock
  * @active: CPUs use domain trees; written under mmap_lock
  * @trees: domains that have a tree in use. Set under mmap_lock before the first
  *	fill of the domain.
@@ -101,6 +108,7 @@ struct hydra_domain {
 struct hydra_mm {
 	struct mm_struct *mm;
 	bool active;
+	bool eager;
 	u8 kind;
 	hydra_mask_t trees;
 	hydra_mask_t universal;

@@ -50,8 +50,7 @@ static void hydra_check_copy(struct hydra_checker *w, unsigned long addr, pteval
 	 * the two.
 	 */
 	const pteval_t may_differ = _PAGE_ACCESSED | _PAGE_DIRTY | _PAGE_RW |
-				    _PAGE_SOFTW1 | _PAGE_SOFTW2 | _PAGE_SOFTW3 |
-				    _PAGE_SOFTW4 | _PAGE_SAVED_DIRTY;
+				    HYDRA_PTE_SOFTWARE;
 
 	w->entries++;
 	if (!hydra_present(val)) {

@@ -108,6 +108,7 @@
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
+#include <linux/timer.h>
 
 #include <asm/hydra.h>
 
@@ -627,7 +628,7 @@ static bool hydra_came_late(struct mm_struct *mm)
  * queued writer would keep readers out. A thread that slept comes here again before
  * it reaches user mode, because the switch set TIF_NOTIFY_RESUME, and so does rseq.
  * So one thread waits, and after a wait in vain no thread waits for a second. The
- * next switch tries again.
+ * next switch tries again, or hydra_ask().
  *
  * @first: true: to split the address space, or to give a domain its tree; false: to
  *	return to plain Linux
@@ -660,8 +661,43 @@ static bool hydra_lock_on_resume(struct mm_struct *mm, bool first)
 	return false;
 }
 
+/*
+ * A thread that could not have the locks goes on in user mode, on the canonical root: each
+ * flush interrupts its CPU. A thread that never sleeps would not ask again at a switch. So
+ * a timer of this CPU asks the thread that runs then.
+ */
+#define ASK_AGAIN	(HZ / 10 + 1)
+
+static DEFINE_PER_CPU(struct timer_list, hydra_ask_timer);
+
+/* Context: timer, on the CPU where it was set. */
+static void hydra_ask(struct timer_list *timer)
+{
+	struct mm_struct *mm = current->mm;
+
+	if (mm && hydra_wants_domains(READ_ONCE(mm->hydra_settings)) &&
+	    hydra_may_split(current, mm))
+		set_tsk_thread_flag(current, TIF_NOTIFY_RESUME);
+}
+
+static void hydra_ask_again(void)
+{
+	struct timer_list *timer = get_cpu_ptr(&hydra_ask_timer);
+
+	mod_timer(timer, jiffies + ASK_AGAIN);
+	put_cpu_ptr(&hydra_ask_timer);
+}
+
 /* A time in jiffies, before which no address space is split: memory was short. */
 static unsigned long no_memory_until;
+
+/* Note the replication that the settings ask for. Context: mmap_lock held for writing. */
+static void hydra_note_eager(struct hydra_mm *h)
+{
+	mmap_assert_write_locked(h->mm);
+	WRITE_ONCE(h->eager, hydra_replication_setting(h->mm->hydra_settings) ==
+			     HYDRA_REPLICATE_EAGER);
+}
 
 /*
  * Split an address space, unless it is split already, and give trees to the domains
@@ -692,26 +728,29 @@ static void hydra_split_locked(struct hydra_mm *h)
 		hydra_promote(h, d);
 }
 
-/* The same. Context: process context, no locks. */
-static void hydra_split(struct mm_struct *mm)
+/* The same. Context: process context, no locks. Return: false if it could not be done. */
+static bool hydra_split(struct mm_struct *mm)
 {
 	struct hydra_mm *new = NULL;
+	bool locked;
 
 	if (!READ_ONCE(mm->hydra)) {
 		/* The allocation may sleep: see hydra_lock_on_resume(). */
 		if ((rwsem_is_locked(&mm->mmap_lock) && !hydra_may_wait(mm)) ||
 		    time_before(jiffies, READ_ONCE(no_memory_until)))
-			return;
+			return false;
 		new = hydra_alloc(mm);
 		if (!new) {
 			WRITE_ONCE(no_memory_until, jiffies + HZ);
-			return;
+			return false;
 		}
 	}
-	if (!hydra_lock_on_resume(mm, true))
+	locked = hydra_lock_on_resume(mm, true);
+	if (!locked)
 		goto free;
 	if (hydra_wants_domains(mm->hydra_settings)) {
 		if (!mm->hydra) {
+			hydra_note_eager(new);
 			/*
 			 * Initialised before visible; pairs with the address
 			 * dependency in mm_hydra().
@@ -726,6 +765,7 @@ static void hydra_split(struct mm_struct *mm)
 free:
 	if (new)
 		hydra_free(new);
+	return locked;
 }
 
 /*
@@ -808,6 +848,8 @@ struct hydra_domain *__hydra_switching(struct mm_struct *next,
 	if (h) {
 		d = hydra_this_domain(h);
 		dom = hydra_lodge(h, d);
+		/* For hydra_context_loaded(), before the CPU flushes. */
+		this_cpu_write(hydra_switch_second, hydra_second());
 	}
 	/* execve() passes no task when it switches to the new address space. */
 	if (!tsk)
@@ -839,7 +881,8 @@ struct hydra_domain *__hydra_switching(struct mm_struct *next,
  * __hydra_resume_user_mode - split an address space, or return it to plain Linux
  * @mm: the address space of the current thread
  *
- * After a signal or a lack of memory, the next switch marks the thread again.
+ * After a signal or a lack of memory, the next switch marks the thread again, or
+ * hydra_ask().
  *
  * Context: as hydra_resume_user_mode().
  */
@@ -862,8 +905,10 @@ void __hydra_resume_user_mode(struct mm_struct *mm)
 		hydra_unsplit(mm);
 	else if (h ? hydra_lacks_tree(h, hydra_this_domain(h)) :
 		 hydra_has_threads(current) && home != HYDRA_HOME_SPLIT &&
-		 hydra_home_known(home) && !hydra_at_home(home))
-		hydra_split(mm);
+		 hydra_home_known(home) && !hydra_at_home(home)) {
+		if (!hydra_split(mm))
+			hydra_ask_again();
+	}
 }
 
 /* The value of mm->hydra_home for an address space that gets settings now */
@@ -940,6 +985,8 @@ int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
 	} else {
 		restart = hydra_restarts(mm, settings);
 		WRITE_ONCE(mm->hydra_settings, settings | SETTINGS_CHOSEN);
+		if (mm->hydra)
+			hydra_note_eager(mm->hydra);
 		if (restart)
 			hydra_deactivate(mm->hydra);
 		if (!mm->hydra || !mm->hydra->active) {
@@ -1098,3 +1145,13 @@ void hydra_degrade(struct hydra_mm *h, unsigned int d)
 	smp_mb();
 	hydra_switch_roots(h->mm, hydra_kind_of(h)->cpus[d]);
 }
+
+static int __init hydra_core_init(void)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		timer_setup(per_cpu_ptr(&hydra_ask_timer, cpu), hydra_ask, TIMER_PINNED);
+	return 0;
+}
+core_initcall(hydra_core_init);

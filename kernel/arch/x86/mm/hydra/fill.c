@@ -178,7 +178,7 @@ static unsigned int hydra_copy_more(const pteval_t *from, pteval_t *to, unsigned
 
 		if (!hydra_present(val) || hydra_present(old))
 			continue;
-		WRITE_ONCE(to[i], hydra_derive(val) | (old & HYDRA_PTE_CACHED));
+		WRITE_ONCE(to[i], hydra_derive(val) | (old & HYDRA_PTE_MARK));
 		copied++;
 	}
 	return copied;

@@ -94,7 +94,7 @@ static void hydra_add_marked(struct hydra_table *t, const pteval_t *canonical,
 		if (table == canonical && d != self && !hydra_mask_test(d, mask))
 			hydra_count_link(t);
 		if (!table || table == canonical ||
-		    hydra_take_marks(table + first, nr, look))
+		    hydra_take_marks(t->hmm, d, table + first, nr, look))
 			hydra_mask_set(d, mask);
 	}
 }
@@ -406,8 +406,9 @@ static void hydra_take_huge_marks(struct hydra_table *t, const void *entry,
 		 */
 		spin_lock(lock);
 		table = t->table[d];
-		if (!table || hydra_take_marks(table + hydra_entry_index(entry), 1,
-					       HYDRA_TAKE_MARKS))
+		if (!table ||
+		    hydra_take_marks(t->hmm, d, table + hydra_entry_index(entry), 1,
+				     HYDRA_TAKE_MARKS))
 			hydra_mask_set(d, mask);
 		spin_unlock(lock);
 	}

@@ -40,9 +40,7 @@ static inline unsigned int hydra_filter(const struct hydra_mm *h)
  */
 static inline bool hydra_eager(const struct hydra_mm *h)
 {
-	/* Settings are 0 before the process chooses any: replication "lazy". */
-	return hydra_replication_setting(READ_ONCE(h->mm->hydra_settings)) ==
-	       HYDRA_REPLICATE_EAGER;
+	return READ_ONCE(h->eager);
 }
 
 /* domain.c */
@@ -148,7 +146,8 @@ extern bool hydra_marks_failed;
 
 const char *hydra_accessed_refused(void);
 void hydra_stray_accessed(void);
-bool hydra_take_marks(pteval_t *copies, unsigned int nr, enum hydra_look look);
+bool hydra_take_marks(struct hydra_mm *h, unsigned int d, pteval_t *copies,
+		      unsigned int nr, enum hydra_look look);
 void hydra_publish(struct hydra_mm *h, unsigned long start, unsigned long end);
 void hydra_add_published(struct hydra_mm *h, unsigned long start,
 			 unsigned long end, const hydra_mask_t *sharers,
@@ -179,26 +178,24 @@ static inline bool hydra_stray(pteval_t val)
  * @t: of the canonical table
  * @old: the copy
  *
- * A mark stays. Otherwise the copy is marked if its domain may have it in a TLB: the
- * copy is accessed, or it is present and that is what counts.
+ * The copy is marked without a stamp if the domain may have the copy in a TLB: the copy is
+ * accessed, or the copy is present and that is what counts. Otherwise an earlier mark
+ * stays, with its stamp.
  *
  * Filter "entry" counts present copies, too, if accessed bits can be trusted: that is
  * what the filter is for. It needs the accessed ones only. So copies that changed
  * under another filter are marked right for "entry".
  *
  * Context: the table's lock.
- * Return: HYDRA_PTE_CACHED or 0.
+ * Return: bits of HYDRA_PTE_MARK, or 0.
  */
 static inline pteval_t hydra_mark(const struct hydra_table *t, pteval_t old)
 {
-	if (old & HYDRA_PTE_CACHED)
+	if (hydra_present(old) &&
+	    (old & _PAGE_ACCESSED || !hydra_trusts_accessed ||
+	     hydra_filter(t->hmm) == HYDRA_FILTER_ENTRY))
 		return HYDRA_PTE_CACHED;
-	if (!hydra_present(old))
-		return 0;
-	if (old & _PAGE_ACCESSED || !hydra_trusts_accessed ||
-	    hydra_filter(t->hmm) == HYDRA_FILTER_ENTRY)
-		return HYDRA_PTE_CACHED;
-	return 0;
+	return old & HYDRA_PTE_MARK;
 }
 
 /**
@@ -219,10 +216,21 @@ static inline pteval_t hydra_renew(const struct hydra_table *t, pteval_t old,
 
 	if (hydra_present(old) && !((old ^ val) & PTE_PFN_MASK))
 		new |= old & _PAGE_ACCESSED;
-	if (!((old ^ new) & ~(pteval_t)HYDRA_PTE_CACHED))
+	if (!((old ^ new) & ~(pteval_t)HYDRA_PTE_MARK))
 		return old;
 	return new | hydra_mark(t, old);
 }
+
+/* idle.c */
+/* Context: any. Return: a number that grows by one each second. */
+static inline u32 hydra_second(void)
+{
+	return jiffies / HZ;
+}
+
+pteval_t hydra_stamp(u32 second);
+bool hydra_is_void(struct hydra_mm *h, unsigned int d, pteval_t val);
+void hydra_domains_flushed(struct hydra_mm *h, const hydra_mask_t *domains, u32 second);
 
 /* check.c */
 extern atomic_long_t hydra_violations;

@@ -22,6 +22,9 @@
  *
  * Marks are kept under every filter, so the filter may change at any time.
  *
+ * The mark of a copy that was aged has a stamp, and is void once the CPUs of the domain have
+ * been flushed since: see arch/x86/mm/hydra/idle.c.
+ *
  * Two flushes, and one mark:
  *
  *     CPU 0: a flush                       CPU 1: a flush of the same entry
@@ -116,6 +119,8 @@ void hydra_stray_accessed(void)
 
 /**
  * hydra_take_marks - look for marks in a replica
+ * @h: address space
+ * @d: the domain of the replica
  * @copies: the first copy of the range
  * @nr: how many
  * @look: HYDRA_TAKE_MARKS: clear the marks. The caller has published its flush, and the
@@ -124,9 +129,10 @@ void hydra_stray_accessed(void)
  * Changes under the table's lock may go on meanwhile, and hardware may set bits.
  *
  * Context: interrupts off, or the table's lock.
- * Return: true if there was a mark.
+ * Return: true if there was a mark that is not void.
  */
-bool hydra_take_marks(pteval_t *copies, unsigned int nr, enum hydra_look look)
+bool hydra_take_marks(struct hydra_mm *h, unsigned int d, pteval_t *copies,
+		      unsigned int nr, enum hydra_look look)
 {
 	bool found = false;
 	unsigned int i;
@@ -134,15 +140,16 @@ bool hydra_take_marks(pteval_t *copies, unsigned int nr, enum hydra_look look)
 	for (i = 0; i < nr; i++) {
 		pteval_t val = READ_ONCE(copies[i]);
 
-		if (!(val & HYDRA_PTE_CACHED))
-			continue;
-		found = true;
-		if (hydra_stray(val))
-			hydra_stray_accessed();
-		if (look != HYDRA_TAKE_MARKS)
+		while (val & HYDRA_PTE_CACHED) {
+			if (hydra_stray(val))
+				hydra_stray_accessed();
+			found |= !hydra_is_void(h, d, val);
+			if (look != HYDRA_TAKE_MARKS ||
+			    try_cmpxchg(&copies[i], &val, val & ~(pteval_t)HYDRA_PTE_MARK))
+				break;
+		}
+		if (found && look != HYDRA_TAKE_MARKS)
 			break;
-		while (!try_cmpxchg(&copies[i], &val, val & ~(pteval_t)HYDRA_PTE_CACHED))
-			;
 	}
 	return found;
 }

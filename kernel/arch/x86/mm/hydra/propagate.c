@@ -101,13 +101,26 @@ static bool hydra_update_copy(struct hydra_table *t, pteval_t *copy, pteval_t va
 	return true;
 }
 
-/*
- * Clear one copy. Return: its old value, or 0 if the copy was not present.
- *
- * @refill: HYDRA_PTE_REFILL; or 0: the domain faults on the next entry, also if an earlier
- *	change has left HYDRA_PTE_REFILL
- */
-static pteval_t hydra_clear_copy(struct hydra_table *t, pteval_t *copy, pteval_t refill)
+/* Does a domain get the next entry without a fault, once a copy is cleared? */
+enum hydra_refill {
+	HYDRA_REFILL,		/* yes */
+	HYDRA_REFILL_USED,	/* if the domain has used the copy: the copy is marked */
+	HYDRA_REFILL_NEVER,	/* no, also if an earlier change has left HYDRA_PTE_REFILL */
+};
+
+static pteval_t hydra_cleared(const struct hydra_table *t, pteval_t old,
+			      enum hydra_refill refill)
+{
+	pteval_t mark = hydra_mark(t, old);
+
+	if (refill == HYDRA_REFILL || (refill == HYDRA_REFILL_USED && mark))
+		return HYDRA_PTE_REFILL | mark;
+	return mark;
+}
+
+/* Clear one copy. Return: its old value, or 0 if the copy was not present. */
+static pteval_t hydra_clear_copy(struct hydra_table *t, pteval_t *copy,
+				 enum hydra_refill refill)
 {
 	pteval_t old = READ_ONCE(*copy);
 
@@ -116,9 +129,10 @@ static pteval_t hydra_clear_copy(struct hydra_table *t, pteval_t *copy, pteval_t
 			hydra_stray_accessed();
 		if (!hydra_is_copy(t, old))
 			return 0;
-		if (!hydra_present(old) && (refill || !(old & HYDRA_PTE_REFILL)))
+		if (!hydra_present(old) && (refill != HYDRA_REFILL_NEVER ||
+					    !(old & HYDRA_PTE_REFILL)))
 			return 0;
-	} while (!try_cmpxchg(copy, &old, refill | hydra_mark(t, old)));
+	} while (!try_cmpxchg(copy, &old, hydra_cleared(t, old, refill)));
 	return hydra_present(old) ? old : 0;
 }
 
@@ -151,17 +165,26 @@ void __hydra_entries_set(void *entry, unsigned int nr)
 EXPORT_SYMBOL_GPL(__hydra_entries_set);
 
 /*
+ * How to clear the copies of an entry that ends.
+ *
  * By entry, a flush interrupts the domains with a copy. So a domain does not get the next
- * page at an address for having used the last one.
+ * page at an address for having used the last one. By accessed bits, a domain that has not
+ * used the last page, which was prefetched perhaps, does not get the next one.
  */
-static pteval_t hydra_refill(const struct hydra_table *t)
+static enum hydra_refill hydra_refill_at_end(const struct hydra_table *t)
 {
-	return hydra_filter(t->hmm) == HYDRA_FILTER_ENTRY ? 0 : HYDRA_PTE_REFILL;
+	switch (hydra_filter(t->hmm)) {
+	case HYDRA_FILTER_ENTRY:
+		return HYDRA_REFILL_NEVER;
+	case HYDRA_FILTER_ACCESSED:
+		return HYDRA_REFILL_USED;
+	}
+	return HYDRA_REFILL;
 }
 
 /* Clear the replicas of an entry. Return: their accessed bits. */
 static unsigned long hydra_clear_copies(struct hydra_table *t, void *entry,
-					pteval_t refill)
+					enum hydra_refill refill)
 {
 	unsigned long young = 0;
 	pteval_t *copy, was;
@@ -205,7 +228,7 @@ void __hydra_change_begin(void *entry, unsigned long size)
 	t->nr_changed = nr;
 	for (; (copy = hydra_replica_begin(t, entry, &d)); d++) {
 		for (i = 0, changed = 0; i < nr; i++) {
-			was = hydra_clear_copy(t, &copy[i], HYDRA_PTE_REFILL);
+			was = hydra_clear_copy(t, &copy[i], HYDRA_REFILL);
 			changed += was != 0;
 			if (was & _PAGE_ACCESSED)
 				set_bit(_PAGE_BIT_ACCESSED,
@@ -304,7 +327,8 @@ unsigned long hydra_entry_exchange(void *entry, unsigned long val)
 	pteval_t old;
 
 	if (t)
-		young = hydra_clear_copies(t, entry, val ? HYDRA_PTE_REFILL : hydra_refill(t));
+		young = hydra_clear_copies(t, entry,
+					   val ? HYDRA_REFILL : hydra_refill_at_end(t));
 	old = xchg((pteval_t *)entry, val);
 	if (hydra_present(val))
 		__hydra_entries_set(entry, 1);
@@ -315,6 +339,10 @@ EXPORT_SYMBOL_GPL(hydra_entry_exchange);
 /*
  * Clear the accessed bit of one copy. No flush follows, so the mark takes the place of
  * the bit. Return: was the bit set?
+ *
+ * The mark gets its stamp only after the bit is clear, see arch/x86/mm/hydra/idle.c. If
+ * hardware has set the bit again by then, or a flush has taken the mark, the stamp is not
+ * needed.
  */
 static bool hydra_age_copy(struct hydra_table *t, pteval_t *copy)
 {
@@ -324,8 +352,13 @@ static bool hydra_age_copy(struct hydra_table *t, pteval_t *copy)
 		if (!hydra_present(old) || !hydra_is_copy(t, old) ||
 		    !(old & _PAGE_ACCESSED))
 			return false;
-		new = (old & ~(pteval_t)_PAGE_ACCESSED) | hydra_mark(t, old);
+		/* The stamp of an earlier aging goes. */
+		new = (old & ~(pteval_t)(_PAGE_ACCESSED | HYDRA_PTE_MARK)) |
+		      hydra_mark(t, old);
 	} while (!try_cmpxchg(copy, &old, new));
+	/* The bit before the second: cmpxchg() is a full barrier. */
+	if (hydra_trusts_accessed)
+		cmpxchg(copy, new, new | hydra_stamp(hydra_second()));
 	return true;
 }
 

@@ -35,9 +35,17 @@ static inline unsigned int hydra_entry_shift(u8 level)
  */
 #define HYDRA_PTE_CACHED	_PAGE_SOFTW2
 
-/* Linux's software bits. No software reads them in a copy. */
+/*
+ * Part of the mark: the second in which Linux cleared the accessed bit of the copy, or 0 if
+ * another change has left the mark. See arch/x86/mm/hydra/idle.c.
+ */
+#define HYDRA_PTE_STAMP_SHIFT	52
+#define HYDRA_PTE_STAMP		GENMASK_ULL(58, HYDRA_PTE_STAMP_SHIFT)
+#define HYDRA_PTE_MARK		(HYDRA_PTE_CACHED | HYDRA_PTE_STAMP)
+
+/* Bits that hardware ignores. No software reads them in a copy. */
 #define HYDRA_PTE_SOFTWARE \
-	(_PAGE_SOFTW1 | _PAGE_SOFTW2 | _PAGE_SOFTW3 | _PAGE_SOFTW4)
+	(_PAGE_SOFTW1 | _PAGE_SOFTW2 | _PAGE_SOFTW3 | HYDRA_PTE_STAMP)
 
 /*
  * ptdesc->__page_mapping of a canonical table, "the word of the table":

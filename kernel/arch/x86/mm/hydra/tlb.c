@@ -250,6 +250,7 @@ static void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f, bool 
 	struct flush_tlb_info *info = &f->info;
 	int self = smp_processor_id(), nr = -1;
 	struct mm_struct *mm = h->mm;
+	u32 second = hydra_second();
 	unsigned int told;
 	bool mine;
 
@@ -312,8 +313,11 @@ static void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f, bool 
 			flush_tlb_func(info);
 		local_irq_enable();
 	}
-	if (nr >= 0)
-		hydra_flush_counted(h, f, told);
+	if (nr < 0)
+		return;
+	if (end == TLB_FLUSH_ALL)
+		hydra_domains_flushed(h, &f->targets, second);
+	hydra_flush_counted(h, f, told);
 }
 
 /* May the flush take marks? One that steps over huge pages leaves small pages. */

@@ -951,6 +951,125 @@ TEST_F_TIMEOUT(filters, reclaimed_page_of_one_node_interrupts_no_other_node, 120
 	close(fd);
 }
 
+/* Pages that all nodes have used, and Linux has aged. Then no thread uses the pages. */
+FIXTURE(aged) {
+	char *area, *alone;
+};
+
+FIXTURE_SETUP(aged)
+{
+	HYDRA_BEGIN();
+	ASSERT_EQ(0, begin(&self->area, &self->alone, HYDRA_FILTER_ACCESSED, 9));
+	spin_once_on_other_nodes();
+	spin.pages = PAGES;
+	hydra_map(self->area, 2 * TABLE_PAGES);
+}
+
+FIXTURE_TEARDOWN(aged)
+{
+	EXPECT_EQ(0, spinners_end());
+	hydra_assert_consistent();
+	hydra_stop_workers();
+	hydra_assert_consistent();
+}
+
+/* The spinners use the pages once more, and then other pages. */
+static void use_and_age(struct __test_metadata *_metadata, char *area, uint64_t value)
+{
+	volatile uint64_t *word = (uint64_t *)area, *other = (uint64_t *)(area + TABLE_SIZE);
+
+	write_words(other, PAGES, value);
+	write_words(word, PAGES, value);
+	ASSERT_TRUE(watch_all(word, value));
+	ASSERT_TRUE(watch_all(other, value));
+	age_pages(_metadata);
+}
+
+/* Drop the pages, with a flush for each. */
+static void drop_one_by_one(struct __test_metadata *_metadata, char *area)
+{
+	await_all();
+	begin_count(_metadata);
+	for (size_t page = 0; page < PAGES; page++)
+		ASSERT_EQ(0, madvise(area + page * PAGE_SIZE, PAGE_SIZE, MADV_DONTNEED));
+	end_count(_metadata);
+}
+
+/* The kernel compares seconds: a flush has to come in a later second than the aging. */
+static void wait_for_next_second(void)
+{
+	usleep(1100000);
+}
+
+/* Another process runs for a moment on each CPU of the nodes after the first. */
+static void visit_cpus(struct __test_metadata *_metadata)
+{
+	pid_t child = fork();
+
+	ASSERT_LE(0, child);
+	for (int node = 1; !child; node++) {
+		int cpus[HYDRA_MAX_CPUS], count;
+
+		if (node == hydra_nodes())
+			_exit(0);
+		count = hydra_node_cpus(node, cpus);
+		for (int i = 0; i < count; i++)
+			hydra_pin_to_cpu(cpus[i]);
+	}
+	EXPECT_EQ(0, hydra_wait_child(child));
+}
+
+static bool cpus_have_pcid(void)
+{
+	return !system("grep -qw pcid /proc/cpuinfo");
+}
+
+TEST_F_TIMEOUT(aged, pages_interrupt_their_last_users, 60)
+{
+	use_and_age(_metadata, self->area, 1);
+	drop_one_by_one(_metadata, self->area);
+	for (int i = 0; i < spin.count; i++)
+		expect_at_least(_metadata, MOST(PAGES), &spin.spinners[i]);
+}
+
+/* With PCIDs, a switch to another process and back empties no TLB. */
+TEST_F_TIMEOUT(aged, pages_interrupt_no_cpu_that_ran_another_process_since, 60)
+{
+	if (cpus_have_pcid())
+		SKIP(return, "CPUs with PCIDs keep translations when they switch");
+	use_and_age(_metadata, self->area, 1);
+	wait_for_next_second();
+	visit_cpus(_metadata);
+	drop_one_by_one(_metadata, self->area);
+	for (int i = 0; i < spin.count; i++)
+		expect_at_most(_metadata, STRAY, &spin.spinners[i]);
+}
+
+TEST_F_TIMEOUT(aged, pages_interrupt_no_cpu_that_was_flushed_since, 60)
+{
+	use_and_age(_metadata, self->area, 1);
+	wait_for_next_second();
+	hydra_empty_tlbs();
+	drop_one_by_one(_metadata, self->area);
+	for (int i = 0; i < spin.count; i++)
+		expect_at_most(_metadata, STRAY, &spin.spinners[i]);
+}
+
+/* The spinners use the pages again after the flush: the flush does not count. */
+TEST_F_TIMEOUT(aged, pages_used_after_a_flush_are_gone, 60)
+{
+	volatile uint64_t *word = (uint64_t *)self->area;
+
+	for (uint64_t i = 1; i <= 3; i++) {
+		use_and_age(_metadata, self->area, i);
+		wait_for_next_second();
+		hydra_empty_tlbs();
+		ASSERT_TRUE(watch_all(word, i));
+		ASSERT_EQ(0, madvise(self->area, SIZE, MADV_DONTNEED));
+		expect_fresh(_metadata, forbid_value(i), "that was dropped");
+	}
+}
+
 /* The filter is changed while threads of all nodes use the pages. */
 FIXTURE(filter_changes) {
 	char *area, *alone;

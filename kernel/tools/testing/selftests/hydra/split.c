@@ -16,6 +16,7 @@
 #define PAGES		16
 #define SEED		0x5917
 #define RETURN_SECONDS	10	/* the kernel keeps the trees for one second */
+#define TREE_SECONDS	10	/* the kernel asks ten times a second */
 
 FIXTURE(split) {
 	char *area;
@@ -193,7 +194,7 @@ static struct {
 	cpu_set_t cpus;		/* where the thread comes to */
 	char *page;		/* populated by the main thread */
 	int pagemap;
-	atomic_bool done;
+	atomic_bool done, stop;
 } coming;
 
 static void *come(void *arg)
@@ -211,6 +212,9 @@ static void *come(void *arg)
 	if (sched_setaffinity(0, sizeof(coming.cpus), &coming.cpus))
 		abort();
 	atomic_store(&coming.done, true);
+	/* No system call, no sleep: the kernel has to ask the thread again. */
+	while (!atomic_load(&coming.stop))
+		;
 	return NULL;
 }
 
@@ -223,6 +227,8 @@ static void *come(void *arg)
  *                                     <the kernel cannot take mmap_lock>
  *                                     runs on, without a tree for its node
  *    has populated all
+ *                                     <a timer asks the thread again>
+ *                                     its node gets a tree
  */
 TEST_F_TIMEOUT(split, thread_that_comes_does_not_wait_for_mmap_lock, 90)
 {
@@ -240,6 +246,10 @@ TEST_F_TIMEOUT(split, thread_that_comes_does_not_wait_for_mmap_lock, 90)
 	/* Maps the page of zeroes a quarter of a million times. */
 	ASSERT_EQ(0, madvise(coming.page, pages * PAGE_SIZE, MADV_POPULATE_READ));
 	EXPECT_TRUE(atomic_load(&coming.done));
+	for (int tries = 0; !(trees() & 2) && tries < TREE_SECONDS * 10; tries++)
+		usleep(100000);
+	EXPECT_TRUE(trees() & 2);
+	atomic_store(&coming.stop, true);
 	ASSERT_EQ(0, pthread_join(comer, NULL));
 }
 

@@ -114,7 +114,7 @@ static void hydra_test_push(struct kunit *test)
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_NONE);
 	int i;
 
-	h->mm->hydra_settings = HYDRA_MITOSIS_SETTINGS;
+	h->eager = true;
 	for (i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct hydra_table t = { .level = rows[i].level, .hmm = h };
 		pteval_t copy = rows[i].before;
@@ -257,7 +257,8 @@ static void hydra_test_split(struct kunit *test)
 static void hydra_test_young(struct kunit *test)
 {
 	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PTE, true);
-	pteval_t *entry = tree.canonical, *copy = tree.copy[1];
+	pteval_t *entry = tree.canonical, *copy = tree.copy[1], aged;
+	u32 second;
 
 	entry[0] = PAGE_A;
 	entry[1] = PAGE_B;
@@ -269,10 +270,50 @@ static void hydra_test_young(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, PAGE_B | _PAGE_ACCESSED, entry[1]);
 	KUNIT_EXPECT_EQ(test, 0, __hydra_test_and_clear_young(&entry[0]));
 	KUNIT_EXPECT_EQ(test, 1, __hydra_test_and_clear_young(&entry[1]));
-	/* No flush follows, so the mark takes the place of the accessed bit. */
-	KUNIT_EXPECT_EQ(test, PAGE_B | MARK, copy[1]);
+	/* No flush follows, so a stamped mark takes the place of the accessed bit. */
+	KUNIT_EXPECT_EQ(test, PAGE_B | MARK, copy[1] & ~(pteval_t)HYDRA_PTE_STAMP);
+	KUNIT_EXPECT_EQ(test, hydra_trusts_accessed, (copy[1] & HYDRA_PTE_STAMP) != 0);
+	aged = copy[1];
 	KUNIT_EXPECT_EQ(test, 0, __hydra_test_and_clear_young(&entry[1]));
-	KUNIT_EXPECT_EQ(test, PAGE_B | MARK, copy[1]);
+	KUNIT_EXPECT_EQ(test, aged, copy[1]);
+	/* A second aging leaves nothing of the first stamp. */
+	do {
+		second = hydra_second();
+		copy[1] = PAGE_B | _PAGE_ACCESSED | HYDRA_PTE_MARK;
+		KUNIT_EXPECT_EQ(test, 1, __hydra_test_and_clear_young(&entry[1]));
+	} while (hydra_second() != second);
+	KUNIT_EXPECT_EQ(test, PAGE_B | MARK | (hydra_trusts_accessed ? hydra_stamp(second) : 0),
+			copy[1]);
+	aged = copy[1];
+	/* A change leaves the stamped mark, unless the copy was accessed again. */
+	hydra_entry_exchange(&entry[1], 0);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL | (aged & HYDRA_PTE_MARK), copy[1]);
+	copy[1] = aged | _PAGE_ACCESSED;
+	hydra_entry_exchange(&entry[1], 0);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL | MARK, copy[1]);
+}
+
+/* By accessed bits, a domain that has not used a page does not get the next one. */
+static void hydra_test_unused(struct kunit *test)
+{
+	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PTE, true);
+	pteval_t *entry = &tree.canonical[7], *copy = &tree.copy[1][7];
+
+	if (!hydra_trusts_accessed)
+		kunit_skip(test, "accessed bits of this CPU prove nothing");
+	tree.h->mm->hydra_settings = hydra_settings_pack(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY,
+							 0, HYDRA_FILTER_ACCESSED);
+	*entry = PAGE_A;
+	*copy = PAGE_A;
+	hydra_entry_exchange(entry, 0);
+	KUNIT_EXPECT_EQ(test, 0, *copy);
+	hydra_entry_exchange(entry, PAGE_B);
+	KUNIT_EXPECT_EQ(test, 0, *copy);
+	*copy = PAGE_B | _PAGE_ACCESSED;
+	hydra_entry_exchange(entry, 0);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL | MARK, *copy);
+	hydra_entry_exchange(entry, PAGE_A);
+	KUNIT_EXPECT_EQ(test, PAGE_A | MARK, *copy);
 }
 
 /*
@@ -324,6 +365,7 @@ static struct kunit_case hydra_propagate_cases[] = {
 	KUNIT_CASE(hydra_test_exchange),
 	KUNIT_CASE(hydra_test_split),
 	KUNIT_CASE(hydra_test_young),
+	KUNIT_CASE(hydra_test_unused),
 	KUNIT_CASE(hydra_test_change_begin),
 	{}
 };
