@@ -104,6 +104,202 @@ static void hydra_test_copy_huge(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, HUGE_A | _PAGE_ACCESSED, own[1]);
 }
 
+static void hydra_test_destroy_pmd(void *table)
+{
+	pagetable_pmd_dtor(virt_to_ptdesc(table));
+}
+
+/*
+ * The struct hydra_table of an empty canonical table with a lock. Domain 1 has an empty
+ * table for it.
+ */
+static struct hydra_table *hydra_test_huge_table(struct kunit *test, u8 level,
+						 pteval_t **canonical)
+{
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
+	struct hydra_table *t;
+
+	*canonical = hydra_test_page(test);
+	KUNIT_ASSERT_TRUE(test, pagetable_pmd_ctor(virt_to_ptdesc(*canonical)));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, hydra_test_destroy_pmd,
+							   *canonical));
+	/* The lock of PUD tables */
+	spin_lock_init(&h->mm->page_table_lock);
+	WRITE_ONCE(h->active, true);
+	hydra_test_stats(test, h);
+	hydra_test_domain(test, h, 1);
+	t = hydra_test_table(test, *canonical, h, level);
+	t->table[1] = hydra_test_page(test);
+	return t;
+}
+
+static spinlock_t *hydra_test_huge_lock(struct hydra_table *t, pteval_t *canonical)
+{
+	return t->level == HYDRA_PMD ? pmd_lockptr(t->hmm->mm, (pmd_t *)canonical) :
+				       pud_lockptr(t->hmm->mm, (pud_t *)canonical);
+}
+
+/* Domain 1 reads through entry 13, and gets the huge entries among 12 to 15. */
+static void hydra_test_fill_huge(struct kunit *test)
+{
+	pteval_t *canonical, *own;
+	struct hydra_table *t = hydra_test_huge_table(test, HYDRA_PMD, &canonical);
+	struct hydra_request r = {
+		.h = t->hmm, .d = 1, .addr = 13 * PMD_SIZE, .degree = 2,
+		.vm_end = TASK_SIZE_MAX,
+	};
+
+	own = t->table[1];
+	canonical[11] = HUGE_A;
+	canonical[12] = TABLE;
+	canonical[13] = (HUGE_A + PMD_SIZE) | _PAGE_RW;
+	canonical[14] = HUGE_A & ~(pteval_t)_PAGE_PRESENT;
+	canonical[15] = (HUGE_A + 2 * PMD_SIZE) | _PAGE_NX;
+	canonical[16] = HUGE_A;
+	own[12] = TABLE;
+	own[13] = HYDRA_PTE_REFILL | HYDRA_PTE_CACHED;
+	own[14] = HYDRA_PTE_REFILL | HYDRA_PTE_CACHED;
+	own[15] = HYDRA_PTE_REFILL;
+	KUNIT_EXPECT_EQ(test, HYDRA_HIT, hydra_fill_huge(&r, t, &canonical[13]));
+	KUNIT_EXPECT_EQ(test, 0, own[11]);
+	KUNIT_EXPECT_EQ(test, TABLE, own[12]);
+	KUNIT_EXPECT_EQ(test, (HUGE_A + PMD_SIZE) | HYDRA_PTE_CACHED, own[13]);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL | HYDRA_PTE_CACHED, own[14]);
+	KUNIT_EXPECT_EQ(test, (HUGE_A + 2 * PMD_SIZE) | _PAGE_NX, own[15]);
+	KUNIT_EXPECT_EQ(test, 0, own[16]);
+	/* The page has been read; the copy of entry 15 is prefetched. */
+	KUNIT_EXPECT_EQ(test, (HUGE_A + PMD_SIZE) | _PAGE_RW | _PAGE_ACCESSED, canonical[13]);
+	KUNIT_EXPECT_EQ(test, (HUGE_A + 2 * PMD_SIZE) | _PAGE_NX, canonical[15]);
+	KUNIT_EXPECT_EQ(test, 1, hydra_test_count(r.h, HYDRA_STAT_FILLS));
+	KUNIT_EXPECT_EQ(test, 1, hydra_test_count(r.h, HYDRA_STAT_PREFETCHED));
+	KUNIT_EXPECT_EQ(test, BIT(1), t->sharers.bits[0]);
+	KUNIT_EXPECT_TRUE(test, hydra_test_is_free(hydra_test_huge_lock(t, canonical)));
+	KUNIT_EXPECT_TRUE(test, hydra_test_is_free(&r.h->domain[1]->lock));
+}
+
+/*
+ * What a fill of one huge entry says of the access, and sets in the canonical entry. The
+ * entry is copied even if it does not permit the access.
+ */
+static void hydra_test_fill_huge_access(struct kunit *test)
+{
+	/* r: read, w: write, x: execute, u: unasked, a: atomic */
+	static const struct {
+		const char *access;
+		pteval_t before, after, copy;
+		enum hydra_result result;
+	} rows[] = {
+		{ "r", HUGE_A, HUGE_A | _PAGE_ACCESSED, HUGE_A, HYDRA_HIT },
+		{ "w", HUGE_A | _PAGE_RW, HUGE_A | _PAGE_RW | _PAGE_ACCESSED | _PAGE_DIRTY,
+		  HUGE_A | _PAGE_RW | _PAGE_DIRTY, HYDRA_HIT },
+		{ "w", HUGE_A, HUGE_A, HUGE_A, HYDRA_MISS },
+		{ "x", HUGE_A | _PAGE_NX, HUGE_A | _PAGE_NX, HUGE_A | _PAGE_NX, HYDRA_MISS },
+		{ "u", HUGE_A | _PAGE_RW, HUGE_A | _PAGE_RW, HUGE_A, HYDRA_HIT },
+		{ "wa", HUGE_A | _PAGE_RW, HUGE_A | _PAGE_RW | _PAGE_ACCESSED | _PAGE_DIRTY,
+		  HUGE_A | _PAGE_RW | _PAGE_DIRTY, HYDRA_HIT },
+	};
+	u8 level;
+	int i;
+
+	for (level = HYDRA_PMD; level <= HYDRA_PUD; level++) {
+		for (i = 0; i < ARRAY_SIZE(rows); i++) {
+			pteval_t *canonical;
+			struct hydra_table *t = hydra_test_huge_table(test, level, &canonical);
+			struct hydra_request r = {
+				.h = t->hmm,
+				.d = 1,
+				.addr = 13UL << hydra_entry_shift(level),
+				.vm_end = TASK_SIZE_MAX,
+				.write = strchr(rows[i].access, 'w'),
+				.exec = strchr(rows[i].access, 'x'),
+				.unasked = strchr(rows[i].access, 'u'),
+				.atomic = strchr(rows[i].access, 'a'),
+			};
+
+			canonical[13] = rows[i].before;
+			KUNIT_EXPECT_EQ_MSG(test, rows[i].result,
+					    hydra_fill_huge(&r, t, &canonical[13]),
+					    "level %u, row %d", level, i);
+			KUNIT_EXPECT_EQ_MSG(test, rows[i].after, canonical[13],
+					    "level %u, row %d", level, i);
+			KUNIT_EXPECT_EQ_MSG(test, rows[i].copy, t->table[1][13],
+					    "level %u, row %d", level, i);
+			KUNIT_EXPECT_EQ_MSG(test, BIT(1), t->sharers.bits[0],
+					    "level %u, row %d", level, i);
+			KUNIT_EXPECT_EQ_MSG(test, r.unasked ? 0 : 1,
+					    hydra_test_count(r.h, HYDRA_STAT_FILLS),
+					    "level %u, row %d", level, i);
+			KUNIT_EXPECT_EQ_MSG(test, r.unasked ? 1 : 0,
+					    hydra_test_count(r.h, HYDRA_STAT_PREFETCHED),
+					    "level %u, row %d", level, i);
+		}
+	}
+}
+
+/* Domain 1 gets no huge entry, and does not become a sharer. */
+static void hydra_test_fill_huge_miss(struct kunit *test)
+{
+	static const struct {
+		const char *what;
+		pteval_t entry;
+		bool inactive, orphan, table_busy, domain_busy;
+	} rows[] = {
+		{ "the entry is cleared", 0 },
+		{ "the entry is not present", HUGE_A & ~(pteval_t)_PAGE_PRESENT },
+		{ "the entry points to a table", TABLE & ~(pteval_t)_PAGE_ACCESSED },
+		{ "the address space is not active", HUGE_A, .inactive = true },
+		{ "the domain has no table", HUGE_A, .orphan = true },
+		{ "the lock of the table is busy", HUGE_A, .table_busy = true },
+		{ "the lock of the domain is busy", HUGE_A, .domain_busy = true },
+	};
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		pteval_t *canonical, *own;
+		struct hydra_table *t = hydra_test_huge_table(test, HYDRA_PMD, &canonical);
+		spinlock_t *ptl = hydra_test_huge_lock(t, canonical);
+		struct hydra_request r = {
+			.h = t->hmm, .d = 1, .addr = 13 * PMD_SIZE, .degree = 2,
+			.vm_end = TASK_SIZE_MAX,
+			.atomic = rows[i].table_busy || rows[i].domain_busy,
+		};
+		enum hydra_result result;
+
+		own = t->table[1];
+		canonical[13] = rows[i].entry;
+		canonical[14] = HUGE_A;
+		own[13] = HYDRA_PTE_REFILL;
+		if (rows[i].inactive)
+			WRITE_ONCE(r.h->active, false);
+		if (rows[i].orphan)
+			t->table[1] = NULL;
+		if (rows[i].table_busy)
+			spin_lock(ptl);
+		if (rows[i].domain_busy)
+			spin_lock(&r.h->domain[1]->lock);
+		result = hydra_fill_huge(&r, t, &canonical[13]);
+		if (rows[i].domain_busy)
+			spin_unlock(&r.h->domain[1]->lock);
+		if (rows[i].table_busy)
+			spin_unlock(ptl);
+		KUNIT_EXPECT_EQ_MSG(test, HYDRA_MISS, result, "%s", rows[i].what);
+		/* The accessed bit of a huge page may be set. */
+		KUNIT_EXPECT_EQ_MSG(test, rows[i].entry, hydra_leaf(canonical[13]) ?
+				    canonical[13] & ~(pteval_t)_PAGE_ACCESSED : canonical[13],
+				    "%s", rows[i].what);
+		KUNIT_EXPECT_EQ_MSG(test, HYDRA_PTE_REFILL, own[13], "%s", rows[i].what);
+		KUNIT_EXPECT_EQ_MSG(test, 0, own[14], "%s", rows[i].what);
+		KUNIT_EXPECT_TRUE_MSG(test, hydra_mask_empty(&t->sharers), "%s", rows[i].what);
+		KUNIT_EXPECT_EQ_MSG(test, 0, hydra_test_count(r.h, HYDRA_STAT_FILLS), "%s",
+				    rows[i].what);
+		KUNIT_EXPECT_EQ_MSG(test, 0, hydra_test_count(r.h, HYDRA_STAT_PREFETCHED), "%s",
+				    rows[i].what);
+		KUNIT_EXPECT_TRUE_MSG(test, hydra_test_is_free(ptl), "%s", rows[i].what);
+		KUNIT_EXPECT_TRUE_MSG(test, hydra_test_is_free(&r.h->domain[1]->lock), "%s",
+				      rows[i].what);
+	}
+}
+
 /* The copy that a domain gets of a canonical entry. */
 static void hydra_test_derive(struct kunit *test)
 {
@@ -242,6 +438,9 @@ static struct kunit_case hydra_fill_cases[] = {
 	KUNIT_CASE(hydra_test_window),
 	KUNIT_CASE(hydra_test_huge_window),
 	KUNIT_CASE(hydra_test_copy_huge),
+	KUNIT_CASE(hydra_test_fill_huge),
+	KUNIT_CASE(hydra_test_fill_huge_access),
+	KUNIT_CASE(hydra_test_fill_huge_miss),
 	KUNIT_CASE(hydra_test_derive),
 	KUNIT_CASE(hydra_test_permits),
 	KUNIT_CASE(hydra_test_copy_entry),

@@ -88,17 +88,13 @@ static void hydra_test_gather_marked(struct kunit *test)
 	pteval_t *canonical = hydra_test_page(test), *copies[2];
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
 	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PMD);
-	struct hydra_domain *dom;
 	struct hydra_gather g;
 	unsigned int d;
 
 	if (HYDRA_MAX_DOMAINS < 3)
 		kunit_skip(test, "CONFIG_HYDRA_MM_MAX_DOMAINS is less than 3");
 	for (d = 0; d < 3; d++) {
-		dom = kunit_kzalloc(test, sizeof(*dom), GFP_KERNEL);
-		KUNIT_ASSERT_NOT_NULL(test, dom);
-		spin_lock_init(&dom->lock);
-		h->domain[d] = dom;
+		hydra_test_domain(test, h, d);
 		hydra_mask_set(d, &t->sharers);
 		if (d < 2) {
 			copies[d] = hydra_test_page(test);

@@ -48,4 +48,49 @@ static __maybe_unused struct hydra_mm *hydra_test_mm(struct kunit *test, unsigne
 	return h;
 }
 
+/* A domain of the address space, without tables. */
+static __maybe_unused struct hydra_domain *
+hydra_test_domain(struct kunit *test, struct hydra_mm *h, unsigned int d)
+{
+	struct hydra_domain *dom = kunit_kzalloc(test, sizeof(*dom), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, dom);
+	spin_lock_init(&dom->lock);
+	h->domain[d] = dom;
+	return dom;
+}
+
+/* Can the lock be taken? */
+static __maybe_unused bool hydra_test_is_free(spinlock_t *lock)
+{
+	if (!spin_trylock(lock))
+		return false;
+	spin_unlock(lock);
+	return true;
+}
+
+static void hydra_test_free_stats(void *stats)
+{
+	free_percpu((struct hydra_stats __percpu __force *)stats);
+}
+
+/* The counters of the address space. KUnit frees them when the test ends. */
+static __maybe_unused void hydra_test_stats(struct kunit *test, struct hydra_mm *h)
+{
+	h->stats = alloc_percpu(struct hydra_stats);
+	KUNIT_ASSERT_NOT_NULL(test, (void __force *)h->stats);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, hydra_test_free_stats,
+							   (void __force *)h->stats));
+}
+
+static __maybe_unused unsigned long hydra_test_count(struct hydra_mm *h, enum hydra_stat stat)
+{
+	unsigned long sum = 0;
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += per_cpu_ptr(h->stats, cpu)->n[stat];
+	return sum;
+}
+
 #endif /* _HYDRA_PAGES_KUNIT_H */

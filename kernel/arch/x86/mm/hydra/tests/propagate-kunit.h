@@ -131,11 +131,6 @@ struct hydra_test_tree {
 	pteval_t *copy[2];
 };
 
-static void hydra_test_free_stats(void *stats)
-{
-	free_percpu((struct hydra_stats __percpu __force *)stats);
-}
-
 static struct hydra_test_tree hydra_test_tree(struct kunit *test, u8 level, bool domain_0_links)
 {
 	struct hydra_test_tree tree;
@@ -143,16 +138,11 @@ static struct hydra_test_tree hydra_test_tree(struct kunit *test, u8 level, bool
 	unsigned int d;
 
 	tree.h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
-	tree.h->stats = alloc_percpu(struct hydra_stats);
-	KUNIT_ASSERT_NOT_NULL(test, (void __force *)tree.h->stats);
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, hydra_test_free_stats,
-							   (void __force *)tree.h->stats));
+	hydra_test_stats(test, tree.h);
 	tree.canonical = hydra_test_page(test);
 	t = hydra_test_table(test, tree.canonical, tree.h, level);
 	for (d = 0; d < 2; d++) {
-		tree.h->domain[d] = kunit_kzalloc(test, sizeof(struct hydra_domain), GFP_KERNEL);
-		KUNIT_ASSERT_NOT_NULL(test, tree.h->domain[d]);
-		spin_lock_init(&tree.h->domain[d]->lock);
+		hydra_test_domain(test, tree.h, d);
 		tree.copy[d] = !d && domain_0_links ? tree.canonical : hydra_test_page(test);
 		t->table[d] = tree.copy[d];
 		hydra_mask_set(d, &t->sharers);
@@ -162,12 +152,7 @@ static struct hydra_test_tree hydra_test_tree(struct kunit *test, u8 level, bool
 
 static unsigned long hydra_test_propagated(struct hydra_mm *h)
 {
-	unsigned long sum = 0;
-	unsigned int cpu;
-
-	for_each_possible_cpu(cpu)
-		sum += per_cpu_ptr(h->stats, cpu)->n[HYDRA_STAT_PROPAGATED];
-	return sum;
+	return hydra_test_count(h, HYDRA_STAT_PROPAGATED);
 }
 
 /* Three entries are set at once. Each domain gets the entries on which it has faulted. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The words of tables, and the accessed bits of cleared copies. */
+/* The words of tables, links of domain trees, and the accessed bits of cleared copies. */
 #ifdef CONFIG_HYDRA_MM_KUNIT_TEST
 
 #include "pages-kunit.h"
@@ -108,6 +108,173 @@ static void hydra_test_link(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, TABLE, own[4]);
 }
 
+/* Canonical PUD and PMD tables. Domain 1 has a table for the PUD table only. */
+struct hydra_test_upper {
+	struct hydra_mm *h;
+	struct hydra_domain *dom;
+	struct hydra_table *parent, *t;
+	pteval_t *pmd;
+	pteval_t *entry;	/* canonical, points to the PMD table */
+	pteval_t *own;		/* of domain 1, in the same place */
+};
+
+static struct hydra_test_upper hydra_test_upper(struct kunit *test)
+{
+	pteval_t *pud = hydra_test_page(test), *own = hydra_test_page(test);
+	struct hydra_test_upper tree = {
+		.h = hydra_test_mm(test, HYDRA_FILTER_TABLE),
+		.pmd = hydra_test_page(test),
+		.entry = &pud[5],
+		.own = &own[5],
+	};
+
+	WRITE_ONCE(tree.h->active, true);
+	tree.dom = hydra_test_domain(test, tree.h, 1);
+	tree.parent = hydra_test_table(test, pud, tree.h, HYDRA_PUD);
+	tree.parent->table[1] = own;
+	tree.t = hydra_test_table(test, tree.pmd, tree.h, HYDRA_PMD);
+	hydra_table_init(tree.t, tree.h, tree.parent, tree.pmd, 5 * PUD_SIZE, HYDRA_PMD);
+	*tree.entry = _PAGE_TABLE | __pa(tree.pmd);
+	return tree;
+}
+
+/* Domain 1 gets a PMD table once. */
+static void hydra_test_domain_upper(struct kunit *test)
+{
+	struct hydra_test_upper tree = hydra_test_upper(test);
+	struct hydra_table *t = tree.t;
+	pteval_t *table;
+
+	tree.own[-1] = TABLE;
+	/* The marks of a huge page that was there go with the link. */
+	tree.own[0] = HYDRA_PTE_REFILL | HYDRA_PTE_CACHED;
+	tree.own[1] = HUGE_A;
+	tree.pmd[3] = TABLE;
+	/* Hardware has set the accessed bit since the caller read the entry. */
+	KUNIT_EXPECT_EQ(test, 0, hydra_domain_upper(t, 1, tree.entry,
+						    *tree.entry & ~_PAGE_ACCESSED, GFP_KERNEL));
+	table = t->table[1];
+	KUNIT_ASSERT_NOT_NULL(test, table);
+	KUNIT_EXPECT_PTR_NE(test, tree.pmd, table);
+	KUNIT_EXPECT_NULL(test, memchr_inv(table, 0, PAGE_SIZE));
+	KUNIT_EXPECT_EQ(test, _PAGE_TABLE | __pa(table), tree.own[0]);
+	KUNIT_EXPECT_EQ(test, TABLE, tree.own[-1]);
+	KUNIT_EXPECT_EQ(test, HUGE_A, tree.own[1]);
+	KUNIT_EXPECT_EQ(test, _PAGE_TABLE | __pa(tree.pmd), *tree.entry);
+	KUNIT_EXPECT_EQ(test, BIT(1), t->users.bits[0]);
+	KUNIT_EXPECT_TRUE(test, hydra_mask_empty(&t->sharers));
+	KUNIT_EXPECT_EQ(test, 1, atomic_long_read(&tree.dom->nr_upper));
+	KUNIT_EXPECT_EQ(test, 0, atomic_long_read(&tree.dom->nr_replicas));
+	KUNIT_EXPECT_EQ(test, PAGE_SIZE, mm_pgtables_bytes(tree.h->mm));
+
+	/* Another fault of the domain keeps the table, and frees what it has allocated. */
+	table[3] = TABLE;
+	KUNIT_EXPECT_EQ(test, 0, hydra_domain_upper(t, 1, tree.entry, *tree.entry, GFP_KERNEL));
+	KUNIT_EXPECT_PTR_EQ(test, table, t->table[1]);
+	KUNIT_EXPECT_EQ(test, _PAGE_TABLE | __pa(table), tree.own[0]);
+	KUNIT_EXPECT_EQ(test, TABLE, table[3]);
+	KUNIT_EXPECT_EQ(test, 1, atomic_long_read(&tree.dom->nr_upper));
+	KUNIT_EXPECT_EQ(test, PAGE_SIZE, mm_pgtables_bytes(tree.h->mm));
+
+	KUNIT_EXPECT_PTR_EQ(test, table, hydra_table_cut_domain(t, 1, tree.pmd));
+	KUNIT_EXPECT_EQ(test, 0, tree.own[0]);
+	KUNIT_EXPECT_NULL(test, t->table[1]);
+	KUNIT_EXPECT_TRUE(test, hydra_mask_empty(&t->users));
+	KUNIT_EXPECT_EQ(test, 0, atomic_long_read(&tree.dom->nr_upper));
+	hydra_page_free(tree.h, table);
+	KUNIT_EXPECT_EQ(test, 0, mm_pgtables_bytes(tree.h->mm));
+}
+
+/* Since the caller found the canonical table, something has changed: no link. */
+static void hydra_test_domain_upper_late(struct kunit *test)
+{
+	static const struct {
+		const char *what;
+		pteval_t changed;	/* bits of the canonical entry */
+		bool inactive, orphan;
+	} rows[] = {
+		{ "the entry is not present", _PAGE_PRESENT },
+		{ "the entry points to another table", PAGE_SIZE },
+		{ "the entry is huge", _PAGE_PSE },
+		{ "the address space is not active", .inactive = true },
+		{ "the domain has lost its PUD table", .orphan = true },
+	};
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct hydra_test_upper tree = hydra_test_upper(test);
+		pteval_t want = *tree.entry;
+
+		*tree.entry = want ^ rows[i].changed;
+		if (rows[i].inactive)
+			WRITE_ONCE(tree.h->active, false);
+		if (rows[i].orphan)
+			tree.parent->table[1] = NULL;
+		*tree.own = HYDRA_PTE_REFILL;
+		KUNIT_EXPECT_EQ_MSG(test, -EAGAIN,
+				    hydra_domain_upper(tree.t, 1, tree.entry, want, GFP_KERNEL),
+				    "%s", rows[i].what);
+		KUNIT_EXPECT_EQ_MSG(test, HYDRA_PTE_REFILL, *tree.own, "%s", rows[i].what);
+		KUNIT_EXPECT_NULL_MSG(test, tree.t->table[1], "%s", rows[i].what);
+		KUNIT_EXPECT_TRUE_MSG(test, hydra_mask_empty(&tree.t->users), "%s", rows[i].what);
+		KUNIT_EXPECT_EQ_MSG(test, 0, atomic_long_read(&tree.dom->nr_upper), "%s",
+				    rows[i].what);
+		KUNIT_EXPECT_EQ_MSG(test, 0, mm_pgtables_bytes(tree.h->mm), "%s", rows[i].what);
+		KUNIT_EXPECT_TRUE_MSG(test, hydra_test_is_free(&tree.dom->lock), "%s",
+				      rows[i].what);
+	}
+}
+
+static void hydra_test_free_root(void *root)
+{
+	free_pages((unsigned long)root, PGD_ALLOCATION_ORDER);
+}
+
+/* Domain 1 gets a PUD table. With five levels of tables it gets a p4d table first. */
+static void hydra_test_domain_upper_root(struct kunit *test)
+{
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
+	struct hydra_domain *dom = hydra_test_domain(test, h, 1);
+	pteval_t *canonical = hydra_test_page(test);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PUD);
+	pteval_t entry = _PAGE_TABLE | __pa(canonical), *table;
+	const unsigned int nr_p4ds = pgtable_l5_enabled() ? 1 : 0;
+	p4d_t *p4d;
+	pgd_t *pgd;
+
+	WRITE_ONCE(h->active, true);
+	hydra_table_init(t, h, NULL, canonical, 5 * P4D_SIZE, HYDRA_PUD);
+	dom->pgd = (pgd_t *)__get_free_pages(GFP_KERNEL | __GFP_ZERO, PGD_ALLOCATION_ORDER);
+	KUNIT_ASSERT_NOT_NULL(test, dom->pgd);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, hydra_test_free_root, dom->pgd));
+	KUNIT_EXPECT_EQ(test, 0, hydra_domain_upper(t, 1, &entry, entry, GFP_KERNEL));
+	table = t->table[1];
+	KUNIT_ASSERT_NOT_NULL(test, table);
+	p4d = hydra_domain_p4d(dom, t->base);
+	KUNIT_ASSERT_NOT_NULL(test, p4d);
+	/* Linux may have added the NX bit to the entry of a root. */
+	KUNIT_EXPECT_TRUE(test, hydra_same_table(_PAGE_TABLE | __pa(table), p4d_val(*p4d)));
+	KUNIT_EXPECT_EQ(test, BIT(1), t->users.bits[0]);
+	KUNIT_EXPECT_EQ(test, 1 + nr_p4ds, atomic_long_read(&dom->nr_upper));
+	KUNIT_EXPECT_EQ(test, (1 + nr_p4ds) * PAGE_SIZE, mm_pgtables_bytes(h->mm));
+	KUNIT_EXPECT_PTR_EQ(test, table, hydra_table_cut_domain(t, 1, canonical));
+	KUNIT_EXPECT_EQ(test, 0, p4d_val(*p4d));
+	hydra_page_free(h, table);
+
+	/* The p4d table stays. The next PUD table is linked there. */
+	KUNIT_EXPECT_EQ(test, 0, hydra_domain_upper(t, 1, &entry, entry, GFP_KERNEL));
+	KUNIT_EXPECT_PTR_EQ(test, p4d, hydra_domain_p4d(dom, t->base));
+	KUNIT_EXPECT_EQ(test, 1 + nr_p4ds, atomic_long_read(&dom->nr_upper));
+	table = hydra_table_cut_domain(t, 1, canonical);
+	KUNIT_ASSERT_NOT_NULL(test, table);
+	hydra_page_free(h, table);
+	KUNIT_EXPECT_EQ(test, nr_p4ds, atomic_long_read(&dom->nr_upper));
+	pgd = pgd_offset_pgd(dom->pgd, t->base);
+	if (nr_p4ds)
+		hydra_page_free(h, (pteval_t *)pgd_page_vaddr(*pgd));
+	KUNIT_EXPECT_EQ(test, 0, mm_pgtables_bytes(h->mm));
+}
+
 /* One leaf table, and domains of which some have their home on its node */
 static void hydra_test_has_owner(struct kunit *test)
 {
@@ -152,6 +319,9 @@ static struct kunit_case hydra_table_cases[] = {
 	KUNIT_CASE(hydra_test_table_init),
 	KUNIT_CASE(hydra_test_fold_accessed),
 	KUNIT_CASE(hydra_test_link),
+	KUNIT_CASE(hydra_test_domain_upper),
+	KUNIT_CASE(hydra_test_domain_upper_late),
+	KUNIT_CASE(hydra_test_domain_upper_root),
 	KUNIT_CASE(hydra_test_has_owner),
 	{}
 };
