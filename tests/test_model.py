@@ -17,6 +17,7 @@ MODEL = paths.REPO / "tests/model"
 
 # By scenario, the least number of states of a complete search.
 STATES = {
+    "aged_marks_become_void": 3_100_000,
     "change_before_gather_flushes": 1_500,
     "collapse_while_domains_fault": 7_000_000,
     "domain_gets_tree_while_cpus_come": 900_000,

@@ -12,6 +12,7 @@
  *   BROKEN_SECOND_READ_AFTER_LOAD             6
  *   BROKEN_SECOND_READ_AFTER_FULL_FLUSH       6
  *   BROKEN_SAME_SECOND_IS_LATER               6
+ *   BROKEN_EARLIER_STAMP_KEPT_AT_AGING        6
  *   BROKEN_CONTEXT_NOT_LOADED_IGNORED         6
  *   BROKEN_STAMP_KEPT_WHEN_ACCESSED_AGAIN     6
  *   BROKEN_FULL_FLUSH_RAISES_NO_GENERATION    6
@@ -92,11 +93,17 @@ proctype ager()
 	now = second;
 #endif
 	if
-	:: atomic { accessed -> accessed = false; marked = true; stamp = NO_STAMP };
+	:: atomic {
+		accessed -> accessed = false;
+#ifndef BROKEN_EARLIER_STAMP_KEPT_AT_AGING
+		stamp = NO_STAMP;
+#endif
+		marked = true
+	};
 #ifndef BROKEN_SECOND_READ_BEFORE_AGING
 		now = second;
 #endif
-		/* The second cmpxchg() */
+		/* The other cmpxchg() */
 		atomic {
 			if
 			:: !accessed && marked && stamp == NO_STAMP -> stamp = now
@@ -229,10 +236,13 @@ end_of_walks:
 init
 {
 	atomic {
+		/* The copy was aged before. */
+		if
+		:: marked = true; stamp = 1
+		:: true
+		fi;
 		run clock();
 		run ager();
-		run ager();
-		run changer();
 		run changer();
 		run full_flush();
 		run switches();
