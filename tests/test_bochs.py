@@ -30,9 +30,9 @@ def test_the_machine_is_described():
 
 def test_what_the_machine_runs():
     assert bochs.script(["/a/fill"], bochs.Machine(neighbours=False)) == \
-        f"export BROKEN=none\nsh /selftests {bochs.PROGRAM_LIMIT} /a/fill\n"
-    text = bochs.script(["/a/fill", "/b c/race"], bochs.Machine(broken="skip-set"))
-    assert text.startswith("export BROKEN=skip-set\nsh /neighbours sh /selftests ") and "'/b c/race'" in text
+        f"export BROKEN=none ARGUMENTS=''\nsh /selftests {bochs.PROGRAM_LIMIT} /a/fill\n"
+    text = bochs.script(["/a/fill", "/b c/race"], bochs.Machine(broken="skip-set", arguments="--policy abis"))
+    assert text.startswith("export BROKEN=skip-set ARGUMENTS='--policy abis'\nsh /neighbours sh /selftests ") and "'/b c/race'" in text
 
 
 @pytest.mark.parametrize("log, good", [

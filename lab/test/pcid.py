@@ -6,7 +6,7 @@ from lab.errors import LabError
 from lab.kernel import build
 from lab.machine import programs
 from lab.machine.ktap import Outcome
-from lab.test import faults
+from lab.test import faults, suites
 from lab.test.bochs import bochs
 
 CATCHER = "coherence"
@@ -25,6 +25,7 @@ BOOTS = [
          ["coherence", "oracle", "fill", "pages", "huge", "interface", "place", "events", "reclaim"]),
     Boot("PCID, tables not isolated", bochs.Machine(append=["pti=off"]), ["coherence", "oracle"]),
     # The tests count interrupts of CPUs that run nothing else.
+    *(Boot(f"PCID, {policy}", bochs.Machine(arguments=f"--policy {policy}"), ["oracle"]) for policy in suites.OTHER_POLICIES),
     Boot("PCID, no neighbours", bochs.Machine(neighbours=False), ["shootdown", "bystanders", "filters"]),
 ]
 

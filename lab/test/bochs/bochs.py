@@ -56,6 +56,7 @@ class Machine:
     append: list = dataclasses.field(default_factory=list)
     neighbours: bool = True
     broken: str = "none"     # a rule for the kernel to break (kernel/hooks/injected-faults.patch)
+    arguments: str = ""      # of every program
 
     def cpus(self):
         return self.nodes * self.cpus_per_node
@@ -86,7 +87,7 @@ def script(programs, machine):
     command = shlex.join(["sh", "/selftests", str(PROGRAM_LIMIT), *map(str, programs)])
     if machine.neighbours:
         command = f"sh /neighbours {command}"
-    return f"export BROKEN={shlex.quote(machine.broken)}\n{command}\n"
+    return f"export BROKEN={shlex.quote(machine.broken)} ARGUMENTS={shlex.quote(machine.arguments)}\n{command}\n"
 
 
 def make_cd(image, programs, machine, directory):
