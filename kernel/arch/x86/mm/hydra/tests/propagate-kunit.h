@@ -26,7 +26,7 @@ static void hydra_test_update_copy(struct kunit *test)
 		/* Write-protected: no shadow stack. */
 		{ HYDRA_PTE, PAGE_A | _PAGE_RW | _PAGE_DIRTY, PAGE_A | _PAGE_SAVED_DIRTY,
 		  PAGE_A | _PAGE_SAVED_DIRTY },
-		/* NUMA balancing wants to know who uses the page: the domain has to fault. */
+		/* NUMA balancing looks for the users of the page: the domain has to fault. */
 		{ HYDRA_PTE, PAGE_A, (PAGE_A & ~(pteval_t)_PAGE_PRESENT) | _PAGE_PROTNONE,
 		  HYDRA_PTE_REFILL },
 		{ HYDRA_PMD, HUGE_A, (HUGE_A & ~(pteval_t)_PAGE_PRESENT) | _PAGE_PROTNONE,
