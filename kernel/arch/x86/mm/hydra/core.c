@@ -127,8 +127,12 @@
 #define STAY_MIN	(1UL * HZ)
 #define STAY_MAX	(64UL * HZ)
 
-/* How many ticks a thread on its way to user mode waits for the locks */
+/*
+ * How many ticks a thread on its way to user mode waits for the locks, and how long no
+ * thread waits after a wait in vain
+ */
 #define LOCK_TRIES	20
+#define WAIT_AGAIN	(10 * HZ)
 
 #define HYDRA_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
@@ -627,8 +631,8 @@ static bool hydra_came_late(struct mm_struct *mm)
  * file system that its own process uses. The thread does not queue for mmap_lock: a
  * queued writer would keep readers out. A thread that slept comes here again before
  * it reaches user mode, because the switch set TIF_NOTIFY_RESUME, and so does rseq.
- * So one thread waits, and after a wait in vain no thread waits for a second. The
- * next switch tries again, or hydra_ask().
+ * So one thread waits, and after a wait in vain no thread waits for WAIT_AGAIN. The
+ * next switch tries again, or hydra_ask(), each with one look at the locks.
  *
  * @first: true: to split the address space, or to give a domain its tree; false: to
  *	return to plain Linux
@@ -657,7 +661,7 @@ static bool hydra_lock_on_resume(struct mm_struct *mm, bool first)
 			return false;
 	}
 	/* The thread may have moved to a CPU with another time: write that one, too. */
-	WRITE_ONCE(*hydra_no_wait(mm), jiffies + HZ);
+	WRITE_ONCE(*hydra_no_wait(mm), jiffies + WAIT_AGAIN);
 	return false;
 }
 
@@ -675,9 +679,13 @@ static void hydra_ask(struct timer_list *timer)
 {
 	struct mm_struct *mm = current->mm;
 
-	if (mm && hydra_wants_domains(READ_ONCE(mm->hydra_settings)) &&
-	    hydra_may_split(current, mm))
+	if (!mm || !hydra_wants_domains(READ_ONCE(mm->hydra_settings)))
+		return;
+	/* A switch between threads of one process asks no thread: ask the next one. */
+	if (hydra_may_split(current, mm))
 		set_tsk_thread_flag(current, TIF_NOTIFY_RESUME);
+	else
+		mod_timer(timer, jiffies + ASK_AGAIN);
 }
 
 static void hydra_ask_again(void)
@@ -728,7 +736,26 @@ static void hydra_split_locked(struct hydra_mm *h)
 		hydra_promote(h, d);
 }
 
-/* The same. Context: process context, no locks. Return: false if it could not be done. */
+/*
+ * @new becomes the struct hydra_mm of an address space, unless there is one.
+ * Context: mmap_lock held for writing.
+ */
+static void hydra_attach(struct mm_struct *mm, struct hydra_mm **new)
+{
+	if (mm->hydra || !*new)
+		return;
+	hydra_note_eager(*new);
+	/*
+	 * Initialised before visible; pairs with the address dependency in mm_hydra().
+	 */
+	smp_store_release(&mm->hydra, *new);
+	*new = NULL;
+}
+
+/*
+ * hydra_split_locked() on the way to user mode.
+ * Context: process context, no locks. Return: false if it could not be done.
+ */
 static bool hydra_split(struct mm_struct *mm)
 {
 	struct hydra_mm *new = NULL;
@@ -749,15 +776,7 @@ static bool hydra_split(struct mm_struct *mm)
 	if (!locked)
 		goto free;
 	if (hydra_wants_domains(mm->hydra_settings)) {
-		if (!mm->hydra) {
-			hydra_note_eager(new);
-			/*
-			 * Initialised before visible; pairs with the address
-			 * dependency in mm_hydra().
-			 */
-			smp_store_release(&mm->hydra, new);
-			new = NULL;
-		}
+		hydra_attach(mm, &new);
 		hydra_split_locked(mm->hydra);
 	}
 	mmap_write_unlock(mm);
@@ -963,6 +982,7 @@ static bool hydra_restarts(struct mm_struct *mm, u32 settings)
 int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
 {
 	unsigned int kind = hydra_domains_setting(settings);
+	struct hydra_mm *new = NULL;
 	bool split = false, restart;
 	int ret;
 
@@ -973,10 +993,12 @@ int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
 			return -EOPNOTSUPP;
 		}
 		hydra_watch();
+		if (!READ_ONCE(mm->hydra) && hydra_runs_in_several(mm, kind))
+			new = hydra_alloc(mm);
 	}
 	ret = hydra_lock_ldt(mm);
 	if (ret)
-		return ret;
+		goto free;
 	ret = mmap_write_lock_killable(mm);
 	if (ret)
 		goto unlock;
@@ -1002,9 +1024,10 @@ int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
 				 atomic_read(&mm->mm_users) > 2);
 			/*
 			 * Now: threads that stay in user mode do not come to
-			 * __hydra_resume_user_mode(), and hydra_split() may find
-			 * mmap_lock busy.
+			 * __hydra_resume_user_mode().
 			 */
+			if (split)
+				hydra_attach(mm, &new);
 			if (split && mm->hydra) {
 				hydra_split_locked(mm->hydra);
 				split = false;
@@ -1014,6 +1037,10 @@ int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
 	mmap_write_unlock(mm);
 unlock:
 	hydra_unlock_ldt(mm);
+free:
+	if (new)
+		hydra_free(new);
+	/* The second domain has come since this function looked, or there was no memory. */
 	if (split)
 		hydra_split(mm);
 	return ret;

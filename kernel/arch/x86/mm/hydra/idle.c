@@ -36,7 +36,8 @@
  *
  * Another CPU's contexts are read without a lock. What changes meanwhile is a flush, and
  * makes the true second later than the one that was read. A CPU just between two
- * address spaces has loaded_mm == LOADED_MM_SWITCHING, and proves nothing.
+ * address spaces has loaded_mm == LOADED_MM_SWITCHING. If no context is found there, the
+ * CPU may still use the one that it gives up just now, and proves nothing.
  *
  * A full flush by Hydra (hydra_domains_flushed()) counts for all contexts of a domain: the
  * flush has raised the domain's generation, so a context that is not loaded is flushed
@@ -141,13 +142,16 @@ void hydra_domains_flushed(struct hydra_mm *h, const hydra_mask_t *domains, u32 
 static bool hydra_cpu_flushed(int cpu, u64 ctx_id, u32 *since)
 {
 	const struct tlb_state *state = per_cpu_ptr(&cpu_tlbstate, cpu);
+	bool found = false;
 	unsigned int asid;
 
 	for (asid = 0; asid < TLB_NR_DYN_ASIDS; asid++) {
 		u32 second = READ_ONCE(per_cpu(hydra_context_flushed, cpu)[asid]);
 
-		if (data_race(READ_ONCE(state->ctxs[asid].ctx_id)) == ctx_id &&
-		    hydra_later(*since, second))
+		if (data_race(READ_ONCE(state->ctxs[asid].ctx_id)) != ctx_id)
+			continue;
+		found = true;
+		if (hydra_later(*since, second))
 			*since = second;
 	}
 	/*
@@ -155,7 +159,7 @@ static bool hydra_cpu_flushed(int cpu, u64 ctx_id, u32 *since)
 	 * switch_mm_irqs_off(): LOADED_MM_SWITCHING, then the context.
 	 */
 	smp_rmb();
-	return data_race(READ_ONCE(state->loaded_mm)) != LOADED_MM_SWITCHING;
+	return found || data_race(READ_ONCE(state->loaded_mm)) != LOADED_MM_SWITCHING;
 }
 
 /* Look at the contexts of all CPUs of a domain. */
@@ -165,7 +169,8 @@ static void hydra_look_at_contexts(struct hydra_mm *h, unsigned int d, u32 now)
 	u32 since = now;
 	int cpu;
 
-	for_each_cpu(cpu, hydra_kind_of(h)->cpus[d])
+	/* A CPU that comes online flushes first. */
+	for_each_cpu_and(cpu, hydra_kind_of(h)->cpus[d], cpu_online_mask)
 		if (!hydra_cpu_flushed(cpu, ctx_id, &since))
 			return;
 	hydra_domain_flushed(h->domain[d], since);
@@ -180,7 +185,7 @@ static void hydra_look_at_contexts(struct hydra_mm *h, unsigned int d, u32 now)
  * Looks at the contexts of a domain once a second at most.
  *
  * Context: interrupts off, or the table's lock.
- * Return: true if no CPU of the domain uses a translation from before the mark.
+ * Return: true if no CPU of the domain uses a translation from before the aging.
  */
 bool hydra_is_void(struct hydra_mm *h, unsigned int d, pteval_t val)
 {
@@ -193,8 +198,9 @@ bool hydra_is_void(struct hydra_mm *h, unsigned int d, pteval_t val)
 	smp_rmb();
 	now = hydra_second();
 	if (READ_ONCE(dom->looked) != now) {
-		hydra_look_at_contexts(h, d, now);
+		/* First: other CPUs need not look, too. */
 		WRITE_ONCE(dom->looked, now);
+		hydra_look_at_contexts(h, d, now);
 	}
 	return hydra_later(READ_ONCE(dom->flushed), hydra_stamped(val, now));
 }

@@ -24,7 +24,7 @@ static inline unsigned int hydra_entry_shift(u8 level)
 /*
  * An entry of a replica, cleared with the canonical entry. The next canonical entry
  * is copied to the replica at once, without a fault of the domain. Not under filter
- * "entry", see hydra_refill().
+ * "entry", see hydra_refill_at_end().
  */
 #define HYDRA_PTE_REFILL	_PAGE_SOFTW1
 

@@ -314,7 +314,7 @@ static void hydra_test_derive(struct kunit *test)
 		/* A shadow stack: dirty and not writable. */
 		{ PAGE_A | _PAGE_DIRTY, PAGE_A | _PAGE_DIRTY },
 		/* None: a page that was dirty when it was write-protected. */
-		{ PAGE_A | _PAGE_SAVED_DIRTY, PAGE_A | _PAGE_SAVED_DIRTY },
+		{ PAGE_A | _PAGE_SAVED_DIRTY, PAGE_A },
 		{ PAGE_A | _PAGE_NX | _PAGE_ACCESSED, PAGE_A | _PAGE_NX },
 		{ PAGE_A | _PAGE_PSE | _PAGE_RW, PAGE_A | _PAGE_PSE },
 		/* Linux's software bits mean something else in a copy. */

@@ -25,7 +25,7 @@ static void hydra_test_update_copy(struct kunit *test)
 		{ HYDRA_PTE, PAGE_A | _PAGE_RW | _PAGE_DIRTY, PAGE_A, PAGE_A },
 		/* Write-protected: no shadow stack. */
 		{ HYDRA_PTE, PAGE_A | _PAGE_RW | _PAGE_DIRTY, PAGE_A | _PAGE_SAVED_DIRTY,
-		  PAGE_A | _PAGE_SAVED_DIRTY },
+		  PAGE_A },
 		/* NUMA balancing looks for the users of the page: the domain has to fault. */
 		{ HYDRA_PTE, PAGE_A, (PAGE_A & ~(pteval_t)_PAGE_PRESENT) | _PAGE_PROTNONE,
 		  HYDRA_PTE_REFILL },
