@@ -56,7 +56,7 @@ CATCHERS = {
     "mark-lost-at-fill": ["filters -t page_filled_again_by_its_node_before_its_flush",
                           "filters -t page_replaced_by_another_node_before_its_flush"],
     "mark-lost-at-new-frame": ["filters -t page_that_replaces_another_is_seen"],
-    "idle-too-early": ["filters -t page_dropped_after_its_accessed_bits_were_cleared"],
+    "idle-too-early": ["filters -t pages_dropped_are_gone_for_their_last_users", "filters -t pages_interrupt_their_last_users"],
     "take-unpublished": ["filters -t pages_that_two_threads_drop_are_gone"],
     "batch-takes": ["filters -t page_copied_before_the_flush_of_its_reclaim"],
     "batch-for-all": ["filters -t reclaimed_page_of_one_node_interrupts_no_other_node"],
