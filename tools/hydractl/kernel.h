@@ -7,10 +7,11 @@
 
 #include "procfile.h"
 
-/* Exit statuses of hydractl; the last three as in env(1), nice(1), timeout(1). */
+/* Exit statuses of hydractl; the last three are as in env(1), nice(1), timeout(1). */
 enum {
 	EXIT_VIOLATIONS = 1,
 	EXIT_ERROR = 2,
+	EXIT_GONE = 3,		/* what was watched has ended */
 	EXIT_RUN_ERROR = 125,
 	EXIT_RUN_NOT_EXECUTABLE = 126,
 	EXIT_RUN_NOT_FOUND = 127,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* hydractl status: settings and counters, of one process or of the system. */
+/* hydractl status: settings and counters, of one process, of several, or of the system. */
 #include <argp.h>
 #include <errno.h>
 #include <error.h>
@@ -8,20 +8,57 @@
 #include <string.h>
 
 #include "commands.h"
+#include "group.h"
 #include "json.h"
 #include "kernel.h"
 #include "process.h"
+#include "sums.h"
 #include "text.h"
 #include "view.h"
 
+struct options {
+	struct view view;
+	struct group group;
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *options = state->input;
+
+	(void)arg;
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &options->view;
+		state->child_inputs[1] = &options->group;
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		if (options->view.pid && options->group.kind != GROUP_NONE)
+			argp_error(state, "give a PID or --%s, not both", group_kind_name(&options->group));
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp view_argp = { .options = view_options, .parser = view_parse };
+static const struct argp_child children[] = {
+	{ .argp = &view_argp },
+	{ .argp = &group_argp, .header = "Instead of a PID, the sums of several processes:" },
+	{ 0 }
+};
+
 static const struct argp argp = {
-	.options = view_options,
-	.parser = view_parse,
+	.parser = parse_option,
+	.children = children,
 	.args_doc = "[PID]",
-	.doc = "Show the settings and counters of process PID. Without PID: the settings of the system, the domains, and the processes under Hydra.\n"
+	.doc = "Show the settings and counters of process PID, or the sums of several processes. With neither: the settings of the system, the domains, and the processes under Hydra.\n"
 	       "\n"
-	       "Counters start when a process starts a program, and end with the process. Reading counters costs the process nothing. 'Violations' counts the violations that 'hydractl check' has found since boot; a kernel built with CONFIG_HYDRA_MM_DEBUG also checks every process that ends.\v"
-	       "Exit status: 0 done; 2 an error.",
+	       "Counters start when a process starts a program, and end with the process: a sum is that of the processes that run now. Reading counters costs the process nothing. 'Violations' counts the violations that 'hydractl check' has found since boot; a kernel built with CONFIG_HYDRA_MM_DEBUG also checks every process that ends.\v"
+	       "For example:\n"
+	       "  hydractl status --unit nginx\n"
+	       "  hydractl status --tree 1234 --json\n"
+	       "\n"
+	       "Exit status: 0 done; 2 an error (also: no such process, cgroup or unit).",
 };
 
 struct system {
@@ -203,11 +240,62 @@ static int status_system(bool json)
 	return 0;
 }
 
+static void json_group(const struct group *group, const struct sums *sums,
+		       const struct processes *processes)
+{
+	json_open_object(NULL);
+	json_string("group", group_kind_name(group));
+	if (group->name)
+		json_string("name", group->name);
+	else
+		json_null("name");
+	json_sums(sums);
+	json_number("unreadable", processes->unreadable);
+	json_close_object();
+}
+
+static void print_group(const struct group *group, const struct sums *sums)
+{
+	char *title = group_title(group);
+
+	printf("%s%s\n", title, sums->active ? "" : ": no process of it is under Hydra");
+	print_sums(sums);
+	free(title);
+}
+
+static int status_group(struct group *group, bool json)
+{
+	struct processes processes;
+	struct sums sums = { 0 };
+	size_t count;
+	pid_t *pids;
+
+	group_find(group);
+	pids = group_pids(group, &count);
+	if (!pids)
+		group_gone(group);
+	processes_load(&processes, pids, count, false);
+	for (size_t i = 0; i < processes.count; i++)
+		sums_add(&sums, &processes.process[i]);
+	if (json)
+		json_group(group, &sums, &processes);
+	else
+		print_group(group, &sums);
+	processes_say_left_out(&processes);
+	sums_free(&sums);
+	processes_free(&processes);
+	free(pids);
+	free(group->path);
+	return 0;
+}
+
 int command_status(int argc, char **argv)
 {
-	struct view view = { .pid_optional = true };
+	struct options options = { .view.pid_optional = true };
 
-	argp_parse(&argp, argc, argv, 0, NULL, &view);
+	argp_parse(&argp, argc, argv, 0, NULL, &options);
 	kernel_require(EXIT_ERROR);
-	return view.pid ? status_process(&view) : status_system(view.json);
+	if (options.group.kind != GROUP_NONE)
+		return status_group(&options.group, options.view.json);
+	return options.view.pid ? status_process(&options.view) : status_system(options.view.json);
 }
