@@ -83,9 +83,11 @@ class Kernel:
         (directory / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in pids))
         return directory
 
+    def environment(self):
+        return dict(os.environ, HYDRACTL_PROC=str(self.proc), HYDRACTL_SYS=str(self.sys))
+
     def run(self, *arguments, **options):
-        environment = dict(os.environ, HYDRACTL_PROC=str(self.proc), HYDRACTL_SYS=str(self.sys))
-        return subprocess.run([str(self.program), *map(str, arguments)], env=environment, capture_output=True,
+        return subprocess.run([str(self.program), *map(str, arguments)], env=self.environment(), capture_output=True,
                               text=True, timeout=60, check=False, **options)
 
     def json(self, *arguments, status=0):

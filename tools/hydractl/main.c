@@ -22,6 +22,7 @@ static const struct command commands[] = {
 	{ "status", command_status },
 	{ "tables", command_tables },
 	{ "check", command_check },
+	{ "export", command_export },
 	{ NULL, NULL }
 };
 
@@ -29,6 +30,17 @@ struct call {
 	const struct command *command;
 	int first;
 };
+
+/* "run, set or check" */
+static const char *command_names(void)
+{
+	static char names[128];
+
+	for (const struct command *command = commands; command->name; command++)
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
+			 command == commands ? "" : command[1].name ? ", " : " or ", command->name);
+	return names;
+}
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
@@ -42,14 +54,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			if (!strcmp(call->command->name, arg))
 				break;
 		if (!call->command->name)
-			argp_error(state, "unknown command '%s': choose run, set, status, tables or check",
-				   arg);
+			argp_error(state, "unknown command '%s': choose %s", arg, command_names());
 		/* The rest is for the command to parse. */
 		call->first = state->next - 1;
 		state->next = state->argc;
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "no command: choose run, set, status, tables or check");
+		argp_error(state, "no command: choose %s", command_names());
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -79,6 +90,7 @@ static const struct argp argp = {
 	       "  status  show settings and counters\n"
 	       "  tables  show the page tables through which each node reaches memory\n"
 	       "  check   check the invariants of a process's page tables\n"
+	       "  export  write the counters for Prometheus\n"
 	       "\v"
 	       "For example:\n"
 	       "  hydractl run -- httpd -X\n"
