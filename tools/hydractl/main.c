@@ -18,6 +18,7 @@ struct command {
 
 static const struct command commands[] = {
 	{ "run", command_run },
+	{ "stat", command_stat },
 	{ "set", command_set },
 	{ "status", command_status },
 	{ "tables", command_tables },
@@ -86,6 +87,7 @@ static const struct argp argp = {
 	       "\n"
 	       "Commands (each has its own --help):\n"
 	       "  run     run a program under a policy\n"
+	       "  stat    run a program under a policy, then show what was counted\n"
 	       "  set     change the policy of a running process\n"
 	       "  status  show settings and counters\n"
 	       "  tables  show the page tables through which each node reaches memory\n"
@@ -97,8 +99,8 @@ static const struct argp argp = {
 	       "  hydractl status\n"
 	       "  hydractl set --policy linux 1234\n"
 	       "\n"
-	       "Exit status: 0 done; 1 'check' found violations; 2 an error. "
-	       "'run': the program's; 125 hydractl failed; 126 the program cannot be run; 127 there is no such program.\n"
+	       "Exit status: 0 done; 1 'check' found violations; 2 an error; 3 what was watched has ended. "
+	       "'run' and 'stat': the program's; 125 hydractl failed; 126 the program cannot be run; 127 there is no such program.\n"
 	       "\n"
 	       "Environment, for testing hydractl itself: HYDRACTL_PROC and HYDRACTL_SYS stand in for /proc and /sys.",
 };
