@@ -64,6 +64,7 @@ def test_bad_setting_is_refused(kernel, command, status, option, value, message)
     (["set", "1"], 2, "nothing to set"),
     (["set", "--policy", "hydra"], 2, "no PID given"),
     (["set", "--policy", "hydra", "1", "2"], 2, "one PID only"),
+    (["stat"], 125, "no program to run"),
     (["tables"], 2, "no PID given"),
     (["check"], 2, "no PID given"),
     (["status", "1", "2"], 2, "one PID only"),
@@ -77,7 +78,7 @@ def test_wrong_usage(kernel, arguments, status, message):
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize("command", [[], ["run"], ["set"], ["status"], ["tables"], ["check"], ["export"]])
+@pytest.mark.parametrize("command", [[], ["run"], ["set"], ["status"], ["tables"], ["check"], ["export"], ["top"], ["stat"]])
 def test_help_teaches(kernel, command):
     done = kernel.run(*command, "--help")
     assert done.returncode == 0
@@ -88,6 +89,7 @@ def test_help_teaches(kernel, command):
 @pytest.mark.parametrize("arguments, status", [
     (["run", "true"], 125), (["set", "--policy", "hydra", "1"], 2), (["status"], 2), (["status", "1"], 2),
     (["tables", "1"], 2), (["check", "1"], 2), (["export"], 2),
+    (["top", "--batch"], 2), (["stat", "true"], 125),
 ])
 def test_kernel_without_hydra(kernel, arguments, status):
     kernel.process(1, hydra=HYDRA, hydra_tables=TABLES, hydra_check="ok tables 1 entries 1\n")

@@ -21,6 +21,7 @@ static const struct command commands[] = {
 	{ "stat", command_stat },
 	{ "set", command_set },
 	{ "status", command_status },
+	{ "top", command_top },
 	{ "tables", command_tables },
 	{ "check", command_check },
 	{ "export", command_export },
@@ -90,6 +91,7 @@ static const struct argp argp = {
 	       "  stat    run a program under a policy, then show what was counted\n"
 	       "  set     change the policy of a running process\n"
 	       "  status  show settings and counters\n"
+	       "  top     show what happens per second, until ended\n"
 	       "  tables  show the page tables through which each node reaches memory\n"
 	       "  check   check the invariants of a process's page tables\n"
 	       "  export  write the counters for Prometheus\n"
