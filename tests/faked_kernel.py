@@ -96,20 +96,8 @@ class Kernel:
         return json.loads(done.stdout)
 
 
-def kernel_answers(number):
-    """For preexec_fn: PR_SET_HYDRA, with the arguments of the interface, ends with the given errno (0: success)."""
-    load, equal, give = 0x20, 0x15, 0x06
-    allow, refuse = 0x7FFF0000, 0x00050000
-    prctl, set_hydra, size = 157, 0x48590001, 16
-    steps = [
-        (load, 0, 0, 0), (equal, 0, 11, prctl),
-        (load, 0, 0, 16), (equal, 0, 9, set_hydra),
-        (load, 0, 0, 32), (equal, 0, 6, size),
-        (load, 0, 0, 40), (equal, 0, 4, 0),
-        (load, 0, 0, 48), (equal, 0, 2, 0),
-        (give, 0, 0, refuse | number), (give, 0, 0, allow),
-        (give, 0, 0, refuse | errno.EBADRQC), (give, 0, 0, allow),
-    ]
+def filtered(steps):
+    """For preexec_fn: install a seccomp filter."""
     code = b"".join(struct.pack("HBBI", *step) for step in steps)
 
     class Program(ctypes.Structure):
@@ -125,4 +113,27 @@ def kernel_answers(number):
     return install
 
 
+def kernel_answers(number):
+    """For preexec_fn: PR_SET_HYDRA, with the arguments of the interface, ends with the given errno (0: success)."""
+    load, equal, give = 0x20, 0x15, 0x06
+    allow, refuse = 0x7FFF0000, 0x00050000
+    prctl, set_hydra, size = 157, 0x48590001, 16
+    steps = [
+        (load, 0, 0, 0), (equal, 0, 11, prctl),
+        (load, 0, 0, 16), (equal, 0, 9, set_hydra),
+        (load, 0, 0, 32), (equal, 0, 6, size),
+        (load, 0, 0, 40), (equal, 0, 4, 0),
+        (load, 0, 0, 48), (equal, 0, 2, 0),
+        (give, 0, 0, refuse | number), (give, 0, 0, allow),
+        (give, 0, 0, refuse | errno.EBADRQC), (give, 0, 0, allow),
+    ]
+    return filtered(steps)
+
+
 ACCEPTS = kernel_answers(0)
+
+
+def no_ptrace():
+    """For preexec_fn: the kernel permits no tracing."""
+    load, equal, give, ptrace = 0x20, 0x15, 0x06, 101
+    return filtered([(load, 0, 0, 0), (equal, 0, 1, ptrace), (give, 0, 0, 0x00050000 | errno.EPERM), (give, 0, 0, 0x7FFF0000)])

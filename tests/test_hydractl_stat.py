@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from faked_kernel import ACCEPTS, HYDRA, kernel_answers
+from faked_kernel import ACCEPTS, HYDRA, kernel_answers, no_ptrace
 
 # A program that counts: count INTERRUPTS SPARED KIB writes the counters of the process that runs it.
 COUNT = """
@@ -217,3 +217,20 @@ assert all(child.wait() == 0 for child in children)
 count(2)
 """)
     assert (got["processes"], got["cpus_interrupted"]) == (91, 2)
+
+
+def test_tracing_is_not_permitted(kernel, tmp_path):
+    done = kernel.run("stat", "touch", tmp_path / "ran", preexec_fn=no_ptrace())
+    assert (done.returncode, done.stdout) == (125, "") and not (tmp_path / "ran").exists()
+    assert done.stderr == ("hydractl: cannot trace 'touch', which 'stat' needs for the counters of processes that end: "
+                           "use 'hydractl run' and 'hydractl status': Operation not permitted\n")
+
+
+def test_a_thread_executes_another_program(kernel):
+    got = summary(kernel, """
+count(8)
+def other(): time.sleep(0.2); os.execv("/bin/sh", ["sh", "-c", "exit 6"])
+threading.Thread(target=other).start()
+time.sleep(60)
+""", 6)
+    assert (got["processes"], got["cpus_interrupted"]) == (1, 16)      # the faked counters outlive execve
