@@ -16,8 +16,8 @@ from lab.errors import LabError
 # Every Debian package of the lab, the tool and the tests. apache2-bin is the server without a service.
 PACKAGES = """
     apache2-bin bc bison build-essential ccache cpio e2fsprogs flex gcc-multilib git kmod libcap-dev libelf-dev
-    libfuse-dev libnuma-dev libssl-dev liburing-dev linux-source-6.12 numactl python3-venv qemu-system-x86 rsync spin
-    stress-ng sudo udev wrk xz-utils
+    libfuse-dev libncurses-dev libnuma-dev libssl-dev liburing-dev linux-source-6.12 numactl python3-venv qemu-system-x86
+    rsync spin stress-ng sudo udev wrk xz-utils
 """.split()
 
 # What only the tests in Bochs use (./hydra test --long).

@@ -1,40 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """hydractl on the host: arguments, exit statuses, and parsing, with trees of files in place of /proc and /sys."""
 
-import ctypes
 import errno
 import json
 import os
-import pathlib
-import struct
 import subprocess
 
 import pytest
 
-SOURCE = pathlib.Path(__file__).resolve().parent.parent / "tools" / "hydractl"
-
-HYDRA = """\
-policy hydra
-domains node
-replication lazy
-prefetch 9
-filter table
-active 1
-split 1
-fills 12
-prefetched 3400
-propagated 56
-flushes 78
-cpus_interrupted 9
-cpus_spared 1234
-fallbacks 0
-reclaimed 4
-replica_tables 21
-replica_kib 84
-upper_tables 6
-domain 0 node 0 root own replica_tables 10 replica_kib 40 upper_tables 3 fills 5
-domain 1 node 1 root canonical replica_tables 11 replica_kib 44 upper_tables 3 fills 7
-"""
+from faked_kernel import ACCEPTS, HYDRA, kernel_answers, make
 
 TABLES = """\
 domain 0 node 0 local_leaves 900 remote_leaves 100 hinting_leaves 20
@@ -48,85 +22,6 @@ violation 1 address 0x7f0000001000 domain 1: maps frame 0x12, the canonical entr
 violation 3 address 0x7f0000200000 domain 0: not a sharer
 violations 5
 """
-
-
-@pytest.fixture(scope="session")
-def program(tmp_path_factory):
-    out = tmp_path_factory.mktemp("hydractl")
-    made = make(f"O={out}")
-    assert made.returncode == 0, made.stderr
-    return out / "hydractl"
-
-
-class Kernel:
-    """A tree of files in place of /proc and /sys, and the program."""
-
-    def __init__(self, program, root):
-        self.program = program
-        self.proc = root / "proc"
-        self.sys = root / "sys"
-        self.hydra = self.sys / "kernel" / "mm" / "hydra"
-        self.proc.mkdir()
-        self.hydra.mkdir(parents=True)
-        for name, text in {"default": "linux\n", "supported": "yes\n", "replica_limit_kib": "max\n",
-                           "violations": "0\n", "domains": "0 node 0 cpus 0-1\n1 node 1 cpus 2-3\n"}.items():
-            (self.hydra / name).write_text(text)
-        (self.proc / "uptime").write_text("not a process\n")
-
-    def process(self, pid, comm="httpd", **files):
-        directory = self.proc / str(pid)
-        directory.mkdir()
-        (directory / "comm").write_bytes((comm if isinstance(comm, bytes) else comm.encode()) + b"\n")
-        for name, text in files.items():
-            (directory / name).write_text(text)
-        return directory
-
-    def run(self, *arguments, **options):
-        environment = dict(os.environ, HYDRACTL_PROC=str(self.proc), HYDRACTL_SYS=str(self.sys))
-        return subprocess.run([str(self.program), *map(str, arguments)], env=environment, capture_output=True,
-                              text=True, timeout=60, check=False, **options)
-
-    def json(self, *arguments, status=0):
-        done = self.run(*arguments, "--json")
-        assert done.returncode == status, done.stderr
-        return json.loads(done.stdout)
-
-
-@pytest.fixture
-def kernel(program, tmp_path):
-    return Kernel(program, tmp_path)
-
-
-def kernel_answers(number):
-    """For preexec_fn: PR_SET_HYDRA, with the arguments of the interface, ends with the given errno (0: success)."""
-    load, equal, give = 0x20, 0x15, 0x06
-    allow, refuse = 0x7FFF0000, 0x00050000
-    prctl, set_hydra, size = 157, 0x48590001, 16
-    steps = [
-        (load, 0, 0, 0), (equal, 0, 11, prctl),
-        (load, 0, 0, 16), (equal, 0, 9, set_hydra),
-        (load, 0, 0, 32), (equal, 0, 6, size),
-        (load, 0, 0, 40), (equal, 0, 4, 0),
-        (load, 0, 0, 48), (equal, 0, 2, 0),
-        (give, 0, 0, refuse | number), (give, 0, 0, allow),
-        (give, 0, 0, refuse | errno.EBADRQC), (give, 0, 0, allow),
-    ]
-    code = b"".join(struct.pack("HBBI", *step) for step in steps)
-
-    class Program(ctypes.Structure):
-        _fields_ = [("count", ctypes.c_ushort), ("code", ctypes.c_char_p)]
-
-    def install():
-        libc = ctypes.CDLL(None, use_errno=True)
-        no_new_privileges, set_seccomp, filter_mode = 38, 22, 2
-        if (libc.prctl(no_new_privileges, 1, 0, 0, 0)
-                or libc.prctl(set_seccomp, filter_mode, ctypes.byref(Program(len(steps), code)))):
-            raise OSError(ctypes.get_errno(), "seccomp")
-
-    return install
-
-
-ACCEPTS = kernel_answers(0)
 
 
 def assert_makes_no_sense(kernel, command, file):
@@ -169,6 +64,7 @@ def test_bad_setting_is_refused(kernel, command, status, option, value, message)
     (["set", "1"], 2, "nothing to set"),
     (["set", "--policy", "hydra"], 2, "no PID given"),
     (["set", "--policy", "hydra", "1", "2"], 2, "one PID only"),
+    (["stat"], 125, "no program to run"),
     (["tables"], 2, "no PID given"),
     (["check"], 2, "no PID given"),
     (["status", "1", "2"], 2, "one PID only"),
@@ -182,7 +78,7 @@ def test_wrong_usage(kernel, arguments, status, message):
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize("command", [[], ["run"], ["set"], ["status"], ["tables"], ["check"]])
+@pytest.mark.parametrize("command", [[], ["run"], ["set"], ["status"], ["tables"], ["check"], ["export"], ["top"], ["stat"]])
 def test_help_teaches(kernel, command):
     done = kernel.run(*command, "--help")
     assert done.returncode == 0
@@ -192,7 +88,8 @@ def test_help_teaches(kernel, command):
 
 @pytest.mark.parametrize("arguments, status", [
     (["run", "true"], 125), (["set", "--policy", "hydra", "1"], 2), (["status"], 2), (["status", "1"], 2),
-    (["tables", "1"], 2), (["check", "1"], 2),
+    (["tables", "1"], 2), (["check", "1"], 2), (["export"], 2),
+    (["top", "--batch"], 2), (["stat", "true"], 125),
 ])
 def test_kernel_without_hydra(kernel, arguments, status):
     kernel.process(1, hydra=HYDRA, hydra_tables=TABLES, hydra_check="ok tables 1 entries 1\n")
@@ -464,10 +361,6 @@ def test_help_tells_what_it_costs(kernel, command):
 def test_help_is_a_command_too(kernel):
     assert kernel.run("help").stdout == kernel.run("--help").stdout != ""
     assert kernel.run("help").returncode == 0
-
-
-def make(*arguments):
-    return subprocess.run(["make", "-C", str(SOURCE), *arguments], capture_output=True, text=True, check=False)
 
 
 def test_installation(program, tmp_path):

@@ -8,5 +8,8 @@ int command_set(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_tables(int argc, char **argv);
 int command_check(int argc, char **argv);
+int command_stat(int argc, char **argv);
+int command_top(int argc, char **argv);
+int command_export(int argc, char **argv);
 
 #endif /* COMMANDS_H */

@@ -8,53 +8,61 @@
 
 #include "text.h"
 
+static FILE *out;
 static unsigned int depth;
 static bool need_comma;
+
+void json_to(FILE *stream)
+{
+	out = stream;
+}
 
 static void put_string(const char *text)
 {
 	uint32_t point;
 
-	putchar('"');
+	fputc('"', out);
 	while (*text) {
 		size_t length = utf8_length(text, &point);
 
 		if (!length)
-			printf("\\ufffd");
+			fprintf(out, "\\ufffd");
 		else if (is_control(point))
-			printf("\\u%04x", point);
+			fprintf(out, "\\u%04x", point);
 		else
-			printf("%s%.*s", *text == '"' || *text == '\\' ? "\\" : "", (int)length, text);
+			fprintf(out, "%s%.*s", *text == '"' || *text == '\\' ? "\\" : "", (int)length, text);
 		text += length ?: 1;
 	}
-	putchar('"');
+	fputc('"', out);
 }
 
 static void begin_value(const char *key)
 {
+	if (!out)
+		out = stdout;
 	if (need_comma)
-		printf(", ");
+		fprintf(out, ", ");
 	need_comma = true;
 	if (key) {
 		put_string(key);
-		printf(": ");
+		fprintf(out, ": ");
 	}
 }
 
 static void open_bracket(const char *key, char bracket)
 {
 	begin_value(key);
-	putchar(bracket);
+	fputc(bracket, out);
 	need_comma = false;
 	depth++;
 }
 
 static void close_bracket(char bracket)
 {
-	putchar(bracket);
-	need_comma = true;
-	if (!--depth)
-		putchar('\n');
+	fputc(bracket, out);
+	need_comma = --depth;
+	if (!depth)
+		fputc('\n', out);
 }
 
 void json_open_object(const char *key)
@@ -86,26 +94,26 @@ void json_string(const char *key, const char *value)
 void json_number(const char *key, uint64_t value)
 {
 	begin_value(key);
-	printf("%" PRIu64, value);
+	fprintf(out, "%" PRIu64, value);
 }
 
 void json_real(const char *key, double value)
 {
 	begin_value(key);
 	if (isnan(value))
-		printf("null");
+		fprintf(out, "null");
 	else
-		printf("%.6f", value);
+		fprintf(out, "%.6f", value);
 }
 
 void json_bool(const char *key, int value)
 {
 	begin_value(key);
-	printf(value ? "true" : "false");
+	fprintf(out, value ? "true" : "false");
 }
 
 void json_null(const char *key)
 {
 	begin_value(key);
-	printf("null");
+	fprintf(out, "null");
 }

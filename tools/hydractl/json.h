@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Writing JSON to stdout, one value after the other. */
+/* Writing JSON, one value after the other. */
 #ifndef JSON_H
 #define JSON_H
 
 #include <stdint.h>
+#include <stdio.h>
+
+/* Write to @stream from now on, instead of stdout. */
+void json_to(FILE *stream);
 
 /*
  * @key is NULL in lists and for the outermost value. The functions write commas and the
- * final newline.
+ * newline after an outermost value.
  */
 void json_open_object(const char *key);
 void json_close_object(void);

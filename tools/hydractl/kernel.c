@@ -143,28 +143,35 @@ static bool process_exists(pid_t pid)
 	return exists;
 }
 
-void process_fail(pid_t pid, const char *doing)
+char *process_failure(pid_t pid, const char *doing)
 {
-	int saved = errno;
+	int saved = errno, length;
+	char *why;
 
 	switch (saved) {
 	case ENOENT:
 	case ESRCH:
-		if (!process_exists(pid))
-			error(failure, 0, "no process %d", pid);
-		/* fallthrough */
 	case ENODATA:
-		error(failure, 0, "process %d has no user memory (a kernel thread, or one that has ended)",
-		      pid);
+		if (saved != ENODATA && !process_exists(pid))
+			length = asprintf(&why, "no process %d", pid);
+		else
+			length = asprintf(&why, "process %d has no user memory (a kernel thread, or one that has ended)",
+					  pid);
 		break;
 	case EACCES:
 	case EPERM:
-		error(failure, 0, "not permitted to %s process %d: be its owner or root",
-		      doing, pid);
+		length = asprintf(&why, "not permitted to %s process %d: be its owner or root",
+				  doing, pid);
 		break;
 	default:
-		error(failure, saved, "cannot %s process %d", doing, pid);
+		length = asprintf(&why, "cannot %s process %d: %s", doing, pid, strerror(saved));
 	}
+	return must_have(length < 0 ? NULL : why);
+}
+
+void process_fail(pid_t pid, const char *doing)
+{
+	error(failure, 0, "%s", process_failure(pid, doing));
 	abort();
 }
 
@@ -213,23 +220,34 @@ static char *reason_against(char *missing, const char *settings)
 	return NULL;
 }
 
-void settings_refused(const char *settings)
+char *settings_refusal(const char *settings)
 {
-	int saved = errno;
-	char *supported, *missing, *reason = NULL;
+	int saved = errno, length;
+	char *supported, *missing, *reason = NULL, *why;
 
-	if (saved != EOPNOTSUPP)
-		error(failure, saved, "the kernel refused the settings '%s'", settings);
+	if (saved != EOPNOTSUPP) {
+		length = asprintf(&why, "the kernel refused the settings '%s': %s", settings,
+				  strerror(saved));
+		return must_have(length < 0 ? NULL : why);
+	}
 	supported = kernel_supported(&missing);
-	if (strcmp(supported, "yes"))
-		error(failure, 0, "Hydra cannot work on this machine (%s)", supported);
 	if (missing)
 		reason = reason_against(missing, settings);
-	if (reason)
-		error(failure, 0, "this machine cannot do '%s' (%s): choose another filter",
-		      settings, reason);
-	/* Older kernels refuse kinds of domains, replication and filters. */
-	error(failure, 0, "this kernel, or this machine, cannot do '%s': choose --domains node, --replication lazy, and --filter none or --filter table",
-	      settings);
+	if (strcmp(supported, "yes"))
+		length = asprintf(&why, "Hydra cannot work on this machine (%s)", supported);
+	else if (reason)
+		length = asprintf(&why, "this machine cannot do '%s' (%s): choose another filter",
+				  settings, reason);
+	else
+		/* Older kernels refuse kinds of domains, replication and filters. */
+		length = asprintf(&why, "this kernel, or this machine, cannot do '%s': choose --domains node, --replication lazy, and --filter none or --filter table",
+				  settings);
+	free(supported);
+	return must_have(length < 0 ? NULL : why);
+}
+
+void settings_refused(const char *settings)
+{
+	error(failure, 0, "%s", settings_refusal(settings));
 	abort();
 }

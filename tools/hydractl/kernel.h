@@ -7,10 +7,11 @@
 
 #include "procfile.h"
 
-/* Exit statuses of hydractl; the last three as in env(1), nice(1), timeout(1). */
+/* Exit statuses of hydractl; the last three are as in env(1), nice(1), timeout(1). */
 enum {
 	EXIT_VIOLATIONS = 1,
 	EXIT_ERROR = 2,
+	EXIT_GONE = 3,		/* what was watched has ended */
 	EXIT_RUN_ERROR = 125,
 	EXIT_RUN_NOT_EXECUTABLE = 126,
 	EXIT_RUN_NOT_FOUND = 127,
@@ -57,13 +58,19 @@ char *process_name(pid_t pid);
 /* Start the output about a process: "process PID (NAME)". */
 void print_process_name(pid_t pid, const char *name);
 
+/* Why (errno) one could not @doing (as in "read") process @pid, to be freed. */
+char *process_failure(pid_t pid, const char *doing);
+
 /* Leave, saying why (errno) one could not @doing (as in "read") process @pid. */
 _Noreturn void process_fail(pid_t pid, const char *doing);
 
 /* Exit: hydractl does not understand the kernel's text of @name. */
 _Noreturn void process_unexpected(pid_t pid, const char *name, const char *what);
 
-/* Leave: the kernel refused settings (errno). */
+/* Why the kernel refused settings (errno), to be freed. */
+char *settings_refusal(const char *settings);
+
+/* Leave, saying why. */
 _Noreturn void settings_refused(const char *settings);
 
 /* Exit if @pointer, from an allocation, is NULL. */

@@ -18,10 +18,13 @@ struct command {
 
 static const struct command commands[] = {
 	{ "run", command_run },
+	{ "stat", command_stat },
 	{ "set", command_set },
 	{ "status", command_status },
+	{ "top", command_top },
 	{ "tables", command_tables },
 	{ "check", command_check },
+	{ "export", command_export },
 	{ NULL, NULL }
 };
 
@@ -29,6 +32,17 @@ struct call {
 	const struct command *command;
 	int first;
 };
+
+/* "run, set or check" */
+static const char *command_names(void)
+{
+	static char names[128];
+
+	for (const struct command *command = commands; command->name; command++)
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
+			 command == commands ? "" : command[1].name ? ", " : " or ", command->name);
+	return names;
+}
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
@@ -42,14 +56,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			if (!strcmp(call->command->name, arg))
 				break;
 		if (!call->command->name)
-			argp_error(state, "unknown command '%s': choose run, set, status, tables or check",
-				   arg);
+			argp_error(state, "unknown command '%s': choose %s", arg, command_names());
 		/* The rest is for the command to parse. */
 		call->first = state->next - 1;
 		state->next = state->argc;
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "no command: choose run, set, status, tables or check");
+		argp_error(state, "no command: choose %s", command_names());
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -75,18 +88,21 @@ static const struct argp argp = {
 	       "\n"
 	       "Commands (each has its own --help):\n"
 	       "  run     run a program under a policy\n"
+	       "  stat    run a program under a policy, then show what was counted\n"
 	       "  set     change the policy of a running process\n"
 	       "  status  show settings and counters\n"
+	       "  top     show what happens per second, until ended\n"
 	       "  tables  show the page tables through which each node reaches memory\n"
 	       "  check   check the invariants of a process's page tables\n"
+	       "  export  write the counters for Prometheus\n"
 	       "\v"
 	       "For example:\n"
 	       "  hydractl run -- httpd -X\n"
 	       "  hydractl status\n"
 	       "  hydractl set --policy linux 1234\n"
 	       "\n"
-	       "Exit status: 0 done; 1 'check' found violations; 2 an error. "
-	       "'run': the program's; 125 hydractl failed; 126 the program cannot be run; 127 there is no such program.\n"
+	       "Exit status: 0 done; 1 'check' found violations; 2 an error; 3 what was watched has ended. "
+	       "'run' and 'stat': the program's; 125 hydractl failed; 126 the program cannot be run; 127 there is no such program.\n"
 	       "\n"
 	       "Environment, for testing hydractl itself: HYDRACTL_PROC and HYDRACTL_SYS stand in for /proc and /sys.",
 };

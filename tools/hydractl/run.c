@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl run: become another program, under a policy. */
 #include <argp.h>
-#include <errno.h>
-#include <error.h>
-#include <sys/prctl.h>
-#include <unistd.h>
 
 #include "commands.h"
 #include "kernel.h"
+#include "program.h"
 #include "settings.h"
 
 struct options {
@@ -55,10 +52,5 @@ int command_run(int argc, char **argv)
 	settings = settings_choose(&options.choice);
 
 	kernel_require(EXIT_RUN_ERROR);
-	if (prctl(PR_SET_HYDRA, &settings, sizeof(settings), 0, 0))
-		settings_refused(must_have(settings_text(&settings)));
-	execvp(options.program[0], options.program);
-	error(errno == ENOENT ? EXIT_RUN_NOT_FOUND : EXIT_RUN_NOT_EXECUTABLE, errno,
-	      "cannot run '%s'", options.program[0]);
-	return EXIT_RUN_ERROR;
+	program_become(&settings, options.program);
 }

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl set: change the policy of a running process. */
 #include <argp.h>
-#include <errno.h>
 #include <error.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
+#include "change.h"
 #include "commands.h"
 #include "kernel.h"
 #include "settings.h"
@@ -67,8 +63,7 @@ int command_set(int argc, char **argv)
 {
 	struct options options = { .choice = SETTINGS_CHOICE_NONE };
 	struct hydra_settings settings;
-	char *path, *text;
-	int fd;
+	char *why;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
 	kernel_require(EXIT_ERROR);
@@ -83,18 +78,8 @@ int command_set(int argc, char **argv)
 		settings_apply(&settings, &options.choice);
 	}
 
-	text = must_have(settings_text(&settings));
-	path = process_path(options.pid, "hydra");
-	fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
-	if (fd < 0)
-		process_fail(options.pid, "change");
-	if (write(fd, text, strlen(text)) < 0) {
-		if (errno == EINVAL || errno == EOPNOTSUPP)
-			settings_refused(text);
-		process_fail(options.pid, "change");
-	}
-	close(fd);
-	free(path);
-	free(text);
+	why = process_change(options.pid, &settings);
+	if (why)
+		error(EXIT_ERROR, 0, "%s", why);
 	return 0;
 }

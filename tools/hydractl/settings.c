@@ -56,7 +56,7 @@ static int name_index(const char *const *names, size_t count, const char *name)
 	return -1;
 }
 
-static const struct policy *policy_find(const char *name)
+const struct policy *policy_find(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(policies); i++)
 		if (!strcmp(policies[i].name, name))

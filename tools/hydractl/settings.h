@@ -46,6 +46,9 @@ char *settings_text(const struct hydra_settings *settings);
  */
 bool settings_from_records(struct hydra_settings *settings, const struct records *records);
 
+/* The policy with this name (as for --policy), or NULL. */
+const struct policy *policy_find(const char *name);
+
 /* The name (as for --policy) of the policy with exactly the given settings, or NULL. */
 const char *policy_name(const struct hydra_settings *settings);
 

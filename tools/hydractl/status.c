@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* hydractl status: settings and counters, of one process or of the system. */
+/* hydractl status: settings and counters, of one process, of several, or of the system. */
 #include <argp.h>
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <error.h>
 #include <stdio.h>
@@ -10,177 +8,85 @@
 #include <string.h>
 
 #include "commands.h"
+#include "group.h"
 #include "json.h"
 #include "kernel.h"
-#include "settings.h"
+#include "process.h"
+#include "sums.h"
 #include "text.h"
 #include "view.h"
 
-#define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
-
-static const struct argp argp = {
-	.options = view_options,
-	.parser = view_parse,
-	.args_doc = "[PID]",
-	.doc = "Show the settings and counters of process PID. Without PID: the settings of the system, the domains, and the processes under Hydra.\n"
-	       "\n"
-	       "Counters start when a process starts a program, and end with the process. Reading counters costs the process nothing. 'Violations' counts the violations that 'hydractl check' has found since boot; a kernel built with CONFIG_HYDRA_MM_DEBUG also checks every process that ends.\v"
-	       "Exit status: 0 done; 2 an error.",
+struct options {
+	struct view view;
+	struct group group;
 };
 
-struct process {
-	pid_t pid;
-	char *name;
-	struct records records;
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *options = state->input;
+
+	(void)arg;
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &options->view;
+		state->child_inputs[1] = &options->group;
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		if (options->view.pid && options->group.kind != GROUP_NONE)
+			argp_error(state, "give a PID or --%s, not both", group_kind_name(&options->group));
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp view_argp = { .options = view_options, .parser = view_parse };
+static const struct argp_child children[] = {
+	{ .argp = &view_argp },
+	{ .argp = &group_argp, .header = "Instead of a PID, the sums of several processes:" },
+	{ 0 }
+};
+
+static const struct argp argp = {
+	.parser = parse_option,
+	.children = children,
+	.args_doc = "[PID]",
+	.doc = "Show the settings and counters of process PID, or the sums of several processes. With neither: the settings of the system, the domains, and the processes under Hydra.\n"
+	       "\n"
+	       "Counters start when a process starts a program, and end with the process: a sum is that of the processes that run now. Reading counters costs the process nothing. 'Violations' counts the violations that 'hydractl check' has found since boot; a kernel built with CONFIG_HYDRA_MM_DEBUG also checks every process that ends.\v"
+	       "For example:\n"
+	       "  hydractl status --unit nginx\n"
+	       "  hydractl status --tree 1234 --json\n"
+	       "\n"
+	       "Exit status: 0 done; 2 an error (also: no such process, cgroup or unit).",
 };
 
 struct system {
 	char *initial, *supported, *missing, *limit, *violations;
 	struct records domains;
-	size_t process_count;
-	struct process *process;
-	unsigned int unreadable, not_understood;
+	struct processes processes;
 };
-
-static const char *const texts[] = { "policy", "domains", "replication", "filter" };
-static const char *const numbers[] = {
-	"prefetch", "active", "split", "fills", "prefetched", "propagated", "flushes", "cpus_interrupted",
-	"cpus_spared", "fallbacks", "reclaimed", "replica_tables", "replica_kib", "upper_tables",
-};
-
-/*
- * Every documented key must be present, and further keys may be. Returns the first
- * missing key.
- */
-static const char *missing(const struct records *records)
-{
-	uint64_t number;
-
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-		if (!records_get(records, texts[i]))
-			return texts[i];
-	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
-		const char *value = records_get(records, numbers[i]);
-
-		if (!value || !parse_u64(value, &number))
-			return numbers[i];
-	}
-	return NULL;
-}
-
-static void json_value(const char *key, const char *value)
-{
-	uint64_t number;
-
-	if (parse_u64(value, &number))
-		json_number(key, number);
-	else
-		json_string(key, value);
-}
-
-static void json_pairs(const struct record *record)
-{
-	for (size_t i = 0; i < record->count; i++)
-		json_value(record->pair[i].key, record->pair[i].value);
-}
-
-static bool is_domain(const struct record *record)
-{
-	return record->count > 1 && !strcmp(record->pair[0].key, "domain");
-}
-
-static void json_process(const struct process *process)
-{
-	const struct records *records = &process->records;
-
-	json_open_object(NULL);
-	json_number("pid", process->pid);
-	json_string("comm", process->name);
-	for (size_t i = 0; i < records->count; i++)
-		if (records->record[i].count == 1)
-			json_pairs(&records->record[i]);
-	json_open_list("per_domain");
-	for (size_t i = 0; i < records->count; i++) {
-		if (!is_domain(&records->record[i]))
-			continue;
-		json_open_object(NULL);
-		json_pairs(&records->record[i]);
-		json_close_object();
-	}
-	json_close_list();
-	json_close_object();
-}
-
-static bool is_active(const struct process *process)
-{
-	return strcmp(records_get(&process->records, "active"), "0");
-}
 
 static void print_process(const struct process *process)
 {
 	const struct records *records = &process->records;
+	const struct record *domain;
 	bool header = false;
 
 	print_process_name(process->pid, process->name);
-	printf("%s\n", is_active(process) ? "" : ": not under Hydra, its counters stand still");
+	printf("%s\n", process_active(process) ? "" : ": not under Hydra, its counters stand still");
 	for (size_t i = 0; i < records->count; i++)
 		if (records->record[i].count == 1)
 			printf("  %-16s %s\n", records->record[i].pair[0].key,
 			       records->record[i].pair[0].value);
-	for (size_t i = 0; i < records->count; i++) {
-		const struct record *record = &records->record[i];
-
-		if (!is_domain(record))
-			continue;
-		for (size_t j = 0; !header && j < record->count; j++)
-			printf("%s%-14s", j ? " " : "\n  ", record->pair[j].key);
+	for (size_t next = 0; (domain = process_domain(process, &next)); ) {
+		for (size_t i = 0; !header && i < domain->count; i++)
+			printf("%s%-14s", i ? " " : "\n  ", domain->pair[i].key);
 		header = true;
-		for (size_t j = 0; j < record->count; j++)
-			printf("%s%-14s", j ? " " : "\n  ", record->pair[j].value);
+		for (size_t i = 0; i < domain->count; i++)
+			printf("%s%-14s", i ? " " : "\n  ", domain->pair[i].value);
 	}
 	putchar('\n');
-}
-
-/* The kernel says "custom" where --policy has a name for the same settings. */
-static void name_policy(struct records *records)
-{
-	struct hydra_settings settings;
-	const char *name;
-
-	if (strcmp(records_get(records, "policy"), "custom") ||
-	    !settings_from_records(&settings, records))
-		return;
-	name = policy_name(&settings);
-	for (size_t i = 0; name && i < records->count; i++)
-		if (!strcmp(records->record[i].pair[0].key, "policy"))
-			records->record[i].pair[0].value = name;
-}
-
-/*
- * Takes over @text, the content of /proc/@pid/hydra. Returns NULL, or the part that
- * cannot be parsed.
- */
-static const char *process_load(struct process *process, pid_t pid, char *text)
-{
-	const char *gap;
-
-	*process = (struct process){ .pid = pid };
-	if (!records_parse(&process->records, text, NULL))
-		return strerror(errno);
-	gap = missing(&process->records);
-	if (gap) {
-		records_free(&process->records);
-		return gap;
-	}
-	name_policy(&process->records);
-	process->name = process_name(pid);
-	return NULL;
-}
-
-static void process_free(struct process *process)
-{
-	free(process->name);
-	records_free(&process->records);
 }
 
 static int status_process(const struct view *view)
@@ -223,40 +129,14 @@ static void load_system(struct system *system)
 	}
 }
 
-static int is_process(const struct dirent *entry)
-{
-	return isdigit((unsigned char)*entry->d_name);
-}
-
 /* Every process under Hydra. */
 static void load_processes(struct system *system)
 {
-	struct dirent **entries;
-	int count = scandir(kernel_proc(), &entries, is_process, versionsort);
+	size_t count;
+	pid_t *pids = all_pids(&count);
 
-	if (count < 0)
-		error(EXIT_ERROR, errno, "cannot list %s", kernel_proc());
-	system->process = must_have(calloc(count + 1, sizeof(*system->process)));
-	for (int i = 0; i < count; i++) {
-		struct process *process = &system->process[system->process_count];
-		pid_t pid = atoi(entries[i]->d_name);
-		char *text = process_file(pid, "hydra");
-
-		free(entries[i]);
-		if (!text) {
-			/* Else gone meanwhile, or a kernel thread: nothing to show. */
-			if (errno == EACCES || errno == EPERM)
-				system->unreadable++;
-			continue;
-		}
-		if (process_load(process, pid, text))
-			system->not_understood++;
-		else if (is_active(process))
-			system->process_count++;
-		else
-			process_free(process);
-	}
-	free(entries);
+	processes_load(&system->processes, pids, count, true);
+	free(pids);
 }
 
 static int line_length(const char *line)
@@ -293,8 +173,8 @@ static void json_system(const struct system *system)
 	}
 	json_close_list();
 	json_open_list("processes");
-	for (size_t i = 0; i < system->process_count; i++)
-		json_process(&system->process[i]);
+	for (size_t i = 0; i < system->processes.count; i++)
+		json_process(&system->processes.process[i]);
 	json_close_list();
 	json_close_object();
 }
@@ -314,14 +194,14 @@ static void print_system(const struct system *system)
 		printf("%6s %4s  %s\n", record_get(record, "domain"),
 		       record_get(record, "node"), record_get(record, "cpus"));
 	}
-	if (!system->process_count) {
+	if (!system->processes.count) {
 		printf("\nno process runs under Hydra: start one with 'hydractl run'\n");
 		return;
 	}
 	printf("\n%7s %-16s %-14s %-7s %8s %-8s %11s %10s %11s %10s\n", "PID", "COMMAND", "POLICY",
 	       "DOMAINS", "PREFETCH", "FILTER", "REPLICA-KIB", "FLUSHES", "INTERRUPTED", "SPARED");
-	for (size_t i = 0; i < system->process_count; i++) {
-		const struct process *process = &system->process[i];
+	for (size_t i = 0; i < system->processes.count; i++) {
+		const struct process *process = &system->processes.process[i];
 		const struct records *records = &process->records;
 		char *name = must_have(printable(process->name));
 
@@ -337,9 +217,7 @@ static void print_system(const struct system *system)
 
 static void free_system(struct system *system)
 {
-	for (size_t i = 0; i < system->process_count; i++)
-		process_free(&system->process[i]);
-	free(system->process);
+	processes_free(&system->processes);
 	records_free(&system->domains);
 	free(system->initial);
 	free(system->supported);
@@ -357,21 +235,67 @@ static int status_system(bool json)
 		json_system(&system);
 	else
 		print_system(&system);
-	if (system.unreadable)
-		error(0, 0, "%u processes left out: not permitted to read them (be root)",
-		      system.unreadable);
-	if (system.not_understood)
-		error(0, 0, "%u processes left out: cannot make sense of what the kernel says of them: is hydractl of the same version as the kernel?",
-		      system.not_understood);
+	processes_say_left_out(&system.processes);
 	free_system(&system);
+	return 0;
+}
+
+static void json_group(const struct group *group, const struct sums *sums,
+		       const struct processes *processes)
+{
+	json_open_object(NULL);
+	json_string("group", group_kind_name(group));
+	if (group->name)
+		json_string("name", group->name);
+	else
+		json_null("name");
+	json_sums(sums);
+	json_number("unreadable", processes->unreadable);
+	json_close_object();
+}
+
+static void print_group(const struct group *group, const struct sums *sums)
+{
+	char *title = group_title(group);
+
+	printf("%s%s\n", title, sums->active ? "" : ": no process of it is under Hydra");
+	print_sums(sums);
+	free(title);
+}
+
+static int status_group(struct group *group, bool json)
+{
+	struct processes processes;
+	struct sums sums = { 0 };
+	size_t count;
+	pid_t *pids;
+
+	group_find(group);
+	pids = group_pids(group, &count);
+	if (!pids)
+		group_gone(group);
+	processes_load(&processes, pids, count, false);
+	for (size_t i = 0; i < processes.count; i++)
+		sums_add(&sums, &processes.process[i]);
+	if (json)
+		json_group(group, &sums, &processes);
+	else
+		print_group(group, &sums);
+	processes_say_left_out(&processes);
+	sums_free(&sums);
+	processes_free(&processes);
+	free(pids);
+	free(group->path);
 	return 0;
 }
 
 int command_status(int argc, char **argv)
 {
-	struct view view = { .pid_optional = true };
+	struct options options = { .view.pid_optional = true };
 
-	argp_parse(&argp, argc, argv, 0, NULL, &view);
+	argp_parse(&argp, argc, argv, 0, NULL, &options);
 	kernel_require(EXIT_ERROR);
-	return view.pid ? status_process(&view) : status_system(view.json);
+	if (options.group.kind != GROUP_NONE)
+		return status_group(&options.group, options.view.json);
+	return options.view.pid ? status_process(&options.view) : status_system(options.view.json);
 }

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The bpftrace scripts name tracepoints and fields that the kernel has."""
+import re
+
+import pytest
+
+from lab import paths
+
+EVENTS = (paths.REPO / "kernel/include/trace/events/hydra.h").read_text(encoding="utf-8")
+FIELDS = {name: set(re.findall(r"__field\([\w ]+, (\w+)\)", body))
+          for name, body in re.findall(r"^TRACE_EVENT\((\w+),(.*?)TP_fast_assign", EVENTS, re.M | re.S)}
+
+
+def unknown(text):
+    """What the probes of a script use and the kernel lacks."""
+    probes = re.findall(r"^tracepoint:hydra:(\w+)\n(.*?)^\}", text, re.M | re.S)
+    assert len(probes) == text.count("tracepoint:")
+    return [f"{event}.{field}" for event, body in probes for field in re.findall(r"args->(\w+)", body) if field not in FIELDS.get(event, ())]
+
+
+@pytest.mark.parametrize("script", sorted((paths.REPO / "tools/bpftrace").glob("*.bt")), ids=lambda path: path.name)
+def test_scripts_use_fields_that_exist(script):
+    text = script.read_text(encoding="utf-8")
+    assert "tracepoint:hydra:hydra_flush\n" in text and unknown(text) == []
+
+
+def test_a_field_that_does_not_exist_is_noticed():
+    assert unknown("tracepoint:hydra:hydra_flush\n{\n\t@a = sum(args->targets + args->cost);\n}\n") == ["hydra_flush.cost"]
+    assert unknown("tracepoint:hydra:hydra_flash\n{\n\t@a = sum(args->targets);\n}\n") == ["hydra_flash.targets"]

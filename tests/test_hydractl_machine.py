@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""hydractl with real processes, in one machine: counters of processes that have ended, groups, rates, the exporter."""
+import json
+import pathlib
+import subprocess
+
+import pytest
+
+from lab import paths
+from lab.machine import programs
+
+pytestmark = pytest.mark.machine
+
+WARM_UP = 5                  # operations of the workload before it counts
+ROUNDS = 200
+SPINNERS = 2                 # CPUs of the other node, which run the process
+
+
+@pytest.fixture(scope="module")
+def found():
+    script = pathlib.Path(__file__).with_name("guest_hydractl.py")
+    machine = ["--nodes", "2", "--cpus-per-node", "2", "--memory", "1G", "--timeout", "1200"]
+    done = subprocess.run([paths.REPO / "hydra", "run", *machine, "--", "python3", script, programs.workloads() / "shootdown"],
+                          capture_output=True, text=True, check=False, timeout=1500)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def test_stat_counts_a_program_that_has_ended(found):
+    one = found["one"]
+    assert (one["processes"], one["split"], one["running"], one["unreadable"]) == (1, 1, 0, 0)
+    assert one["flushes"] >= ROUNDS + WARM_UP and one["cpus_spared"] >= SPINNERS * ROUNDS
+    assert one["cpus_interrupted"] < ROUNDS / 10 and one["peak_replica_kib"] > 0 and one["fills"] > 0
+
+
+def test_stat_adds_up_children_that_have_ended(found):
+    assert found["two"]["processes"] == 3 and found["two"]["split"] == 2
+    assert found["two"]["flushes"] >= 2 * (ROUNDS + WARM_UP) and found["two"]["cpus_spared"] >= 2 * SPINNERS * ROUNDS
+
+
+def test_stat_counts_as_the_kernel_does(found):
+    """Without the filter each round interrupts the other node's CPUs, and /proc/interrupts agrees."""
+    counted = found["nofilter"]["cpus_interrupted"]
+    assert counted >= SPINNERS * ROUNDS and abs(found["nofilter"]["machine_tlb_interrupts"] - counted) < counted / 5
+
+
+@pytest.mark.parametrize("group, processes", [("tree", 2), ("unit", 2), ("cgroup", 2)])
+def test_groups(found, group, processes):
+    got = found[group]
+    assert (got["group"], got["processes"], got["active"], got["split"]) == (group, processes, 1, 1)
+    assert got["flushes"] > 0 and [node["node"] for node in got["per_node"]] == [0, 1]
+
+
+def test_top_shows_rates(found):
+    process, = found["top"]["processes"]
+    assert (process["pid"], process["policy"], process["split"]) == (found["worker"], "hydra", 1)
+    assert process["spared_per_second"] > 100 > process["sent_per_second"] and process["replica_kib"] > 0
+
+
+def test_top_on_a_terminal(found):
+    status, drawn = found["terminal"]
+    assert status == 0 and str(found["worker"]) in drawn and "SPARED/S" in drawn and "\033[?1049l" in drawn
+
+
+def test_export(found):
+    line, = [line for line in found["export"].splitlines() if line.startswith("hydra_process_cpus_spared_total{")]
+    assert f'pid="{found["worker"]}",command="shootdown"' in line and int(line.split()[1]) > 0
+
+
+def test_a_removed_cgroup_ends_the_watch(found):
+    message, status = found["removed"]
+    assert status == 3 and message == ("hydractl: unit hydractl-test.service has gone "
+                                       "(/sys/fs/cgroup/hydractl-test.service was removed): nothing is left to watch\n")

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Changing the settings of a running process. */
+#ifndef CHANGE_H
+#define CHANGE_H
+
+#include <linux/hydra.h>
+#include <sys/types.h>
+
+/* Give process @pid the settings. Returns NULL, or why that failed, to be freed. */
+char *process_change(pid_t pid, const struct hydra_settings *settings);
+
+#endif /* CHANGE_H */

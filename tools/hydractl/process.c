@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "process.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <error.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+#include "kernel.h"
+#include "settings.h"
+
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
+
+static const char *const texts[] = { "policy", "domains", "replication", "filter" };
+static const char *const numbers[] = {
+	"prefetch", "active", "split", "fills", "prefetched", "propagated", "flushes", "cpus_interrupted",
+	"cpus_spared", "fallbacks", "reclaimed", "replica_tables", "replica_kib", "upper_tables",
+};
+
+/*
+ * Every documented key must be present, and further keys may be. Returns the first
+ * missing key.
+ */
+static const char *missing(const struct records *records)
+{
+	uint64_t number;
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		if (!records_get(records, texts[i]))
+			return texts[i];
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		const char *value = records_get(records, numbers[i]);
+
+		if (!value || !parse_u64(value, &number))
+			return numbers[i];
+	}
+	return NULL;
+}
+
+/* The kernel says "custom" where --policy has a name for the same settings. */
+static void name_policy(struct records *records)
+{
+	struct hydra_settings settings;
+	const char *name;
+
+	if (strcmp(records_get(records, "policy"), "custom") ||
+	    !settings_from_records(&settings, records))
+		return;
+	name = policy_name(&settings);
+	for (size_t i = 0; name && i < records->count; i++)
+		if (!strcmp(records->record[i].pair[0].key, "policy"))
+			records->record[i].pair[0].value = name;
+}
+
+const char *process_load(struct process *process, pid_t pid, char *text)
+{
+	const char *gap;
+
+	*process = (struct process){ .pid = pid };
+	if (!records_parse(&process->records, text, NULL))
+		return strerror(errno);
+	gap = missing(&process->records);
+	if (gap) {
+		records_free(&process->records);
+		return gap;
+	}
+	name_policy(&process->records);
+	process->name = process_name(pid);
+	return NULL;
+}
+
+void process_free(struct process *process)
+{
+	free(process->name);
+	records_free(&process->records);
+}
+
+const char *process_text(const struct process *process, const char *key)
+{
+	return records_get(&process->records, key);
+}
+
+uint64_t process_number(const struct process *process, const char *key)
+{
+	uint64_t number = 0;
+
+	parse_u64(process_text(process, key), &number);
+	return number;
+}
+
+bool process_active(const struct process *process)
+{
+	return process_number(process, "active");
+}
+
+const struct record *process_domain(const struct process *process, size_t *next)
+{
+	const struct records *records = &process->records;
+
+	while (*next < records->count) {
+		const struct record *record = &records->record[(*next)++];
+
+		if (record->count > 1 && !strcmp(record->pair[0].key, "domain"))
+			return record;
+	}
+	return NULL;
+}
+
+void json_value(const char *key, const char *value)
+{
+	uint64_t number;
+
+	if (parse_u64(value, &number))
+		json_number(key, number);
+	else
+		json_string(key, value);
+}
+
+void json_pairs(const struct record *record)
+{
+	for (size_t i = 0; i < record->count; i++)
+		json_value(record->pair[i].key, record->pair[i].value);
+}
+
+void json_process(const struct process *process)
+{
+	const struct records *records = &process->records;
+	const struct record *domain;
+
+	json_open_object(NULL);
+	json_number("pid", process->pid);
+	json_string("comm", process->name);
+	for (size_t i = 0; i < records->count; i++)
+		if (records->record[i].count == 1)
+			json_pairs(&records->record[i]);
+	json_open_list("per_domain");
+	for (size_t next = 0; (domain = process_domain(process, &next)); ) {
+		json_open_object(NULL);
+		json_pairs(domain);
+		json_close_object();
+	}
+	json_close_list();
+	json_close_object();
+}
+
+void processes_load(struct processes *processes, const pid_t *pids, size_t count,
+		    bool active_only)
+{
+	*processes = (struct processes){ 0 };
+	/* One more than can be needed: calloc(0) may be NULL. */
+	processes->process = must_have(calloc(count + 1, sizeof(*processes->process)));
+	for (size_t i = 0; i < count; i++) {
+		struct process *process = &processes->process[processes->count];
+		char *text = process_file(pids[i], "hydra");
+
+		if (!text) {
+			/* Else gone meanwhile, or a kernel thread: nothing to show. */
+			if (errno == EACCES || errno == EPERM)
+				processes->unreadable++;
+			continue;
+		}
+		if (process_load(process, pids[i], text))
+			processes->not_understood++;
+		else if (process_active(process) || !active_only)
+			processes->count++;
+		else
+			process_free(process);
+	}
+}
+
+void processes_free(struct processes *processes)
+{
+	for (size_t i = 0; i < processes->count; i++)
+		process_free(&processes->process[i]);
+	free(processes->process);
+	*processes = (struct processes){ 0 };
+}
+
+void processes_say_left_out(const struct processes *processes)
+{
+	if (processes->unreadable)
+		error(0, 0, "%u processes left out: not permitted to read them (be root)",
+		      processes->unreadable);
+	if (processes->not_understood)
+		error(0, 0, "%u processes left out: cannot make sense of what the kernel says of them: is hydractl of the same version as the kernel?",
+		      processes->not_understood);
+}
+
+static int is_process(const struct dirent *entry)
+{
+	return isdigit((unsigned char)*entry->d_name);
+}
+
+pid_t *all_pids(size_t *count)
+{
+	struct dirent **entries;
+	int found = scandir(kernel_proc(), &entries, is_process, versionsort);
+	pid_t *pids;
+
+	if (found < 0)
+		error(EXIT_ERROR, errno, "cannot list %s", kernel_proc());
+	pids = must_have(calloc(found + 1, sizeof(*pids)));
+	for (int i = 0; i < found; i++) {
+		pids[i] = atoi(entries[i]->d_name);
+		free(entries[i]);
+	}
+	free(entries);
+	*count = found;
+	return pids;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Processes with what /proc/PID/hydra says of each: settings and counters. */
+#ifndef PROCESS_H
+#define PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "procfile.h"
+
+struct process {
+	pid_t pid;
+	char *name;
+	struct records records;
+};
+
+/* In the order of the PIDs. */
+struct processes {
+	size_t count;
+	struct process *process;
+	unsigned int unreadable, not_understood;	/* left out */
+};
+
+/*
+ * Takes over @text, the content of /proc/@pid/hydra. Returns NULL, or the part that
+ * cannot be parsed.
+ */
+const char *process_load(struct process *process, pid_t pid, char *text);
+void process_free(struct process *process);
+
+/* The values of documented keys, which every loaded process has. */
+const char *process_text(const struct process *process, const char *key);
+uint64_t process_number(const struct process *process, const char *key);
+
+/* Is the process under Hydra? */
+bool process_active(const struct process *process);
+
+/* The next "domain" line from record *@next on, or NULL; start with *@next = 0. */
+const struct record *process_domain(const struct process *process, size_t *next);
+
+void json_process(const struct process *process);
+
+/* A number if @value is one, else a string. */
+void json_value(const char *key, const char *value);
+
+void json_pairs(const struct record *record);
+
+/*
+ * Load the processes of the list that have user memory; if @active_only, only those
+ * under Hydra.
+ */
+void processes_load(struct processes *processes, const pid_t *pids, size_t count,
+		    bool active_only);
+void processes_free(struct processes *processes);
+
+/* Say on stderr how many processes are missing, and why. */
+void processes_say_left_out(const struct processes *processes);
+
+/* All PIDs of /proc, ascending, to be freed. */
+pid_t *all_pids(size_t *count);
+
+#endif /* PROCESS_H */

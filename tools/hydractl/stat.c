@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* hydractl stat: run a program under a policy, then show what it and its children counted. */
+#include <argp.h>
+#include <errno.h>
+#include <error.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "commands.h"
+#include "json.h"
+#include "kernel.h"
+#include "repeat.h"
+#include "settings.h"
+#include "text.h"
+#include "tlb_line.h"
+#include "tracer.h"
+
+struct options {
+	struct settings_choice choice;
+	const char *output;
+	bool json;
+	char **program;
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *options = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &options->choice;
+		return 0;
+	case 'o':
+		options->output = arg;
+		return 0;
+	case 'j':
+		options->json = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		/* The rest belongs to the program. */
+		options->program = &state->argv[state->next - 1];
+		state->next = state->argc;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "no program to run");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option output_options[] = {
+	{ "output", 'o', "FILE", 0, "Write the summary to FILE instead of stderr", 1 },
+	{ "json", 'j', NULL, 0, "Write the summary as JSON", 1 },
+	{ 0 }
+};
+
+static const struct argp argp = {
+	.options = output_options,
+	.parser = parse_option,
+	.children = settings_children,
+	.args_doc = "[--] PROGRAM [ARGUMENT...]",
+	.doc = "Run PROGRAM under a policy (default: hydra) until it ends, then show the counters of PROGRAM and of all processes that it started, also of those that have ended.\n"
+	       "\n"
+	       "hydractl traces the processes (ptrace) to read the counters of each just before it ends. A start or an end of a process or thread, and a signal, takes longer; other work does not. PROGRAM cannot be debugged meanwhile, and set-uid programs that it starts lose their rights unless hydractl runs as root.\v"
+	       "To compare: counters count interrupts as Linux would send them under --policy hydra-nofilter. Under --policy linux they stand still, except for the line about the whole machine.\n"
+	       "\n"
+	       "For example:\n"
+	       "  hydractl stat -- make -j8\n"
+	       "  hydractl stat --policy hydra-nofilter -- make -j8\n"
+	       "\n"
+	       "Exit status: PROGRAM's; 128 + N if signal N ended it; 125 hydractl failed; 126 PROGRAM cannot be run; 127 there is no such PROGRAM.",
+};
+
+struct summary {
+	const struct tally *tally;
+	char *command;
+	double seconds;
+	bool machine_told;
+	uint64_t machine;	/* interrupts for TLB shootdowns on all CPUs meanwhile */
+};
+
+static uint64_t interrupted_or_spared(const struct tally *tally)
+{
+	return tally->number[SUM_INTERRUPTED] + tally->number[SUM_SPARED];
+}
+
+static void print_line(FILE *out, uint64_t number, const char *what)
+{
+	fprintf(out, "%16" PRIu64 "  %s\n", number, what);
+}
+
+static void print_summary(FILE *out, const struct summary *summary)
+{
+	const struct tally *tally = summary->tally;
+	const uint64_t *number = tally->number;
+	char *command = must_have(printable(summary->command));
+
+	fprintf(out, "\n Hydra's counters of '%s'", command);
+	free(command);
+	if (tally->processes > 1)
+		fprintf(out, " and the %u processes it started", tally->processes - 1);
+	fprintf(out, ":\n\n");
+	print_line(out, number[SUM_FLUSHES], "TLB flushes");
+	print_line(out, number[SUM_INTERRUPTED], "interrupts sent (CPUs interrupted)");
+	fprintf(out, "%16" PRIu64 "  interrupts spared (CPUs spared)", number[SUM_SPARED]);
+	if (interrupted_or_spared(tally))
+		fprintf(out, ": %.1f %% of both", 100.0 * number[SUM_SPARED] / interrupted_or_spared(tally));
+	fprintf(out, "\n%16" PRIu64 "  fills, and %" PRIu64 " entries prefetched\n", number[SUM_FILLS],
+		number[SUM_PREFETCHED]);
+	print_line(out, number[SUM_PROPAGATED], "entries propagated");
+	print_line(out, number[SUM_FALLBACKS], "fallbacks for want of memory");
+	print_line(out, number[SUM_RECLAIMED], "replica tables reclaimed");
+	print_line(out, tally->peak_kib, "KiB of replica tables at the peak (looked at every 0.1 s)");
+	if (summary->machine_told)
+		print_line(out, summary->machine, "interrupts for TLB shootdowns on the whole machine meanwhile");
+	fprintf(out, "\n%16.3f  seconds\n\n", summary->seconds);
+	if (!tally->split)
+		fprintf(out, " No process had threads on several nodes under Hydra, so the counters stood still.\n");
+	if (tally->running)
+		fprintf(out, " %u of the processes still run, and were counted until now.\n", tally->running);
+	if (tally->unreadable)
+		fprintf(out, " %u of the processes are missing: not permitted to read them, or killed too soon.\n",
+			tally->unreadable);
+	if (tally->may_count_twice)
+		fprintf(out, " The kernel lacks CONFIG_KCMP: processes that share memory may be counted twice.\n");
+}
+
+static int exit_status(int status)
+{
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void json_summary(FILE *out, const struct summary *summary)
+{
+	const struct tally *tally = summary->tally;
+
+	json_to(out);
+	json_open_object(NULL);
+	json_string("command", summary->command);
+	json_number("status", exit_status(tally->status));
+	json_real("seconds", summary->seconds);
+	json_number("processes", tally->processes);
+	json_number("split", tally->split);
+	json_number("running", tally->running);
+	json_number("unreadable", tally->unreadable);
+	for (size_t i = 0; i <= SUM_RECLAIMED; i++)
+		json_number(sum_keys[i], tally->number[i]);
+	json_number("peak_replica_kib", tally->peak_kib);
+	if (summary->machine_told)
+		json_number("machine_tlb_interrupts", summary->machine);
+	else
+		json_null("machine_tlb_interrupts");
+	json_close_object();
+}
+
+/* The words of the command as one line. */
+static char *command_line(char **program)
+{
+	size_t length = 1;
+	char *line;
+
+	for (char **word = program; *word; word++)
+		length += strlen(*word) + 1;
+	line = must_have(calloc(1, length));
+	for (char **word = program; *word; word++) {
+		if (word != program)
+			strcat(line, " ");
+		strcat(line, *word);
+	}
+	return line;
+}
+
+static bool machine_interrupts(uint64_t *number)
+{
+	char *path = must_have(asprintf(&path, "%s/interrupts", kernel_proc()) < 0 ? NULL : path);
+	bool told = tlb_interrupts(path, number);
+
+	free(path);
+	return told;
+}
+
+int command_stat(int argc, char **argv)
+{
+	struct options options = { .choice = SETTINGS_CHOICE_NONE };
+	struct hydra_settings settings;
+	struct summary summary;
+	struct tally tally;
+	uint64_t before = 0;
+	FILE *out = stderr;
+
+	argp_err_exit_status = EXIT_RUN_ERROR;
+	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &options);
+	settings = settings_choose(&options.choice);
+	kernel_require(EXIT_RUN_ERROR);
+	if (options.output)
+		out = fopen(options.output, "we");
+	if (!out)
+		error(EXIT_RUN_ERROR, errno, "cannot write %s", options.output);
+
+	summary = (struct summary){ .tally = &tally, .command = command_line(options.program) };
+	summary.machine_told = machine_interrupts(&before);
+	summary.seconds = -now();
+	trace_program(&settings, options.program, &tally);
+	summary.seconds += now();
+	summary.machine_told = summary.machine_told && machine_interrupts(&summary.machine);
+	summary.machine -= before;
+	/* Else the message about the program says all. */
+	if (tally.started && options.json)
+		json_summary(out, &summary);
+	else if (tally.started)
+		print_summary(out, &summary);
+	free(summary.command);
+	if (fflush(out) || ferror(out))
+		error(EXIT_RUN_ERROR, errno, "cannot write %s", options.output ?: "the summary");
+	return exit_status(tally.status);
+}

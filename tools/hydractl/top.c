@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* hydractl top: what Hydra does per second, on a terminal or as text for other programs. */
+#include <argp.h>
+#include <error.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "columns.h"
+#include "commands.h"
+#include "json.h"
+#include "kernel.h"
+#include "repeat.h"
+#include "screen.h"
+#include "watch.h"
+
+#define USUAL_DELAY 2
+
+struct options {
+	struct repeat repeat;
+	struct watch watch;
+	bool batch, json;
+};
+
+static enum order parse_order(const struct argp_state *state, const char *name)
+{
+	for (enum order order = 0; order < ORDERS; order++)
+		if (!strcmp(order_names[order], name))
+			return order;
+	argp_error(state, "unknown order '%s': choose sent, spared, fills, flushes, memory, pid or name", name);
+	return 0;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *options = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &options->repeat;
+		state->child_inputs[1] = &options->watch.group;
+		return 0;
+	case 'b':
+		options->batch = true;
+		return 0;
+	case 'j':
+		options->json = true;
+		return 0;
+	case 's':
+		options->watch.order = parse_order(state, arg);
+		return 0;
+	case 'A':
+		options->watch.all = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "unexpected argument '%s': choose processes with --tree, --cgroup or --unit", arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option top_options[] = {
+	{ "batch", 'b', NULL, 0, "Print one table after the other, without the terminal's help", 0 },
+	{ "json", 'j', NULL, 0, "The same as JSON: one object on one line for each look", 0 },
+	{ "sort", 's', "ORDER", 0, "What comes first: sent (the default), spared, fills, flushes, memory, pid or name", 0 },
+	{ "all", 'A', NULL, 0, "Show also processes that are not under Hydra", 0 },
+	{ 0 }
+};
+
+static const struct argp_child children[] = {
+	{ .argp = &repeat_argp },
+	{ .argp = &group_argp, .header = "Only some processes, instead of all:" },
+	{ 0 }
+};
+
+static const struct argp argp = {
+	.options = top_options,
+	.parser = parse_option,
+	.children = children,
+	.doc = "Show every 2 seconds which processes send how many interrupts for TLB shootdowns, and how many Hydra saves.\n"
+	       "\n"
+	       "SENT/S and SPARED/S: interrupts sent and saved per second, one for each CPU. FILLS/S: page faults that copied entries for a node. FLUSH/S: TLB flushes. REP-KIB: memory of the replica tables now. Above the table, the same for all, and fills and memory of each node.\n"
+	       "\n"
+	       "Keys: Up and Down choose a process; Enter inspects it; p switches its policy; < and > sort by another column; a shows all processes or those under Hydra; ? lists all keys; q ends. Reading counters costs the processes nothing.\v"
+	       "For example:\n"
+	       "  hydractl top --unit nginx\n"
+	       "  hydractl top --json --delay 10 --count 6 >minute.jsonl\n"
+	       "\n"
+	       "Exit status: 0 done; 2 an error; 3 the process, cgroup or unit has gone.",
+};
+
+static void json_rates(const struct rates *rates)
+{
+	json_real("sent_per_second", rates->sent);
+	json_real("spared_per_second", rates->spared);
+	json_real("fills_per_second", rates->fills);
+	json_real("flushes_per_second", rates->flushes);
+	json_number("replica_kib", rates->replica_kib);
+	json_open_list("per_node");
+	for (size_t i = 0; i < rates->node_count; i++) {
+		json_open_object(NULL);
+		json_number("node", rates->node[i].node);
+		json_real("fills_per_second", rates->node[i].fills);
+		json_number("replica_kib", rates->node[i].replica_kib);
+		json_close_object();
+	}
+	json_close_list();
+}
+
+static void json_look(const struct watch *watch)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_REALTIME, &time);
+	json_open_object(NULL);
+	json_real("time", time.tv_sec + time.tv_nsec / 1e9);
+	json_real("seconds", watch->seconds);
+	json_string("group", group_kind_name(&watch->group));
+	if (watch->group.name)
+		json_string("name", watch->group.name);
+	else
+		json_null("name");
+	json_rates(&watch->table.total);
+	json_open_list("processes");
+	for (size_t i = 0; i < watch->table.count; i++) {
+		const struct row *row = &watch->table.row[i];
+
+		json_open_object(NULL);
+		json_number("pid", row->process->pid);
+		json_string("comm", row->process->name);
+		json_string("policy", process_text(row->process, "policy"));
+		json_number("active", process_active(row->process));
+		json_number("split", process_number(row->process, "split"));
+		json_rates(&row->rates);
+		json_close_object();
+	}
+	json_close_list();
+	json_number("unreadable", watch->after.unreadable);
+	json_number("not_understood", watch->after.not_understood);
+	json_close_object();
+}
+
+static void print_look(const struct watch *watch)
+{
+	char sent[CELL_SIZE], spared[CELL_SIZE], fills[CELL_SIZE], clock[32], *line;
+	const struct rates *total = &watch->table.total;
+	bool shown[COLUMN_COUNT];
+	time_t seconds = time(NULL);
+
+	strftime(clock, sizeof(clock), "%F %T", localtime(&seconds));
+	printf("%s  %zu processes, %.1f s: %s sent/s, %s spared/s, %s fills/s, %llu KiB of replicas\n", clock,
+	       watch->table.count, watch->seconds, rate_text(sent, total->sent),
+	       rate_text(spared, total->spared), rate_text(fills, total->fills),
+	       (unsigned long long)total->replica_kib);
+	for (size_t i = 0; i < total->node_count; i++)
+		printf("node %llu: %s fills/s, %llu KiB\n", (unsigned long long)total->node[i].node,
+		       rate_text(fills, total->node[i].fills),
+		       (unsigned long long)total->node[i].replica_kib);
+	columns_fit(SIZE_MAX, shown);
+	line = columns_head(shown, watch->order);
+	printf("%s\n", line);
+	free(line);
+	for (size_t i = 0; i < watch->table.count; i++) {
+		line = columns_row(shown, &watch->table.row[i]);
+		printf("%s\n", line);
+		free(line);
+	}
+	putchar('\n');
+}
+
+/* As long as the group is there, or for as many looks as were asked for. */
+static void print_looks(struct watch *watch, const struct repeat *repeat, bool json)
+{
+	double moment = now();
+
+	for (uint64_t done = 0; !repeat->count || done < repeat->count; done++) {
+		moment += repeat->delay;
+		sleep_until(moment);
+		if (!watch_look(watch)) {
+			fflush(stdout);
+			group_gone(&watch->group);
+		}
+		if (json)
+			json_look(watch);
+		else
+			print_look(watch);
+		if (!done)
+			processes_say_left_out(&watch->after);
+		if (fflush(stdout))
+			return;
+	}
+}
+
+int command_top(int argc, char **argv)
+{
+	struct options options = {
+		.repeat.delay = USUAL_DELAY,
+		.watch.order = ORDER_SENT,
+	};
+	struct watch *watch = &options.watch;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &options);
+	kernel_require(EXIT_ERROR);
+	options.batch |= options.json;
+	if (!options.batch && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
+		error(EXIT_ERROR, 0, "no terminal to draw on: use --batch or --json");
+	group_find(&watch->group);
+	if (!watch_look(watch))
+		group_gone(&watch->group);
+	if (options.batch)
+		print_looks(watch, &options.repeat, options.json);
+	else
+		screen_run(watch, &options.repeat);
+	watch_end(watch);
+	return 0;
+}
