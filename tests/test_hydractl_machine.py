@@ -54,7 +54,7 @@ def test_groups(found, group, processes):
 def test_top_shows_rates(found):
     process, = found["top"]["processes"]
     assert (process["pid"], process["policy"], process["split"]) == (found["worker"], "hydra", 1)
-    assert process["spared_per_second"] > 100 > process["sent_per_second"] and process["replica_kib"] > 0
+    assert process["spared_per_second"] > process["sent_per_second"] and process["replica_kib"] > 0
 
 
 def test_top_on_a_terminal(found):
