@@ -34,6 +34,7 @@ class Bench:
     paper: str               # the paper's figure, and what an emulator cannot show of it
     across: bool = False     # the table has a row for each policy, and a column for each line
     packages: tuple = ()     # Debian packages that it needs besides the lab's
+    counted: typing.Callable | None = None   # () -> the values, where the meter counts them and there are no steps
 
 
 def entries_of(bench, said):
@@ -48,6 +49,8 @@ def entries_of(bench, said):
 
 def run(bench):
     """Boot once, run all steps; returns the values."""
+    if bench.counted:
+        return bench.counted()
     setup.ensure_packages(bench.packages)
     image = build.kernel()
     home = programs.workloads()
