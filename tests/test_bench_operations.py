@@ -47,6 +47,7 @@ def test_good_values_keep_every_limit():
       for row in operations.ROWS for sharing, what in operations.SHARINGS.items() for policy in operations.COLUMNS),
     (spoil("mprotect-4k", "together", "accessed", copies=5), "one table more"),
     (spoil("mprotect-4k", "apart", "accessed", copies=1), "one table more"),
+    (spoil("minor-fault", "apart", "accessed", instructions=1001), "ABIS: 9 % more time"),
     (spoil("mprotect-4m", "apart", "mitosis", instructions=3400), "at least 3.45"),
     (spoil("mprotect-4m", "apart", "hydra", instructions=1011), "the same under Hydra")])
 def test_a_broken_limit_fails_and_no_other(change, said):

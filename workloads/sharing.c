@@ -7,10 +7,14 @@
  *	protect   a thread protects its page, and in its next turn allows writing
  *	copy      a thread reads a page of a private file mapping, then writes to it
  *	migrate   a thread writes to its page and moves it to the next node
+ *	sync      a thread writes to a page of a file in the working directory, and
+ *	          waits until it is written back (msync)
+ *	reclaim   a thread reads a page of such a file and has the page reclaimed
  */
 #include <argp.h>
 #include <errno.h>
 #include <error.h>
+#include <fcntl.h>
 #include <numaif.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +31,11 @@
 #define ALL_READ TURNS_PLACE		/* a page that all threads read, so that they share the table */
 #define OWN (TURNS_PLACE + PAGE)
 
+enum memory { ANONYMOUS, COPIED_FILE, WRITTEN_FILE, READ_FILE };
+
 struct change {
 	const char *name;
+	enum memory memory;
 	void (*turn)(struct worker *worker);
 };
 
@@ -117,24 +124,60 @@ static void migrate(struct worker *worker)
 	turns_operation(0);
 }
 
+static void sync_page(struct worker *worker)
+{
+	char *page = own_page(worker);
+
+	share(worker);
+	write_to(page);
+	turns_forget();
+	if (msync(page, PAGE, MS_SYNC))
+		error(EXIT_FAILURE, errno, "msync");
+	turns_operation(0);
+}
+
+static void reclaim(struct worker *worker)
+{
+	char *page = own_page(worker);
+	unsigned char there;
+
+	share(worker);
+	(void)*(volatile char *)page;
+	turns_forget();
+	if (madvise(page, PAGE, MADV_PAGEOUT) || mincore(page, PAGE, &there))
+		error(EXIT_FAILURE, errno, "madvise");
+	if (there & 1)
+		error(EXIT_FAILURE, 0, "a page was not reclaimed");
+	turns_operation(0);
+}
+
 static const struct change changes[] = {
-	{ "drop", drop }, { "protect", protect }, { "copy", copy }, { "migrate", migrate }, { 0 }
+	{ "drop", ANONYMOUS, drop }, { "protect", ANONYMOUS, protect }, { "copy", COPIED_FILE, copy },
+	{ "migrate", ANONYMOUS, migrate }, { "sync", WRITTEN_FILE, sync_page }, { "reclaim", READ_FILE, reclaim }, { 0 }
 };
+
+/* A file of 2 MiB without a name; if on disk, what is in it has been written. */
+static int open_file(bool on_disk)
+{
+	static char zeroes[TABLE];
+	int file = on_disk ? open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) :
+			     memfd_create("sharing", MFD_CLOEXEC);
+
+	if (file < 0 || pwrite(file, zeroes, TABLE, 0) != TABLE || (on_disk && fsync(file)))
+		error(EXIT_FAILURE, errno, "a file of 2 MiB %s", on_disk ? "in the working directory" : "in memory");
+	return file;
+}
 
 static void map_table(void)
 {
-	int file = -1, flags = MAP_PRIVATE | MAP_FIXED_NOREPLACE;
+	bool is_file = change->memory != ANONYMOUS, on_disk = is_file && change->memory != COPIED_FILE;
+	int flags = MAP_FIXED_NOREPLACE | (is_file ? 0 : MAP_ANONYMOUS) | (on_disk ? MAP_SHARED : MAP_PRIVATE);
+	int file = is_file ? open_file(on_disk) : -1;
 
-	if (change->turn == copy) {
-		file = memfd_create("sharing", MFD_CLOEXEC);
-		if (file < 0 || ftruncate(file, TABLE))
-			error(EXIT_FAILURE, errno, "a file in memory");
-	} else {
-		flags |= MAP_ANONYMOUS;
-	}
 	if (mmap(TURNS_PLACE, TABLE, PROT_READ | PROT_WRITE, flags, file, 0) != TURNS_PLACE)
 		error(EXIT_FAILURE, errno, "cannot map 2 MiB at %p", TURNS_PLACE);
-	write_to(ALL_READ);
+	if (change->memory != READ_FILE)
+		write_to(ALL_READ);
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -147,7 +190,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		for (change = changes; change->name; change++)
 			if (!strcmp(change->name, arg))
 				return 0;
-		argp_error(state, "unknown change '%s': choose drop, protect, copy or migrate", arg);
+		argp_error(state, "unknown change '%s': choose drop, protect, copy, migrate, sync or reclaim", arg);
 		return 0;
 	case ARGP_KEY_END:
 		if (!change)
@@ -160,7 +203,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option argp_options[] = {
 	{ "change", 'c', "CHANGE", 0,
-	  "drop: give a page back. protect: protect a page. copy: write to a page of a private file mapping. migrate: move a page to another node", 0 },
+	  "drop: give a page back. protect: protect a page. copy: write to a page of a private file mapping. migrate: move a page to another node. sync: write a page of a file back. reclaim: have a page of a file reclaimed", 0 },
 	{ 0 }
 };
 
