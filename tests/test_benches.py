@@ -285,12 +285,12 @@ def test_the_guest_runs_each_program_under_its_settings(tmp_path, capsys, monkey
     ("footprint", ["--sharing", "much"], "unknown sharing 'much'"), ("footprint", [], "give --sharing"),
     ("footprint", ["--sharing", "none", "--tables", "0"], "'0' is not a number of leaf tables"),
     ("prefetch", ["--tables", "x"], "'x' is not a number of leaf tables"),
-    ("patterns", ["--pattern", "spiral"], "unknown pattern 'spiral'"), ("patterns", [], "give --pattern"),
-    ("patterns", ["--pattern", "local", "--rounds", "1"], "'1' is not a number of rounds"),
-    ("patterns", ["--pattern", "local", "--seconds", "0"], "'0' is not a number of seconds"),
-    ("sharing", ["--change", "nothing"], "unknown change 'nothing'"), ("sharing", [], "give --change"),
-    ("patterns", ["--pattern", "local", "--per-node", "0"], "'0' is not a number of threads"),
-    ("people", ["--habit", "smoking"], "unknown habit 'smoking'"), ("people", [], "give --habit"),
+    ("patterns", ["spiral"], "choose one of local pipeline global protect"), ("patterns", [], "choose one of"), ("patterns", ["local", "global"], "Too many arguments"),
+    ("patterns", ["local", "--rounds", "1"], "'1' is not a number of rounds"),
+    ("patterns", ["local", "--seconds", "0"], "'0' is not a number of seconds"),
+    ("sharing", ["nothing"], "choose one of drop protect"), ("sharing", [], "choose one of"),
+    ("patterns", ["local", "--per-node", "0"], "'0' is not a number of threads"),
+    ("people", ["smoking"], "choose one of jit-new"), ("people", [], "choose one of"),
     ("allocate", ["--segments", "257"], "'257' is not a number of segments up to 256")])
 def test_programs_refuse_wrong_words(workloads, program, words, said):
     done = subprocess.run([workloads / program, *words], capture_output=True, text=True, check=False)

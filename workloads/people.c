@@ -17,7 +17,6 @@
 #include <error.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "json.h"
@@ -33,13 +32,6 @@
 #define MEMORY_PAGES 16UL
 #define STRIDE 3			/* to another node of two CPUs, whatever the number of threads */
 
-struct habit {
-	const char *name;
-	void (*prepare)(void);
-	void (*turn)(struct worker *worker);
-};
-
-static const struct habit *habit;
 static volatile char *run_page = (char *)CODE;
 static size_t pages_compiled = 1;
 
@@ -135,7 +127,7 @@ static void use_next(struct worker *worker)
 	use_memory(memory((worker->number + turn++ / turns_count() * STRIDE) % turns_count()));
 }
 
-static const struct habit habits[] = {
+static const struct turns_kind habits[] = {
 	{ "jit-new", reserve_code, compile_new },
 	{ "jit-patch", reserve_code, compile_again },
 	{ "wasm-own", reserve_memories, use_own },
@@ -143,58 +135,28 @@ static const struct habit habits[] = {
 	{ 0 }
 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = state->input;
-		return 0;
-	case 'h':
-		for (habit = habits; habit->name; habit++)
-			if (!strcmp(habit->name, arg))
-				return 0;
-		argp_error(state, "unknown habit '%s': choose jit-new, jit-patch, wasm-own or wasm-pool", arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (!habit)
-			argp_error(state, "give --habit");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_option argp_options[] = {
-	{ "habit", 'h', "HABIT", 0,
-	  "jit-new: compile a new page of code that all threads run. jit-patch: change a page that all run. wasm-own: take a memory, use it, give its pages back. wasm-pool: the memories go round", 0 },
-	{ 0 }
-};
-
 static const struct argp_child children[] = { { .argp = &turns_argp }, { 0 } };
 
 static const struct argp argp = {
-	.options = argp_options,
-	.parser = parse_option,
+	.args_doc = "HABIT",
 	.children = children,
-	.doc = "Count TLB shootdown interrupts of what programs do, with a thread on each CPU. Prints one line of JSON.\v"
+	.doc = "Count TLB shootdown interrupts of what programs do, with a thread on each CPU. Prints one line of JSON. HABIT is jit-new: compile a new page of code that all threads run; jit-patch: change a page that all run; wasm-own: take a memory, use it, give its pages back; wasm-pool: the memories go round.\v"
 	       "Exit status: 0 done; 1 failed; 2 this machine or kernel lacks what is needed; 64 wrong usage.",
 };
 
 int main(int argc, char **argv)
 {
-	struct turns turns = { .asked = run_code, .rounds = 4, .seconds = 20 };
+	struct turns turns = { .kinds = habits, .asked = run_code, .rounds = 4, .seconds = 20 };
 	struct own_hydra own;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &turns);
-	turns.turn = habit->turn;
 	use_plain_memory();
-	habit->prepare();
 	turns_run(&turns);
 	own = own_hydra_read();
 
 	json_open_object(NULL);
 	json_string("program", "people");
-	json_string("habit", habit->name);
+	json_string("habit", turns.kind->name);
 	json_number("cpus", turns_count());
 	turns_print_interrupts("interrupts", 0);
 	json_number("pagetable_kib", page_tables_kib());

@@ -18,7 +18,6 @@
 #include <numaif.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -30,16 +29,6 @@
 
 #define ALL_READ TURNS_PLACE		/* a page that all threads read, so that they share the table */
 #define OWN (TURNS_PLACE + PAGE)
-
-enum memory { ANONYMOUS, COPIED_FILE, WRITTEN_FILE, READ_FILE };
-
-struct change {
-	const char *name;
-	enum memory memory;
-	void (*turn)(struct worker *worker);
-};
-
-static const struct change *change;
 
 static char *own_page(const struct worker *worker)
 {
@@ -151,11 +140,6 @@ static void reclaim(struct worker *worker)
 	turns_operation(0);
 }
 
-static const struct change changes[] = {
-	{ "drop", ANONYMOUS, drop }, { "protect", ANONYMOUS, protect }, { "copy", COPIED_FILE, copy },
-	{ "migrate", ANONYMOUS, migrate }, { "sync", WRITTEN_FILE, sync_page }, { "reclaim", READ_FILE, reclaim }, { 0 }
-};
-
 /* A file of 2 MiB without a name; if on disk, what is in it has been written. */
 static int open_file(bool on_disk)
 {
@@ -168,70 +152,56 @@ static int open_file(bool on_disk)
 	return file;
 }
 
-static void map_table(void)
+static void map_table(int flags, int file)
 {
-	bool is_file = change->memory != ANONYMOUS, on_disk = is_file && change->memory != COPIED_FILE;
-	int flags = MAP_FIXED_NOREPLACE | (is_file ? 0 : MAP_ANONYMOUS) | (on_disk ? MAP_SHARED : MAP_PRIVATE);
-	int file = is_file ? open_file(on_disk) : -1;
-
-	if (mmap(TURNS_PLACE, TABLE, PROT_READ | PROT_WRITE, flags, file, 0) != TURNS_PLACE)
+	if (mmap(TURNS_PLACE, TABLE, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE | flags, file, 0) != TURNS_PLACE)
 		error(EXIT_FAILURE, errno, "cannot map 2 MiB at %p", TURNS_PLACE);
-	if (change->memory != READ_FILE)
-		write_to(ALL_READ);
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void map_memory(void)
 {
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = state->input;
-		return 0;
-	case 'c':
-		for (change = changes; change->name; change++)
-			if (!strcmp(change->name, arg))
-				return 0;
-		argp_error(state, "unknown change '%s': choose drop, protect, copy, migrate, sync or reclaim", arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (!change)
-			argp_error(state, "give --change");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	map_table(MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	write_to(ALL_READ);
 }
 
-static const struct argp_option argp_options[] = {
-	{ "change", 'c', "CHANGE", 0,
-	  "drop: give a page back. protect: protect a page. copy: write to a page of a private file mapping. migrate: move a page to another node. sync: write a page of a file back. reclaim: have a page of a file reclaimed", 0 },
-	{ 0 }
+static void map_copied(void)
+{
+	map_table(MAP_PRIVATE, open_file(false));
+	write_to(ALL_READ);
+}
+
+static void map_disk(void)
+{
+	map_table(MAP_SHARED, open_file(true));
+}
+
+static const struct turns_kind changes[] = {
+	{ "drop", map_memory, drop }, { "protect", map_memory, protect }, { "copy", map_copied, copy },
+	{ "migrate", map_memory, migrate }, { "sync", map_disk, sync_page }, { "reclaim", map_disk, reclaim }, { 0 }
 };
 
 static const struct argp_child children[] = { { .argp = &turns_argp }, { 0 } };
 
 static const struct argp argp = {
-	.options = argp_options,
-	.parser = parse_option,
+	.args_doc = "CHANGE",
 	.children = children,
-	.doc = "Count TLB shootdown interrupts of changes to pages of one thread, in a page table that all nodes share. Prints one line of JSON.\v"
+	.doc = "Count TLB shootdown interrupts of changes to pages of one thread, in a page table that all nodes share. Prints one line of JSON. CHANGE is drop: give a page back; protect: protect a page; copy: write to a page of a private file mapping; migrate: move a page to another node; sync: write a page of a file back; reclaim: have a page of a file reclaimed.\v"
 	       "Exit status: 0 done; 1 failed; 2 this machine or kernel lacks what is needed; 64 wrong usage.",
 };
 
 int main(int argc, char **argv)
 {
-	struct turns turns = { .asked = read_shared, .rounds = 4, .seconds = 20 };
+	struct turns turns = { .kinds = changes, .asked = read_shared, .rounds = 4, .seconds = 20 };
 	struct own_hydra own;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &turns);
-	turns.turn = change->turn;
 	use_plain_memory();
-	map_table();
 	turns_run(&turns);
 	own = own_hydra_read();
 
 	json_open_object(NULL);
 	json_string("program", "sharing");
-	json_string("change", change->name);
+	json_string("change", turns.kind->name);
 	json_number("cpus", turns_count());
 	turns_print_interrupts("interrupts", 0);
 	json_number("pagetable_kib", page_tables_kib());

@@ -29,7 +29,7 @@ HABITS = {
 
 
 def steps():
-    return tuple(Step(habit, policy, ("--policy", policy), ("people", "--habit", habit, "--rounds", str(ROUNDS)))
+    return tuple(Step(habit, policy, ("--policy", policy), ("people", habit, "--rounds", str(ROUNDS)))
                  for habit in HABITS for policy in policies.POLICIES)
 
 

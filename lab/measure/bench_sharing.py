@@ -23,7 +23,7 @@ CHANGES = {"drop": "a thread writes to its page and gives it back (madvise)", "p
 
 
 def steps():
-    return tuple(Step(change, column, settings, ("sharing", "--change", change, "--rounds", str(ROUNDS)))
+    return tuple(Step(change, column, settings, ("sharing", change, "--rounds", str(ROUNDS)))
                  for change in CHANGES for column, settings in COLUMNS.items())
 
 
