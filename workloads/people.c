@@ -11,13 +11,20 @@
  *	            memory, allows access, writes to it, gives the pages back and
  *	            forbids access. Each thread always takes the same memory.
  *	wasm-pool   the same; in each round the memories go to other threads
+ *	save        a store is saved as Redis does: a child process, made anew in each
+ *	            round, holds the data as they were, and a thread writes to a page
+ *	            of its own part of them, so that the kernel copies the page
  */
 #include <argp.h>
 #include <errno.h>
 #include <error.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "json.h"
 #include "machine.h"
@@ -127,11 +134,50 @@ static void use_next(struct worker *worker)
 	use_memory(memory((worker->number + turn++ / turns_count() * STRIDE) % turns_count()));
 }
 
+/* A part for each thread, in a leaf page table of its own, as allocators with an arena for each thread give. */
+static void map_store(void)
+{
+	if (mmap(TURNS_PLACE, TURNS_MOST * TABLE, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) != TURNS_PLACE)
+		error(EXIT_FAILURE, errno, "cannot map a store at %p", TURNS_PLACE);
+}
+
+/* The child does nothing but hold all pages; it ends with the thread that made it. */
+static void hold_pages(void)
+{
+	static pid_t child;
+
+	if (child) {
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+	}
+	child = fork();
+	if (child < 0)
+		error(EXIT_FAILURE, errno, "fork");
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+}
+
+static void write_while_saving(struct worker *worker)
+{
+	if (!worker->number)
+		hold_pages();
+	/* The first gets this thread copies of the pages that it counts with. */
+	turns_forget();
+	turns_forget();
+	*(volatile char *)(TURNS_PLACE + worker->number * TABLE) = 1;
+	turns_operation(0);
+}
+
 static const struct turns_kind habits[] = {
 	{ "jit-new", reserve_code, compile_new },
 	{ "jit-patch", reserve_code, compile_again },
 	{ "wasm-own", reserve_memories, use_own },
 	{ "wasm-pool", reserve_memories, use_next },
+	{ "save", map_store, write_while_saving },
 	{ 0 }
 };
 
@@ -140,7 +186,7 @@ static const struct argp_child children[] = { { .argp = &turns_argp }, { 0 } };
 static const struct argp argp = {
 	.args_doc = "HABIT",
 	.children = children,
-	.doc = "Count TLB shootdown interrupts of what programs do, with a thread on each CPU. Prints one line of JSON. HABIT is jit-new: compile a new page of code that all threads run; jit-patch: change a page that all run; wasm-own: take a memory, use it, give its pages back; wasm-pool: the memories go round.\v"
+	.doc = "Count TLB shootdown interrupts of what programs do, with a thread on each CPU. Prints one line of JSON. HABIT is jit-new: compile a new page of code that all threads run; jit-patch: change a page that all run; wasm-own: take a memory, use it, give its pages back; wasm-pool: the memories go round; save: write while a child process holds the data as they were.\v"
 	       "Exit status: 0 done; 1 failed; 2 this machine or kernel lacks what is needed; 64 wrong usage.",
 };
 
