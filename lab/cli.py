@@ -141,11 +141,13 @@ The stages, in their order:
   ./hydra test --long                           everything, some hours
   ./hydra test --only coherence                 one self test program
   ./hydra test --only oracle --arguments="--seed 7"  the same random numbers again; seeds are in the summary
+  ./hydra test --stage suites --seed 7          Linux's own tests under the same policy again
   ./hydra test --stage faults --only sharer     the injected faults with this word in their name""")
     test.add_argument("--long", action="store_true", help="everything that there is time for only now and then")
     test.add_argument("--stage", action="append", choices=list(stages.STAGES), metavar="STAGE", help="only this stage (may be repeated)")
     test.add_argument("--only", metavar="WORD", default="", help="only what has WORD in its name: self tests, or of another stage's tests, modes or rules")
     test.add_argument("--arguments", metavar="WORDS", default="", help="what to give to the self tests that --only chooses")
+    test.add_argument("--seed", type=int, metavar="N", help="the number that draws the policy for Linux's own tests (stage suites; see the summary)")
     return top
 
 

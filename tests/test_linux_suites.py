@@ -187,8 +187,8 @@ def test_a_suite_of_which_nothing_passes_on_stock_is_a_failure(monkeypatch):
     monkeypatch.setattr(linux_suites, "verdicts", lambda **_: (verdicts, None))
     monkeypatch.setattr(linux_suites, "SELFTESTS", ["mm"])
     monkeypatch.setattr(linux_suites, "STRESSORS", {})
-    assert [(outcome.name, outcome.failed) for outcome in linux_suites.outcomes()] == \
-        [("Linux's mm:cow", False), ("Linux's mm", True)]
+    assert [(outcome.name, outcome.failed) for outcome in linux_suites.outcomes(seed=0)] == \
+        [("Linux's mm:cow [hydra]", False), ("Linux's mm [hydra]", True)]
 
 
 def test_a_word_that_no_program_has_in_its_name_is_a_failure(monkeypatch):
@@ -211,6 +211,21 @@ def test_each_policy_is_compared_with_the_same_run_on_stock(monkeypatch):
     failed = [outcome.name for outcome in linux_suites.outcomes(long=True) if outcome.failed]
     assert booted == ["linux", "hydra", "mitosis", "radixvm", "abis", "linux", "abis"]
     assert failed and all("[abis]" in name for name in failed)
+
+
+def test_a_number_draws_the_policy_of_a_short_run_and_the_summary_names_both(monkeypatch):
+    taken = []
+
+    def verdicts(policy, **_):
+        taken.append(policy)
+        return differences.compare(run(program("mm:cow")), run(program("mm:cow"))), None
+    monkeypatch.setattr(linux_suites, "verdicts", verdicts)
+    told = [linux_suites.outcomes(only="cow", seed=seed)[0].seeds for seed in (0, 5, 2, 7)]
+    assert taken == ["hydra", "mitosis", "radixvm", "abis"]
+    assert told[1] == "Linux's own tests 5 [mitosis]"
+    monkeypatch.setattr(linux_suites.random, "randrange", lambda most: most - 1)
+    assert linux_suites.outcomes(only="cow")[0].seeds == "Linux's own tests 999999 [abis]"
+    assert not any(outcome.seeds for outcome in linux_suites.outcomes(only="cow", long=True))
 
 
 def test_no_name_is_known_before_there_is_a_tree(monkeypatch, tmp_path):

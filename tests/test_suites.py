@@ -81,6 +81,16 @@ def arguments(*words):
     return cli.parser().parse_args(["test", *words])
 
 
+@pytest.mark.parametrize("words, right", [((), True), (("--stage", "suites"), True), (("--stage", "suites-debug", "--long"), True),
+                                          (("--only", "fill"), False), (("--stage", "faults"), False)])
+def test_a_number_is_for_linux_own_tests(words, right):
+    if right:
+        assert test.chosen(arguments("--seed", "7", *words))
+    else:
+        with pytest.raises(LabError, match="--seed is for the stages suites"):
+            test.chosen(arguments("--seed", "7", *words))
+
+
 def test_the_stages_to_run():
     assert test.chosen(arguments()) == ["host", "machine", "off", "selftests", "modes", "suites", "debug", "faults"]
     assert test.chosen(arguments("--long")) == list(stages.STAGES)

@@ -140,7 +140,8 @@ static void nothing(struct worker *worker)
 
 int main(int argc, char **argv)
 {
-	struct turns turns = { .turn = take_turn, .asked = nothing, .per_node = 1, .rounds = 9,
+	static const struct turns_kind kind = { .turn = take_turn };
+	struct turns turns = { .kind = &kind, .asked = nothing, .per_node = 1, .rounds = 9,
 			       .seconds = 10 };
 	struct own_hydra own;
 

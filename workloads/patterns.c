@@ -21,7 +21,6 @@
 #include <error.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "json.h"
@@ -30,12 +29,6 @@
 
 #define GLOBAL_PAGES 16UL		/* 64 KiB, as in the paper */
 
-struct pattern {
-	const char *name;
-	void (*turn)(struct worker *worker);
-};
-
-static const struct pattern *pattern;
 static volatile size_t global_owner;
 
 static char *pages_of(size_t number)
@@ -122,62 +115,38 @@ static void protect(struct worker *worker)
 	turns_operation(0);
 }
 
-static const struct pattern patterns[] = {
-	{ "protect", protect }, { "local", local }, { "pipeline", pipeline }, { "global", global }, { 0 }
-};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+/* The page in the last leaf table of the GiB keeps the upper tables. */
+static void keep_upper_tables(void)
 {
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = state->input;
-		return 0;
-	case 'p':
-		for (pattern = patterns; pattern->name; pattern++)
-			if (!strcmp(pattern->name, arg))
-				return 0;
-		argp_error(state, "unknown pattern '%s': choose local, pipeline, global or protect", arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (!pattern)
-			argp_error(state, "give --pattern");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	map_pages((GIB - TABLE) / TABLE, 1);
+	write_pages((GIB - TABLE) / TABLE, 1);
 }
 
-static const struct argp_option argp_options[] = {
-	{ "pattern", 'p', "PATTERN", 0,
-	  "local: a thread maps, writes and unmaps. pipeline: a thread maps and writes, the next writes and unmaps. global: all threads write before one unmaps. protect: a thread protects a page of its own", 0 },
-	{ 0 }
+static const struct turns_kind patterns[] = {
+	{ "local", keep_upper_tables, local }, { "pipeline", keep_upper_tables, pipeline },
+	{ "global", keep_upper_tables, global }, { "protect", keep_upper_tables, protect }, { 0 }
 };
 
 static const struct argp_child children[] = { { .argp = &turns_argp }, { 0 } };
 
 static const struct argp argp = {
-	.options = argp_options,
-	.parser = parse_option,
+	.args_doc = "PATTERN",
 	.children = children,
-	.doc = "Count TLB shootdown interrupts of each operation, with a thread on each CPU. Prints one line of JSON.\v"
+	.doc = "Count TLB shootdown interrupts of each operation, with a thread on each CPU. Prints one line of JSON. PATTERN is local: a thread maps, writes and unmaps; pipeline: a thread maps and writes, the next writes and unmaps; global: all threads write before one unmaps; protect: a thread protects a page of its own.\v"
 	       "Exit status: 0 done; 1 failed; 2 this machine lacks what is needed; 64 wrong usage.",
 };
 
 int main(int argc, char **argv)
 {
-	struct turns turns = { .asked = write_global, .rounds = 3, .seconds = 20 };
+	struct turns turns = { .kinds = patterns, .asked = write_global, .rounds = 3, .seconds = 20 };
 
 	argp_parse(&argp, argc, argv, 0, NULL, &turns);
-	turns.turn = pattern->turn;
 	use_plain_memory();
-	/* The page in the last leaf table of the GiB keeps the upper tables. */
-	map_pages((GIB - TABLE) / TABLE, 1);
-	write_pages((GIB - TABLE) / TABLE, 1);
 	turns_run(&turns);
 
 	json_open_object(NULL);
 	json_string("program", "patterns");
-	json_string("pattern", pattern->name);
+	json_string("pattern", turns.kind->name);
 	json_number("cpus", turns_count());
 	turns_print_interrupts("same_node", false);
 	turns_print_interrupts("other_node", true);

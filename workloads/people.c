@@ -11,14 +11,20 @@
  *	            memory, allows access, writes to it, gives the pages back and
  *	            forbids access. Each thread always takes the same memory.
  *	wasm-pool   the same; in each round the memories go to other threads
+ *	save        a store is saved as Redis does: a child process, made anew in each
+ *	            round, holds the data as they were, and a thread writes to a page
+ *	            of its own part of them, so that the kernel copies the page
  */
 #include <argp.h>
 #include <errno.h>
 #include <error.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "json.h"
 #include "machine.h"
@@ -33,13 +39,6 @@
 #define MEMORY_PAGES 16UL
 #define STRIDE 3			/* to another node of two CPUs, whatever the number of threads */
 
-struct habit {
-	const char *name;
-	void (*prepare)(void);
-	void (*turn)(struct worker *worker);
-};
-
-static const struct habit *habit;
 static volatile char *run_page = (char *)CODE;
 static size_t pages_compiled = 1;
 
@@ -135,66 +134,75 @@ static void use_next(struct worker *worker)
 	use_memory(memory((worker->number + turn++ / turns_count() * STRIDE) % turns_count()));
 }
 
-static const struct habit habits[] = {
+/* A part for each thread, in a leaf page table of its own, as allocators with an arena for each thread give. */
+static void map_store(void)
+{
+	if (mmap(TURNS_PLACE, TURNS_MOST * TABLE, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) != TURNS_PLACE)
+		error(EXIT_FAILURE, errno, "cannot map a store at %p", TURNS_PLACE);
+}
+
+/* The child does nothing but hold all pages; it ends with the thread that made it. */
+static void hold_pages(void)
+{
+	static pid_t child;
+
+	if (child) {
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+	}
+	child = fork();
+	if (child < 0)
+		error(EXIT_FAILURE, errno, "fork");
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+}
+
+static void write_while_saving(struct worker *worker)
+{
+	if (!worker->number)
+		hold_pages();
+	/* The first gets this thread copies of the pages that it counts with. */
+	turns_forget();
+	turns_forget();
+	*(volatile char *)(TURNS_PLACE + worker->number * TABLE) = 1;
+	turns_operation(0);
+}
+
+static const struct turns_kind habits[] = {
 	{ "jit-new", reserve_code, compile_new },
 	{ "jit-patch", reserve_code, compile_again },
 	{ "wasm-own", reserve_memories, use_own },
 	{ "wasm-pool", reserve_memories, use_next },
-	{ 0 }
-};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = state->input;
-		return 0;
-	case 'h':
-		for (habit = habits; habit->name; habit++)
-			if (!strcmp(habit->name, arg))
-				return 0;
-		argp_error(state, "unknown habit '%s': choose jit-new, jit-patch, wasm-own or wasm-pool", arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (!habit)
-			argp_error(state, "give --habit");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_option argp_options[] = {
-	{ "habit", 'h', "HABIT", 0,
-	  "jit-new: compile a new page of code that all threads run. jit-patch: change a page that all run. wasm-own: take a memory, use it, give its pages back. wasm-pool: the memories go round", 0 },
+	{ "save", map_store, write_while_saving },
 	{ 0 }
 };
 
 static const struct argp_child children[] = { { .argp = &turns_argp }, { 0 } };
 
 static const struct argp argp = {
-	.options = argp_options,
-	.parser = parse_option,
+	.args_doc = "HABIT",
 	.children = children,
-	.doc = "Count TLB shootdown interrupts of what programs do, with a thread on each CPU. Prints one line of JSON.\v"
+	.doc = "Count TLB shootdown interrupts of what programs do, with a thread on each CPU. Prints one line of JSON. HABIT is jit-new: compile a new page of code that all threads run; jit-patch: change a page that all run; wasm-own: take a memory, use it, give its pages back; wasm-pool: the memories go round; save: write while a child process holds the data as they were.\v"
 	       "Exit status: 0 done; 1 failed; 2 this machine or kernel lacks what is needed; 64 wrong usage.",
 };
 
 int main(int argc, char **argv)
 {
-	struct turns turns = { .asked = run_code, .rounds = 4, .seconds = 20 };
+	struct turns turns = { .kinds = habits, .asked = run_code, .rounds = 4, .seconds = 20 };
 	struct own_hydra own;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &turns);
-	turns.turn = habit->turn;
 	use_plain_memory();
-	habit->prepare();
 	turns_run(&turns);
 	own = own_hydra_read();
 
 	json_open_object(NULL);
 	json_string("program", "people");
-	json_string("habit", habit->name);
+	json_string("habit", turns.kind->name);
 	json_number("cpus", turns_count());
 	turns_print_interrupts("interrupts", 0);
 	json_number("pagetable_kib", page_tables_kib());

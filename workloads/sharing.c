@@ -7,14 +7,17 @@
  *	protect   a thread protects its page, and in its next turn allows writing
  *	copy      a thread reads a page of a private file mapping, then writes to it
  *	migrate   a thread writes to its page and moves it to the next node
+ *	sync      a thread writes to a page of a file in the working directory, and
+ *	          waits until it is written back (msync)
+ *	reclaim   a thread reads a page of such a file and has the page reclaimed
  */
 #include <argp.h>
 #include <errno.h>
 #include <error.h>
+#include <fcntl.h>
 #include <numaif.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -26,13 +29,6 @@
 
 #define ALL_READ TURNS_PLACE		/* a page that all threads read, so that they share the table */
 #define OWN (TURNS_PLACE + PAGE)
-
-struct change {
-	const char *name;
-	void (*turn)(struct worker *worker);
-};
-
-static const struct change *change;
 
 static char *own_page(const struct worker *worker)
 {
@@ -117,78 +113,95 @@ static void migrate(struct worker *worker)
 	turns_operation(0);
 }
 
-static const struct change changes[] = {
-	{ "drop", drop }, { "protect", protect }, { "copy", copy }, { "migrate", migrate }, { 0 }
-};
-
-static void map_table(void)
+static void sync_page(struct worker *worker)
 {
-	int file = -1, flags = MAP_PRIVATE | MAP_FIXED_NOREPLACE;
+	char *page = own_page(worker);
 
-	if (change->turn == copy) {
-		file = memfd_create("sharing", MFD_CLOEXEC);
-		if (file < 0 || ftruncate(file, TABLE))
-			error(EXIT_FAILURE, errno, "a file in memory");
-	} else {
-		flags |= MAP_ANONYMOUS;
-	}
-	if (mmap(TURNS_PLACE, TABLE, PROT_READ | PROT_WRITE, flags, file, 0) != TURNS_PLACE)
+	share(worker);
+	write_to(page);
+	turns_forget();
+	if (msync(page, PAGE, MS_SYNC))
+		error(EXIT_FAILURE, errno, "msync");
+	turns_operation(0);
+}
+
+static void reclaim(struct worker *worker)
+{
+	char *page = own_page(worker);
+	unsigned char there;
+
+	share(worker);
+	(void)*(volatile char *)page;
+	turns_forget();
+	if (madvise(page, PAGE, MADV_PAGEOUT) || mincore(page, PAGE, &there))
+		error(EXIT_FAILURE, errno, "madvise");
+	if (there & 1)
+		error(EXIT_FAILURE, 0, "a page was not reclaimed");
+	turns_operation(0);
+}
+
+/* A file of 2 MiB without a name; if on disk, what is in it has been written. */
+static int open_file(bool on_disk)
+{
+	static char zeroes[TABLE];
+	int file = on_disk ? open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) :
+			     memfd_create("sharing", MFD_CLOEXEC);
+
+	if (file < 0 || pwrite(file, zeroes, TABLE, 0) != TABLE || (on_disk && fsync(file)))
+		error(EXIT_FAILURE, errno, "a file of 2 MiB %s", on_disk ? "in the working directory" : "in memory");
+	return file;
+}
+
+static void map_table(int flags, int file)
+{
+	if (mmap(TURNS_PLACE, TABLE, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE | flags, file, 0) != TURNS_PLACE)
 		error(EXIT_FAILURE, errno, "cannot map 2 MiB at %p", TURNS_PLACE);
+}
+
+static void map_memory(void)
+{
+	map_table(MAP_PRIVATE | MAP_ANONYMOUS, -1);
 	write_to(ALL_READ);
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void map_copied(void)
 {
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = state->input;
-		return 0;
-	case 'c':
-		for (change = changes; change->name; change++)
-			if (!strcmp(change->name, arg))
-				return 0;
-		argp_error(state, "unknown change '%s': choose drop, protect, copy or migrate", arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (!change)
-			argp_error(state, "give --change");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	map_table(MAP_PRIVATE, open_file(false));
+	write_to(ALL_READ);
 }
 
-static const struct argp_option argp_options[] = {
-	{ "change", 'c', "CHANGE", 0,
-	  "drop: give a page back. protect: protect a page. copy: write to a page of a private file mapping. migrate: move a page to another node", 0 },
-	{ 0 }
+static void map_disk(void)
+{
+	map_table(MAP_SHARED, open_file(true));
+}
+
+static const struct turns_kind changes[] = {
+	{ "drop", map_memory, drop }, { "protect", map_memory, protect }, { "copy", map_copied, copy },
+	{ "migrate", map_memory, migrate }, { "sync", map_disk, sync_page }, { "reclaim", map_disk, reclaim }, { 0 }
 };
 
 static const struct argp_child children[] = { { .argp = &turns_argp }, { 0 } };
 
 static const struct argp argp = {
-	.options = argp_options,
-	.parser = parse_option,
+	.args_doc = "CHANGE",
 	.children = children,
-	.doc = "Count TLB shootdown interrupts of changes to pages of one thread, in a page table that all nodes share. Prints one line of JSON.\v"
+	.doc = "Count TLB shootdown interrupts of changes to pages of one thread, in a page table that all nodes share. Prints one line of JSON. CHANGE is drop: give a page back; protect: protect a page; copy: write to a page of a private file mapping; migrate: move a page to another node; sync: write a page of a file back; reclaim: have a page of a file reclaimed.\v"
 	       "Exit status: 0 done; 1 failed; 2 this machine or kernel lacks what is needed; 64 wrong usage.",
 };
 
 int main(int argc, char **argv)
 {
-	struct turns turns = { .asked = read_shared, .rounds = 4, .seconds = 20 };
+	struct turns turns = { .kinds = changes, .asked = read_shared, .rounds = 4, .seconds = 20 };
 	struct own_hydra own;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &turns);
-	turns.turn = change->turn;
 	use_plain_memory();
-	map_table();
 	turns_run(&turns);
 	own = own_hydra_read();
 
 	json_open_object(NULL);
 	json_string("program", "sharing");
-	json_string("change", change->name);
+	json_string("change", turns.kind->name);
 	json_number("cpus", turns_count());
 	turns_print_interrupts("interrupts", 0);
 	json_number("pagetable_kib", page_tables_kib());

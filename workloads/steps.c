@@ -18,9 +18,11 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
+#include "interrupts.h"
 #include "json.h"
 #include "machine.h"
 #include "markers.h"
+#include "own_hydra.h"
 #include "steps.h"
 #include "steps_others.h"
 
@@ -36,7 +38,7 @@ struct options {
 	size_t cpu_count;
 	unsigned int policy, samples;
 	enum others_kind others;
-	bool accesses, list, bystander;
+	bool accesses, counts, list, bystander, use;
 };
 
 static const struct row *rows[MOST_ROWS];
@@ -76,6 +78,7 @@ static void list_rows(void)
 		json_string("name", rows[i]->name);
 		json_bool("alone", rows[i]->alone);
 		json_bool("shared", rows[i]->shared);
+		json_bool("used", rows[i]->use != NULL);
 		json_close_object();
 	}
 	json_close_list();
@@ -99,12 +102,30 @@ static void take_precedence(void)
 		error(EXIT_FAILURE, errno, "cannot take precedence");
 }
 
+static void print_list(const char *key, const uint64_t *value, unsigned int count)
+{
+	printf(", \"%s\": [", key);
+	for (unsigned int i = 0; i < count; i++)
+		printf("%s%ju", i ? ", " : "", (uintmax_t)value[i]);
+	putchar(']');
+}
+
+/* Copies of leaf tables that this process has. */
+static uint64_t copies(void)
+{
+	struct own_hydra own = own_hydra_read();
+	uint64_t count = own.replica_tables;
+
+	own_hydra_free(&own);
+	return count;
+}
+
 static void measure(const struct options *options, size_t number, struct place *place)
 {
 	const struct row *row = rows[number];
 	unsigned int samples = row->most && row->most < options->samples ? row->most : options->samples;
 	unsigned int warm_up = row->most || options->accesses ? SHORT_WARM_UP : WARM_UP;
-	uint64_t time[256];
+	uint64_t time[256], interrupts[256], row_copies = options->counts ? copies() : 0;
 
 	marker_with_value(MARK_ROW, number);
 	place_open(place, number);
@@ -115,6 +136,8 @@ static void measure(const struct options *options, size_t number, struct place *
 		call(row->before, place);
 		if (row->elsewhere)
 			others_do(ELSEWHERE, row, number, place);
+		if (options->use)
+			others_do(USE, row, number, place);
 		others_settle();
 		if (options->accesses)
 			others_do(OPERATE, row, number, NULL);
@@ -122,21 +145,30 @@ static void measure(const struct options *options, size_t number, struct place *
 			row->once(place);
 			continue;
 		}
+		if (options->counts)
+			interrupts[i - warm_up] = shootdown_interrupts();
 		time[i - warm_up] = __rdtsc();
 		MARKER(MARK_BEGIN);
 		row->once(place);
 		MARKER(MARK_END);
 		time[i - warm_up] = __rdtsc() - time[i - warm_up];
+		if (options->counts)
+			interrupts[i - warm_up] = shootdown_interrupts() - interrupts[i - warm_up];
 	}
+	if (options->counts)
+		row_copies = copies() - row_copies;
 	if (options->accesses)
 		others_do(FINISH, row, number, NULL);
 	call(row->finish, place);
 	place_close(place, number);
 
-	printf("{\"policy\": %u, \"row\": %zu, \"accesses\": %d, \"time\": [", options->policy, number, options->accesses);
-	for (unsigned int i = 0; i < samples; i++)
-		printf("%s%ju", i ? ", " : "", (uintmax_t)time[i]);
-	puts("]}");
+	printf("{\"policy\": %u, \"row\": %zu, \"accesses\": %d", options->policy, number, options->accesses);
+	print_list("time", time, samples);
+	if (options->counts) {
+		print_list("interrupts", interrupts, samples);
+		printf(", \"copies\": %ju", (uintmax_t)row_copies);
+	}
+	puts("}");
 	fflush(stdout);
 }
 
@@ -239,6 +271,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'a':
 		options->accesses = true;
 		return 0;
+	case 'k':
+		options->counts = true;
+		return 0;
+	case 'u':
+		options->use = true;
+		return 0;
 	case 'l':
 		options->list = true;
 		return 0;
@@ -259,6 +297,8 @@ static const struct argp_option argp_options[] = {
 	{ "cpus", 'c', "N,N", 0, "On which CPUs those run", 0 },
 	{ "accesses", 'a', NULL, 0,
 	  "Look at accesses to memory; the others do the row's operation, too, ahead of each sample, with memory of their own", 0 },
+	{ "counts", 'k', NULL, 0, "Count also interrupts for TLB shootdowns, and copies of leaf tables (needs a kernel with Hydra)", 0 },
+	{ "use", 'u', NULL, 0, "All other threads read the row's memory ahead of each sample", 0 },
 	{ "list", 'l', NULL, 0, "Print the rows and end", 0 },
 	{ "bystander", 'b', NULL, 0, "Measure nothing: threads on the CPUs share memory, until killed", 0 },
 	{ 0 }

@@ -29,13 +29,15 @@ struct place {
 /*
  * prepare() and finish() are called once, before() ahead of each sample, and
  * elsewhere() ahead of each sample by a thread on another node, with the place of
- * the one that measures. Only once() is measured.
+ * the one that measures. With --use, all other threads call use() there, too, which
+ * only reads. Only once() is measured.
  */
 struct row {
 	const char *name;
 	void (*prepare)(struct place *place);
 	void (*before)(struct place *place);
 	void (*elsewhere)(struct place *place);
+	void (*use)(struct place *place);
 	void (*once)(struct place *place);
 	void (*finish)(struct place *place);
 	bool alone;		/* not while other threads of the process run */

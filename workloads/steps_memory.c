@@ -11,6 +11,7 @@
 #include "steps.h"
 
 #define MANY (4UL << 20)		/* of a large operation */
+#define NEIGHBOUR (16 * PAGE)	/* bytes from it to the measured page */
 #define FILE_SIZE (16 * PAGE)		/* what one fault maps of a file */
 
 static void protect(char *at, size_t size, int protection)
@@ -89,7 +90,7 @@ static void end_child(struct place *place)
 static void map_neighbour(struct place *place)
 {
 	map_page(place);
-	place->at += 16 * PAGE;
+	place->at += NEIGHBOUR;
 }
 
 static void map_touch_unmap_page(struct place *place)
@@ -184,6 +185,33 @@ static void read_once(struct place *place)
 	(void)*(volatile char *)place->at;
 }
 
+/* What the other threads do, so that their nodes share the leaf tables of the operation. */
+static void read_size(const char *at, size_t size)
+{
+	for (size_t offset = 0; offset < size; offset += PAGE)
+		(void)*(const volatile char *)(at + offset);
+}
+
+static void read_many(struct place *place)
+{
+	read_size(place->at, MANY);
+}
+
+static void read_table(struct place *place)
+{
+	read_size(place->at, TABLE);
+}
+
+static void read_next_page(struct place *place)
+{
+	read_size(place->at + PAGE, PAGE);
+}
+
+static void read_neighbour(struct place *place)
+{
+	read_size(place->at - NEIGHBOUR, PAGE);
+}
+
 /* Each sample has a new leaf table: another node writes its 512 pages, then this node reads one for the first time. */
 static void map_fresh_table(struct place *place)
 {
@@ -193,17 +221,18 @@ static void map_fresh_table(struct place *place)
 }
 
 const struct row memory_rows[] = {
-	{ .name = "minor-fault", .prepare = map_table, .before = drop_page, .once = touch_page },
+	{ .name = "minor-fault", .prepare = map_table, .before = drop_page, .use = read_next_page, .once = touch_page },
 	{ .name = "fault-in-new-table", .prepare = map_without_tables, .before = next_table, .once = touch_page },
-	{ .name = "write-after-fork", .prepare = share_with_child, .before = next_page, .once = touch_page, .finish = end_child },
-	{ .name = "map-unmap-4k", .prepare = map_neighbour, .once = map_touch_unmap_page },
+	{ .name = "write-after-fork", .prepare = share_with_child, .before = next_page, .use = read_once, .once = touch_page,
+	  .finish = end_child },
+	{ .name = "map-unmap-4k", .prepare = map_neighbour, .use = read_neighbour, .once = map_touch_unmap_page },
 	{ .name = "map-unmap-4k-alone", .once = map_touch_unmap_page },
 	{ .name = "map-unmap-4m", .once = map_touch_unmap_many, .most = 16 },
-	{ .name = "mprotect-4k", .prepare = map_page, .before = allow_page, .once = deny_page },
-	{ .name = "mprotect-4m", .prepare = map_many, .before = allow_many, .once = deny_many, .most = 24 },
-	{ .name = "dontneed-4k", .prepare = map_page, .before = touch_page, .once = drop_page },
-	{ .name = "dontneed-2m", .prepare = map_table, .before = touch_table, .once = drop_table, .most = 24 },
-	{ .name = "mremap-4m", .prepare = map_movable, .before = touch_many, .once = move_many },
+	{ .name = "mprotect-4k", .prepare = map_page, .before = allow_page, .use = read_once, .once = deny_page },
+	{ .name = "mprotect-4m", .prepare = map_many, .before = allow_many, .use = read_many, .once = deny_many, .most = 24 },
+	{ .name = "dontneed-4k", .prepare = map_page, .before = touch_page, .use = read_once, .once = drop_page },
+	{ .name = "dontneed-2m", .prepare = map_table, .before = touch_table, .use = read_table, .once = drop_table, .most = 24 },
+	{ .name = "mremap-4m", .prepare = map_movable, .before = touch_many, .use = read_many, .once = move_many },
 	{ .name = "file-fault-around", .prepare = map_file, .before = drop_file, .once = read_once },
 	{ .name = "first-fill", .before = map_fresh_table, .elsewhere = touch_table, .once = read_once, .shared = true,
 	  .most = 24 },

@@ -72,6 +72,9 @@ static void perform(const struct order *order, bool first, struct place *place)
 		if (first)
 			call(order->row->elsewhere, order->place);
 		return;
+	case USE:
+		call(order->row->use, order->place);
+		return;
 	case SLEEP:
 		sleep_for_ticks();
 		return;

@@ -16,6 +16,7 @@ enum task {
 	OPERATE,	/* before() and once() */
 	FINISH,
 	ELSEWHERE,	/* elsewhere() at the place of another thread, done by the first of them */
+	USE,		/* use() at the place of another thread, done by all of them */
 	SLEEP,		/* for as long as settle() does */
 };
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <error.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <x86intrin.h>
@@ -85,7 +86,7 @@ static void take_turn(struct worker *worker)
 		pthread_barrier_wait(&over);
 		return;
 	}
-	turns->turn(worker);
+	turns->kind->turn(worker);
 	turns_taken++;
 	turn_of = (worker->number + 1) % count;
 }
@@ -111,6 +112,8 @@ void turns_run(const struct turns *asked_for)
 	size_t number = 0;
 
 	turns = asked_for;
+	if (turns->kind->prepare)
+		turns->kind->prepare();
 	for (size_t i = 0; i < machine.node_count; i++) {
 		if (turns->per_node > machine.node[i].cpu_count)
 			error(EXIT_LACKING, 0, "node %d has %zu CPUs only", machine.node[i].id,
@@ -150,6 +153,19 @@ void turns_print_interrupts(const char *key, int kind)
 	json_close_list();
 }
 
+/* Leaves with a message that names all kinds. */
+static void choose(struct turns *chosen, const char *name, const struct argp_state *state)
+{
+	char names[256] = "";
+
+	for (chosen->kind = chosen->kinds; chosen->kind->name; chosen->kind++) {
+		if (name && !strcmp(chosen->kind->name, name))
+			return;
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), " %s", chosen->kind->name);
+	}
+	argp_error(state, "choose one of%s", names);
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct turns *chosen = state->input;
@@ -168,6 +184,15 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'n':
 		if (!parse_u64(arg, &chosen->per_node) || !chosen->per_node)
 			argp_error(state, "'%s' is not a number of threads", arg);
+		return 0;
+	case ARGP_KEY_ARG:
+		if (!chosen->kinds || chosen->kind)
+			return ARGP_ERR_UNKNOWN;
+		choose(chosen, arg, state);
+		return 0;
+	case ARGP_KEY_END:
+		if (!chosen->kind)
+			choose(chosen, NULL, state);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;

@@ -25,9 +25,17 @@ struct worker {
 	int node;
 };
 
-struct turns {
+/* What threads do in their turns. */
+struct turns_kind {
+	const char *name;
+	void (*prepare)(void);			/* ahead of all turns; may be NULL */
 	/* One turn of a thread; it tells of each operation by turns_operation(). */
 	void (*turn)(struct worker *worker);
+};
+
+struct turns {
+	const struct turns_kind *kinds;		/* ended by one without a name */
+	const struct turns_kind *kind;		/* the one of them that the argument names; else set by the program */
 	/* What all threads do when one asks by turns_ask_all(); may be NULL. */
 	void (*asked)(struct worker *worker);
 	uint64_t per_node;		/* threads on so many CPUs of each node; 0: on all */
@@ -35,7 +43,10 @@ struct turns {
 	double seconds;			/* stop after so many, but not before the second round is over */
 };
 
-/* The options --rounds, --seconds and --per-node, as an argp child of a parser whose input[0] this is. */
+/*
+ * The options --rounds, --seconds and --per-node, and the argument that names a
+ * kind, as an argp child. Its input is a struct turns.
+ */
 extern const struct argp turns_argp;
 
 /* Run it. Leaves with a message if the machine lacks what is needed. */

@@ -34,6 +34,8 @@ class Bench:
     paper: str               # the paper's figure, and what an emulator cannot show of it
     across: bool = False     # the table has a row for each policy, and a column for each line
     packages: tuple = ()     # Debian packages that it needs besides the lab's
+    disk: bool = False       # the programs work on a disk
+    counted: typing.Callable | None = None   # () -> the values, where the meter counts them and there are no steps
 
 
 def entries_of(bench, said):
@@ -48,12 +50,14 @@ def entries_of(bench, said):
 
 def run(bench):
     """Boot once, run all steps; returns the values."""
+    if bench.counted:
+        return bench.counted()
     setup.ensure_packages(bench.packages)
     image = build.kernel()
     home = programs.workloads()
     plan = [{"doing": f"{step.case}, {step.policy}", "settings": step.settings, "command": step.command} for step in bench.steps]
     command = ["/usr/bin/python3", "-I", str(paths.REPO / "lab/measure/guest_programs.py"),
-               "--programs", str(programs.hydractl()), *(str(home / name) for name in bench.programs), "--plan", json.dumps(plan)]
+               "--programs", str(programs.hydractl()), *(str(home / name) for name in bench.programs), "--plan", json.dumps(plan), *(["--disk"] if bench.disk else [])]
     with progress.counting("measuring", len(plan)) as bar:
         progress.say(f"booting {bench.machine.nodes} nodes of {bench.machine.cpus_per_node} CPUs for {bench.name}")
         return entries_of(bench, measure.run_guest(command, bench.machine, bar, image, TIME_LIMIT, bench.name))

@@ -16,7 +16,7 @@ LEAST_AGREEING = 0.9         # of the operations of a case, so many have to agre
 
 def steps(rounds, seconds):
     return tuple(Step(pattern, policy, ("--policy", policy),
-                      ("patterns", "--pattern", pattern, "--rounds", str(rounds), "--seconds", str(seconds)))
+                      ("patterns", pattern, "--rounds", str(rounds), "--seconds", str(seconds)))
                  for pattern in PATTERNS for policy in policies.POLICIES)
 
 

@@ -15,7 +15,7 @@ CALLS = {"protect": "mprotect", "local": "mmap, touch, munmap"}
 
 def steps():
     return tuple(Step(f"{call} {threads}", policy, ("--policy", policy),
-                      ("patterns", "--pattern", call, "--per-node", str(threads), "--rounds", "3", "--seconds", "3"))
+                      ("patterns", call, "--per-node", str(threads), "--rounds", "3", "--seconds", "3"))
                  for call in CALLS for threads in THREADS for policy in policies.POLICIES)
 
 

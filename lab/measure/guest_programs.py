@@ -8,6 +8,7 @@ status is 1 if a program fails.
 """
 import argparse
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -24,6 +25,16 @@ def copied(programs):
     home = pathlib.Path(tempfile.mkdtemp(prefix="hydra-", dir="/dev/shm"))
     home.chmod(0o755)
     return {pathlib.Path(program).name: shutil.copy(program, home) for program in programs}
+
+
+def use_disk():
+    """Work on a disk, so that files are written back and read again: one in memory, without a journal, whose threads would run now and then."""
+    number = pathlib.Path("/sys/class/zram-control/hot_add").read_text(encoding="ascii").strip()
+    pathlib.Path(f"/sys/block/zram{number}/disksize").write_text("256M", encoding="ascii")
+    place = tempfile.mkdtemp(prefix="disk-", dir="/dev/shm")
+    for command in (["mkfs.ext4", "-q", "-O", "^has_journal", f"/dev/zram{number}"], ["mount", "-o", "noatime", f"/dev/zram{number}", place]):
+        subprocess.run(command, check=True)
+    os.chdir(place)
 
 
 def run(step, here):
@@ -43,9 +54,12 @@ def run(step, here):
 def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--programs", nargs="+", required=True)
+    options.add_argument("--disk", action="store_true", help="the working directory is on a disk, not in memory")
     options.add_argument("--plan", type=json.loads, required=True)
     options = options.parse_args()
     here = copied(options.programs)
+    if options.disk:
+        use_disk()
     for number, step in enumerate(options.plan):
         put(doing=step["doing"])
         said = run(step, here)

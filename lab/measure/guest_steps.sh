@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Runs inside the virtual machine: guest_steps.sh CPU BYSTANDERS PROGRAM HYDRACTL STEP...
-# Each STEP is words for PROGRAM, after one word that says how it is to be run: plainly; under a policy of hydractl; or
-# "beside", which is under policy linux while another process uses Hydra. Prints "### " and the step ahead of each.
+# Each STEP is words for PROGRAM, after one word that says how it is to be run: plainly; under a policy of hydractl, or
+# POLICY/FILTER; or "beside", which is under policy linux while another process uses Hydra. Prints "### " and the step ahead of each.
 set -e
 cpu=$1
 bystanders=$2
@@ -27,6 +27,8 @@ for step; do
 		read -r ready <"$home/fifo"
 		rm "$home/fifo"
 		under="$home/hydractl run --policy linux --" ;;
+	*/*)
+		under="$home/hydractl run --policy ${how%/*} --filter ${how#*/} --" ;;
 	*)
 		under="$home/hydractl run --policy $how --" ;;
 	esac

@@ -34,6 +34,7 @@ class Policy:
     split: bool              # other threads of the process run on the other nodes
     what: str
     accesses: bool = True    # remote lines are counted, too
+    used: bool = False       # the other threads have used the memory of the operation
 
 
 # In the order of one boot: "unused" comes before all policies that use Hydra.
@@ -45,7 +46,12 @@ POLICIES = {
     "hydra": Policy("lab", "hydra", False, "Hydra, all on one node"),
     "hydra-split": Policy("lab", "hydra", True, "Hydra, other threads on the other nodes"),
 }
-NUMBERS = {name: number for number, name in enumerate(POLICIES)}
+# Those of lab/measure/bench_operations.py, all on one kernel.
+WAYS = {"linux": "linux", "mitosis": "mitosis", "radixvm": "radixvm", "abis": "abis", "hydra": "hydra", "accessed": "hydra/accessed"}
+SIDE_BY_SIDE = {f"{name}-{'together' if used else 'apart'}": Policy("lab", how, True, f"policy {how}", False, used)
+                for used in (False, True) for name, how in WAYS.items()}
+EVERY = {**POLICIES, **SIDE_BY_SIDE}
+NUMBERS = {name: number for number, name in enumerate(EVERY)}
 CALIBRATION = ("nothing", "known")
 # The rows that take longest; smaller rows show the same remote lines.
 NOT_FOR_ACCESSES = ("map-unmap-4m", "mprotect-4m", "dontneed-2m", "fork-exit-64m", "exit-64m")
@@ -59,6 +65,7 @@ class Plan:
     samples: int = 40
     access_samples: int = 8  # 0: remote lines are not counted
     functions: bool = False
+    counts: bool = False     # interrupts and copies of leaf tables, too
 
 
 @dataclasses.dataclass
@@ -66,9 +73,12 @@ class Row:
     name: str
     alone: bool
     shared: bool
+    used: bool = False       # there is memory that other threads can use
 
     def under(self, policy):
-        return not (self.alone if POLICIES[policy].split else self.shared)
+        if EVERY[policy].used and not self.used and self.name not in CALIBRATION:
+            return False
+        return not (self.alone if EVERY[policy].split else self.shared)
 
 
 class Results:
@@ -101,14 +111,14 @@ class Results:
         return sorted({nodes for nodes, _, _ in self.measured})
 
     def policies(self):
-        return [name for name in POLICIES if any(policy == name for _, policy, _ in self.measured)]
+        return [name for name in EVERY if any(policy == name for _, policy, _ in self.measured)]
 
 
 def known_rows():
     """All rows that workloads/steps has."""
     command = [str(programs.workloads() / "steps"), "--list"]
     listed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    return [Row(entry["name"], entry["alone"], entry["shared"]) for entry in listed]
+    return [Row(**entry) for entry in listed]
 
 
 def chosen_rows(plan, rows):
@@ -123,10 +133,10 @@ def guest_steps(plan, config, nodes, rows):
     """The words that tell lab/measure/guest_steps.sh what to do in one boot of a configuration, and how many rows that are."""
     elsewhere = ",".join(str(2 * node + 1) for node in range(1, nodes))
     steps, count = [], 0
-    chosen = [name for name in plan.policies if POLICIES[name].config == config and (nodes > 1 or not POLICIES[name].split)]
+    chosen = [name for name in plan.policies if EVERY[name].config == config and (nodes > 1 or not EVERY[name].split)]
     for accesses in (False, True):
         for name in chosen:
-            policy = POLICIES[name]
+            policy = EVERY[name]
             here = [row.name for row in rows if row.under(name) and not (accesses and row.name in NOT_FOR_ACCESSES)]
             if accesses and not (plan.access_samples and policy.accesses and nodes > 1):
                 continue
@@ -134,7 +144,8 @@ def guest_steps(plan, config, nodes, rows):
                      "--samples", str(plan.access_samples if accesses else plan.samples)]
             if policy.split or accesses:
                 words += ["--others", "threads" if policy.split else "processes", "--cpus", elsewhere]
-            steps.append(" ".join(words + (["--accesses"] if accesses else [])))
+            words += [word for word, given in (("--accesses", accesses), ("--counts", plan.counts), ("--use", policy.used)) if given]
+            steps.append(" ".join(words))
             count += len(here)
     return steps, count
 
@@ -172,15 +183,17 @@ def boot(plan, config, nodes, rows, results, bar):
 def take(results, nodes, samples, output, names):
     """Add what one boot measured: the plugin's samples, and the processor's clock as the program printed it."""
     groups = steps_samples.parse(samples.read_text(encoding="ascii"))
-    policies = list(POLICIES)
+    policies = list(EVERY)
     for (policy, row, accesses), group in groups.items():
         results.add(nodes, policies[policy], results.rows[row].name, steps_samples.measured(group, accesses, names))
     for line in output.splitlines():
         if line.startswith("{"):
             entry = json.loads(line)
             key = (entry["policy"], entry["row"], bool(entry["accesses"]))
-            overheads = steps_samples.clock_overheads(groups[key], entry["time"])
-            results.clocks[nodes, policies[key[0]], results.rows[key[1]].name, key[2]] = overheads
+            where = (nodes, policies[key[0]], results.rows[key[1]].name)
+            results.clocks[*where, key[2]] = steps_samples.clock_overheads(groups[key], entry["time"])
+            if "copies" in entry:
+                results.add(*where, steps_samples.counted(entry))
 
 
 def measure(plan):

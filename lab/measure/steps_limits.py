@@ -213,7 +213,7 @@ def wrong_lines(results, nodes, policy):
     measured = results.measured[nodes, policy, "known"]
     if "remote" not in measured.numbers and "remote" not in measured.errors:
         return []
-    due = steps_samples.KNOWN_REMOTE if steps.POLICIES[policy].split else 0
+    due = steps_samples.KNOWN_REMOTE if steps.EVERY[policy].split else 0
     try:
         number = results.get(nodes, policy, "known", "remote")
     except Disagreement as error:

@@ -9,7 +9,7 @@ from rich.table import Table
 from lab import progress
 from lab.errors import LabError
 from lab.measure import report, steps, steps_limits
-from lab.measure.steps_samples import METRICS, UNITS, Disagreement
+from lab.measure.steps_samples import COUNTS, METRICS, UNITS, Disagreement
 
 # (policy, what it is compared with)
 PAIRS = [("unused", "off"), ("linux", "off"), ("hydra", "off"), ("hydra-split", "off-split")]
@@ -27,7 +27,7 @@ def number(results, nodes, policy, row, metric):
 
 
 def rows_with(results, nodes):
-    return [row.name for row in results.rows if any((nodes, policy, row.name) in results.measured for policy in steps.POLICIES)]
+    return [row.name for row in results.rows if any((nodes, policy, row.name) in results.measured for policy in steps.EVERY)]
 
 
 def cell(results, nodes, policy, row):
@@ -137,7 +137,7 @@ def values(results):
     """All numbers as a list of plain objects."""
     made = []
     for (nodes, policy, row), measured in results.measured.items():
-        for metric in METRICS:
+        for metric in (*METRICS, *COUNTS):
             if metric in measured.numbers:
                 found = measured.numbers[metric]
                 made.append({"nodes": nodes, "policy": policy, "row": row, "metric": metric, "value": found.value,

@@ -21,7 +21,8 @@ NEEDED = ("__alloc_pages_noprof", "kmem_cache_alloc_noprof", "call_rcu", "__swit
           "asm_exc_page_fault")
 
 METRICS = ("instructions", "kernel", "user", "locked", "pages", "objects", "call_rcu", "remote")
-UNITS = {"pages": "allocations", "objects": "allocations", "call_rcu": "calls", "remote": "lines"}
+COUNTS = ("interrupts", "copies")          # what the program counts itself
+UNITS = {"interrupts": "interrupts", "copies": "tables", "pages": "allocations", "objects": "allocations", "call_rcu": "calls", "remote": "lines"}
 
 # What the row "known" of workloads/steps_calibration.c executes beyond the row "nothing", and the lines of its that threads
 # on other CPUs had last: the word, and the 1000 bytes written from the 1000th on (lines 15 to 31).
@@ -141,6 +142,16 @@ def measured(samples, accesses, names=()):
     if main in row.numbers and "functions" in used[0]:
         like_most = min(used, key=lambda sample: abs(sample[main] - row.numbers[main].value))
         row.functions = {names[int(number)]: count for number, count in like_most["functions"].items()}
+    return row
+
+
+def counted(entry):
+    """What the program itself counted, from a line that it printed."""
+    row = Measured({"copies": Number(entry["copies"], True)}, len(entry["interrupts"]))
+    try:
+        row.numbers["interrupts"] = typical(entry["interrupts"])
+    except Disagreement as error:
+        row.errors["interrupts"] = str(error)
     return row
 
 

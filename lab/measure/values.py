@@ -60,6 +60,8 @@ def number(value, metric):
         return ratio(value)
     if metric.endswith("_share"):
         return f"{100 * value:.1f} %"
+    if metric.endswith("_of_linux"):
+        return f"{value:.3f}"
     if metric.endswith(("_per_op", "_per_request")):
         return f"{value:.2f}"
     return f"{value:,.0f}"

@@ -25,12 +25,12 @@ RUN = {
     "selftests": ("KUnit and self tests", lambda a: suites.in_machine("lab", a.only, a.arguments)),
     "steps": ("counted steps", lambda a: steps_verbs.stage(a.only)),
     "modes": ("modes", lambda a: modes.run(a.long, a.only)),
-    "suites": ("Linux's own tests", lambda a: linux.outcomes("lab", a.long, a.only)),
+    "suites": ("Linux's own tests", lambda a: linux.outcomes("lab", a.long, a.only, a.seed)),
     "debug": ("KUnit and self tests [debug kernel]", lambda a: suites.in_machine("debug", a.only, a.arguments, {} if a.long else suites.SLEEPING)),
     "faults": ("injected faults [debug kernel]", lambda a: faults.run(a.only)),
     "races": ("data races [KCSAN kernel]", lambda _: races.run()),
     "oracle": ("oracle, a million operations", lambda _: suites.long_oracle()),
-    "suites-debug": ("Linux's own tests [debug kernel]", lambda a: linux.outcomes("debug", a.long, a.only)),
+    "suites-debug": ("Linux's own tests [debug kernel]", lambda a: linux.outcomes("debug", a.long, a.only, a.seed)),
     "pcid": ("PCID", lambda a: pcid.run(a.only)),
 }
 
@@ -97,6 +97,8 @@ def chosen(arguments):
     """The stages to run: the stages of --stage; without --stage, the self tests if --only is given, else all due stages."""
     if arguments.arguments and not (arguments.only and set(arguments.stage or ["selftests"]) <= {"selftests", "debug"}):
         raise LabError("--arguments is for self tests chosen with --only, of the stages selftests and debug", status=2)
+    if arguments.seed is not None and not set(arguments.stage or ([] if arguments.only else ["suites"])) & {"suites", "suites-debug"}:
+        raise LabError("--seed is for the stages suites and suites-debug", "Other tests that draw random numbers take --arguments=\"--seed N\".", status=2)
     if arguments.stage:
         whole = [name for name in arguments.stage if arguments.only and not stages.STAGES[name].only]
         if whole:
