@@ -969,36 +969,25 @@ static bool hydra_restarts(struct mm_struct *mm, u32 settings)
 	       (hydra_replication_setting(settings) == HYDRA_REPLICATE_EAGER && !hydra_eager(h));
 }
 
-/**
- * hydra_settings_set - change the settings of an address space
- * @mm: the address space; CPUs may run it
- * @old: NULL, or the settings that the caller read
- * @settings: packed settings that hydra_settings_check() accepts
+/*
+ * Change the settings under their locks, and split the address space if threads run in two
+ * domains.
  *
- * Context: process context, no locks; takes mmap_lock.
- * Return: 0; or, with nothing changed, -EOPNOTSUPP if the platform cannot run
- * Hydra, -EAGAIN if the settings are not @old any more, or -EINTR.
+ * @new: becomes its struct hydra_mm if it has none and is split
+ * @lacks: set to true if it has to be split, and there is no struct hydra_mm
+ *
+ * Return: as hydra_settings_set().
  */
-int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
+static int hydra_settings_change(struct mm_struct *mm, const u32 *old, u32 settings,
+				 struct hydra_mm **new, bool *lacks)
 {
 	unsigned int kind = hydra_domains_setting(settings);
-	struct hydra_mm *new = NULL;
-	bool split = false, restart;
+	bool restart;
 	int ret;
 
-	if (hydra_wants_domains(settings)) {
-		if (hydra_refused_by_machine()) {
-			pr_info_once("not on this platform: %s\n",
-				     hydra_refused_by_machine());
-			return -EOPNOTSUPP;
-		}
-		hydra_watch();
-		if (!READ_ONCE(mm->hydra) && hydra_runs_in_several(mm, kind))
-			new = hydra_alloc(mm);
-	}
 	ret = hydra_lock_ldt(mm);
 	if (ret)
-		goto free;
+		return ret;
 	ret = mmap_write_lock_killable(mm);
 	if (ret)
 		goto unlock;
@@ -1018,31 +1007,61 @@ int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
 			/*
 			 * A caller from another process holds one reference in
 			 * mm_users.
-			 */
-			split = hydra_runs_in_several(mm, kind) &&
-				(mm == current->mm ? get_nr_threads(current) > 1 :
-				 atomic_read(&mm->mm_users) > 2);
-			/*
+			 *
 			 * Now: threads that stay in user mode do not come to
 			 * __hydra_resume_user_mode().
 			 */
-			if (split)
-				hydra_attach(mm, &new);
-			if (split && mm->hydra) {
-				hydra_split_locked(mm->hydra);
-				split = false;
+			if (hydra_runs_in_several(mm, kind) &&
+			    (mm == current->mm ? get_nr_threads(current) > 1 :
+			     atomic_read(&mm->mm_users) > 2)) {
+				hydra_attach(mm, new);
+				*lacks = !mm->hydra;
+				if (mm->hydra)
+					hydra_split_locked(mm->hydra);
 			}
 		}
 	}
 	mmap_write_unlock(mm);
 unlock:
 	hydra_unlock_ldt(mm);
-free:
+	return ret;
+}
+
+/**
+ * hydra_settings_set - change the settings of an address space
+ * @mm: the address space; CPUs may run it
+ * @old: NULL, or the settings that the caller read
+ * @settings: packed settings that hydra_settings_check() accepts
+ *
+ * Context: process context, no locks; takes mmap_lock.
+ * Return: 0; or, with nothing changed, -EOPNOTSUPP if the platform cannot run
+ * Hydra, -EAGAIN if the settings are not @old any more, or -EINTR.
+ */
+int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
+{
+	struct hydra_mm *new = NULL;
+	bool lacks = false;
+	int ret;
+
+	if (hydra_wants_domains(settings)) {
+		if (hydra_refused_by_machine()) {
+			pr_info_once("not on this platform: %s\n",
+				     hydra_refused_by_machine());
+			return -EOPNOTSUPP;
+		}
+		hydra_watch();
+		if (!READ_ONCE(mm->hydra) &&
+		    hydra_runs_in_several(mm, hydra_domains_setting(settings)))
+			new = hydra_alloc(mm);
+	}
+	ret = hydra_settings_change(mm, old, settings, &new, &lacks);
+	/* A thread has come to a second domain since this function looked. */
+	if (lacks)
+		new = hydra_alloc(mm);
+	if (lacks && new)
+		hydra_settings_change(mm, &settings, settings, &new, &lacks);
 	if (new)
 		hydra_free(new);
-	/* The second domain has come since this function looked, or there was no memory. */
-	if (split)
-		hydra_split(mm);
 	return ret;
 }
 

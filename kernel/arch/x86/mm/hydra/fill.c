@@ -807,7 +807,11 @@ static void hydra_fill_others(const struct hydra_request *asked)
 			.vm_end = TASK_SIZE_MAX,
 			.degree = HYDRA_PREFETCH_MAX,
 			.unasked = true,
-			.gfp = asked->gfp,
+			/*
+			 * Without reclaim: the domain has not asked, and would be tried
+			 * again at each fault in the table.
+			 */
+			.gfp = asked->gfp & ~__GFP_DIRECT_RECLAIM,
 		};
 
 		if (d != asked->d && !hydra_uses_canonical(h, d))

@@ -386,6 +386,10 @@ void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
  *     flushes
  *     lowers tlb_flush_pending
  *
+ * move_hugetlb_page_tables() gets here after it has dropped the lock of the table. There,
+ * mmap_lock and i_mmap_rwsem, held for writing, keep other gathers from X, and the lock of
+ * the hugetlb VMA keeps out faults until the flush.
+ *
  * If CPU 1 reads tlb_flush_pending as lowered, CPU 0 has flushed. CPU 1 is one of three:
  * a gather at this entry (__hydra_gather_add_huge()), which may flush in the middle and
  * free the page, before it ends; the end of a gather, which may have skipped the entry
