@@ -82,7 +82,7 @@ def arguments(*words):
 
 
 def test_the_stages_to_run():
-    assert test.chosen(arguments()) == ["host", "machine", "off", "selftests", "modes", "suites", "debug", "faults"]
+    assert test.chosen(arguments()) == ["host", "machine", "off", "packages", "selftests", "modes", "suites", "debug", "faults"]
     assert test.chosen(arguments("--long")) == list(stages.STAGES)
     assert test.chosen(arguments("--only", "fill")) == ["selftests"]
     assert test.chosen(arguments("--only", "sharer", "--stage", "faults")) == ["faults"]
