@@ -22,11 +22,14 @@ def keep(kind, key, packages):
     home = paths.cache_dir("packages")
     part, final = home / f".{kind}-{key}.part", home / f"{kind}-{key}"
     shutil.rmtree(part, ignore_errors=True)
-    part.mkdir()
-    for package in packages:
-        shutil.copyfile(package, part / package.name)
-    shutil.rmtree(final, ignore_errors=True)
-    part.rename(final)
+    try:
+        part.mkdir()
+        for package in packages:
+            shutil.copyfile(package, part / package.name)
+        shutil.rmtree(final, ignore_errors=True)
+        part.rename(final)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
     builds = sorted(home.glob(f"{kind}-" + "[0-9a-f]" * 16), key=lambda path: path.stat().st_mtime, reverse=True)
     for old in builds[KEEP:]:
         shutil.rmtree(old)

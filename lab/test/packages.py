@@ -15,6 +15,7 @@ FILES = ["usr/bin/hydractl", "etc/default/hydra", "usr/lib/systemd/system/hydra.
          "usr/share/bash-completion/completions/hydractl", "etc/systemd/system/sysinit.target.wants/hydra.service"]
 CHOICES = ["etc/default/hydra", "etc/systemd/system/sysinit.target.wants/hydra.service"]      # Debian keeps them until a purge
 APT = ["apt-get", "-o", "Dpkg::Use-Pty=0", "-y"]
+NO_ADDRESS = "bogus-mail-host,bogus-mail-host-in-debian-changelog"
 CHANGED = "HYDRA_DEFAULT=hydra\n"
 LOCK = "var/lib/dpkg/lock-frontend"
 
@@ -36,7 +37,7 @@ def unfit():
     """Whether a configuration without NUMA is an error which names the option."""
     name, options = "a configuration without NUMA is refused by name", dict(flavours.debians_options("cloud-amd64"), NUMA="n")
     try:
-        with kernels.workshop("unfit") as shop:
+        with kernels.workshop("unfit", "check") as shop:
             kernels.configure(shop, options)
         return Outcome(name, "failed", "Kconfig took the configuration")
     except LabError as error:
@@ -44,8 +45,8 @@ def unfit():
 
 
 def lintian(packages):
-    """The errors that lintian finds. The override in the package says why one is accepted."""
-    _, output = children.run(["lintian", "--allow-root", "--fail-on", "none", *packages])
+    """Whether lintian finds errors, other than that the project has no mail address yet."""
+    _, output = children.run(["lintian", "--allow-root", "--fail-on", "none", "--suppress-tags", NO_ADDRESS, *packages])
     errors = [line for line in output.splitlines() if line.startswith("E:") or "internal error" in line]
     return [judged(f"lintian on {packages[0].name}", not errors, "\n".join(errors))]
 
@@ -126,7 +127,8 @@ def on_full_disk():
         if status:
             return Outcome(name, "skipped", output.strip())
         try:
-            children.logged("building the package hydractl", [paths.REPO / "debian/build-in", directory], paths.cache_dir("logs") / "full-disk.log")
+            children.logged("building the package hydractl", [paths.REPO / "debian/build-in", directory],
+                            paths.cache_dir("logs") / "full-disk.log")
             return Outcome(name, "failed", "the build did not fail")
         except LabError as error:
             left = [path.name for path in pathlib.Path(directory).iterdir()]

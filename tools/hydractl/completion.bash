@@ -15,7 +15,7 @@ _hydractl_takes_value()
 
 _hydractl()
 {
-	local cur prev words cword split command= at program
+	local cur prev words cword split command='' at program
 	_init_completion -s || return
 
 	for ((at = 1; at < cword; at++)); do
