@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Packages on the host: man pages and completion of hydractl, the boot default, Debian's configurations, the store."""
+import errno
+import os
 import pathlib
 import re
 import shlex
 import subprocess
+import time
 
 import pytest
 
-from lab import paths
+from lab import cli, paths
 from lab.errors import LabError
 from lab.machine import programs
 from lab.package import flavours, kernels, store, verb
+from lab.test import server
 
 TOOL = paths.REPO / "tools/hydractl"
 DEBIAN = paths.REPO / "debian"
@@ -126,7 +130,8 @@ def boot_default(tmp_path):
     (kernel / "default").write_text("linux\n")
     (kernel / "supported").write_text("yes\n")
     script = tmp_path / "boot-default"
-    script.write_text((DEBIAN / "boot-default").read_text(encoding="utf-8").replace("/sys/", f"{tmp_path}/sys/").replace("/run/", f"{tmp_path}/"))
+    text = (DEBIAN / "boot-default").read_text(encoding="utf-8")
+    script.write_text(text.replace("/sys/", f"{tmp_path}/sys/").replace("/run/", f"{tmp_path}/"))
 
     def run(verb, default):
         return subprocess.run(["sh", script, verb], env={"PATH": "/usr/bin:/bin", "HYDRA_DEFAULT": default}, capture_output=True, text=True,
@@ -181,6 +186,48 @@ def test_the_image_depends_on_what_makes_it_boot():
     assert made.count("Depends: initramfs-tools") == 1 and "hydra\nDepends:" in made and "linux-libc-dev" not in made and made.endswith("debug\n")
 
 
+def test_an_interrupted_build_goes_on_with_its_version(cache, tmp_path, monkeypatch):
+    (tmp_path / "Makefile").write_text("VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 9\n")
+    monkeypatch.setenv("HYDRA_LINUX_SRC", str(tmp_path))
+    shop = kernels.Workshop(tmp_path, "package", "amd64")
+    first = kernels.version_of(shop, "a")
+    assert re.fullmatch(r"6\.12\.9-1\+hydra\d{8}\.\d{4}", first["version"])
+    monkeypatch.setattr(kernels.time, "gmtime", lambda: time.struct_time((2040, 1, 1, 0, 0, 0, 0, 1, 0)))
+    assert kernels.version_of(shop, "a") == first and kernels.version_of(shop, "b")["version"] == "6.12.9-1+hydra20400101.0000"
+
+
+def test_a_first_build_estimates_its_steps_by_the_options(cache, tmp_path):
+    shop = kernels.Workshop(tmp_path, "package", "amd64")
+    (shop.objects / ".config").write_text("CONFIG_A=y\nCONFIG_B=m\n# CONFIG_C is not set\nCONFIG_D=12\n")
+    assert kernels.steps(shop) == int(2 * kernels.STEPS_PER_OPTION)
+    (shop.home / "steps").write_text("77")
+    assert kernels.steps(shop) == 77
+    (shop.objects / "vmlinux.a").touch()
+    assert kernels.steps(shop) is None
+
+
+@pytest.mark.parametrize("words, message", [
+    (["--only", "hydractl", "--flavour", "amd64"], "mean nothing there"),
+    (["--flavour", "amd64", "--flavour", "cloud-amd64", "--config", "x"], "one flavour"),
+    (["--config", "/nonexistent"], "cannot read the configuration /nonexistent"),
+])
+def test_wrong_arguments_are_told_before_any_work(tmp_path, words, message):
+    with pytest.raises(LabError, match=message):
+        verb.package_verb(cli.parser().parse_args(["package", str(tmp_path / "out"), *words]))
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_server_has_a_service_with_a_drop_in_and_the_tests(tmp_path):
+    program = tmp_path / "coherence"
+    program.write_text("")
+    server.prepare(tmp_path / "root", "6.12-hydra", [program])
+    units = tmp_path / "root/etc/systemd/system"
+    assert "ExecStart=\nExecStart=hydractl run -- " in (units / "hydra-test-dropin.service.d/hydra.conf").read_text()
+    assert "RELEASE=6.12-hydra" in (units / "hydra-test.service").read_text()
+    assert "'/opt/hydra-test/coherence -V" in (units / "hydra-test-programs.service").read_text()
+    assert (tmp_path / "root/opt/hydra-test/coherence").exists()
+
+
 def test_packages_are_kept_whole_and_found_by_their_inputs(cache, tmp_path):
     package = tmp_path / "a.deb"
     package.write_text("a")
@@ -190,6 +237,18 @@ def test_packages_are_kept_whole_and_found_by_their_inputs(cache, tmp_path):
     for number in range(1, 8):
         store.keep("amd64", f"{number:016}", [package])
     assert len(list((cache / "packages").iterdir())) == store.KEEP
+
+
+def test_a_full_disk_leaves_no_package(cache, tmp_path, monkeypatch):
+    def full(_source, target):
+        target.write_text("a part")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+    monkeypatch.setattr(store.shutil, "copyfile", full)
+    with pytest.raises(OSError):
+        store.keep("amd64", "0" * 16, [tmp_path / "a.deb"])
+    with pytest.raises(OSError):
+        store.deliver([tmp_path / "a.deb"], tmp_path)
+    assert store.find("amd64", "0" * 16) == [] and list((cache / "packages").iterdir()) == [] and list(tmp_path.glob("*.deb*")) == []
 
 
 def test_what_is_delivered_is_whole(tmp_path):
