@@ -13,7 +13,7 @@ import pytest
 from lab import cli, paths
 from lab.errors import LabError
 from lab.machine import programs
-from lab.package import flavours, kernels, store, verb
+from lab.package import chroot, flavours, kernels, store, verb
 from lab.test import server
 
 TOOL = paths.REPO / "tools/hydractl"
@@ -237,6 +237,14 @@ def test_packages_are_kept_whole_and_found_by_their_inputs(cache, tmp_path):
     for number in range(1, 8):
         store.keep("amd64", f"{number:016}", [package])
     assert len(list((cache / "packages").iterdir())) == store.KEEP
+
+
+def test_what_a_package_needs_is_read_from_the_package(tmp_path):
+    control = tmp_path / "a/DEBIAN/control"
+    control.parent.mkdir(parents=True)
+    control.write_text("Package: a\nVersion: 1\nArchitecture: all\nMaintainer: A <a@b.c>\nDescription: a\nDepends: libc6 (>= 2.34), x | y\n")
+    subprocess.run(["dpkg-deb", "--build", tmp_path / "a", tmp_path / "a.deb"], check=True, capture_output=True)
+    assert chroot.needed([tmp_path / "a.deb"]) == ["libc6", "x"]
 
 
 def test_a_full_disk_leaves_no_package(cache, tmp_path, monkeypatch):

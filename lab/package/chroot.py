@@ -9,7 +9,15 @@ import time
 from lab import children, paths, progress, setup
 
 RELEASE = "bookworm"
+# In a name space of its own: the mounts end with the command, in whatever way, and no removal of the directory meets /dev.
+ENTER = """mount -t proc proc "$1/proc" && mount -t sysfs -o ro sysfs "$1/sys" && mount --bind /dev "$1/dev" && exec chroot "$@\""""
 FRESH = 7 * 86400             # seconds after which the lab makes the archive of the system anew
+
+
+def needed(packages):
+    """The names of what packages depend on, the first of alternatives, without versions."""
+    fields = [children.run(["dpkg-deb", "--field", package, "Depends"])[1] for package in packages]
+    return sorted({entry.split()[0] for field in fields for entry in field.split(",") if entry.strip()})
 
 
 def archive(name="bare", packages=()):
@@ -42,8 +50,8 @@ def unpacked(tar):
 
 
 def run(root, *command):
-    """Run a command in the directory of a system; returns (status, output)."""
-    return children.run(["chroot", root, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8",
+    """Run a command in the directory of a system, with /proc, /sys and /dev; returns (status, output)."""
+    return children.run(["unshare", "--mount", "sh", "-c", ENTER, "sh", root, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8",
                          "DEBIAN_FRONTEND=noninteractive", *command])
 
 

@@ -5,7 +5,6 @@ apt installs packages in the system's directory. Then the directory becomes a di
 initramfs that the packages left in /boot; no boot loader takes part.
 """
 import contextlib
-import os
 import shutil
 
 from lab import children, paths
@@ -13,8 +12,7 @@ from lab.errors import LabError
 from lab.machine import vm
 from lab.package import chroot
 
-# systemd, what makes an initramfs, and what the self tests need
-PACKAGES = ["e2fsprogs", "initramfs-tools", "kmod", "libnuma1", "linux-base", "numactl", "systemd-sysv", "udev"]
+PACKAGES = ["e2fsprogs", "libnuma1", "systemd-sysv", "udev"]     # what a system with a disk has, and what the self tests need
 APT = ["apt-get", "-o", "Dpkg::Use-Pty=0", "-y"]
 DISK = "4G"                   # sparse
 # A kernel that fails ends the machine. The emulator's CPUs are slow and late.
@@ -24,9 +22,9 @@ ENOUGH_TIME = "[Manager]\nDefaultTimeoutStartSec=900s\nDefaultDeviceTimeoutSec=9
 
 
 @contextlib.contextmanager
-def made():
-    """The system in a directory, removed after the block."""
-    with chroot.unpacked(chroot.archive("server", PACKAGES)) as root:
+def made(packages):
+    """A system in a directory, with what the packages depend on; removed after the block."""
+    with chroot.unpacked(chroot.archive("server", sorted({*PACKAGES, *chroot.needed(packages)}))) as root:
         place = root / "etc/systemd/system.conf.d/slow-machine.conf"
         place.parent.mkdir(parents=True)
         place.write_text(ENOUGH_TIME, encoding="utf-8")
@@ -34,28 +32,9 @@ def made():
         yield root
 
 
-@contextlib.contextmanager
-def mounted(root):
-    """/proc, /sys and /dev in the directory, as programs in a chroot expect them."""
-    places = []
-    try:
-        for name, *options in (("proc", "-t", "proc"), ("sys", "-t", "sysfs", "-o", "ro"), ("dev", "--bind")):
-            status, output = children.run(["mount", *options, "/dev" if name == "dev" else name, root / name])
-            if status:
-                raise LabError(f"cannot mount {root / name}: {output.strip()}", "The system is made as root.")
-            places.insert(0, root / name)
-        yield
-    finally:
-        for place in places:
-            children.run(["umount", place])
-            if os.path.ismount(place):
-                raise LabError(f"{place} is still mounted", f"End what uses it, then  umount {place}")
-
-
 def apt(root, *arguments):
     """Run apt-get in the system; an error if apt-get fails."""
-    with mounted(root):
-        status, output = chroot.run(root, *APT, *arguments)
+    status, output = chroot.run(root, *APT, *arguments)
     if status:
         raise LabError(f"apt-get {' '.join(arguments)} failed:\n    " + "\n    ".join(output.splitlines()[-20:]))
 

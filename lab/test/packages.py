@@ -78,7 +78,7 @@ def held(lock):
 def installed(package):
     """Install, upgrade, remove and purge the package on a bare Debian 12; returns the outcomes."""
     outcomes = []
-    with chroot.unpacked(chroot.archive()) as root, tempfile.TemporaryDirectory(prefix="hydra-packages-") as scratch:
+    with chroot.unpacked(chroot.archive(packages=chroot.needed([package]))) as root, tempfile.TemporaryDirectory(prefix="hydra-packages-") as scratch:
         before = chroot.files(root)
         first, second = chroot.give(root, [package, newer(package, pathlib.Path(scratch))])
 

@@ -89,7 +89,7 @@ def test(images):
     everything = [*images, *tool.build()]
     with kernels.workshop(FLAVOUR) as shop:
         tests = programs.selftests(shop.tree)
-    with system.made() as root:
+    with system.made(everything) as root:
         before = chroot.files(root)
         progress.say(f"installing {' '.join(names_of(everything))} with apt")
         system.install(root, everything)

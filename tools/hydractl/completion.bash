@@ -34,13 +34,13 @@ _hydractl()
 		return
 	fi
 
-	# The program of "hydractl run", with its arguments, has a completion of its own.
-	if [[ $command == run ]]; then
+	# The program that hydractl runs has a completion of its own, and so have its arguments.
+	if "$1" "$command" --help 2>/dev/null | grep -q '^Usage:.*PROGRAM'; then
 		for ((program = at + 1; program < cword; program++)); do
 			case ${words[program]} in
 			--) ((program++)); break ;;
 			-*=*) ;;
-			-*) _hydractl_takes_value "$1" run "${words[program]}" && ((program++)) ;;
+			-*) _hydractl_takes_value "$1" "$command" "${words[program]}" && ((program++)) ;;
 			*) break ;;
 			esac
 		done
