@@ -92,7 +92,7 @@ def test_completion_offers_each_command(hydractl, commands):
 
 
 @pytest.mark.parametrize("line, offered", [
-    ("hydractl sta", ["status"]),
+    ("hydractl chec", ["check"]),
     ("hydractl run --po", ["--policy="]),
     ("hydractl run -p h", ["hydra", "hydra-nofilter"]),
     ("hydractl run --domains ", ["node", "llc", "core"]),
