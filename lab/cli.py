@@ -6,6 +6,7 @@ import sys
 from lab import paths, setup
 from lab.errors import LabError, from_system
 from lab.kernel import kconfig
+from lab.package import flavours
 from lab.test import stages
 
 INTRO = """\
@@ -20,6 +21,9 @@ To work on it:
   ./hydra run -- CMD run a command on that kernel
   ./hydra bench NAME one measurement, alone, or a paper's figure; --list lists them
   ./hydra series DIR write the patches a maintainer of Linux would be sent
+
+For a server:
+  ./hydra package DIR  build Debian packages of the kernel and of hydractl
 """
 
 ENDING = """\
@@ -131,6 +135,22 @@ are written, they are applied with git am to Linux's own text, and the result is
                         help="measured tables for the cover letter: what demo --json or bench --json has written, instead of "
                              "those of README.md (may be repeated)")
 
+    package = verbs.add_parser("package", formatter_class=raw, help="build Debian packages of the kernel and of hydractl", description="""\
+Write Debian packages to DIR: linux-image-…-hydra and linux-headers-…-hydra, a kernel with Debian's own configuration
+of the same version and CONFIG_HYDRA_MM, and hydractl. Debian's options stay as they are: an option that gets lost is an
+error that names the option. A build of the kernel takes hours on two cores; after an interruption, the next call goes
+on. Nothing is installed on this machine but the Debian packages that the build needs.
+
+  ./hydra package /tmp/packages                          # hydractl, and the kernel for a server (amd64)
+  ./hydra package /tmp/packages --flavour cloud-amd64    # the smaller kernel for virtual machines
+  ./hydra package /tmp/packages --only hydractl
+  ./hydra package /tmp/packages --config my.config       # a configuration of your own, of Linux 6.12""")
+    package.add_argument("directory", metavar="DIR", help="where the packages go")
+    package.add_argument("--flavour", action="append", choices=flavours.FLAVOURS,
+                         help="amd64 (default) or cloud-amd64 (may be repeated)")
+    package.add_argument("--config", metavar="FILE", help="a configuration to use instead of Debian's")
+    package.add_argument("--only", choices=["hydractl", "kernel"], help="build only this")
+
     test = verbs.add_parser("test", formatter_class=raw, help="run all tests", description="""\
 Ends with a line "N passed, N failed"; a kernel warning counts as a failure, and so does a suite in which no test ran.
 The stages, in their order:
@@ -171,6 +191,9 @@ def dispatch(arguments):
     if arguments.verb == "series":
         from lab.kernel import series
         return series.series_verb(arguments)
+    if arguments.verb == "package":
+        from lab.package import verb
+        return verb.package_verb(arguments)
     if arguments.verb == "demo":
         from lab.measure import verbs
         return verbs.demo_verb(arguments)

@@ -15,13 +15,16 @@ from lab.errors import LabError
 
 # Every Debian package of the lab, the tool and the tests. apache2-bin is the server without a service.
 PACKAGES = """
-    apache2-bin bc bison build-essential ccache cpio e2fsprogs flex gcc-multilib git kmod libcap-dev libelf-dev
-    libfuse-dev libncurses-dev libnuma-dev libssl-dev liburing-dev linux-source-6.12 numactl python3-venv qemu-system-x86
-    rsync spin stress-ng sudo udev wrk xz-utils
+    apache2-bin bash-completion bc bison build-essential ccache cpio e2fsprogs flex gcc-multilib git help2man kmod
+    libcap-dev libelf-dev libfuse-dev libncurses-dev libnuma-dev libssl-dev liburing-dev linux-source-6.12 numactl
+    python3-venv qemu-system-x86 rsync spin stress-ng sudo udev wrk xz-utils
 """.split()
 
 # What only the tests in Bochs use (./hydra test --long).
 BOCHS_PACKAGES = "bochsbios isolinux syslinux-common vgabios xorriso".split()
+
+# What ./hydra package and its tests use. dwarves: Debian's kernels have BTF. zstd: Debian's compression of packages.
+PACKAGING = "debhelper dwarves help2man lintian linux-config-6.12 mmdebstrap zstd".split()
 
 REQUIREMENTS = paths.REPO / "lab/requirements.txt"
 

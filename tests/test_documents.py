@@ -46,7 +46,7 @@ COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 
 def code():
     """The text of all files that define names: our files without comments, and the hooks without messages."""
-    for top in ("kernel", "lab", "tools", "workloads", "tests", "hydra", ".ci"):
+    for top in ("kernel", "lab", "tools", "workloads", "tests", "debian", "hydra", ".ci"):
         root = REPO / top
         for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
             if not path.is_file() or path.suffix in (".md", ".rst", ".pyc") or path.name == "test_documents.py":

@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 LAB = pathlib.Path(__file__).resolve().parent.parent / "lab"
-FLOORS = ["", "kernel", "machine", "measure", "test"]
+FLOORS = ["", "kernel", "machine", "package", "measure", "test"]
 
 
 def floor(path):

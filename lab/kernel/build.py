@@ -52,13 +52,18 @@ def users_fingerprint(users):
 
 def image_key(config):
     """The hash of all inputs of an image."""
+    return inputs_key(kconfig.merged(config), has_faults(config))
+
+
+def inputs_key(options, faults=False):
+    """The hash of all inputs of a build with the options."""
     digest = hashlib.sha256()
     users = source.users_tree()
     digest.update((users_fingerprint(users) if users else source.debian_version()).encode())
     compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=False).stdout
-    digest.update(compiler.encode() + kconfig.text(kconfig.merged(config)).encode())
+    digest.update(compiler.encode() + kconfig.text(options).encode())
     files = [source.OURS / name for name in source.overlay_files() if not name.startswith(("Documentation/", "tools/"))]
-    for path in files + source.hook_series() + ([source.OURS / source.FAULTS] if has_faults(config) else []):
+    for path in files + source.hook_series() + ([source.OURS / source.FAULTS] if faults else []):
         digest.update(str(path.relative_to(source.OURS)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -68,10 +73,18 @@ def has_faults(config):
     return kconfig.merged(config).get("HYDRA_MM_INJECT") == "y"
 
 
-def configure(tree, objects, config, wanted=None):
+def complain(config, refused, _made):
+    """The error for a configuration of the lab that Kconfig changed."""
+    listed = "\n    ".join(f"CONFIG_{name}={value} became {got}" for name, value, got in refused)
+    raise LabError(f"Kconfig did not take over these options of the configuration '{config}':\n    {listed}",
+                   "Set what they depend on in lab/kernel/configs/, or remove them there.")
+
+
+def configure(tree, objects, config, wanted=None, on_refusal=complain):
     """Write .config in the object directory if changed; name the options that Kconfig did not take.
 
-    Wanted: the options, if other than all options of the configuration.
+    Wanted: the options, if other than all options of the configuration. On_refusal raises the error for options that Kconfig did
+    not take.
     """
     wanted = kconfig.merged(config) if wanted is None else wanted
     fragment, stamp = objects / "wanted.config", objects / ".config"
@@ -94,9 +107,7 @@ def configure(tree, objects, config, wanted=None):
         progress.say("the hook series is empty: this is Linux without Hydra")
         refused = [entry for entry in refused if entry not in ours]
     if refused:
-        listed = "\n    ".join(f"CONFIG_{name}={value} became {got}" for name, value, got in refused)
-        raise LabError(f"Kconfig did not take over these options of the configuration '{config}':\n    {listed}",
-                       "Set what they depend on in lab/kernel/configs/, or remove them there.")
+        on_refusal(config, refused, made)
     fragment.write_text(text, encoding="utf-8")
 
 

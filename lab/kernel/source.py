@@ -264,9 +264,9 @@ def users_tree():
     return users
 
 
-def base_tree():
-    """A tree of Linux in the cache (call with the lock 'kernel' held)."""
-    trees = paths.cache_dir("trees")
+def base_tree(*where):
+    """A tree of Linux in the cache, in the directory 'trees' or below (call with the lock 'kernel', or the one of that directory, held)."""
+    trees = paths.cache_dir("trees", *where)
     paths.remove_parts(trees)
     users = users_tree()
     return Tree(copy_users_tree(trees, users) if users else unpack_debian(trees))

@@ -19,7 +19,8 @@ INTERFACE = "kernel/include/uapi/linux/hydra.h"
 SELFTESTS = "kernel/tools/testing/selftests/hydra"
 # By program: the directory of the Makefile, and further inputs.
 SOURCES = {"hydractl": ("tools/hydractl", INTERFACE), "workloads": ("workloads", "tools/hydractl", INTERFACE),
-           "selftests": (SELFTESTS, INTERFACE), "steps-plugin": ("lab/measure/steps_plugin.c",)}
+           "package-hydractl": ("debian", "tools/hydractl", INTERFACE), "selftests": (SELFTESTS, INTERFACE),
+           "steps-plugin": ("lab/measure/steps_plugin.c",)}
 HARNESS = ("lib.mk", "kselftest.h", "kselftest_harness.h")     # of the kernel tree, for the self tests
 KEEP = 6                      # builds of each program
 KEEP_SECONDS = 86400          # and builds used since: a machine may still run one

@@ -15,6 +15,8 @@ STAGES = {
     "host": Stage("the lab, the tool's parsing, the model (no virtual machine)", only="tests"),
     "machine": Stage("the lab with real virtual machines", "lab", only="tests"),
     "off": Stage("Linux's files with hooks in them, compiled with Hydra configured out"),
+    "packages": Stage("Debian's configurations: our files compiled with them; the package of hydractl, installed and removed"),
+    "server": Stage("the packages on a Debian 12 of its own: apt, boot with the initramfs, services, self tests, purge; builds the kernel cloud-amd64", long=True),
     "series": Stage("what ./hydra series changes in Linux, compiled (not linked) after each patch, with Hydra off and on", long=True),
     "selftests": Stage("KUnit and the kernel self tests", "lab", only="programs"),
     "steps": Stage("what operations execute, counted: the limits of Hydra's cost", "lab", only="rows", long=True),

@@ -12,7 +12,7 @@ from lab.kernel import build, series_steps
 from lab.machine import programs
 from lab.machine.ktap import Outcome
 from lab.measure import steps_verbs
-from lab.test import faults, modes, pcid, races, stages, suites
+from lab.test import faults, modes, packages, pcid, races, server, stages, suites
 from lab.test import linux_suites as linux
 
 
@@ -21,6 +21,8 @@ RUN = {
     "host": ("host", lambda a: suites.pytest("not machine", "host tests", a.only)),
     "machine": ("machine", lambda a: suites.pytest("machine", "machine tests", a.only)),
     "off": ("without Hydra", lambda _: [Outcome(f"{name} without Hydra", "passed") for name in build.touched_without_hydra()]),
+    "packages": ("packages", lambda _: packages.run()),
+    "server": ("packages on a Debian 12", lambda _: server.run()),
     "series": ("each patch of the series", lambda _: [Outcome(name, "failed" if why else "passed", why) for name, why in series_steps.each_step()]),
     "selftests": ("KUnit and self tests", lambda a: suites.in_machine("lab", a.only, a.arguments)),
     "steps": ("counted steps", lambda a: steps_verbs.stage(a.only)),

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./hydra test --stage server: the packages on a Debian 12 of their own, from apt to a service under Hydra and the self tests."""
+import shlex
+import shutil
+
+from lab import paths, progress
+from lab.machine import console, programs, vm
+from lab.machine.ktap import Outcome
+from lab.package import chroot, kernels, system, tool
+from lab.test import packages, suites
+
+FLAVOUR = "cloud-amd64"
+MACHINE = vm.Machine(nodes=2, cpus_per_node=2, memory="2G")
+LIMIT = 7200                  # seconds for the boot and all tests
+SECONDS = 900                 # for one self test: Debian's kernel has more to do than the lab's
+HERE = "opt/hydra-test"       # in the system
+
+TEST = """[Unit]
+After={after}
+[Service]
+Type=oneshot
+StandardOutput=file:/dev/ttyS1
+StandardError=file:/dev/ttyS1
+Environment=RELEASE={release} BROKEN=none ARGUMENTS= LC_ALL=C.UTF-8 HOME=/root
+ExecStart=/bin/sh {command}
+{more}
+"""
+OFF = "ExecStopPost=/bin/systemctl poweroff --no-block"
+SERVICE = "[Service]\nExecStart=/usr/bin/sleep infinity\n"
+DROPIN = "[Service]\nExecStart=\nExecStart=hydractl run -- /usr/bin/sleep infinity\n"
+
+
+def put(root, name, text):
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def prepare(root, release, tests):
+    """Add what the tests need: two services, one of them with a drop-in, the boot default, and the tests' own services."""
+    for file in (*tests, paths.REPO / "lab/test/guest_server.sh", paths.REPO / "lab/test/guest_selftests.sh"):
+        (root / HERE).mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, root / HERE / file.name)
+    words = [f"/{HERE}/{test.name} {suites.SLEEPING.get(test.name, '')}".strip() for test in tests]
+    programs_run = " ".join([f"/{HERE}/guest_selftests.sh {SECONDS}", *map(shlex.quote, words)])
+    put(root, "etc/default/hydra", "HYDRA_DEFAULT=mitosis\n")
+    put(root, "etc/systemd/system/hydra-test-plain.service", SERVICE)
+    put(root, "etc/systemd/system/hydra-test-dropin.service", SERVICE)
+    put(root, "etc/systemd/system/hydra-test-dropin.service.d/hydra.conf", DROPIN)
+    put(root, "etc/systemd/system/hydra-test-programs.service", TEST.format(after="", release=release, command=programs_run, more=""))
+    put(root, "etc/systemd/system/hydra-test.service", TEST.format(after="hydra-test-plain.service hydra-test-dropin.service",
+                                                                   release=release, command=f"/{HERE}/guest_server.sh", more=OFF))
+    wants = root / "etc/systemd/system/multi-user.target.wants"
+    wants.mkdir(parents=True, exist_ok=True)
+    for name in ("hydra-test-plain", "hydra-test-dropin", "hydra-test"):
+        (wants / f"{name}.service").symlink_to(f"/etc/systemd/system/{name}.service")
+
+
+def in_emulator(root, tests):
+    """Boot the system and run the tests; returns the outcomes."""
+    [release] = system.releases(root)
+    prepare(root, release, tests)
+    with progress.waiting(f"a Debian 12 with {release} on {MACHINE}: boot, services, self tests"):
+        directory, ended = system.boot(root, release, MACHINE, LIMIT)
+    text = vm.read(directory / "results").replace("\r", "")
+    progress.say(f"seconds: {suites.times(text)}; the console and the results: {directory}")
+    outcomes = suites.split_programs(text, ["packages", *(test.name for test in tests)], SECONDS)
+    log = vm.read(directory / "console.log")
+    outcomes += [Outcome(f"kernel log: {name}", "failed", "\n".join(lines)) for name, lines in console.trouble(log)]
+    if ended:
+        outcomes.append(Outcome("the machine", "failed", f"{ended}; the end of its console:\n{console.tail(log)}"))
+    return outcomes
+
+
+def removed(root, before, names):
+    """Purge the packages; returns the outcomes: nothing but the tests' own files is left."""
+    system.apt(root, "purge", *names)
+    own = set(chroot.files(root).items()) ^ set(before.items())
+    left = sorted(name for name, _ in own if "hydra-test" not in name)
+    return [packages.judged("purged, the packages leave nothing", not left, "\n".join(left))]
+
+
+def names_of(debs):
+    return [package.name.partition("_")[0] for package in debs]
+
+
+def test(images):
+    """Install the packages of a kernel and hydractl, boot, purge the packages; returns the outcomes."""
+    everything = [*images, *tool.build()]
+    with kernels.workshop(FLAVOUR) as shop:
+        tests = programs.selftests(shop.tree)
+    with system.made(everything) as root:
+        before = chroot.files(root)
+        progress.say(f"installing {' '.join(names_of(everything))} with apt")
+        system.install(root, everything)
+        return [*packages.lintian(images), *in_emulator(root, tests), *removed(root, before, names_of(everything))]
+
+
+def run():
+    return test(kernels.make(FLAVOUR))

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Packages on the host: man pages and completion of hydractl, the boot default, Debian's configurations, the store."""
+import errno
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import time
+
+import pytest
+
+from lab import cli, paths
+from lab.errors import LabError
+from lab.machine import programs
+from lab.package import chroot, flavours, kernels, store, verb
+from lab.test import server
+
+TOOL = paths.REPO / "tools/hydractl"
+DEBIAN = paths.REPO / "debian"
+
+
+@pytest.fixture(scope="module")
+def hydractl():
+    return programs.hydractl()
+
+
+@pytest.fixture(scope="module")
+def commands(hydractl):
+    text = subprocess.run([hydractl, "--help"], capture_output=True, text=True, check=True).stdout
+    found = re.findall(r"^  ([a-z-]+)  +\S", text.partition("\nCommands")[2].partition("\n\n")[0], re.M)
+    assert len(found) >= 5
+    return found
+
+
+@pytest.fixture(scope="module")
+def pages(hydractl, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("pages")
+    subprocess.run([TOOL / "man/make-pages", hydractl, "1.0", directory], check=True)
+    return directory
+
+
+def read(page):
+    return subprocess.run(["man", "--local-file", page], capture_output=True, text=True, check=True,
+                          env={"PATH": "/usr/bin:/bin", "MANWIDTH": "100", "LC_ALL": "C.UTF-8"}).stdout
+
+
+def test_each_command_has_a_man_page(pages, commands):
+    assert {path.name for path in pages.iterdir()} == {"hydractl.1", *(f"hydractl-{command}.1" for command in commands)}
+
+
+def test_the_man_page_names_each_command_and_its_page(pages, commands):
+    text = (pages / "hydractl.1").read_text(encoding="utf-8")
+    for command in commands:
+        assert re.search(rf"^\.TP\n{command}\n", text, re.M) and f".BR hydractl\\-{command} (1)" in text
+
+
+def test_a_page_has_the_options_of_its_command(pages, commands, hydractl):
+    for command in commands:
+        text = (pages / f"hydractl-{command}.1").read_text(encoding="utf-8").replace("\\-", "-").replace("\\fR", "").replace("\\fB", "")
+        helped = subprocess.run([hydractl, command, "--help"], capture_output=True, text=True, check=True).stdout
+        options = re.findall(r"^  +(?:-.,)? +(--[a-z-]+)", helped, re.M)
+        assert "--help" in options and [option for option in options if option not in text] == []
+
+
+@pytest.mark.skipif(not pathlib.Path("/usr/bin/man").exists(), reason="no man")
+def test_the_page_of_the_program_is_readable(pages):
+    text = read(pages / "hydractl.1")
+    assert "[Service]\n" in text and "/etc/default/hydra" in text and "hydractl status\n" in text
+
+
+def completed(hydractl, line):
+    """The words that bash offers behind a line."""
+    words = shlex.split(line) + ([""] if line.endswith(" ") else [])
+    script = f"""
+        . /usr/share/bash-completion/bash_completion
+        . {TOOL / 'completion.bash'}
+        compopt() {{ :; }}
+        COMP_LINE={shlex.quote(line)}; COMP_POINT=${{#COMP_LINE}}; COMP_CWORD={len(words) - 1}
+        COMP_WORDS=({shlex.join(words)})
+        _hydractl hydractl "${{COMP_WORDS[COMP_CWORD]}}" "${{COMP_WORDS[COMP_CWORD-1]}}"
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True,
+                          env={"PATH": f"{hydractl.parent}:/usr/bin:/bin", "HOME": "/"})
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_completion_offers_each_command(hydractl, commands):
+    assert completed(hydractl, "hydractl ") == commands
+
+
+@pytest.mark.parametrize("line, offered", [
+    ("hydractl chec", ["check"]),
+    ("hydractl run --po", ["--policy="]),
+    ("hydractl run -p h", ["hydra", "hydra-nofilter"]),
+    ("hydractl run --domains ", ["node", "llc", "core"]),
+    ("hydractl set --filter a", ["accessed"]),
+    ("hydractl status --j", ["--json"]),
+    ("hydractl --vers", ["--version"]),
+])
+def test_completion_offers(hydractl, line, offered):
+    assert completed(hydractl, line) == offered
+
+
+def test_completion_offers_processes(hydractl):
+    assert "1" in completed(hydractl, "hydractl set --policy hydra ")
+
+
+def test_completion_of_the_program_that_run_runs(hydractl):
+    assert "bash" in completed(hydractl, "hydractl run bas") and "bash" in completed(hydractl, "hydractl run --policy hydra -- bas")
+
+
+def test_completion_knows_the_values_of_the_tool():
+    values = set(re.findall(r"compgen -W '([a-z][a-z -]*)'", (TOOL / "completion.bash").read_text(encoding="utf-8"))[0].split())
+    assert values == set(re.findall(r'^\t\{ "([a-z-]+)", \{ \.domains', (TOOL / "settings.c").read_text(encoding="utf-8"), re.M))
+
+
+def test_the_package_has_the_version_of_the_tool():
+    of_tool = re.search(r"VERSION='\"([^\"]*)\"'", (TOOL / "Makefile").read_text(encoding="utf-8"))[1]
+    assert re.match(r"hydractl \(([^)]*)\)", (DEBIAN / "changelog").read_text(encoding="utf-8"))[1] == of_tool
+
+
+@pytest.fixture
+def boot_default(tmp_path):
+    """The service's script with a directory in place of /sys and /run."""
+    kernel = tmp_path / "sys/kernel/mm/hydra"
+    kernel.mkdir(parents=True)
+    (kernel / "default").write_text("linux\n")
+    (kernel / "supported").write_text("yes\n")
+    script = tmp_path / "boot-default"
+    text = (DEBIAN / "boot-default").read_text(encoding="utf-8")
+    script.write_text(text.replace("/sys/", f"{tmp_path}/sys/").replace("/run/", f"{tmp_path}/"))
+
+    def run(verb, default):
+        return subprocess.run(["sh", script, verb], env={"PATH": "/usr/bin:/bin", "HYDRA_DEFAULT": default}, capture_output=True, text=True,
+                              check=False)
+    return kernel / "default", run
+
+
+def test_the_service_sets_the_default_and_sets_it_back(boot_default):
+    default, run = boot_default
+    assert run("start", "hydra").returncode == 0 and default.read_text() == "hydra\n"
+    assert run("stop", "hydra").returncode == 0 and default.read_text() == "linux\n"
+
+
+def test_without_a_choice_the_kernels_default_stays(boot_default):
+    default, run = boot_default
+    assert run("start", "").returncode == 0 and run("stop", "").returncode == 0 and default.read_text() == "linux\n"
+
+
+def test_a_refused_default_is_told(boot_default):
+    default, run = boot_default
+    default.unlink()
+    default.symlink_to("/proc/version")              # can be read, and not written
+    done = run("start", "hydro")
+    assert done.returncode == 1 and "'hydro'" in done.stderr and "/etc/default/hydra" in done.stderr
+
+
+def test_what_hydra_needs_comes_from_its_kconfig():
+    needs = flavours.needs()
+    assert needs["NUMA"] is True and needs["PREEMPT_RT"] is False
+
+
+def test_a_lost_option_is_named():
+    fit = {name: "y" for name, wanted in flavours.needs().items() if wanted}
+    with pytest.raises(LabError, match="CONFIG_OF_DEBIAN=m became n"):
+        flavours.complain("amd64", [("OF_DEBIAN", "m", "n")], fit)
+    with pytest.raises(LabError, match="CONFIG_PREEMPT_RT=y: Hydra needs n"):
+        flavours.complain("rt", [("HYDRA_MM", "y", "n")], {**fit, "PREEMPT_RT": "y"})
+    with pytest.raises(LabError, match="and 5 more"):
+        flavours.complain("old", [(f"GONE_{number}", "y", "n") for number in range(flavours.SHOWN + 5)], fit)
+
+
+def test_debians_options_stay_but_for_what_the_tools_decide():
+    given = {"NUMA": "y", "GCC_VERSION": "120200", "MODULE_SIG": "y", "LOCALVERSION": '""'}
+    assert flavours.with_hydra(given, "amd64") == {"NUMA": "y", "MODULE_SIG": "y", "MODULE_SIG_ALL": "y", "HYDRA_MM": "y",
+                                                   "LOCALVERSION": '"-amd64-hydra"'}
+
+
+def test_the_image_depends_on_what_makes_it_boot():
+    control = "Source: linux-hydra\n\nPackage: linux-image-6.12-hydra\nArchitecture: amd64\n\nPackage: linux-libc-dev\nX: y\n\n" \
+              "Package: linux-image-6.12-hydra-dbg\nSection: debug\n"
+    made = kernels.improved(control)
+    assert made.count("Depends: initramfs-tools") == 1 and "hydra\nDepends:" in made and "linux-libc-dev" not in made and made.endswith("debug\n")
+
+
+def test_an_interrupted_build_goes_on_with_its_version(cache, tmp_path, monkeypatch):
+    (tmp_path / "Makefile").write_text("VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 9\n")
+    monkeypatch.setenv("HYDRA_LINUX_SRC", str(tmp_path))
+    shop = kernels.Workshop(tmp_path, "package", "amd64")
+    first = kernels.version_of(shop, "a")
+    assert re.fullmatch(r"6\.12\.9-1\+hydra\d{8}\.\d{4}", first["version"])
+    monkeypatch.setattr(kernels.time, "gmtime", lambda: time.struct_time((2040, 1, 1, 0, 0, 0, 0, 1, 0)))
+    assert kernels.version_of(shop, "a") == first and kernels.version_of(shop, "b")["version"] == "6.12.9-1+hydra20400101.0000"
+
+
+def test_a_first_build_estimates_its_steps_by_the_options(cache, tmp_path):
+    shop = kernels.Workshop(tmp_path, "package", "amd64")
+    (shop.objects / ".config").write_text("CONFIG_A=y\nCONFIG_B=m\n# CONFIG_C is not set\nCONFIG_D=12\n")
+    assert kernels.steps(shop) == int(2 * kernels.STEPS_PER_OPTION)
+    (shop.home / "steps").write_text("77")
+    assert kernels.steps(shop) == 77
+    (shop.objects / "vmlinux.a").touch()
+    assert kernels.steps(shop) is None
+
+
+@pytest.mark.parametrize("words, message", [
+    (["--only", "hydractl", "--flavour", "amd64"], "mean nothing there"),
+    (["--flavour", "amd64", "--flavour", "cloud-amd64", "--config", "x"], "one flavour"),
+    (["--config", "/nonexistent"], "cannot read the configuration /nonexistent"),
+])
+def test_wrong_arguments_are_told_before_any_work(tmp_path, words, message):
+    with pytest.raises(LabError, match=message):
+        verb.package_verb(cli.parser().parse_args(["package", str(tmp_path / "out"), *words]))
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_server_has_a_service_with_a_drop_in_and_the_tests(tmp_path):
+    program = tmp_path / "coherence"
+    program.write_text("")
+    server.prepare(tmp_path / "root", "6.12-hydra", [program])
+    units = tmp_path / "root/etc/systemd/system"
+    assert "ExecStart=\nExecStart=hydractl run -- " in (units / "hydra-test-dropin.service.d/hydra.conf").read_text()
+    assert "RELEASE=6.12-hydra" in (units / "hydra-test.service").read_text()
+    assert "'/opt/hydra-test/coherence -V" in (units / "hydra-test-programs.service").read_text()
+    assert (tmp_path / "root/opt/hydra-test/coherence").exists()
+
+
+def test_packages_are_kept_whole_and_found_by_their_inputs(cache, tmp_path):
+    package = tmp_path / "a.deb"
+    package.write_text("a")
+    assert store.find("amd64", "0" * 16) == []
+    kept = store.keep("amd64", "0" * 16, [package])
+    assert store.find("amd64", "0" * 16) == kept and [path.read_text() for path in kept] == ["a"]
+    for number in range(1, 8):
+        store.keep("amd64", f"{number:016}", [package])
+    assert len(list((cache / "packages").iterdir())) == store.KEEP
+
+
+def test_what_a_package_needs_is_read_from_the_package(tmp_path):
+    control = tmp_path / "a/DEBIAN/control"
+    control.parent.mkdir(parents=True)
+    control.write_text("Package: a\nVersion: 1\nArchitecture: all\nMaintainer: A <a@b.c>\nDescription: a\nDepends: libc6 (>= 2.34), x | y\n")
+    subprocess.run(["dpkg-deb", "--build", tmp_path / "a", tmp_path / "a.deb"], check=True, capture_output=True)
+    assert chroot.needed([tmp_path / "a.deb"]) == ["libc6", "x"]
+
+
+def test_a_full_disk_leaves_no_package(cache, tmp_path, monkeypatch):
+    def full(_source, target):
+        target.write_text("a part")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+    monkeypatch.setattr(store.shutil, "copyfile", full)
+    with pytest.raises(OSError):
+        store.keep("amd64", "0" * 16, [tmp_path / "a.deb"])
+    with pytest.raises(OSError):
+        store.deliver([tmp_path / "a.deb"], tmp_path)
+    assert store.find("amd64", "0" * 16) == [] and list((cache / "packages").iterdir()) == [] and list(tmp_path.glob("*.deb*")) == []
+
+
+def test_what_is_delivered_is_whole(tmp_path):
+    package = tmp_path / "a.deb"
+    package.write_text("a")
+    target = tmp_path / "out"
+    target.mkdir()
+    assert store.deliver([package], target) == [target / "a.deb"]
+    with pytest.raises(OSError):
+        store.deliver([tmp_path / "missing.deb"], target)
+    assert [path.name for path in target.iterdir()] == ["a.deb"]
+
+
+def test_a_directory_that_may_not_be_written_is_told_before_the_build(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(LabError, match="cannot write"):
+        verb.output_directory(tmp_path / "file/below")
