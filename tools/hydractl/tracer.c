@@ -80,7 +80,7 @@ static void stopped(struct tally *tally, pid_t first, pid_t tid, int status)
 		}
 		break;
 	}
-	/* Fails if somebody has killed the thread meanwhile. */
+	/* Fails if a signal has killed the thread meanwhile. */
 	ptrace(PTRACE_CONT, tid, 0, 0);
 }
 
