@@ -214,7 +214,7 @@ end_of_switches:
 #ifdef BROKEN_SECOND_READ_AFTER_LOAD
 		now = second;
 #endif
-		/* hydra_context_loaded() */
+		/* hydra_context_flushed() */
 		context_flushed = now
 	od
 }

@@ -41,7 +41,7 @@ struct hydra_domain *__hydra_switching(struct mm_struct *next,
 
 /* arch/x86/mm/hydra/idle.c */
 DECLARE_PER_CPU(u32, hydra_switch_second);
-void hydra_context_loaded(u16 asid, bool flush);
+void __hydra_context_flushed(u16 asid);
 
 /* arch/x86/mm/hydra/tlb.c */
 DECLARE_PER_CPU(pgd_t *, hydra_loaded_root);
@@ -166,19 +166,26 @@ static inline bool hydra_flush_batched_pending(struct mm_struct *mm)
 }
 
 /**
- * hydra_set_loaded - this CPU has loaded a root into CR3
+ * hydra_set_loaded_pgd - this CPU has loaded a root into CR3
  * @root: the root
- * @asid: the context
- * @flush: the load has flushed the context
  *
  * Context: interrupts off.
  */
-static inline void hydra_set_loaded(pgd_t *root, u16 asid, bool flush)
+static inline void hydra_set_loaded_pgd(pgd_t *root)
 {
 	this_cpu_write(hydra_loaded_root, root);
-	/* Only for split address spaces: see __hydra_switching(). */
+}
+
+/**
+ * hydra_context_flushed - this CPU has flushed a context, and loaded it
+ * @asid: the context
+ *
+ * Context: switch_mm_irqs_off(), after hydra_switching(): interrupts off.
+ */
+static inline void hydra_context_flushed(u16 asid)
+{
 	if (static_branch_unlikely(&hydra_key.key) && this_cpu_read(hydra_switch_second))
-		hydra_context_loaded(asid, flush);
+		__hydra_context_flushed(asid);
 }
 
 /**
@@ -203,7 +210,8 @@ static inline pgd_t *hydra_loaded_pgd(const struct mm_struct *mm)
 #define hydra_loaded_pgd(mm)		((mm)->pgd)
 
 static inline struct page *hydra_pte_alloc_one(gfp_t gfp) { return NULL; }
-static inline void hydra_set_loaded(pgd_t *root, u16 asid, bool flush) { }
+static inline void hydra_set_loaded_pgd(pgd_t *root) { }
+static inline void hydra_context_flushed(u16 asid) { }
 static inline void hydra_sync_ldt(struct mm_struct *mm) { }
 static inline void hydra_clear_ldt(struct mm_struct *mm) { }
 static inline u64 hydra_switching(struct mm_struct *next, struct task_struct *tsk,

@@ -20,7 +20,7 @@
  *       stamps the mark with 7
  *                                          __hydra_switching(): reads the second: 8
  *                                          load_new_mm_cr3(): flushes
- *                                          hydra_context_loaded(): stores 8
+ *                                          hydra_context_flushed(): stores 8
  *
  * CPU 0 read second 7 after the accessed bit was clear. Second 8 came later, so CPU 1
  * flushed after the bit was clear, and CPU 1 can get the translation back only by a walk,
@@ -57,13 +57,14 @@
 #define NR_STAMPS	(HYDRA_PTE_STAMP >> HYDRA_PTE_STAMP_SHIFT)
 
 /*
- * The second that this CPU read before it loads the root of a split address space; 0: it
- * does not load one.
+ * The second that this CPU read when it last switched to a split address space; 0: a
+ * flush has used it up. If that switch flushed nothing, the second stays for the next
+ * switch that flushes, of any address space. It is then too early, which is safe.
  */
 DEFINE_PER_CPU(u32, hydra_switch_second);
 
 /* By context of this CPU: the context was flushed in whole since this second began. */
-static DEFINE_PER_CPU(u32 [TLB_NR_DYN_ASIDS], hydra_context_flushed);
+static DEFINE_PER_CPU(u32 [TLB_NR_DYN_ASIDS], hydra_context_flushed_in);
 
 /* Is second @a later than @b? */
 static bool hydra_later(u32 a, u32 b)
@@ -94,17 +95,14 @@ static u32 hydra_stamped(pteval_t val, u32 now)
 }
 
 /**
- * hydra_context_loaded - this CPU has loaded the root of a split address space
+ * __hydra_context_flushed - this CPU has flushed a context, and loaded it
  * @asid: the context
- * @flush: the load has flushed the context
  *
- * Context: hydra_set_loaded(): interrupts off.
+ * Context: hydra_context_flushed(): interrupts off.
  */
-void hydra_context_loaded(u16 asid, bool flush)
+void __hydra_context_flushed(u16 asid)
 {
-	if (flush)
-		this_cpu_write(hydra_context_flushed[asid],
-			       this_cpu_read(hydra_switch_second));
+	this_cpu_write(hydra_context_flushed_in[asid], this_cpu_read(hydra_switch_second));
 	this_cpu_write(hydra_switch_second, 0);
 }
 
@@ -146,7 +144,7 @@ static bool hydra_cpu_flushed(int cpu, u64 ctx_id, u32 *since)
 	unsigned int asid;
 
 	for (asid = 0; asid < TLB_NR_DYN_ASIDS; asid++) {
-		u32 second = READ_ONCE(per_cpu(hydra_context_flushed, cpu)[asid]);
+		u32 second = READ_ONCE(per_cpu(hydra_context_flushed_in, cpu)[asid]);
 
 		if (data_race(READ_ONCE(state->ctxs[asid].ctx_id)) != ctx_id)
 			continue;
