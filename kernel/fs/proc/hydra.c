@@ -10,6 +10,7 @@
 #include <linux/sched/mm.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include <linux/uaccess.h>
 
 #include "internal.h"
@@ -72,12 +73,20 @@ static int hydra_proc_open(struct inode *inode, struct file *file)
 	return ret ?: single_open(file, hydra_proc_show, inode);
 }
 
+/* Is the text no setting, but asks to count, or not to? */
+static bool hydra_is_count(const char *text, bool *on)
+{
+	*on = sysfs_streq(text, "count=on");
+	return *on || sysfs_streq(text, "count=off");
+}
+
 static ssize_t hydra_proc_write(struct file *file, const char __user *buf,
 				size_t count, loff_t *ppos)
 {
 	struct mm_struct *mm;
 	u32 old, settings;
 	char *text;
+	bool on;
 	int ret;
 
 	if (*ppos || count >= HYDRA_TEXT_MAX)
@@ -90,6 +99,10 @@ static ssize_t hydra_proc_write(struct file *file, const char __user *buf,
 		ret = PTR_ERR(mm);
 		goto free;
 	}
+	if (hydra_is_count(text, &on)) {
+		ret = hydra_count_set(mm, on);
+		goto put;
+	}
 	/*
 	 * A text with keys changes some of the settings, so two writers must not
 	 * mix: try again if the settings have changed meanwhile. Do not hold a lock
@@ -99,9 +112,12 @@ static ssize_t hydra_proc_write(struct file *file, const char __user *buf,
 		old = hydra_settings_get(mm);
 		settings = old;
 		ret = hydra_settings_parse(text, &settings);
+		if (!ret && !hydra_may_choose())
+			ret = -EPERM;
 		if (!ret)
 			ret = hydra_settings_set(mm, &old, settings);
 	} while (ret == -EAGAIN);
+put:
 	mmput(mm);
 free:
 	kfree(text);

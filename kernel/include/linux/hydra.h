@@ -43,7 +43,7 @@ static inline struct hydra_mm *mm_hydra(const struct mm_struct *mm)
 }
 
 /**
- * mm_has_hydra - has this address space ever been split?
+ * mm_has_hydra - has this address space ever been split, or counted?
  * @mm: the address space
  *
  * Never goes back to false, so the answer stays right across a return to plain

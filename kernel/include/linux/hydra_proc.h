@@ -17,7 +17,10 @@ struct seq_file;
 
 u32 hydra_settings_get(struct mm_struct *mm);
 int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings);
+bool hydra_may_choose(void);
 int hydra_settings_parse(const char *text, u32 *settings);
+
+int hydra_count_set(struct mm_struct *mm, bool on);
 
 int hydra_show_settings(struct mm_struct *mm, struct seq_file *m);
 int hydra_show_tables(struct mm_struct *mm, struct seq_file *m);

@@ -21,11 +21,14 @@ enum hydra_stat {
 	HYDRA_STAT_PROPAGATED,
 	HYDRA_STAT_FLUSHES,
 	HYDRA_STAT_INTERRUPTED,
+	HYDRA_STAT_ACROSS,
 	HYDRA_STAT_SPARED,
 	HYDRA_STAT_FALLBACKS,
 	HYDRA_STAT_RECLAIMED,
 	NR_HYDRA_STATS
 };
+
+struct hydra_sum;
 
 struct hydra_stats {
 	unsigned long n[NR_HYDRA_STATS];
@@ -89,7 +92,10 @@ struct hydra_domain {
  * @universal: domains that every flush includes: their CPUs may use the canonical
  *	root
  * @refused: domains for which no tree could be allocated
+ * @counting: flushes are counted while the address space is plain Linux, too, and its
+ *	children are counted; see arch/x86/mm/hydra/count.c
  * @stats: counters
+ * @sum: counters of the ended processes that are counted with this one, or NULL
  * @unfiltered: while not zero, every flush goes to every domain
  * @nr_replicas: leaf replicas, including replicas that are being allocated
  * @activated: jiffies at the last split
@@ -102,18 +108,20 @@ struct hydra_domain {
  *	these CPUs write it
  * @domain: the domains; NULL until the domain gets its first tree
  *
- * Allocated when threads of a process first run in two domains, freed with the
- * mm_struct. So a flush may use it without a reference.
+ * Allocated when threads of a process first run in two domains, or when the process is
+ * to be counted; freed with the mm_struct. So a flush may use it without a reference.
  */
 struct hydra_mm {
 	struct mm_struct *mm;
 	bool active;
 	bool eager;
 	u8 kind;
+	bool counting;
 	hydra_mask_t trees;
 	hydra_mask_t universal;
 	hydra_mask_t refused;
 	struct hydra_stats __percpu *stats;
+	struct hydra_sum *sum;
 
 	atomic_t unfiltered ____cacheline_aligned_in_smp;
 	atomic_long_t nr_replicas;

@@ -170,11 +170,15 @@ static bool hydra_wants_domains(u32 settings)
 	return hydra_domains_setting(settings) != HYDRA_DOMAINS_MACHINE;
 }
 
-/*
- * Context: mmap_lock not held: the first call enables hydra_key, under
+/**
+ * hydra_alloc - allocate a struct hydra_mm
+ * @mm: its address space
+ *
+ * Context: process context; mmap_lock not held: the first call enables hydra_key, under
  * cpus_read_lock().
+ * Return: the struct hydra_mm, or NULL.
  */
-static struct hydra_mm *hydra_alloc(struct mm_struct *mm)
+struct hydra_mm *hydra_alloc(struct mm_struct *mm)
 {
 	struct hydra_mm *h;
 
@@ -192,8 +196,13 @@ static struct hydra_mm *hydra_alloc(struct mm_struct *mm)
 	return h;
 }
 
-/* Context: as __hydra_mm_destroy(). */
-static void hydra_free(struct hydra_mm *h)
+/**
+ * hydra_free - free a struct hydra_mm
+ * @h: no address space points to it
+ *
+ * Context: as __hydra_mm_destroy().
+ */
+void hydra_free(struct hydra_mm *h)
 {
 	unsigned int d;
 
@@ -203,6 +212,7 @@ static void hydra_free(struct hydra_mm *h)
 		hydra_pgd_free(h->domain[d]->pgd);
 		kfree(h->domain[d]);
 	}
+	hydra_count_free(h);
 	free_cpumask_var(h->flushing);
 	free_percpu(h->stats);
 	kfree(h);
@@ -736,11 +746,14 @@ static void hydra_split_locked(struct hydra_mm *h)
 		hydra_promote(h, d);
 }
 
-/*
- * @new becomes the struct hydra_mm of an address space, unless there is one.
+/**
+ * hydra_attach - give an address space its struct hydra_mm, unless it has one
+ * @mm: the address space
+ * @new: set to NULL if the address space has taken it
+ *
  * Context: mmap_lock held for writing.
  */
-static void hydra_attach(struct mm_struct *mm, struct hydra_mm **new)
+void hydra_attach(struct mm_struct *mm, struct hydra_mm **new)
 {
 	if (mm->hydra || !*new)
 		return;
@@ -867,7 +880,7 @@ struct hydra_domain *__hydra_switching(struct mm_struct *next,
 	if (h) {
 		d = hydra_this_domain(h);
 		dom = hydra_lodge(h, d);
-		/* For hydra_context_loaded(), before the CPU flushes. */
+		/* For hydra_context_flushed(), before the CPU flushes. */
 		this_cpu_write(hydra_switch_second, hydra_second());
 	}
 	/* execve() passes no task when it switches to the new address space. */
@@ -1095,8 +1108,8 @@ static void hydra_settings_init(struct mm_struct *mm, u32 settings)
 
 /**
  * hydra_mm_init - initialise Hydra's fields of a new address space
- * @mm: the address space: no CPU runs it, it maps nothing yet; perhaps a copy of
- *	the parent's mm_struct
+ * @mm: the address space: no CPU runs it, it maps nothing yet, and nothing can fail until
+ *	a reference to it is dropped; perhaps a copy of the parent's mm_struct
  *
  * The settings are those of the forking or executing process, or the system's
  * default if that process has none.
@@ -1107,7 +1120,7 @@ void hydra_mm_init(struct mm_struct *mm)
 {
 	u32 settings = current->mm ? READ_ONCE(current->mm->hydra_settings) : 0;
 
-	mm->hydra = NULL;
+	mm->hydra = hydra_count_inherit(mm);
 	hydra_settings_init(mm, settings ?: hydra_settings_default());
 }
 
@@ -1115,7 +1128,8 @@ void hydra_mm_init(struct mm_struct *mm)
  * hydra_secure_exec - a program with other rights than its caller's begins
  * @mm: its address space: one thread runs it
  *
- * The program does not inherit the settings chosen by the caller.
+ * The program does not inherit the settings chosen by the caller, and is not counted with
+ * the caller.
  *
  * Context: process context.
  */
@@ -1123,8 +1137,10 @@ void hydra_secure_exec(struct mm_struct *mm)
 {
 	mmap_write_lock(mm);
 	/* The address space may have been split meanwhile, by an administrator. */
-	if (!mm->hydra)
+	if (!mm_hydra(mm))
 		hydra_settings_init(mm, hydra_settings_default());
+	if (mm->hydra)
+		hydra_count_leave(mm->hydra);
 	mmap_write_unlock(mm);
 }
 
@@ -1138,6 +1154,7 @@ void __hydra_mm_exit(struct mm_struct *mm)
 {
 	long nr;
 
+	hydra_count_exit(mm->hydra);
 	if (!IS_ENABLED(CONFIG_HYDRA_MM_DEBUG) || !mm_hydra(mm))
 		return;
 	nr = hydra_check_mm(mm, NULL);

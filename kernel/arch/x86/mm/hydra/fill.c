@@ -243,13 +243,13 @@ static bool hydra_wants_replica(const struct hydra_request *r,
 
 static pteval_t *hydra_replica_alloc(struct hydra_request *r)
 {
-	unsigned long nr = atomic_long_inc_return(&r->h->nr_replicas);
 	int home = hydra_kind_of(r->h)->home[r->d];
 	pteval_t *replica = NULL;
 
+	if (!hydra_replica_reserve(r->h))
+		return NULL;
 	/* With __GFP_THISNODE an offline node would cause a warning. */
-	if (nr <= READ_ONCE(hydra_replica_limit) >> PAGE_SHIFT &&
-	    node_online(home))
+	if (node_online(home))
 		replica = hydra_page_alloc(r->h, home, GFP_REPLICA |
 					   __GFP_THISNODE | __GFP_NOWARN);
 	if (replica && !hydra_reclaim_prepare(replica)) {
@@ -257,7 +257,7 @@ static pteval_t *hydra_replica_alloc(struct hydra_request *r)
 		replica = NULL;
 	}
 	if (!replica)
-		atomic_long_dec(&r->h->nr_replicas);
+		hydra_replica_unreserve(r->h);
 	return replica;
 }
 
@@ -658,7 +658,7 @@ static enum hydra_result hydra_fill_retry(struct hydra_request *r)
 	kfree(r->spare);
 	if (r->replica) {
 		hydra_page_free(r->h, r->replica);
-		atomic_long_dec(&r->h->nr_replicas);
+		hydra_replica_unreserve(r->h);
 	}
 	return ret;
 }

@@ -88,9 +88,21 @@ static inline bool hydra_is_home(const struct hydra_mm *h, unsigned int d, const
 }
 
 /* core.c */
+struct hydra_mm *hydra_alloc(struct mm_struct *mm);
+void hydra_free(struct hydra_mm *h);
+void hydra_attach(struct mm_struct *mm, struct hydra_mm **new);
 void hydra_watch(void);
 void hydra_lock_out_faults(struct mm_struct *mm);
 void hydra_degrade(struct hydra_mm *h, unsigned int d);
+
+/* count.c */
+unsigned long hydra_stat_sum(struct hydra_mm *h, enum hydra_stat stat,
+			     const struct cpumask *cpus);
+bool hydra_stat_ended(struct hydra_mm *h, enum hydra_stat stat, unsigned long *n);
+struct hydra_mm *hydra_count_inherit(struct mm_struct *mm);
+void hydra_count_leave(struct hydra_mm *h);
+void hydra_count_exit(struct hydra_mm *h);
+void hydra_count_free(struct hydra_mm *h);
 
 /* fill.c */
 pte_t *hydra_trylock_leaf(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,

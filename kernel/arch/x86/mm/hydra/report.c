@@ -22,23 +22,11 @@ static const char * const stat_names[NR_HYDRA_STATS] = {
 	[HYDRA_STAT_PROPAGATED] = "propagated",
 	[HYDRA_STAT_FLUSHES] = "flushes",
 	[HYDRA_STAT_INTERRUPTED] = "cpus_interrupted",
+	[HYDRA_STAT_ACROSS] = "cpus_interrupted_across",
 	[HYDRA_STAT_SPARED] = "cpus_spared",
 	[HYDRA_STAT_FALLBACKS] = "fallbacks",
 	[HYDRA_STAT_RECLAIMED] = "reclaimed",
 };
-
-/* A counter, summed over the CPUs of a domain, or over all if @cpus is NULL. */
-static unsigned long hydra_stat_sum(struct hydra_mm *h, enum hydra_stat stat,
-				    const struct cpumask *cpus)
-{
-	unsigned long sum = 0;
-	unsigned int cpu;
-
-	for_each_possible_cpu(cpu)
-		if (!cpus || cpumask_test_cpu(cpu, cpus))
-			sum += READ_ONCE(per_cpu_ptr(h->stats, cpu)->n[stat]);
-	return sum;
-}
 
 static unsigned long hydra_kib(unsigned long tables)
 {
@@ -57,7 +45,7 @@ static unsigned long hydra_kib(unsigned long tables)
 int hydra_show_settings(struct mm_struct *mm, struct seq_file *m)
 {
 	struct hydra_mm *h = READ_ONCE(mm->hydra);
-	unsigned long replicas = 0, upper = 0;
+	unsigned long replicas = 0, upper = 0, ended;
 	bool split = h && READ_ONCE(h->active);
 	const struct hydra_kind *kind = split ? hydra_kind_of(h) : NULL;
 	u32 settings = hydra_settings_get(mm);
@@ -71,9 +59,12 @@ int hydra_show_settings(struct mm_struct *mm, struct seq_file *m)
 	seq_printf(m, "active %d\n",
 		   hydra_domains_setting(settings) != HYDRA_DOMAINS_MACHINE);
 	seq_printf(m, "split %d\n", split);
+	seq_printf(m, "count %d\n", h && READ_ONCE(h->counting));
 	for (i = 0; i < NR_HYDRA_STATS; i++)
 		seq_printf(m, "%s %lu\n", stat_names[i],
 			   h ? hydra_stat_sum(h, i, NULL) : 0);
+	for (i = 0; h && i < NR_HYDRA_STATS && hydra_stat_ended(h, i, &ended); i++)
+		seq_printf(m, "ended_%s %lu\n", stat_names[i], ended);
 	for (d = 0; h && d < hydra_nr_domains; d++) {
 		struct hydra_domain *dom = READ_ONCE(h->domain[d]);
 
@@ -132,19 +123,14 @@ static ssize_t default_store(struct kobject *kobj, struct kobj_attribute *attr,
 
 static struct kobj_attribute default_attr = __ATTR_RW_MODE(default, 0644);
 
-static ssize_t replica_limit_kib_show(struct kobject *kobj,
-				      struct kobj_attribute *attr, char *buf)
+static ssize_t hydra_show_limit(unsigned long limit, char *buf)
 {
-	unsigned long limit = READ_ONCE(hydra_replica_limit);
-
 	if (limit == ULONG_MAX)
 		return sysfs_emit(buf, "max\n");
 	return sysfs_emit(buf, "%lu\n", limit >> 10);
 }
 
-static ssize_t replica_limit_kib_store(struct kobject *kobj,
-				       struct kobj_attribute *attr,
-				       const char *buf, size_t count)
+static ssize_t hydra_store_limit(unsigned long *to, const char *buf, size_t count)
 {
 	unsigned long kib, limit = ULONG_MAX;
 
@@ -153,11 +139,63 @@ static ssize_t replica_limit_kib_store(struct kobject *kobj,
 			return -EINVAL;
 		limit = kib << 10;
 	}
-	WRITE_ONCE(hydra_replica_limit, limit);
+	WRITE_ONCE(*to, limit);
 	return count;
 }
 
+static ssize_t replica_limit_kib_show(struct kobject *kobj,
+				      struct kobj_attribute *attr, char *buf)
+{
+	return hydra_show_limit(READ_ONCE(hydra_replica_limit), buf);
+}
+
+static ssize_t replica_limit_kib_store(struct kobject *kobj,
+				       struct kobj_attribute *attr,
+				       const char *buf, size_t count)
+{
+	return hydra_store_limit(&hydra_replica_limit, buf, count);
+}
+
 static struct kobj_attribute replica_limit_attr = __ATTR_RW(replica_limit_kib);
+
+static ssize_t total_limit_kib_show(struct kobject *kobj, struct kobj_attribute *attr,
+				    char *buf)
+{
+	return hydra_show_limit(READ_ONCE(hydra_total_limit), buf);
+}
+
+static ssize_t total_limit_kib_store(struct kobject *kobj, struct kobj_attribute *attr,
+				     const char *buf, size_t count)
+{
+	return hydra_store_limit(&hydra_total_limit, buf, count);
+}
+
+static struct kobj_attribute total_limit_attr = __ATTR_RW(total_limit_kib);
+
+static ssize_t total_kib_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%lu\n", hydra_kib(hydra_replicas_total()));
+}
+
+static struct kobj_attribute total_attr = __ATTR_RO(total_kib);
+
+static ssize_t allow_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%s\n", hydra_allow_names[READ_ONCE(hydra_allow)]);
+}
+
+static ssize_t allow_store(struct kobject *kobj, struct kobj_attribute *attr,
+			   const char *buf, size_t count)
+{
+	int ret = sysfs_match_string(hydra_allow_names, buf);
+
+	if (ret < 0)
+		return ret;
+	WRITE_ONCE(hydra_allow, ret);
+	return count;
+}
+
+static struct kobj_attribute allow_attr = __ATTR_RW(allow);
 
 /*
  * The last domain may span nodes: then its node is that of its first CPU.
@@ -233,7 +271,10 @@ static struct kobj_attribute violations_attr = __ATTR_RO(violations);
 
 static struct attribute *hydra_attrs[] = {
 	&default_attr.attr,
+	&allow_attr.attr,
 	&replica_limit_attr.attr,
+	&total_limit_attr.attr,
+	&total_attr.attr,
 	&supported_attr.attr,
 	&violations_attr.attr,
 	NULL

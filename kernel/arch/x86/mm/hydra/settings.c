@@ -6,6 +6,7 @@
 
 #define pr_fmt(fmt) "hydra: " fmt
 
+#include <linux/capability.h>
 #include <linux/init.h>
 #include <linux/kernel.h>
 #include <linux/sched.h>
@@ -16,6 +17,13 @@
 
 /* Settings of a process image without inherited settings; see hydra_mm_init(). */
 u32 hydra_default_settings __read_mostly = HYDRA_LINUX_SETTINGS;
+
+const char * const hydra_allow_names[NR_HYDRA_ALLOW] = {
+	[HYDRA_ALLOW_ANYBODY] = "anybody",
+	[HYDRA_ALLOW_CAP_SYS_NICE] = "cap_sys_nice",
+	[HYDRA_ALLOW_NOBODY] = "nobody",
+};
+unsigned int hydra_allow __read_mostly = HYDRA_ALLOW_ANYBODY;
 
 static const char * const domains_names[] = { "machine", "node", "llc", "core" };
 static const char * const replication_names[] = { "lazy", "eager" };
@@ -31,6 +39,23 @@ static const struct {
 	{ "radixvm", HYDRA_RADIXVM_SETTINGS },
 	{ "abis", HYDRA_ABIS_SETTINGS },
 };
+
+/**
+ * hydra_may_choose - may the current process choose settings?
+ *
+ * Context: process context. Return: as /sys/kernel/mm/hydra/allow says.
+ */
+bool hydra_may_choose(void)
+{
+	switch (READ_ONCE(hydra_allow)) {
+	case HYDRA_ALLOW_ANYBODY:
+		return true;
+	case HYDRA_ALLOW_CAP_SYS_NICE:
+		return capable(CAP_SYS_NICE);
+	default:
+		return false;
+	}
+}
 
 /**
  * hydra_settings_check - does this kernel support these settings?
@@ -207,8 +232,8 @@ int hydra_settings_parse(const char *text, u32 *settings)
  * @arg5: 0
  *
  * Context: process context, no locks.
- * Return: 0; or, with nothing changed, -EINVAL, -EOPNOTSUPP, -EFAULT, -ENOMEM or
- * -EINTR.
+ * Return: 0; or, with nothing changed, -EINVAL, -EOPNOTSUPP, -EFAULT, -EPERM, -ENOMEM
+ * or -EINTR.
  */
 long hydra_prctl_set(unsigned long arg2, unsigned long arg3,
 		     unsigned long arg4, unsigned long arg5)
@@ -224,6 +249,8 @@ long hydra_prctl_set(unsigned long arg2, unsigned long arg3,
 				   s.filter);
 	if (ret)
 		return ret;
+	if (!hydra_may_choose())
+		return -EPERM;
 	return hydra_settings_set(current->mm, NULL,
 				  hydra_settings_pack(s.domains, s.replication, s.prefetch,
 						      s.filter));

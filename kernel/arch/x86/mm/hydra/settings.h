@@ -54,6 +54,23 @@ static inline unsigned int hydra_filter_setting(u32 s)
 	return s >> 24;
 }
 
+/**
+ * enum hydra_allow - which processes may choose settings
+ * @HYDRA_ALLOW_ANYBODY: all, for the processes that they may trace
+ * @HYDRA_ALLOW_CAP_SYS_NICE: those with CAP_SYS_NICE
+ * @HYDRA_ALLOW_NOBODY: none
+ *
+ * Settings are inherited, and the default holds, in any case.
+ */
+enum hydra_allow {
+	HYDRA_ALLOW_ANYBODY,
+	HYDRA_ALLOW_CAP_SYS_NICE,
+	HYDRA_ALLOW_NOBODY,
+	NR_HYDRA_ALLOW
+};
+
+extern const char * const hydra_allow_names[NR_HYDRA_ALLOW];
+extern unsigned int hydra_allow;
 extern u32 hydra_default_settings;
 int hydra_settings_check(u32 domains, u32 replication, u32 prefetch,
 			 u32 filter);

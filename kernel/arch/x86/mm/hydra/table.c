@@ -49,6 +49,7 @@
 #include <linux/gfp.h>
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
+#include <linux/percpu_counter.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
 
@@ -62,8 +63,67 @@ unsigned long hydra_word_base __ro_after_init;
 EXPORT_SYMBOL_GPL(hydra_word_base);
 static_assert(sizeof(struct page) == 1 << HYDRA_DESCRIPTOR_SHIFT);
 
-/* Bytes of replicas that one address space may have; ULONG_MAX: no limit. */
+/*
+ * Bytes of replicas that one address space may have, and that all of them together may
+ * have; ULONG_MAX: no limit.
+ */
 unsigned long hydra_replica_limit __read_mostly = ULONG_MAX;
+unsigned long hydra_total_limit __read_mostly = ULONG_MAX;
+
+/* Replicas of all address spaces, with those that are being allocated */
+static struct percpu_counter hydra_replicas;
+
+/**
+ * hydra_replica_reserve - may an address space have a replica more?
+ * @h: address space
+ *
+ * The limit of all address spaces is compared only if there is one: that looks at the
+ * counters of all CPUs if there are nearly as many replicas.
+ *
+ * Context: any but NMI.
+ * Return: true if the replica is counted: hydra_replica_unreserve() ends that.
+ */
+bool hydra_replica_reserve(struct hydra_mm *h)
+{
+	unsigned long total = READ_ONCE(hydra_total_limit);
+
+	percpu_counter_inc(&hydra_replicas);
+	if (atomic_long_inc_return(&h->nr_replicas) <= READ_ONCE(hydra_replica_limit) >> PAGE_SHIFT &&
+	    (total == ULONG_MAX ||
+	     percpu_counter_compare(&hydra_replicas, total >> PAGE_SHIFT) <= 0))
+		return true;
+	hydra_replica_unreserve(h);
+	return false;
+}
+
+/**
+ * hydra_replica_unreserve - a replica has been freed, or could not be had
+ * @h: address space
+ *
+ * Context: any but NMI.
+ */
+void hydra_replica_unreserve(struct hydra_mm *h)
+{
+	atomic_long_dec(&h->nr_replicas);
+	percpu_counter_dec(&hydra_replicas);
+}
+
+/**
+ * hydra_replicas_total - how many replicas there are on the machine
+ *
+ * Context: any but NMI. Return: the number, with those that are being allocated.
+ */
+unsigned long hydra_replicas_total(void)
+{
+	return percpu_counter_sum_positive(&hydra_replicas);
+}
+
+static int __init hydra_replicas_init(void)
+{
+	/* Before the first program runs. Boot memory suffices. */
+	return percpu_counter_init(&hydra_replicas, 0, GFP_KERNEL);
+}
+core_initcall(hydra_replicas_init);
 
 /**
  * hydra_table_alloc - allocate a struct hydra_table
@@ -425,7 +485,7 @@ pteval_t *hydra_table_cut_domain(struct hydra_table *t, unsigned int d,
 	if (t->level == HYDRA_PTE) {
 		atomic_long_dec(&dom->nr_replicas);
 		hydra_reclaim_remove(table);
-		atomic_long_dec(&t->hmm->nr_replicas);
+		hydra_replica_unreserve(t->hmm);
 	} else {
 		atomic_long_dec(&dom->nr_upper);
 	}

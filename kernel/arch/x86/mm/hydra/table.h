@@ -235,6 +235,10 @@ static inline unsigned long hydra_next_p4d(unsigned long addr)
 
 /* table.c */
 extern unsigned long hydra_replica_limit;
+extern unsigned long hydra_total_limit;
+bool hydra_replica_reserve(struct hydra_mm *h);
+void hydra_replica_unreserve(struct hydra_mm *h);
+unsigned long hydra_replicas_total(void);
 struct hydra_table *hydra_table_alloc(struct hydra_mm *h, gfp_t gfp);
 void hydra_table_init(struct hydra_table *t, struct hydra_mm *h,
 		      struct hydra_table *parent, void *canonical,

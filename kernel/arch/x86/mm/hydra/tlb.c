@@ -34,6 +34,7 @@
  *	domains without a tree.
  * @targets: domains to reach
  * @interrupted: number of CPUs interrupted, without the sender
+ * @across: number of these that are on another node than the sender
  * @cpus: the CPUs to reach; empty between flushes
  * @gen: generations by target, with several targets
  * @batched: by target of hydra_flush_batched(): how many entries it flushes
@@ -44,6 +45,7 @@ struct hydra_flush {
 	struct flush_tlb_info info;
 	hydra_mask_t targets;
 	unsigned int interrupted;
+	unsigned int across;
 	cpumask_t cpus;
 	u64 gen[HYDRA_MAX_DOMAINS];
 	s64 batched[HYDRA_MAX_DOMAINS];
@@ -206,11 +208,14 @@ static void hydra_unpick_targets(struct hydra_mm *h, struct hydra_flush *f)
 static bool hydra_should_flush_tlb(int cpu, void *data)
 {
 	struct flush_tlb_info *info = data;
+	struct hydra_flush *f = container_of(info, struct hydra_flush, info);
 
 	if (!info->freed_tables && !should_flush_tlb(cpu, data))
 		return false;
-	if (cpu != info->initiating_cpu)
-		container_of(info, struct hydra_flush, info)->interrupted++;
+	if (cpu != info->initiating_cpu) {
+		f->interrupted++;
+		f->across += cpu_to_node(cpu) != numa_node_id();
+	}
 	return true;
 }
 
@@ -236,6 +241,8 @@ static void hydra_flush_counted(struct hydra_mm *h, struct hydra_flush *f,
 	hydra_stat_add(h, HYDRA_STAT_FLUSHES, 1);
 	if (f->interrupted)
 		hydra_stat_add(h, HYDRA_STAT_INTERRUPTED, f->interrupted);
+	if (f->across)
+		hydra_stat_add(h, HYDRA_STAT_ACROSS, f->across);
 	if (spared)
 		hydra_stat_add(h, HYDRA_STAT_SPARED, spared);
 	trace_hydra_flush(h->mm, f->info.start, f->info.end, f->targets.bits[0],
@@ -280,6 +287,7 @@ static void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f, bool 
 	info->initiating_cpu = self;
 	info->trim_cpumask = 0;
 	f->interrupted = 0;
+	f->across = 0;
 
 	mine = mm == this_cpu_read(cpu_tlbstate.loaded_mm) &&
 	       (all || hydra_mask_test(hydra_this_domain(h), &f->targets));
@@ -313,9 +321,9 @@ static void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f, bool 
 			flush_tlb_func(info);
 		local_irq_enable();
 	}
-	if (nr < 0)
+	if (nr < 0 && !READ_ONCE(h->counting))
 		return;
-	if (end == TLB_FLUSH_ALL)
+	if (nr >= 0 && end == TLB_FLUSH_ALL)
 		hydra_domains_flushed(h, &f->targets, second);
 	hydra_flush_counted(h, f, told);
 }

@@ -136,6 +136,7 @@ FIXTURE_TEARDOWN(interface)
 {
 	EXPECT_EQ(0, hydra_write_file(HYDRA_SYSFS "default", self->sysfs_default));
 	EXPECT_EQ(0, hydra_write_file(HYDRA_SYSFS "replica_limit_kib", self->limit));
+	EXPECT_EQ(0, hydra_write_file(HYDRA_SYSFS "total_limit_kib", "max"));
 	hydra_assert_consistent();
 }
 
@@ -734,10 +735,10 @@ TEST_F_TIMEOUT(interface, stuck_process_delays_no_other, 60)
 	EXPECT_EQ(0, hydra_unmount_disk(disk.zram, disk.directory));
 }
 
-/* The process gets no memory for replicas. All nodes still read the right contents. */
-TEST_F(interface, no_replicas_allowed)
+/* A limit of replicas, of each process or of all. All nodes still read the right contents. */
+static void expect_limit(struct __test_metadata *_metadata, const char *path)
 {
-	ASSERT_EQ(0, hydra_write_file(HYDRA_SYSFS "replica_limit_kib", "0"));
+	ASSERT_EQ(0, hydra_write_file(path, "0"));
 	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
 	EXPECT_EQ(0, memory_mistakes());
 	EXPECT_LT(0, stats_then.fallbacks);
@@ -746,14 +747,47 @@ TEST_F(interface, no_replicas_allowed)
 	hydra_assert_consistent();
 
 	/* Memory for two replicas: the process has no more than two. */
-	ASSERT_EQ(0, hydra_write_file(HYDRA_SYSFS "replica_limit_kib", "8"));
+	ASSERT_EQ(0, hydra_write_file(path, "8"));
 	EXPECT_EQ(0, memory_mistakes());
 	EXPECT_GE(8, stats_then.replica_kib);
 	hydra_assert_consistent();
 
-	ASSERT_EQ(0, hydra_write_file(HYDRA_SYSFS "replica_limit_kib", "max"));
+	ASSERT_EQ(0, hydra_write_file(path, "max"));
 	EXPECT_EQ(0, memory_mistakes());
 	EXPECT_LT(8, stats_then.replica_kib);
+}
+
+TEST_F(interface, no_replicas_allowed)
+{
+	expect_limit(_metadata, HYDRA_SYSFS "replica_limit_kib");
+}
+
+TEST_F(interface, no_replicas_allowed_for_all_processes)
+{
+	expect_limit(_metadata, HYDRA_SYSFS "total_limit_kib");
+}
+
+/* All processes together have what this one has, and afterwards what they had before. */
+TEST_F(interface, replicas_of_all_processes_are_counted)
+{
+	long before = hydra_number(HYDRA_SYSFS "total_kib", NULL), after;
+	int child;
+
+	ASSERT_LE(0, before);
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		if (hydra_on(9, HYDRA_FILTER_TABLE) || memory_mistakes() ||
+		    !stats_then.replica_kib)
+			_exit(1);
+		_exit(hydra_number(HYDRA_SYSFS "total_kib", NULL) < stats_then.replica_kib);
+	}
+	EXPECT_EQ(0, hydra_wait_child(child));
+	after = hydra_number(HYDRA_SYSFS "total_kib", NULL);
+	/* If all programs of the machine run under Hydra, theirs come and go. */
+	if (!strcmp(self->sysfs_default, "linux\n")) {
+		EXPECT_EQ(before, after);
+	}
 }
 
 TEST_F(interface, bad_limits)
@@ -765,6 +799,8 @@ TEST_F(interface, bad_limits)
 	for (int i = 0; i < ARRAY_SIZE(bad); i++) {
 		EXPECT_GT(0, hydra_write_file(HYDRA_SYSFS "replica_limit_kib", bad[i]))
 			TH_LOG("replica_limit_kib takes \"%s\"", bad[i]);
+		EXPECT_GT(0, hydra_write_file(HYDRA_SYSFS "total_limit_kib", bad[i]))
+			TH_LOG("total_limit_kib takes \"%s\"", bad[i]);
 	}
 	ASSERT_LT(0, hydra_read_file(HYDRA_SYSFS "replica_limit_kib", limit, sizeof(limit)));
 	EXPECT_STREQ(self->limit, limit);

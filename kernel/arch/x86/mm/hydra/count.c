@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Counters: of an address space, and of the processes that are counted together.
+ *
+ * Hydra counts the flushes of every address space that is split. An address space that is
+ * plain Linux is counted if a process asks for it ("count=on" in /proc/PID/hydra). Then the
+ * address space has a struct hydra_mm, and arch/x86/mm/hydra/tlb.c does the flushes, to all
+ * CPUs, as Linux would. All others cost what they cost on Linux.
+ *
+ * Counters end with the address space. So the first "count=on" also makes a struct
+ * hydra_sum. The children of the process, and the programs that they execute, are counted,
+ * too, and add their counters to the same sum when they end. A process that waits for its
+ * children finds their counters there: the last thread of a child adds them before the
+ * child can be waited for.
+ *
+ * Locking: hydra_mm::counting and hydra_mm::sum change under mmap_lock held for writing.
+ * The sum is set once and stays until the struct hydra_mm is freed, so a reader needs no
+ * lock.
+ */
+
+#include <linux/mm.h>
+#include <linux/refcount.h>
+#include <linux/slab.h>
+
+#include <asm/hydra.h>
+
+#include "internal.h"
+
+/**
+ * struct hydra_sum - the counters of ended processes that are counted together
+ * @users: number of struct hydra_mm that point here
+ * @n: by enum hydra_stat
+ */
+struct hydra_sum {
+	refcount_t users;
+	atomic_long_t n[NR_HYDRA_STATS];
+};
+
+/**
+ * hydra_stat_sum - a counter of an address space
+ * @h: address space
+ * @stat: the counter
+ * @cpus: count only what these CPUs did; NULL: all CPUs
+ *
+ * Context: any. Return: the counter.
+ */
+unsigned long hydra_stat_sum(struct hydra_mm *h, enum hydra_stat stat,
+			     const struct cpumask *cpus)
+{
+	unsigned long sum = 0;
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu)
+		if (!cpus || cpumask_test_cpu(cpu, cpus))
+			sum += READ_ONCE(per_cpu_ptr(h->stats, cpu)->n[stat]);
+	return sum;
+}
+
+/**
+ * hydra_stat_ended - a counter of the ended processes that are counted with this one
+ * @h: address space
+ * @stat: the counter
+ * @n: set to the counter
+ *
+ * Context: any. Return: false if the address space is not counted with others.
+ */
+bool hydra_stat_ended(struct hydra_mm *h, enum hydra_stat stat, unsigned long *n)
+{
+	struct hydra_sum *sum = READ_ONCE(h->sum);
+
+	if (!sum || !READ_ONCE(h->counting))
+		return false;
+	*n = atomic_long_read(&sum->n[stat]);
+	return true;
+}
+
+/**
+ * hydra_count_set - count the flushes of an address space while it is plain Linux, or stop
+ * @mm: the address space; CPUs may run it
+ * @on: count
+ *
+ * Context: process context, no locks; takes mmap_lock.
+ * Return: 0; or, with nothing changed, -EOPNOTSUPP if the platform cannot run Hydra,
+ * -ENOMEM or -EINTR.
+ */
+int hydra_count_set(struct mm_struct *mm, bool on)
+{
+	struct hydra_sum *sum = NULL;
+	struct hydra_mm *new = NULL;
+	int ret = 0;
+
+	if (on && hydra_refused_by_machine())
+		return -EOPNOTSUPP;
+	if (on) {
+		sum = kzalloc(sizeof(*sum), GFP_KERNEL_ACCOUNT);
+		if (!sum)
+			return -ENOMEM;
+		refcount_set(&sum->users, 1);
+		if (!READ_ONCE(mm->hydra)) {
+			new = hydra_alloc(mm);
+			ret = new ? 0 : -ENOMEM;
+		}
+	}
+	if (!ret)
+		ret = mmap_write_lock_killable(mm);
+	if (ret)
+		goto free;
+	if (on) {
+		hydra_attach(mm, &new);
+		if (!mm->hydra->sum) {
+			/* Initialised before visible; pairs with the READ_ONCE() of readers. */
+			smp_store_release(&mm->hydra->sum, sum);
+			sum = NULL;
+		}
+	}
+	if (mm->hydra)
+		/* The sum before counting; pairs with hydra_count_inherit(). */
+		smp_store_release(&mm->hydra->counting, on);
+	mmap_write_unlock(mm);
+free:
+	kfree(sum);
+	if (new)
+		hydra_free(new);
+	return ret;
+}
+
+/**
+ * hydra_count_inherit - count a new address space if the current one is counted
+ * @mm: the address space of a child, or of a program about to be executed
+ *
+ * Context: process context, no locks.
+ * Return: its struct hydra_mm; NULL if it is not counted, or if memory is short.
+ */
+struct hydra_mm *hydra_count_inherit(struct mm_struct *mm)
+{
+	struct hydra_mm *from, *h;
+
+	if (!current->mm || !mm_has_hydra(current->mm))
+		return NULL;
+	from = READ_ONCE(current->mm->hydra);
+	/* counting before the sum; pairs with hydra_count_set(). */
+	if (!smp_load_acquire(&from->counting))
+		return NULL;
+	h = hydra_alloc(mm);
+	if (!h)
+		return NULL;
+	refcount_inc(&from->sum->users);
+	h->sum = from->sum;
+	h->counting = true;
+	return h;
+}
+
+/**
+ * hydra_count_leave - stop counting with others
+ * @h: an address space that begins to run a program with other rights
+ *
+ * Context: mmap_lock held for writing.
+ */
+void hydra_count_leave(struct hydra_mm *h)
+{
+	mmap_assert_write_locked(h->mm);
+	WRITE_ONCE(h->counting, false);
+}
+
+/**
+ * hydra_count_exit - an address space ends: add its counters to those of the others
+ * @h: the address space; its last user exits
+ *
+ * Context: process context.
+ */
+void hydra_count_exit(struct hydra_mm *h)
+{
+	unsigned int i;
+
+	if (!h->counting)
+		return;
+	for (i = 0; i < NR_HYDRA_STATS; i++)
+		atomic_long_add(hydra_stat_sum(h, i, NULL), &h->sum->n[i]);
+}
+
+/**
+ * hydra_count_free - a struct hydra_mm is about to be freed
+ * @h: the struct hydra_mm
+ *
+ * Context: any.
+ */
+void hydra_count_free(struct hydra_mm *h)
+{
+	if (h->sum && refcount_dec_and_test(&h->sum->users))
+		kfree(h->sum);
+}

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Counting: flushes of a process that is plain Linux, sums of ended processes, and which
+ * processes may choose settings (/sys/kernel/mm/hydra/allow).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "hydra_util.h"
+#include "spinners.h"
+
+#define FLUSHES		50
+#define OWN		"/proc/self/hydra"
+
+static long number(const char *key)
+{
+	return hydra_number(OWN, key);
+}
+
+/* Map a page, touch it, and unmap it, so that each time there is something to flush. */
+static int flush_often(void)
+{
+	for (int i = 0; i < FLUSHES; i++) {
+		char *page = mmap(NULL, PAGE_SIZE, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (page == MAP_FAILED)
+			return -errno;
+		*page = 1;
+		if (munmap(page, PAGE_SIZE))
+			return -errno;
+	}
+	return 0;
+}
+
+/* Run fn in a child. Return: as hydra_wait_child(). */
+static int in_child(int (*fn)(void))
+{
+	int child = fork();
+
+	if (!child)
+		_exit(fn() ? 1 : 0);
+	return child < 0 ? -1 : hydra_wait_child(child);
+}
+
+static int become_nobody(void)
+{
+	struct passwd *nobody = getpwnam("nobody");
+
+	/* setuid() makes the files of /proc/self root's. */
+	return !nobody || setgid(nobody->pw_gid) || setuid(nobody->pw_uid) ||
+	       prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+}
+
+FIXTURE(count) {
+	char *area, *alone;
+};
+
+FIXTURE_SETUP(count)
+{
+	HYDRA_BEGIN();
+	ASSERT_EQ(0, spinners_begin(&self->area, &self->alone));
+	ASSERT_EQ(0, hydra_off());
+}
+
+FIXTURE_TEARDOWN(count)
+{
+	EXPECT_EQ(0, hydra_write_file(HYDRA_SYSFS "allow", "anybody"));
+	EXPECT_EQ(0, spinners_end());
+}
+
+/* Start a spinner on each other CPU of the node of this thread. Return: how many. */
+static int spin_on_own_node(void)
+{
+	int cpus[HYDRA_MAX_CPUS], count = hydra_node_cpus(0, cpus), started = 0;
+
+	/* The thread itself stays on the first. */
+	hydra_pin_to_cpu(cpus[0]);
+	for (int i = 1; i < count; i++, started++)
+		start_spinner(0, cpus[i]);
+	return started;
+}
+
+/* How a counter grows in FLUSHES flushes, during each of which all spinners run */
+struct growth {
+	long flushes, interrupted, across;
+};
+
+static void count_growth(struct __test_metadata *_metadata, struct growth *g)
+{
+	*g = (struct growth){ -number("flushes"), -number("cpus_interrupted"),
+			      -number("cpus_interrupted_across") };
+	await_all();
+	ASSERT_EQ(0, flush_often());
+	g->flushes += number("flushes");
+	g->interrupted += number("cpus_interrupted");
+	g->across += number("cpus_interrupted_across");
+}
+
+/* Flushes and interrupts of a process under the settings of Linux are those of its node. */
+TEST_F(count, interrupts_within_the_node)
+{
+	int spinners = spin_on_own_node();
+	struct growth g;
+
+	if (!spinners)
+		SKIP(return, "the first node has a single CPU");
+	ASSERT_EQ(0, hydra_write_policy(getpid(), "count=on"));
+	count_growth(_metadata, &g);
+	EXPECT_LE(FLUSHES, g.flushes);
+	EXPECT_LT(0, g.interrupted);
+	EXPECT_GE(spinners * g.flushes, g.interrupted);
+	EXPECT_EQ(0, g.across);
+}
+
+TEST_F(count, interrupts_across_nodes)
+{
+	int spinners;
+	struct growth g;
+
+	hydra_pin_to_node(0);
+	spinners = spin_on_other_nodes();
+	/* Nothing is counted unless a process asks. */
+	count_growth(_metadata, &g);
+	EXPECT_EQ(0, g.flushes);
+	EXPECT_EQ(0, number("count"));
+
+	ASSERT_EQ(0, hydra_write_policy(getpid(), "count=on\n"));
+	EXPECT_EQ(1, number("count"));
+	count_growth(_metadata, &g);
+	EXPECT_LE(FLUSHES, g.flushes);
+	EXPECT_LT(0, g.across);
+	EXPECT_EQ(g.interrupted, g.across);
+	EXPECT_GE(spinners * g.flushes, g.interrupted);
+	/* The process is plain Linux, and stays it. */
+	EXPECT_EQ(0, number("active"));
+	EXPECT_EQ(0, number("split"));
+	EXPECT_EQ(0, number("replica_tables"));
+
+	ASSERT_EQ(0, hydra_write_policy(getpid(), "count=off"));
+	count_growth(_metadata, &g);
+	EXPECT_EQ(0, g.flushes);
+	EXPECT_EQ(0, number("count"));
+}
+
+/* Counting changes nothing for a process that is split, and the other way round. */
+TEST_F(count, goes_on_when_settings_change)
+{
+	struct growth g;
+
+	ASSERT_EQ(0, hydra_write_policy(getpid(), "count=on"));
+	spin_on_other_nodes();
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	EXPECT_EQ(1, number("split"));
+	EXPECT_EQ(1, number("count"));
+	count_growth(_metadata, &g);
+	EXPECT_LE(FLUSHES, g.flushes);
+	hydra_assert_consistent();
+	ASSERT_EQ(0, hydra_off());
+	EXPECT_EQ(0, number("split"));
+	count_growth(_metadata, &g);
+	EXPECT_LE(FLUSHES, g.flushes);
+	EXPECT_LT(0, g.across);
+}
+
+static int flush_in_grandchild(void)
+{
+	return flush_often() || in_child(flush_often);
+}
+
+static int flush_and_execute(void)
+{
+	if (flush_often())
+		return 1;
+	execl("/bin/true", "true", NULL);
+	return 1;
+}
+
+TEST_F(count, ended_processes_are_summed)
+{
+	long before, grown;
+
+	EXPECT_EQ(-1, number("ended_flushes"));
+	ASSERT_EQ(0, hydra_write_policy(getpid(), "count=on"));
+	before = number("ended_flushes");
+	ASSERT_LE(0, before);
+
+	ASSERT_EQ(0, in_child(flush_often));
+	grown = number("ended_flushes") - before;
+	EXPECT_LE(FLUSHES, grown);
+	EXPECT_GT(2 * FLUSHES, grown);
+
+	before = number("ended_flushes");
+	ASSERT_EQ(0, in_child(flush_in_grandchild));
+	EXPECT_LE(2 * FLUSHES, number("ended_flushes") - before);
+
+	/* execve() ends the address space that the child forked. */
+	before = number("ended_flushes");
+	ASSERT_EQ(0, in_child(flush_and_execute));
+	EXPECT_LE(FLUSHES, number("ended_flushes") - before);
+
+	/* "count=on" again starts no new sum. */
+	before = number("ended_flushes");
+	ASSERT_EQ(0, hydra_write_policy(getpid(), "count=on"));
+	EXPECT_EQ(before, number("ended_flushes"));
+
+	/* Children of a process that is not counted are not. */
+	ASSERT_EQ(0, hydra_write_policy(getpid(), "count=off"));
+	ASSERT_EQ(0, in_child(flush_often));
+	EXPECT_EQ(-1, number("ended_flushes"));
+	ASSERT_EQ(0, hydra_write_policy(getpid(), "count=on"));
+	EXPECT_EQ(before, number("ended_flushes"));
+}
+
+static char program[64], seen[64];
+
+static int show_as_nobody(void)
+{
+	int fd = open(seen, O_WRONLY | O_TRUNC);
+
+	if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || become_nobody())
+		return 1;
+	execl(program, "cat", OWN, NULL);
+	return 1;
+}
+
+/* A set-uid program is not counted with the calling user's processes. */
+TEST_F(count, set_uid_program_is_not_counted)
+{
+	char directory[] = "/tmp/hydra-count-XXXXXX", command[256];
+
+	ASSERT_NE(NULL, mkdtemp(directory));
+	ASSERT_EQ(0, mount("none", directory, "tmpfs", 0, NULL));
+	ASSERT_EQ(0, chmod(directory, 0755));
+	snprintf(program, sizeof(program), "%s/cat", directory);
+	snprintf(seen, sizeof(seen), "%s/seen", directory);
+	snprintf(command, sizeof(command), "cp /bin/cat %s && chmod 0755 %s && touch %s",
+		 program, program, seen);
+	ASSERT_EQ(0, system(command));
+	ASSERT_EQ(0, hydra_write_policy(getpid(), "count=on"));
+
+	EXPECT_EQ(0, in_child(show_as_nobody));
+	EXPECT_EQ(1, hydra_number(seen, "count"));
+	ASSERT_EQ(0, chmod(program, 04755));
+	EXPECT_EQ(0, in_child(show_as_nobody));
+	EXPECT_EQ(0, hydra_number(seen, "count"));
+	EXPECT_EQ(-1, hydra_number(seen, "ended_flushes"));
+	EXPECT_EQ(0, umount(directory));
+	EXPECT_EQ(0, rmdir(directory));
+}
+
+TEST_F(count, bad_texts_change_nothing)
+{
+	static const char * const texts[] = {
+		"count", "count=", "count=1", "count=on,prefetch=3", "prefetch=3,count=on",
+		" count=on", "COUNT=ON",
+	};
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(texts); i++) {
+		EXPECT_EQ(-EINVAL, hydra_write_policy(getpid(), texts[i]))
+			TH_LOG("\"%s\"", texts[i]);
+	}
+	EXPECT_EQ(0, number("count"));
+}
+
+static int choose(void)
+{
+	return -hydra_on(9, HYDRA_FILTER_TABLE);
+}
+
+static int choose_by_file(void)
+{
+	return -hydra_write_policy(getpid(), "hydra");
+}
+
+static int (*chosen)(void);
+static int expected;
+
+static int choose_as_nobody(void)
+{
+	return become_nobody() || chosen() != expected;
+}
+
+static int choose_as_root(void)
+{
+	return chosen() != expected;
+}
+
+TEST_F(count, allowed_processes_choose_settings)
+{
+	static const struct {
+		const char *word;
+		int root, nobody;
+	} words[] = {
+		{ "anybody", 0, 0 },
+		{ "cap_sys_nice", 0, EPERM },
+		{ "nobody", EPERM, EPERM },
+	};
+	int (* const ways[])(void) = { choose, choose_by_file };
+	char text[32];
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(words); i++) {
+		ASSERT_EQ(0, hydra_write_file(HYDRA_SYSFS "allow", words[i].word));
+		ASSERT_LT(0, hydra_read_file(HYDRA_SYSFS "allow", text, sizeof(text)));
+		EXPECT_STREQ(words[i].word, strtok(text, "\n"));
+		for (unsigned int j = 0; j < ARRAY_SIZE(ways); j++) {
+			chosen = ways[j];
+			expected = words[i].root;
+			EXPECT_EQ(0, in_child(choose_as_root))
+				TH_LOG("%s, root, way %u", words[i].word, j);
+			expected = words[i].nobody;
+			EXPECT_EQ(0, in_child(choose_as_nobody))
+				TH_LOG("%s, nobody, way %u", words[i].word, j);
+		}
+	}
+	EXPECT_EQ(-EINVAL, hydra_write_file(HYDRA_SYSFS "allow", "root"));
+	ASSERT_LT(0, hydra_read_file(HYDRA_SYSFS "allow", text, sizeof(text)));
+	EXPECT_STREQ("nobody", strtok(text, "\n"));
+}
+
+HYDRA_HARNESS_MAIN
