@@ -75,12 +75,9 @@ MOVE = "mremap() cuts the links of each table it moves, and flushes for it"
 STACKS = "not Hydra's: with so many threads the tree of the areas is deeper, for Linux as well, whose interrupts hide it"
 FREE = "the CPU that frees a table waits for fills under its lock, and cuts the link under the domain's lock"
 ALLOCATORS = "not Hydra's: what the allocators have at hand differs between kernels and machines"
-CONTEXT = "after each load of CR3 Hydra looks whether to note the flush of the context"
 NOT_YET = {
     "cost-split: minor-fault": LOOK,
     "cost-split: fault-in-new-table": LOOK,
-    "cost: switch-processes": CONTEXT,
-    "unused: switch-processes": CONTEXT,
     "cost-split: write-after-fork": LOOK_UP,
     "cost-split: mprotect-4k": LOOK_UP,
     "cost-split: dontneed-4k": LOOK_UP,

@@ -112,7 +112,7 @@ static ssize_t hydra_proc_write(struct file *file, const char __user *buf,
 		old = hydra_settings_get(mm);
 		settings = old;
 		ret = hydra_settings_parse(text, &settings);
-		if (!ret && !hydra_may_choose())
+		if (!ret && !hydra_may_choose(file))
 			ret = -EPERM;
 		if (!ret)
 			ret = hydra_settings_set(mm, &old, settings);

@@ -57,6 +57,20 @@ static inline bool mm_has_hydra(const struct mm_struct *mm)
 	return static_branch_unlikely(&hydra_key.key) && READ_ONCE(mm->hydra);
 }
 
+/**
+ * mm_had_trees - has this address space ever been split?
+ * @mm: the address space
+ *
+ * Like mm_has_hydra(), but false for an address space that is only counted.
+ *
+ * Context: any.
+ * Return: true if domains have, or had, trees.
+ */
+static inline bool mm_had_trees(const struct mm_struct *mm)
+{
+	return mm_has_hydra(mm) && READ_ONCE(mm->hydra->kind);
+}
+
 /* Life of an address space: arch/x86/mm/hydra/core.c */
 void hydra_mm_init(struct mm_struct *mm);
 void __hydra_mm_exit(struct mm_struct *mm);
@@ -357,6 +371,7 @@ struct hydra_mm;
 
 static inline struct hydra_mm *mm_hydra(const struct mm_struct *mm) { return NULL; }
 static inline bool mm_has_hydra(const struct mm_struct *mm) { return false; }
+static inline bool mm_had_trees(const struct mm_struct *mm) { return false; }
 static inline void hydra_mm_init(struct mm_struct *mm) { }
 static inline void hydra_mm_exit(struct mm_struct *mm) { }
 static inline void hydra_mm_destroy(struct mm_struct *mm) { }

@@ -9,6 +9,7 @@
 
 #include <linux/types.h>
 
+struct file;
 struct mm_struct;
 struct seq_file;
 
@@ -17,7 +18,7 @@ struct seq_file;
 
 u32 hydra_settings_get(struct mm_struct *mm);
 int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings);
-bool hydra_may_choose(void);
+bool hydra_may_choose(const struct file *file);
 int hydra_settings_parse(const char *text, u32 *settings);
 
 int hydra_count_set(struct mm_struct *mm, bool on);

@@ -96,6 +96,7 @@ struct hydra_domain {
  *	children are counted; see arch/x86/mm/hydra/count.c
  * @stats: counters
  * @sum: counters of the ended processes that are counted with this one, or NULL
+ * @left: the sum that a set-uid program has left; kept for readers of @sum
  * @unfiltered: while not zero, every flush goes to every domain
  * @nr_replicas: leaf replicas, including replicas that are being allocated
  * @activated: jiffies at the last split
@@ -122,6 +123,7 @@ struct hydra_mm {
 	hydra_mask_t refused;
 	struct hydra_stats __percpu *stats;
 	struct hydra_sum *sum;
+	struct hydra_sum *left;
 
 	atomic_t unfiltered ____cacheline_aligned_in_smp;
 	atomic_long_t nr_replicas;

@@ -233,7 +233,7 @@ static u64 hydra_next_generation(struct hydra_mm *h)
 
 /*
  * Unshare PMD tables of hugetlb: one struct hydra_table cannot serve several
- * address spaces. want_pmd_share() shares none once mm->hydra is set.
+ * address spaces. want_pmd_share() shares none once a kind is set.
  */
 static void hydra_unshare_hugetlb(struct mm_struct *mm)
 {
@@ -341,7 +341,7 @@ static void hydra_set_kind(struct hydra_mm *h, unsigned int kind)
 	VM_WARN_ON_ONCE(h->active);
 	if (h->kind == kind)
 		return;
-	/* A new struct hydra_mm has no kind: it has never been active. */
+	/* A struct hydra_mm that has never been active has no kind. */
 	if (h->kind)
 		synchronize_rcu();
 	/* What CPU 1 has set above, after hydra_deactivate() */
@@ -1103,6 +1103,10 @@ static u32 hydra_settings_default(void)
 static void hydra_settings_init(struct mm_struct *mm, u32 settings)
 {
 	mm->hydra_settings = settings;
+	/* An address space that is counted has its struct hydra_mm already. */
+	if (mm->hydra)
+		WRITE_ONCE(mm->hydra->eager, hydra_replication_setting(settings) ==
+					     HYDRA_REPLICATE_EAGER);
 	mm->hydra_home = HYDRA_HOME_UNKNOWN(hydra_domains_setting(settings));
 }
 

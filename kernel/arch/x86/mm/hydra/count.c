@@ -11,11 +11,12 @@
  * hydra_sum. The children of the process, and the programs that they execute, are counted,
  * too, and add their counters to the same sum when they end. A process that waits for its
  * children finds their counters there: the last thread of a child adds them before the
- * child can be waited for.
+ * child can be waited for, unless the kernel uses the address space of the child just
+ * then (kswapd, a reader of /proc): then the child's counters come a moment later. What is
+ * flushed while the address space is torn down is not counted.
  *
  * Locking: hydra_mm::counting and hydra_mm::sum change under mmap_lock held for writing.
- * The sum is set once and stays until the struct hydra_mm is freed, so a reader needs no
- * lock.
+ * A sum stays until the struct hydra_mm is freed, so a reader needs no lock.
  */
 
 #include <linux/mm.h>
@@ -35,6 +36,12 @@ struct hydra_sum {
 	refcount_t users;
 	atomic_long_t n[NR_HYDRA_STATS];
 };
+
+static void hydra_sum_put(struct hydra_sum *sum)
+{
+	if (sum && refcount_dec_and_test(&sum->users))
+		kfree(sum);
+}
 
 /**
  * hydra_stat_sum - a counter of an address space
@@ -138,7 +145,10 @@ struct hydra_mm *hydra_count_inherit(struct mm_struct *mm)
 	if (!current->mm || !mm_has_hydra(current->mm))
 		return NULL;
 	from = READ_ONCE(current->mm->hydra);
-	/* counting before the sum; pairs with hydra_count_set(). */
+	/*
+	 * counting before the sum; pairs with hydra_count_set(). Only the thread that
+	 * executes a set-uid program calls hydra_count_leave(), and does not fork meanwhile.
+	 */
 	if (!smp_load_acquire(&from->counting))
 		return NULL;
 	h = hydra_alloc(mm);
@@ -160,6 +170,9 @@ void hydra_count_leave(struct hydra_mm *h)
 {
 	mmap_assert_write_locked(h->mm);
 	WRITE_ONCE(h->counting, false);
+	/* A later "count=on" begins a sum of its own. */
+	h->left = h->sum;
+	WRITE_ONCE(h->sum, NULL);
 }
 
 /**
@@ -186,6 +199,6 @@ void hydra_count_exit(struct hydra_mm *h)
  */
 void hydra_count_free(struct hydra_mm *h)
 {
-	if (h->sum && refcount_dec_and_test(&h->sum->users))
-		kfree(h->sum);
+	hydra_sum_put(h->sum);
+	hydra_sum_put(h->left);
 }

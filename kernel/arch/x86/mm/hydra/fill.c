@@ -234,6 +234,22 @@ static bool hydra_wants_replica(const struct hydra_request *r,
 }
 
 /*
+ * May an address space have a replica more? The replicas of the machine are summed only if
+ * they are limited. Two CPUs at a limit may both be refused.
+ */
+static bool hydra_replica_reserve(struct hydra_mm *h)
+{
+	unsigned long total = READ_ONCE(hydra_total_limit);
+
+	this_cpu_inc(hydra_replicas);
+	if (atomic_long_inc_return(&h->nr_replicas) <= READ_ONCE(hydra_replica_limit) >> PAGE_SHIFT &&
+	    (total == ULONG_MAX || hydra_replicas_total() <= total >> PAGE_SHIFT))
+		return true;
+	hydra_replica_unreserve(h);
+	return false;
+}
+
+/*
  * A replica is worth free memory on the domain's home node. A fault reclaims no
  * memory for it, on the node or in the memory cgroup: reclaim would evict data of
  * the program, or replicas in use. If the node runs low, the allocation wakes

@@ -12,6 +12,7 @@
 #include <linux/sched.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
+#include <linux/user_namespace.h>
 
 #include "internal.h"
 
@@ -42,16 +43,21 @@ static const struct {
 
 /**
  * hydra_may_choose - may the current process choose settings?
+ * @file: the file that it writes to, or NULL
+ *
+ * The process that opened the file needs the capability, too: otherwise a process could
+ * open its own file, and pass it as stdout to a privileged program.
  *
  * Context: process context. Return: as /sys/kernel/mm/hydra/allow says.
  */
-bool hydra_may_choose(void)
+bool hydra_may_choose(const struct file *file)
 {
 	switch (READ_ONCE(hydra_allow)) {
 	case HYDRA_ALLOW_ANYBODY:
 		return true;
 	case HYDRA_ALLOW_CAP_SYS_NICE:
-		return capable(CAP_SYS_NICE);
+		return capable(CAP_SYS_NICE) &&
+		       (!file || file_ns_capable(file, &init_user_ns, CAP_SYS_NICE));
 	default:
 		return false;
 	}
@@ -249,7 +255,7 @@ long hydra_prctl_set(unsigned long arg2, unsigned long arg3,
 				   s.filter);
 	if (ret)
 		return ret;
-	if (!hydra_may_choose())
+	if (!hydra_may_choose(NULL))
 		return -EPERM;
 	return hydra_settings_set(current->mm, NULL,
 				  hydra_settings_pack(s.domains, s.replication, s.prefetch,

@@ -49,7 +49,7 @@
 #include <linux/gfp.h>
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
-#include <linux/percpu_counter.h>
+#include <linux/percpu.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
 
@@ -70,60 +70,23 @@ static_assert(sizeof(struct page) == 1 << HYDRA_DESCRIPTOR_SHIFT);
 unsigned long hydra_replica_limit __read_mostly = ULONG_MAX;
 unsigned long hydra_total_limit __read_mostly = ULONG_MAX;
 
-/* Replicas of all address spaces, with those that are being allocated */
-static struct percpu_counter hydra_replicas;
-
-/**
- * hydra_replica_reserve - may an address space have a replica more?
- * @h: address space
- *
- * The limit of all address spaces is compared only if there is one: that looks at the
- * counters of all CPUs if there are nearly as many replicas.
- *
- * Context: any but NMI.
- * Return: true if the replica is counted: hydra_replica_unreserve() ends that.
- */
-bool hydra_replica_reserve(struct hydra_mm *h)
-{
-	unsigned long total = READ_ONCE(hydra_total_limit);
-
-	percpu_counter_inc(&hydra_replicas);
-	if (atomic_long_inc_return(&h->nr_replicas) <= READ_ONCE(hydra_replica_limit) >> PAGE_SHIFT &&
-	    (total == ULONG_MAX ||
-	     percpu_counter_compare(&hydra_replicas, total >> PAGE_SHIFT) <= 0))
-		return true;
-	hydra_replica_unreserve(h);
-	return false;
-}
-
-/**
- * hydra_replica_unreserve - a replica has been freed, or could not be had
- * @h: address space
- *
- * Context: any but NMI.
- */
-void hydra_replica_unreserve(struct hydra_mm *h)
-{
-	atomic_long_dec(&h->nr_replicas);
-	percpu_counter_dec(&hydra_replicas);
-}
+/* Replicas that this CPU has reserved, less those that it has given back */
+DEFINE_PER_CPU(long, hydra_replicas);
 
 /**
  * hydra_replicas_total - how many replicas there are on the machine
  *
- * Context: any but NMI. Return: the number, with those that are being allocated.
+ * Context: any. Return: the number, with those that are being allocated.
  */
 unsigned long hydra_replicas_total(void)
 {
-	return percpu_counter_sum_positive(&hydra_replicas);
-}
+	long sum = 0;
+	int cpu;
 
-static int __init hydra_replicas_init(void)
-{
-	/* Before the first program runs. Boot memory suffices. */
-	return percpu_counter_init(&hydra_replicas, 0, GFP_KERNEL);
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu(hydra_replicas, cpu));
+	return max(sum, 0L);
 }
-core_initcall(hydra_replicas_init);
 
 /**
  * hydra_table_alloc - allocate a struct hydra_table

@@ -236,9 +236,21 @@ static inline unsigned long hydra_next_p4d(unsigned long addr)
 /* table.c */
 extern unsigned long hydra_replica_limit;
 extern unsigned long hydra_total_limit;
-bool hydra_replica_reserve(struct hydra_mm *h);
-void hydra_replica_unreserve(struct hydra_mm *h);
+DECLARE_PER_CPU(long, hydra_replicas);
 unsigned long hydra_replicas_total(void);
+
+/**
+ * hydra_replica_unreserve - a replica has been freed, or could not be had
+ * @h: address space
+ *
+ * Context: any but NMI.
+ */
+static inline void hydra_replica_unreserve(struct hydra_mm *h)
+{
+	atomic_long_dec(&h->nr_replicas);
+	this_cpu_dec(hydra_replicas);
+}
+
 struct hydra_table *hydra_table_alloc(struct hydra_mm *h, gfp_t gfp);
 void hydra_table_init(struct hydra_table *t, struct hydra_mm *h,
 		      struct hydra_table *parent, void *canonical,

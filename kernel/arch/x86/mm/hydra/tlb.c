@@ -231,7 +231,7 @@ static void hydra_flush_func(void *data)
 	flush_tlb_func(&info);
 }
 
-/* @told: number of CPUs to flush, including this CPU */
+/* @told: number of CPUs to flush, including this CPU; UINT_MAX: all */
 static void hydra_flush_counted(struct hydra_mm *h, struct hydra_flush *f,
 				unsigned int told)
 {
@@ -325,7 +325,8 @@ static void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f, bool 
 		return;
 	if (nr >= 0 && end == TLB_FLUSH_ALL)
 		hydra_domains_flushed(h, &f->targets, second);
-	hydra_flush_counted(h, f, told);
+	/* A CPU that has come to the address space meanwhile was not spared. */
+	hydra_flush_counted(h, f, all ? UINT_MAX : told);
 }
 
 /* May the flush take marks? One that steps over huge pages leaves small pages. */
