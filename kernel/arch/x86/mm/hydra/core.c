@@ -1068,7 +1068,7 @@ int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
 			new = hydra_alloc(mm);
 	}
 	ret = hydra_settings_change(mm, old, settings, &new, &lacks);
-	/* A thread has come to a second domain since this function looked. */
+	/* A thread has come to a second domain meanwhile, or there was no memory: once more. */
 	if (lacks)
 		new = hydra_alloc(mm);
 	if (lacks && new)
