@@ -8,7 +8,31 @@
 #include <unistd.h>
 
 #include "kernel.h"
-#include "settings.h"
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct program *program = state->input;
+
+	(void)arg;
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &program->choice;
+		return 0;
+	case ARGP_KEY_ARG:
+		/* The rest belongs to the program. */
+		program->words = &state->argv[state->next - 1];
+		state->next = state->argc;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "no program to run");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp program_argp = { .parser = parse_option, .children = settings_children };
+const struct argp_child program_children[] = { { .argp = &program_argp }, { 0 } };
 
 void program_become(const struct hydra_settings *settings, char **program)
 {

@@ -12,17 +12,16 @@
 #include "commands.h"
 #include "json.h"
 #include "kernel.h"
+#include "program.h"
 #include "repeat.h"
-#include "settings.h"
 #include "text.h"
 #include "tlb_line.h"
 #include "tracer.h"
 
 struct options {
-	struct settings_choice choice;
+	struct program program;
 	const char *output;
 	bool json;
-	char **program;
 };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -31,21 +30,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &options->choice;
+		state->child_inputs[0] = &options->program;
 		return 0;
 	case 'o':
 		options->output = arg;
 		return 0;
 	case 'j':
 		options->json = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		/* The rest belongs to the program. */
-		options->program = &state->argv[state->next - 1];
-		state->next = state->argc;
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "no program to run");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -61,8 +52,8 @@ static const struct argp_option output_options[] = {
 static const struct argp argp = {
 	.options = output_options,
 	.parser = parse_option,
-	.children = settings_children,
-	.args_doc = "[--] PROGRAM [ARGUMENT...]",
+	.children = program_children,
+	.args_doc = PROGRAM_ARGS,
 	.doc = "Run PROGRAM under a policy (default: hydra) until it ends, then show the counters of PROGRAM and of all processes that it started, also of those that have ended.\n"
 	       "\n"
 	       "hydractl traces the processes (ptrace) to read the counters of each just before it ends. A start or an end of a process or thread, and a signal, takes longer; other work does not. PROGRAM cannot be debugged meanwhile, and set-uid programs that it starts lose their rights unless hydractl runs as root.\v"
@@ -185,7 +176,7 @@ static bool machine_interrupts(uint64_t *number)
 
 int command_stat(int argc, char **argv)
 {
-	struct options options = { .choice = SETTINGS_CHOICE_NONE };
+	struct options options = { .program = PROGRAM_NONE };
 	struct hydra_settings settings;
 	struct summary summary;
 	struct tally tally;
@@ -194,17 +185,17 @@ int command_stat(int argc, char **argv)
 
 	argp_err_exit_status = EXIT_RUN_ERROR;
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &options);
-	settings = settings_choose(&options.choice);
+	settings = settings_choose(&options.program.choice);
 	kernel_require(EXIT_RUN_ERROR);
 	if (options.output)
 		out = fopen(options.output, "we");
 	if (!out)
 		error(EXIT_RUN_ERROR, errno, "cannot write %s", options.output);
 
-	summary = (struct summary){ .tally = &tally, .command = command_line(options.program) };
+	summary = (struct summary){ .tally = &tally, .command = command_line(options.program.words) };
 	summary.machine_told = machine_interrupts(&before);
 	summary.seconds = -now();
-	trace_program(&settings, options.program, &tally);
+	trace_program(&settings, options.program.words, &tally);
 	summary.seconds += now();
 	summary.machine_told = summary.machine_told && machine_interrupts(&summary.machine);
 	summary.machine -= before;
