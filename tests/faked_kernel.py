@@ -19,11 +19,13 @@ prefetch 9
 filter table
 active 1
 split 1
+count 0
 fills 12
 prefetched 3400
 propagated 56
 flushes 78
 cpus_interrupted 9
+cpus_interrupted_across 8
 cpus_spared 1234
 fallbacks 0
 reclaimed 4
@@ -33,6 +35,9 @@ upper_tables 6
 domain 0 node 0 root own replica_tables 10 replica_kib 40 upper_tables 3 fills 5
 domain 1 node 1 root canonical replica_tables 11 replica_kib 44 upper_tables 3 fills 7
 """
+
+# Of a kernel that cannot count under the settings of Linux.
+OLDER_HYDRA = HYDRA.replace("count 0\n", "").replace("cpus_interrupted_across 8\n", "")
 
 
 def make(*arguments):
@@ -83,11 +88,18 @@ class Kernel:
         (directory / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in pids))
         return directory
 
-    def environment(self):
-        return dict(os.environ, HYDRACTL_PROC=str(self.proc), HYDRACTL_SYS=str(self.sys))
+    def own(self, hydra=HYDRA, then=lambda: None):
+        """For preexec_fn: the files of hydractl itself, which begins as this process."""
+        def prepare():
+            self.process(os.getpid(), "hydractl", parent=os.getppid(), hydra=hydra)
+            then()
+        return prepare
 
-    def run(self, *arguments, **options):
-        return subprocess.run([str(self.program), *map(str, arguments)], env=self.environment(), capture_output=True,
+    def environment(self, **more):
+        return dict(os.environ, HYDRACTL_PROC=str(self.proc), HYDRACTL_SYS=str(self.sys), **more)
+
+    def run(self, *arguments, environment=None, **options):
+        return subprocess.run([str(self.program), *map(str, arguments)], env=self.environment(**environment or {}), capture_output=True,
                               text=True, timeout=60, check=False, **options)
 
     def json(self, *arguments, status=0):
@@ -133,7 +145,8 @@ def kernel_answers(number):
 ACCEPTS = kernel_answers(0)
 
 
-def no_ptrace():
-    """For preexec_fn: the kernel permits no tracing."""
-    load, equal, give, ptrace = 0x20, 0x15, 0x06, 101
-    return filtered([(load, 0, 0, 0), (equal, 0, 1, ptrace), (give, 0, 0, 0x00050000 | errno.EPERM), (give, 0, 0, 0x7FFF0000)])
+def refuses_text(text, number):
+    """For preexec_fn: a write of as many bytes as the text has, to another file than the standard ones, ends with the given errno."""
+    load, equal, above, give, write = 0x20, 0x15, 0x25, 0x06, 1
+    return filtered([(load, 0, 0, 0), (equal, 0, 5, write), (load, 0, 0, 16), (above, 0, 3, 2), (load, 0, 0, 32), (equal, 0, 1, len(text)),
+                     (give, 0, 0, 0x00050000 | number), (give, 0, 0, 0x7FFF0000)])

@@ -60,7 +60,8 @@ def on_a_terminal(*arguments):
 def main():
     found = {"one": stat("--", *COUNTED),
              "two": stat("--", "sh", "-c", '"$@" && "$@"', "sh", *COUNTED),
-             "nofilter": stat("--policy", "hydra-nofilter", "--", *COUNTED)}
+             "nofilter": stat("--policy", "hydra-nofilter", "--", *COUNTED),
+             "linux": stat("--policy", "linux", "--", *COUNTED), "true": stat("--policy", "linux", "--", "true")}
     CGROUP.mkdir()
     with subprocess.Popen(["sh", "-c", f'echo $$ >{CGROUP}/cgroup.procs; "$@" & wait', "sh", "hydractl", "run", *ENDLESS],
                           stdout=subprocess.DEVNULL) as shell:

@@ -96,8 +96,7 @@ void group_find(struct group *group)
 	free(pids);
 }
 
-/* The parent of the process, 0 if there is none or the process has ended. */
-static pid_t parent_of(pid_t pid)
+pid_t parent_of(pid_t pid)
 {
 	char *text = process_file(pid, "stat");
 	/* "12 (name) S 1 ...": the name may be any bytes. */

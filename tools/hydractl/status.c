@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "count.h"
 #include "group.h"
 #include "json.h"
 #include "kernel.h"
@@ -74,10 +75,12 @@ static void print_process(const struct process *process)
 	bool header = false;
 
 	print_process_name(process->pid, process->name);
-	printf("%s\n", process_active(process) ? "" : ": not under Hydra, its counters stand still");
+	printf("%s\n", process_active(process) ? "" :
+	       counted(process) ? ": not under Hydra, but its flushes are counted" :
+	       ": not under Hydra, its counters stand still");
 	for (size_t i = 0; i < records->count; i++)
 		if (records->record[i].count == 1)
-			printf("  %-16s %s\n", records->record[i].pair[0].key,
+			printf("  %-29s %s\n", records->record[i].pair[0].key,
 			       records->record[i].pair[0].value);
 	for (size_t next = 0; (domain = process_domain(process, &next)); ) {
 		for (size_t i = 0; !header && i < domain->count; i++)
