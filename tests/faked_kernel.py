@@ -54,7 +54,7 @@ class Kernel:
         self.hydra = self.sys / "kernel" / "mm" / "hydra"
         self.proc.mkdir()
         self.hydra.mkdir(parents=True)
-        for name, text in {"default": "linux\n", "supported": "yes\n", "replica_limit_kib": "max\n",
+        for name, text in {"default": "linux\n", "allow": "anybody\n", "supported": "yes\n", "replica_limit_kib": "max\n",
                            "violations": "0\n", "domains": "0 node 0 cpus 0-1\n1 node 1 cpus 2-3\n"}.items():
             (self.hydra / name).write_text(text)
         (self.proc / "uptime").write_text("not a process\n")
@@ -126,18 +126,21 @@ def filtered(steps):
 
 
 def kernel_answers(number):
-    """For preexec_fn: PR_SET_HYDRA, with the arguments of the interface, ends with the given errno (0: success)."""
+    """For preexec_fn: PR_SET_HYDRA, with the arguments of the interface, ends with the given errno (0: success).
+
+    PR_GET_HYDRA succeeds, and leaves the settings as they are: 0 stands for those of Linux.
+    """
     load, equal, give = 0x20, 0x15, 0x06
     allow, refuse = 0x7FFF0000, 0x00050000
-    prctl, set_hydra, size = 157, 0x48590001, 16
+    prctl, set_hydra, get_hydra, size = 157, 0x48590001, 0x48590002, 16
     steps = [
-        (load, 0, 0, 0), (equal, 0, 11, prctl),
-        (load, 0, 0, 16), (equal, 0, 9, set_hydra),
+        (load, 0, 0, 0), (equal, 0, 12, prctl),
+        (load, 0, 0, 16), (equal, 11, 0, get_hydra), (equal, 0, 9, set_hydra),
         (load, 0, 0, 32), (equal, 0, 6, size),
         (load, 0, 0, 40), (equal, 0, 4, 0),
         (load, 0, 0, 48), (equal, 0, 2, 0),
         (give, 0, 0, refuse | number), (give, 0, 0, allow),
-        (give, 0, 0, refuse | errno.EBADRQC), (give, 0, 0, allow),
+        (give, 0, 0, refuse | errno.EBADRQC), (give, 0, 0, allow), (give, 0, 0, refuse),
     ]
     return filtered(steps)
 
@@ -149,4 +152,11 @@ def refuses_text(text, number):
     """For preexec_fn: a write of as many bytes as the text has, to another file than the standard ones, ends with the given errno."""
     load, equal, above, give, write = 0x20, 0x15, 0x25, 0x06, 1
     return filtered([(load, 0, 0, 0), (equal, 0, 5, write), (load, 0, 0, 16), (above, 0, 3, 2), (load, 0, 0, 32), (equal, 0, 1, len(text)),
+                     (give, 0, 0, 0x00050000 | number), (give, 0, 0, 0x7FFF0000)])
+
+
+def refuses_changes(number):
+    """For preexec_fn: to open a file of the kernel for writing alone ends with the given errno."""
+    load, equal, give, openat, flags = 0x20, 0x15, 0x06, 257, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC
+    return filtered([(load, 0, 0, 0), (equal, 0, 3, openat), (load, 0, 0, 32), (equal, 0, 1, flags),
                      (give, 0, 0, 0x00050000 | number), (give, 0, 0, 0x7FFF0000)])

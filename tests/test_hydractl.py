@@ -65,6 +65,11 @@ def test_bad_setting_is_refused(kernel, command, status, option, value, message)
     (["set", "--policy", "hydra"], 2, "no PID given"),
     (["set", "--policy", "hydra", "1", "2"], 2, "one PID only"),
     (["stat"], 125, "no program to run"),
+    (["off"], 2, "no process named"),
+    (["off", "1", "--all"], 2, "give PIDs or --system, not both"),
+    (["off", "--all", "--tree", "1"], 2, "give one of --tree, --cgroup, --unit and --system"),
+    (["allow", "root"], 2, "unknown word 'root': choose anybody, cap_sys_nice or nobody"),
+    (["allow", "nobody", "anybody"], 2, "one word only"),
     (["tables"], 2, "no PID given"),
     (["check"], 2, "no PID given"),
     (["status", "1", "2"], 2, "one PID only"),
@@ -78,7 +83,7 @@ def test_wrong_usage(kernel, arguments, status, message):
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize("command", [[], ["run"], ["set"], ["status"], ["tables"], ["check"], ["export"], ["top"], ["stat"]])
+@pytest.mark.parametrize("command", [[], ["run"], ["set"], ["status"], ["tables"], ["check"], ["export"], ["top"], ["stat"], ["off"], ["allow"]])
 def test_help_teaches(kernel, command):
     done = kernel.run(*command, "--help")
     assert done.returncode == 0
@@ -89,7 +94,7 @@ def test_help_teaches(kernel, command):
 @pytest.mark.parametrize("arguments, status", [
     (["run", "true"], 125), (["set", "--policy", "hydra", "1"], 2), (["status"], 2), (["status", "1"], 2),
     (["tables", "1"], 2), (["check", "1"], 2), (["export"], 2),
-    (["top", "--batch"], 2), (["stat", "true"], 125),
+    (["top", "--batch"], 2), (["stat", "true"], 125), (["off", "--all"], 2), (["allow", "nobody"], 2),
 ])
 def test_kernel_without_hydra(kernel, arguments, status):
     kernel.process(1, hydra=HYDRA, hydra_tables=TABLES, hydra_check="ok tables 1 entries 1\n")
@@ -409,7 +414,7 @@ def test_status_of_the_system(kernel):
     processes = got.pop("processes")
     assert [(process["pid"], process["filter"]) for process in processes] == [(12, "none"), (100, "table")]
     assert got == {
-        "default": "linux", "supported": "yes", "missing": [], "replica_limit_kib": 4096, "violations": 0,
+        "default": "linux", "allow": "anybody", "supported": "yes", "missing": [], "replica_limit_kib": 4096, "violations": 0,
         "domains": [{"domain": 0, "node": 0, "cpus": "0-1"}, {"domain": 1, "node": 1, "cpus": "2-3"}],
     }
     lines = [line.split() for line in kernel.run("status").stdout.splitlines()]

@@ -226,6 +226,9 @@ def test_the_program_has_signals_and_files_as_without_hydractl(kernel):
     direct = subprocess.run(look, capture_output=True, text=True, check=True, preexec_fn=ignores, stdin=subprocess.DEVNULL)
     done = kernel.run("stat", *look, preexec_fn=ignores, stdin=subprocess.DEVNULL)
     assert (done.returncode, done.stdout) == (0, direct.stdout)
+    # A shell would have a handler of its own.
+    done = kernel.run("stat", "grep", "SigIgn", "/proc/self/status", preexec_fn=ignores)
+    assert int(done.stdout.split()[1], 16) >> (signal.SIGCHLD - 1) & 1
 
 
 def test_the_program_can_be_traced(kernel):

@@ -99,6 +99,8 @@ def test_completion_offers_each_command(hydractl, commands):
     ("hydractl set --filter a", ["accessed"]),
     ("hydractl status --j", ["--json"]),
     ("hydractl --vers", ["--version"]),
+    ("hydractl allow ", ["anybody", "cap_sys_nice", "nobody"]),
+    ("hydractl off --a", ["--all"]),
 ])
 def test_completion_offers(hydractl, line, offered):
     assert completed(hydractl, line) == offered

@@ -27,8 +27,11 @@ bool process_write(pid_t pid, const char *text)
 char *process_change(pid_t pid, const struct hydra_settings *settings)
 {
 	char *text = must_have(settings_text(settings)), *why = NULL;
+	bool written = process_write(pid, text);
 
-	if (!process_write(pid, text))
+	if (!written && errno == EPERM)
+		why = allow_refusal();
+	if (!written && !why)
 		why = errno == EINVAL || errno == EOPNOTSUPP ? settings_refusal(text)
 							     : process_failure(pid, "change");
 	free(text);

@@ -20,6 +20,9 @@ struct group {
 /* The parser of --tree, --cgroup, --unit and --system; its input is a group. */
 extern const struct argp group_argp;
 
+/* The same with --all as another name of --system. */
+extern const struct argp group_all_argp;
+
 /* Find what the options named. Exit with a message if there is no such thing. */
 void group_find(struct group *group);
 

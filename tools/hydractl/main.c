@@ -20,6 +20,8 @@ static const struct command commands[] = {
 	{ "run", command_run },
 	{ "stat", command_stat },
 	{ "set", command_set },
+	{ "off", command_off },
+	{ "allow", command_allow },
 	{ "status", command_status },
 	{ "top", command_top },
 	{ "tables", command_tables },
@@ -90,6 +92,8 @@ static const struct argp argp = {
 	       "  run     run a program under a policy\n"
 	       "  stat    run a program under a policy, then show what was counted\n"
 	       "  set     change the policy of a running process\n"
+	       "  off     set policy linux on several processes, or on all\n"
+	       "  allow   say which processes may choose settings\n"
 	       "  status  show settings and counters\n"
 	       "  top     show what happens per second, until ended\n"
 	       "  tables  show the page tables through which each node reaches memory\n"

@@ -63,7 +63,7 @@ static const struct argp argp = {
 };
 
 struct system {
-	char *initial, *supported, *missing, *limit, *violations;
+	char *initial, *allow, *supported, *missing, *limit, *violations;
 	struct records domains;
 	struct processes processes;
 };
@@ -116,6 +116,7 @@ static void load_system(struct system *system)
 	uint64_t number;
 
 	system->initial = kernel_file("default");
+	system->allow = kernel_allow();
 	system->supported = kernel_supported(&system->missing);
 	system->limit = kernel_file("replica_limit_kib");
 	system->violations = kernel_file("violations");
@@ -157,6 +158,10 @@ static void json_system(const struct system *system)
 {
 	json_open_object(NULL);
 	json_string("default", system->initial);
+	if (system->allow)
+		json_string("allow", system->allow);
+	else
+		json_null("allow");
 	json_string("supported", system->supported);
 	json_open_list("missing");
 	for (const char *line = system->missing; line; line = next_line(line)) {
@@ -184,8 +189,10 @@ static void json_system(const struct system *system)
 
 static void print_system(const struct system *system)
 {
-	printf("default for new processes  %s\n"
-	       "supported                  %s\n", system->initial, system->supported);
+	printf("default for new processes  %s\n", system->initial);
+	if (system->allow)
+		printf("may choose settings        %s\n", system->allow);
+	printf("supported                  %s\n", system->supported);
 	for (const char *line = system->missing; line; line = next_line(line))
 		printf("%27s%.*s\n", "", line_length(line), line);
 	printf("replica limit, KiB         %s\n"
@@ -223,6 +230,7 @@ static void free_system(struct system *system)
 	processes_free(&system->processes);
 	records_free(&system->domains);
 	free(system->initial);
+	free(system->allow);
 	free(system->supported);
 	free(system->limit);
 	free(system->violations);
