@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """For the tests of hydractl on the host: the built tool, trees of files in place of /proc and /sys, and a faked prctl."""
+import contextlib
 import ctypes
 import errno
 import json
@@ -8,6 +9,7 @@ import pathlib
 import shutil
 import struct
 import subprocess
+import threading
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent / "tools" / "hydractl"
 
@@ -68,6 +70,44 @@ class Kernel:
         for name, text in files.items():
             (directory / name).write_text(text)
         return directory
+
+    def nodes(self, *cpulists):
+        for node, cpus in enumerate(cpulists):
+            directory = self.sys / "devices" / "system" / "node" / f"node{node}"
+            directory.mkdir(parents=True)
+            (directory / "cpulist").write_text(f"{cpus}\n")
+
+    def threads(self, pid, *cpus, tables=400):
+        """Where the threads of a process ran last, and the KiB of its page tables."""
+        for thread, cpu in enumerate(cpus):
+            directory = self.proc / str(pid) / "task" / str(pid + thread)
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / "stat").write_text(f"{pid + thread} (a) b) S" + 35 * " 1" + f" {cpu} 0 0\n")
+        (self.proc / str(pid) / "status").write_text(f"Name:\tx\nVmPTE:\t{tables:8} kB\nVmSwap:\t0 kB\n")
+
+    def text(self, pid):
+        return (self.proc / str(pid) / "hydra").read_text()
+
+    @contextlib.contextmanager
+    def counting(self, **later):
+        """A kernel that counts: once count=on has been written for a process, its file has the later text (p12="...")."""
+        done = threading.Event()
+
+        def answer():
+            while not done.wait(0.01):
+                for pid, text in later.items():
+                    path = self.proc / pid[1:] / "hydra"
+                    with contextlib.suppress(FileNotFoundError):
+                        if path.read_text() == "count=on":
+                            (path.parent / "new").write_text(text)
+                            (path.parent / "new").rename(path)
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
 
     def end(self, pid):
         shutil.rmtree(self.proc / str(pid))

@@ -32,6 +32,10 @@ def stat(*command):
     return json.loads(pathlib.Path("/tmp/summary").read_text(encoding="utf-8")) if done.returncode == 0 else done.stderr
 
 
+def counted(pid):
+    return [line for line in pathlib.Path(f"/proc/{pid}/hydra").read_text(encoding="ascii").splitlines() if line.startswith("count ")]
+
+
 def until_split(pid):
     for _ in range(200):
         if "\nsplit 1\n" in pathlib.Path(f"/proc/{pid}/hydra").read_text(encoding="ascii"):
@@ -74,6 +78,10 @@ def main():
                   "top": seen("top", "--delay", "0.5", "--count", "1", "--tree", shell.pid),
                   "export": hydractl("export", "--unit", CGROUP.name).stdout, "worker": worker}
         found["terminal"] = on_a_terminal("--tree", str(shell.pid))
+        found |= {"explained": seen("explain", "--seconds", "2", worker), "count": counted(worker)}
+        hydractl("off", worker)
+        found |= {"explained_linux": seen("explain", "--seconds", "2", "--tree", shell.pid), "explained_all": seen("explain", "--seconds", "1", "--all"),
+                  "explain_text": hydractl("explain", "--seconds", "1", worker).stdout, "count_linux": counted(worker) + counted(shell.pid)}
         watch = subprocess.Popen(["hydractl", "top", "--batch", "--delay", "0.2", "--unit", CGROUP.name],
                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         time.sleep(1)

@@ -83,7 +83,7 @@ def test_wrong_usage(kernel, arguments, status, message):
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize("command", [[], ["run"], ["set"], ["status"], ["tables"], ["check"], ["export"], ["top"], ["stat"], ["off"], ["allow"]])
+@pytest.mark.parametrize("command", [[], ["run"], ["set"], ["status"], ["tables"], ["check"], ["export"], ["top"], ["stat"], ["off"], ["allow"], ["explain"]])
 def test_help_teaches(kernel, command):
     done = kernel.run(*command, "--help")
     assert done.returncode == 0
@@ -94,7 +94,7 @@ def test_help_teaches(kernel, command):
 @pytest.mark.parametrize("arguments, status", [
     (["run", "true"], 125), (["set", "--policy", "hydra", "1"], 2), (["status"], 2), (["status", "1"], 2),
     (["tables", "1"], 2), (["check", "1"], 2), (["export"], 2),
-    (["top", "--batch"], 2), (["stat", "true"], 125), (["off", "--all"], 2), (["allow", "nobody"], 2),
+    (["top", "--batch"], 2), (["stat", "true"], 125), (["off", "--all"], 2), (["allow", "nobody"], 2), (["explain", "1"], 2),
 ])
 def test_kernel_without_hydra(kernel, arguments, status):
     kernel.process(1, hydra=HYDRA, hydra_tables=TABLES, hydra_check="ok tables 1 entries 1\n")

@@ -78,6 +78,30 @@ def test_export(found):
     assert f'pid="{found["worker"]}",command="shootdown"' in line and int(line.split()[1]) > 0
 
 
+def test_explain_of_a_process_under_hydra(found):
+    process, = found["explained"]["processes"]
+    assert (process["pid"], process["policy"], process["active"], process["spans_nodes"]) == (found["worker"], "hydra", True, True)
+    assert process["spared_per_second"] > process["sent_per_second"] and process["cost_kib"] > 0 and process["tables"]["per_node"]
+    assert found["count"] == ["count 0"]
+
+
+def test_explain_of_a_process_under_linux(found):
+    """The spinners are on the other node, so each round interrupts them. Nothing stays counted."""
+    process, = [process for process in found["explained_linux"]["processes"] if process["pid"] == found["worker"]]
+    assert (process["policy"], process["active"], process["spans_nodes"]) == ("linux", False, True)
+    assert {node["node"] for node in process["nodes"]} == {0, 1} and process["threads"] > SPINNERS
+    assert process["flushes_per_second"] > 0 and process["spared_per_second"] == 0
+    assert process["sent_per_second"] >= process["across_per_second"] > 0.9 * process["sent_per_second"] > 0
+    assert process["cost_kib"] == process["pagetable_kib"] + 40
+    assert found["count_linux"] == ["count 0", "count 0"]
+    assert f"process {found['worker']} (shootdown), policy linux" in found["explain_text"] and "ran last on node 1" in found["explain_text"]
+
+
+def test_explain_of_all_processes(found):
+    first = found["explained_all"]["processes"][0]
+    assert first["pid"] == found["worker"] and found["explained_all"]["unreadable"] == found["explained_all"]["not_understood"] == 0
+
+
 def test_a_removed_cgroup_ends_the_watch(found):
     message, status = found["removed"]
     assert status == 3 and message == ("hydractl: unit hydractl-test.service has gone "

@@ -26,6 +26,11 @@ const char *kernel_proc(void)
 	return root("HYDRACTL_PROC", "/proc");
 }
 
+const char *kernel_sys(void)
+{
+	return root("HYDRACTL_SYS", "/sys");
+}
+
 void *must_have(void *pointer)
 {
 	if (!pointer)
@@ -37,7 +42,7 @@ static char *sys_path(const char *name)
 {
 	char *path;
 
-	if (asprintf(&path, "%s/kernel/mm/hydra%s%s", root("HYDRACTL_SYS", "/sys"),
+	if (asprintf(&path, "%s/kernel/mm/hydra%s%s", kernel_sys(),
 		     *name ? "/" : "", name) < 0)
 		path = NULL;
 	return must_have(path);

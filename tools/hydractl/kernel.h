@@ -46,6 +46,9 @@ _Noreturn void kernel_unexpected(const char *name, const char *what);
 /* The root of the process files: /proc, except in tests. */
 const char *kernel_proc(void);
 
+/* The root of the system's files: /sys, except in tests. */
+const char *kernel_sys(void);
+
 /* The path of /proc/@pid/@name, to be freed. */
 char *process_path(pid_t pid, const char *name);
 
