@@ -79,9 +79,14 @@ def main():
                   "export": hydractl("export", "--unit", CGROUP.name).stdout, "worker": worker}
         found["terminal"] = on_a_terminal("--tree", str(shell.pid))
         found |= {"explained": seen("explain", "--seconds", "2", worker), "count": counted(worker)}
-        hydractl("off", worker)
+        found["off"] = hydractl("off", worker).stdout
         found |= {"explained_linux": seen("explain", "--seconds", "2", "--tree", shell.pid), "explained_all": seen("explain", "--seconds", "1", "--all"),
                   "explain_text": hydractl("explain", "--seconds", "1", worker).stdout, "count_linux": counted(worker) + counted(shell.pid)}
+        found["allow"] = [hydractl("allow").stdout]
+        hydractl("allow", "nobody")
+        found["allow"].append(hydractl("set", "--policy", "hydra", worker).stderr)
+        hydractl("allow", "anybody")
+        found["allow"].append(hydractl("allow").stdout)
         watch = subprocess.Popen(["hydractl", "top", "--batch", "--delay", "0.2", "--unit", CGROUP.name],
                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         time.sleep(1)

@@ -103,6 +103,12 @@ def test_a_kernel_that_does_not_count_is_looked_at(kernel, own, then, why):
     assert line.startswith(" Counted is only what hydractl saw at ") and done.returncode == 0
 
 
+def test_the_program_counts_even_if_its_sum_cannot_be_read(kernel):
+    """The program's exit status is not lost."""
+    done = kernel.run("stat", *counting("write(tool, 'count=on'); sys.exit(4)"), preexec_fn=kernel.own(then=ACCEPTS))
+    assert done.returncode == 4 and "what ended processes have counted could not be read at the end" in done.stderr
+
+
 def test_the_peak_is_that_of_all_processes_together(kernel):
     got = summary(kernel, """
 def child():

@@ -2,7 +2,6 @@
 #include "descendants.h"
 
 #include <errno.h>
-#include <error.h>
 #include <linux/kcmp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,8 +156,10 @@ void descendants_finish(struct tally *tally)
 		if (tally->refusal)
 			break;
 		/* A process that ends between the two looks would be counted twice, or not at all. */
-		if (!read_ended(again, &own))
-			error(EXIT_RUN_ERROR, errno, "cannot read what ended processes have counted");
+		if (!read_ended(again, &own)) {
+			tally->refusal = must_have(strdup("what ended processes have counted could not be read at the end"));
+			break;
+		}
 		process_free(&own);
 		if (i && !memcmp(ended, again, sizeof(ended)))
 			break;
