@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """For the tests of hydractl on the host: the built tool, trees of files in place of /proc and /sys, and a faked prctl."""
+import contextlib
 import ctypes
 import errno
 import json
@@ -8,6 +9,7 @@ import pathlib
 import shutil
 import struct
 import subprocess
+import threading
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent / "tools" / "hydractl"
 
@@ -19,11 +21,13 @@ prefetch 9
 filter table
 active 1
 split 1
+count 0
 fills 12
 prefetched 3400
 propagated 56
 flushes 78
 cpus_interrupted 9
+cpus_interrupted_across 8
 cpus_spared 1234
 fallbacks 0
 reclaimed 4
@@ -33,6 +37,9 @@ upper_tables 6
 domain 0 node 0 root own replica_tables 10 replica_kib 40 upper_tables 3 fills 5
 domain 1 node 1 root canonical replica_tables 11 replica_kib 44 upper_tables 3 fills 7
 """
+
+# Of a kernel that cannot count under the settings of Linux.
+OLDER_HYDRA = HYDRA.replace("count 0\n", "").replace("cpus_interrupted_across 8\n", "")
 
 
 def make(*arguments):
@@ -49,7 +56,7 @@ class Kernel:
         self.hydra = self.sys / "kernel" / "mm" / "hydra"
         self.proc.mkdir()
         self.hydra.mkdir(parents=True)
-        for name, text in {"default": "linux\n", "supported": "yes\n", "replica_limit_kib": "max\n",
+        for name, text in {"default": "linux\n", "allow": "anybody\n", "supported": "yes\n", "replica_limit_kib": "max\n",
                            "violations": "0\n", "domains": "0 node 0 cpus 0-1\n1 node 1 cpus 2-3\n"}.items():
             (self.hydra / name).write_text(text)
         (self.proc / "uptime").write_text("not a process\n")
@@ -63,6 +70,44 @@ class Kernel:
         for name, text in files.items():
             (directory / name).write_text(text)
         return directory
+
+    def nodes(self, *cpulists):
+        for node, cpus in enumerate(cpulists):
+            directory = self.sys / "devices" / "system" / "node" / f"node{node}"
+            directory.mkdir(parents=True)
+            (directory / "cpulist").write_text(f"{cpus}\n")
+
+    def threads(self, pid, *cpus, tables=400):
+        """Where the threads of a process ran last, and the KiB of its page tables."""
+        for thread, cpu in enumerate(cpus):
+            directory = self.proc / str(pid) / "task" / str(pid + thread)
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / "stat").write_text(f"{pid + thread} (a) b) S" + 35 * " 1" + f" {cpu} 0 0\n")
+        (self.proc / str(pid) / "status").write_text(f"Name:\tx\nVmPTE:\t{tables:8} kB\nVmSwap:\t0 kB\n")
+
+    def text(self, pid):
+        return (self.proc / str(pid) / "hydra").read_text()
+
+    @contextlib.contextmanager
+    def counting(self, **later):
+        """A kernel that counts: once count=on has been written for a process, its file has the later text (p12="...")."""
+        done = threading.Event()
+
+        def answer():
+            while not done.wait(0.01):
+                for pid, text in later.items():
+                    path = self.proc / pid[1:] / "hydra"
+                    with contextlib.suppress(FileNotFoundError):
+                        if path.read_text() == "count=on":
+                            (path.parent / "new").write_text(text)
+                            (path.parent / "new").rename(path)
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
 
     def end(self, pid):
         shutil.rmtree(self.proc / str(pid))
@@ -83,11 +128,18 @@ class Kernel:
         (directory / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in pids))
         return directory
 
-    def environment(self):
-        return dict(os.environ, HYDRACTL_PROC=str(self.proc), HYDRACTL_SYS=str(self.sys))
+    def own(self, hydra=HYDRA, then=lambda: None):
+        """For preexec_fn: the files of hydractl itself, which begins as this process."""
+        def prepare():
+            self.process(os.getpid(), "hydractl", parent=os.getppid(), hydra=hydra)
+            then()
+        return prepare
 
-    def run(self, *arguments, **options):
-        return subprocess.run([str(self.program), *map(str, arguments)], env=self.environment(), capture_output=True,
+    def environment(self, **more):
+        return dict(os.environ, HYDRACTL_PROC=str(self.proc), HYDRACTL_SYS=str(self.sys), **more)
+
+    def run(self, *arguments, environment=None, **options):
+        return subprocess.run([str(self.program), *map(str, arguments)], env=self.environment(**environment or {}), capture_output=True,
                               text=True, timeout=60, check=False, **options)
 
     def json(self, *arguments, status=0):
@@ -114,18 +166,21 @@ def filtered(steps):
 
 
 def kernel_answers(number):
-    """For preexec_fn: PR_SET_HYDRA, with the arguments of the interface, ends with the given errno (0: success)."""
+    """For preexec_fn: PR_SET_HYDRA, with the arguments of the interface, ends with the given errno (0: success).
+
+    PR_GET_HYDRA succeeds, and leaves the settings as they are: 0 stands for those of Linux.
+    """
     load, equal, give = 0x20, 0x15, 0x06
     allow, refuse = 0x7FFF0000, 0x00050000
-    prctl, set_hydra, size = 157, 0x48590001, 16
+    prctl, set_hydra, get_hydra, size = 157, 0x48590001, 0x48590002, 16
     steps = [
-        (load, 0, 0, 0), (equal, 0, 11, prctl),
-        (load, 0, 0, 16), (equal, 0, 9, set_hydra),
+        (load, 0, 0, 0), (equal, 0, 12, prctl),
+        (load, 0, 0, 16), (equal, 11, 0, get_hydra), (equal, 0, 9, set_hydra),
         (load, 0, 0, 32), (equal, 0, 6, size),
         (load, 0, 0, 40), (equal, 0, 4, 0),
         (load, 0, 0, 48), (equal, 0, 2, 0),
         (give, 0, 0, refuse | number), (give, 0, 0, allow),
-        (give, 0, 0, refuse | errno.EBADRQC), (give, 0, 0, allow),
+        (give, 0, 0, refuse | errno.EBADRQC), (give, 0, 0, allow), (give, 0, 0, refuse),
     ]
     return filtered(steps)
 
@@ -133,7 +188,15 @@ def kernel_answers(number):
 ACCEPTS = kernel_answers(0)
 
 
-def no_ptrace():
-    """For preexec_fn: the kernel permits no tracing."""
-    load, equal, give, ptrace = 0x20, 0x15, 0x06, 101
-    return filtered([(load, 0, 0, 0), (equal, 0, 1, ptrace), (give, 0, 0, 0x00050000 | errno.EPERM), (give, 0, 0, 0x7FFF0000)])
+def refuses_text(text, number):
+    """For preexec_fn: a write of as many bytes as the text has, to another file than the standard ones, ends with the given errno."""
+    load, equal, above, give, write = 0x20, 0x15, 0x25, 0x06, 1
+    return filtered([(load, 0, 0, 0), (equal, 0, 5, write), (load, 0, 0, 16), (above, 0, 3, 2), (load, 0, 0, 32), (equal, 0, 1, len(text)),
+                     (give, 0, 0, 0x00050000 | number), (give, 0, 0, 0x7FFF0000)])
+
+
+def refuses_changes(number):
+    """For preexec_fn: to open a file of the kernel for writing alone ends with the given errno."""
+    load, equal, give, openat, flags = 0x20, 0x15, 0x06, 257, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC
+    return filtered([(load, 0, 0, 0), (equal, 0, 3, openat), (load, 0, 0, 32), (equal, 0, 1, flags),
+                     (give, 0, 0, 0x00050000 | number), (give, 0, 0, 0x7FFF0000)])

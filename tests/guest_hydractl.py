@@ -32,6 +32,10 @@ def stat(*command):
     return json.loads(pathlib.Path("/tmp/summary").read_text(encoding="utf-8")) if done.returncode == 0 else done.stderr
 
 
+def counted(pid):
+    return [line for line in pathlib.Path(f"/proc/{pid}/hydra").read_text(encoding="ascii").splitlines() if line.startswith("count ")]
+
+
 def until_split(pid):
     for _ in range(200):
         if "\nsplit 1\n" in pathlib.Path(f"/proc/{pid}/hydra").read_text(encoding="ascii"):
@@ -60,7 +64,8 @@ def on_a_terminal(*arguments):
 def main():
     found = {"one": stat("--", *COUNTED),
              "two": stat("--", "sh", "-c", '"$@" && "$@"', "sh", *COUNTED),
-             "nofilter": stat("--policy", "hydra-nofilter", "--", *COUNTED)}
+             "nofilter": stat("--policy", "hydra-nofilter", "--", *COUNTED),
+             "linux": stat("--policy", "linux", "--", *COUNTED), "true": stat("--policy", "linux", "--", "true")}
     CGROUP.mkdir()
     with subprocess.Popen(["sh", "-c", f'echo $$ >{CGROUP}/cgroup.procs; "$@" & wait', "sh", "hydractl", "run", *ENDLESS],
                           stdout=subprocess.DEVNULL) as shell:
@@ -73,6 +78,15 @@ def main():
                   "top": seen("top", "--delay", "0.5", "--count", "1", "--tree", shell.pid),
                   "export": hydractl("export", "--unit", CGROUP.name).stdout, "worker": worker}
         found["terminal"] = on_a_terminal("--tree", str(shell.pid))
+        found |= {"explained": seen("explain", "--seconds", "2", worker), "count": counted(worker)}
+        found["off"] = hydractl("off", worker).stdout
+        found |= {"explained_linux": seen("explain", "--seconds", "2", "--tree", shell.pid), "explained_all": seen("explain", "--seconds", "1", "--all"),
+                  "explain_text": hydractl("explain", "--seconds", "1", worker).stdout, "count_linux": counted(worker) + counted(shell.pid)}
+        found["allow"] = [hydractl("allow").stdout]
+        hydractl("allow", "nobody")
+        found["allow"].append(hydractl("set", "--policy", "hydra", worker).stderr)
+        hydractl("allow", "anybody")
+        found["allow"].append(hydractl("allow").stdout)
         watch = subprocess.Popen(["hydractl", "top", "--batch", "--delay", "0.2", "--unit", CGROUP.name],
                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         time.sleep(1)

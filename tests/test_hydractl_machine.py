@@ -28,20 +28,31 @@ def found():
 
 def test_stat_counts_a_program_that_has_ended(found):
     one = found["one"]
-    assert (one["processes"], one["split"], one["running"], one["unreadable"]) == (1, 1, 0, 0)
+    assert (one["ended_counted"], one["with_others"], one["running"], one["unreadable"]) == (True, False, 0, 0)
     assert one["flushes"] >= ROUNDS + WARM_UP and one["cpus_spared"] >= SPINNERS * ROUNDS
     assert one["cpus_interrupted"] < ROUNDS / 10 and one["peak_replica_kib"] > 0 and one["fills"] > 0
 
 
 def test_stat_adds_up_children_that_have_ended(found):
-    assert found["two"]["processes"] == 3 and found["two"]["split"] == 2
     assert found["two"]["flushes"] >= 2 * (ROUNDS + WARM_UP) and found["two"]["cpus_spared"] >= 2 * SPINNERS * ROUNDS
+    assert found["two"]["flushes"] < 3 * found["one"]["flushes"]
 
 
-def test_stat_counts_as_the_kernel_does(found):
-    """Without the filter each round interrupts the other node's CPUs, and /proc/interrupts agrees."""
-    counted = found["nofilter"]["cpus_interrupted"]
-    assert counted >= SPINNERS * ROUNDS and abs(found["nofilter"]["machine_tlb_interrupts"] - counted) < counted / 5
+@pytest.mark.parametrize("policy", ["nofilter", "linux"])
+def test_stat_counts_as_the_kernel_does(found, policy):
+    """Without the filter, and under Linux, each round interrupts the other node's CPUs, and /proc/interrupts agrees."""
+    counted = found[policy]["cpus_interrupted"]
+    assert counted >= SPINNERS * ROUNDS and abs(found[policy]["machine_tlb_interrupts"] - counted) < counted / 5
+    assert SPINNERS * ROUNDS <= found[policy]["cpus_interrupted_across"] <= counted
+
+
+def test_stat_under_linux_makes_nothing_of_hydras(found):
+    assert [found["linux"][key] for key in ("cpus_spared", "fills", "peak_replica_kib")] == [0, 0, 0]
+
+
+def test_stat_sees_no_more_than_its_program(found):
+    """Nothing that another program counted, and nothing of hydractl itself."""
+    assert found["true"]["cpus_interrupted"] < ROUNDS / 10 and found["true"]["flushes"] < found["linux"]["flushes"] - ROUNDS / 2
 
 
 @pytest.mark.parametrize("group, processes", [("tree", 2), ("unit", 2), ("cgroup", 2)])
@@ -65,6 +76,35 @@ def test_top_on_a_terminal(found):
 def test_export(found):
     line, = [line for line in found["export"].splitlines() if line.startswith("hydra_process_cpus_spared_total{")]
     assert f'pid="{found["worker"]}",command="shootdown"' in line and int(line.split()[1]) > 0
+
+
+def test_explain_of_a_process_under_hydra(found):
+    process, = found["explained"]["processes"]
+    assert (process["pid"], process["policy"], process["active"], process["spans_nodes"]) == (found["worker"], "hydra", True, True)
+    assert process["spared_per_second"] > process["sent_per_second"] and process["cost_kib"] > 0 and process["tables"]["per_node"]
+    assert found["count"] == ["count 0"]
+
+
+def test_explain_of_a_process_under_linux(found):
+    """The spinners are on the other node, so each round interrupts them. Nothing stays counted."""
+    process, = [process for process in found["explained_linux"]["processes"] if process["pid"] == found["worker"]]
+    assert (process["policy"], process["active"], process["spans_nodes"]) == ("linux", False, True)
+    assert {node["node"] for node in process["nodes"]} == {0, 1} and process["threads"] > SPINNERS
+    assert process["flushes_per_second"] > 0 and process["spared_per_second"] == 0
+    assert process["sent_per_second"] >= process["across_per_second"] > 0.9 * process["sent_per_second"] > 0
+    assert process["cost_kib"] == process["pagetable_kib"] + 40
+    assert found["count_linux"] == ["count 0", "count 0"]
+    assert f"process {found['worker']} (shootdown), policy linux" in found["explain_text"] and "ran last on node 1" in found["explain_text"]
+
+
+def test_explain_of_all_processes(found):
+    first = found["explained_all"]["processes"][0]
+    assert first["pid"] == found["worker"] and found["explained_all"]["unreadable"] == found["explained_all"]["not_understood"] == 0
+
+
+def test_off_and_allow(found):
+    assert found["off"] == "1 process was under Hydra, and plain Linux now\n"
+    assert found["allow"][::2] == ["anybody\n", "anybody\n"] and "no process may choose settings" in found["allow"][1]
 
 
 def test_a_removed_cgroup_ends_the_watch(found):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """hydractl stat: what a program and its children counted.
 
-The programs put their own counters into the faked /proc. hydractl reads the counters when a process ends, so each process of a
-test writes what it wants to have counted.
+The programs put their own counters into the faked /proc, and, when they end, the sum that the kernel would show of ended
+processes into the file of hydractl.
 """
+import errno
 import json
 import signal
 import subprocess
@@ -12,117 +13,128 @@ import time
 
 import pytest
 
-from faked_kernel import ACCEPTS, HYDRA, kernel_answers, no_ptrace
+from faked_kernel import ACCEPTS, HYDRA, OLDER_HYDRA, kernel_answers, refuses_text
 
-# A program that counts: count INTERRUPTS SPARED KIB writes the counters of the process that runs it.
+# What a program does: count() writes the counters of the process that runs it, ended() what ended processes have counted.
 COUNT = """
-import os, pathlib, subprocess, sys, threading, time
+import ctypes, os, pathlib, shutil, subprocess, sys, threading, time
 from contextlib import suppress
 proc = pathlib.Path(os.environ["HYDRACTL_PROC"])
-def count(interrupted, spared=0, kib=0, pid=None):
-    directory = proc / str(pid or os.getpid())
+tool = int(os.environ.setdefault("TOOL", str(os.getppid())))
+def write(pid, text):
+    directory = proc / str(pid)
     directory.mkdir(exist_ok=True)
     (directory / "comm").write_text("x")
-    text = HYDRA.replace("cpus_interrupted 9", f"cpus_interrupted {interrupted}").replace("cpus_spared 1234", f"cpus_spared {spared}")
-    (directory / "part").write_text(text.replace("replica_kib 84", f"replica_kib {kib}"))
+    if pid != tool: (directory / "stat").write_text(f"{pid} (x) S {os.getppid()} 1")
+    (directory / "part").write_text(text)
     (directory / "part").rename(directory / "hydra")
+def count(interrupted, spared=0, kib=0, pid=None):
+    text = HYDRA.replace("cpus_interrupted 9", f"cpus_interrupted {interrupted}").replace("cpus_spared 1234", f"cpus_spared {spared}")
+    write(pid or os.getpid(), text.replace("replica_kib 84", f"replica_kib {kib}"))
+def leave():
+    shutil.rmtree(proc / str(os.getpid()))
+def ended(**counters):
+    write(tool, HYDRA.replace("count 0", "count 1") + "".join(f"ended_{key} {number}\\n" for key, number in counters.items()))
+ended()
 """
 
 
-def counting(lines):
-    return ["--", sys.executable, "-c", f"HYDRA = {HYDRA!r}\n{COUNT}\n{lines}"]
+def counting(lines, hydra=HYDRA):
+    return ["--", sys.executable, "-c", f"HYDRA = {hydra!r}\n{COUNT}\n{lines}"]
 
 
-def summary(kernel, lines, status=0, *options):
-    done = kernel.run("stat", "--json", *options, *counting(lines), preexec_fn=ACCEPTS)
+def summary(kernel, lines, status=0, *options, hydra=HYDRA, own=HYDRA, then=ACCEPTS):
+    done = kernel.run("stat", "--json", *options, *counting(lines, hydra), preexec_fn=kernel.own(own, then))
     assert done.returncode == status, done.stderr
     return json.loads(done.stderr.splitlines()[-1])
 
 
-def test_a_program_that_has_ended(kernel):
+def test_the_sum_of_ended_processes(kernel):
     (kernel.proc / "interrupts").write_text("TLB: 1 2 shootdowns\n")
-    got = summary(kernel, "time.sleep(0.3); count(7, 93, 80); (proc / 'interrupts').write_text('TLB: 1 44 shootdowns'); sys.exit(3)", 3)
-    assert got.pop("command").startswith(f"{sys.executable} -c HYDRA = ") and got.pop("seconds") >= 0.3
+    got = summary(kernel, """
+time.sleep(0.3)
+ended(fills=12, prefetched=3400, propagated=56, flushes=78, cpus_interrupted=7, cpus_interrupted_across=6, cpus_spared=93, reclaimed=4)
+(proc / 'interrupts').write_text('TLB: 1 44 shootdowns')
+sys.exit(3)
+""", 3)
+    assert got.pop("command").startswith(f"{sys.executable} -c HYDRA = ") and got.pop("seconds") >= 0.3 and got.pop("looks") > 1
     assert got == {
-        "status": 3, "processes": 1, "split": 1, "running": 0, "unreadable": 0, "fills": 12, "prefetched": 3400, "propagated": 56,
-        "flushes": 78, "cpus_interrupted": 7, "cpus_spared": 93, "fallbacks": 0, "reclaimed": 4, "peak_replica_kib": 80,
-        "machine_tlb_interrupts": 42}
+        "status": 3, "ended_counted": True, "with_others": False, "running": 0, "unreadable": 0, "fills": 12, "prefetched": 3400,
+        "propagated": 56, "flushes": 78, "cpus_interrupted": 7, "cpus_interrupted_across": 6, "cpus_spared": 93, "fallbacks": 0,
+        "reclaimed": 4, "peak_replica_kib": 0, "machine_tlb_interrupts": 42}
 
 
-def test_children_that_have_ended(kernel):
-    """One after the other, of children, and with threads: each process once."""
-    got = summary(kernel, """
-for number in (1, 10):
-    if not os.fork():
-        if not os.fork():
-            count(100 * number)
-            os._exit(0)
-        os.wait()
-        count(number)
-        os._exit(0)
-    os.wait()
-threads = [threading.Thread(target=time.sleep, args=(0.05,)) for _ in range(20)]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
-count(10000)
-""")
-    assert (got["processes"], got["cpus_interrupted"]) == (5, 11111)
+@pytest.mark.parametrize("policy", ["linux", "hydra"])
+def test_the_kernel_is_asked_to_count_before_the_program_starts(kernel, policy, tmp_path):
+    done = kernel.run("stat", "--policy", policy, "sh", "-c", f'cat "$HYDRACTL_PROC/$PPID/hydra" >{tmp_path}/seen; echo "$HYDRA" >"$HYDRACTL_PROC/$PPID/hydra"',
+                      preexec_fn=kernel.own(then=ACCEPTS), environment={"HYDRA": HYDRA})
+    assert done.returncode == 0 and (tmp_path / "seen").read_text() == "count=on"
 
 
-def test_a_process_that_ends_before_its_threads(kernel):
-    """The main thread is gone, and its /proc/PID with its memory; another thread ends last."""
-    got = summary(kernel, """
-import ctypes
-def last():
-    time.sleep(0.3)
-    me = threading.get_native_id()
-    count(50, pid=me)
-    (proc / str(os.getpid()) / "hydra").unlink()
-    os._exit(5)
-count(1)
-threading.Thread(target=last).start()
-ctypes.CDLL(None).syscall(60, 0)        # exit() of this thread alone
-""", 5)
-    assert (got["processes"], got["cpus_interrupted"]) == (1, 50)
+def test_what_was_counted_before_is_not_the_programs(kernel):
+    """hydractl is itself counted, by another one or by 'explain'."""
+    before = HYDRA.replace("count 0", "count 1") + "ended_flushes 1000\nended_cpus_interrupted 200\n"
+    got = summary(kernel, "ended(flushes=1010, cpus_interrupted=205)", own=before)
+    assert (got["flushes"], got["cpus_interrupted"], got["with_others"]) == (10, 5, True)
+    done = kernel.run("stat", *counting("ended(flushes=1010)"), preexec_fn=kernel.own(before, ACCEPTS))
+    assert done.returncode == 0 and "hydractl itself was counted when it started" in done.stderr
 
 
-def test_a_child_of_vfork_counts_only_what_is_its_own(kernel):
-    """Until its execve (here: in vain) the child uses the parent's memory, whose counters the kernel shows for both."""
-    got = summary(kernel, """
-for pid in range(os.getpid(), os.getpid() + 300): count(5, pid=pid)
-for _ in range(3):
-    with suppress(FileNotFoundError):
-        subprocess.run(["no-such-program"])
-""")
-    assert (got["processes"], got["cpus_interrupted"]) == (4, 5)
+@pytest.mark.parametrize("own, then, why", [
+    (OLDER_HYDRA, ACCEPTS, "this kernel's Hydra is older than hydractl, and cannot count processes under policy linux"),
+    (HYDRA, refuses_text("count=on", errno.EINVAL), "this kernel's Hydra is older than hydractl, and cannot count processes under policy linux"),
+    (HYDRA, refuses_text("count=on", errno.EOPNOTSUPP), "Hydra cannot work on this machine (no: Xen PV guest)"),
+    (HYDRA, refuses_text("count=on", errno.ENOMEM), "cannot count process "),
+])
+def test_a_kernel_that_does_not_count_is_looked_at(kernel, own, then, why):
+    """What was seen of a process stays in the sums after its end, and after it executed another program."""
+    (kernel.hydra / "supported").write_text("no: Xen PV guest\n")
+
+    def both():
+        then()
+        if then is not ACCEPTS:
+            ACCEPTS()
+    lines = "count(20); time.sleep(0.4); count(4); time.sleep(0.4); leave()"
+    got = summary(kernel, lines, hydra=own, own=own, then=both)
+    assert (got["ended_counted"], got["cpus_interrupted"], got["running"]) == (False, 24, 0)
+    assert got["cpus_interrupted_across"] == (None if own is OLDER_HYDRA else 16)
+    done = kernel.run("stat", *counting(lines, own), preexec_fn=kernel.own(own, both))
+    line, = [line for line in done.stderr.splitlines() if why in line]
+    assert line.startswith(" Counted is only what hydractl saw at ") and done.returncode == 0
 
 
-def test_what_was_counted_before_execve_is_kept(kernel):
-    again = f"HYDRA = {HYDRA!r}\n{COUNT}\ncount(30)"
-    got = summary(kernel, f"count(4); time.sleep(0.5); os.execv(sys.executable, [sys.executable, '-c', {again!r}])")
-    assert (got["processes"], got["cpus_interrupted"]) == (1, 34)
+def test_the_program_counts_even_if_its_sum_cannot_be_read(kernel):
+    """The program's exit status is not lost."""
+    done = kernel.run("stat", *counting("write(tool, 'count=on'); sys.exit(4)"), preexec_fn=kernel.own(then=ACCEPTS))
+    assert done.returncode == 4 and "what ended processes have counted could not be read at the end" in done.stderr
 
 
 def test_the_peak_is_that_of_all_processes_together(kernel):
     got = summary(kernel, """
 def child():
     if os.fork(): return
-    count(0, 0, 40); time.sleep(0.8); count(0, 0, 1)
+    count(0, 0, 40); time.sleep(0.8); count(0, 0, 1); leave()
     os._exit(0)
-child(); child()
-count(0, 0, 100); os.wait(); os.wait(); count(0, 0, 2)
+count(0, 0, 100); child(); child()
+os.wait(); os.wait(); count(0, 0, 2); time.sleep(0.3); leave()
 """)
     assert got["peak_replica_kib"] == 180
 
 
-def test_what_still_runs_goes_on(kernel, tmp_path):
+def test_what_still_runs_is_counted_and_goes_on(kernel, tmp_path):
+    """Also a process whose parent has ended."""
     got = summary(kernel, f"""
 if not os.fork():
-    os.setsid(); sys.stdout.close(); sys.stderr.close(); os.close(1); os.close(2)
-    count(20); time.sleep(1.5); open({str(tmp_path / 'done')!r}, 'w').close(); os._exit(0)
-time.sleep(0.5)
+    if not os.fork():
+        os.setsid(); os.close(1); os.close(2)
+        time.sleep(0.3)
+        count(20); time.sleep(1.5); open({str(tmp_path / 'done')!r}, 'w').close(); os._exit(0)
+    os._exit(0)
+os.wait()
+ended(cpus_interrupted=3)
+time.sleep(0.8)
 """)
-    assert (got["running"], got["processes"], got["cpus_interrupted"]) == (1, 2, 20)
+    assert (got["running"], got["cpus_interrupted"]) == (1, 23)
     for _ in range(100):
         if (tmp_path / "done").exists():
             return
@@ -130,21 +142,45 @@ time.sleep(0.5)
     pytest.fail("the process did not go on")
 
 
+def test_a_child_of_vfork_counts_only_what_is_its_own(kernel):
+    """Until its execve the child uses the parent's memory, whose counters the kernel shows for both."""
+    got = summary(kernel, """
+libc = ctypes.CDLL(None)
+count(5, kib=50)
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+def child(_):
+    count(5, kib=50)
+    time.sleep(0.5)
+    return 0
+stack = ctypes.create_string_buffer(1 << 20)
+pid = libc.clone(child, ctypes.c_void_p(ctypes.addressof(stack) + (1 << 20) - 64), 0x100 | 17, None)      # CLONE_VM
+os.waitpid(pid, 0)
+shutil.rmtree(proc / str(pid), ignore_errors=True)
+""")
+    assert (got["peak_replica_kib"], got["running"]) == (50, 1)
+
+
 def test_the_summary_for_people(kernel):
-    done = kernel.run("stat", *counting("os.fork() or os._exit(0); os.wait(); count(7, 93, 80); print('out'); sys.exit(3)"), preexec_fn=ACCEPTS)
+    done = kernel.run("stat", *counting("""
+count(0, 0, 80); time.sleep(0.3); leave()
+ended(flushes=20, fills=12, prefetched=3400, cpus_interrupted=8, cpus_interrupted_across=6, cpus_spared=72)
+print('out'); sys.exit(3)
+"""), preexec_fn=kernel.own(then=ACCEPTS))
     assert (done.returncode, done.stdout) == (3, "out\n")
     words = [line.split() for line in done.stderr.splitlines()]
-    assert "7 interrupts sent (CPUs interrupted)".split() in words
-    assert "93 interrupts spared (CPUs spared): 93.0 % of both".split() in words
+    assert "8 interrupts sent (CPUs interrupted)".split() in words
+    assert "6 to CPUs of another node: 75.0 % of those sent".split() in words
+    assert "72 interrupts spared (CPUs spared): 90.0 % of both".split() in words
     assert "12 fills, and 3400 entries prefetched".split() in words
-    assert "80 KiB of replica tables at the peak (looked at every 0.1 s)".split() in words
-    assert "and the 1 processes it started:" in done.stderr and "1 of the processes are missing" in done.stderr
+    assert any(line[:8] == "80 KiB of replica tables at the peak".split() for line in words)
+    assert "and the processes it started:" in done.stderr and "still run" not in done.stderr and "Counted is only" not in done.stderr
 
 
-def test_nothing_under_hydra_is_said(kernel):
-    done = kernel.run("stat", "--policy", "linux", *counting("count(0); f = proc / str(os.getpid()) / 'hydra'; "
-                                                             "f.write_text(f.read_text().replace('split 1', 'split 0'))"), preexec_fn=ACCEPTS)
-    assert done.returncode == 0 and "No process had threads on several nodes under Hydra" in done.stderr
+def test_processes_that_cannot_be_read_are_missing(kernel):
+    if not subprocess.os.geteuid():
+        pytest.skip("root reads everything")
+    done = kernel.run("stat", *counting("count(1); (proc / str(os.getpid()) / 'hydra').chmod(0)"), preexec_fn=kernel.own(then=ACCEPTS))
+    assert "1 processes that still run are missing" in done.stderr
 
 
 def test_a_command_of_any_bytes(kernel):
@@ -166,7 +202,7 @@ def test_statuses_of_programs_that_do_not_run(kernel):
         done = kernel.run("stat", program, preexec_fn=ACCEPTS)
         assert (done.returncode, done.stdout) == (status, "") and done.stderr.startswith(f"hydractl: cannot run '{program}': {message}")
         assert "counters" not in done.stderr
-    done = kernel.run("stat", "--policy", "linux", "true", preexec_fn=kernel_answers(22))
+    done = kernel.run("stat", "--policy", "linux", "true", preexec_fn=kernel_answers(errno.EINVAL))
     assert done.returncode == 125 and "the kernel refused the settings 'linux': Invalid argument" in done.stderr
 
 
@@ -187,50 +223,34 @@ def test_a_signal_to_hydractl_goes_to_the_program(kernel, number):
     assert child.returncode == 9 and json.loads(err)["status"] == 9
 
 
-def test_a_program_that_is_stopped_goes_on(kernel):
-    """SIGSTOP stops the traced program, and SIGCONT continues it, as without hydractl."""
-    got = summary(kernel, """
-child = os.fork()
-if not child:
-    while True: time.sleep(0.05)
-os.kill(child, 19)
-assert os.WIFSTOPPED(os.waitpid(child, os.WUNTRACED)[1])
-os.kill(child, 18)
-assert os.WIFCONTINUED(os.waitpid(child, os.WCONTINUED)[1])
-os.kill(child, 15)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -15
-count(1)
-""")
-    assert got["cpus_interrupted"] == 1
-
-
 def test_the_program_has_signals_and_files_as_without_hydractl(kernel):
     look = ["sh", "-c", "ls /proc/self/fd; grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status"]
-    direct = subprocess.run(look, capture_output=True, text=True, check=True, preexec_fn=ACCEPTS, stdin=subprocess.DEVNULL)
-    assert kernel.run("stat", *look, preexec_fn=ACCEPTS, stdin=subprocess.DEVNULL).stdout == direct.stdout
+
+    def ignores():
+        ACCEPTS()
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    direct = subprocess.run(look, capture_output=True, text=True, check=True, preexec_fn=ignores, stdin=subprocess.DEVNULL)
+    done = kernel.run("stat", *look, preexec_fn=ignores, stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stdout) == (0, direct.stdout)
+    # A shell would have a handler of its own.
+    done = kernel.run("stat", "grep", "SigIgn", "/proc/self/status", preexec_fn=ignores)
+    assert int(done.stdout.split()[1], 16) >> (signal.SIGCHLD - 1) & 1
 
 
-def test_many_processes_at_once(kernel):
+def test_the_program_can_be_traced(kernel):
+    """hydractl does not trace: a debugger may."""
+    done = kernel.run("stat", "grep", "TracerPid", "/proc/self/status", preexec_fn=ACCEPTS)
+    assert done.stdout.split() == ["TracerPid:", "0"]
+
+
+def test_children_of_ended_children_do_not_hold_hydractl_up(kernel):
+    """hydractl takes the exit statuses of orphans, and does not take them for the program's."""
     got = summary(kernel, """
-children = [subprocess.Popen(["sh", "-c", "(true); (true) & wait"]) for _ in range(30)]
-assert all(child.wait() == 0 for child in children)
-count(2)
+for _ in range(20):
+    if not os.fork():
+        os.fork() or time.sleep(0.1)
+        os._exit(1)
+    os.wait()
+time.sleep(0.5)
 """)
-    assert (got["processes"], got["cpus_interrupted"]) == (91, 2)
-
-
-def test_tracing_is_not_permitted(kernel, tmp_path):
-    done = kernel.run("stat", "touch", tmp_path / "ran", preexec_fn=no_ptrace())
-    assert (done.returncode, done.stdout) == (125, "") and not (tmp_path / "ran").exists()
-    assert done.stderr == ("hydractl: cannot trace 'touch', which 'stat' needs for the counters of processes that end: "
-                           "use 'hydractl run' and 'hydractl status': Operation not permitted\n")
-
-
-def test_a_thread_executes_another_program(kernel):
-    got = summary(kernel, """
-count(8)
-def other(): time.sleep(0.2); os.execv("/bin/sh", ["sh", "-c", "exit 6"])
-threading.Thread(target=other).start()
-time.sleep(60)
-""", 6)
-    assert (got["processes"], got["cpus_interrupted"]) == (1, 16)      # the faked counters outlive execve
+    assert (got["status"], got["running"]) == (0, 0)

@@ -99,6 +99,9 @@ def test_completion_offers_each_command(hydractl, commands):
     ("hydractl set --filter a", ["accessed"]),
     ("hydractl status --j", ["--json"]),
     ("hydractl --vers", ["--version"]),
+    ("hydractl allow ", ["anybody", "cap_sys_nice", "nobody"]),
+    ("hydractl off --a", ["--all"]),
+    ("hydractl explain --se", ["--seconds="]),
 ])
 def test_completion_offers(hydractl, line, offered):
     assert completed(hydractl, line) == offered

@@ -4,9 +4,13 @@
 #define CHANGE_H
 
 #include <linux/hydra.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 /* Give process @pid the settings. Returns NULL, or why that failed, to be freed. */
 char *process_change(pid_t pid, const struct hydra_settings *settings);
+
+/* Write @text to /proc/@pid/hydra. False and errno. */
+bool process_write(pid_t pid, const char *text);
 
 #endif /* CHANGE_H */

@@ -4,7 +4,10 @@
 #define COMMANDS_H
 
 int command_run(int argc, char **argv);
+int command_explain(int argc, char **argv);
 int command_set(int argc, char **argv);
+int command_off(int argc, char **argv);
+int command_allow(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_tables(int argc, char **argv);
 int command_check(int argc, char **argv);

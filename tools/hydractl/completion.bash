@@ -50,6 +50,11 @@ _hydractl()
 		fi
 	fi
 
+	if [[ $command == allow && $cur != -* ]]; then
+		COMPREPLY=($(compgen -W 'anybody cap_sys_nice nobody' -- "$cur"))
+		return
+	fi
+
 	case $prev in
 	-p|--policy) COMPREPLY=($(compgen -W 'linux hydra mitosis radixvm abis hydra-nofilter' -- "$cur")) ;;
 	-D|--domains) COMPREPLY=($(compgen -W 'node llc core' -- "$cur")) ;;

@@ -35,11 +35,13 @@ static void add_counters(struct details *details, const struct process *before,
 		uint64_t number = process_number(after, sum_keys[sum]);
 		uint64_t then = before ? process_number(before, sum_keys[sum]) : 0;
 
-		add_line(details, "%-16s %12llu %9s/s", sum_keys[sum], (unsigned long long)number,
+		if (!process_text(after, sum_keys[sum]))
+			continue;
+		add_line(details, "%-23s %12llu %9s/s", sum_keys[sum], (unsigned long long)number,
 			 rate_text(text, rate(then, number, seconds)));
 	}
 	for (enum sum sum = SUM_REPLICA_TABLES; sum < SUMS; sum++)
-		add_line(details, "%-16s %12s", sum_keys[sum], process_text(after, sum_keys[sum]));
+		add_line(details, "%-23s %12s", sum_keys[sum], process_text(after, sum_keys[sum]));
 }
 
 static const char *value(const struct record *record, const char *key)

@@ -13,14 +13,15 @@
 #include "text.h"
 #include "view.h"
 
-static const struct argp_option options[] = {
-	{ "tree", 'T', "PID", 0, "Process PID and its descendants", 0 },
-	{ "cgroup", 'g', "PATH", 0,
-	  "The processes of a cgroup (version 2) and of the cgroups below, e.g. /system.slice", 0 },
-	{ "unit", 'u', "NAME", 0, "The processes of a systemd unit, e.g. nginx.service (or nginx), user.slice", 0 },
-	{ "system", 'a', NULL, 0, "All processes", 0 },
-	{ 0 }
-};
+#define GROUP_OPTIONS									\
+	{ "tree", 'T', "PID", 0, "Process PID and its descendants", 0 },		\
+	{ "cgroup", 'g', "PATH", 0,							\
+	  "The processes of a cgroup (version 2) and of the cgroups below, e.g. /system.slice", 0 }, \
+	{ "unit", 'u', "NAME", 0, "The processes of a systemd unit, e.g. nginx.service (or nginx), user.slice", 0 }, \
+	{ "system", 'a', NULL, 0, "All processes", 0 }
+
+static const struct argp_option options[] = { GROUP_OPTIONS, { 0 } };
+static const struct argp_option all_options[] = { GROUP_OPTIONS, { "all", 'A', NULL, 0, "The same as --system", 0 }, { 0 } };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
@@ -28,7 +29,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	struct group *group = state->input;
 
 	for (enum group_kind kind = GROUP_TREE; kind <= GROUP_SYSTEM; kind++) {
-		if (key != kinds[kind])
+		if (key != kinds[kind] && !(key == 'A' && kind == GROUP_SYSTEM))
 			continue;
 		if (group->kind != GROUP_NONE)
 			argp_error(state, "give one of --tree, --cgroup, --unit and --system");
@@ -44,6 +45,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 const struct argp group_argp = { .options = options, .parser = parse_option };
+const struct argp group_all_argp = { .options = all_options, .parser = parse_option };
 
 const char *group_kind_name(const struct group *group)
 {
@@ -96,8 +98,7 @@ void group_find(struct group *group)
 	free(pids);
 }
 
-/* The parent of the process, 0 if there is none or the process has ended. */
-static pid_t parent_of(pid_t pid)
+pid_t parent_of(pid_t pid)
 {
 	char *text = process_file(pid, "stat");
 	/* "12 (name) S 1 ...": the name may be any bytes. */

@@ -20,6 +20,9 @@ struct group {
 /* The parser of --tree, --cgroup, --unit and --system; its input is a group. */
 extern const struct argp group_argp;
 
+/* The same with --all as another name of --system. */
+extern const struct argp group_all_argp;
+
 /* Find what the options named. Exit with a message if there is no such thing. */
 void group_find(struct group *group);
 
@@ -34,6 +37,9 @@ char *group_title(const struct group *group);
  * the system.
  */
 pid_t *group_pids(const struct group *group, size_t *count);
+
+/* The parent of the process, 0 if there is none or the process has ended. */
+pid_t parent_of(pid_t pid);
 
 /* Exit, because group_pids() has returned NULL. */
 _Noreturn void group_gone(const struct group *group);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <error.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,11 @@ const char *kernel_proc(void)
 	return root("HYDRACTL_PROC", "/proc");
 }
 
+const char *kernel_sys(void)
+{
+	return root("HYDRACTL_SYS", "/sys");
+}
+
 void *must_have(void *pointer)
 {
 	if (!pointer)
@@ -36,7 +42,7 @@ static char *sys_path(const char *name)
 {
 	char *path;
 
-	if (asprintf(&path, "%s/kernel/mm/hydra%s%s", root("HYDRACTL_SYS", "/sys"),
+	if (asprintf(&path, "%s/kernel/mm/hydra%s%s", kernel_sys(),
 		     *name ? "/" : "", name) < 0)
 		path = NULL;
 	return must_have(path);
@@ -75,6 +81,29 @@ char *kernel_file(const char *name)
 		text[length - 1] = '\0';
 	free(path);
 	return text;
+}
+
+char *kernel_allow(void)
+{
+	char *path = sys_path("allow");
+	char *text = access(path, F_OK) ? NULL : kernel_file("allow");
+
+	free(path);
+	return text;
+}
+
+bool kernel_set(const char *name, const char *text)
+{
+	char *path = sys_path(name);
+	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC), saved;
+	bool written = fd >= 0 && write(fd, text, strlen(text)) >= 0;
+
+	saved = errno;
+	if (fd >= 0)
+		close(fd);
+	free(path);
+	errno = saved;
+	return written;
 }
 
 char *process_path(pid_t pid, const char *name)
@@ -220,11 +249,27 @@ static char *reason_against(char *missing, const char *settings)
 	return NULL;
 }
 
+char *allow_refusal(void)
+{
+	int saved = errno;
+	char *allow = kernel_allow(), *why = NULL;
+
+	if (allow && !strcmp(allow, "cap_sys_nice"))
+		why = must_have(strdup("only processes with CAP_SYS_NICE, as root's, may choose settings ('hydractl allow' says so)"));
+	if (allow && !strcmp(allow, "nobody"))
+		why = must_have(strdup("no process may choose settings ('hydractl allow' says so); 'hydractl allow anybody', by root, ends that"));
+	free(allow);
+	errno = saved;
+	return why;
+}
+
 char *settings_refusal(const char *settings)
 {
 	int saved = errno, length;
-	char *supported, *missing, *reason = NULL, *why;
+	char *supported, *missing, *reason = NULL, *why = saved == EPERM ? allow_refusal() : NULL;
 
+	if (why)
+		return why;
 	if (saved != EOPNOTSUPP) {
 		length = asprintf(&why, "the kernel refused the settings '%s': %s", settings,
 				  strerror(saved));

@@ -28,6 +28,12 @@ void kernel_require(int status);
 /* Read /sys/kernel/mm/hydra/@name, without newlines at the end; exit on failure. */
 char *kernel_file(const char *name);
 
+/* Which processes may choose settings, to be freed: NULL if the kernel is older. */
+char *kernel_allow(void);
+
+/* Write @text to /sys/kernel/mm/hydra/@name. False and errno. */
+bool kernel_set(const char *name, const char *text);
+
 /*
  * Read the file "supported": "yes" or the reason why not, to be freed. @missing is set to
  * the following lines "no SETTING: REASON", a part of the same text, or to NULL.
@@ -39,6 +45,9 @@ _Noreturn void kernel_unexpected(const char *name, const char *what);
 
 /* The root of the process files: /proc, except in tests. */
 const char *kernel_proc(void);
+
+/* The root of the system's files: /sys, except in tests. */
+const char *kernel_sys(void);
 
 /* The path of /proc/@pid/@name, to be freed. */
 char *process_path(pid_t pid, const char *name);
@@ -66,6 +75,12 @@ _Noreturn void process_fail(pid_t pid, const char *doing);
 
 /* Exit: hydractl does not understand the kernel's text of @name. */
 _Noreturn void process_unexpected(pid_t pid, const char *name, const char *what);
+
+/*
+ * Why the process may not choose settings, to be freed, if the administrator is the
+ * reason; else NULL. errno stays.
+ */
+char *allow_refusal(void);
 
 /* Why the kernel refused settings (errno), to be freed. */
 char *settings_refusal(const char *settings);

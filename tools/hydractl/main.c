@@ -19,7 +19,10 @@ struct command {
 static const struct command commands[] = {
 	{ "run", command_run },
 	{ "stat", command_stat },
+	{ "explain", command_explain },
 	{ "set", command_set },
+	{ "off", command_off },
+	{ "allow", command_allow },
 	{ "status", command_status },
 	{ "top", command_top },
 	{ "tables", command_tables },
@@ -87,14 +90,17 @@ static const struct argp argp = {
 	.doc = "Run programs under Hydra (page tables replicated per NUMA node, TLB shootdowns only to nodes that share a page table), and show the effect.\n"
 	       "\n"
 	       "Commands (each has its own --help):\n"
-	       "  run     run a program under a policy\n"
-	       "  stat    run a program under a policy, then show what was counted\n"
-	       "  set     change the policy of a running process\n"
-	       "  status  show settings and counters\n"
-	       "  top     show what happens per second, until ended\n"
-	       "  tables  show the page tables through which each node reaches memory\n"
-	       "  check   check the invariants of a process's page tables\n"
-	       "  export  write the counters for Prometheus\n"
+	       "  run      run a program under a policy\n"
+	       "  stat     run a program under a policy, then show what was counted\n"
+	       "  explain  say what Hydra would do for processes, before it is switched on\n"
+	       "  set      change the policy of a running process\n"
+	       "  off      set policy linux on several processes, or on all\n"
+	       "  allow    say which processes may choose settings\n"
+	       "  status   show settings and counters\n"
+	       "  top      show what happens per second, until ended\n"
+	       "  tables   show the page tables through which each node reaches memory\n"
+	       "  check    check the invariants of a process's page tables\n"
+	       "  export   write the counters for Prometheus\n"
 	       "\v"
 	       "For example:\n"
 	       "  hydractl run -- httpd -X\n"

@@ -20,14 +20,30 @@ static const char *const numbers[] = {
 	"cpus_spared", "fallbacks", "reclaimed", "replica_tables", "replica_kib", "upper_tables",
 };
 
+/* Older kernels lack these. */
+static const char *const optional[] = { "count", "cpus_interrupted_across" };
+
+/* Of "ended_fills" and so on there are as many as there are counters. */
+static bool is_optional(const char *key)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(optional); i++)
+		if (!strcmp(optional[i], key))
+			return true;
+	return !strncmp(key, "ended_", strlen("ended_"));
+}
+
 /*
- * Every documented key must be present, and further keys may be. Returns the first
- * missing key.
+ * Every documented key must be present, and further keys may be. Returns the first key
+ * that is missing, or has no number.
  */
 static const char *missing(const struct records *records)
 {
 	uint64_t number;
 
+	for (size_t i = 0; i < records->count; i++)
+		if (records->record[i].count == 1 && is_optional(records->record[i].pair[0].key) &&
+		    !parse_u64(records->record[i].pair[0].value, &number))
+			return records->record[i].pair[0].key;
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		if (!records_get(records, texts[i]))
 			return texts[i];
@@ -85,9 +101,11 @@ const char *process_text(const struct process *process, const char *key)
 
 uint64_t process_number(const struct process *process, const char *key)
 {
+	const char *text = process_text(process, key);
 	uint64_t number = 0;
 
-	parse_u64(process_text(process, key), &number);
+	if (text)
+		parse_u64(text, &number);
 	return number;
 }
 

@@ -30,7 +30,10 @@ struct processes {
 const char *process_load(struct process *process, pid_t pid, char *text);
 void process_free(struct process *process);
 
-/* The values of documented keys, which every loaded process has. */
+/*
+ * The values of documented keys, which every loaded process has. Of keys that older kernels
+ * lack ("count", "cpus_interrupted_across", "ended_..."): NULL and 0 where missing.
+ */
 const char *process_text(const struct process *process, const char *key);
 uint64_t process_number(const struct process *process, const char *key);
 

@@ -17,19 +17,26 @@ static const struct argp_option options[] = {
 	{ 0 }
 };
 
+double parse_seconds(const struct argp_state *state, const char *what, const char *text)
+{
+	char *end;
+	/* strtod() would take spaces, signs, hexadecimal numbers and names too. */
+	double seconds = strtod(text, &end);
+
+	if (!*text || text[strspn(text, "0123456789.")] || *end ||
+	    !(seconds >= LEAST_DELAY && seconds <= MOST_DELAY))
+		argp_error(state, "%s '%s' is not a number of seconds from %g to %d", what, text,
+			   LEAST_DELAY, MOST_DELAY);
+	return seconds;
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct repeat *repeat = state->input;
-	char *end;
 
 	switch (key) {
 	case 'd':
-		/* strtod() would take spaces, signs, hexadecimal numbers and names too. */
-		repeat->delay = strtod(arg, &end);
-		if (!*arg || arg[strspn(arg, "0123456789.")] || *end ||
-		    !(repeat->delay >= LEAST_DELAY && repeat->delay <= MOST_DELAY))
-			argp_error(state, "delay '%s' is not a number of seconds from %g to %d", arg,
-				   LEAST_DELAY, MOST_DELAY);
+		repeat->delay = parse_seconds(state, "delay", arg);
 		repeat->delay_given = true;
 		return 0;
 	case 'n':

@@ -16,6 +16,9 @@ struct repeat {
 /* The parser of --delay and --count; its input is a struct repeat. */
 extern const struct argp repeat_argp;
 
+/* Parse @text as seconds, or leave with the error of @state, which calls them @what. */
+double parse_seconds(const struct argp_state *state, const char *what, const char *text);
+
 /* Seconds on a clock that is never set. */
 double now(void);
 

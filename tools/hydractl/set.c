@@ -11,24 +11,18 @@
 
 struct options {
 	struct settings_choice choice;
-	pid_t pid;
+	struct view view;
 };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct options *options = state->input;
 
+	(void)arg;
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &options->choice;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (state->arg_num)
-			argp_error(state, "one PID only");
-		options->pid = parse_pid(state, arg);
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "no PID given");
+		state->child_inputs[1] = &options->view;
 		return 0;
 	case ARGP_KEY_END:
 		if (!options->choice.policy && !settings_chosen(&options->choice))
@@ -39,9 +33,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
+static const struct argp_child children[] = { { .argp = &settings_argp }, { .argp = &pid_argp }, { 0 } };
+
 static const struct argp argp = {
 	.parser = parse_option,
-	.children = settings_children,
+	.children = children,
 	.args_doc = "PID",
 	.doc = "Change the policy of a running process. Without --policy, the settings not named stay.\v"
 	       "Cost: when a node gets its own page tables or loses its page tables (for example by a change of --domains, or to --replication eager), the CPUs that run the process are interrupted; a loss also delays the page faults of the process. The start of Hydra for the first process of the system, and the end of the last process, interrupt every CPU of the machine, to patch the kernel's code.\n\n"
@@ -71,14 +67,14 @@ int command_set(int argc, char **argv)
 	if (options.choice.policy) {
 		settings = settings_choose(&options.choice);
 	} else {
-		settings = current_settings(options.pid);
+		settings = current_settings(options.view.pid);
 		if (settings.domains == HYDRA_DOMAINS_MACHINE)
 			error(EXIT_ERROR, 0, "process %d runs under policy linux, where --domains, --replication, --prefetch and --filter mean nothing: give --policy too",
-			      options.pid);
+			      options.view.pid);
 		settings_apply(&settings, &options.choice);
 	}
 
-	why = process_change(options.pid, &settings);
+	why = process_change(options.view.pid, &settings);
 	if (why)
 		error(EXIT_ERROR, 0, "%s", why);
 	return 0;

@@ -139,7 +139,7 @@ static const struct argp_option options[] = {
 	{ 0 }
 };
 
-static const struct argp settings_argp = { .options = options, .parser = parse_option };
+const struct argp settings_argp = { .options = options, .parser = parse_option };
 const struct argp_child settings_children[] = { { .argp = &settings_argp }, { 0 } };
 
 struct hydra_settings settings_choose(const struct settings_choice *choice)

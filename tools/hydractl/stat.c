@@ -12,17 +12,16 @@
 #include "commands.h"
 #include "json.h"
 #include "kernel.h"
+#include "launch.h"
+#include "program.h"
 #include "repeat.h"
-#include "settings.h"
 #include "text.h"
 #include "tlb_line.h"
-#include "tracer.h"
 
 struct options {
-	struct settings_choice choice;
+	struct program program;
 	const char *output;
 	bool json;
-	char **program;
 };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -31,21 +30,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &options->choice;
+		state->child_inputs[0] = &options->program;
 		return 0;
 	case 'o':
 		options->output = arg;
 		return 0;
 	case 'j':
 		options->json = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		/* The rest belongs to the program. */
-		options->program = &state->argv[state->next - 1];
-		state->next = state->argc;
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "no program to run");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -61,16 +52,14 @@ static const struct argp_option output_options[] = {
 static const struct argp argp = {
 	.options = output_options,
 	.parser = parse_option,
-	.children = settings_children,
-	.args_doc = "[--] PROGRAM [ARGUMENT...]",
+	.children = program_children,
+	.args_doc = PROGRAM_ARGS,
 	.doc = "Run PROGRAM under a policy (default: hydra) until it ends, then show the counters of PROGRAM and of all processes that it started, also of those that have ended.\n"
 	       "\n"
-	       "hydractl traces the processes (ptrace) to read the counters of each just before it ends. A start or an end of a process or thread, and a signal, takes longer; other work does not. PROGRAM cannot be debugged meanwhile, and set-uid programs that it starts lose their rights unless hydractl runs as root.\v"
-	       "To compare: counters count interrupts as Linux would send them under --policy hydra-nofilter. Under --policy linux they stand still, except for the line about the whole machine.\n"
-	       "\n"
+	       "The kernel counts the flushes of PROGRAM and of all its descendants under any policy, also linux, and adds up the counters of those that end. Only the peak of the replica memory is from looks, ten a second at most. Set-uid programs are not counted.\v"
 	       "For example:\n"
 	       "  hydractl stat -- make -j8\n"
-	       "  hydractl stat --policy hydra-nofilter -- make -j8\n"
+	       "  hydractl stat --policy linux -- make -j8\n"
 	       "\n"
 	       "Exit status: PROGRAM's; 128 + N if signal N ended it; 125 hydractl failed; 126 PROGRAM cannot be run; 127 there is no such PROGRAM.",
 };
@@ -93,40 +82,55 @@ static void print_line(FILE *out, uint64_t number, const char *what)
 	fprintf(out, "%16" PRIu64 "  %s\n", number, what);
 }
 
+/* "NUMBER  WHAT: 12.3 % SHARE_OF" */
+static void print_share(FILE *out, uint64_t number, const char *what, uint64_t all, const char *share_of)
+{
+	fprintf(out, "%16" PRIu64 "  %s", number, what);
+	if (all)
+		fprintf(out, ": %.1f %% of %s", 100.0 * number / all, share_of);
+	fputc('\n', out);
+}
+
+static void print_remarks(FILE *out, const struct tally *tally)
+{
+	if (tally->refusal)
+		fprintf(out, " Counted is only what hydractl saw at %u looks at the running processes: %s.\n",
+			tally->looks, tally->refusal);
+	if (tally->with_others)
+		fprintf(out, " hydractl itself was counted when it started: processes that hydractl did not start, counted with it, are in the sums if they ended meanwhile.\n");
+	if (tally->running)
+		fprintf(out, " %u of the processes still run, and were counted until now.\n", tally->running);
+	if (tally->unreadable)
+		fprintf(out, " %u processes that still run are missing: not permitted to read them (be root).\n",
+			tally->unreadable);
+	if (tally->may_count_twice)
+		fprintf(out, " The kernel lacks CONFIG_KCMP: processes that share memory may be counted twice.\n");
+}
+
 static void print_summary(FILE *out, const struct summary *summary)
 {
 	const struct tally *tally = summary->tally;
 	const uint64_t *number = tally->number;
 	char *command = must_have(printable(summary->command));
 
-	fprintf(out, "\n Hydra's counters of '%s'", command);
+	fprintf(out, "\n Hydra's counters of '%s' and the processes it started:\n\n", command);
 	free(command);
-	if (tally->processes > 1)
-		fprintf(out, " and the %u processes it started", tally->processes - 1);
-	fprintf(out, ":\n\n");
 	print_line(out, number[SUM_FLUSHES], "TLB flushes");
 	print_line(out, number[SUM_INTERRUPTED], "interrupts sent (CPUs interrupted)");
-	fprintf(out, "%16" PRIu64 "  interrupts spared (CPUs spared)", number[SUM_SPARED]);
-	if (interrupted_or_spared(tally))
-		fprintf(out, ": %.1f %% of both", 100.0 * number[SUM_SPARED] / interrupted_or_spared(tally));
-	fprintf(out, "\n%16" PRIu64 "  fills, and %" PRIu64 " entries prefetched\n", number[SUM_FILLS],
+	if (tally->across_told)
+		print_share(out, number[SUM_ACROSS], "to CPUs of another node", number[SUM_INTERRUPTED], "those sent");
+	print_share(out, number[SUM_SPARED], "interrupts spared (CPUs spared)", interrupted_or_spared(tally), "both");
+	fprintf(out, "%16" PRIu64 "  fills, and %" PRIu64 " entries prefetched\n", number[SUM_FILLS],
 		number[SUM_PREFETCHED]);
 	print_line(out, number[SUM_PROPAGATED], "entries propagated");
 	print_line(out, number[SUM_FALLBACKS], "fallbacks for want of memory");
 	print_line(out, number[SUM_RECLAIMED], "replica tables reclaimed");
-	print_line(out, tally->peak_kib, "KiB of replica tables at the peak (looked at every 0.1 s)");
+	fprintf(out, "%16" PRIu64 "  KiB of replica tables at the peak (of %u looks)\n", tally->peak_kib,
+		tally->looks);
 	if (summary->machine_told)
 		print_line(out, summary->machine, "interrupts for TLB shootdowns on the whole machine meanwhile");
 	fprintf(out, "\n%16.3f  seconds\n\n", summary->seconds);
-	if (!tally->split)
-		fprintf(out, " No process had threads on several nodes under Hydra, so the counters stood still.\n");
-	if (tally->running)
-		fprintf(out, " %u of the processes still run, and were counted until now.\n", tally->running);
-	if (tally->unreadable)
-		fprintf(out, " %u of the processes are missing: not permitted to read them, or killed too soon.\n",
-			tally->unreadable);
-	if (tally->may_count_twice)
-		fprintf(out, " The kernel lacks CONFIG_KCMP: processes that share memory may be counted twice.\n");
+	print_remarks(out, tally);
 }
 
 static int exit_status(int status)
@@ -143,13 +147,17 @@ static void json_summary(FILE *out, const struct summary *summary)
 	json_string("command", summary->command);
 	json_number("status", exit_status(tally->status));
 	json_real("seconds", summary->seconds);
-	json_number("processes", tally->processes);
-	json_number("split", tally->split);
+	json_bool("ended_counted", !tally->refusal);
+	json_bool("with_others", tally->with_others);
 	json_number("running", tally->running);
 	json_number("unreadable", tally->unreadable);
 	for (size_t i = 0; i <= SUM_RECLAIMED; i++)
-		json_number(sum_keys[i], tally->number[i]);
+		if (i == SUM_ACROSS && !tally->across_told)
+			json_null(sum_keys[i]);
+		else
+			json_number(sum_keys[i], tally->number[i]);
 	json_number("peak_replica_kib", tally->peak_kib);
+	json_number("looks", tally->looks);
 	if (summary->machine_told)
 		json_number("machine_tlb_interrupts", summary->machine);
 	else
@@ -185,7 +193,7 @@ static bool machine_interrupts(uint64_t *number)
 
 int command_stat(int argc, char **argv)
 {
-	struct options options = { .choice = SETTINGS_CHOICE_NONE };
+	struct options options = { .program = PROGRAM_NONE };
 	struct hydra_settings settings;
 	struct summary summary;
 	struct tally tally;
@@ -194,17 +202,17 @@ int command_stat(int argc, char **argv)
 
 	argp_err_exit_status = EXIT_RUN_ERROR;
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &options);
-	settings = settings_choose(&options.choice);
+	settings = settings_choose(&options.program.choice);
 	kernel_require(EXIT_RUN_ERROR);
 	if (options.output)
 		out = fopen(options.output, "we");
 	if (!out)
 		error(EXIT_RUN_ERROR, errno, "cannot write %s", options.output);
 
-	summary = (struct summary){ .tally = &tally, .command = command_line(options.program) };
+	summary = (struct summary){ .tally = &tally, .command = command_line(options.program.words) };
 	summary.machine_told = machine_interrupts(&before);
 	summary.seconds = -now();
-	trace_program(&settings, options.program, &tally);
+	launch_program(&settings, options.program.words, &tally);
 	summary.seconds += now();
 	summary.machine_told = summary.machine_told && machine_interrupts(&summary.machine);
 	summary.machine -= before;
@@ -214,6 +222,7 @@ int command_stat(int argc, char **argv)
 	else if (tally.started)
 		print_summary(out, &summary);
 	free(summary.command);
+	free(tally.refusal);
 	if (fflush(out) || ferror(out))
 		error(EXIT_RUN_ERROR, errno, "cannot write %s", options.output ?: "the summary");
 	return exit_status(tally.status);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "count.h"
 #include "group.h"
 #include "json.h"
 #include "kernel.h"
@@ -62,7 +63,7 @@ static const struct argp argp = {
 };
 
 struct system {
-	char *initial, *supported, *missing, *limit, *violations;
+	char *initial, *allow, *supported, *missing, *limit, *violations;
 	struct records domains;
 	struct processes processes;
 };
@@ -74,10 +75,12 @@ static void print_process(const struct process *process)
 	bool header = false;
 
 	print_process_name(process->pid, process->name);
-	printf("%s\n", process_active(process) ? "" : ": not under Hydra, its counters stand still");
+	printf("%s\n", process_active(process) ? "" :
+	       counted(process) ? ": not under Hydra, but its flushes are counted" :
+	       ": not under Hydra, its counters stand still");
 	for (size_t i = 0; i < records->count; i++)
 		if (records->record[i].count == 1)
-			printf("  %-16s %s\n", records->record[i].pair[0].key,
+			printf("  %-29s %s\n", records->record[i].pair[0].key,
 			       records->record[i].pair[0].value);
 	for (size_t next = 0; (domain = process_domain(process, &next)); ) {
 		for (size_t i = 0; !header && i < domain->count; i++)
@@ -113,6 +116,7 @@ static void load_system(struct system *system)
 	uint64_t number;
 
 	system->initial = kernel_file("default");
+	system->allow = kernel_allow();
 	system->supported = kernel_supported(&system->missing);
 	system->limit = kernel_file("replica_limit_kib");
 	system->violations = kernel_file("violations");
@@ -154,6 +158,10 @@ static void json_system(const struct system *system)
 {
 	json_open_object(NULL);
 	json_string("default", system->initial);
+	if (system->allow)
+		json_string("allow", system->allow);
+	else
+		json_null("allow");
 	json_string("supported", system->supported);
 	json_open_list("missing");
 	for (const char *line = system->missing; line; line = next_line(line)) {
@@ -181,8 +189,10 @@ static void json_system(const struct system *system)
 
 static void print_system(const struct system *system)
 {
-	printf("default for new processes  %s\n"
-	       "supported                  %s\n", system->initial, system->supported);
+	printf("default for new processes  %s\n", system->initial);
+	if (system->allow)
+		printf("may choose settings        %s\n", system->allow);
+	printf("supported                  %s\n", system->supported);
 	for (const char *line = system->missing; line; line = next_line(line))
 		printf("%27s%.*s\n", "", line_length(line), line);
 	printf("replica limit, KiB         %s\n"
@@ -220,6 +230,7 @@ static void free_system(struct system *system)
 	processes_free(&system->processes);
 	records_free(&system->domains);
 	free(system->initial);
+	free(system->allow);
 	free(system->supported);
 	free(system->limit);
 	free(system->violations);

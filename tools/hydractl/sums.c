@@ -12,7 +12,7 @@
 const char *const sum_keys[SUMS] = {
 	[SUM_FILLS] = "fills", [SUM_PREFETCHED] = "prefetched", [SUM_PROPAGATED] = "propagated",
 	[SUM_FLUSHES] = "flushes", [SUM_INTERRUPTED] = "cpus_interrupted",
-	[SUM_SPARED] = "cpus_spared", [SUM_FALLBACKS] = "fallbacks", [SUM_RECLAIMED] = "reclaimed",
+	[SUM_ACROSS] = "cpus_interrupted_across", [SUM_SPARED] = "cpus_spared", [SUM_FALLBACKS] = "fallbacks", [SUM_RECLAIMED] = "reclaimed",
 	[SUM_REPLICA_TABLES] = "replica_tables", [SUM_REPLICA_KIB] = "replica_kib",
 	[SUM_UPPER_TABLES] = "upper_tables",
 };
@@ -59,6 +59,7 @@ void sums_add(struct sums *sums, const struct process *process)
 	sums->processes++;
 	sums->active += process_active(process);
 	sums->split += process_number(process, "split");
+	sums->across_told |= !!process_text(process, sum_keys[SUM_ACROSS]);
 	for (size_t i = 0; i < SUMS; i++)
 		sums->number[i] += process_number(process, sum_keys[i]);
 	for (size_t next = 0; (domain = process_domain(process, &next)); )
@@ -85,7 +86,8 @@ void json_sums(const struct sums *sums)
 	json_number("active", sums->active);
 	json_number("split", sums->split);
 	for (size_t i = 0; i < SUMS; i++)
-		json_number(sum_keys[i], sums->number[i]);
+		if (i != SUM_ACROSS || sums->across_told)
+			json_number(sum_keys[i], sums->number[i]);
 	json_open_list("per_node");
 	for (size_t i = 0; i < sums->node_count; i++) {
 		const struct node_sums *node = &sums->node[i];
@@ -103,10 +105,11 @@ void json_sums(const struct sums *sums)
 
 void print_sums(const struct sums *sums)
 {
-	printf("  %-16s %" PRIu64 "\n  %-16s %" PRIu64 "\n  %-16s %" PRIu64 "\n",
+	printf("  %-23s %" PRIu64 "\n  %-23s %" PRIu64 "\n  %-23s %" PRIu64 "\n",
 	       "processes", sums->processes, "active", sums->active, "split", sums->split);
 	for (size_t i = 0; i < SUMS; i++)
-		printf("  %-16s %" PRIu64 "\n", sum_keys[i], sums->number[i]);
+		if (i != SUM_ACROSS || sums->across_told)
+			printf("  %-23s %" PRIu64 "\n", sum_keys[i], sums->number[i]);
 	if (sums->node_count)
 		printf("\n  %-14s %-14s %-14s %-14s %-14s\n", "node", "fills", "replica_tables",
 		       "replica_kib", "upper_tables");

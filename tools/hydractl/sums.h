@@ -3,14 +3,15 @@
 #ifndef SUMS_H
 #define SUMS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "process.h"
 
 enum sum {
-	SUM_FILLS, SUM_PREFETCHED, SUM_PROPAGATED, SUM_FLUSHES, SUM_INTERRUPTED, SUM_SPARED,
-	SUM_FALLBACKS, SUM_RECLAIMED, SUM_REPLICA_TABLES, SUM_REPLICA_KIB, SUM_UPPER_TABLES, SUMS
+	SUM_FILLS, SUM_PREFETCHED, SUM_PROPAGATED, SUM_FLUSHES, SUM_INTERRUPTED, SUM_ACROSS,
+	SUM_SPARED, SUM_FALLBACKS, SUM_RECLAIMED, SUM_REPLICA_TABLES, SUM_REPLICA_KIB, SUM_UPPER_TABLES, SUMS
 };
 
 /* The keys of /proc/PID/hydra. */
@@ -23,6 +24,7 @@ struct node_sums {
 struct sums {
 	uint64_t processes, active, split;
 	uint64_t number[SUMS];
+	bool across_told;		/* else the kernel is older, and SUM_ACROSS is 0 */
 	size_t node_count;
 	struct node_sums *node;		/* in the order of the numbers of the nodes */
 };

@@ -9,13 +9,15 @@
 #include "sums.h"
 
 struct tally {
-	unsigned int processes;		/* the program's and its descendants */
-	unsigned int split;		/* of them, seen with threads on several nodes */
-	unsigned int unreadable;	/* of them, never read: not permitted, or too short a life */
-	unsigned int running;		/* of them, still running when the program ended */
-	uint64_t number[SUM_RECLAIMED + 1];	/* the counters, by enum sum */
-	uint64_t peak_kib;		/* of all replica tables together */
+	char *refusal;			/* why the kernel does not add up ended processes, or NULL */
+	bool with_others;		/* the kernel adds processes that the program did not start */
+	unsigned int running;		/* processes that still ran when the program ended */
+	unsigned int unreadable;	/* of them, not permitted to be read */
+	unsigned int looks;
 	bool may_count_twice;		/* the kernel cannot say which processes share memory */
+	bool across_told;		/* else the kernel is older, and SUM_ACROSS is 0 */
+	uint64_t number[SUM_RECLAIMED + 1];	/* the counters, by enum sum */
+	uint64_t peak_kib;		/* of all replica tables together, at a look */
 	bool started;			/* the program was there and could be run */
 	int status;			/* the program's, as of wait(2) */
 };

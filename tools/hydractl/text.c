@@ -58,6 +58,35 @@ char *printable(const char *text)
 	return made;
 }
 
+/* One column a character. */
+static size_t columns_of(const char *text, size_t length)
+{
+	size_t columns = 0;
+
+	for (size_t i = 0; i < length; i++)
+		columns += (text[i] & 0xc0) != 0x80;
+	return columns;
+}
+
+void print_wrapped(const char *text, size_t indent, size_t columns)
+{
+	size_t at = 0;		/* the column, 0: at the start of the text */
+
+	while (*text) {
+		size_t length = strcspn(text, " "), wide = columns_of(text, length);
+
+		if (at && at + 1 + wide > columns) {
+			putchar('\n');
+			at = 0;
+		}
+		printf("%*s%.*s", at ? 1 : (int)indent, "", (int)length, text);
+		at = (at ? at + 1 : indent) + wide;
+		text += length;
+		text += strspn(text, " ");
+	}
+	putchar('\n');
+}
+
 int width(int columns, const char *text)
 {
 	for (; *text; text++)

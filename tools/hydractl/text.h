@@ -22,6 +22,9 @@ bool is_control(uint32_t point);
  */
 char *printable(const char *text);
 
+/* Print @text, with a newline, in lines of at most @columns, each behind @indent spaces; broken at spaces. */
+void print_wrapped(const char *text, size_t indent, size_t columns);
+
 /* The width for printf() that fills @columns with the UTF-8 text @text, one column a character. */
 int width(int columns, const char *text);
 

@@ -40,3 +40,5 @@ error_t view_parse(int key, char *arg, struct argp_state *state)
 		return ARGP_ERR_UNKNOWN;
 	}
 }
+
+const struct argp pid_argp = { .parser = view_parse };

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "advice.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "columns.h"
+#include "kernel.h"
+
+/*
+ * Rules of thumb. An interrupt for a TLB shootdown takes some 2 us on the interrupted CPU,
+ * so fewer than these take less than 0.2 % of a CPU. Page tables of this size map 8 GiB by
+ * pages of 4 KiB, and do not stay in the L2 cache of a core.
+ */
+#define MANY_INTERRUPTS 1000		/* per second */
+#define LARGE_TABLES_KIB (16 * 1024)
+
+const char *const advice_words[] = {
+	[ADVICE_HYDRA] = "hydra", [ADVICE_CORES] = "cores", [ADVICE_WALKS] = "walks",
+	[ADVICE_KEEP] = "keep", [ADVICE_OFF] = "off", [ADVICE_ONE_NODE] = "one-node",
+	[ADVICE_QUIET] = "quiet",
+};
+
+bool spans_nodes(const struct observation *seen)
+{
+	/* Hydra never splits a process with a single thread, which may move. */
+	return seen->threads > 1 && (seen->nodes > 1 || seen->across > 0);
+}
+
+uint64_t most_kib(const struct observation *seen)
+{
+	uint64_t nodes = seen->nodes > 1 ? seen->nodes : 2;
+
+	return spans_nodes(seen) ? (nodes - 1) * seen->table_kib + nodes * ROOT_KIB : 0;
+}
+
+/* What Linux's page tables alone take. */
+static uint64_t linux_kib(const struct observation *seen)
+{
+	return seen->table_kib > seen->hydra_kib ? seen->table_kib - seen->hydra_kib : 0;
+}
+
+static double within(const struct observation *seen)
+{
+	return seen->sent > seen->across ? seen->sent - seen->across : 0;
+}
+
+enum advice advice_for(const struct observation *seen)
+{
+	bool large = linux_kib(seen) >= LARGE_TABLES_KIB;
+
+	if (seen->active && seen->spared >= MANY_INTERRUPTS)
+		return ADVICE_KEEP;
+	if (seen->active && spans_nodes(seen))
+		return large ? ADVICE_WALKS : ADVICE_OFF;
+	if (!seen->active && seen->across >= MANY_INTERRUPTS)
+		return ADVICE_HYDRA;
+	if (!seen->active && within(seen) >= MANY_INTERRUPTS)
+		return ADVICE_CORES;
+	if (!spans_nodes(seen))
+		return ADVICE_ONE_NODE;
+	return large ? ADVICE_WALKS : ADVICE_QUIET;
+}
+
+static double share(double part, double all)
+{
+	return all > 0 ? 100 * part / all : 0;
+}
+
+static int hydra_sentence(char **text, const struct observation *seen)
+{
+	char across[CELL_SIZE], inside[CELL_SIZE], sent[CELL_SIZE], more[200] = "";
+
+	rate_text(across, seen->across);
+	rate_text(sent, seen->sent);
+	rate_text(inside, within(seen));
+	if (within(seen) >= MANY_INTERRUPTS)
+		snprintf(more, sizeof(more), "; %s/s stay within a node, which only core domains (--policy abis or radixvm) might save",
+			 inside);
+	return asprintf(text, "Switch Hydra on (hydractl set --policy hydra %d): it would save at most the %s interrupts/s that go to other nodes, %.0f %% of %s/s, and fewer if the nodes use the same memory%s.",
+			seen->pid, across, share(seen->across, seen->sent), sent, more);
+}
+
+static int walks_sentence(char **text, const struct observation *seen)
+{
+	uint64_t mib = linux_kib(seen) / 1024;
+
+	if (seen->active)
+		return asprintf(text, "Few interrupts are spared (%.1f/s), but page tables of %" PRIu64 " MiB are large: TLB misses that now read them on the own node may be worth the %" PRIu64 " KiB of Hydra's tables; compare the program's speed with that under policy linux.",
+				seen->spared, mib, seen->hydra_kib);
+	return asprintf(text, "Few interrupts to save (%.1f/s to other nodes), but threads on several nodes share page tables of %" PRIu64 " MiB, so TLB misses may read up to %" PRIu64 " MiB of them on another node: try hydractl set --policy hydra %d, and compare the program's speed.",
+			seen->across, mib, mib, seen->pid);
+}
+
+char *advice_sentence(const struct observation *seen)
+{
+	char *text;
+	int length = -1;
+
+	switch (advice_for(seen)) {
+	case ADVICE_HYDRA:
+		length = hydra_sentence(&text, seen);
+		break;
+	case ADVICE_CORES:
+		length = asprintf(&text, "Policy hydra would not help: of %.0f interrupts/s only %.1f/s go to other nodes; core domains (hydractl set --policy abis %d, or radixvm) might save some of the others.",
+				  seen->sent, seen->across, seen->pid);
+		break;
+	case ADVICE_WALKS:
+		length = walks_sentence(&text, seen);
+		break;
+	case ADVICE_KEEP:
+		length = asprintf(&text, "Keep policy %s: it spares %.0f of %.0f interrupts/s (%.0f %%), for %" PRIu64 " KiB of Hydra's tables.",
+				  seen->policy, seen->spared, seen->spared + seen->sent,
+				  share(seen->spared, seen->spared + seen->sent), seen->hydra_kib);
+		break;
+	case ADVICE_OFF:
+		length = asprintf(&text, "Policy %s does little: it spares %.1f interrupts/s, fewer than %d, and page tables of %" PRIu64 " KiB are small; hydractl off %d gives %" PRIu64 " KiB back.",
+				  seen->policy, seen->spared, MANY_INTERRUPTS, linux_kib(seen), seen->pid, seen->hydra_kib);
+		break;
+	case ADVICE_ONE_NODE:
+		length = asprintf(&text, "Nothing to gain: %s, so a policy would change nothing, and cost nothing, until threads run on several nodes.",
+				  seen->threads > 1 ? "all threads ran on one node" : "the process has a single thread");
+		break;
+	case ADVICE_QUIET:
+		length = asprintf(&text, "Nothing to gain: %.1f interrupts/s to other nodes are fewer than %d, and page tables of %" PRIu64 " KiB are smaller than %d KiB.",
+				  seen->across, MANY_INTERRUPTS, seen->table_kib, LARGE_TABLES_KIB);
+		break;
+	}
+	return must_have(length < 0 ? NULL : text);
+}

@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* hydractl explain: watch processes for a while, then say what Hydra would do for them. */
+#include <argp.h>
+#include <error.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "columns.h"
+#include "commands.h"
+#include "group.h"
+#include "json.h"
+#include "kernel.h"
+#include "repeat.h"
+#include "subjects.h"
+#include "text.h"
+#include "view.h"
+
+#define USUAL_SECONDS 10
+
+struct options {
+	struct view view;
+	struct group group;
+	double seconds;
+	bool tables;
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *options = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &options->view;
+		state->child_inputs[1] = &options->group;
+		return 0;
+	case 's':
+		options->seconds = parse_seconds(state, "time", arg);
+		return 0;
+	case 't':
+		options->tables = true;
+		return 0;
+	case ARGP_KEY_END:
+		if (options->view.pid && options->group.kind != GROUP_NONE)
+			argp_error(state, "give a PID or --%s, not both", group_kind_name(&options->group));
+		if (!options->view.pid && options->group.kind == GROUP_NONE)
+			argp_error(state, "no process named: give a PID, --tree, --cgroup, --unit or --all");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option explain_options[] = {
+	{ "seconds", 's', "SECONDS", 0, "How long to watch; 10, unless given", 0 },
+	{ "tables", 't', NULL, 0, "Look at the page tables of several processes, too: each waits meanwhile, as of 'hydractl tables'. For a single PID, hydractl always does", 0 },
+	{ 0 }
+};
+
+static const struct argp view_argp = { .options = view_options, .parser = view_parse };
+static const struct argp_child children[] = {
+	{ .argp = &view_argp },
+	{ .argp = &group_all_argp, .header = "Instead of a PID, several processes:" },
+	{ 0 }
+};
+
+static const struct argp argp = {
+	.options = explain_options,
+	.parser = parse_option,
+	.children = children,
+	.args_doc = "[PID]",
+	.doc = "Watch processes for a while, then say what Hydra would do for them. No policy is changed: the kernel counts the TLB flushes of the processes, and each takes a few instructions more meanwhile. Ctrl-C ends the watch, and shows what was seen until then.\n"
+	       "\n"
+	       "SENT/S: interrupts for TLB shootdowns per second, one for each CPU. ACROSS/S: of these, to CPUs of another node than the flushing CPU: the most that --policy hydra can save. NODES: where the threads ran last. TABLE-KIB: the page tables. COST-KIB: what Hydra's page tables would take at most, (nodes - 1) x TABLE-KIB + nodes x 20 KiB; under a policy, what they take.\n"
+	       "\n"
+	       "ADVICE: hydra: switch it on. cores: only --policy abis or radixvm might help. walks: few interrupts, but large page tables, which threads on several nodes read. keep, off: of processes under a policy. one-node, quiet: nothing to gain.\v"
+	       "For example:\n"
+	       "  hydractl explain 1234\n"
+	       "  hydractl explain --unit mysql --seconds 60\n"
+	       "\n"
+	       "Not seen: a program that uses mprotect() or munmap() as a memory barrier for all threads must not run under Hydra, however much it would gain. See 'Programs that rely on the interrupts' in docs/hydractl.md.\n"
+	       "\n"
+	       "Exit status: 0 done, also if some of the processes have ended meanwhile; 2 an error, or no process that can be counted; 3 all processes have ended, or the cgroup or unit has gone.",
+};
+
+static unsigned short columns_of_terminal(int fd)
+{
+	struct winsize size;
+
+	if (!isatty(fd))
+		return 0;
+	return ioctl(fd, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
+}
+
+/* Over the line before; an empty text removes it. */
+static void show_progress(unsigned short columns, const char *text)
+{
+	if (columns)
+		fprintf(stderr, "\r%-*.*s\r", columns - 1, columns - 1, text);
+}
+
+/* Returns the signal that ended the watch, 0 if the time is up. */
+static int wait_for(double seconds, size_t count, const sigset_t *signals)
+{
+	unsigned short columns = columns_of_terminal(STDERR_FILENO);
+	double end = now() + seconds, left;
+	int signal = 0;
+
+	while (signal <= 0 && (left = end - now()) > 0) {
+		const double most = columns && left > 1 ? 1 : left;
+		const struct timespec wait = { .tv_sec = most, .tv_nsec = (most - (time_t)most) * 1e9 };
+		char text[80];
+
+		snprintf(text, sizeof(text), "%.0f s left, %zu %s", ceil(left), count,
+			 count == 1 ? "process" : "processes");
+		show_progress(columns, text);
+		signal = sigtimedwait(signals, NULL, &wait);
+	}
+	show_progress(columns, "");
+	return signal > 0 ? signal : 0;
+}
+
+enum column_of_explain {
+	EXPLAIN_PID, EXPLAIN_NAME, EXPLAIN_POLICY, EXPLAIN_THREADS, EXPLAIN_NODES, EXPLAIN_FLUSHES,
+	EXPLAIN_SENT, EXPLAIN_ACROSS, EXPLAIN_TABLES, EXPLAIN_COST, EXPLAIN_ADVICE, EXPLAIN_COLUMNS
+};
+
+static const struct {
+	const char *head;
+	int width;		/* negative: text, which begins at the left */
+	int weight;		/* a narrow terminal shows the lowest first */
+} columns[EXPLAIN_COLUMNS] = {
+	[EXPLAIN_PID] = { "PID", 7, 0 }, [EXPLAIN_NAME] = { "COMMAND", -15, 4 },
+	[EXPLAIN_POLICY] = { "POLICY", -7, 8 }, [EXPLAIN_THREADS] = { "THREADS", 7, 10 },
+	[EXPLAIN_NODES] = { "NODES", -7, 5 }, [EXPLAIN_FLUSHES] = { "FLUSH/S", 8, 6 },
+	[EXPLAIN_SENT] = { "SENT/S", 8, 3 }, [EXPLAIN_ACROSS] = { "ACROSS/S", 8, 2 },
+	[EXPLAIN_TABLES] = { "TABLE-KIB", 9, 9 }, [EXPLAIN_COST] = { "COST-KIB", 9, 7 },
+	[EXPLAIN_ADVICE] = { "ADVICE", -8, 1 },
+};
+
+static void fit(size_t width, bool shown[EXPLAIN_COLUMNS])
+{
+	size_t used = 0;
+
+	memset(shown, 0, EXPLAIN_COLUMNS * sizeof(*shown));
+	for (int weight = 0; weight < EXPLAIN_COLUMNS; weight++)
+		for (size_t i = 0; i < EXPLAIN_COLUMNS; i++) {
+			if (columns[i].weight != weight)
+				continue;
+			used += abs(columns[i].width) + !!weight;
+			if (used > width)
+				return;
+			shown[i] = true;
+		}
+}
+
+/* The memory that Hydra's page tables would take at most, or take. */
+static uint64_t cost_kib(const struct observation *seen)
+{
+	return seen->active ? seen->hydra_kib : most_kib(seen);
+}
+
+static char *cell(const struct subject *subject, enum column_of_explain column)
+{
+	const struct observation *seen = &subject->seen;
+	char *text, number[CELL_SIZE];
+	int length = 0;
+
+	switch (column) {
+	case EXPLAIN_PID:
+		length = asprintf(&text, "%d", subject->pid);
+		break;
+	case EXPLAIN_NAME:
+		text = printable(subject->name);
+		break;
+	case EXPLAIN_POLICY:
+		text = strdup(seen->policy);
+		break;
+	case EXPLAIN_THREADS:
+		length = asprintf(&text, "%" PRIu64, seen->threads);
+		break;
+	case EXPLAIN_NODES:
+		text = thread_nodes_list(&subject->nodes);
+		break;
+	case EXPLAIN_FLUSHES:
+		text = strdup(rate_text(number, seen->flushes));
+		break;
+	case EXPLAIN_SENT:
+		text = strdup(rate_text(number, seen->sent));
+		break;
+	case EXPLAIN_ACROSS:
+		text = strdup(rate_text(number, seen->across));
+		break;
+	case EXPLAIN_TABLES:
+		length = asprintf(&text, "%" PRIu64, seen->table_kib);
+		break;
+	case EXPLAIN_COST:
+		length = asprintf(&text, "%" PRIu64, cost_kib(seen));
+		break;
+	default:
+		text = strdup(advice_words[advice_for(seen)]);
+	}
+	return must_have(length < 0 ? NULL : text);
+}
+
+/* Of @subject, or the head. */
+static void print_row(const bool shown[EXPLAIN_COLUMNS], const struct subject *subject)
+{
+	const char *gap = "";
+
+	for (enum column_of_explain i = 0; i < EXPLAIN_COLUMNS; i++) {
+		char *text;
+		int wide = columns[i].width;
+
+		if (!shown[i])
+			continue;
+		text = subject ? cell(subject, i) : must_have(strdup(columns[i].head));
+		if (i == EXPLAIN_ADVICE)
+			printf("%s%s", gap, text);
+		else
+			printf("%s%*s", gap, wide < 0 ? -width(-wide, text) : wide, text);
+		gap = " ";
+		free(text);
+	}
+	putchar('\n');
+}
+
+static bool has_something_to_gain(const struct observation *seen)
+{
+	enum advice advice = advice_for(seen);
+
+	return advice != ADVICE_ONE_NODE && advice != ADVICE_QUIET;
+}
+
+/* The highest rate to other nodes first, then of all interrupts, then of flushes; then by PID. */
+static int compare_subjects(const void *a, const void *b)
+{
+	const struct subject *first = a, *second = b;
+	const struct observation *one = &first->seen, *other = &second->seen;
+
+	if (one->across != other->across)
+		return one->across > other->across ? -1 : 1;
+	if (one->sent != other->sent)
+		return one->sent > other->sent ? -1 : 1;
+	if (one->flushes != other->flushes)
+		return one->flushes > other->flushes ? -1 : 1;
+	return (first->pid > second->pid) - (first->pid < second->pid);
+}
+
+__attribute__((format(printf, 3, 4)))
+static void print_fact(size_t indent, size_t wide, const char *format, ...)
+{
+	va_list arguments;
+	char *text;
+	int length;
+
+	va_start(arguments, format);
+	length = vasprintf(&text, format, arguments);
+	va_end(arguments);
+	print_wrapped(must_have(length < 0 ? NULL : text), indent, wide);
+	free(text);
+}
+
+static void print_ended(const struct subjects *subjects, size_t wide)
+{
+	for (size_t i = 0; i < subjects->count; i++) {
+		const struct subject *subject = &subjects->subject[i];
+		char *name = must_have(printable(subject->name));
+
+		if (subject->ended)
+			print_fact(0, wide, "process %d (%s) has ended while it was watched", subject->pid, name);
+		free(name);
+	}
+}
+
+static void print_barrier_remark(size_t wide)
+{
+	putchar('\n');
+	print_wrapped("Not seen here: programs that use mprotect() or munmap() as a memory barrier for all threads must not run under Hydra (docs/hydractl.md, \"Programs that rely on the interrupts\").",
+		      0, wide);
+}
+
+static void print_tables(const struct leaf_tables *tables, size_t wide)
+{
+	for (size_t i = 0; i < tables->node_count; i++)
+		print_fact(2, wide, "page tables on node %" PRIu64 ": %" PRIu64 " KiB", tables->node[i].node, tables->node[i].kib);
+	for (size_t i = 0; i < tables->domain_count; i++) {
+		double share = local_leaf_share(&tables->domain[i]);
+
+		if (!isnan(share))
+			print_fact(2, wide, "CPUs of node %" PRIu64 " reach %.1f %% of the pages through page tables of their node",
+				   tables->domain[i].node, 100 * share);
+	}
+}
+
+/* All that is known of one process. */
+static void print_subject(const struct subject *subject, size_t wide)
+{
+	const struct observation *seen = &subject->seen;
+	char *name = must_have(printable(subject->name)), *sentence;
+
+	print_fact(0, wide, "process %d (%s), policy %s, watched for %.1f s:", subject->pid, name, seen->policy, subject->seconds);
+	free(name);
+	print_fact(2, wide, "%.1f TLB flushes/s", seen->flushes);
+	print_fact(2, wide, "%.1f interrupts sent/s, one for each CPU", seen->sent);
+	print_fact(2, wide, "%.1f/s of these to CPUs of another node (%.1f %%)", seen->across,
+		   seen->sent > 0 ? 100 * seen->across / seen->sent : 0);
+	if (seen->active)
+		print_fact(2, wide, "%.1f interrupts spared/s", seen->spared);
+	print_fact(2, wide, "%" PRIu64 " threads", seen->threads);
+	for (size_t i = 0; i < subject->nodes.count; i++)
+		print_fact(2, wide, "%zu of them ran last on node %" PRIu64, subject->nodes.node[i].threads,
+			   subject->nodes.node[i].node);
+	print_fact(2, wide, "%" PRIu64 " KiB of page tables%s", seen->table_kib, seen->active ? ", with Hydra's" : "");
+	if (seen->active)
+		print_fact(2, wide, "%" PRIu64 " KiB of them are Hydra's", seen->hydra_kib);
+	else if (spans_nodes(seen))
+		print_fact(2, wide, "%" PRIu64 " KiB more at most with Hydra: (nodes - 1) x page tables + nodes x %d KiB",
+			   most_kib(seen), ROOT_KIB);
+	print_tables(&subject->tables, wide);
+	putchar('\n');
+	sentence = advice_sentence(seen);
+	print_wrapped(sentence, 0, wide);
+	free(sentence);
+}
+
+static void print_table(const struct subjects *subjects, size_t wide, bool tables)
+{
+	bool shown[EXPLAIN_COLUMNS];
+	size_t left_out = 0;
+
+	fit(wide, shown);
+	print_row(shown, NULL);
+	for (size_t i = 0; i < subjects->count; i++) {
+		const struct subject *subject = &subjects->subject[i];
+
+		if (subject->ended)
+			continue;
+		if (has_something_to_gain(&subject->seen) || subject->seen.flushes > 0)
+			print_row(shown, subject);
+		else
+			left_out++;
+	}
+	if (left_out)
+		print_fact(0, wide, "and %zu processes without a TLB flush, and with nothing to gain", left_out);
+	for (size_t i = 0; i < subjects->count; i++) {
+		const struct subject *subject = &subjects->subject[i];
+		char *sentence, *name;
+
+		if (subject->ended || !(has_something_to_gain(&subject->seen) || tables))
+			continue;
+		sentence = advice_sentence(&subject->seen);
+		name = must_have(printable(subject->name));
+		putchar('\n');
+		print_fact(0, wide, "%d (%s): %s", subject->pid, name, sentence);
+		print_tables(&subject->tables, wide);
+		free(sentence);
+		free(name);
+	}
+}
+
+static void json_subject(const struct subject *subject)
+{
+	const struct observation *seen = &subject->seen;
+	char *sentence;
+
+	json_open_object(NULL);
+	json_number("pid", subject->pid);
+	json_string("comm", subject->name);
+	json_bool("ended", subject->ended);
+	if (subject->ended) {
+		json_close_object();
+		return;
+	}
+	sentence = advice_sentence(seen);
+	json_real("seconds", subject->seconds);
+	json_string("policy", seen->policy);
+	json_bool("active", seen->active);
+	json_real("flushes_per_second", seen->flushes);
+	json_real("sent_per_second", seen->sent);
+	json_real("across_per_second", seen->across);
+	json_real("spared_per_second", seen->spared);
+	json_number("threads", seen->threads);
+	json_open_list("nodes");
+	for (size_t i = 0; i < subject->nodes.count; i++) {
+		json_open_object(NULL);
+		json_number("node", subject->nodes.node[i].node);
+		json_number("threads", subject->nodes.node[i].threads);
+		json_close_object();
+	}
+	json_close_list();
+	json_bool("spans_nodes", spans_nodes(seen));
+	json_number("pagetable_kib", seen->table_kib);
+	json_number("cost_kib", cost_kib(seen));
+	if (subject->tables.domain_count) {
+		json_open_object("tables");
+		json_leaf_tables(&subject->tables);
+		json_close_object();
+	} else {
+		json_null("tables");
+	}
+	json_string("advice", advice_words[advice_for(seen)]);
+	json_string("sentence", sentence);
+	json_close_object();
+	free(sentence);
+}
+
+static void json_subjects(const struct subjects *subjects, const struct group *group)
+{
+	json_open_object(NULL);
+	json_string("group", group->kind == GROUP_NONE ? "process" : group_kind_name(group));
+	if (group->name)
+		json_string("name", group->name);
+	else
+		json_null("name");
+	json_open_list("processes");
+	for (size_t i = 0; i < subjects->count; i++)
+		json_subject(&subjects->subject[i]);
+	json_close_list();
+	json_number("unreadable", subjects->unreadable);
+	json_number("not_understood", subjects->not_understood);
+	json_close_object();
+}
+
+static size_t still_running(const struct subjects *subjects)
+{
+	size_t running = 0;
+
+	for (size_t i = 0; i < subjects->count; i++)
+		running += !subjects->subject[i].ended;
+	return running;
+}
+
+static void say_left_out(const struct subjects *subjects)
+{
+	const struct processes left_out = {
+		.unreadable = subjects->unreadable, .not_understood = subjects->not_understood,
+	};
+
+	processes_say_left_out(&left_out);
+}
+
+/* The processes to watch. Exit if there are none. */
+static pid_t *list(struct options *options, size_t *count)
+{
+	pid_t *pids;
+
+	if (options->view.pid) {
+		pids = must_have(malloc(sizeof(*pids)));
+		*pids = options->view.pid;
+		*count = 1;
+		return pids;
+	}
+	group_find(&options->group);
+	pids = group_pids(&options->group, count);
+	if (!pids)
+		group_gone(&options->group);
+	return pids;
+}
+
+/* Nothing is left: say so, and return the exit status. */
+static int all_ended(const struct options *options)
+{
+	size_t count;
+	pid_t *pids = options->group.path ? group_pids(&options->group, &count) : NULL;
+
+	if (options->group.path && !pids)
+		group_gone(&options->group);
+	free(pids);
+	error(0, 0, "all processes have ended while they were watched: nothing is left to explain");
+	return EXIT_GONE;
+}
+
+static void print_all(const struct options *options, const struct subjects *subjects)
+{
+	size_t wide = columns_of_terminal(STDOUT_FILENO) ?: SIZE_MAX;
+
+	if (options->view.pid)
+		print_subject(&subjects->subject[0], wide);
+	else
+		print_table(subjects, wide, options->tables);
+	print_ended(subjects, wide);
+	print_barrier_remark(wide);
+}
+
+int command_explain(int argc, char **argv)
+{
+	struct options options = { .view.pid_optional = true, .seconds = USUAL_SECONDS };
+	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	struct subjects subjects;
+	int signal, status = 0;
+	sigset_t signals, before;
+	struct sigaction action;
+	size_t count;
+	pid_t *pids;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &options);
+	kernel_require(EXIT_ERROR);
+	pids = list(&options, &count);
+	/* A signal waits until no process is counted any more. */
+	sigemptyset(&signals);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
+		if (!sigaction(ends[i], NULL, &action) && action.sa_handler != SIG_IGN)
+			sigaddset(&signals, ends[i]);
+	sigprocmask(SIG_BLOCK, &signals, &before);
+	subjects_begin(&subjects, pids, count, options.view.pid);
+	free(pids);
+	if (!subjects.count) {
+		say_left_out(&subjects);
+		error(EXIT_ERROR, 0, "no process can be counted");
+	}
+	signal = wait_for(options.seconds, subjects.count, &signals);
+	subjects_look(&subjects, options.view.pid || options.tables);
+	subjects_restore();
+	if (signal && signal != SIGINT)
+		raise(signal);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	qsort(subjects.subject, subjects.count, sizeof(*subjects.subject), compare_subjects);
+	if (options.view.json)
+		json_subjects(&subjects, &options.group);
+	if (!still_running(&subjects))
+		status = all_ended(&options);
+	else if (!options.view.json)
+		print_all(&options, &subjects);
+	say_left_out(&subjects);
+	subjects_free(&subjects);
+	free(options.group.path);
+	return status;
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "subjects.h"
+
+#include <errno.h>
+#include <error.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "count.h"
+#include "group.h"
+#include "kernel.h"
+#include "rates.h"
+#include "repeat.h"
+
+#define STAT_START 22
+
+/* For subjects_restore(), also at an exit. */
+static struct subjects *watched;
+static uint64_t begun;		/* in the unit of /proc/PID/stat */
+
+static uint64_t ticks_since_boot(void)
+{
+	struct timespec time;
+	long second = sysconf(_SC_CLK_TCK);
+
+	clock_gettime(CLOCK_BOOTTIME, &time);
+	return time.tv_sec * second + time.tv_nsec / (1000000000 / second);
+}
+
+static bool is_new(pid_t pid)
+{
+	char *text = process_file(pid, "stat");
+	bool new = text && stat_field(text, STAT_START) > begun;
+
+	free(text);
+	return new;
+}
+
+/* The kernel as such cannot count, so no process can be watched. */
+static bool cannot_count(int error)
+{
+	return error == EINVAL || error == EOPNOTSUPP;
+}
+
+static bool not_permitted(int error)
+{
+	return error == EACCES || error == EPERM;
+}
+
+/* Add the process, if it can be read. */
+static struct subject *add(struct subjects *subjects, pid_t pid, bool named)
+{
+	struct subject *subject = &subjects->subject[subjects->count];
+	char *text = process_file(pid, "hydra");
+	const char *gap;
+
+	if (!text && named)
+		process_fail(pid, "read");
+	if (!text) {
+		/* Else gone meanwhile, or a kernel thread. */
+		subjects->unreadable += not_permitted(errno);
+		return NULL;
+	}
+	*subject = (struct subject){ .pid = pid };
+	gap = process_load(&subject->before, pid, text);
+	if (gap && named)
+		process_unexpected(pid, "hydra", gap);
+	if (gap) {
+		subjects->not_understood++;
+		return NULL;
+	}
+	subject->name = must_have(strdup(subject->before.name));
+	return subject;
+}
+
+static void drop(struct subject *subject)
+{
+	process_free(&subject->before);
+	free(subject->name);
+	thread_nodes_free(&subject->nodes);
+}
+
+static void begin(struct subjects *subjects, pid_t pid, bool named)
+{
+	struct subject *subject = add(subjects, pid, named);
+	bool known, before;
+	int saved;
+
+	if (!subject)
+		return;
+	known = count_known(&subject->before);
+	before = counted(&subject->before);
+	/* The counters stand still until then, so those read before are those at the start. */
+	subject->switched_on = known && !before && count_set(pid, true);
+	saved = known ? errno : EINVAL;
+	subject->moment = now();
+	if (before || subject->switched_on) {
+		thread_nodes_look(&subject->nodes, pid);
+		subjects->count++;
+		return;
+	}
+	errno = saved;
+	if (named || cannot_count(errno))
+		error(EXIT_ERROR, 0, "%s", count_refusal(pid));
+	subjects->unreadable += not_permitted(saved);
+	/* Else it has ended. */
+	if (!not_permitted(saved) && saved != ESRCH && saved != ENOENT) {
+		char *why = count_refusal(pid);
+
+		error(0, 0, "%s", why);
+		free(why);
+	}
+	drop(subject);
+}
+
+void subjects_begin(struct subjects *subjects, const pid_t *pids, size_t count, bool named)
+{
+	*subjects = (struct subjects){ 0 };
+	/* One more than can be needed: calloc(0) may be NULL. */
+	subjects->subject = must_have(calloc(count + 1, sizeof(*subjects->subject)));
+	begun = ticks_since_boot();
+	watched = subjects;
+	atexit(subjects_restore);
+	for (size_t i = 0; i < count; i++)
+		if (pids[i] != getpid() || named)
+			begin(subjects, pids[i], named);
+}
+
+static void read_table_kib(struct subject *subject)
+{
+	char *text = process_file(subject->pid, "status");
+	char *line = text ? strstr(text, "\nVmPTE:") : NULL;
+
+	subject->seen.table_kib = line ? strtoull(line + strlen("\nVmPTE:"), NULL, 10) : 0;
+	free(text);
+}
+
+static void read_leaf_tables(struct subject *subject)
+{
+	char *text = process_file(subject->pid, "hydra_tables");
+
+	if (text && !leaf_tables_parse(&subject->tables, text))
+		subject->tables = (struct leaf_tables){ 0 };
+}
+
+/* Per second, of both looks. */
+static double per_second(const struct subject *subject, const char *key)
+{
+	return rate(process_number(&subject->before, key), process_number(&subject->after, key),
+		    subject->seconds);
+}
+
+static void look(struct subject *subject, bool tables)
+{
+	char *text = process_file(subject->pid, "hydra");
+
+	subject->seconds = now() - subject->moment;
+	/* Also ended: another process has the PID. */
+	subject->ended = !text || process_load(&subject->after, subject->pid, text) ||
+			 (is_new(subject->pid) && !counted(&subject->after));
+	if (subject->ended)
+		return;
+	thread_nodes_look(&subject->nodes, subject->pid);
+	read_table_kib(subject);
+	if (tables)
+		read_leaf_tables(subject);
+	subject->seen = (struct observation){
+		.pid = subject->pid,
+		.policy = process_text(&subject->after, "policy"),
+		.active = process_active(&subject->after),
+		.flushes = per_second(subject, "flushes"),
+		.sent = per_second(subject, "cpus_interrupted"),
+		.across = per_second(subject, "cpus_interrupted_across"),
+		.spared = per_second(subject, "cpus_spared"),
+		.threads = subject->nodes.threads,
+		.nodes = subject->nodes.count,
+		.table_kib = subject->seen.table_kib,
+		.hydra_kib = process_number(&subject->after, "replica_kib") +
+			     4 * process_number(&subject->after, "upper_tables"),
+	};
+}
+
+void subjects_look(struct subjects *subjects, bool tables)
+{
+	for (size_t i = 0; i < subjects->count; i++)
+		look(&subjects->subject[i], tables);
+}
+
+static const struct subject *find(pid_t pid)
+{
+	for (size_t i = 0; i < watched->count; i++)
+		if (watched->subject[i].pid == pid)
+			return &watched->subject[i];
+	return NULL;
+}
+
+/* Did a process that hydractl switched on start this one, directly or not, since then? */
+static bool has_inherited(pid_t pid)
+{
+	while (pid > 1 && !find(pid) && is_new(pid))
+		pid = parent_of(pid);
+	return pid > 1 && find(pid) && find(pid)->switched_on;
+}
+
+/* A process that is not counted does not mind. */
+static void stop_inherited(void)
+{
+	size_t count;
+	pid_t *pids = all_pids(&count);
+
+	for (size_t i = 0; i < count; i++)
+		if (!find(pids[i]) && has_inherited(pids[i]))
+			count_set(pids[i], false);
+	free(pids);
+}
+
+void subjects_restore(void)
+{
+	bool any = false;
+
+	if (!watched)
+		return;
+	for (size_t i = 0; i < watched->count; i++)
+		any |= watched->subject[i].switched_on;
+	/* Children first: one that begins between the two is found the second time. */
+	for (int pass = 0; any && pass < 2; pass++) {
+		stop_inherited();
+		for (size_t i = 0; !pass && i < watched->count; i++)
+			if (watched->subject[i].switched_on && !is_new(watched->subject[i].pid))
+				count_set(watched->subject[i].pid, false);
+	}
+	watched = NULL;
+}
+
+void subjects_free(struct subjects *subjects)
+{
+	for (size_t i = 0; i < subjects->count; i++) {
+		struct subject *subject = &subjects->subject[i];
+
+		drop(subject);
+		if (subject->after.records.text)
+			process_free(&subject->after);
+		leaf_tables_free(&subject->tables);
+	}
+	free(subjects->subject);
+	*subjects = (struct subjects){ 0 };
+}
