@@ -4,6 +4,7 @@ boots.)"""
 import os
 import pty
 import select
+import shutil
 import subprocess
 import threading
 
@@ -172,6 +173,25 @@ def test_results_go_where_out_says(cache, held, tmp_path, capsys):
     target = run.results_directory(tmp_path / "new" / "results")
     run.fetch_results(directory, target)
     assert (target / "more" / "values").read_text() == "1" and not vm.has_results(directory)
+
+
+def test_results_that_find_no_place_stay_where_they_are(cache, held, tmp_path, monkeypatch):
+    directory, target = vm.run_dir(), run.results_directory(tmp_path / "results")
+    (directory / "out" / "values").write_text("new")
+    (directory / "out" / "link").symlink_to("/etc")
+    (target / "values").write_text("old")
+
+    def full(source, part, **_):
+        part.mkdir()
+        (part / "values").write_text("ne")
+        raise shutil.Error([(source, part, "[Errno 28] No space left on device")])
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "copytree", full)
+        with pytest.raises(LabError, match=f"(?s)No space left on device.*still in {directory / 'out'}"):
+            run.fetch_results(directory, target)
+    assert [(path.name, path.read_text()) for path in target.iterdir()] == [("values", "old")]
+    run.fetch_results(directory, target)
+    assert (target / "values").read_text() == "new" and (target / "link").is_symlink()
 
 
 def run_words(*words):

@@ -15,6 +15,28 @@ SHELL_LIMIT = 86400          # seconds: the time limit of a shell
 SHELLS = {"sh", "bash", "dash", "ksh", "zsh", "fish"}
 
 
+def bring(out, target):
+    """Copy all files below a directory into another: first aside, on the same disk, then each file under its name."""
+    part = target / f".hydra.{os.getpid()}.part"
+    try:
+        shutil.copytree(out, part, symlinks=True)
+        for directory, _, names in os.walk(part):
+            place = target / pathlib.Path(directory).relative_to(part)
+            place.mkdir(exist_ok=True)
+            for name in names:
+                os.replace(pathlib.Path(directory, name), place / name)
+            links = [name for name in os.listdir(directory) if os.path.islink(os.path.join(directory, name))]
+            for name in links:               # links to directories, which os.walk() takes for directories
+                os.replace(pathlib.Path(directory, name), place / name)
+    except OSError as error:
+        # copytree() has a list of (from, to, why).
+        why = error.args[0][0][2] if isinstance(error, shutil.Error) else f"{error.filename}: {error.strerror}"
+        raise LabError(f"cannot bring the command's files to {target}: {why}",
+                       f"They are still in {out}. Free some space, and copy them, or call again with another --out.") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
 def fetch_results(directory, target):
     """Move a run's results to the directory of --out; without --out, print the place of the results."""
     out = directory / "out"
@@ -24,7 +46,7 @@ def fetch_results(directory, target):
         progress.say(f"the command left files in {out}\n"
                      "  They stay there until you remove them; --out DIR would have brought them to DIR.")
         return
-    shutil.copytree(out, target, dirs_exist_ok=True)
+    bring(out, target)
     shutil.rmtree(out)
     progress.say(f"the command's files are in {target}")
 

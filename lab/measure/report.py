@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Shows measured values: a table with plain words under each row, a picture, and the limits."""
-import pathlib
+import io
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from lab import progress
-from lab.errors import LabError
+from lab import paths
 from lab.measure import policies
 from lab.measure.values import Values, number, verdict, winners
 
@@ -97,13 +96,10 @@ def wrapped(text, width=58):
 def save(figure, path):
     """Write a picture, and forget it."""
     from matplotlib import pyplot
-    try:
-        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=110, format="png")
-    except OSError as error:
-        raise LabError(f"cannot write {path}: {error.strerror}") from error
+    picture_bytes = io.BytesIO()
+    figure.savefig(picture_bytes, dpi=110, format="png")
     pyplot.close(figure)
-    progress.say(f"picture written to {path}")
+    paths.write_result(path, picture_bytes.getvalue(), "picture")
 
 
 def picture(path, title, lines, entries, columns=3):

@@ -6,10 +6,10 @@ boot.
 """
 import csv
 import dataclasses
+import io
 import json
 
-from lab import progress
-from lab.errors import LabError
+from lab import paths
 from lab.measure import policies
 
 EMULATED = {"us_per_op", "requests_per_s"}     # an emulator's: a ratio to Linux's in the same boot is all that they tell
@@ -89,22 +89,13 @@ def verdict(values, line):
 
 
 def write_json(path, entries):
-    try:
-        with open(path, "w", encoding="utf-8") as sink:
-            json.dump(entries, sink, indent=1)
-            sink.write("\n")
-    except OSError as error:
-        raise LabError(f"cannot write {path}: {error.strerror}") from error
-    progress.say(f"values written to {path}")
+    paths.write_result(path, json.dumps(entries, indent=1) + "\n", "values")
 
 
 def write_csv(path, entries):
     """The same values, a line for each."""
-    try:
-        with open(path, "w", encoding="utf-8", newline="") as sink:
-            writer = csv.DictWriter(sink, FIELDS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(entries)
-    except OSError as error:
-        raise LabError(f"cannot write {path}: {error.strerror}") from error
-    progress.say(f"values written to {path}")
+    sink = io.StringIO(newline="")
+    writer = csv.DictWriter(sink, list(entries[0]) if entries else FIELDS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(entries)
+    paths.write_result(path, sink.getvalue(), "values")
