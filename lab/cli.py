@@ -35,9 +35,21 @@ Environment:
 """
 
 
+class Parser(argparse.ArgumentParser):
+    """An option whose value is options of another program takes a value that begins with a dash."""
+
+    def parse_args(self, args=None, namespace=None):
+        words, joined = list(sys.argv[1:] if args is None else args), []
+        while words and words[0] != "--":
+            word = words.pop(0)
+            taken = word == "--qemu-args" and words and words[0] != "--"
+            joined.append(f"{word}={words.pop(0)}" if taken else word)
+        return super().parse_args(joined + words, namespace)
+
+
 def parser():
     raw = argparse.RawDescriptionHelpFormatter
-    top = argparse.ArgumentParser(prog="./hydra", description=INTRO, epilog=ENDING, formatter_class=raw)
+    top = Parser(prog="./hydra", description=INTRO, epilog=ENDING, formatter_class=raw)
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     demo = verbs.add_parser("demo", formatter_class=raw, help="show what Hydra does, in numbers", description="""\
@@ -107,11 +119,29 @@ status is 70; on --timeout it is 124.
   ./hydra run --out results -- sh -c './my-test >$HYDRA_OUT/log'
   ./hydra run --nodes 8 -- hydractl status
   ./hydra run --policy hydra -- stress-ng --mmap 4 -t 10
-  ./hydra run --config debug --append pti=on -- ./my-test""")
+  ./hydra run --config debug --append pti=on -- ./my-test
+
+For experiments (docs/researchers.md):
+
+  ./hydra run --nodes 4 --distance 31 -- numactl --hardware
+  ./hydra run --nodes 2 --distances 10,21,21,10 -- ./my-test
+  ./hydra run --config-file my.config -- ./my-test     # my.config: lines CONFIG_NAME=value
+  ./hydra run --qemu-args '-device edu' -- ./my-test
+  ./hydra run --kvm -- ./my-test                       # times that mean something, where the host has KVM""")
     run.add_argument("--nodes", type=int, default=4, help="NUMA nodes (default 4)")
     run.add_argument("--cpus-per-node", type=int, default=2, help="CPUs on each (default 2)")
     run.add_argument("--memory", default="2G", help="memory of the whole machine, divided evenly among its nodes (default 2G)")
+    far = run.add_mutually_exclusive_group()
+    far.add_argument("--distance", type=int, metavar="D", help="the distance between any two nodes, 11 to 254 (a node's to itself is 10)")
+    far.add_argument("--distances", metavar="D,D,…", help="each node's distances to all nodes, row after row, e.g. of two nodes 10,21,21,10")
     add_config(run)
+    run.add_argument("--config-file", metavar="FILE",
+                     help="kernel options (lines CONFIG_NAME=value) on top of --config: builds a kernel of its own; an option that Kconfig "
+                          "does not take over is an error that names the option")
+    run.add_argument("--qemu-args", default="", metavar="'ARGS'",
+                     help="more options for QEMU, split as a shell does, e.g. --qemu-args '-device edu'")
+    run.add_argument("--kvm", action="store_true",
+                     help="let the host's processor run the machine (KVM), not QEMU's emulator; refused with the reason where KVM does not work")
     run.add_argument("--append", action="append", default=[], metavar="ARGS",
                      help="kernel parameters, e.g. --append 'pti=on hydra=hydra' (may be repeated)")
     run.add_argument("--policy", choices=["linux", "hydra", "mitosis", "radixvm", "abis", "hydra-nofilter"], help="run CMD through 'hydractl run --policy …'")

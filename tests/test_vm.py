@@ -206,7 +206,7 @@ def run_words(*words):
     (["--memory", "900T", "--", "true"], "this host has"),
     (["--out", "/proc/version/x", "--", "true"], "cannot make the directory /proc/version/x")])
 def test_a_wrong_run_is_refused_before_a_kernel_is_built(monkeypatch, words, said):
-    monkeypatch.setattr(run.build, "kernel", lambda _: pytest.fail("it builds"))
+    monkeypatch.setattr(run.build, "kernel", lambda *_: pytest.fail("it builds"))
     monkeypatch.setattr(os, "isatty", lambda _: False)
     with pytest.raises(LabError, match=said):
         run_words(*words)
@@ -218,7 +218,7 @@ def test_a_wrong_run_is_refused_before_a_kernel_is_built(monkeypatch, words, sai
 def test_what_runs_on_the_terminal(cache, monkeypatch, tmp_path, words, on_terminal, shell):
     ran = []
     monkeypatch.setattr(os, "isatty", lambda _: on_terminal)
-    monkeypatch.setattr(run.build, "kernel", lambda _: "bzImage")
+    monkeypatch.setattr(run.build, "kernel", lambda *_: "bzImage")
     monkeypatch.setattr(run.terminal, "run", lambda command, *_: ran.append(command) or vm.Result(0, "", tmp_path))
     monkeypatch.setattr(run.vm, "run", lambda *_: ran.append(None) or vm.Result(0, "", tmp_path))
     assert run_words(*words) == 0

@@ -2,14 +2,15 @@
 """./hydra run: one command of the user in a machine, and the directory of the results."""
 import os
 import pathlib
+import shlex
 import shutil
 import stat
 import sys
 
 from lab import progress
 from lab.errors import LabError
-from lab.kernel import build
-from lab.machine import terminal, vm
+from lab.kernel import build, kconfig
+from lab.machine import distances, kvm, terminal, vm
 
 SHELL_LIMIT = 86400          # seconds: the time limit of a shell
 SHELLS = {"sh", "bash", "dash", "ksh", "zsh", "fish"}
@@ -74,6 +75,24 @@ def our_stdin():
     return sys.stdin if stat.S_ISFIFO(kind) or stat.S_ISREG(kind) else None
 
 
+def machine_of(arguments):
+    """The machine that the words describe, checked."""
+    try:
+        users = tuple(shlex.split(arguments.qemu_args))
+    except ValueError as error:
+        raise LabError(f"--qemu-args {arguments.qemu_args}: {error}", "Quote it as in a shell.", status=2) from error
+    machine = vm.Machine(arguments.nodes, arguments.cpus_per_node, arguments.memory, arguments.config, arguments.append,
+                         users=users, kvm=arguments.kvm)
+    machine.check()
+    if arguments.distances is not None:
+        machine.distances = distances.table(arguments.distances, machine.nodes)
+    elif arguments.distance is not None:
+        machine.distances = distances.same(arguments.distance, machine.nodes)
+    if machine.kvm:
+        kvm.check()
+    return machine
+
+
 def run_verb(arguments):
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     on_terminal = os.isatty(0) and os.isatty(1)
@@ -89,12 +108,12 @@ def run_verb(arguments):
         timeout = SHELL_LIMIT if shell else vm.RUN_LIMIT
     if not timeout > 0:
         raise LabError(f"--timeout {timeout:g}: must be more than 0", status=2)
-    machine = vm.Machine(arguments.nodes, arguments.cpus_per_node, arguments.memory, arguments.config, arguments.append)
-    machine.check()
+    machine = machine_of(arguments)
+    own = kconfig.users_fragment(arguments.config_file)
     target = results_directory(arguments.out)
     if arguments.policy:
         command = ["hydractl", "run", "--policy", arguments.policy, "--", *command]
-    image = build.kernel(machine.config)
+    image = build.kernel(machine.config, own)
     with progress.waiting(f"booting {machine}{' (Ctrl-] ends it)' if shell else ''}") as bar:
         result = terminal.run(command, machine, timeout, image, bar) if shell else \
             vm.run(command, machine, timeout, our_stdin(), bar.before(vm.to_stream(sys.stdout)),
