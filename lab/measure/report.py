@@ -8,7 +8,7 @@ from rich.table import Table
 
 from lab import paths
 from lab.measure import policies
-from lab.measure.values import Values, number, verdict, winners
+from lab.measure.values import Values, differing as differing_counts, spread, verdict, winners
 
 
 def printer():
@@ -21,7 +21,7 @@ def cell(values, line, policy, best):
     """A value, marked if its column wins this row."""
     if policy not in values.of(line):
         return ""
-    text = number(values.shown(line, policy), line.metric)
+    text = spread(values, line, policy)
     return f"[bold]{text} *[/]" if policy in best and len(best) < len(values.of(line)) else f"{text}  "
 
 
@@ -58,6 +58,22 @@ def table_across(title, lines, entries):
     out.print()
 
 
+def differing(entries):
+    """Print the counts that are not the same in each run."""
+    found = differing_counts(entries)
+    out = printer()
+    if not found:
+        out.print("Every count is the same in each run.\n")
+        return
+    grid = Table(title="Counts that differ between runs", title_justify="left", title_style="bold")
+    for heading in ("", "policy", "what", "in each run"):
+        grid.add_column(heading)
+    for (_, case, policy, metric), seen in found.items():
+        grid.add_row(escape(case), policies.called(policy), metric, "  ".join(f"{value:,.4g}" if value % 1 else f"{value:,.0f}" for value in seen))
+    out.print(grid)
+    out.print()
+
+
 def verdicts(checks, note=""):
     """Print the limits as passed or failed; returns how many failed that must not."""
     out = printer()
@@ -74,10 +90,13 @@ def verdicts(checks, note=""):
 
 
 def bars(axis, values, line, drawn):
-    """One bar for each policy."""
+    """One bar for each policy; of several runs the median, and a line from the least to the greatest."""
     heights = [values.shown(line, policy) for policy in drawn]
-    made = axis.bar(range(len(drawn)), heights, color=[policies.COLOURS.get(policy, "#777777") for policy in drawn])
-    axis.bar_label(made, [number(height, line.metric) for height in heights], fontsize=7, padding=1)
+    ends = [(min(seen), max(seen)) for seen in (values.each(line, policy) for policy in drawn)]
+    errors = [[height - least for height, (least, _) in zip(heights, ends)], [most - height for height, (_, most) in zip(heights, ends)]]
+    made = axis.bar(range(len(drawn)), heights, color=[policies.COLOURS.get(policy, "#777777") for policy in drawn],
+                    yerr=errors if any(map(any, errors)) else None, error_kw={"elinewidth": 0.8, "capsize": 2})
+    axis.bar_label(made, [spread(values, line, policy) for policy in drawn], fontsize=7, padding=1)
     axis.set_xticks(range(len(drawn)), [policies.called(policy) for policy in drawn], fontsize=7)
     axis.tick_params(axis="y", labelsize=7)
     if line.metric.endswith("_share"):
@@ -103,12 +122,12 @@ def save(figure, path):
 
 
 def picture(path, title, lines, entries, columns=3):
-    """The counts in one PNG: a small chart for each line that a column can win, in the order of the table."""
+    """The counts in one PNG: a small chart for each line that a column can win or that is to be drawn, in the order of the table."""
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
     values = Values(entries)
-    lines = [line for line in lines if values.has(line) and line.better]
+    lines = [line for line in lines if values.has(line) and (line.better or line.drawn)]
     rows = -(-len(lines) // columns)
     figure, axes = pyplot.subplots(rows, columns, figsize=(4.4 * columns, 2.1 * rows), squeeze=False, layout="constrained")
     for axis, line in zip(axes.flat, lines):
