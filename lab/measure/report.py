@@ -31,7 +31,7 @@ def table(title, lines, entries):
     lines = [line for line in lines if values.has(line)]
     columns = list(dict.fromkeys(policy for line in lines for policy in values.of(line)))
     out = printer()
-    grid = Table(title=title, title_justify="left", title_style="bold", show_lines=True, padding=(0, 0, 0, 1),
+    grid = Table(title=escape(title), title_justify="left", title_style="bold", show_lines=True, padding=(0, 0, 0, 1),
                  caption="* the column wins this row.", caption_justify="left")
     grid.add_column("")
     for policy in columns:
@@ -47,7 +47,7 @@ def table(title, lines, entries):
 def table_across(title, lines, entries):
     """The same values with a row for each policy and a column for each line: for many policies and few lines."""
     values = Values(entries)
-    grid = Table(title=title, title_justify="left", title_style="bold")
+    grid = Table(title=escape(title), title_justify="left", title_style="bold")
     grid.add_column("")
     for line in lines:
         grid.add_column(escape(line.title), justify="right")
@@ -134,5 +134,5 @@ def picture(path, title, lines, entries, columns=3):
         bars(axis, values, line, values.of(line))
     for axis in list(axes.flat)[len(lines):]:
         axis.set_visible(False)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+    figure.suptitle(title.replace("$", r"\$"), x=0.01, ha="left", fontsize=11, fontweight="bold")
     save(figure, path)
