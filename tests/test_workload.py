@@ -65,7 +65,7 @@ def test_what_is_counted_is_named_and_files_have_each_run(tmp_path, capsys, monk
     files = {kind: str(tmp_path / f"values.{kind}") for kind in ("json", "csv", "png")}
     assert verbs.bench_verb(words("--workload", COMMAND, *(part for kind, name in files.items() for part in (f"--{kind}", name)))) == 0
     shown = " ".join(re.sub(r"[│┃]", " ", capsys.readouterr().out).split())
-    for said in ("my-test --threads 8 [x] $A", "interrupts for TLB shootdowns", "the line TLB", "/proc/interrupts", "nr_tlb_remote_flush", "PageTables of /proc/meminfo", "Counted by Hydra", "41–43",
+    for said in ("my-test --threads 8 [x] $A", "interrupts for TLB shootdowns", "the line TLB", "/proc/interrupts", "nr_tlb_remote_flush", "VmPTE of /proc/PID/status", "Counted by Hydra", "41–43",
                  "an emulator's time, Linux = 1", "0.67 (0.50–0.75)", "Counts that differ between runs"):
         assert said in shown, said
     assert "reclaimed" not in shown          # nothing was
@@ -145,6 +145,13 @@ def test_the_guest_counts_each_step_but_the_first(guest, tmp_path):
 def test_a_command_that_fails_is_told_with_its_output(guest):
     status, lines, errors = guest("echo why; exit 3", {})
     assert status == 1 and lines == [{"doing": "step 0"}] and "step 0: the command failed: exit status 3" in errors and errors.endswith("why\n\n")
+
+
+def test_page_tables_are_those_of_the_programs_processes(guest):
+    """64 MiB in a child of a child: 32 tables of 4 KiB at least."""
+    status, lines, _ = guest("sh -c 'python3 -c \"import mmap, time; m = mmap.mmap(-1, 1 << 26); m[::4096] = bytes(len(m) // 4096); time.sleep(1)\"; true'; true", {})
+    assert status == 0 and 128 < lines[-1]["said"]["pagetable_kib"] < 2000
+    assert guest_workload.page_tables_kib([2 ** 22 + 1]) == 0 and guest_workload.descendants(2 ** 22 + 1) == []
 
 
 def test_events_of_the_tlb(tmp_path):

@@ -7,6 +7,7 @@ hydractl stat, which runs the command in a shell. Prints {"doing"} before each s
 Messages go to stderr; the exit status is 1 if the command fails.
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -14,7 +15,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import threading
 
 EVENTS = re.compile(r"^(nr_tlb_\w+) (\d+)$", re.M)      # of /proc/vmstat, with CONFIG_DEBUG_TLBFLUSH
 LOOK = 0.05                  # seconds between two looks at the memory of page tables
@@ -29,30 +29,36 @@ def tlb_events(path="/proc/vmstat"):
     return {name: int(number) for name, number in EVENTS.findall(pathlib.Path(path).read_text(encoding="ascii"))}
 
 
-def page_tables_kib(path="/proc/meminfo"):
-    """Page tables of all processes, copies included."""
-    return int(re.search(r"^PageTables: +(\d+) kB", pathlib.Path(path).read_text(encoding="ascii"), re.M)[1])
+def descendants(pid):
+    """The processes below a process that are there now."""
+    found, look = [], [pid]
+    while look:
+        for path in pathlib.Path(f"/proc/{look.pop()}/task").glob("*/children"):
+            with contextlib.suppress(OSError):             # the thread has ended
+                children = [int(word) for word in path.read_text(encoding="ascii").split()]
+                found += children
+                look += children
+    return found
 
 
-class Peak(threading.Thread):
-    """Looks at the memory of page tables until the block ends."""
+def page_tables_kib(pids):
+    """Page tables of the processes, copies included. Unlike the machine's sum in /proc/meminfo, these counters are exact."""
+    kib = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):                 # the process has ended
+            found = re.search(r"^VmPTE:\s+(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace"), re.M)
+            kib += int(found[1]) if found else 0           # a process that is about to end has none
+    return kib
 
-    def __init__(self):
-        super().__init__(daemon=True)
-        self.before = self.most = page_tables_kib()
-        self.over = threading.Event()
 
-    def run(self):
-        while not self.over.wait(LOOK):
-            self.most = max(self.most, page_tables_kib())
-
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        self.join()
+def peak_of_page_tables(child):
+    """Looks at the page tables of the processes below a process until that has ended; returns the most, in KiB."""
+    most = 0
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(LOOK)
+            return most
+        most = max(most, page_tables_kib(descendants(child.pid)))
 
 
 def counted(hydractl, settings, command, home):
@@ -61,15 +67,15 @@ def counted(hydractl, settings, command, home):
     words = [hydractl, "stat", "--json", "--output", str(summary), *settings, "--", "/bin/sh", "-c", command]
     events = tlb_events()
     environment = {name: value for name, value in os.environ.items() if name != "HYDRA_OUT"}
-    with open(output, "wb") as sink, Peak() as peak:
-        status = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT, env=environment, check=False).returncode
+    with open(output, "wb") as sink, subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT, env=environment) as child:
+        kib = peak_of_page_tables(child)
     events = {name: number - events[name] for name, number in tlb_events().items()}
     said = output.read_bytes()[-SHOWN:].decode(errors="replace")
-    if status:
-        return None, f"exit status {status}; the end of its output:\n{said}"
+    if child.returncode:
+        return None, f"exit status {child.returncode}; the end of its output:\n{said}"
     seen = json.loads(summary.read_text(encoding="utf-8"))
     numbers = {name: value for name, value in seen.items() if isinstance(value, (int, float)) and name != "status"}
-    return {**numbers, **events, "pagetable_kib": peak.most - peak.before}, said
+    return {**numbers, **events, "pagetable_kib": kib}, said
 
 
 def main():

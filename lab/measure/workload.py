@@ -17,7 +17,7 @@ METRICS = {
     "nr_tlb_remote_flush_received": ("flushes", "flushes done for other CPUs", "nr_tlb_remote_flush_received of /proc/vmstat, of the whole machine.", ""),
     "nr_tlb_local_flush_all": ("flushes", "flushes of a CPU's own TLB, whole", "nr_tlb_local_flush_all of /proc/vmstat, of the whole machine.", ""),
     "nr_tlb_local_flush_one": ("flushes", "flushes of a CPU's own TLB, single pages", "nr_tlb_local_flush_one of /proc/vmstat, of the whole machine.", ""),
-    "pagetable_kib": ("KiB", "page tables at the peak, KiB", "Of the whole machine, above what there was before: PageTables of /proc/meminfo, looked at every 0.05 s.", "fewest"),
+    "pagetable_kib": ("KiB", "page tables at the peak, KiB", "Of the program's processes, copies included: VmPTE of /proc/PID/status, looked at every 0.05 s.", "fewest"),
     "peak_replica_kib": ("KiB", "copies of page tables at the peak, KiB", "Of the program's processes, by Hydra.", ""),
     "cpus_interrupted": ("interrupts", "interrupts that the program's flushes sent", "Counted by Hydra; under Linux nobody counts them.", ""),
     "cpus_spared": ("interrupts", "interrupts that Linux would have sent besides", "Counted by Hydra.", ""),
