@@ -35,9 +35,21 @@ Environment:
 """
 
 
+class Parser(argparse.ArgumentParser):
+    """An option whose value is options of another program takes a value that begins with a dash."""
+
+    def parse_args(self, args=None, namespace=None):
+        words, joined = list(sys.argv[1:] if args is None else args), []
+        while words and words[0] != "--":
+            word = words.pop(0)
+            taken = word == "--qemu-args" and words and words[0] != "--"
+            joined.append(f"{word}={words.pop(0)}" if taken else word)
+        return super().parse_args(joined + words, namespace)
+
+
 def parser():
     raw = argparse.RawDescriptionHelpFormatter
-    top = argparse.ArgumentParser(prog="./hydra", description=INTRO, epilog=ENDING, formatter_class=raw)
+    top = Parser(prog="./hydra", description=INTRO, epilog=ENDING, formatter_class=raw)
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     demo = verbs.add_parser("demo", formatter_class=raw, help="show what Hydra does, in numbers", description="""\
@@ -73,14 +85,34 @@ docs/lab.md says what each measurement means.
   ./hydra bench footprint --csv footprint.csv --png footprint.png
   ./hydra bench steps
   ./hydra bench steps --nodes 2 --rows minor-fault,mprotect-4k --functions 8
-  ./hydra bench steps --nodes 1 2 4 8 16 --json steps.json --plot steps.png --cross-check""")
+  ./hydra bench steps --nodes 1 2 4 8 16 --json steps.json --plot steps.png --cross-check
+
+For experiments (docs/researchers.md):
+
+  ./hydra bench pipeline --nodes 4 --policies linux,hydra --runs 5 --csv pipeline.csv
+  ./hydra bench --workload 'stress-ng --mmap 8 --mmap-ops 200' --policies linux,hydra,hydra:filter=accessed --runs 5 --png mmap.png
+
+--workload runs a command of yours in a shell, under each policy in turn, and counts: interrupts for TLB shootdowns of the
+whole machine, the TLB's events of /proc/vmstat (if the kernel has CONFIG_DEBUG_TLBFLUSH), page tables at the peak, and what
+hydractl stat counts of the program and its children. A first run is not counted: it reads the files.""")
     bench.add_argument("name", nargs="?", metavar="NAME", help="which one (see --list)")
     bench.add_argument("--list", action="store_true", help="list the measurements and end")
     bench.add_argument("--json", metavar="FILE", help="write the values as JSON")
     bench.add_argument("--csv", metavar="FILE", help="write the values as CSV, a line for each (not with 'steps')")
     bench.add_argument("--png", metavar="FILE", help="draw the values (with 'steps': --plot)")
+    bench.add_argument("--workload", metavar="'CMD'", help="measure this command instead of NAME; it must be installed on the host")
+    bench.add_argument("--nodes", type=int, nargs="+", metavar="N",
+                       help="another number of nodes; a measurement that cannot have it says why (with 'steps' several machines: 1, 2, 4, 8, 16 "
+                            "nodes, default 2 16)")
+    bench.add_argument("--policies", metavar="P,P", help="only these columns, and Linux, with which all are compared. With --workload a policy "
+                       "may have settings, as in hydra:prefetch=4:filter=entry")
+    bench.add_argument("--runs", type=int, metavar="N", help="repeat all N times in one boot, every second time backwards. Of times the table has the "
+                       "median and the spread, of counts the least and the greatest; files have the values of each run")
+    own = bench.add_argument_group("only with --workload")
+    own.add_argument("--cpus-per-node", type=int, metavar="N", help="CPUs on each node (default 2)")
+    own.add_argument("--memory", metavar="SIZE", help="memory of the whole machine (default 2G)")
+    own.add_argument("--timeout", type=float, metavar="S", help="end the machine after S seconds, all runs together (default 3600)")
     only = bench.add_argument_group("only with 'steps'")
-    only.add_argument("--nodes", type=int, nargs="+", metavar="N", help="machines to measure on: 1, 2, 4, 8, 16 nodes (default 2 16)")
     only.add_argument("--rows", metavar="ROW,ROW", help="only these operations")
     only.add_argument("--samples", type=int, metavar="N", help="so many of each, fewer of the large ones (default 40)")
     only.add_argument("--functions", type=int, nargs="?", const=10, metavar="N",
@@ -107,11 +139,29 @@ status is 70; on --timeout it is 124.
   ./hydra run --out results -- sh -c './my-test >$HYDRA_OUT/log'
   ./hydra run --nodes 8 -- hydractl status
   ./hydra run --policy hydra -- stress-ng --mmap 4 -t 10
-  ./hydra run --config debug --append pti=on -- ./my-test""")
+  ./hydra run --config debug --append pti=on -- ./my-test
+
+For experiments (docs/researchers.md):
+
+  ./hydra run --nodes 4 --distance 31 -- numactl --hardware
+  ./hydra run --nodes 2 --distances 10,21,21,10 -- ./my-test
+  ./hydra run --config-file my.config -- ./my-test     # my.config: lines CONFIG_NAME=value
+  ./hydra run --qemu-args '-device edu' -- ./my-test
+  ./hydra run --kvm -- ./my-test                       # times that mean something, where the host has KVM""")
     run.add_argument("--nodes", type=int, default=4, help="NUMA nodes (default 4)")
     run.add_argument("--cpus-per-node", type=int, default=2, help="CPUs on each (default 2)")
     run.add_argument("--memory", default="2G", help="memory of the whole machine, divided evenly among its nodes (default 2G)")
+    far = run.add_mutually_exclusive_group()
+    far.add_argument("--distance", type=int, metavar="D", help="the distance between any two nodes, 11 to 254 (a node's to itself is 10)")
+    far.add_argument("--distances", metavar="D,D,…", help="each node's distances to all nodes, row after row, e.g. of two nodes 10,21,21,10")
     add_config(run)
+    run.add_argument("--config-file", metavar="FILE",
+                     help="kernel options (lines CONFIG_NAME=value) on top of --config: builds a kernel of its own; an option that Kconfig "
+                          "does not take over is an error that names the option")
+    run.add_argument("--qemu-args", default="", metavar="'ARGS'",
+                     help="more options for QEMU, split as a shell does, e.g. --qemu-args '-device edu'")
+    run.add_argument("--kvm", action="store_true",
+                     help="let the host's processor run the machine (KVM), not QEMU's emulator; refused with the reason where KVM does not work")
     run.add_argument("--append", action="append", default=[], metavar="ARGS",
                      help="kernel parameters, e.g. --append 'pti=on hydra=hydra' (may be repeated)")
     run.add_argument("--policy", choices=["linux", "hydra", "mitosis", "radixvm", "abis", "hydra-nofilter"], help="run CMD through 'hydractl run --policy …'")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The directories: the repository, and the cache for all builds and downloads."""
 import contextlib
+import errno
 import fcntl
 import os
 import pathlib
@@ -43,17 +44,45 @@ def check_cache():
         raise LabError(f"the cache {path} may not be read and written", "Set HYDRA_CACHE to a directory of your own.")
 
 
+def part_of(path):
+    """Where a file is written before it gets its name. Of a link, the file to which the link leads is replaced, not the link."""
+    path = pathlib.Path(path).resolve()
+    return path.with_name(f".{path.name}.{os.getpid()}.part")
+
+
+def is_stream(path):
+    """Whether a name stands for a device or a pipe, such as /dev/stdout, which no file may replace."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def cannot_write(path, error):
+    """The LabError for results that found no place. write_whole() has left nothing behind."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return LabError(f"cannot write {path}: {error.strerror}; nothing was written", "Free some space, or name a file on another disk.")
+    return LabError(f"cannot write {path}: {error.strerror}")
+
+
 def try_output(*names):
     """Report before any work that a file for results cannot be written. None: no such file requested."""
     for path in map(pathlib.Path, filter(None, names)):
-        there = path.exists()
         try:
-            with open(path, "ab"):
-                pass
-            if not there:
-                path.unlink()
+            if is_stream(path):
+                continue
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            part_of(path).touch()
+            part_of(path).unlink()
         except OSError as error:
             raise LabError(f"cannot write {path}: {error.strerror}", status=2) from error
+
+
+def write_result(path, data, what):
+    """Write results of the user's, text or bytes; the file has its old content or the new one, never a part."""
+    try:
+        write_whole(path, data)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    print(f"hydra: {what} written to {path}", file=sys.stderr, flush=True)
 
 
 def need_space(path, gib, purpose):
@@ -77,12 +106,23 @@ def locked(name):
         yield
 
 
-def write_whole(path, text):
-    """Write a file completely or not at all."""
+def write_whole(path, data):
+    """Write a file, text or bytes, completely or not at all."""
     path = pathlib.Path(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
+    data = data.encode() if isinstance(data, str) else data
+    if is_stream(path):
+        path.write_bytes(data)
+        return
+    part = part_of(path)
+    try:
+        with open(part, "wb") as sink:
+            sink.write(data)
+            sink.flush()
+            os.fsync(sink.fileno())          # some file systems tell only now that the disk is full
+        os.replace(part, path.resolve())
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def remove_parts(directory):

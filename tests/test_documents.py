@@ -36,7 +36,7 @@ LINUX = set("""
 OTHERS = set("""
     ARGUMENT a b CMD COMMAND CONFIG D DIR F FILE NAME P PID POLICY PROGRAM S SETTINGS VERB REP mb
     FlushProcessWriteBuffers Signed-off-by UseMembar asymmetricHeavyBarrier ci server strict debian-*.pristine pan.c trail REACH
-    prometheus-node-exporter
+    prometheus-node-exporter my.config node-accessed
 """.split())
 
 WORD = re.compile(r"(?<!\w)[A-Za-z_]\w*(?:-\w+)*")

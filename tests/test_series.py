@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./hydra series: every file and hook in one patch, in an order a maintainer takes, and the lab's tree as the result."""
+import json
 import re
 import subprocess
 
@@ -195,6 +196,9 @@ def test_the_cover_letter_has_the_tables_of_the_readme_or_of_results(ours, tmp_p
     assert "2 nodes:\n\n                                off\nminor-fault  instructions, 1  4,019\n" in cover and "locked" not in cover
     assert series_cover.in_readme("Words.\n\n```\n┏━━┓\n┃ a┃\n└──┘\n```\n\nIn `this` [table](x):\n\n| a | b |\n| --- | ---: |\n| **long** | 1.5 |\n\n| c |\n| --- |\n| 2 |\n") == \
         ["+--+\n| a|\n+--+", "In this table:", "a       b\nlong  1.5", "c\n2"]
+    value = {"row": "munmap", "case": "quiet", "policy": "linux", "metric": "us_per_op", "unit": "µs"}
+    (tmp_path / "runs.json").write_text(json.dumps([{**value, "value": seen, "run": run} for run, seen in enumerate((5, 70, 6), 1)]))
+    assert series_cover.measured(tmp_path / "runs.json")[0].endswith("us_per_op, µs      6")
     for text in ("", "[1]", "{}", '[{"row": 1}]'):
         (tmp_path / "demo.json").write_text(text)
         with pytest.raises(LabError, match="holds no results"):

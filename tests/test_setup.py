@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Setting up a machine: what is missing is named with one command; an environment is whole or made again."""
 import os
+import resource
 import subprocess
 
 import pytest
@@ -117,3 +118,32 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert target.read_text() == "old"
     paths.remove_parts(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["stamp"]
+
+
+@pytest.fixture
+def small_files():
+    """A write of more than 1 KiB fails, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_where_the_disk_is_full_nothing_half_written_is_left(tmp_path, small_files, there):
+    target = tmp_path / "values.json"
+    if there:
+        target.write_text("old")
+    with pytest.raises(LabError, match="cannot write .*values.json: File too large; nothing was written") as caught:
+        paths.write_result(target, "x" * 2000, "values")
+    assert "Free some space" in str(caught.value)
+    assert [path.read_text() for path in tmp_path.iterdir()] == (["old"] if there else [])
+
+
+def test_results_may_go_to_a_stream_and_through_a_link(tmp_path):
+    with pytest.raises(LabError, match="cannot write /dev/full: No space left on device"):
+        paths.write_result("/dev/full", "x", "values")
+    paths.try_output("/dev/full")
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    paths.write_result(tmp_path / "link", b"bytes", "values")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "there").read_bytes() == b"bytes"

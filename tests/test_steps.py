@@ -359,7 +359,7 @@ def test_impossible_plans_are_refused(words):
         steps_verbs.plan_of(cli.parser().parse_args(["bench", "steps", *words]))
 
 
-@pytest.mark.parametrize("words", [["--nodes", "4"], ["--rows", "x"], ["--samples", "9"], ["--functions"], ["--plot", "x.png"], ["--cross-check"]])
+@pytest.mark.parametrize("words", [["--rows", "x"], ["--samples", "9"], ["--functions"], ["--plot", "x.png"], ["--cross-check"]])
 def test_what_is_for_the_meter_is_refused_elsewhere(monkeypatch, words):
     monkeypatch.setattr(verbs.measure, "measure", lambda _: pytest.fail("it measured"))
     with pytest.raises(LabError, match=f"{words[0]} is for the measurement 'steps'") as caught:

@@ -4,6 +4,7 @@ boots.)"""
 import os
 import pty
 import select
+import shutil
 import subprocess
 import threading
 
@@ -174,6 +175,25 @@ def test_results_go_where_out_says(cache, held, tmp_path, capsys):
     assert (target / "more" / "values").read_text() == "1" and not vm.has_results(directory)
 
 
+def test_results_that_find_no_place_stay_where_they_are(cache, held, tmp_path, monkeypatch):
+    directory, target = vm.run_dir(), run.results_directory(tmp_path / "results")
+    (directory / "out" / "values").write_text("new")
+    (directory / "out" / "link").symlink_to("/etc")
+    (target / "values").write_text("old")
+
+    def full(source, part, **_):
+        part.mkdir()
+        (part / "values").write_text("ne")
+        raise shutil.Error([(source, part, "[Errno 28] No space left on device")])
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "copytree", full)
+        with pytest.raises(LabError, match=f"(?s)No space left on device.*still in {directory / 'out'}"):
+            run.fetch_results(directory, target)
+    assert [(path.name, path.read_text()) for path in target.iterdir()] == [("values", "old")]
+    run.fetch_results(directory, target)
+    assert (target / "values").read_text() == "new" and (target / "link").is_symlink()
+
+
 def run_words(*words):
     return run.run_verb(cli.parser().parse_args(["run", *words]))
 
@@ -186,7 +206,7 @@ def run_words(*words):
     (["--memory", "900T", "--", "true"], "this host has"),
     (["--out", "/proc/version/x", "--", "true"], "cannot make the directory /proc/version/x")])
 def test_a_wrong_run_is_refused_before_a_kernel_is_built(monkeypatch, words, said):
-    monkeypatch.setattr(run.build, "kernel", lambda _: pytest.fail("it builds"))
+    monkeypatch.setattr(run.build, "kernel", lambda *_: pytest.fail("it builds"))
     monkeypatch.setattr(os, "isatty", lambda _: False)
     with pytest.raises(LabError, match=said):
         run_words(*words)
@@ -198,7 +218,7 @@ def test_a_wrong_run_is_refused_before_a_kernel_is_built(monkeypatch, words, sai
 def test_what_runs_on_the_terminal(cache, monkeypatch, tmp_path, words, on_terminal, shell):
     ran = []
     monkeypatch.setattr(os, "isatty", lambda _: on_terminal)
-    monkeypatch.setattr(run.build, "kernel", lambda _: "bzImage")
+    monkeypatch.setattr(run.build, "kernel", lambda *_: "bzImage")
     monkeypatch.setattr(run.terminal, "run", lambda command, *_: ran.append(command) or vm.Result(0, "", tmp_path))
     monkeypatch.setattr(run.vm, "run", lambda *_: ran.append(None) or vm.Result(0, "", tmp_path))
     assert run_words(*words) == 0

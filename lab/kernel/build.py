@@ -17,6 +17,7 @@ from lab.kernel import kconfig, source
 
 KEEP_IMAGES = 6               # per configuration
 FULL_BUILD_STEPS = {"lab": 1900, "debug": 1950, "kcsan": 1950, "off": 1880}    # until the first full build has counted the steps
+OWN = "+own"                  # ends the label of a configuration with a user's options on top
 STEP = re.compile(r"^  ([A-Z][A-Z0-9_]+) +(\S+)")
 
 # The image does not depend on the user, the host and the date of the build.
@@ -50,9 +51,9 @@ def users_fingerprint(users):
     return digest.hexdigest()
 
 
-def image_key(config):
-    """The hash of all inputs of an image."""
-    return inputs_key(kconfig.merged(config), has_faults(config))
+def image_key(config, own=()):
+    """The hash of all inputs of an image; own: a user's options on top of the configuration."""
+    return inputs_key(kconfig.merged(config, own), has_faults(config, own))
 
 
 def inputs_key(options, faults=False):
@@ -68,9 +69,9 @@ def inputs_key(options, faults=False):
     return digest.hexdigest()[:16]
 
 
-def has_faults(config):
+def has_faults(config, own=()):
     """Whether kernels of the configuration can break rules."""
-    return kconfig.merged(config).get("HYDRA_MM_INJECT") == "y"
+    return kconfig.merged(config, own).get("HYDRA_MM_INJECT") == "y"
 
 
 def complain(config, refused, _made):
@@ -78,6 +79,25 @@ def complain(config, refused, _made):
     listed = "\n    ".join(f"CONFIG_{name}={value} became {got}" for name, value, got in refused)
     raise LabError(f"Kconfig did not take over these options of the configuration '{config}':\n    {listed}",
                    "Set what they depend on in lab/kernel/configs/, or remove them there.")
+
+
+def complain_of(own, base):
+    """The same for a configuration of the lab with a user's options on top: whose option was lost, and what to write."""
+    def complain_of_own(_label, refused, _made):
+        lost = [(name, value, got) for name, value, got in refused if name in own]
+        others = [entry for entry in refused if entry not in lost]
+        said, todo = [], []
+        if lost:
+            said += ["these options of --config-file:", *(f"  CONFIG_{name}={value} became {got}" for name, value, got in lost)]
+            todo.append("Also set what they depend on in the file (the kernel's Kconfig files say what), or remove them.")
+        if any(value == "m" for _, value, _ in lost):
+            todo.append("The lab's kernels have no modules: write y for m.")
+        if others:
+            said += [f"these options of the configuration '{base}', which the file changes:",
+                     *(f"  CONFIG_{name}={value} became {got}" for name, value, got in others)]
+            todo += ["If the file means that, it has to say so:", *kconfig.text({name: got for name, _, got in others}).splitlines()]
+        raise LabError("Kconfig did not take over\n    " + "\n    ".join(said), "\n  ".join(todo))
+    return complain_of_own
 
 
 def configure(tree, objects, config, wanted=None, on_refusal=complain):
@@ -117,7 +137,7 @@ def compile_image(tree, objects, config):
     fresh = not (objects / "vmlinux.a").exists()
     total = None
     if fresh:
-        total = int(counted.read_text()) if counted.exists() else FULL_BUILD_STEPS[config]
+        total = int(counted.read_text()) if counted.exists() else FULL_BUILD_STEPS[config.removesuffix(OWN)]
     steps = run_make(tree, objects, config, ["bzImage"], total)
     if fresh:
         counted.write_text(str(steps))
@@ -169,16 +189,16 @@ def tree():
         return base.path
 
 
-def lay(base, config):
+def lay(base, config, own=()):
     """Bring our files into the tree; returns (image key, files changed).
 
     A user may edit files meanwhile, so repeat until the key matches the files in the tree.
     """
     changed = 0
     while True:
-        key = image_key(config)
-        changed += base.lay(faults=has_faults(config))
-        if image_key(config) == key:
+        key = image_key(config, own)
+        changed += base.lay(faults=has_faults(config, own))
+        if image_key(config, own) == key:
             return key, changed
 
 
@@ -195,9 +215,10 @@ def touched_without_hydra():
         return names
 
 
-def kernel(config="lab"):
-    """The path of a current bzImage, built if need be."""
-    final = paths.cache() / "images" / f"{config}-{image_key(config)}"
+def kernel(config="lab", own=()):
+    """The path of a current bzImage, built if need be; own: a user's options on top of the configuration."""
+    label = config + OWN if own else config
+    final = paths.cache() / "images" / f"{label}-{image_key(config, own)}"
     if final.exists():
         os.utime(final)
         return final / "bzImage"
@@ -207,14 +228,14 @@ def kernel(config="lab"):
         start = time.monotonic()
         paths.remove_parts(paths.cache_dir("images"))
         base = source.base_tree()
-        key, changed = lay(base, config)
-        objects = objects_of(base.path, config)
+        key, changed = lay(base, config, own)
+        objects = objects_of(base.path, label)
         fresh = not (objects / "vmlinux").exists()
         if fresh:
             paths.need_space(objects, 4, "build the kernel")
-        progress.say(f"Linux {source.version(base.path)}, configuration {config}: {changed} files changed in the tree")
-        configure(base.path, objects, config)
-        steps = compile_image(base.path, objects, config)
-        image = store_image(objects, key, config)
+        progress.say(f"Linux {source.version(base.path)}, configuration {label}: {changed} files changed in the tree")
+        configure(base.path, objects, label, kconfig.merged(config, own), complain_of(own, config) if own else complain)
+        steps = compile_image(base.path, objects, label)
+        image = store_image(objects, key, label)
         progress.say(f"built in {(time.monotonic() - start) / 60:.1f} min ({steps} steps)")
         return image

@@ -28,13 +28,24 @@ def parse(text, name="config"):
     return options
 
 
-def merged(config):
-    """The options of a configuration."""
+def merged(config, own=()):
+    """The options of a configuration, with a user's own merged on top."""
     options = {}
     for layer in LAYERS[config]:
         path = CONFIGS / f"{layer}.config"
         options.update(parse(path.read_text(encoding="utf-8"), path.name))
-    return options
+    return {**options, **dict(own)}
+
+
+def users_fragment(name):
+    """The options of a file of the user's, to merge on top of a configuration; {} without a file."""
+    if name is None:
+        return {}
+    try:
+        with open(name, encoding="utf-8") as source:
+            return parse(source.read(), name)
+    except (OSError, UnicodeDecodeError) as error:
+        raise LabError(f"cannot read the configuration {name}: {getattr(error, 'strerror', None) or 'it is no text'}", status=2) from error
 
 
 def text(options):

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+import statistics
 import textwrap
 
 from lab import paths
@@ -37,7 +38,10 @@ def measured(path):
         chosen = [entry for entry in entries if entry[0] == machine]
         policies = list(dict.fromkeys(entry[1] for entry in chosen))
         lines = list(dict.fromkeys((entry[2], entry[3], entry[4], entry[6]) for entry in chosen))
-        value = {(entry[2], entry[3], entry[4], entry[1]): entry[5] for entry in chosen}
+        runs = {}
+        for entry in chosen:
+            runs.setdefault((entry[2], entry[3], entry[4], entry[1]), []).append(entry[5])
+        value = {key: statistics.median(seen) for key, seen in runs.items()}
         rows = [[" ".join(filter(None, (row, case))), f"{metric}, {unit}",
                  *(number(value.get((row, case, metric, policy))) for policy in policies)] for row, case, metric, unit in lines]
         title = [f"{machine} nodes:\n"] if machine else []

@@ -2,17 +2,40 @@
 """./hydra run: one command of the user in a machine, and the directory of the results."""
 import os
 import pathlib
+import shlex
 import shutil
 import stat
 import sys
 
 from lab import progress
 from lab.errors import LabError
-from lab.kernel import build
-from lab.machine import terminal, vm
+from lab.kernel import build, kconfig
+from lab.machine import distances, kvm, terminal, vm
 
 SHELL_LIMIT = 86400          # seconds: the time limit of a shell
 SHELLS = {"sh", "bash", "dash", "ksh", "zsh", "fish"}
+
+
+def bring(out, target):
+    """Copy all files below a directory into another: first aside, on the same disk, then each file under its name."""
+    part = target / f".hydra.{os.getpid()}.part"
+    try:
+        shutil.copytree(out, part, symlinks=True)
+        for directory, _, names in os.walk(part):
+            place = target / pathlib.Path(directory).relative_to(part)
+            place.mkdir(exist_ok=True)
+            for name in names:
+                os.replace(pathlib.Path(directory, name), place / name)
+            links = [name for name in os.listdir(directory) if os.path.islink(os.path.join(directory, name))]
+            for name in links:               # links to directories, which os.walk() takes for directories
+                os.replace(pathlib.Path(directory, name), place / name)
+    except OSError as error:
+        # copytree() has a list of (from, to, why).
+        why = error.args[0][0][2] if isinstance(error, shutil.Error) else f"{error.filename}: {error.strerror}"
+        raise LabError(f"cannot bring the command's files to {target}: {why}",
+                       f"They are still in {out}. Free some space, and copy them, or call again with another --out.") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def fetch_results(directory, target):
@@ -24,7 +47,7 @@ def fetch_results(directory, target):
         progress.say(f"the command left files in {out}\n"
                      "  They stay there until you remove them; --out DIR would have brought them to DIR.")
         return
-    shutil.copytree(out, target, dirs_exist_ok=True)
+    bring(out, target)
     shutil.rmtree(out)
     progress.say(f"the command's files are in {target}")
 
@@ -52,6 +75,24 @@ def our_stdin():
     return sys.stdin if stat.S_ISFIFO(kind) or stat.S_ISREG(kind) else None
 
 
+def machine_of(arguments):
+    """The machine that the words describe, checked."""
+    try:
+        users = tuple(shlex.split(arguments.qemu_args))
+    except ValueError as error:
+        raise LabError(f"--qemu-args {arguments.qemu_args}: {error}", "Quote it as in a shell.", status=2) from error
+    machine = vm.Machine(arguments.nodes, arguments.cpus_per_node, arguments.memory, arguments.config, arguments.append,
+                         users=users, kvm=arguments.kvm)
+    machine.check()
+    if arguments.distances is not None:
+        machine.distances = distances.table(arguments.distances, machine.nodes)
+    elif arguments.distance is not None:
+        machine.distances = distances.same(arguments.distance, machine.nodes)
+    if machine.kvm:
+        kvm.check()
+    return machine
+
+
 def run_verb(arguments):
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     on_terminal = os.isatty(0) and os.isatty(1)
@@ -67,12 +108,12 @@ def run_verb(arguments):
         timeout = SHELL_LIMIT if shell else vm.RUN_LIMIT
     if not timeout > 0:
         raise LabError(f"--timeout {timeout:g}: must be more than 0", status=2)
-    machine = vm.Machine(arguments.nodes, arguments.cpus_per_node, arguments.memory, arguments.config, arguments.append)
-    machine.check()
+    machine = machine_of(arguments)
+    own = kconfig.users_fragment(arguments.config_file)
     target = results_directory(arguments.out)
     if arguments.policy:
         command = ["hydractl", "run", "--policy", arguments.policy, "--", *command]
-    image = build.kernel(machine.config)
+    image = build.kernel(machine.config, own)
     with progress.waiting(f"booting {machine}{' (Ctrl-] ends it)' if shell else ''}") as bar:
         result = terminal.run(command, machine, timeout, image, bar) if shell else \
             vm.run(command, machine, timeout, our_stdin(), bar.before(vm.to_stream(sys.stdout)),

@@ -20,7 +20,7 @@ import time
 from lab import children, paths, progress
 from lab.errors import LabError
 from lab.kernel import build
-from lab.machine import console, programs
+from lab.machine import console, distances, programs
 
 MACHINE_FAILED = 70          # exit status when the machine, not the command, failed (EX_SOFTWARE)
 TIMED_OUT = 124              # as timeout(1)
@@ -41,6 +41,9 @@ KERNEL_PARAMETERS = [
     "tsc=nowatchdog", "lpj=10000000",        # otherwise Linux distrusts the emulator's clock and measures for seconds
     "no_timer_check",                        # else Linux panics if the timer's interrupt is late because the host is busy
 ]
+OF_EMULATOR = ("tsc=nowatchdog", "lpj=10000000")      # not under KVM, where the clock is the processor's
+# Without it, virtme-run takes QEMU's old machine, and falls back to the emulator without a word.
+KVM_MACHINE = ("-machine", "q35,accel=kvm")
 
 
 @dataclasses.dataclass
@@ -53,6 +56,9 @@ class Machine:
     memoryless: tuple = ()   # nodes with CPUs only
     cpuless: tuple = ()      # nodes with memory only
     emulator: tuple = ()     # further options of QEMU; DIRECTORY stands for the run's directory
+    users: tuple = ()        # options of QEMU that the user gave
+    distances: tuple = ()    # rows of distances between the nodes; none: QEMU's
+    kvm: bool = False        # the host's processor runs the machine, not the emulator
 
     def check(self):
         if not 1 <= self.nodes <= 16:
@@ -95,7 +101,7 @@ class Machine:
                 numa += f",cpus={first}-{first + self.cpus_per_node - 1}"
                 first += self.cpus_per_node
             arguments += ["--numa", numa]
-        return arguments
+        return arguments + distances.arguments(self.distances)
 
 
 def host_mib():
@@ -177,18 +183,20 @@ mv {SHARED}/status.part {SHARED}/status
 
 
 def virtme_command(image, machine, directory):
-    command = ["virtme-run", "--kimg", str(image), "--mods", "none", "--name", "hydra", "--disable-kvm",
-               "--disable-microvm", "--force-9p", "--disable-monitor", *machine.arguments(),
+    command = ["virtme-run", "--kimg", str(image), "--mods", "none", "--name", "hydra",
+               *([] if machine.kvm else ["--disable-kvm"]), "--disable-microvm", "--force-9p", "--disable-monitor", *machine.arguments(),
                "--rwdir", f"{SHARED}={directory}"]
     for path in WRITABLE:
         command += ["--overlay-rwdir", path]
-    for parameter in [*KERNEL_PARAMETERS, *(word for words in machine.append for word in words.split())]:
+    ours = [word for word in KERNEL_PARAMETERS if not (machine.kvm and word in OF_EMULATOR)]
+    for parameter in [*ours, *(word for words in machine.append for word in words.split())]:
         command += ["-a", parameter]
     command += ["--script-sh", f"sh {SHARED}/command"]
     # virtme-run either drops the kernel's console or mixes the console with the command's errors. The last word for QEMU
     # names a file.
     return command + ["--qemu-opts", "-set", f"chardev.console.path={directory}/console.log",
-                      *(option.replace("DIRECTORY", str(directory)) for option in machine.emulator)]
+                      *(option.replace("DIRECTORY", str(directory)) for option in machine.emulator),
+                      *(KVM_MACHINE if machine.kvm else ()), *machine.users]
 
 
 def pump(source, sink):
@@ -259,6 +267,9 @@ def run(command, machine=Machine(), timeout=RUN_LIMIT, stdin=None, on_output=Non
         directory = run_dir()
         ended = boot(command, virtme_command(image, machine, directory), directory, search, timeout, stdin,
                      on_output or to_stream(sys.stdout), on_error or to_stream(sys.stderr), booting)
+        if not ended and machine.users and not (directory / "started").exists() and not read(directory / "console.log"):
+            return Result(MACHINE_FAILED, f"QEMU ended before the kernel's first message, given --qemu-args '{shlex.join(machine.users)}'. "
+                          "What QEMU says of them stands above.", directory)
         if attempt == BOOT_ATTEMPTS or not emulator_died(directory, ended):
             return verdict(directory, ended)
         progress.say("the emulator died before the machine was up; booting it again")

@@ -49,15 +49,15 @@ def lines():
         yield Line("people", habit, "pagetable_kib", f"{habit}: page tables, KiB", "What the interrupts saved cost in memory.")
 
 
-def check(values):
+def check(values, columns):
     def get(habit, policy):
         return values.get("people", habit, policy, "interrupts_per_op")
     for habit in HABITS:
-        for policy in policies.POLICIES:
+        for policy in columns:
             seen, wanted = get(habit, policy), EXPECTED[habit][policies.POLICIES.index(policy)]
             yield Check("people", f"{habit}, {policies.called(policy)}: {wanted} interrupts for each operation of the last round", f"{seen:.2f}",
                         abs(seen - wanted) <= NEARLY)
-    for policy in ("radixvm", "abis"):
+    for policy in [policy for policy in ("radixvm", "abis") if policy in columns]:
         mean, operations = (values.get("people", "wasm-pool", policy, metric) for metric in ("mean_per_op", "operations"))
         yield Check("people", f"wasm-pool, {policies.called(policy)}: at most {LINKED} interrupts for each memory in all rounds: the first user's core is "
                     "told until its link is cut", f"{mean * operations / CPUS:.2f}", mean * operations <= LINKED * CPUS)
@@ -66,4 +66,4 @@ def check(values):
 BENCH = Bench("people", "interrupts of a JIT compiler, a pool of WebAssembly memories and a store that saves itself, and which policy is for them",
               vm.Machine(NODES, PER_NODE, "2G", append=[CLOCK, UNWATCHED], emulator=COUNTED), ("people",), steps(), tuple(lines()), taken, check,
               "No paper has these figures. The programs are ours, small, and take turns: interrupts are counted, and how often a real program does such an "
-              "operation is left out.")
+              "operation is left out.", why_fixed="its memories go round among 16 threads so that each has been on all 8 nodes before the last round")

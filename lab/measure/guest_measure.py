@@ -114,12 +114,16 @@ class Lab:
 
     def turns(self):
         """Where times are compared: the policies take turns, and the published value is the median."""
-        return [policy for _ in range(self.options.runs) for policy in self.policies]
+        return [policy for run in range(self.options.runs) for policy in (self.policies[::-1] if self.options.everything and run % 2 else self.policies)]
+
+    def counted(self):
+        """Where counts are compared: once, unless everything is repeated."""
+        return self.turns() if self.options.everything else self.policies
 
     def shootdown(self, row):
         for spinners in SPINNERS:
             quiet = spinners == "quiet"
-            for policy in self.turns() if quiet else self.policies:
+            for policy in self.turns() if quiet else self.counted():
                 put(doing=f"{row}, spinning threads: {spinners}, {policy}")
                 length = ["--iterations", 10**9, "--seconds", self.options.quiet_seconds] if quiet else \
                     ["--iterations", self.options.iterations, "--seconds", self.options.seconds]
@@ -131,7 +135,7 @@ class Lab:
 
     def locality(self):
         for case in ("shared", "private"):
-            for policy in self.policies:
+            for policy in self.counted():
                 put(doing=f"locality, {case} data, {policy}")
                 # Enough private data that the tables that come with any process do not decide.
                 mib = self.options.mib * (4 if case == "private" else 1)
@@ -286,6 +290,7 @@ def main():
     options.add_argument("--iterations", type=int, default=2000, help="operations per loop at most")
     options.add_argument("--seconds", type=int, default=3, help="seconds per loop at most")
     options.add_argument("--runs", type=int, default=3, help="alternating runs where times are compared")
+    options.add_argument("--everything", action="store_true", help="repeat also where counts are compared, every second time backwards")
     options.add_argument("--web-seconds", type=int, default=3, help="seconds of each run with server threads on one CPU of each node")
     options.add_argument("--mib", type=int, default=256, help="data of the locality table")
     options.add_argument("--quiet-seconds", type=int, default=1, help="seconds per loop where no other thread runs")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Boots the machines of the demo, has guest_measure.py make the measurements there, and collects the values."""
+import dataclasses
 import json
 import statistics
 import sys
@@ -27,10 +28,13 @@ TIME_LIMIT = 900             # seconds for one boot's measurements
 INTERNAL = {"pagetable_kib_before", "domains_without_tables"}
 
 
-def steps(row):
-    """How many steps guest_measure.py announces for a row."""
+def steps(row, policies=POLICIES, runs=None):
+    """How many steps guest_measure.py announces for a row; with runs, everything is repeated so often."""
     loops, timed = {"mprotect": (2, 1), "munmap": (2, 1), "apache": (3, 3), "locality": (2, 1)}[row]
-    return len(POLICIES) * (loops + RUNS * timed)
+    if runs is not None:
+        starts = loops if row == "apache" else 0
+        return len(policies) * (starts + runs * (timed + loops - starts))
+    return len(policies) * (loops + RUNS * timed)
 
 
 class Collector:
@@ -55,13 +59,13 @@ class Collector:
                 self.values.append(entry)
 
 
-def take(rows, bar, image):
-    """Make the measurements of some rows in one boot of a kernel; returns the raw values."""
+def take(rows, bar, image, machine=None, policies=POLICIES, runs=None):
+    """Make the measurements of some rows in one boot of a kernel; returns the raw values. Runs: repeat everything so often."""
     tools = [programs.hydractl(), programs.workloads() / "shootdown", programs.workloads() / "locality"]
-    machine = ROWS[rows[0]][0]
-    command = ["/usr/bin/python3", "-I", str(paths.REPO / "lab/measure/guest_measure.py"), "--policies", ",".join(POLICIES),
-               "--runs", str(RUNS), "--programs", *map(str, tools), "--rows", *rows]
-    return run_guest(command, machine, bar, image, TIME_LIMIT, ", ".join(rows))
+    machine = machine or ROWS[rows[0]][0]
+    command = ["/usr/bin/python3", "-I", str(paths.REPO / "lab/measure/guest_measure.py"), "--policies", ",".join(policies),
+               "--runs", str(runs or RUNS), *(["--everything"] if runs else []), "--programs", *map(str, tools), "--rows", *rows]
+    return run_guest(command, machine, bar, image, TIME_LIMIT * -(-(runs or RUNS) // RUNS), ", ".join(rows))
 
 
 def run_guest(command, machine, bar, image, limit, what):
@@ -100,6 +104,37 @@ def measure(rows):
                 progress.say(f"booting {machine.nodes} nodes of {machine.cpus_per_node} CPUs for {', '.join(here)}")
                 values += take(here, bar, image)
     return medians(values)
+
+
+def numbered(values):
+    """The values of repeated measurements, each with its run."""
+    seen, made = {}, []
+    for entry in values:
+        key = tuple(entry[field] for field in ("row", "case", "policy", "metric"))
+        seen[key] = seen.get(key, 0) + 1
+        made.append(dict(entry, run=seen[key]))
+    return made
+
+
+def machine_for(row, nodes):
+    """A row's machine with another number of nodes; None: its own. Of 'locality' each node has as much memory as on its own machine."""
+    machine = ROWS[row][0]
+    if nodes is None:
+        return machine
+    if nodes < 2:
+        raise LabError(f"--nodes {nodes}: '{row}' compares what threads on several nodes do to each other, and needs two at least", status=2)
+    machine = dataclasses.replace(machine, nodes=nodes, memory=f"{nodes * machine.node_mib()}M" if row == "locality" else machine.memory)
+    machine.check()
+    return machine
+
+
+def alone(row, machine, policies, runs):
+    """All values of one row in one boot; runs: of each run, None: the medians, as in the demo."""
+    image = build.kernel()
+    with progress.counting("measuring", steps(row, policies, runs)) as bar:
+        progress.say(f"booting {machine.nodes} nodes of {machine.cpus_per_node} CPUs for {row}")
+        made = take([row], bar, image, machine, policies, runs)
+    return medians(made) if runs is None else numbered(made) if runs > 1 else made
 
 
 def published(values):

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Shows measured values: a table with plain words under each row, a picture, and the limits."""
-import pathlib
+import io
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from lab import progress
-from lab.errors import LabError
+from lab import paths
 from lab.measure import policies
-from lab.measure.values import Values, number, verdict, winners
+from lab.measure.values import Values, differing as differing_counts, spread, verdict, winners
 
 
 def printer():
@@ -22,7 +21,7 @@ def cell(values, line, policy, best):
     """A value, marked if its column wins this row."""
     if policy not in values.of(line):
         return ""
-    text = number(values.shown(line, policy), line.metric)
+    text = spread(values, line, policy)
     return f"[bold]{text} *[/]" if policy in best and len(best) < len(values.of(line)) else f"{text}  "
 
 
@@ -32,7 +31,7 @@ def table(title, lines, entries):
     lines = [line for line in lines if values.has(line)]
     columns = list(dict.fromkeys(policy for line in lines for policy in values.of(line)))
     out = printer()
-    grid = Table(title=title, title_justify="left", title_style="bold", show_lines=True, padding=(0, 0, 0, 1),
+    grid = Table(title=escape(title), title_justify="left", title_style="bold", show_lines=True, padding=(0, 0, 0, 1),
                  caption="* the column wins this row.", caption_justify="left")
     grid.add_column("")
     for policy in columns:
@@ -48,13 +47,29 @@ def table(title, lines, entries):
 def table_across(title, lines, entries):
     """The same values with a row for each policy and a column for each line: for many policies and few lines."""
     values = Values(entries)
-    grid = Table(title=title, title_justify="left", title_style="bold")
+    grid = Table(title=escape(title), title_justify="left", title_style="bold")
     grid.add_column("")
     for line in lines:
         grid.add_column(escape(line.title), justify="right")
     for policy in dict.fromkeys(policy for line in lines for policy in values.of(line)):
         grid.add_row(policies.called(policy), *(cell(values, line, policy, ()) for line in lines))
     out = printer()
+    out.print(grid)
+    out.print()
+
+
+def differing(entries):
+    """Print the counts that are not the same in each run."""
+    found = differing_counts(entries)
+    out = printer()
+    if not found:
+        out.print("Every count is the same in each run.\n")
+        return
+    grid = Table(title="Counts that differ between runs", title_justify="left", title_style="bold")
+    for heading in ("", "policy", "what", "in each run"):
+        grid.add_column(heading)
+    for (_, case, policy, metric), seen in found.items():
+        grid.add_row(escape(case), policies.called(policy), metric, "  ".join(f"{value:,.4g}" if value % 1 else f"{value:,.0f}" for value in seen))
     out.print(grid)
     out.print()
 
@@ -75,10 +90,13 @@ def verdicts(checks, note=""):
 
 
 def bars(axis, values, line, drawn):
-    """One bar for each policy."""
+    """One bar for each policy; of several runs the median, and a line from the least to the greatest."""
     heights = [values.shown(line, policy) for policy in drawn]
-    made = axis.bar(range(len(drawn)), heights, color=[policies.COLOURS.get(policy, "#777777") for policy in drawn])
-    axis.bar_label(made, [number(height, line.metric) for height in heights], fontsize=7, padding=1)
+    ends = [(min(seen), max(seen)) for seen in (values.each(line, policy) for policy in drawn)]
+    errors = [[height - least for height, (least, _) in zip(heights, ends)], [most - height for height, (_, most) in zip(heights, ends)]]
+    made = axis.bar(range(len(drawn)), heights, color=[policies.COLOURS.get(policy, "#777777") for policy in drawn],
+                    yerr=errors if any(map(any, errors)) else None, error_kw={"elinewidth": 0.8, "capsize": 2})
+    axis.bar_label(made, [spread(values, line, policy) for policy in drawn], fontsize=7, padding=1)
     axis.set_xticks(range(len(drawn)), [policies.called(policy) for policy in drawn], fontsize=7)
     axis.tick_params(axis="y", labelsize=7)
     if line.metric.endswith("_share"):
@@ -97,27 +115,24 @@ def wrapped(text, width=58):
 def save(figure, path):
     """Write a picture, and forget it."""
     from matplotlib import pyplot
-    try:
-        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=110, format="png")
-    except OSError as error:
-        raise LabError(f"cannot write {path}: {error.strerror}") from error
+    picture_bytes = io.BytesIO()
+    figure.savefig(picture_bytes, dpi=110, format="png")
     pyplot.close(figure)
-    progress.say(f"picture written to {path}")
+    paths.write_result(path, picture_bytes.getvalue(), "picture")
 
 
 def picture(path, title, lines, entries, columns=3):
-    """The counts in one PNG: a small chart for each line that a column can win, in the order of the table."""
+    """The counts in one PNG: a small chart for each line that a column can win or that is to be drawn, in the order of the table."""
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
     values = Values(entries)
-    lines = [line for line in lines if values.has(line) and line.better]
+    lines = [line for line in lines if values.has(line) and (line.better or line.drawn)]
     rows = -(-len(lines) // columns)
     figure, axes = pyplot.subplots(rows, columns, figsize=(4.4 * columns, 2.1 * rows), squeeze=False, layout="constrained")
     for axis, line in zip(axes.flat, lines):
         bars(axis, values, line, values.of(line))
     for axis in list(axes.flat)[len(lines):]:
         axis.set_visible(False)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+    figure.suptitle(title.replace("$", r"\$"), x=0.01, ha="left", fontsize=11, fontweight="bold")
     save(figure, path)

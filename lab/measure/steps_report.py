@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Shows what was counted: tables, the functions that make a difference, a picture, JSON."""
 import json
-import pathlib
 
 from rich.markup import escape
 from rich.table import Table
 
-from lab import progress
-from lab.errors import LabError
+from lab import paths
 from lab.measure import report, steps, steps_limits
 from lab.measure.steps_samples import COUNTS, METRICS, UNITS, Disagreement
 
@@ -150,11 +148,7 @@ def values(results):
 
 
 def write_json(path, results):
-    try:
-        pathlib.Path(path).write_text(json.dumps(values(results), indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise LabError(f"cannot write {path}: {error.strerror}") from error
-    progress.say(f"values written to {path}")
+    paths.write_result(path, json.dumps(values(results), indent=1) + "\n", "values")
 
 
 def picture(path, results):

@@ -10,7 +10,7 @@ from lab.machine.ktap import Outcome
 from lab.measure import steps, steps_limits, steps_report
 
 MACHINES = (1, 2, 4, 8, 16)
-OPTIONS = ("nodes", "rows", "samples", "functions", "plot", "cross_check")       # of bench, for steps alone
+OPTIONS = ("rows", "samples", "functions", "plot", "cross_check")       # of bench, for steps alone
 # Only the policies that have limits, and few samples: more than half of them must still agree. The large machine shows what
 # grows with the number of nodes.
 STAGE = steps.Plan(nodes=(2, 16), policies=("off", "off-split", "unused", "hydra", "hydra-split"), samples=16, access_samples=4)

@@ -6,13 +6,14 @@ boot.
 """
 import csv
 import dataclasses
+import io
 import json
+import statistics
 
-from lab import progress
-from lab.errors import LabError
+from lab import paths
 from lab.measure import policies
 
-EMULATED = {"us_per_op", "requests_per_s"}     # an emulator's: a ratio to Linux's in the same boot is all that they tell
+EMULATED = {"us_per_op", "requests_per_s", "seconds"}     # an emulator's: a ratio to Linux's in the same boot is all that they tell
 FIELDS = ("row", "case", "policy", "metric", "value", "unit")
 
 
@@ -25,29 +26,38 @@ class Line:
     title: str               # what was counted, and when
     words: str               # what it means
     better: str = "fewest"   # or "most"; empty: no column wins
+    drawn: bool = False      # in the picture, though no column wins
     about: float = 0         # columns that differ from the best by at most this share win with it
 
 
 class Values:
-    """Values by row, case, policy and metric; asked for, an emulator's come for each of Linux's."""
+    """Values by row, case, policy and metric, of each run; asked for, an emulator's come for each of Linux's in the same run."""
 
     def __init__(self, entries):
-        self.value = {tuple(entry[field] for field in FIELDS[:4]): entry["value"] for entry in entries}
+        self.runs = {}
+        for entry in entries:
+            self.runs.setdefault(tuple(entry[field] for field in FIELDS[:4]), []).append(entry["value"])
 
     def get(self, row, case, policy, metric):
-        """As measured; KeyError if it was not."""
-        return self.value[row, case, policy, metric]
+        """As measured, of several runs the median; KeyError if it was not."""
+        return statistics.median(self.runs[row, case, policy, metric])
+
+    def each(self, line, policy):
+        """What to show of each run."""
+        seen = self.runs[line.row, line.case, policy, line.metric]
+        if line.metric not in EMULATED:
+            return seen
+        return [value / linux for value, linux in zip(seen, self.runs[line.row, line.case, "linux", line.metric])]
 
     def shown(self, line, policy):
-        value = self.get(line.row, line.case, policy, line.metric)
-        return value / self.get(line.row, line.case, "linux", line.metric) if line.metric in EMULATED else value
+        return statistics.median(self.each(line, policy))
 
     def has(self, line):
-        return any(key[0] == line.row and key[1] == line.case and key[3] == line.metric for key in self.value)
+        return any(key[0] == line.row and key[1] == line.case and key[3] == line.metric for key in self.runs)
 
     def of(self, line):
         """The policies of a line, in the order they were measured."""
-        return [policy for row, case, policy, metric in self.value if (row, case, metric) == (line.row, line.case, line.metric)]
+        return [policy for row, case, policy, metric in self.runs if (row, case, metric) == (line.row, line.case, line.metric)]
 
 
 def ratio(value):
@@ -65,6 +75,20 @@ def number(value, metric):
     if metric.endswith(("_per_op", "_per_request")):
         return f"{value:.2f}"
     return f"{value:,.0f}"
+
+
+def spread(values, line, policy):
+    """What a cell says: of several runs the median and the spread of times, and from the least to the greatest of counts."""
+    seen = values.each(line, policy)
+    middle, least, most = (number(value, line.metric) for value in (statistics.median(seen), min(seen), max(seen)))
+    if least == most:
+        return middle
+    return f"{middle} ({least}–{most})" if line.metric in EMULATED else f"{least}–{most}"
+
+
+def differing(entries):
+    """{(row, case, policy, metric): the values} of the counts that are not the same in each run."""
+    return {key: seen for key, seen in Values(entries).runs.items() if key[3] not in EMULATED and len(set(seen)) > 1}
 
 
 def winners(values, line):
@@ -89,22 +113,13 @@ def verdict(values, line):
 
 
 def write_json(path, entries):
-    try:
-        with open(path, "w", encoding="utf-8") as sink:
-            json.dump(entries, sink, indent=1)
-            sink.write("\n")
-    except OSError as error:
-        raise LabError(f"cannot write {path}: {error.strerror}") from error
-    progress.say(f"values written to {path}")
+    paths.write_result(path, json.dumps(entries, indent=1) + "\n", "values")
 
 
 def write_csv(path, entries):
     """The same values, a line for each."""
-    try:
-        with open(path, "w", encoding="utf-8", newline="") as sink:
-            writer = csv.DictWriter(sink, FIELDS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(entries)
-    except OSError as error:
-        raise LabError(f"cannot write {path}: {error.strerror}") from error
-    progress.say(f"values written to {path}")
+    sink = io.StringIO(newline="")
+    writer = csv.DictWriter(sink, list(entries[0]) if entries else FIELDS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(entries)
+    paths.write_result(path, sink.getvalue(), "values")

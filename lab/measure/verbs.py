@@ -4,10 +4,12 @@ import time
 
 from lab import paths, progress
 from lab.errors import LabError
-from lab.measure import bench, benches, demo_lines, limits, measure, report, steps_verbs, values
+from lab.measure import bench, benches, choice, demo_lines, limits, measure, policies, report, steps_verbs, values, workload
 
 TITLE = "What Linux, Hydra and its neighbours do, one mechanism under five policies"
 QUIET_NOTE = "Where nothing is shared, times say little, and 'above' is no failure: ./hydra bench steps counts what Hydra costs there."
+
+OF_WORKLOAD = ("cpus_per_node", "memory", "timeout")
 
 
 def demo_verb(arguments):
@@ -35,14 +37,20 @@ def bench_verb(arguments):
         return 0
     if arguments.name == "steps":
         refuse(arguments, ("csv", "png"), "is not for the measurement 'steps', which has --json and --plot")
+        refuse(arguments, ("policies", "runs"), "is not for the measurement 'steps', which has columns of its own, and --samples")
+        refuse(arguments, ("workload", *OF_WORKLOAD), "is not for the measurement 'steps'")
         return steps_verbs.bench(arguments)
+    refuse(arguments, steps_verbs.OPTIONS, "is for the measurement 'steps' only")
+    if arguments.workload is not None:
+        return workload_verb(arguments)
     if arguments.name not in [*measure.ROWS, *benches.BENCHES]:
         what = f"there is no measurement '{arguments.name}'" if arguments.name else "no measurement named"
         raise LabError(what, "These are there:\n    " + listing().replace("\n", "\n    "), status=2)
-    refuse(arguments, steps_verbs.OPTIONS, f"is for the measurement 'steps'; '{arguments.name}' has a fixed machine and fixed repetitions")
+    refuse(arguments, OF_WORKLOAD, f"is for --workload only; '{arguments.name}' has a machine of its own")
+    measurement = bench_of(arguments) if arguments.name in benches.BENCHES else row_of(arguments)
     paths.try_output(arguments.json, arguments.csv, arguments.png)
     start = time.monotonic()
-    failed = bench.show(benches.BENCHES[arguments.name], arguments) if arguments.name in benches.BENCHES else row_alone(arguments)
+    failed = measurement()
     progress.say(f"the measurement took {(time.monotonic() - start) / 60:.1f} min")
     return 1 if failed else 0
 
@@ -54,7 +62,29 @@ def refuse(arguments, options, why):
         raise LabError(f"{given[0]} {why}", status=2)
 
 
-def row_alone(arguments):
-    """One row of the demo."""
-    entries = measure.measure([arguments.name])
-    return bench.publish(f"{arguments.name}, one row of the demo", demo_lines.LINES, entries, measure.published(entries), arguments)
+def bench_of(arguments):
+    """What measures and shows a paper's figure, after a look at all words."""
+    one = choice.of_bench(benches.BENCHES[arguments.name], arguments)
+    return lambda: bench.show(one, arguments)
+
+
+def row_of(arguments):
+    """What measures and shows one row of the demo, after a look at all words."""
+    name, runs = arguments.name, choice.runs(arguments)
+    machine, columns = measure.machine_for(name, choice.nodes(arguments)), choice.columns(arguments, policies.POLICIES)
+
+    def row_alone():
+        entries = measure.alone(name, machine, columns, runs)
+        return bench.publish(f"{name}, one row of the demo", demo_lines.lines(machine.nodes, machine.nodes), entries, measure.published(entries), arguments)
+    return row_alone
+
+
+def workload_verb(arguments):
+    """A program of the user's; there are no limits to compare with."""
+    if arguments.name:
+        raise LabError(f"--workload is a measurement of its own, and '{arguments.name}' is another", "Leave one of them out.", status=2)
+    start = time.monotonic()
+    entries = workload.run(arguments)
+    bench.publish(f"'{arguments.workload}' under each policy", workload.lines(arguments.workload, entries), entries, entries, arguments)
+    progress.say(f"the measurement took {(time.monotonic() - start) / 60:.1f} min")
+    return 0
