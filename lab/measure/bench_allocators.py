@@ -84,7 +84,7 @@ def on(nodes):
                  vm.Machine(nodes, 1, "4G", append=[CLOCK, UNWATCHED, "norandmaps"], emulator=COUNTED), ("allocate",), steps(), tuple(lines(nodes)), taken, check_on(nodes),
                  "Figures 11 and 12 of the Hydra paper: time of malloc and free on 1 to 8 sockets, a thread on each, segments of 3.3 MB in the mean (gamma "
                  "distribution). Mitosis takes 1.4 to 1.9 times as long as Linux; Hydra is faster than both. Ours counts interrupts: an emulator's "
-                 "times do not tell what a change of eight copies costs.", packages=PACKAGES,
+                 "times do not tell what a change of many copies costs.", packages=PACKAGES,
                  on=on, sizes=tuple(range(2, 17)), why_fixed="a thread on each node works at the same time as those of the others")
 
 

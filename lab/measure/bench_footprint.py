@@ -80,7 +80,7 @@ def on(nodes):
         ("footprint",), steps(), lines(nodes), taken, check_on(nodes),
         "Table 4 of the Hydra paper: for each byte of a program Linux has 0.2 % of page tables, Mitosis 1.6 % (8 times), Hydra 0.28 to 0.42 % "
         "(1.4 to 2.2 times), and 1.55 % for XSBench, which shares all with all nodes (7.8 times). Their programs have 85 to 160 GB of data, ours has "
-        "128 MiB: sharing decides the ratio, not size. Tables are counted, so an emulator shows all of it.",
+        f"{2 * TABLES * nodes} MiB: sharing decides the ratio, not size. Tables are counted, so an emulator shows all of it.",
         on=on, sizes=tuple(range(2, 17, 2)), why_fixed="pairs of nodes share, so their number has to be even")
 
 

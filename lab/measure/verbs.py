@@ -27,8 +27,10 @@ def demo_verb(arguments):
 
 def listing():
     rows = [f"{name:11} {machine.nodes} nodes x {machine.cpus_per_node} CPUs: {what}" for name, (machine, what) in measure.ROWS.items()]
-    more = [f"{one.name:11} {one.machine.nodes} nodes x {one.machine.cpus_per_node} CPUs: {one.what}" for one in benches.BENCHES.values()]
-    return "\n".join(["Rows of the demo:", *rows, "More, with a paper's figure beside ours:", *more, "The meter:", steps_verbs.listing()])
+    more = [f"{one.name:11} {one.machine.nodes} nodes x {one.machine.cpus_per_node} CPUs: {one.what}"
+            + (f"; --nodes {choice.listed(one.sizes)}" if one.sizes else "") for one in benches.BENCHES.values()]
+    return "\n".join(["Rows of the demo (--nodes 2 to 16):", *rows, "More, with a paper's figure beside ours:", *more, "The meter:", steps_verbs.listing(),
+                      "A program of your own:", "--workload 'CMD' under each policy"])
 
 
 def bench_verb(arguments):
