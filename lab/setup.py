@@ -78,6 +78,21 @@ def ensure_packages(packages=None):
                            f"See {log}.")
 
 
+def unpacked(package):
+    """The directory with the files of a Debian package that is not installed, because it would start a service."""
+    final = paths.cache_dir("unpacked") / package
+    with paths.locked("setup"):
+        if not final.exists():
+            paths.remove_parts(final.parent)
+            part = paths.cache_dir("unpacked", f".{package}.part")
+            log = paths.cache_dir("logs") / "apt.log"
+            for command in (["apt-get", "download", package], ["sh", "-c", f"exec dpkg-deb --extract {package}_*.deb files"]):
+                children.logged(shlex.join(command), command, log, append=True, cwd=part)
+            (part / "files").rename(final)
+            shutil.rmtree(part)
+    return final
+
+
 def environment_dir():
     """Named after the list of packages, so that a changed list makes a new environment."""
     key = REQUIREMENTS.read_text(encoding="utf-8") + sys.version

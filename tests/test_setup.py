@@ -41,6 +41,23 @@ def test_apt_that_fails_is_quoted(tmp_path):
         setup.run_apt([str(fake), "install", "wrk"], tmp_path / "log")
 
 
+def test_a_package_is_unpacked_once_and_whole_or_not_at_all(cache, monkeypatch):
+    commands = []
+
+    def fake_logged(_what, command, _log, cwd, **_):
+        commands.append(command)
+        (cwd / "files").mkdir(exist_ok=True)
+        (cwd / "files/program").touch()
+        if len(commands) == 2:
+            raise LabError("no space")
+    monkeypatch.setattr(setup.children, "logged", fake_logged)
+    with pytest.raises(LabError, match="no space"):
+        setup.unpacked("memcached")
+    place = setup.unpacked("memcached")
+    assert (place / "program").exists() and place == setup.unpacked("memcached") and len(commands) == 4
+    assert commands[0] == ["apt-get", "download", "memcached"] and [path.name for path in place.parent.iterdir()] == ["memcached"]
+
+
 def test_an_environment_without_its_stamp_is_made_again(cache, monkeypatch):
     made = []
 

@@ -20,7 +20,7 @@ SELFTESTS = "kernel/tools/testing/selftests/hydra"
 # By program: the directory of the Makefile, and further inputs.
 SOURCES = {"hydractl": ("tools/hydractl", INTERFACE), "workloads": ("workloads", "tools/hydractl", INTERFACE),
            "package-hydractl": ("debian", "tools/hydractl", INTERFACE), "selftests": (SELFTESTS, INTERFACE),
-           "steps-plugin": ("lab/measure/steps_plugin.c",)}
+           "steps-plugin": ("lab/measure/steps_plugin.c",), "java": ("workloads/Allocating.java",)}
 HARNESS = ("lib.mk", "kselftest.h", "kselftest_harness.h")     # of the kernel tree, for the self tests
 KEEP = 6                      # builds of each program
 KEEP_SECONDS = 86400          # and builds used since: a machine may still run one
@@ -87,6 +87,11 @@ def steps_plugin():
     """The plugin of QEMU that counts instructions, which needs no header of QEMU: QEMU's package has none."""
     return build("steps-plugin", lambda out: ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o",
                                               out / "steps.so", paths.REPO / "lab/measure/steps_plugin.c"]) / "steps.so"
+
+
+def java():
+    """The directory of the classes of workloads/, for which a Java compiler has to be there."""
+    return build("java", lambda out: ["javac", "-d", out, paths.REPO / SOURCES["java"][0]])
 
 
 def selftest_names(everything=False):

@@ -9,7 +9,7 @@ from lab.kernel import build
 from lab.machine import programs, vm
 from lab.measure import limits, measure, report, values
 
-TIME_LIMIT = 540             # seconds for one boot's measurements
+TIME_LIMIT = 540             # seconds for one boot's measurements, unless the bench says otherwise
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +34,9 @@ class Bench:
     paper: str               # the paper's figure, and what an emulator cannot show of it
     across: bool = False     # the table has a row for each policy, and a column for each line
     packages: tuple = ()     # Debian packages that it needs besides the lab's
+    made: typing.Callable = tuple            # () -> files from elsewhere; a word that is the name of one stands for it
     disk: bool = False       # the programs work on a disk
+    limit: int = TIME_LIMIT
     counted: typing.Callable | None = None   # () -> the values, where the meter counts them and there are no steps
     on: typing.Callable | None = None        # (number of nodes) -> the same measurement there
     sizes: tuple = ()        # the numbers of nodes that it can have
@@ -68,13 +70,14 @@ def run(bench):
     setup.ensure_packages(bench.packages)
     image = build.kernel()
     home = programs.workloads()
+    tools = [programs.hydractl(), *(home / name for name in bench.programs), *bench.made()]
     steps = [{"doing": f"{step.case}, {step.policy}{f', run {number}' if bench.runs > 1 else ''}", "settings": step.settings,
               "command": step.command} for number, step in plan(bench)]
     command = ["/usr/bin/python3", "-I", str(paths.REPO / "lab/measure/guest_programs.py"),
-               "--programs", str(programs.hydractl()), *(str(home / name) for name in bench.programs), "--plan", json.dumps(steps), *(["--disk"] if bench.disk else [])]
+               "--programs", *map(str, tools), "--plan", json.dumps(steps), *(["--disk"] if bench.disk else [])]
     with progress.counting("measuring", len(steps)) as bar:
         progress.say(f"booting {bench.machine.nodes} nodes of {bench.machine.cpus_per_node} CPUs for {bench.name}")
-        return entries_of(bench, measure.run_guest(command, bench.machine, bar, image, TIME_LIMIT * bench.runs, bench.name))
+        return entries_of(bench, measure.run_guest(command, bench.machine, bar, image, bench.limit * bench.runs, bench.name))
 
 
 def checked(bench, entries):

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs inside the virtual machine: one program of Debian does a fixed piece of work, under the policy of this process.
+
+Standard library only, any Python 3.9 or later. Prints one JSON object: the interrupts for TLB shootdowns of all CPUs meanwhile, the most page
+tables there were meanwhile beyond those before the program started, and the seconds. Each function prepares a program and returns what does the work.
+Messages go to stderr; the exit status is 1 if a program fails.
+"""
+import json
+import os
+import pathlib
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+HOME = pathlib.Path(f"/dev/shm/apps-{os.getpid()}")
+JAVA = "/usr/lib/jvm/java-17-openjdk-amd64/bin/java"
+PORT = 7000
+THREADS = len(os.sched_getaffinity(0))
+QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+SECONDS = 300                # for one program to start, or for its work: a busy host is slow
+
+
+class Failure(Exception):
+    """A program that did not do its work."""
+
+
+def interrupts():
+    for line in pathlib.Path("/proc/interrupts").read_text(encoding="ascii").splitlines():
+        name, _, rest = line.strip().partition(":")
+        if name == "TLB":
+            return sum(int(word) for word in rest.split() if word.isdigit())
+    raise Failure("/proc/interrupts has no TLB line")
+
+
+def page_tables():
+    """KiB, of all processes."""
+    for line in pathlib.Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("PageTables:"):
+            return int(line.split()[1])
+    raise Failure("/proc/meminfo has no line PageTables")
+
+
+def until(right, what, seconds=SECONDS):
+    end = time.monotonic() + seconds
+    while not right():
+        if time.monotonic() > end:
+            raise Failure(f"{what}: not after {seconds} seconds")
+        time.sleep(0.05)
+
+
+def answers():
+    try:
+        with socket.create_connection(("127.0.0.1", PORT), timeout=10):
+            return True
+    except ConnectionRefusedError:
+        return False
+
+
+def start(arguments, **how):
+    """A process that ends with this one."""
+    process = subprocess.Popen(arguments, **{**QUIET, **how})
+    until(lambda: process.poll() is not None or answers(), f"{arguments[0]} answers")
+    if process.poll() is not None:
+        raise Failure(f"{arguments[0]} ended with status {process.returncode}")
+    return process
+
+
+def all_of(*commands):
+    """Start all, and wait for all."""
+    processes = [subprocess.Popen(command, **QUIET) for command in commands]
+    return lambda: all(process.poll() is not None for process in processes), processes
+
+
+def saving():
+    """Whether Redis has not finished its BGSAVE."""
+    with socket.create_connection(("127.0.0.1", PORT)) as link:
+        link.sendall(b"INFO persistence\r\n")
+        return b"rdb_bgsave_in_progress:1" in link.recv(4096)
+
+
+def redis(threads):
+    # Debian's redis-tools has the server, called redis-check-rdb unless it is started by its name, and starts no service.
+    server = start(["redis-server", "--port", str(PORT), "--save", "", "--dir", str(HOME), "--io-threads", str(threads), "--io-threads-do-reads", "yes",
+                    "--rdb-key-save-delay", "200", "--rdbcompression", "no"],      # microseconds a key: saving takes as long as of a large store
+                   executable="/usr/bin/redis-check-rdb")
+    load = ["redis-benchmark", "-p", str(PORT), "-t", "set", "-r", "10000", "-d", "1000", "-P", "16", "-q", "-n"]
+    subprocess.run([*load, "10000"], check=True, **QUIET)
+
+    def work():
+        with socket.create_connection(("127.0.0.1", PORT)) as link:
+            link.sendall(b"BGSAVE\r\n")
+            if not link.recv(100).startswith(b"+Background"):
+                raise Failure("redis does not save")
+        written, processes = all_of([*load, "5000"])
+        return lambda: written() and not saving(), processes
+    return work, server
+
+
+def memcached(path):
+    server = start([path, "-p", str(PORT), "-U", "0", "-u", "root", "-t", str(THREADS), "-m", "64"])
+
+    def client(number):
+        chosen = random.Random(number)
+        with socket.create_connection(("127.0.0.1", PORT)) as link:
+            answer = link.makefile("rb")
+            for _ in range(100):
+                link.sendall(b"set key%d 0 0 1000\r\n%s\r\n" % (chosen.randrange(10000), b"x" * 1000))
+                if answer.readline() != b"STORED\r\n":
+                    raise Failure("memcached does not store")
+
+    def work():
+        children = []
+        for number in range(THREADS):
+            children.append(os.fork())
+            if not children[-1]:
+                client(number)
+                os._exit(0)
+
+        def over():
+            for child in list(children):
+                pid, status = os.waitpid(child, os.WNOHANG)
+                if pid:
+                    children.remove(child)
+                if pid and status:
+                    raise Failure("a client of memcached failed")
+            return not children
+        return over, []
+    return work, server
+
+
+def java(compiled):
+    compiled = pathlib.Path(compiled)
+    return lambda: all_of([JAVA, "-XX:+UseG1GC", "-XX:-UsePerfData", "-Xms32m", "-Xmx256m", "-cp", str(compiled.parent), compiled.stem, str(THREADS)]), None
+
+
+def make(directory, *names):
+    objects = HOME / "objects"
+    return lambda: all_of(["make", "-s", f"-j{THREADS}", "-C", directory, f"O={objects}", *(str(objects / name) for name in names)]), None
+
+
+def pbzip2():
+    """With less memory than it wants: a memory cgroup's limit, and something to swap to."""
+    chosen = random.Random(1)
+    words = [bytes(chosen.randrange(97, 123) for _ in range(chosen.randrange(2, 9))) for _ in range(2000)]
+    data = HOME / "text"
+    data.write_bytes(b" ".join(chosen.choices(words, k=500_000)))
+    if not pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists():
+        subprocess.run(["mount", "-t", "cgroup2", "cgroup2", "/sys/fs/cgroup"], check=True)
+    pathlib.Path("/sys/fs/cgroup/cgroup.subtree_control").write_text("+memory", encoding="ascii")
+    group = pathlib.Path(tempfile.mkdtemp(prefix="limited-", dir="/sys/fs/cgroup"))
+    (group / "memory.max").write_text("24M", encoding="ascii")
+    if len(pathlib.Path("/proc/swaps").read_text(encoding="ascii").splitlines()) < 2:
+        pathlib.Path("/sys/block/zram0/disksize").write_text("512M", encoding="ascii")
+        subprocess.run(["mkswap", "-q", "/dev/zram0"], check=True)
+        subprocess.run(["swapon", "/dev/zram0"], check=True)
+    enter = f"echo $$ >{group}/cgroup.procs; exec pbzip2 -p{THREADS} -b2 -kf {data}"
+    return lambda: all_of(["sh", "-c", enter]), None
+
+
+def measure(work, tables_before):
+    """Do the work, and count meanwhile."""
+    tables, before, begun = [page_tables()], interrupts(), time.monotonic()
+    over, processes = work()
+    while not over():
+        if time.monotonic() - begun > SECONDS:
+            raise Failure(f"the work takes more than {SECONDS} seconds")
+        tables.append(page_tables())
+        time.sleep(0.05)
+    bad = [process.args for process in processes if process.returncode]
+    if bad:
+        raise Failure(f"failed: {bad}")
+    return {"interrupts": interrupts() - before, "pagetable_kib": max(tables) - tables_before, "seconds": time.monotonic() - begun}
+
+
+WORKS = {"redis": redis, "cache": memcached, "jvm": java, "make": make, "compress": pbzip2}
+
+
+def main():
+    name, *arguments = sys.argv[1:]
+    server = None
+    tables = page_tables()
+    HOME.mkdir()
+    try:
+        work, server = WORKS[name](*arguments)
+        print(json.dumps(measure(work, tables)))
+    except (Failure, OSError, subprocess.CalledProcessError) as failure:
+        print(f"{name}: {failure}", file=sys.stderr)
+        return 1
+    finally:
+        if server:
+            server.kill()
+            server.wait()
+        shutil.rmtree(HOME, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
