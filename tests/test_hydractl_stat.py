@@ -35,6 +35,14 @@ def leave():
     shutil.rmtree(proc / str(os.getpid()))
 def ended(**counters):
     write(tool, HYDRA.replace("count 0", "count 1") + "".join(f"ended_{key} {number}\\n" for key, number in counters.items()))
+def looked(times=2):
+    # Wait until hydractl has read this process's counters so often: a whole look lies between two of them.
+    libc = ctypes.CDLL(None)
+    for _ in range(times):
+        watch = libc.inotify_init()
+        libc.inotify_add_watch(watch, str(proc / str(os.getpid()) / "hydra").encode(), 0x10)    # IN_CLOSE_NOWRITE
+        os.read(watch, 4096)
+        os.close(watch)
 ended()
 """
 
@@ -94,7 +102,7 @@ def test_a_kernel_that_does_not_count_is_looked_at(kernel, own, then, why):
         then()
         if then is not ACCEPTS:
             ACCEPTS()
-    lines = "count(20); time.sleep(0.4); count(4); time.sleep(0.4); leave()"
+    lines = "count(20); looked(); count(4); looked(); leave()"
     got = summary(kernel, lines, hydra=own, own=own, then=both)
     assert (got["ended_counted"], got["cpus_interrupted"], got["running"]) == (False, 24, 0)
     assert got["cpus_interrupted_across"] == (None if own is OLDER_HYDRA else 16)
@@ -111,12 +119,14 @@ def test_the_program_counts_even_if_its_sum_cannot_be_read(kernel):
 
 def test_the_peak_is_that_of_all_processes_together(kernel):
     got = summary(kernel, """
+there, go = os.pipe(), os.pipe()
 def child():
     if os.fork(): return
-    count(0, 0, 40); time.sleep(0.8); count(0, 0, 1); leave()
+    count(0, 0, 40); os.write(there[1], b"x"); os.read(go[0], 1); count(0, 0, 1); leave()
     os._exit(0)
 count(0, 0, 100); child(); child()
-os.wait(); os.wait(); count(0, 0, 2); time.sleep(0.3); leave()
+os.read(there[0], 1); os.read(there[0], 1); looked(); os.write(go[1], b"xx")
+os.wait(); os.wait(); count(0, 0, 2); looked(); leave()
 """)
     assert got["peak_replica_kib"] == 180
 
@@ -124,15 +134,17 @@ os.wait(); os.wait(); count(0, 0, 2); time.sleep(0.3); leave()
 def test_what_still_runs_is_counted_and_goes_on(kernel, tmp_path):
     """Also a process whose parent has ended."""
     got = summary(kernel, f"""
+there = os.pipe()
 if not os.fork():
     if not os.fork():
         os.setsid(); os.close(1); os.close(2)
-        time.sleep(0.3)
-        count(20); time.sleep(1.5); open({str(tmp_path / 'done')!r}, 'w').close(); os._exit(0)
+        count(20); os.write(there[1], b"x")
+        while (proc / str(tool)).exists() and os.path.exists(f"/proc/{{tool}}/exe"): time.sleep(0.05)
+        open({str(tmp_path / 'done')!r}, 'w').close(); os._exit(0)
     os._exit(0)
 os.wait()
 ended(cpus_interrupted=3)
-time.sleep(0.8)
+os.read(there[0], 1)
 """)
     assert (got["running"], got["cpus_interrupted"]) == (1, 23)
     for _ in range(100):
@@ -150,7 +162,7 @@ count(5, kib=50)
 @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 def child(_):
     count(5, kib=50)
-    time.sleep(0.5)
+    looked()
     return 0
 stack = ctypes.create_string_buffer(1 << 20)
 pid = libc.clone(child, ctypes.c_void_p(ctypes.addressof(stack) + (1 << 20) - 64), 0x100 | 17, None)      # CLONE_VM
@@ -162,7 +174,7 @@ shutil.rmtree(proc / str(pid), ignore_errors=True)
 
 def test_the_summary_for_people(kernel):
     done = kernel.run("stat", *counting("""
-count(0, 0, 80); time.sleep(0.3); leave()
+count(0, 0, 80); looked(); leave()
 ended(flushes=20, fills=12, prefetched=3400, cpus_interrupted=8, cpus_interrupted_across=6, cpus_spared=72)
 print('out'); sys.exit(3)
 """), preexec_fn=kernel.own(then=ACCEPTS))
