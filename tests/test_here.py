@@ -116,7 +116,7 @@ def test_linux_is_always_measured_and_a_policy_names_its_columns(place):
 
 
 @pytest.mark.parametrize("nodes, per_node, name, cpus", [
-    (2, 64, "footprint", 16), (4, 2, "footprint", 2), (2, 64, "allocators", 1), (2, 64, "people", 64), (4, 256, "pipeline", 125), (2, 1000, "prefetch", 1000)])
+    (2, 64, "footprint", 16), (4, 2, "footprint", 2), (2, 64, "allocators", 1), (2, 64, "people", 64), (4, 256, "pipeline", 125), (2, 1000, "prefetch", 1)])
 def test_a_measurement_gets_as_many_cpus_as_its_program_can_use(tmp_path, nodes, per_node, name, cpus):
     made, skipped = units(faked_machine.machine(tmp_path, nodes, per_node), name)
     assert skipped == {} and [len(own) for own in made[name].nodes.values()] == [cpus] * nodes

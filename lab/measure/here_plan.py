@@ -66,7 +66,7 @@ class Shape:
 
 
 SHAPES = {
-    "footprint": Shape(threads=FOOTPRINT_MOST), "prefetch": Shape(),
+    "footprint": Shape(threads=FOOTPRINT_MOST), "prefetch": Shape(per_node=1),
     "pipeline": Shape(threads=TURNS_MOST), "pipeline-64": Shape(same_as="pipeline"), "spinners": Shape(threads=TURNS_MOST),
     "sharing": Shape(threads=TURNS_MOST), "people": Shape(threads=TURNS_MOST), "allocators": Shape(per_node=1, threads=TURNS_MOST),
     "mprotect": Shape(least=2), "munmap": Shape(least=2), "apache": Shape(least=2), "locality": Shape(),

@@ -172,12 +172,13 @@ def page(document):
     found, runs = spread.spreads(document["values"]), document["runs"]
     changed = sum(one.differs for one in found.values())
     differ = (f"{changed} of the counts differ{'s' if changed == 1 else ''} between runs, and {'is' if changed == 1 else 'are'} marked <span class=differs>!</span>."
-              if changed else "All counts were.")
+              if changed else "No count differs between runs.")
     ended = f"<p class=\"failed\">The measurement ended {text(document['ended'])}: what was measured until then is here.</p>" if document["ended"] else ""
     intro = (f"<p>Written by <code>./hydra here</code>. Each measurement was made {runs} times under each policy, in runs that take turns: in every second run the "
              "policies go backwards, so that none is always the first. A time is this machine's own, and is compared with Linux's: the ratio of the medians, "
              "and in brackets the least and the greatest ratio of a single run.</p>"
-             f"<p>A count should be the same in each run. {differ} No limit is tested.</p>")
+             "<p>A count of a small program should be the same in each run; that of Apache, or of a command of the user, seldom is. "
+             f"{differ} No limit is tested.</p>")
     units = "".join(unit_part(unit, document["lines"], found, runs) for unit in document["units"])
     raw = json.dumps({key: document[key] for key in ("asked", "identity", "values")}).replace("<", "\\u003c")
     return (f"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Hydra on this machine</title><style>{STYLE}</style></head><body>\n"
