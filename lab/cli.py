@@ -24,6 +24,7 @@ To work on it:
 
 For a server:
   ./hydra package DIR  build Debian packages of the kernel and of hydractl
+  ./hydra here         measure on this machine, if it runs Hydra, and write one report
 """
 
 ENDING = """\
@@ -119,6 +120,25 @@ hydractl stat counts of the program and its children. A first run is not counted
                       help="name the N functions (10) that make the difference to Linux")
     only.add_argument("--plot", metavar="FILE", help="draw the ratios")
     only.add_argument("--cross-check", action="store_true", help="compare with the processor's clock, which counts instructions, too")
+
+    here = verbs.add_parser("here", formatter_class=raw, help="the measurements on this machine, with one report", description="""\
+On a machine that runs a kernel with Hydra: the rows of the demo and the measurements of ./hydra bench on the machine's own nodes,
+under each policy in runs that take turns, as root. The report is one HTML file, which can be sent: charts, medians with the
+least and the greatest value, ratios of times to Linux's, what the processor's counters say of page walks (if perf is
+installed), and a description of the machine. What cannot run on this machine is named with the reason. No limit is tested,
+and no setting of the machine is changed. Each finished run is in the JSON file at once.
+
+  ./hydra here                                          # all that can run here
+  ./hydra here munmap pipeline --policies linux,hydra --runs 9
+  ./hydra here --workload 'my-program --threads 32' --out report.html
+  ./hydra run --out results -- ./hydra here prefetch    # the same in the emulator, whose times mean little""")
+    here.add_argument("names", nargs="*", metavar="NAME", help="which ones (default: all; ./hydra bench --list says what they are)")
+    here.add_argument("--runs", type=int, default=5, metavar="N", help="how often each is measured (default 5)")
+    here.add_argument("--policies", metavar="P,P", help="only these policies, and Linux, with which all are compared")
+    here.add_argument("--workload", metavar="'CMD'", help="measure this command, too: its time, its CPU time, the machine's interrupts for TLB shootdowns")
+    here.add_argument("--out", metavar="FILE", help="the report (default: hydra-here-DATE-TIME.html)")
+    here.add_argument("--json", metavar="FILE", help="the values (default: the report's name with .json)")
+    here.add_argument("--resume", action="store_true", help="go on with the measurement whose values --json names")
 
     kernel = verbs.add_parser("kernel", formatter_class=raw, help="build the kernel", description="""\
 Take Debian's linux-source-6.12 (or the tree HYDRA_LINUX_SRC names), lay the files of kernel/ over it, apply the
@@ -238,6 +258,9 @@ def dispatch(arguments):
     if arguments.verb == "bench":
         from lab.measure import verbs
         return verbs.bench_verb(arguments)
+    if arguments.verb == "here":
+        from lab.measure import here
+        return here.here_verb(arguments)
     if arguments.verb == "series":
         from lab.kernel import series
         return series.series_verb(arguments)
@@ -259,6 +282,9 @@ def main(argv):
     try:
         try:
             paths.check_cache()
+            if arguments.verb == "here":
+                from lab.measure import this_machine
+                this_machine.refuse()       # before a package is installed
             setup.ensure(argv)
             from lab import children
             children.die_by_exception()

@@ -26,6 +26,9 @@ BOCHS_PACKAGES = "bochsbios isolinux syslinux-common vgabios xorriso".split()
 # What ./hydra package and its tests use. dwarves: Debian's kernels have BTF. zstd: Debian's compression of packages.
 PACKAGING = "debhelper dwarves help2man lintian linux-config-6.12 mmdebstrap zstd".split()
 
+# What ./hydra here uses: a server needs no emulator, and no source of Linux.
+HERE = "build-essential git libncurses-dev libnuma-dev python3-venv".split()
+
 REQUIREMENTS = paths.REPO / "lab/requirements.txt"
 
 
@@ -122,8 +125,8 @@ def ensure_environment():
 
 
 def ensure(arguments):
-    """Install all packages, then run the program again inside the Python environment."""
-    ensure_packages()
+    """Install all packages that the verb needs, then run the program again inside the Python environment."""
+    ensure_packages(HERE if arguments[:1] == ["here"] else None)
     directory = ensure_environment()
     os.environ["PATH"] = f"{directory / 'bin'}:{os.environ.get('PATH', '/usr/sbin:/usr/bin:/sbin:/bin')}"
     if os.path.realpath(sys.prefix) != os.path.realpath(directory):
