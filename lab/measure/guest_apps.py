@@ -44,6 +44,18 @@ def page_tables():
     raise Failure("/proc/meminfo has no line PageTables")
 
 
+def settled():
+    """page_tables(), once processes of before have ended: unchanged for a second."""
+    seen, same = page_tables(), 0
+    for _ in range(200):
+        time.sleep(0.05)
+        now = page_tables()
+        seen, same = now, same + 1 if now == seen else 0
+        if same == 20:
+            break
+    return seen
+
+
 def until(right, what, seconds=SECONDS):
     end = time.monotonic() + seconds
     while not right():
@@ -182,7 +194,7 @@ WORKS = {"redis": redis, "cache": memcached, "jvm": java, "make": make, "compres
 def main():
     name, *arguments = sys.argv[1:]
     server = None
-    tables = page_tables()
+    tables = settled()
     HOME.mkdir()
     try:
         work, server = WORKS[name](*arguments)
