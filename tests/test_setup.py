@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Setting up a machine: what is missing is named with one command; an environment is whole or made again."""
+import contextlib
 import os
 import resource
 import subprocess
@@ -137,21 +138,27 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["stamp"]
 
 
-@pytest.fixture
+@contextlib.contextmanager
 def small_files():
-    """A write of more than 1 KiB fails, as on a full disk."""
+    """A write of more than 1 KiB fails, as on a full disk.
+
+    The limit holds for this whole process. It must end before the test does: pytest itself writes to files then.
+    """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1024, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_where_the_disk_is_full_nothing_half_written_is_left(tmp_path, small_files, there):
+def test_where_the_disk_is_full_nothing_half_written_is_left(tmp_path, there):
     target = tmp_path / "values.json"
     if there:
         target.write_text("old")
-    with pytest.raises(LabError, match="cannot write .*values.json: File too large; nothing was written") as caught:
+    message = "cannot write .*values.json: File too large; nothing was written"
+    with pytest.raises(LabError, match=message) as caught, small_files():
         paths.write_result(target, "x" * 2000, "values")
     assert "Free some space" in str(caught.value)
     assert [path.read_text() for path in tmp_path.iterdir()] == (["old"] if there else [])

@@ -43,7 +43,11 @@ def pytest(which, title, only=""):
     environment = dict(os.environ, PYTHONPATH=str(paths.REPO))
     with children.leashed(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, env=environment) as child:
         status = child.wait()
-    outcomes = junit(results.read_text(encoding="utf-8"), title) if results.exists() else []
+    try:
+        outcomes = junit(results.read_text(encoding="utf-8"), title) if results.exists() else []
+    except xml.etree.ElementTree.ParseError as error:
+        outcomes = [Outcome(f"{title}: pytest", "failed", f"its report {results} is not whole ({error}): pytest itself failed, "
+                                                          "as its output above says")]
     if status == NO_TEST_COLLECTED and only:
         files = ", ".join(path.stem for path in sorted((paths.REPO / "tests").glob("test_*.py")))
         outcomes.append(Outcome(f"{title}: pytest", "failed", f"no test has '{only}' in its name or its file's: {files}"))
