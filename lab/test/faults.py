@@ -24,7 +24,7 @@ CATCHERS = {
     "skip-clear": ["coherence", "oracle --policy hydra", "pages -t memory_failure"],
     "copy-own": ["fill"],
     "forget-sharer": ["coherence", "interface -t no_replicas_allowed"],
-    "forget-huge-sharer": ["huge", "huge -t hugetlb_page_of_a_gigabyte"],
+    "forget-huge-sharer": ["huge"],
     "spare-domain": ["coherence"],
     "take-quietly": ["huge -t hugetlb_changes"],
     "forget-visits": ["bystanders -t drop_pages_while_another_gather_ends", "bystanders -t drop_pages_that_another_thread_drops"],
