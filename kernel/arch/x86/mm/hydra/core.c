@@ -162,8 +162,10 @@ static bool hydra_at_home(u32 home)
 	return home != HYDRA_HOME_SPLIT && home == hydra_home_here(hydra_home_kind(home));
 }
 
-/* In mm->hydra_settings: settings were chosen or inherited. No setting uses the bit. */
+/* In mm->hydra_settings: settings were chosen or inherited. No setting uses the bits. */
 #define SETTINGS_CHOSEN	BIT(31)
+/* They are the default's, given to the program for its name. Not passed on to execve(). */
+#define SETTINGS_BY_NAME BIT(30)
 
 static bool hydra_wants_domains(u32 settings)
 {
@@ -213,6 +215,7 @@ void hydra_free(struct hydra_mm *h)
 		kfree(h->domain[d]);
 	}
 	hydra_count_free(h);
+	hydra_cgroup_leave(h);
 	free_cpumask_var(h->flushing);
 	free_percpu(h->stats);
 	kfree(h);
@@ -559,7 +562,8 @@ u32 hydra_settings_get(struct mm_struct *mm)
 {
 	u32 settings = READ_ONCE(mm->hydra_settings);
 
-	return settings ? settings & ~SETTINGS_CHOSEN : HYDRA_LINUX_SETTINGS;
+	return settings ? settings & ~(SETTINGS_CHOSEN | SETTINGS_BY_NAME) :
+			  HYDRA_LINUX_SETTINGS;
 }
 
 /* May this thread's domain split the address space, or get a tree? */
@@ -1092,12 +1096,21 @@ void hydra_watch(void)
 		static_branch_enable(&hydra_watch_key);
 }
 
-/* The settings of a process image that inherits none; 0: those of stock Linux */
-static u32 hydra_settings_default(void)
+/*
+ * The settings of a process image that inherits none; 0: those of stock Linux
+ *
+ * @name: of the program that begins; NULL: not known yet, or a process forks
+ */
+static u32 hydra_settings_default(const char *name)
 {
 	u32 settings = READ_ONCE(hydra_default_settings);
 
-	return hydra_wants_domains(settings) ? settings | SETTINGS_CHOSEN : 0;
+	if (!hydra_wants_domains(settings))
+		return 0;
+	if (!hydra_default_is_named())
+		return settings | SETTINGS_CHOSEN;
+	return name && hydra_default_names(name) ?
+	       settings | SETTINGS_CHOSEN | SETTINGS_BY_NAME : 0;
 }
 
 static void hydra_settings_init(struct mm_struct *mm, u32 settings)
@@ -1116,7 +1129,8 @@ static void hydra_settings_init(struct mm_struct *mm, u32 settings)
  *	a reference to it is dropped; perhaps a copy of the parent's mm_struct
  *
  * The settings are those of the forking or executing process, or the system's
- * default if that process has none.
+ * default if that process has none. The name of a program is not known yet, see
+ * hydra_exec().
  *
  * Context: process context.
  */
@@ -1125,25 +1139,49 @@ void hydra_mm_init(struct mm_struct *mm)
 	u32 settings = current->mm ? READ_ONCE(current->mm->hydra_settings) : 0;
 
 	mm->hydra = hydra_count_inherit(mm);
-	hydra_settings_init(mm, settings ?: hydra_settings_default());
+	hydra_settings_init(mm, settings ?: hydra_settings_default(NULL));
+}
+
+/*
+ * Does a program begin with the default, whatever it inherits? If it has other rights than
+ * its caller, if its caller has no settings, or the default for the caller's own name.
+ */
+static bool hydra_begins_anew(struct mm_struct *mm, bool secure)
+{
+	u32 settings = READ_ONCE(mm->hydra_settings);
+
+	return secure || settings & SETTINGS_BY_NAME ||
+	       (!settings && hydra_default_is_named());
 }
 
 /**
- * hydra_secure_exec - a program with other rights than its caller's begins
+ * hydra_exec - a program begins
  * @mm: its address space: one thread runs it
+ * @secure: the program has other rights than its caller
  *
- * The program does not inherit the settings chosen by the caller, and is not counted with
- * the caller.
+ * The name of the program is tested here, as soon as current->comm is that name, and not
+ * at fork(): a child is the program that its parent is.
+ *
+ * A program with other rights does not inherit the settings chosen by the caller, and is
+ * not counted with the caller.
  *
  * Context: process context.
  */
-void hydra_secure_exec(struct mm_struct *mm)
+void hydra_exec(struct mm_struct *mm, bool secure)
 {
+	u32 settings;
+
+	if (!hydra_begins_anew(mm, secure))
+		return;
 	mmap_write_lock(mm);
-	/* The address space may have been split meanwhile, by an administrator. */
-	if (!mm_hydra(mm))
-		hydra_settings_init(mm, hydra_settings_default());
-	if (mm->hydra)
+	/* An administrator may have chosen settings meanwhile, and split the address space. */
+	if (hydra_begins_anew(mm, secure) && !mm_hydra(mm)) {
+		settings = hydra_settings_default(current->comm);
+		hydra_settings_init(mm, settings);
+		/* This CPU runs the address space already. */
+		WRITE_ONCE(mm->hydra_home, hydra_home_now(mm, hydra_domains_setting(settings)));
+	}
+	if (secure && mm->hydra)
 		hydra_count_leave(mm->hydra);
 	mmap_write_unlock(mm);
 }
