@@ -22,17 +22,15 @@
  *     dom->tlb_gen = above all others        switch_mm_irqs_off():
  *     h->domain[d] = dom                       sets its bit in mm_cpumask()
  *     dom->root = an empty tree                <full barrier>
- *     <full barrier>                           reads h->domain[d]: tlb_gen, root
- *     hydra_switch_roots():                    loads the root
- *       interrupts all CPUs of d, waits      hydra_load_root(), in the interrupt:
- *                                              loads dom->root, flushes all
+ *     hydra_switch_roots():                    reads h->domain[d]: tlb_gen, root
+ *       raises dom->tlb_gen                    loads the root
+ *       <full barrier>
+ *       interrupts the CPUs of d that        hydra_load_root(), in the interrupt:
+ *         run the address space, waits         loads dom->root, flushes all
  *     clears d in h->universal
  *
- * CPU 0 also interrupts CPUs of d not running the address space now. Such a CPU may
- * have caught up with dom->tlb_gen in a flush while the canonical root was still
- * loaded, and have left the address space since. The PCID holds translations of the
- * canonical tree, and would look up to date on the next switch. hydra_load_root()
- * drops the PCID.
+ * CPUs of d that do not run the address space now may hold translations of the canonical
+ * tree under an inactive PCID. They are behind dom->tlb_gen: see hydra_switch_roots().
  *
  * A flush may read h->domain[d] as NULL, and raise mm->context.tlb_gen instead of
  * dom->tlb_gen. CPUs of d miss nothing: the flush changed entries, passed a full
@@ -78,18 +76,21 @@
  *     context.tlb_gen = above all others     takes a tlb_gen: a full barrier
  *       by GENERATION_GAP                    hydra_raise_inactive():
  *     active = false                           reads active: false
- *     <full barrier>                           <read barrier>
- *     hydra_switch_roots()                     reads unfiltered: raised,
- *     frees the trees                          takes a new tlb_gen
- *     lowers unfiltered                      interrupts all CPUs
+ *     hydra_switch_roots():                    <read barrier>
+ *       raises context.tlb_gen                 reads unfiltered: raised,
+ *       interrupts the CPUs                      takes a new tlb_gen
+ *     frees the trees                        interrupts all CPUs
+ *     lowers unfiltered
  *
  * GENERATION_GAP is more than the flushes under way can add. So a CPU still on the
  * old root is behind context.tlb_gen and flushes all, but would take the first
  * tlb_gen of CPU 1 for an old generation. If CPU 1 reads unfiltered as 0, all CPUs
- * have switched roots, and flushed all, after CPU 1 changed entries. CPU 0
- * interrupts all CPUs of the domains with trees, as hydra_promote() does, and of
- * the universal domains: a flush may read active as true, and then universal as
- * empty.
+ * have switched roots, and flushed all, after CPU 1 changed entries, or do so when they
+ * come back. CPU 0 interrupts all CPUs that run the address space, also those of the
+ * universal domains: a flush may read active as true, and then universal as empty. For
+ * such a flush CPU 0 raises context.tlb_gen once more when active is false: a CPU of a
+ * universal domain may have caught up with the first value, and have left, before the
+ * flush changed entries.
  *
  * struct hydra_mm, each struct hydra_domain and each root stay until the mm_struct
  * is freed: context switches and flushes read without a lock.
@@ -414,9 +415,7 @@ static void hydra_promote(struct hydra_mm *h, unsigned int d)
 	hydra_mask_set(d, &h->trees);
 	hydra_sync_ldt(h->mm);
 	WRITE_ONCE(dom->root, dom->pgd);
-	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
-	smp_mb();
-	hydra_switch_roots(h->mm, hydra_kind_of(h)->cpus[d]);
+	hydra_switch_roots(h->mm, &dom->tlb_gen, hydra_kind_of(h)->cpus[d]);
 	/*
 	 * CPUs of the domain load the tree before flushes may spare them. A domain
 	 * degraded by a fault meanwhile stays universal: see hydra_degrade().
@@ -514,7 +513,6 @@ void hydra_lock_out_faults(struct mm_struct *mm)
 static void hydra_deactivate(struct hydra_mm *h)
 {
 	struct mm_struct *mm = h->mm;
-	hydra_mask_t run;
 	unsigned int d;
 
 	mmap_assert_write_locked(mm);
@@ -525,19 +523,15 @@ static void hydra_deactivate(struct hydra_mm *h)
 	 * hydra_raise_inactive().
 	 */
 	smp_store_release(&h->active, false);
-	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
-	smp_mb();
-	/*
-	 * Universal domains, too. A flush may read active as true, read universal
-	 * as empty, and reach none of these domains. Such a flush changed entries
-	 * before hydra_switch_roots() interrupts.
-	 */
-	run = h->trees;
-	hydra_mask_add(&run, &h->universal);
 	/* No CPU has used a number of another kind, see hydra_set_kind(). */
-	VM_WARN_ON_ONCE(!hydra_mask_subset(&run, &hydra_kind_of(h)->all));
-	for_each_hydra_domain(d, &run)
-		hydra_switch_roots(mm, hydra_kind_of(h)->cpus[d]);
+	VM_WARN_ON_ONCE(!hydra_mask_subset(&h->universal, &hydra_kind_of(h)->all));
+	/*
+	 * All CPUs, those of universal domains, too. A flush may read active as true,
+	 * read universal as empty, and reach none of these domains. Such a flush changed
+	 * entries before active was false, so before hydra_switch_roots() raises tlb_gen
+	 * and interrupts.
+	 */
+	hydra_switch_roots(mm, &mm->context.tlb_gen, mm_cpumask(mm));
 	/* A fill may sleep while using a struct hydra_table. */
 	hydra_lock_out_faults(mm);
 	hydra_release_tables(h);
@@ -1246,9 +1240,7 @@ void hydra_degrade(struct hydra_mm *h, unsigned int d)
 	WRITE_ONCE(dom->root, h->mm->pgd);
 	spin_unlock(&dom->lock);
 	hydra_stat_add(h, HYDRA_STAT_FALLBACKS, 1);
-	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
-	smp_mb();
-	hydra_switch_roots(h->mm, hydra_kind_of(h)->cpus[d]);
+	hydra_switch_roots(h->mm, &dom->tlb_gen, hydra_kind_of(h)->cpus[d]);
 }
 
 static int __init hydra_core_init(void)
