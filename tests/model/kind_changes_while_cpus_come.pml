@@ -251,6 +251,7 @@ inline flush_tlb_func(c)
 	if
 	:: loaded_mm[c] == MM && new_ > ctx_tlb_gen[c] && ctx_tlb_gen[c] != gen_ ->
 		tlb[c] = 0;
+		root[c] = hydra_pgd(d_);	/* hydra_catch_up() */
 		ctx_tlb_gen[c] = gen_
 	:: else
 	fi;
@@ -406,9 +407,13 @@ proctype changer(byte n)
 inline hydra_load_root(c)
 {
 	d_ = hydra_domain_of_cpu(kind, c);
-	tlb[c] = 0;
-	root[c] = (loaded_mm[c] == MM -> hydra_pgd(d_) : CANON);
-	ctx_tlb_gen[c] = (loaded_mm[c] == MM -> hydra_tlb_gen(d_) : 0);
+	if
+	:: loaded_mm[c] == MM ->
+		tlb[c] = 0;
+		root[c] = hydra_pgd(d_);
+		ctx_tlb_gen[c] = hydra_tlb_gen(d_)
+	:: else
+	fi;
 	d_ = 0
 }
 
@@ -420,11 +425,12 @@ inline switch_root(c)
 	fi
 }
 
-/* All CPUs of some domains */
-inline hydra_switch_roots(mask)
+/* The CPUs which have the address space loaded, and no others. The root has changed. */
+inline hydra_switch_roots(raised_gen, cpus)
 {
+	raised_gen++;
+	ipis = mm_cpumask & (cpus);
 	atomic {
-		ipis = cpus_of_all(kind, mask);
 		!(ipis & irqs_off) ->
 		d_step {
 			switch_root(0);
@@ -475,7 +481,7 @@ inline promote(d)
 		trees = trees | BIT(d);
 		own_root = own_root | BIT(d)
 	   };
-		hydra_switch_roots(BIT(d));
+		hydra_switch_roots(tlb_gen[d], cpus_of(kind, d));
 		d_step {
 			universal = universal & ~BIT(d);
 			cpus_walk()
@@ -491,11 +497,8 @@ inline hydra_deactivate()
 		context_tlb_gen = next_generation()
 	};
 	hydra_active = false;
-	d_step {
-		run_mask = trees | universal;
-		invariant(11, !(run_mask & ~all_of(kind)))
-	};
-	hydra_switch_roots(run_mask);
+	invariant(11, !(universal & ~all_of(kind)));
+	hydra_switch_roots(context_tlb_gen, 15);
 	/* hydra_lock_out_faults(), hydra_release_tables() */
 	atomic {
 #ifndef BROKEN_FAULTS_NOT_LOCKED_OUT
