@@ -12,7 +12,6 @@
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_GENERATION_SET_WITHOUT_GAP       6 or 11
- *   BROKEN_NO_GENERATION_AFTER_ROOT         5 or 6
  *   BROKEN_FLUSH_KEEPS_OLD_ROOT             5 or 6
  *   BROKEN_ROOTS_NOT_SWITCHED               5
  *   BROKEN_TREES_TAKEN_DOWN_BEFORE_SWITCH   5

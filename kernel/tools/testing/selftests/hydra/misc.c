@@ -102,7 +102,8 @@ static void obey(const char *group, int order, int answer)
 {
 	char c;
 
-	if (hydra_write_number(group, "cgroup.procs", "%d", getpid()) || hydra_on(9, HYDRA_FILTER_TABLE))
+	if (hydra_write_number(group, "cgroup.procs", "%d", getpid()) ||
+	    hydra_on(9, HYDRA_FILTER_TABLE))
 		_exit(100);
 	hydra_start_workers(HYDRA_SLEEP);
 	while (read(order, &c, 1) == 1) {

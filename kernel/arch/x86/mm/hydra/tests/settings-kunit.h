@@ -129,7 +129,7 @@ static void hydra_test_names(struct kunit *test)
 	struct hydra_names *names;
 	int i;
 
-	names = hydra_names_parse(" postgres,fifteen-letters\tmysqld \n");
+	names = hydra_names_parse(" postgres,fifteen-letters\tmysqld\n");
 	KUNIT_ASSERT_FALSE(test, IS_ERR(names));
 	KUNIT_EXPECT_EQ(test, 3, names->nr);
 	KUNIT_EXPECT_STREQ(test, "postgres", names->name[0]);
