@@ -373,9 +373,10 @@ TEST_F_TIMEOUT(split, switching_interrupts_no_other_process, 90)
 		ASSERT_EQ(1ULL << self->last | 1, trees());
 	}
 	/* Other parts of the kernel may interrupt a CPU now and then. */
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		EXPECT_GT(SWITCHES / 2, calls_of_cpu(second[i]) - calls[i])
 			TH_LOG("CPU %d ran another process", second[i]);
+	}
 	/* Else the test says nothing: the thread's CPU loads a root for each switch. */
 	EXPECT_LE(SWITCHES, calls_of_cpu(first[1]) - own);
 	atomic_store(&stop_spinning, true);
