@@ -138,6 +138,8 @@ and no setting of the machine is changed. Each finished run is in the JSON file 
     here.add_argument("--workload", metavar="'CMD'", help="measure this command, too: its time, its CPU time, the machine's interrupts for TLB shootdowns")
     here.add_argument("--out", metavar="FILE", help="the report (default: hydra-here-DATE-TIME.html)")
     here.add_argument("--json", metavar="FILE", help="the values (default: the report's name with .json)")
+    here.add_argument("--values-only", action="store_true", help="keep the values, and draw no report: the same call with --resume draws it. Drawing is slow "
+                      "in the emulator")
     here.add_argument("--resume", action="store_true", help="go on with the measurement whose values --json names")
 
     kernel = verbs.add_parser("kernel", formatter_class=raw, help="build the kernel", description="""\

@@ -224,6 +224,14 @@ def test_whatever_ends_it_the_finished_runs_are_kept_and_it_goes_on(place, tmp_p
             call(place, tmp_path, *words)
 
 
+def test_values_without_a_report_until_the_same_call_draws_it(place, tmp_path):
+    words = ["footprint", "--policies", "hydra", "--runs", "2", "--json", str(tmp_path / "report.json")]
+    status, document, _ = call(place, tmp_path, *words, "--values-only")
+    assert status == 0 and document["values"] and not (tmp_path / "report.html").exists()
+    status, _, programs = call(place, tmp_path, *words, "--resume")
+    assert status == 0 and not programs.commands and (tmp_path / "report.html").exists()
+
+
 def test_what_failed_is_tried_again_by_resume_and_no_value_is_there_twice(place, tmp_path):
     half = faked_machine.Programs(test_benches.GOOD)
     answer = half.demo("munmap", "hydra")[:2]

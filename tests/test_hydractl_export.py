@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from faked_kernel import HYDRA
+from faked_kernel import HYDRA, OLDER_HYDRA
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\[\\"n])*",?)*)\})? ([0-9]+|\+Inf)')
 LABEL = re.compile(r'([a-z]+)="((?:[^"\\]|\\.)*)"')
@@ -55,6 +55,7 @@ def test_the_metrics(machine):
     httpd = {name: value for (name, *labels), value in got.items() if labels == ["pid=12", "command=httpd"]}
     assert httpd == {
         "hydra_process_split": "1", "hydra_process_flushes_total": "78", "hydra_process_cpus_interrupted_total": "9",
+        "hydra_process_cpus_interrupted_across_total": "8",
         "hydra_process_cpus_spared_total": "1234", "hydra_process_fills_total": "12", "hydra_process_prefetched_entries_total": "3400",
         "hydra_process_propagated_entries_total": "56", "hydra_process_fallbacks_total": "0",
         "hydra_process_reclaimed_tables_total": "4", "hydra_process_replica_bytes": str(84 * 1024)}
@@ -62,6 +63,12 @@ def test_the_metrics(machine):
     assert got[("hydra_process_node_fills_total", "pid=12", "command=httpd", "node=0")] == "5"
     assert got[("hydra_process_cpus_spared_total", "pid=13", 'command=odd "name"\\\\012')] == "7"
     assert not any("pid=14" in key for key in got)
+
+
+def test_a_counter_that_an_older_kernel_lacks_is_left_out(kernel):
+    kernel.process(12, hydra=OLDER_HYDRA)
+    names = {name for name, *_ in exported(kernel)}
+    assert "hydra_process_cpus_spared_total" in names and "hydra_process_cpus_interrupted_across_total" not in names
 
 
 def test_a_limit_and_a_machine_that_cannot(machine):

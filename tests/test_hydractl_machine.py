@@ -30,7 +30,7 @@ def test_stat_counts_a_program_that_has_ended(found):
     one = found["one"]
     assert (one["ended_counted"], one["with_others"], one["running"], one["unreadable"]) == (True, False, 0, 0)
     assert one["flushes"] >= ROUNDS + WARM_UP and one["cpus_spared"] >= SPINNERS * ROUNDS
-    assert one["cpus_interrupted"] < ROUNDS / 10 and one["peak_replica_kib"] > 0 and one["fills"] > 0
+    assert one["cpus_interrupted"] < ROUNDS / 10 and one["fills"] > 0
 
 
 def test_stat_adds_up_children_that_have_ended(found):

@@ -165,5 +165,6 @@ def test_what_the_tool_counts_has_a_name():
     text = (paths.REPO / "tools/hydractl/sums.c").read_text(encoding="utf-8")
     names = re.search(r"sum_keys\[[^]]*\] = \{(.*?)\};", text, re.S)[1]
     counters = re.findall(r'"(\w+)"', names)
-    assert counters[:7] == ["fills", "prefetched", "propagated", "flushes", "cpus_interrupted", "cpus_spared", "fallbacks"]
+    assert counters[:8] == ["fills", "prefetched", "propagated", "flushes", "cpus_interrupted", "cpus_interrupted_across", "cpus_spared",
+                            "fallbacks"]
     assert set(counters[:counters.index("reclaimed") + 1]) <= set(workload.METRICS)

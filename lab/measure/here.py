@@ -229,9 +229,10 @@ def here_verb(arguments, place=None, execute_command=execute):
     if arguments.resume and not arguments.json:
         raise LabError("--resume needs --json FILE: the values of the earlier call", status=2)
     report, values = files_of(arguments)
-    for path in (report, values):
+    files = (values,) if arguments.values_only else (report, values)
+    for path in files:
         check_disk(path)
-    paths.try_output(report, values)
+    paths.try_output(*files)
     made, skipped = here_plan.units(names, arguments.workload, place.nodes(), wanted)
     for name, why in skipped.items():
         progress.say(f"not on this machine: {name}: {why}")
@@ -251,11 +252,11 @@ def here_verb(arguments, place=None, execute_command=execute):
                     events={"counted": list(events), "why_none": why_none, "asked": bool(perf)})
     book = Book(values, document)
     book.keep()
-    return run_and_report(made, document["runs"], Kit(tools_for(made), events, perf, execute_command), book, report)
+    return run_and_report(made, document["runs"], Kit(tools_for(made), events, perf, execute_command), book, None if arguments.values_only else report)
 
 
 def run_and_report(made, runs, kit, book, report):
-    """Make the runs; whatever ends them, what was measured until then is in the report."""
+    """Make the runs; whatever ends them, what was measured until then is in the report, if a report is wanted."""
     document, start = book.document, time.monotonic()
     document["ended"] = "before all runs were made"
     try:
@@ -265,7 +266,9 @@ def run_and_report(made, runs, kit, book, report):
         document["ended"] = "by Ctrl-C, before all runs were made"
         raise
     finally:
-        if document["values"]:
+        if report is None:
+            progress.say(f"values in {book.path}")
+        elif document["values"]:
             write(report, html_report.page(document), f"The values are in {book.path}; --resume makes the report anew.")
             progress.say(f"values in {book.path}, report in {report}")
     progress.say(f"the measurements took {(time.monotonic() - start) / 60:.1f} min")

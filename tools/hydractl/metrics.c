@@ -115,6 +115,7 @@ static const struct {
 	{ { "hydra_process_split", "gauge", "1: threads run on several nodes, and CPUs use page tables per domain." }, "split", 1 },
 	{ { "hydra_process_flushes_total", "counter", "TLB flushes." }, "flushes", 1 },
 	{ { "hydra_process_cpus_interrupted_total", "counter", "Interrupts sent for the flushes, one for each CPU." }, "cpus_interrupted", 1 },
+	{ { "hydra_process_cpus_interrupted_across_total", "counter", "Of these, the interrupts of CPUs on another node than the flushing CPU's." }, "cpus_interrupted_across", 1 },
 	{ { "hydra_process_cpus_spared_total", "counter", "Interrupts saved: CPUs that ran the process and were not interrupted." }, "cpus_spared", 1 },
 	{ { "hydra_process_fills_total", "counter", "Entries that a domain asked for and which were copied." }, "fills", 1 },
 	{ { "hydra_process_prefetched_entries_total", "counter", "Entries copied in the same fills." }, "prefetched", 1 },
@@ -129,6 +130,9 @@ static void write_processes(FILE *out, const struct processes *processes)
 	for (size_t i = 0; i < sizeof(per_process) / sizeof(*per_process); i++) {
 		write_head(out, per_process[i].metric);
 		for (size_t j = 0; j < processes->count; j++) {
+			/* An older kernel lacks some lines. No value is no lie; 0 would be one. */
+			if (!process_text(&processes->process[j], per_process[i].key))
+				continue;
 			write_identity(out, per_process[i].metric.name, &processes->process[j]);
 			fprintf(out, "} %" PRIu64 "\n", per_process[i].factor *
 				process_number(&processes->process[j], per_process[i].key));
