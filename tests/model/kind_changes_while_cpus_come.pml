@@ -425,11 +425,13 @@ inline switch_root(c)
 	fi
 }
 
-/* The CPUs which have the address space loaded, and no others. The root has changed. */
-inline hydra_switch_roots(raised_gen, cpus)
+/*
+ * The CPUs of some domains which have the address space loaded, and no others. The caller has
+ * raised the generation after it changed the root.
+ */
+inline hydra_switch_roots(mask)
 {
-	raised_gen++;
-	ipis = mm_cpumask & (cpus);
+	ipis = mm_cpumask & cpus_of_all(kind, mask);
 	atomic {
 		!(ipis & irqs_off) ->
 		d_step {
@@ -481,7 +483,8 @@ inline promote(d)
 		trees = trees | BIT(d);
 		own_root = own_root | BIT(d)
 	   };
-		hydra_switch_roots(tlb_gen[d], cpus_of(kind, d));
+		tlb_gen[d] = tlb_gen[d] + 1;
+		hydra_switch_roots(BIT(d));
 		d_step {
 			universal = universal & ~BIT(d);
 			cpus_walk()
@@ -498,7 +501,8 @@ inline hydra_deactivate()
 	};
 	hydra_active = false;
 	invariant(11, !(universal & ~all_of(kind)));
-	hydra_switch_roots(context_tlb_gen, 15);
+	context_tlb_gen++;
+	hydra_switch_roots(all_of(kind));
 	/* hydra_lock_out_faults(), hydra_release_tables() */
 	atomic {
 #ifndef BROKEN_FAULTS_NOT_LOCKED_OUT
