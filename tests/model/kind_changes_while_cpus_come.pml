@@ -500,9 +500,12 @@ inline hydra_deactivate()
 		context_tlb_gen = next_generation()
 	};
 	hydra_active = false;
-	invariant(11, !(universal & ~all_of(kind)));
-	context_tlb_gen++;
-	hydra_switch_roots(all_of(kind));
+	d_step {
+		run_mask = trees | universal;
+		invariant(11, !(run_mask & ~all_of(kind)));
+		context_tlb_gen++
+	};
+	hydra_switch_roots(run_mask);
 	/* hydra_lock_out_faults(), hydra_release_tables() */
 	atomic {
 #ifndef BROKEN_FAULTS_NOT_LOCKED_OUT

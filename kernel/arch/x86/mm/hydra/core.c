@@ -86,8 +86,8 @@
  * old root is behind context.tlb_gen and flushes all, but would take the first
  * tlb_gen of CPU 1 for an old generation. If CPU 1 reads unfiltered as 0, all CPUs
  * have switched roots, and flushed all, after CPU 1 changed entries, or do so when they
- * come back. CPU 0 interrupts all CPUs that run the address space, also those of the
- * universal domains: a flush may read active as true, and then universal as empty. For
+ * come back. CPU 0 interrupts the CPUs that run the address space, of the domains with
+ * trees and of the universal domains: a flush may read active as true, and then universal as empty. For
  * such a flush CPU 0 raises context.tlb_gen once more when active is false: a CPU of a
  * universal domain may have caught up with the first value, and have left, before the
  * flush changed entries.
@@ -513,6 +513,7 @@ void hydra_lock_out_faults(struct mm_struct *mm)
 static void hydra_deactivate(struct hydra_mm *h)
 {
 	struct mm_struct *mm = h->mm;
+	hydra_mask_t run;
 	unsigned int d;
 
 	mmap_assert_write_locked(mm);
@@ -523,15 +524,19 @@ static void hydra_deactivate(struct hydra_mm *h)
 	 * hydra_raise_inactive().
 	 */
 	smp_store_release(&h->active, false);
-	/* No CPU has used a number of another kind, see hydra_set_kind(). */
-	VM_WARN_ON_ONCE(!hydra_mask_subset(&h->universal, &hydra_kind_of(h)->all));
+	/* active before universal; pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
+	smp_mb();
 	/*
-	 * All CPUs, those of universal domains, too. A flush may read active as true,
-	 * read universal as empty, and reach none of these domains. Such a flush changed
-	 * entries before active was false, so before hydra_switch_roots() raises tlb_gen
-	 * and interrupts.
+	 * Universal domains, too. A flush may read active as true, read universal as
+	 * empty, and reach none of these domains. Such a flush changed entries before
+	 * active was false, so before hydra_switch_roots() raises tlb_gen and interrupts.
 	 */
-	hydra_switch_roots(mm, &mm->context.tlb_gen, mm_cpumask(mm));
+	run = h->trees;
+	hydra_mask_add(&run, &h->universal);
+	/* No CPU has used a number of another kind, see hydra_set_kind(). */
+	VM_WARN_ON_ONCE(!hydra_mask_subset(&run, &hydra_kind_of(h)->all));
+	for_each_hydra_domain(d, &run)
+		hydra_switch_roots(mm, &mm->context.tlb_gen, hydra_kind_of(h)->cpus[d]);
 	/* A fill may sleep while using a struct hydra_table. */
 	hydra_lock_out_faults(mm);
 	hydra_release_tables(h);
