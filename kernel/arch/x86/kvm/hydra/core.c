@@ -292,8 +292,11 @@ static const char *hydra_vm_refused(const struct kvm *kvm)
 		return "KVM does not use its TDP MMU (npt=0, ept=0 or tdp_mmu=0)";
 	if (kvm->arch.vm_type != KVM_X86_DEFAULT_VM)
 		return "the VM is of a protected type";
-	if (IS_ENABLED(CONFIG_HYPERV) && kvm_x86_ops.flush_remote_tlbs)
+#if IS_ENABLED(CONFIG_HYPERV)
+	/* The member exists only then. */
+	if (kvm_x86_ops.flush_remote_tlbs)
 		return "the host is a guest of Hyper-V";
+#endif
 	return NULL;
 }
 
