@@ -206,12 +206,12 @@ def touched_without_hydra():
     """Compile Linux's files with hooks, with Hydra configured out; returns the objects' names."""
     with paths.locked("kernel"):
         base = source.base_tree()
-        lay(base, "touched")
-        objects = objects_of(base.path, "touched")
-        configure(base.path, objects, "touched")
+        lay(base, "off")
+        objects = objects_of(base.path, "off")
+        configure(base.path, objects, "off")
         touched = source.linux_files(source.hook_series(), source.overlay_files())
         names = [f"{name[:-2]}.o" for name in touched if name.endswith(".c")]
-        run_make(base.path, objects, "touched", names)
+        run_make(base.path, objects, "off", names)
         return names
 
 
