@@ -73,9 +73,16 @@ CATCHERS = {
     "allow-anybody": ["count -t allowed_processes_choose_settings"],
     "count-set-uid": ["count -t set_uid_program_is_not_counted"],
     "lose-ended": ["count -t ended_processes_are_summed"],
+    "vm-wrong-home": ["vm_fill -t each_domain_faults_once_for_each_page"],
+    "vm-keep-cache": ["vm_move -t vcpu_takes_the_tree_of_its_new_node"],
+    "vm-skip-move": ["vm_move -t vcpu_takes_the_tree_of_its_new_node"],
+    "vm-keep-trees": ["vm_move -t other_settings_free_the_trees", "vm_degrade -t beyond_the_limit"],
+    "vm-degrade-deadly": ["vm_degrade -t beyond_the_limit"],
+    "vm-lose-table": ["vm_move -t vcpus_that_go_round"],
 }
 # Break no rule, but make a rare order frequent: the tests must pass.
-HARMLESS = {"slow-flush": ["bystanders -t drop_huge_page_that_another_thread_moves"]}
+HARMLESS = {"slow-flush": ["bystanders -t drop_huge_page_that_another_thread_moves"],
+            "vm-wander": ["vm_move -t vcpus_that_go_round"]}
 # Rules whose break does not show on the debug kernel in QEMU, by the stage that tries them.
 ELSEWHERE = {"skip-idle-generation": "pcid", "count-plainly": "races"}
 

@@ -301,10 +301,10 @@ static struct attribute *hydra_attrs[] = {
 	&total_limit_attr.attr,
 	&total_attr.attr,
 	&supported_attr.attr,
-	&violations_attr.attr,
 #ifdef CONFIG_KVM_HYDRA
 	&vm_table_limit_attr.attr,
 #endif
+	&violations_attr.attr,
 	NULL
 };
 
