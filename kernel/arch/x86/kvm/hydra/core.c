@@ -151,7 +151,7 @@ void __hydra_vm_move(struct kvm_vcpu *vcpu)
 	kvm_mmu_free_roots(vcpu->kvm, mmu, KVM_MMU_ROOTS_ALL);
 	/*
 	 * Not preempted, so that hydra_vm_load_vcpu() on another CPU compares with this
-	 * choice. After the roots were freed: hydra_vm_check_vcpus() relies on it.
+	 * choice. After the roots were freed: hydra_vm_check_roots() relies on it.
 	 */
 	preempt_disable();
 	role.domain = hydra_vm_domain(vcpu->kvm, smp_processor_id());
