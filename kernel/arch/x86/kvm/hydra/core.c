@@ -18,7 +18,8 @@
  *
  * - in vcpu_enter_guest(), at KVM_REQ_HYDRA, where KVM frees obsolete roots, too. The
  *   request comes from kvm_arch_vcpu_load(), which cannot do it itself (T6).
- * - in kvm_mmu_load(), before the root is looked for.
+ * - in kvm_mmu_load(), before the root is looked for. KVM_PRE_FAULT_MEMORY, which faults
+ *   without entering the guest, comes here by __hydra_vm_reload() before each fault.
  *
  * A vCPU that is preempted between the choice and the guest, and continues on another
  * node, gets the request from kvm_arch_vcpu_load(); kvm_vcpu_exit_request() finds the
@@ -160,9 +161,30 @@ void __hydra_vm_move(struct kvm_vcpu *vcpu)
 	/* These tables are on the home of the old domain (T7). */
 	kvm_mmu_free_memory_cache(&vcpu->arch.mmu_shadow_page_cache);
 	atomic_long_inc(&vm->moves);
-	/* This vCPU may have made the root after hydra_vm_tidy() had looked. */
-	if (loaded && !hydra_vm_uses(vm, old))
+	/*
+	 * This vCPU may have made the root after hydra_vm_tidy() had looked, and may have
+	 * freed it since. A new vCPU has not made the shared tree.
+	 */
+	if ((old || loaded) && !hydra_vm_uses(vm, old))
 		queue_work(system_unbound_wq, &vm->tidy);
+}
+
+/**
+ * __hydra_vm_reload - a root that vCPUs may use, before a fault outside of the guest loop
+ * @vcpu: the vCPU, loaded; between two faults, so that no fault loses its root (T6)
+ *
+ * KVM repeats a fault on a tree that was dropped, and expects vcpu_enter_guest() to free
+ * the root. kvm_tdp_map_page() repeats faults without entering the guest: without this
+ * function it would never end once hydra_vm_tidy() has made the vCPU's root invalid.
+ *
+ * Context: process context; a section of kvm->srcu; may sleep.
+ * Return: 0 or a negative errno of kvm_mmu_load().
+ */
+int __hydra_vm_reload(struct kvm_vcpu *vcpu)
+{
+	if (kvm_check_request(KVM_REQ_MMU_FREE_OBSOLETE_ROOTS, vcpu))
+		kvm_mmu_free_obsolete_roots(vcpu);
+	return kvm_mmu_reload(vcpu);
 }
 
 /* From now on all vCPUs use the shared tree (T14). Context: process context. */

@@ -48,6 +48,7 @@ struct hydra_vm {
 DECLARE_STATIC_KEY_FALSE(hydra_vm_key);
 
 void __hydra_vm_move(struct kvm_vcpu *vcpu);
+int __hydra_vm_reload(struct kvm_vcpu *vcpu);
 int __hydra_vm_topup(struct kvm_vcpu *vcpu);
 void *__hydra_vm_split_table(struct kvm *kvm, unsigned int d);
 
@@ -109,6 +110,12 @@ static inline void hydra_vm_check_request(struct kvm_vcpu *vcpu)
 		__hydra_vm_move(vcpu);
 }
 
+/* Between two faults outside of the guest loop; see __hydra_vm_reload(). */
+static inline int hydra_vm_reload(struct kvm_vcpu *vcpu)
+{
+	return static_branch_unlikely(&hydra_vm_key) ? __hydra_vm_reload(vcpu) : 0;
+}
+
 /* Get the tables that a fault may need; see __hydra_vm_topup(). Return: 0 or -ENOMEM. */
 static inline int hydra_vm_topup(struct kvm_vcpu *vcpu)
 {
@@ -129,6 +136,7 @@ static inline unsigned int hydra_vm_loaded_domain(const struct kvm_vcpu *vcpu) {
 static inline void hydra_vm_load_vcpu(struct kvm_vcpu *vcpu, int cpu) { }
 static inline void hydra_vm_move(struct kvm_vcpu *vcpu) { }
 static inline void hydra_vm_check_request(struct kvm_vcpu *vcpu) { }
+static inline int hydra_vm_reload(struct kvm_vcpu *vcpu) { return 0; }
 static inline int hydra_vm_topup(struct kvm_vcpu *vcpu) { return 0; }
 static inline int hydra_vm_init(struct kvm *kvm) { return 0; }
 static inline void hydra_vm_stop(struct kvm *kvm) { }

@@ -92,6 +92,35 @@ TEST_F(vm_degrade, beyond_the_limit)
 	check_back(_metadata, &self->vm, self->last);
 }
 
+/*
+ * Faults outside of the guest loop: the vCPU has to leave the tree that was dropped. If it does
+ * not, the system call never ends, and the test's time does.
+ */
+TEST_F(vm_degrade, prefault_beyond_the_limit)
+{
+	unsigned long half = VM_REGION_PAGES / 2;
+
+	hydra_pin_to_node(self->last);
+	ASSERT_EQ(0, hydra_write_file(LIMIT, "16"));
+	ASSERT_EQ(0, vm_prefault(&self->vm, 1, 0, half));
+	EXPECT_EQ(1, vm_number("fallback"));
+	ASSERT_TRUE(await_shared_tree(&self->vm));
+	ASSERT_EQ(0, vm_prefault(&self->vm, 1, half, half));
+	check_fallen_back(_metadata, &self->vm, self->last);
+	ASSERT_EQ(0, hydra_write_file(LIMIT, "max"));
+	check_back(_metadata, &self->vm, self->last);
+}
+
+TEST_F(vm_degrade, prefault_after_new_settings)
+{
+	/* vCPU 0 has the root of its node's tree, and does not run. */
+	ASSERT_EQ(0, vm_set("linux"));
+	ASSERT_EQ(0, vm_prefault(&self->vm, 0, 0, VM_REGION_PAGES));
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
+	EXPECT_EQ(0, vm_number("fallbacks"));
+	check_back(_metadata, &self->vm, self->last);
+}
+
 /* Finding a function in /proc/kallsyms takes seconds. */
 TEST_F_TIMEOUT(vm_degrade, without_memory_for_a_table, 90)
 {

@@ -152,6 +152,20 @@ int vm_run(struct vm *vm, int vcpu, int node, unsigned long first, unsigned long
 	return -EPROTO;
 }
 
+int vm_prefault(struct vm *vm, int vcpu, unsigned long first, unsigned long pages)
+{
+	struct kvm_pre_fault_memory range = {
+		.gpa = VM_REGION + first * PAGE_SIZE, .size = pages * PAGE_SIZE,
+	};
+
+	/* The kernel takes off the range what it has done. */
+	while (range.size)
+		if (ioctl(vm->vcpu[vcpu].fd, KVM_PRE_FAULT_MEMORY, &range) &&
+		    errno != EINTR && errno != EAGAIN)
+			return -errno;
+	return 0;
+}
+
 long vm_faults(struct vm *vm, int vcpu)
 {
 	int fd = ioctl(vm->vcpu[vcpu].fd, KVM_GET_STATS_FD, NULL);

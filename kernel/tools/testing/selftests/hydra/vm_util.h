@@ -10,6 +10,7 @@
 #include <linux/kvm.h>
 
 #include "hydra_util.h"
+#include "linux_uapi.h"
 
 #define VM_REGION_PAGES		2048UL			/* 8 MiB */
 #define VM_REGION		0x10000000UL		/* the guest's address */
@@ -39,6 +40,12 @@ void vm_end(struct vm *vm);
  * -errno of KVM_RUN, or -EPROTO if the guest ended in another way than by its own word.
  */
 int vm_run(struct vm *vm, int vcpu, int node, unsigned long first, unsigned long pages);
+
+/*
+ * The thread lets a vCPU fault so many pages of the region, without running the guest. 0 or
+ * -errno of KVM_PRE_FAULT_MEMORY
+ */
+int vm_prefault(struct vm *vm, int vcpu, unsigned long first, unsigned long pages);
 
 /* How many nested page faults of a vCPU have installed an entry, or -errno */
 long vm_faults(struct vm *vm, int vcpu);
