@@ -10,18 +10,22 @@
 
 struct file;
 struct mm_struct;
+struct module;
 struct seq_file;
 
 /**
  * struct hydra_vm_ops - what KVM does for /proc/PID/hydra_vm and its neighbours
+ * @owner: KVM's module
  * @set: give settings, as text, to the VMs of an address space
  * @show: settings and counters of the VMs
  * @tables: where the nested tables of the VMs are
  * @check: compare the nested trees of the VMs, and report what breaks a rule
  *
- * One call at a time, in process context.
+ * Called in process context, with a reference to the module, and by several tasks at once.
+ * A call puts all VMs that it got before it returns.
  */
 struct hydra_vm_ops {
+	struct module *owner;
 	int (*set)(struct mm_struct *mm, const char *text);
 	void (*show)(struct mm_struct *mm, struct seq_file *m);
 	void (*tables)(struct mm_struct *mm, struct seq_file *m);

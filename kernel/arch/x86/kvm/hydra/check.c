@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Looks at all nested trees of a VM: where their tables are, and whether they keep the
- * rules N1 to N4 of Documentation/mm/hydra/vm.rst.
+ * Looks at all nested trees of a VM: where their tables are (the census), and whether they
+ * keep the rules N1 to N4 of Documentation/mm/hydra/vm.rst (the checker).
  *
- * mmu_lock is held for writing from beginning to end, so that faults, flushes and frees
- * wait, and the numbers belong together. Entries still change in two ways: hardware sets
- * accessed and dirty bits, and fast_page_fault() makes entries writable.
+ * The checker holds mmu_lock for writing from beginning to end, so that faults, flushes and
+ * frees wait, and the numbers belong together: only an administrator may ask for it.
+ * Entries still change in two ways: hardware sets accessed and dirty bits, and
+ * fast_page_fault() makes entries writable. The census lets faults go on.
  */
 
 #define pr_fmt(fmt) "hydra: " fmt
@@ -18,6 +19,7 @@
 #include "mmu.h"
 #include "mmu/mmu_internal.h"
 #include "mmu/spte.h"
+#include "mmu/tdp_iter.h"
 #include "mmu/tdp_mmu.h"
 
 #include "hydra.h"
@@ -28,14 +30,17 @@ struct hydra_vm_leaves {
 	unsigned long on[MAX_NUMNODES];
 };
 
-/* One walk over all trees of a VM */
+/* What the census counts */
+struct hydra_vm_census {
+	struct hydra_vm_leaves leaves[HYDRA_VM_MAX_DOMAINS + 1];	/* by domain */
+	unsigned long tables[MAX_NUMNODES];	/* with roots, by node */
+};
+
+/* One walk of the checker over all trees of a VM */
 struct hydra_vm_walk {
 	struct kvm *kvm;
 	struct seq_file *m;
 	struct kvm_mmu_page *root;
-	bool compare;
-	struct hydra_vm_leaves *leaves;		/* by domain, or NULL */
-	unsigned long tables[MAX_NUMNODES];	/* with roots, by node */
 	unsigned long below_roots;
 	unsigned long misplaced;
 	long violations;
@@ -44,7 +49,6 @@ struct hydra_vm_walk {
 static void hydra_vm_violated(struct hydra_vm_walk *w, int rule, gfn_t gfn, const char *what)
 {
 	w->violations++;
-	atomic_long_inc(&hydra_violations);
 	if (w->m)
 		seq_printf(w->m, "violation N%d gfn 0x%llx domain %u: %s\n", rule, gfn,
 			   w->root ? w->root->role.domain : 0, what);
@@ -105,9 +109,7 @@ static void hydra_vm_walk_table(struct hydra_vm_walk *w, struct kvm_mmu_page *sp
 {
 	int nid = page_to_nid(virt_to_page(sp->spt)), level = sp->role.level, i;
 	unsigned int d = w->root->role.domain;
-	unsigned long leaves = 0;
 
-	w->tables[nid]++;
 	w->below_roots += sp != w->root;
 	if (sp->role.domain != d)
 		hydra_vm_violated(w, 3, sp->gfn, "a table of another domain");
@@ -122,12 +124,8 @@ static void hydra_vm_walk_table(struct hydra_vm_walk *w, struct kvm_mmu_page *sp
 			hydra_vm_walk_table(w, spte_to_child_sp(spte));
 			continue;
 		}
-		leaves++;
-		if (w->compare)
-			hydra_vm_check_leaf(w, sp->gfn + i * KVM_PAGES_PER_HPAGE(level), spte);
+		hydra_vm_check_leaf(w, sp->gfn + i * KVM_PAGES_PER_HPAGE(level), spte);
 	}
-	if (w->leaves && !w->root->role.invalid)
-		w->leaves[d].on[nid] += leaves;
 }
 
 /* Context: mmu_lock for writing; a section of kvm->srcu. */
@@ -175,18 +173,19 @@ static void hydra_vm_check_roots(struct hydra_vm_walk *w)
  * @m: where to report; NULL: the kernel's log
  *
  * Context: process context; a section of kvm->srcu is allowed, mmu_lock is not held.
+ * Return: how many violations there are. The caller adds them to hydra_violations, once.
  */
-void hydra_vm_check_vm(struct kvm *kvm, struct seq_file *m)
+long hydra_vm_check_vm(struct kvm *kvm, struct seq_file *m)
 {
 	struct hydra_vm_walk *w;
+	long violations;
 	int idx;
 
 	w = kzalloc(sizeof(*w), GFP_KERNEL);
 	if (!w)
-		return;
+		return 0;
 	w->kvm = kvm;
 	w->m = m;
-	w->compare = true;
 	idx = srcu_read_lock(&kvm->srcu);
 	write_lock(&kvm->mmu_lock);
 	if (tdp_mmu_enabled) {
@@ -202,7 +201,9 @@ void hydra_vm_check_vm(struct kvm *kvm, struct seq_file *m)
 	if (m)
 		seq_printf(m, "tables %lu misplaced %lu violations %ld\n", w->below_roots,
 			   w->misplaced, w->violations);
+	violations = w->violations;
 	kfree(w);
+	return violations;
 }
 
 /**
@@ -214,7 +215,7 @@ void hydra_vm_check_vm(struct kvm *kvm, struct seq_file *m)
 void hydra_vm_end(struct kvm *kvm)
 {
 	if (IS_ENABLED(CONFIG_HYDRA_MM_DEBUG) && kvm->arch.hydra)
-		hydra_vm_check_vm(kvm, NULL);
+		atomic_long_add(hydra_vm_check_vm(kvm, NULL), &hydra_violations);
 }
 
 /* How many vCPUs ran last on a domain's CPUs? */
@@ -232,6 +233,72 @@ static unsigned int hydra_vm_vcpus(struct kvm *kvm, unsigned int d)
 	return nr;
 }
 
+/*
+ * The next root, also an invalid one, with a reference; the reference to the last root is
+ * put. The last reference to a valid root is KVM's own, and is not put here.
+ * Context: mmu_lock.
+ */
+static struct kvm_mmu_page *hydra_vm_next_root(struct kvm *kvm, struct kvm_mmu_page *last)
+{
+	struct list_head *roots = &kvm->arch.tdp_mmu_roots;
+	struct kvm_mmu_page *root;
+
+	lockdep_assert_held(&kvm->mmu_lock);
+	rcu_read_lock();
+	root = last ? list_next_or_null_rcu(roots, &last->link, typeof(*root), link) :
+		      list_first_or_null_rcu(roots, typeof(*root), link);
+	while (root && !kvm_tdp_mmu_get_root(root))
+		root = list_next_or_null_rcu(roots, &root->link, typeof(*root), link);
+	rcu_read_unlock();
+	if (last)
+		kvm_tdp_mmu_put_root(kvm, last);
+	return root;
+}
+
+/*
+ * Count the tables and the leaf entries of a tree.
+ *
+ * Faults go on, and mmu_lock is given up when another task wants it or the CPU: tables that
+ * come or go meanwhile are counted or not. The walk goes on at the entry where it stopped,
+ * from the root, so it comes again to the entries above: these lie before that entry.
+ * It stops only at an entry that is not the first of its table: the iterator came there
+ * from the entry before, and goes on at just this one.
+ *
+ * Context: mmu_lock for reading, which may be given up; a reference to the root.
+ */
+static void hydra_vm_count(struct kvm *kvm, struct kvm_mmu_page *root,
+			   struct hydra_vm_census *c)
+{
+	unsigned int d = root->role.domain;
+	struct tdp_iter iter;
+	gfn_t resumed = 0;
+
+	lockdep_assert_held_read(&kvm->mmu_lock);
+	c->tables[page_to_nid(virt_to_page(root->spt))]++;
+	/* Tables that are taken away meanwhile are freed after a grace period. */
+	rcu_read_lock();
+	for_each_tdp_pte(iter, root, 0, kvm_mmu_max_gfn() + 1) {
+		if (iter.gfn < resumed)
+			continue;
+		if (iter.gfn > resumed && hydra_vm_index(iter.gfn, iter.level) &&
+		    (need_resched() || rwlock_needbreak(&kvm->mmu_lock))) {
+			resumed = iter.gfn;
+			iter.yielded = true;
+			rcu_read_unlock();
+			cond_resched_rwlock_read(&kvm->mmu_lock);
+			rcu_read_lock();
+			continue;
+		}
+		if (!is_shadow_present_pte(iter.old_spte))
+			continue;
+		if (!is_last_spte(iter.old_spte, iter.level))
+			c->tables[pfn_to_nid(spte_to_pfn(iter.old_spte))]++;
+		else if (!root->role.invalid)
+			c->leaves[d].on[page_to_nid(virt_to_page(rcu_dereference(iter.sptep)))]++;
+	}
+	rcu_read_unlock();
+}
+
 /**
  * hydra_vm_show_tables_of - where the nested tables of a VM are
  * @kvm: the VM, of any policy
@@ -246,38 +313,33 @@ static unsigned int hydra_vm_vcpus(struct kvm *kvm, unsigned int d)
 void hydra_vm_show_tables_of(struct kvm *kvm, struct seq_file *m)
 {
 	unsigned int nr = hydra_vm_nr_domains(), d;
-	struct hydra_vm_walk *w;
-	int nid, idx;
+	struct kvm_mmu_page *root = NULL;
+	struct hydra_vm_census *c;
+	int nid;
 
-	w = kzalloc(sizeof(*w), GFP_KERNEL);
-	if (!w)
+	c = kvzalloc(sizeof(*c), GFP_KERNEL);
+	if (!c)
 		return;
-	w->leaves = kvcalloc(HYDRA_VM_MAX_DOMAINS + 1, sizeof(*w->leaves), GFP_KERNEL);
-	if (!w->leaves)
-		goto free;
-	w->kvm = kvm;
-	idx = srcu_read_lock(&kvm->srcu);
-	write_lock(&kvm->mmu_lock);
-	if (tdp_mmu_enabled)
-		hydra_vm_walk(w);
-	write_unlock(&kvm->mmu_lock);
-	srcu_read_unlock(&kvm->srcu, idx);
+	if (tdp_mmu_enabled) {
+		read_lock(&kvm->mmu_lock);
+		while ((root = hydra_vm_next_root(kvm, root)))
+			hydra_vm_count(kvm, root, c);
+		read_unlock(&kvm->mmu_lock);
+	}
 	for (d = 0; d < nr; d++) {
 		unsigned int own = 0;
 		unsigned long local, all = 0;
 
 		if (READ_ONCE(kvm->arch.hydra->per_node) && d < HYDRA_VM_MAX_DOMAINS)
 			own = d + 1;
-		local = w->leaves[own].on[hydra_vm_home(d)];
+		local = c->leaves[own].on[hydra_vm_home(d)];
 		for (nid = 0; nid < MAX_NUMNODES; nid++)
-			all += w->leaves[own].on[nid];
+			all += c->leaves[own].on[nid];
 		seq_printf(m, "domain %u node %d vcpus %u local_leaves %lu remote_leaves %lu\n",
 			   d, hydra_vm_home(d), hydra_vm_vcpus(kvm, d), local, all - local);
 	}
 	for_each_online_node(nid)
-		seq_printf(m, "node %d nested_tables %lu nested_kib %lu\n", nid, w->tables[nid],
-			   w->tables[nid] << (PAGE_SHIFT - 10));
-	kvfree(w->leaves);
-free:
-	kfree(w);
+		seq_printf(m, "node %d nested_tables %lu nested_kib %lu\n", nid, c->tables[nid],
+			   c->tables[nid] << (PAGE_SHIFT - 10));
+	kvfree(c);
 }

@@ -18,8 +18,9 @@
  *
  * - in vcpu_enter_guest(), at KVM_REQ_HYDRA, where KVM frees obsolete roots, too. The
  *   request comes from kvm_arch_vcpu_load(), which cannot do it itself (T6).
- * - in kvm_mmu_load(), before the root is looked for. KVM_PRE_FAULT_MEMORY, which faults
- *   without entering the guest, comes here by __hydra_vm_reload() before each fault.
+ * - in __hydra_vm_reload(), for KVM_PRE_FAULT_MEMORY, which faults without entering the
+ *   guest: before each fault.
+ * - in kvm_mmu_load(), before the root is looked for.
  *
  * A vCPU that is preempted between the choice and the guest, and continues on another
  * node, gets the request from kvm_arch_vcpu_load(); kvm_vcpu_exit_request() finds the
@@ -49,11 +50,13 @@
  *                                         finds the request: __hydra_vm_move():
  *                                           the shared tree; queues hydra_vm_tidy()
  *
- * T14: lack of memory for a table of a domain tree is not the guest's error. No process is
- * killed for it. The VM goes back to the shared tree, with all vCPUs, until settings are
- * written again. The fault that found no memory goes on with memory as stock KVM would
- * get it: kvm_tdp_map_page() repeats a fault that asks to be repeated without entering
- * the guest, so the fault must not wait for the vCPU to change trees.
+ * T14: lack of memory for a table of a domain tree is not the guest's error. The VM goes
+ * back to the shared tree, with all vCPUs, until settings are written again. The fault that
+ * found no memory is finished on the domain tree, because it needs its root (T6), with at
+ * most PT64_ROOT_MAX_LEVEL tables. These are not charged to the memory cgroup, so the limit
+ * of the cgroup kills no process for them; the OOM killer of the whole machine may. Nothing
+ * waits for hydra_vm_tidy() to free the other trees: until then the shared tree needs its
+ * memory on top, and a process may be killed for that, as for any table of stock KVM.
  *
  * Locking: settings change, and trees are dropped, under slots_lock. Faults hold neither
  * slots_lock nor could they take it: they are in a section of kvm->srcu, for whose end the
@@ -76,10 +79,12 @@
 #include "hydra.h"
 #include "internal.h"
 
-/* No process is killed for a table of a domain tree (T14). */
+/* Fails, and kills no process: the VM falls back (T14). */
 #define HYDRA_VM_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
 DEFINE_STATIC_KEY_FALSE(hydra_vm_key);
+/* VMs start to count in the key one at a time. */
+static DEFINE_MUTEX(hydra_vm_key_mutex);
 
 static bool hydra_inherit __read_mostly = true;
 module_param_named(hydra, hydra_inherit, bool, 0644);
@@ -175,7 +180,9 @@ void __hydra_vm_move(struct kvm_vcpu *vcpu)
  *
  * KVM repeats a fault on a tree that was dropped, and expects vcpu_enter_guest() to free
  * the root. kvm_tdp_map_page() repeats faults without entering the guest: without this
- * function it would never end once hydra_vm_tidy() has made the vCPU's root invalid.
+ * function it would never end once hydra_vm_tidy() has made the vCPU's root invalid. The
+ * vCPU changes trees here, too, if it was asked to: with a fallback it leaves the domain
+ * tree before the next fault.
  *
  * Context: process context; a section of kvm->srcu; may sleep.
  * Return: 0 or a negative errno of kvm_mmu_load().
@@ -184,6 +191,7 @@ int __hydra_vm_reload(struct kvm_vcpu *vcpu)
 {
 	if (kvm_check_request(KVM_REQ_MMU_FREE_OBSOLETE_ROOTS, vcpu))
 		kvm_mmu_free_obsolete_roots(vcpu);
+	hydra_vm_check_request(vcpu);
 	return kvm_mmu_reload(vcpu);
 }
 
@@ -231,7 +239,7 @@ static void *hydra_vm_table(struct kvm *kvm, unsigned int d)
  * more tables than one fault needs: __hydra_vm_move() throws them away.
  *
  * Context: process context; may sleep.
- * Return: 0; -ENOMEM where stock KVM has no memory, either.
+ * Return: 0; -ENOMEM if the machine has no memory.
  */
 int __hydra_vm_topup(struct kvm_vcpu *vcpu)
 {
@@ -253,7 +261,10 @@ int __hydra_vm_topup(struct kvm_vcpu *vcpu)
 		table = hydra_vm_table(vcpu->kvm, d);
 		if (!table) {
 			hydra_vm_fall_back(vm);
-			table = (void *)__get_free_page(GFP_KERNEL_ACCOUNT);
+			/* Before the guest is entered again: the last tables of this kind */
+			kvm_make_request(KVM_REQ_HYDRA, vcpu);
+			/* Not charged: the limit of a memory cgroup kills nothing (T14). */
+			table = (void *)__get_free_page(GFP_KERNEL);
 			if (!table)
 				return -ENOMEM;
 			if (page_to_nid(virt_to_page(table)) != hydra_vm_home(d - 1))
@@ -287,24 +298,33 @@ void *__hydra_vm_split_table(struct kvm *kvm, unsigned int d)
  * @settings: packed settings
  * @per_node: its vCPUs have a tree per node from now on
  *
- * Ends a fallback, too. When this returns, the tables of trees no longer used are freed.
+ * Ends a fallback, too. When this returns 0, the tables of trees no longer used are freed.
  *
- * Context: process context, no locks; one caller at a time.
+ * Context: process context, no locks. Return: 0; -EINTR if the task is being killed.
  */
-void hydra_vm_set(struct kvm *kvm, u32 settings, bool per_node)
+int hydra_vm_set(struct kvm *kvm, u32 settings, bool per_node)
 {
 	struct hydra_vm *vm = kvm->arch.hydra;
 
-	if (per_node && !vm->keyed) {
-		static_branch_inc(&hydra_vm_key);
+	/* Before per_node: vCPUs that are asked to move have to find the branch enabled. */
+	if (per_node) {
+		guard(mutex)(&hydra_vm_key_mutex);
+		if (!vm->keyed)
+			static_branch_inc(&hydra_vm_key);
 		vm->keyed = true;
 	}
-	mutex_lock(&kvm->slots_lock);
+	/*
+	 * The holder of slots_lock may wait for vCPUs, and these for a VMM that answers no
+	 * userfaultfd: for ever, if it does not want to.
+	 */
+	if (mutex_lock_killable(&kvm->slots_lock))
+		return -EINTR;
 	WRITE_ONCE(vm->settings, settings);
 	WRITE_ONCE(vm->per_node, per_node);
-	if (vm->keyed)
+	if (READ_ONCE(vm->keyed))
 		hydra_vm_tidy(kvm);
 	mutex_unlock(&kvm->slots_lock);
+	return 0;
 }
 
 /* Why a VM cannot have a tree per node, or NULL */
@@ -328,7 +348,7 @@ static const char *hydra_vm_refused(const struct kvm *kvm)
  *
  * The VM takes over the settings of the process, if it can have them.
  *
- * Context: process context. Return: 0 or -ENOMEM.
+ * Context: process context. Return: 0, -ENOMEM or -EINTR.
  */
 int hydra_vm_init(struct kvm *kvm)
 {
@@ -350,7 +370,7 @@ int hydra_vm_init(struct kvm *kvm)
 				    task_pid_nr(current),
 				    vm->refused ?: "its settings are for processes only");
 	else if (per_node)
-		hydra_vm_set(kvm, settings, true);
+		return hydra_vm_set(kvm, settings, true);
 	return 0;
 }
 

@@ -24,7 +24,7 @@
  * @settings: packed settings; written under slots_lock
  * @per_node: vCPUs load the tree of their CPU's node. Set under slots_lock. Cleared there,
  *	and by a vCPU that gets no memory for a table.
- * @keyed: the VM counts in hydra_vm_key; changed by writers of settings, one at a time
+ * @keyed: the VM counts in hydra_vm_key; set under hydra_vm_key_mutex, and never cleared
  * @tidy: drops the trees that no vCPU is to load any more
  * @moves: how often a vCPU took the tree of another domain
  * @fallbacks: how often the VM went back to the shared tree for lack of memory

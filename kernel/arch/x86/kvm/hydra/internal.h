@@ -11,10 +11,10 @@
 struct seq_file;
 
 /* core.c */
-void hydra_vm_set(struct kvm *kvm, u32 settings, bool per_node);
+int hydra_vm_set(struct kvm *kvm, u32 settings, bool per_node);
 
 /* check.c */
 void hydra_vm_show_tables_of(struct kvm *kvm, struct seq_file *m);
-void hydra_vm_check_vm(struct kvm *kvm, struct seq_file *m);
+long hydra_vm_check_vm(struct kvm *kvm, struct seq_file *m);
 
 #endif /* _ARCH_X86_KVM_HYDRA_INTERNAL_H */

@@ -8,6 +8,7 @@
 
 #include <linux/hydra_vm.h>
 #include <linux/list.h>
+#include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/seq_file.h>
 
@@ -15,22 +16,30 @@
 #include "internal.h"
 
 /*
- * The VM of an address space after so many others, with a reference, or NULL. If VMs end
- * meanwhile, a caller that counts may miss a VM.
+ * The VM of an address space after another, with a reference, or NULL. VMs that are being
+ * destroyed are left out. The reference to the other VM, which keeps it in the list, is
+ * put, and that may destroy the VM: not under kvm_lock.
  */
-static struct kvm *hydra_vm_get(const struct mm_struct *mm, unsigned int after)
+static struct kvm *hydra_vm_next(const struct mm_struct *mm, struct kvm *last)
 {
-	struct kvm *kvm;
+	struct kvm *kvm = list_prepare_entry(last, &vm_list, vm_list), *next = NULL;
 
-	guard(mutex)(&kvm_lock);
-	list_for_each_entry(kvm, &vm_list, vm_list)
-		if (kvm->mm == mm && !after--)
-			return kvm_get_kvm_safe(kvm) ? kvm : NULL;
-	return NULL;
+	mutex_lock(&kvm_lock);
+	list_for_each_entry_continue(kvm, &vm_list, vm_list) {
+		if (kvm->mm == mm && kvm_get_kvm_safe(kvm)) {
+			next = kvm;
+			break;
+		}
+	}
+	mutex_unlock(&kvm_lock);
+	if (last)
+		kvm_put_kvm(last);
+	return next;
 }
 
-#define for_each_hydra_vm(kvm, mm, i) \
-	for (i = 0; (kvm = hydra_vm_get(mm, i)); kvm_put_kvm(kvm), i++)
+/* A caller that leaves the loop puts the reference to the VM. */
+#define for_each_hydra_vm(kvm, mm) \
+	for (kvm = NULL; (kvm = hydra_vm_next(mm, kvm)); )
 
 /* What the text would make of a VM's settings. Return: 0 or a negative errno. */
 static int hydra_vm_try(struct kvm *kvm, const char *text, u32 *settings, bool *per_node)
@@ -47,27 +56,36 @@ static int hydra_vm_try(struct kvm *kvm, const char *text, u32 *settings, bool *
 	return ret;
 }
 
-/* All VMs of the process, or none */
+/*
+ * All VMs of the process, or none; a signal that kills the writer may come in between. Of
+ * two writers at once, the later one wins.
+ */
 static int hydra_vm_set_all(struct mm_struct *mm, const char *text)
 {
+	bool per_node, found = false;
 	struct kvm *kvm;
-	unsigned int i;
-	bool per_node;
 	u32 settings;
 	int ret;
 
-	for_each_hydra_vm(kvm, mm, i) {
+	for_each_hydra_vm(kvm, mm) {
 		ret = hydra_vm_try(kvm, text, &settings, &per_node);
 		if (ret) {
 			kvm_put_kvm(kvm);
 			return ret;
 		}
+		found = true;
 	}
-	if (!i)
+	if (!found)
 		return -ENOENT;
-	for_each_hydra_vm(kvm, mm, i)
-		if (!hydra_vm_try(kvm, text, &settings, &per_node))
-			hydra_vm_set(kvm, settings, per_node);
+	for_each_hydra_vm(kvm, mm) {
+		if (hydra_vm_try(kvm, text, &settings, &per_node))
+			continue;
+		ret = hydra_vm_set(kvm, settings, per_node);
+		if (ret) {
+			kvm_put_kvm(kvm);
+			return ret;
+		}
+	}
 	return 0;
 }
 
@@ -94,11 +112,11 @@ static void hydra_vm_show_one(struct kvm *kvm, struct seq_file *m)
 static void hydra_vm_each(struct mm_struct *mm, struct seq_file *m,
 			  void (*show)(struct kvm *kvm, struct seq_file *m))
 {
+	unsigned int i = 0;
 	struct kvm *kvm;
-	unsigned int i;
 
-	for_each_hydra_vm(kvm, mm, i) {
-		seq_printf(m, "vm %u\n", i);
+	for_each_hydra_vm(kvm, mm) {
+		seq_printf(m, "vm %u\n", i++);
 		show(kvm, m);
 	}
 }
@@ -115,10 +133,21 @@ static void hydra_vm_tables_all(struct mm_struct *mm, struct seq_file *m)
 
 static void hydra_vm_check_all(struct mm_struct *mm, struct seq_file *m)
 {
-	hydra_vm_each(mm, m, hydra_vm_check_vm);
+	unsigned int i = 0;
+	struct kvm *kvm;
+	long found = 0;
+
+	for_each_hydra_vm(kvm, mm) {
+		seq_printf(m, "vm %u\n", i++);
+		found += hydra_vm_check_vm(kvm, m);
+	}
+	/* If not, the file asks again, with a larger buffer. */
+	if (!seq_has_overflowed(m))
+		atomic_long_add(found, &hydra_violations);
 }
 
 static const struct hydra_vm_ops hydra_vm_kvm_ops = {
+	.owner = THIS_MODULE,
 	.set = hydra_vm_set_all,
 	.show = hydra_vm_show_all,
 	.tables = hydra_vm_tables_all,

@@ -6,15 +6,19 @@
 
 #define pr_fmt(fmt) "hydra: " fmt
 
-#include <linux/export.h>
 #include <linux/hydra_vm.h>
+#include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
 
 #include "internal.h"
 
-/* KVM, or NULL while the module is not there; and one call to KVM at a time */
+/*
+ * KVM, or NULL while the module is not there. The mutex is not held during calls: a call
+ * may wait for a VM's slots_lock, and that for a VMM which answers no userfaultfd. A
+ * reference to the module keeps KVM there instead.
+ */
 static const struct hydra_vm_ops *hydra_vm_ops;
 static DEFINE_MUTEX(hydra_vm_mutex);
 
@@ -38,7 +42,7 @@ EXPORT_SYMBOL_GPL(hydra_vm_register);
 /**
  * hydra_vm_unregister - KVM is about to go
  *
- * When this returns, no function of KVM is being called.
+ * No function of KVM is being called: the module has no reference left.
  *
  * Context: process context.
  */
@@ -137,18 +141,32 @@ int hydra_vm_home(unsigned int d)
 }
 EXPORT_SYMBOL_GPL(hydra_vm_home);
 
+/* KVM with a reference to its module, or NULL */
+static const struct hydra_vm_ops *hydra_vm_ops_get(void)
+{
+	guard(mutex)(&hydra_vm_mutex);
+	return hydra_vm_ops && try_module_get(hydra_vm_ops->owner) ? hydra_vm_ops : NULL;
+}
+
 /**
  * hydra_vm_set_text - give settings to all VMs of a process
  * @mm: the address space
  * @text: the settings
  *
  * Context: process context, no locks.
- * Return: 0; or, with nothing changed, -EINVAL, -EOPNOTSUPP, or -ENOENT without a VM.
+ * Return: 0; or, with nothing changed, -EINVAL, -EOPNOTSUPP, or -ENOENT without a VM; or
+ * -EINTR if the task is being killed.
  */
 int hydra_vm_set_text(struct mm_struct *mm, const char *text)
 {
-	guard(mutex)(&hydra_vm_mutex);
-	return hydra_vm_ops ? hydra_vm_ops->set(mm, text) : -ENOENT;
+	const struct hydra_vm_ops *ops = hydra_vm_ops_get();
+	int ret;
+
+	if (!ops)
+		return -ENOENT;
+	ret = ops->set(mm, text);
+	module_put(ops->owner);
+	return ret;
 }
 
 /**
@@ -160,9 +178,12 @@ int hydra_vm_set_text(struct mm_struct *mm, const char *text)
  */
 int hydra_vm_show(struct mm_struct *mm, struct seq_file *m)
 {
-	guard(mutex)(&hydra_vm_mutex);
-	if (hydra_vm_ops)
-		hydra_vm_ops->show(mm, m);
+	const struct hydra_vm_ops *ops = hydra_vm_ops_get();
+
+	if (ops) {
+		ops->show(mm, m);
+		module_put(ops->owner);
+	}
 	return 0;
 }
 
@@ -171,13 +192,16 @@ int hydra_vm_show(struct mm_struct *mm, struct seq_file *m)
  * @mm: the address space
  * @m: the file to write to
  *
- * Context: process context, no locks; the VM's faults wait meanwhile. Return: 0.
+ * Context: process context, no locks. Return: 0.
  */
 int hydra_vm_show_tables(struct mm_struct *mm, struct seq_file *m)
 {
-	guard(mutex)(&hydra_vm_mutex);
-	if (hydra_vm_ops)
-		hydra_vm_ops->tables(mm, m);
+	const struct hydra_vm_ops *ops = hydra_vm_ops_get();
+
+	if (ops) {
+		ops->tables(mm, m);
+		module_put(ops->owner);
+	}
 	return 0;
 }
 
@@ -190,8 +214,11 @@ int hydra_vm_show_tables(struct mm_struct *mm, struct seq_file *m)
  */
 int hydra_vm_check(struct mm_struct *mm, struct seq_file *m)
 {
-	guard(mutex)(&hydra_vm_mutex);
-	if (hydra_vm_ops)
-		hydra_vm_ops->check(mm, m);
+	const struct hydra_vm_ops *ops = hydra_vm_ops_get();
+
+	if (ops) {
+		ops->check(mm, m);
+		module_put(ops->owner);
+	}
 	return 0;
 }
