@@ -175,7 +175,9 @@ def test_a_machine_that_dies_is_booted_again_past_the_program_it_died_of(monkeyp
             return {**run(program("exec:one"), "\n### begin exec:two\nlast words"), **bad}, False
         return {**run(program("exec:three")), **good}, True
     monkeypatch.setattr(linux_suites, "boot", boot)
-    found = linux_suites.run_all("image", linux_suites.MACHINE, "hydra", ("/tests", ["exec:one", "exec:two", "exec:three"]), "short", ["exec:*"], [])
+    names = ["exec:one", "exec:two", "exec:three"]
+    found = linux_suites.run_all("image", linux_suites.MACHINE, "hydra",
+                                 lambda skip: linux_suites.script("/tests", names, "short", 150, ["exec:*"], skip), 150, [])
     assert [name for name in found if name.startswith("exec")] == ["exec:one", "exec:two", "exec:three"]
     assert found["exec:two"]["exec:two"].failed and "last words" in found["exec:two"]["exec:two"].why
     assert found["machine:kernel log"]["machine:kernel log"].failed

@@ -26,6 +26,7 @@ OTHER_POLICIES = ["hydra,filter=entry", "hydra,filter=accessed", "hydra,domains=
 OTHER_OPERATIONS = 20_000
 # The variants whose threads never sleep take six times as long as the other variants. Their purpose is to find a missing
 # flush, on the usual machine, with the lab's kernel; runs with another purpose skip these variants.
+VM = "vm_"                   # begins the names of self tests with virtual machines, which have a stage of their own
 SLEEPING = {"coherence": "-V whole_tables_running", "pages": "-V whole_tables_running", "huge": "-V running"}
 MARK = re.compile(r"^### (begin|end) (\S+)(?: (\d+))?(?: (\d+))?$", re.M)
 SEED = re.compile(r"^# repeat with .*?--seed (\d+)", re.M)
@@ -110,16 +111,20 @@ def program(name, output, status, seconds=SELFTEST_LIMIT):
     return outcomes
 
 
-def in_machine(config, only="", arguments="", words=None):
+def in_machine(config, only="", arguments="", words=None, vms=False):
     """KUnit and the self tests in one boot; or only the self tests with a word (only) in the name, with arguments.
 
-    Words: the arguments of single programs, by name, if all programs run.
+    Words: the arguments of single programs, by name, if all programs run. Vms: the self tests with virtual machines, without KUnit.
     """
     build.kernel(config)
-    tests = [test for test in programs.selftests(build.tree(), everything=config == "debug") if only in test.name]
-    machine = dataclasses.replace(MACHINE, config=config, append=[] if only else ["kunit.enable=1"])
+    tests = [test for test in programs.selftests(build.tree(), everything=config == "debug")
+             if only in test.name and (test.name.startswith(VM) == vms or (only and not vms))]
+    if not tests:
+        return []
+    want_kunit = not (only or vms)
+    machine = dataclasses.replace(MACHINE, config=config, append=["kunit.enable=1"] if want_kunit else [])
     label, seconds = ("", SELFTEST_LIMIT) if config == "lab" else (config, DEBUG_LIMIT)
-    return selftests(tests, machine, label, want_kunit=not only, seconds=seconds, arguments=arguments,
+    return selftests(tests, machine, label, want_kunit=want_kunit, seconds=seconds, arguments=arguments,
                      words={} if only else words)
 
 
