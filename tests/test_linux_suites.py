@@ -157,6 +157,12 @@ def test_the_machine_says_which_policy_all_have(policy, active):
     assert machine("hydra", POLICY.format("hydra", 1) + POLICY.format("linux", 0))["machine:policy"] == "failed"
 
 
+def test_settings_beside_the_policys_name_are_looked_at():
+    text = 2 * "policy custom\nprefetch 0\nactive 1\n"
+    assert machine("hydra,prefetch=0", text)["machine:policy"] == "passed"
+    assert machine("hydra,prefetch=9", text)["machine:policy"] == "failed"
+
+
 def test_violations_and_warnings_are_failures():
     text = 2 * POLICY.format("hydra", 1)
     assert machine("hydra", text, violations="2")["machine:invariants"] == "failed"
