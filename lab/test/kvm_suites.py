@@ -19,6 +19,7 @@ SECONDS = 600                # for one program
 
 # Arguments, where the usual ones take the emulator many minutes.
 ARGUMENTS = {
+    "kvm:dirty_log_page_splitting_test": "-b 16M",       # of huge pages, of which guest_linux_suites.sh reserves 16
 }
 # These count the entries of the nested tables of a machine. Under Hydra, each node has its own: so they run on one node.
 BOUND = ["kvm:dirty_log_page_splitting_test", "kvm:nx_huge_pages_test.sh"]
@@ -32,6 +33,7 @@ NEVER = {
 def script(installed, tests, seconds, only, skip):
     """The script for the machine: KVM's tests that match a pattern of only and none of skip, each with a limit in seconds."""
     lines = [f". {shlex.quote(str(paths.REPO / 'lab/test/guest_linux_suites.sh'))}", f"prepare {shlex.quote(str(installed))}",
+             f"python3 {shlex.quote(suites.HELD)}",
              "one machine:policy 30 cat /proc/1/hydra /proc/self/hydra",
              "one machine:npt 30 grep Y /sys/module/kvm_amd/parameters/npt"]
     for name in tests:
