@@ -157,6 +157,12 @@ def test_the_machine_says_which_policy_all_have(policy, active):
     assert machine("hydra", POLICY.format("hydra", 1) + POLICY.format("linux", 0))["machine:policy"] == "failed"
 
 
+def test_settings_beside_the_policys_name_are_looked_at():
+    text = 2 * "policy custom\nprefetch 0\nactive 1\n"
+    assert machine("hydra,prefetch=0", text)["machine:policy"] == "passed"
+    assert machine("hydra,prefetch=9", text)["machine:policy"] == "failed"
+
+
 def test_violations_and_warnings_are_failures():
     text = 2 * POLICY.format("hydra", 1)
     assert machine("hydra", text, violations="2")["machine:invariants"] == "failed"
@@ -175,7 +181,9 @@ def test_a_machine_that_dies_is_booted_again_past_the_program_it_died_of(monkeyp
             return {**run(program("exec:one"), "\n### begin exec:two\nlast words"), **bad}, False
         return {**run(program("exec:three")), **good}, True
     monkeypatch.setattr(linux_suites, "boot", boot)
-    found = linux_suites.run_all("image", linux_suites.MACHINE, "hydra", ("/tests", ["exec:one", "exec:two", "exec:three"]), "short", ["exec:*"], [])
+    names = ["exec:one", "exec:two", "exec:three"]
+    found = linux_suites.run_all("image", linux_suites.MACHINE, "hydra",
+                                 lambda skip: linux_suites.script("/tests", names, "short", 150, ["exec:*"], skip), 150, [])
     assert [name for name in found if name.startswith("exec")] == ["exec:one", "exec:two", "exec:three"]
     assert found["exec:two"]["exec:two"].failed and "last words" in found["exec:two"]["exec:two"].why
     assert found["machine:kernel log"]["machine:kernel log"].failed
