@@ -77,6 +77,7 @@ CATCHERS = {
     "vm-keep-cache": ["vm_move -t vcpu_takes_the_tree_of_its_new_node"],
     "vm-skip-move": ["vm_move -t vcpu_takes_the_tree_of_its_new_node"],
     "vm-keep-trees": ["vm_move -t other_settings_free_the_trees", "vm_degrade -t beyond_the_limit"],
+    "vm-keep-root": ["vm_degrade -t prefault_after_new_settings"],
     "vm-degrade-deadly": ["vm_degrade -t beyond_the_limit"],
     "vm-lose-table": ["vm_move -t vcpus_that_go_round"],
 }
