@@ -66,7 +66,7 @@ static void check_fallen_back(struct __test_metadata *_metadata, struct vm *vm, 
 	EXPECT_TRUE(vm_consistent());
 }
 
-static void check_back(struct __test_metadata *_metadata, struct vm *vm, int last)
+static void check_back(struct __test_metadata *_metadata, struct vm *vm, int last, long fallbacks)
 {
 	struct vm_tables tables;
 	int node;
@@ -81,7 +81,7 @@ static void check_back(struct __test_metadata *_metadata, struct vm *vm, int las
 	for (node = 0; node <= last; node++) {
 		EXPECT_EQ(VM_REGION_PAGES + 1, tables.local[node]) TH_LOG("node %d", node);
 	}
-	EXPECT_EQ(1, vm_number("fallbacks"));
+	EXPECT_EQ(fallbacks, vm_number("fallbacks"));
 }
 
 TEST_F(vm_degrade, beyond_the_limit)
@@ -89,7 +89,7 @@ TEST_F(vm_degrade, beyond_the_limit)
 	ASSERT_EQ(0, hydra_write_file(LIMIT, "16"));
 	check_fallen_back(_metadata, &self->vm, self->last);
 	ASSERT_EQ(0, hydra_write_file(LIMIT, "max"));
-	check_back(_metadata, &self->vm, self->last);
+	check_back(_metadata, &self->vm, self->last, 1);
 }
 
 /*
@@ -108,7 +108,7 @@ TEST_F(vm_degrade, prefault_beyond_the_limit)
 	ASSERT_EQ(0, vm_prefault(&self->vm, 1, half, half));
 	check_fallen_back(_metadata, &self->vm, self->last);
 	ASSERT_EQ(0, hydra_write_file(LIMIT, "max"));
-	check_back(_metadata, &self->vm, self->last);
+	check_back(_metadata, &self->vm, self->last, 1);
 }
 
 TEST_F(vm_degrade, prefault_after_new_settings)
@@ -117,8 +117,7 @@ TEST_F(vm_degrade, prefault_after_new_settings)
 	ASSERT_EQ(0, vm_set("linux"));
 	ASSERT_EQ(0, vm_prefault(&self->vm, 0, 0, VM_REGION_PAGES));
 	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
-	EXPECT_EQ(0, vm_number("fallbacks"));
-	check_back(_metadata, &self->vm, self->last);
+	check_back(_metadata, &self->vm, self->last, 0);
 }
 
 /* Finding a function in /proc/kallsyms takes seconds. */
@@ -133,7 +132,7 @@ TEST_F_TIMEOUT(vm_degrade, without_memory_for_a_table, 90)
 	ASSERT_EQ(0, hydra_fail_allocations(100));
 	check_fallen_back(_metadata, &self->vm, self->last);
 	ASSERT_EQ(0, hydra_fail_allocations(0));
-	check_back(_metadata, &self->vm, self->last);
+	check_back(_metadata, &self->vm, self->last, 1);
 }
 
 HYDRA_HARNESS_MAIN
