@@ -46,6 +46,7 @@ def test_pytests_results():
     assert results(suites.junit(xml, "host")) == [
         ("host: test_a.good", "passed"), ("host: test_a.bad", "failed"), ("host: test_a.broken", "failed"),
         ("host: test_a.later", "skipped")]
+    assert results(suites.junit(xml[:150], "host")) == [("host: pytest", "failed")]      # pytest ended while it wrote
 
 
 def test_a_suite_without_tests_is_a_failure():

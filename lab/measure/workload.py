@@ -22,7 +22,7 @@ METRICS = {
     "cpus_interrupted": ("interrupts", "interrupts that the program's flushes sent", "Counted by Hydra, and by Linux while hydractl stat runs.", ""),
     "cpus_interrupted_across": ("interrupts", "of these, interrupts of another node's CPUs", "Counted as the line before.", ""),
     "cpus_spared": ("interrupts", "interrupts that Linux would have sent besides", "Counted by Hydra.", ""),
-    "flushes": ("flushes", "flushes of the program", "Counted by Hydra.", ""),
+    "flushes": ("flushes", "flushes of the program", "Counted as the interrupts of these flushes.", ""),
     "fills": ("fills", "page faults that filled a node's tables", "Counted by Hydra.", ""),
     "prefetched": ("entries", "entries prefetched by fills", "Counted by Hydra.", ""),
     "propagated": ("entries", "entries written to copies", "Counted by Hydra.", ""),

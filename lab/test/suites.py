@@ -43,11 +43,7 @@ def pytest(which, title, only=""):
     environment = dict(os.environ, PYTHONPATH=str(paths.REPO))
     with children.leashed(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, env=environment) as child:
         status = child.wait()
-    try:
-        outcomes = junit(results.read_text(encoding="utf-8"), title) if results.exists() else []
-    except xml.etree.ElementTree.ParseError as error:
-        outcomes = [Outcome(f"{title}: pytest", "failed", f"its report {results} is not whole ({error}): pytest itself failed, "
-                                                          "as its output above says")]
+    outcomes = junit(results.read_text(encoding="utf-8"), title) if results.exists() else []
     if status == NO_TEST_COLLECTED and only:
         files = ", ".join(path.stem for path in sorted((paths.REPO / "tests").glob("test_*.py")))
         outcomes.append(Outcome(f"{title}: pytest", "failed", f"no test has '{only}' in its name or its file's: {files}"))
@@ -57,9 +53,13 @@ def pytest(which, title, only=""):
 
 
 def junit(text, suite):
-    """Outcomes from pytest's XML."""
+    """Outcomes from pytest's XML. A report that breaks off is a failure: pytest itself failed."""
     outcomes = []
-    for case in xml.etree.ElementTree.fromstring(text).iter("testcase"):
+    try:
+        cases = list(xml.etree.ElementTree.fromstring(text).iter("testcase"))
+    except xml.etree.ElementTree.ParseError as error:
+        return [Outcome(f"{suite}: pytest", "failed", f"its report is not whole ({error}); its output above says why")]
+    for case in cases:
         name = f"{suite}: {case.get('classname', '').rpartition('.')[2]}.{case.get('name')}"
         bad = [child for child in case if child.tag in ("failure", "error")]
         skipped = [child for child in case if child.tag == "skipped"]
