@@ -27,6 +27,7 @@ ARGUMENTS = {
     "kvm:dirty_log_test": "-i 4 -I 2000",
     "kvm:kvm_page_table_test": "-b 64M",
     "kvm:max_guest_memory_test": "-m 1 -s 1",
+    "kvm:memslot_perf_test": "-s 512 -l 1",
 }
 # These count the entries of the nested tables of a machine. Under Hydra, each node has its own: so they run on one node.
 BOUND = ["kvm:dirty_log_page_splitting_test", "kvm:nx_huge_pages_test.sh"]
@@ -35,9 +36,12 @@ ONE_NODE = ["numactl", "--cpunodebind=0", "--"]
 # Not run, and why.
 NEVER = {
     "kvm:debug_regs": "QEMU 7.2 does not leave the virtual machine at an intercepted int3",
+    "kvm:hardware_disable_test": "six minutes of machines that are killed while they start; no memory",
     "kvm:monitor_mwait_test": "an invalid instruction (#UD) at MONITOR, where none is expected",
     "kvm:nested_exceptions_test": "another error code than the one injected arrives in the machine inside the virtual machine",
+    "kvm:rseq_test": "a hundred thousand moves from CPU to CPU: more than seven minutes",
     "kvm:svm_nested_soft_inject_test": "wants the processor's NRIPS, which QEMU 7.2 does not have",
+    "kvm:system_counter_offset_test": "the clocks of the emulator's CPUs differ; no memory",
     "kvm:xcr0_cpuid_test": "QEMU 7.2 does not leave the virtual machine at XSETBV",
 }
 
