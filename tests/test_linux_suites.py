@@ -115,6 +115,7 @@ def test_a_name_that_comes_twice_is_two_cases():
 @pytest.mark.parametrize("text, expected", [
     ("Testing move on anon... done\nTesting wp on shmem... skipped [reason: feature missing]\nTesting poison on anon... ERROR",
      ["passed", "skipped", "failed"]),
+    ("Testing creating 1024 vCPUs, with IDs 0...1023.\n", []),                         # no result
     ("test  0 PASSED (iteration 1)\ntest 12 FAILED (iteration 1)\n", ["passed", "failed"]),
     ("test  0 PASSED (iteration 1)\ntest  0 PASSED (iteration 1)\ntest  0 FAILED (iteration 2)\n", ["passed", "failed"]),
     ("test  0 PASSED (iteration 1)\ndone (all tests OK)\n", ["passed", "passed"]),
