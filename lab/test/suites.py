@@ -117,7 +117,6 @@ def in_machine(config, only="", arguments="", words=None, vms=False):
 
     Words: the arguments of single programs, by name, if all programs run. Vms: the self tests with virtual machines, without KUnit.
     """
-    build.kernel(config)
     tests = [test for test in programs.selftests(build.tree(), everything=config == "debug")
              if only in test.name and (test.name.startswith(VM) == vms or (only and not vms))]
     if not tests:
