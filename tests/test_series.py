@@ -229,10 +229,10 @@ def test_what_prepares_linux_comes_first_and_what_is_policy_last():
     assert first >= 7
     assert [part.path.name for part in parts[:first] if re.search("hydra", part.subject + part.message + diffs(part), re.I)
             or not part.message.endswith("No functional change.")] == []
-    assert [part.path.name for part in parts[-2:]] == ["placement.patch", "reclaim.patch"]
+    assert [part.path.name for part in parts[-3:]] == ["placement.patch", "reclaim.patch", "cgroup-limit.patch"]
     place = brought()
     assert [name for name, number in place.items() if number > place["arch/x86/mm/hydra/Kconfig"]
-            and not name.startswith(("Documentation/", "tools/")) and not name.endswith(("/place.c", "/reclaim.c"))] == []
+            and not name.startswith(("Documentation/", "tools/")) and not name.endswith(("/place.c", "/reclaim.c", "/cgroup.c"))] == []
 
 
 def test_every_header_is_there_when_linuxs_files_include_it():

@@ -76,6 +76,10 @@ CATCHERS = {
     "allow-anybody": ["count -t allowed_processes_choose_settings"],
     "count-set-uid": ["count -t set_uid_program_is_not_counted"],
     "lose-ended": ["count -t ended_processes_are_summed"],
+    "skip-group": ["misc -t limit_of_a_cgroup_holds", "misc -t limit_of_the_parent_holds_for_two_children"],
+    "keep-group-charge": ["misc -t replicas_are_charged_until_they_are_freed"],
+    "ignore-names": ["interface -t default_for_programs_by_name"],
+    "switch-all": ["split -t switching_interrupts_no_other_process"],
 }
 # Break no rule, but make a rare order frequent: the tests must pass.
 HARMLESS = {"slow-flush": ["bystanders -t drop_huge_page_that_another_thread_moves"]}

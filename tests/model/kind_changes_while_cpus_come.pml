@@ -251,6 +251,7 @@ inline flush_tlb_func(c)
 	if
 	:: loaded_mm[c] == MM && new_ > ctx_tlb_gen[c] && ctx_tlb_gen[c] != gen_ ->
 		tlb[c] = 0;
+		root[c] = hydra_pgd(d_);	/* hydra_catch_up() */
 		ctx_tlb_gen[c] = gen_
 	:: else
 	fi;
@@ -406,9 +407,13 @@ proctype changer(byte n)
 inline hydra_load_root(c)
 {
 	d_ = hydra_domain_of_cpu(kind, c);
-	tlb[c] = 0;
-	root[c] = (loaded_mm[c] == MM -> hydra_pgd(d_) : CANON);
-	ctx_tlb_gen[c] = (loaded_mm[c] == MM -> hydra_tlb_gen(d_) : 0);
+	if
+	:: loaded_mm[c] == MM ->
+		tlb[c] = 0;
+		root[c] = hydra_pgd(d_);
+		ctx_tlb_gen[c] = hydra_tlb_gen(d_)
+	:: else
+	fi;
 	d_ = 0
 }
 
@@ -420,11 +425,14 @@ inline switch_root(c)
 	fi
 }
 
-/* All CPUs of some domains */
+/*
+ * The CPUs of some domains which have the address space loaded, and no others. The caller has
+ * raised the generation after it changed the root.
+ */
 inline hydra_switch_roots(mask)
 {
+	ipis = mm_cpumask & cpus_of_all(kind, mask);
 	atomic {
-		ipis = cpus_of_all(kind, mask);
 		!(ipis & irqs_off) ->
 		d_step {
 			switch_root(0);
@@ -475,6 +483,7 @@ inline promote(d)
 		trees = trees | BIT(d);
 		own_root = own_root | BIT(d)
 	   };
+		tlb_gen[d] = tlb_gen[d] + 1;
 		hydra_switch_roots(BIT(d));
 		d_step {
 			universal = universal & ~BIT(d);
@@ -493,7 +502,8 @@ inline hydra_deactivate()
 	hydra_active = false;
 	d_step {
 		run_mask = trees | universal;
-		invariant(11, !(run_mask & ~all_of(kind)))
+		invariant(11, !(run_mask & ~all_of(kind)));
+		context_tlb_gen++
 	};
 	hydra_switch_roots(run_mask);
 	/* hydra_lock_out_faults(), hydra_release_tables() */

@@ -19,39 +19,37 @@
 #define next_generation()	\
 	(max(context_tlb_gen, max(tlb_gen[0], tlb_gen[1])) + GENERATION_GAP)
 
-/* On the interrupted CPU. */
+/* Interrupt a CPU, which may have left the address space meanwhile: hydra_load_root(). */
 inline switch_root(cpu)
 {
-	d_step {
-		if
-		:: loaded_mm[cpu] == MM ->
-			cr3[cpu] = hydra_pgd(cpu);
-			tlb[cpu] = 0;
-			psc[cpu] = 0;
-			ctx_tlb_gen[cpu] = hydra_tlb_gen(cpu)
-#ifndef BROKEN_OLD_CONTEXTS_NOT_FORGOTTEN
-		/* Forget a kept context of the address space. */
-		:: loaded_mm[cpu] != MM ->
-			ctx[cpu] = false;
-			ctx_tlb_gen[cpu] = 0;
-			tlb[cpu] = 0;
-			psc[cpu] = 0
-#else
-		:: else
-#endif
-		fi;
-		cpus_walk()
-	}
+	if
+	:: (targets & BIT(cpu)) && loaded_mm[cpu] == MM ->
+		cr3[cpu] = hydra_pgd(cpu);
+		tlb[cpu] = 0;
+		psc[cpu] = 0;
+		ctx_tlb_gen[cpu] = hydra_tlb_gen(cpu)
+	:: else
+	fi
 }
 
-/* All CPUs of a domain, including CPUs that do not run the address space. */
-inline hydra_switch_roots(dom)
+/* The CPUs which have the address space loaded, and no others. The root has changed. */
+inline hydra_switch_roots(raised_gen, cpus)
 {
+#ifndef BROKEN_NO_GENERATION_AFTER_ROOT
+	raised_gen++;
+#endif
 #ifndef BROKEN_ROOTS_NOT_SWITCHED
+	targets = mm_cpumask & (cpus);
 	atomic {
-		!(irqs_off & own_cpus(dom)) ->
-		switch_root(2 * (dom));
-		switch_root(2 * (dom) + 1)
+		!(irqs_off & targets) ->
+		d_step {
+			switch_root(0);
+			switch_root(1);
+			switch_root(2);
+			switch_root(3);
+			targets = 0;
+			cpus_walk()
+		}
 	}
 #else
 	skip
@@ -118,7 +116,7 @@ inline promote(dom)
 #ifdef BROKEN_PROMOTED_BEFORE_ROOTS_SWITCHED
 		universal = universal & ~BIT(dom);
 #endif
-		hydra_switch_roots(dom);
+		hydra_switch_roots(tlb_gen[dom], own_cpus(dom));
 		lock_domain(dom);
 		if
 #ifdef BROKEN_PROMOTION_IGNORES_DEGRADED_DOMAIN
@@ -195,11 +193,11 @@ inline hydra_deactivate()
 	ipis = trees | universal;
 #endif
 	if
-	:: ipis & BIT(0) -> hydra_switch_roots(0)
+	:: ipis & BIT(0) -> hydra_switch_roots(context_tlb_gen, own_cpus(0))
 	:: else
 	fi;
 	if
-	:: ipis & BIT(1) -> hydra_switch_roots(1)
+	:: ipis & BIT(1) -> hydra_switch_roots(context_tlb_gen, own_cpus(1))
 	:: else
 	fi;
 	ipis = 0;
@@ -258,7 +256,7 @@ inline hydra_degrade(dom)
 	own_root = own_root & ~BIT(dom);
 #endif
 	unlock_domain(dom);
-	hydra_switch_roots(dom)
+	hydra_switch_roots(tlb_gen[dom], own_cpus(dom))
 }
 
 /* A thread in a domain returns to user mode: __hydra_resume_user_mode(). */

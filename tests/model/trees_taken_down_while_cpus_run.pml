@@ -12,7 +12,7 @@
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_GENERATION_SET_WITHOUT_GAP       6 or 11
- *   BROKEN_OLD_CONTEXTS_NOT_FORGOTTEN       5
+ *   BROKEN_FLUSH_KEEPS_OLD_ROOT             5 or 6
  *   BROKEN_ROOTS_NOT_SWITCHED               5
  *   BROKEN_TREES_TAKEN_DOWN_BEFORE_SWITCH   5
  *   BROKEN_INACTIVE_BEFORE_GENERATION       6 or 11

@@ -29,6 +29,7 @@ void pgd_dtor(pgd_t *pgd);
 /* Roots: arch/x86/mm/hydra/roots.c */
 pgd_t *hydra_pgd_alloc(struct mm_struct *mm, int nid);
 void hydra_pgd_free(pgd_t *pgd);
+void hydra_load_root(void *data);
 void hydra_sync_ldt(struct mm_struct *mm);
 void hydra_clear_ldt(struct mm_struct *mm);
 
@@ -96,6 +97,30 @@ static inline u64 hydra_tlb_gen(struct mm_struct *mm)
 }
 
 /**
+ * hydra_catch_up - the generation that this CPU's flush catches up with
+ * @mm: cpu_tlbstate.loaded_mm
+ *
+ * A CPU may note a generation only if what the CPU holds is of a root that the CPU has
+ * read after the generation. Another CPU may have changed the root since this CPU has
+ * loaded it: see hydra_switch_roots(). Then this CPU loads the new root before it flushes.
+ *
+ * Context: flush_tlb_func(): interrupts off.
+ * Return: the generation.
+ */
+static inline u64 hydra_catch_up(struct mm_struct *mm)
+{
+	u64 gen = hydra_tlb_gen(mm);
+
+	if (mm_has_hydra(mm)) {
+		/* The generation before the root; pairs with hydra_switch_roots(). */
+		smp_rmb();
+		if (unlikely(this_cpu_read(hydra_loaded_root) != hydra_pgd(mm)))
+			hydra_load_root(mm);
+	}
+	return gen;
+}
+
+/**
  * hydra_switching - this CPU is about to run an address space
  * @next: the address space; the CPU is in its mm_cpumask()
  * @tsk: the task that will use it, or NULL
@@ -122,6 +147,8 @@ static inline u64 hydra_switching(struct mm_struct *next,
 			dom = __hydra_switching(next, tsk);
 			if (dom) {
 				gen = atomic64_read(&dom->tlb_gen);
+				/* Pairs with hydra_switch_roots(). */
+				smp_rmb();
 				*root = READ_ONCE(dom->root);
 				return gen;
 			}
@@ -206,7 +233,7 @@ static inline pgd_t *hydra_loaded_pgd(const struct mm_struct *mm)
 
 #define hydra_static			static
 #define hydra_root(mm, root)		((mm)->pgd)
-#define hydra_tlb_gen(mm)		atomic64_read(&(mm)->context.tlb_gen)
+#define hydra_catch_up(mm)		atomic64_read(&(mm)->context.tlb_gen)
 #define hydra_loaded_pgd(mm)		((mm)->pgd)
 
 static inline struct page *hydra_pte_alloc_one(gfp_t gfp) { return NULL; }

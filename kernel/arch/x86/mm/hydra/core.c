@@ -22,17 +22,15 @@
  *     dom->tlb_gen = above all others        switch_mm_irqs_off():
  *     h->domain[d] = dom                       sets its bit in mm_cpumask()
  *     dom->root = an empty tree                <full barrier>
- *     <full barrier>                           reads h->domain[d]: tlb_gen, root
- *     hydra_switch_roots():                    loads the root
- *       interrupts all CPUs of d, waits      hydra_load_root(), in the interrupt:
- *                                              loads dom->root, flushes all
+ *     hydra_switch_roots():                    reads h->domain[d]: tlb_gen, root
+ *       raises dom->tlb_gen                    loads the root
+ *       <full barrier>
+ *       interrupts the CPUs of d that        hydra_load_root(), in the interrupt:
+ *         run the address space, waits         loads dom->root, flushes all
  *     clears d in h->universal
  *
- * CPU 0 also interrupts CPUs of d not running the address space now. Such a CPU may
- * have caught up with dom->tlb_gen in a flush while the canonical root was still
- * loaded, and have left the address space since. The PCID holds translations of the
- * canonical tree, and would look up to date on the next switch. hydra_load_root()
- * drops the PCID.
+ * CPUs of d that do not run the address space now may hold translations of the canonical
+ * tree under an inactive PCID. They are behind dom->tlb_gen: see hydra_switch_roots().
  *
  * A flush may read h->domain[d] as NULL, and raise mm->context.tlb_gen instead of
  * dom->tlb_gen. CPUs of d miss nothing: the flush changed entries, passed a full
@@ -78,18 +76,21 @@
  *     context.tlb_gen = above all others     takes a tlb_gen: a full barrier
  *       by GENERATION_GAP                    hydra_raise_inactive():
  *     active = false                           reads active: false
- *     <full barrier>                           <read barrier>
- *     hydra_switch_roots()                     reads unfiltered: raised,
- *     frees the trees                          takes a new tlb_gen
- *     lowers unfiltered                      interrupts all CPUs
+ *     hydra_switch_roots():                    <read barrier>
+ *       raises context.tlb_gen                 reads unfiltered: raised,
+ *       interrupts the CPUs                      takes a new tlb_gen
+ *     frees the trees                        interrupts all CPUs
+ *     lowers unfiltered
  *
  * GENERATION_GAP is more than the flushes under way can add. So a CPU still on the
  * old root is behind context.tlb_gen and flushes all, but would take the first
  * tlb_gen of CPU 1 for an old generation. If CPU 1 reads unfiltered as 0, all CPUs
- * have switched roots, and flushed all, after CPU 1 changed entries. CPU 0
- * interrupts all CPUs of the domains with trees, as hydra_promote() does, and of
- * the universal domains: a flush may read active as true, and then universal as
- * empty.
+ * have switched roots, and flushed all, after CPU 1 changed entries, or do so when they
+ * come back. CPU 0 interrupts the CPUs that run the address space, of the domains with
+ * trees and of the universal domains: a flush may read active as true, and then universal as empty. For
+ * such a flush CPU 0 raises context.tlb_gen once more when active is false: a CPU of a
+ * universal domain may have caught up with the first value, and have left, before the
+ * flush changed entries.
  *
  * struct hydra_mm, each struct hydra_domain and each root stay until the mm_struct
  * is freed: context switches and flushes read without a lock.
@@ -162,8 +163,10 @@ static bool hydra_at_home(u32 home)
 	return home != HYDRA_HOME_SPLIT && home == hydra_home_here(hydra_home_kind(home));
 }
 
-/* In mm->hydra_settings: settings were chosen or inherited. No setting uses the bit. */
+/* In mm->hydra_settings: settings were chosen or inherited. No setting uses the bits. */
 #define SETTINGS_CHOSEN	BIT(31)
+/* They are the default's, given to the program for its name. Not passed on to execve(). */
+#define SETTINGS_BY_NAME BIT(30)
 
 static bool hydra_wants_domains(u32 settings)
 {
@@ -213,6 +216,7 @@ void hydra_free(struct hydra_mm *h)
 		kfree(h->domain[d]);
 	}
 	hydra_count_free(h);
+	hydra_cgroup_leave(h);
 	free_cpumask_var(h->flushing);
 	free_percpu(h->stats);
 	kfree(h);
@@ -411,9 +415,7 @@ static void hydra_promote(struct hydra_mm *h, unsigned int d)
 	hydra_mask_set(d, &h->trees);
 	hydra_sync_ldt(h->mm);
 	WRITE_ONCE(dom->root, dom->pgd);
-	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
-	smp_mb();
-	hydra_switch_roots(h->mm, hydra_kind_of(h)->cpus[d]);
+	hydra_switch_roots(h->mm, &dom->tlb_gen, hydra_kind_of(h)->cpus[d]);
 	/*
 	 * CPUs of the domain load the tree before flushes may spare them. A domain
 	 * degraded by a fault meanwhile stays universal: see hydra_degrade().
@@ -522,19 +524,19 @@ static void hydra_deactivate(struct hydra_mm *h)
 	 * hydra_raise_inactive().
 	 */
 	smp_store_release(&h->active, false);
-	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
+	/* active before universal; pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
 	smp_mb();
 	/*
-	 * Universal domains, too. A flush may read active as true, read universal
-	 * as empty, and reach none of these domains. Such a flush changed entries
-	 * before hydra_switch_roots() interrupts.
+	 * Universal domains, too. A flush may read active as true, read universal as
+	 * empty, and reach none of these domains. Such a flush changed entries before
+	 * active was false, so before hydra_switch_roots() raises tlb_gen and interrupts.
 	 */
 	run = h->trees;
 	hydra_mask_add(&run, &h->universal);
 	/* No CPU has used a number of another kind, see hydra_set_kind(). */
 	VM_WARN_ON_ONCE(!hydra_mask_subset(&run, &hydra_kind_of(h)->all));
 	for_each_hydra_domain(d, &run)
-		hydra_switch_roots(mm, hydra_kind_of(h)->cpus[d]);
+		hydra_switch_roots(mm, &mm->context.tlb_gen, hydra_kind_of(h)->cpus[d]);
 	/* A fill may sleep while using a struct hydra_table. */
 	hydra_lock_out_faults(mm);
 	hydra_release_tables(h);
@@ -559,7 +561,8 @@ u32 hydra_settings_get(struct mm_struct *mm)
 {
 	u32 settings = READ_ONCE(mm->hydra_settings);
 
-	return settings ? settings & ~SETTINGS_CHOSEN : HYDRA_LINUX_SETTINGS;
+	return settings ? settings & ~(SETTINGS_CHOSEN | SETTINGS_BY_NAME) :
+			  HYDRA_LINUX_SETTINGS;
 }
 
 /* May this thread's domain split the address space, or get a tree? */
@@ -1092,12 +1095,21 @@ void hydra_watch(void)
 		static_branch_enable(&hydra_watch_key);
 }
 
-/* The settings of a process image that inherits none; 0: those of stock Linux */
-static u32 hydra_settings_default(void)
+/*
+ * The settings of a process image that inherits none; 0: those of stock Linux
+ *
+ * @name: of the program that begins; NULL: not known yet, or a process forks
+ */
+static u32 hydra_settings_default(const char *name)
 {
 	u32 settings = READ_ONCE(hydra_default_settings);
 
-	return hydra_wants_domains(settings) ? settings | SETTINGS_CHOSEN : 0;
+	if (!hydra_wants_domains(settings))
+		return 0;
+	if (!hydra_default_is_named())
+		return settings | SETTINGS_CHOSEN;
+	return name && hydra_default_names(name) ?
+	       settings | SETTINGS_CHOSEN | SETTINGS_BY_NAME : 0;
 }
 
 static void hydra_settings_init(struct mm_struct *mm, u32 settings)
@@ -1116,7 +1128,8 @@ static void hydra_settings_init(struct mm_struct *mm, u32 settings)
  *	a reference to it is dropped; perhaps a copy of the parent's mm_struct
  *
  * The settings are those of the forking or executing process, or the system's
- * default if that process has none.
+ * default if that process has none. The name of a program is not known yet, see
+ * hydra_exec().
  *
  * Context: process context.
  */
@@ -1125,25 +1138,49 @@ void hydra_mm_init(struct mm_struct *mm)
 	u32 settings = current->mm ? READ_ONCE(current->mm->hydra_settings) : 0;
 
 	mm->hydra = hydra_count_inherit(mm);
-	hydra_settings_init(mm, settings ?: hydra_settings_default());
+	hydra_settings_init(mm, settings ?: hydra_settings_default(NULL));
+}
+
+/*
+ * Does a program begin with the default, whatever it inherits? If it has other rights than
+ * its caller, if its caller has no settings, or the default for the caller's own name.
+ */
+static bool hydra_begins_anew(struct mm_struct *mm, bool secure)
+{
+	u32 settings = READ_ONCE(mm->hydra_settings);
+
+	return secure || settings & SETTINGS_BY_NAME ||
+	       (!settings && hydra_default_is_named());
 }
 
 /**
- * hydra_secure_exec - a program with other rights than its caller's begins
+ * hydra_exec - a program begins
  * @mm: its address space: one thread runs it
+ * @secure: the program has other rights than its caller
  *
- * The program does not inherit the settings chosen by the caller, and is not counted with
- * the caller.
+ * The name of the program is tested here, as soon as current->comm is that name, and not
+ * at fork(): a child is the program that its parent is.
+ *
+ * A program with other rights does not inherit the settings chosen by the caller, and is
+ * not counted with the caller.
  *
  * Context: process context.
  */
-void hydra_secure_exec(struct mm_struct *mm)
+void hydra_exec(struct mm_struct *mm, bool secure)
 {
+	u32 settings;
+
+	if (!hydra_begins_anew(mm, secure))
+		return;
 	mmap_write_lock(mm);
-	/* The address space may have been split meanwhile, by an administrator. */
-	if (!mm_hydra(mm))
-		hydra_settings_init(mm, hydra_settings_default());
-	if (mm->hydra)
+	/* An administrator may have chosen settings meanwhile, and split the address space. */
+	if (hydra_begins_anew(mm, secure) && !mm_hydra(mm)) {
+		settings = hydra_settings_default(current->comm);
+		hydra_settings_init(mm, settings);
+		/* This CPU runs the address space already. */
+		WRITE_ONCE(mm->hydra_home, hydra_home_now(mm, hydra_domains_setting(settings)));
+	}
+	if (secure && mm->hydra)
 		hydra_count_leave(mm->hydra);
 	mmap_write_unlock(mm);
 }
@@ -1208,9 +1245,7 @@ void hydra_degrade(struct hydra_mm *h, unsigned int d)
 	WRITE_ONCE(dom->root, h->mm->pgd);
 	spin_unlock(&dom->lock);
 	hydra_stat_add(h, HYDRA_STAT_FALLBACKS, 1);
-	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
-	smp_mb();
-	hydra_switch_roots(h->mm, hydra_kind_of(h)->cpus[d]);
+	hydra_switch_roots(h->mm, &dom->tlb_gen, hydra_kind_of(h)->cpus[d]);
 }
 
 static int __init hydra_core_init(void)

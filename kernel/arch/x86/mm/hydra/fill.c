@@ -236,6 +236,8 @@ static bool hydra_wants_replica(const struct hydra_request *r,
 /*
  * May an address space have a replica more? The replicas of the machine are summed only if
  * they are limited. Two CPUs at a limit may both be refused.
+ *
+ * Context: a thread of the address space, which may be asked for its cgroup.
  */
 static bool hydra_replica_reserve(struct hydra_mm *h)
 {
@@ -243,9 +245,10 @@ static bool hydra_replica_reserve(struct hydra_mm *h)
 
 	this_cpu_inc(hydra_replicas);
 	if (atomic_long_inc_return(&h->nr_replicas) <= READ_ONCE(hydra_replica_limit) >> PAGE_SHIFT &&
-	    (total == ULONG_MAX || hydra_replicas_total() <= total >> PAGE_SHIFT))
+	    (total == ULONG_MAX || hydra_replicas_total() <= total >> PAGE_SHIFT) &&
+	    hydra_cgroup_charge(h))
 		return true;
-	hydra_replica_unreserve(h);
+	hydra_replica_uncount(h);
 	return false;
 }
 

@@ -252,7 +252,7 @@ const char *hydra_refused_by_machine(void);
 int hydra_lock_ldt(struct mm_struct *mm);
 bool hydra_trylock_ldt(struct mm_struct *mm);
 void hydra_unlock_ldt(struct mm_struct *mm);
-void hydra_switch_roots(struct mm_struct *mm, const struct cpumask *cpus);
+void hydra_switch_roots(struct mm_struct *mm, atomic64_t *gen, const struct cpumask *cpus);
 
 /* tlb.c */
 unsigned int hydra_pick_cpus(unsigned long *picked, const unsigned long *running,

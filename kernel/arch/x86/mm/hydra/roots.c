@@ -61,21 +61,24 @@ bool __hydra_on_own_root(const struct mm_struct *mm)
 	       this_cpu_read(hydra_loaded_root) != mm->pgd;
 }
 
-/* Load this CPU's root, and drop all PCIDs with entries of the old root. */
-static void hydra_load_root(void *data)
+/**
+ * hydra_load_root - load this CPU's root, if the CPU has the address space loaded
+ * @data: the address space
+ *
+ * Context: interrupts off.
+ */
+void hydra_load_root(void *data)
 {
-	u16 asid, loaded_asid = this_cpu_read(cpu_tlbstate.loaded_mm_asid);
+	u16 loaded_asid = this_cpu_read(cpu_tlbstate.loaded_mm_asid);
 	struct mm_struct *mm = data;
-	bool loaded = this_cpu_read(cpu_tlbstate.loaded_mm) == mm;
 	u64 tlb_gen;
 
-	for (asid = 0; asid < TLB_NR_DYN_ASIDS; asid++)
-		if (this_cpu_read(cpu_tlbstate.ctxs[asid].ctx_id) ==
-		    mm->context.ctx_id && !(loaded && asid == loaded_asid))
-			this_cpu_write(cpu_tlbstate.ctxs[asid].ctx_id, 0);
-	if (!loaded)
+	lockdep_assert_irqs_disabled();
+	if (this_cpu_read(cpu_tlbstate.loaded_mm) != mm)
 		return;
 	tlb_gen = hydra_tlb_gen(mm);
+	/* The generation before the root; pairs with hydra_switch_roots(). */
+	smp_rmb();
 	/* As in switch_mm_irqs_off(), for nmi_uaccess_okay(). */
 	this_cpu_write(cpu_tlbstate.loaded_mm, LOADED_MM_SWITCHING);
 	barrier();
@@ -85,19 +88,46 @@ static void hydra_load_root(void *data)
 	this_cpu_write(cpu_tlbstate.ctxs[loaded_asid].tlb_gen, tlb_gen);
 }
 
-/**
- * hydra_switch_roots - make CPUs load their new root
- * @mm: address space whose roots have changed
- * @cpus: all CPUs of a domain: CPUs not running @mm may hold entries of the old
- *	root, too, see the head of arch/x86/mm/hydra/core.c
- *
- * When this returns, no CPU of @cpus holds an entry of the old root.
- *
- * Context: process context; a full barrier since the root has changed.
- */
-void hydra_switch_roots(struct mm_struct *mm, const struct cpumask *cpus)
+/* Does a CPU have an address space loaded? Perhaps the CPU is idle. */
+static bool hydra_has_loaded(int cpu, void *mm)
 {
-	on_each_cpu_mask(cpus, hydra_load_root, mm, true);
+	return cpumask_test_cpu(cpu, mm_cpumask((struct mm_struct *)mm));
+}
+
+/**
+ * hydra_switch_roots - make CPUs use their new root
+ * @mm: address space whose roots have changed
+ * @gen: the generation that these CPUs compare, now that the root has changed
+ * @cpus: the CPUs that the change concerns
+ *
+ * When this returns, no CPU of @cpus uses an entry of the old root, now or later. CPUs
+ * that do not run @mm are not interrupted. Such a CPU may hold entries of the old root
+ * under an inactive PCID, and has to flush when the CPU loads the PCID again:
+ *
+ *     CPU 0: hydra_switch_roots()          CPU 1: switch_mm_irqs_off()
+ *     ---------------------------          ---------------------------
+ *     (the caller has changed the root)    sets its bit in mm_cpumask()
+ *     raises @gen: a full barrier          <full barrier>
+ *     reads mm_cpumask()                   reads @gen
+ *     interrupts the CPUs there, waits     <read barrier>
+ *                                          reads the root
+ *                                          if behind @gen: flushes
+ *                                          loads the root
+ *
+ * If CPU 1 reads the old @gen, CPU 0 reads the bit of CPU 1, and interrupts CPU 1. If
+ * CPU 1 reads the new @gen, CPU 1 reads the new root, too, and the PCID is behind @gen.
+ * It is behind unless CPU 1 caught up with the new @gen in a flush, shortly before CPU 1
+ * left @mm, and before CPU 0 read mm_cpumask(). Then the flush has loaded the new root,
+ * too: see hydra_catch_up(). So a PCID that has caught up with the new @gen holds no
+ * entry of the old root.
+ *
+ * Context: process context.
+ */
+void hydra_switch_roots(struct mm_struct *mm, atomic64_t *gen, const struct cpumask *cpus)
+{
+	/* A full barrier; pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
+	atomic64_inc_return(gen);
+	on_each_cpu_cond_mask(hydra_has_loaded, hydra_load_root, mm, true, cpus);
 }
 
 /**

@@ -6,8 +6,10 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "kselftest_harness.h"
@@ -296,6 +298,93 @@ TEST_F_TIMEOUT(split, cpus_of_a_node_go_and_come_back, 90)
 		PROBE_ALL(self->area, PAGES, HYDRA_READ_WRITE, SEED + turn + 1);
 	}
 	hydra_stop_workers();
+}
+
+/* Interrupts of a CPU for function calls and TLB flushes, of any origin: /proc/interrupts */
+static long calls_of_cpu(int cpu)
+{
+	FILE *f = fopen("/proc/interrupts", "r");
+	long calls = 0;
+	char *line = NULL, *at;
+	size_t size = 0;
+
+	/* All CPUs have a column: none has gone offline in this program. */
+	while (f && getline(&line, &size, f) > 0) {
+		if (strncmp(line, "CAL:", 4) && strncmp(line, "TLB:", 4))
+			continue;
+		at = line + 4;
+		for (int i = 0; i < cpu; i++)
+			strtol(at, &at, 10);
+		calls += strtol(at, &at, 10);
+	}
+	free(line);
+	if (f)
+		fclose(f);
+	return calls;
+}
+
+#define SWITCHES	50	/* on, and off again */
+
+static atomic_bool spinning, stop_spinning;
+
+static void *spin_on_node(void *node)
+{
+	hydra_pin_to_node((intptr_t)node);
+	atomic_store(&spinning, true);
+	while (!atomic_load(&stop_spinning))
+		;
+	return NULL;
+}
+
+/*
+ * A process with a thread on one CPU of two nodes is switched on and off. Other CPUs of the
+ * nodes run other processes, and are not interrupted for that.
+ */
+TEST_F_TIMEOUT(split, switching_interrupts_no_other_process, 90)
+{
+	int cpus[HYDRA_MAX_CPUS], first[2], second[2], pid[2];	/* by node */
+	long calls[2], own;
+	pthread_t thread;
+
+	for (int i = 0; i < 2; i++) {
+		ASSERT_LE(2, hydra_node_cpus(i ? self->last : 0, cpus));
+		first[i] = cpus[0];
+		second[i] = cpus[1];
+		pid[i] = fork();
+		if (!pid[i]) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			hydra_pin_to_cpu(second[i]);
+			for (;;)
+				;
+		}
+	}
+	ASSERT_EQ(0, pthread_create(&thread, NULL, spin_on_node, (void *)(intptr_t)self->last));
+	while (!atomic_load(&spinning))
+		;
+	/* The first split changes code of the kernel, and interrupts every CPU for it. */
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	usleep(500000);
+	own = calls_of_cpu(first[1]);
+	for (int i = 0; i < 2; i++)
+		calls[i] = calls_of_cpu(second[i]);
+	for (int i = 0; i < SWITCHES; i++) {
+		ASSERT_EQ(0, hydra_off());
+		ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+		ASSERT_EQ(1ULL << self->last | 1, trees());
+	}
+	/* Other parts of the kernel may interrupt a CPU now and then. */
+	for (int i = 0; i < 2; i++) {
+		EXPECT_GT(SWITCHES / 2, calls_of_cpu(second[i]) - calls[i])
+			TH_LOG("CPU %d ran another process", second[i]);
+	}
+	/* Else the test says nothing: the thread's CPU loads a root for each switch. */
+	EXPECT_LE(SWITCHES, calls_of_cpu(first[1]) - own);
+	atomic_store(&stop_spinning, true);
+	pthread_join(thread, NULL);
+	for (int i = 0; i < 2; i++) {
+		kill(pid[i], SIGKILL);
+		EXPECT_EQ(128 + SIGKILL, hydra_wait_child(pid[i]));
+	}
 }
 
 /* The child shares the address space, and does not count as a second thread. */

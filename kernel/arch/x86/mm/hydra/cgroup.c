@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Replicas and cgroups: the resource "hydra_replicas" of the misc controller, in bytes.
+ *
+ * The memory controller charges a replica as it charges every page table. A limit of
+ * memory does not tell replicas from data: a process may fill the cgroup with replicas up
+ * to the limit. So the misc controller limits the replicas alone, in each cgroup with all
+ * the cgroups below it.
+ *
+ * An address space is charged to the cgroup which its thread is in when the thread asks for
+ * the first replica, and to this cgroup until the address space ends. A process that moves
+ * to another cgroup takes no charge along, and its later replicas are charged to the old
+ * cgroup, too. So a replica does not have to remember which cgroup to uncharge, and a
+ * process does not escape a limit by a move.
+ *
+ * A replica that the cgroup may not have is handled as one beyond replica_limit_kib: the
+ * domain links the table.
+ */
+
+#include <linux/init.h>
+#include <linux/misc_cgroup.h>
+#include <linux/mm.h>
+
+#include <asm/processor.h>
+
+#include "internal.h"
+
+/**
+ * hydra_cgroup_charge - charge an address space's cgroup for a replica
+ * @h: address space of the current thread
+ *
+ * Context: process context. Return: false if the cgroup, or one above it, is at its limit.
+ */
+bool hydra_cgroup_charge(struct hydra_mm *h)
+{
+	struct misc_cg *cg = READ_ONCE(h->payer), *old;
+
+	if (!cg) {
+		cg = get_current_misc_cg();
+		/* Threads may come at once. The reference of the winner stays. */
+		old = cmpxchg(&h->payer, NULL, cg);
+		if (old) {
+			put_misc_cg(cg);
+			cg = old;
+		}
+	}
+	return !misc_cg_try_charge(MISC_CG_RES_HYDRA, cg, PAGE_SIZE);
+}
+
+/**
+ * hydra_cgroup_uncharge - a charged replica has been freed, or could not be had
+ * @h: address space
+ *
+ * Context: any but NMI.
+ */
+void hydra_cgroup_uncharge(struct hydra_mm *h)
+{
+	misc_cg_uncharge(MISC_CG_RES_HYDRA, h->payer, PAGE_SIZE);
+}
+
+/**
+ * hydra_cgroup_leave - give the reference to the cgroup back
+ * @h: address space that ends, without replicas
+ */
+void hydra_cgroup_leave(struct hydra_mm *h)
+{
+	VM_WARN_ON_ONCE(atomic_long_read(&h->nr_replicas));
+	put_misc_cg(h->payer);
+}
+
+/*
+ * The controller refuses limits and charges of a resource without a capacity. Replicas are
+ * limited by free memory, which may be plugged in later. So the capacity is all memory that
+ * the CPU can address.
+ */
+static int __init hydra_cgroup_init(void)
+{
+	return misc_cg_set_capacity(MISC_CG_RES_HYDRA, BIT_ULL(boot_cpu_data.x86_phys_bits));
+}
+subsys_initcall(hydra_cgroup_init);

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Replicas and the misc controller of cgroups: each replica is charged to the cgroup of the
+ * process, the limits of the cgroup and of its parents hold, and nothing stays charged.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "hydra_util.h"
+
+#define BATCH		16UL	/* leaf tables that a process reads at a time */
+#define BATCHES		3
+#define PATIENCE	60
+#define CGROUPS		"/sys/fs/cgroup/"
+
+FIXTURE(misc) {
+	char group[64];
+	char child[2][80];
+};
+
+static long charged(const char *group, const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s%s", group, name);
+	return hydra_number(path, strcmp(name, "misc.events") ? "hydra_replicas" :
+								"hydra_replicas.max");
+}
+
+static int limit(const char *group, unsigned long bytes)
+{
+	return hydra_write_number(group, "misc.max", "hydra_replicas %lu", bytes);
+}
+
+/* The group has two groups of its own, which the processes join. */
+FIXTURE_SETUP(misc)
+{
+	HYDRA_BEGIN();
+	ASSERT_EQ(0, hydra_make_group(self->group))
+		TH_LOG("no memory cgroup can be made (CONFIG_MEMCG)");
+	ASSERT_EQ(0, hydra_write_file(CGROUPS "cgroup.subtree_control", "+misc"))
+		TH_LOG("no misc controller (CONFIG_CGROUP_MISC)");
+	ASSERT_EQ(0, hydra_write_number(self->group, "cgroup.subtree_control", "+misc"));
+	for (int i = 0; i < 2; i++) {
+		snprintf(self->child[i], sizeof(self->child[i]), "%s%d/", self->group, i);
+		ASSERT_EQ(0, mkdir(self->child[i], 0755));
+	}
+}
+
+static void remove_group(const char *group)
+{
+	/* A killed process may still be in the group. */
+	for (int i = 0; i < 100 && rmdir(group) && errno == EBUSY; i++)
+		usleep(100000);
+}
+
+FIXTURE_TEARDOWN(misc)
+{
+	remove_group(self->child[0]);
+	remove_group(self->child[1]);
+	remove_group(self->group);
+	EXPECT_NE(0, access(self->group, F_OK));
+}
+
+/* What is freed is uncharged soon: another part of the kernel may still use the memory. */
+static bool nothing_is_charged(const char *group)
+{
+	for (int i = 0; i < 100 && charged(group, "misc.current"); i++)
+		usleep(100000);
+	return !charged(group, "misc.current");
+}
+
+/* Not on the stack: see hydra_util.c */
+static struct {
+	char *area;
+	size_t mistakes;
+} batch;
+
+static void write_batch(void *arg)
+{
+	for (size_t i = 0; i < BATCH; i++)
+		*(uint64_t *)(batch.area + i * TABLE_SIZE) = hydra_word(1, i, 0);
+}
+
+static void read_batch(void *arg)
+{
+	for (size_t i = 0; i < BATCH; i++)
+		batch.mistakes += *(uint64_t *)(batch.area + i * TABLE_SIZE) !=
+				  hydra_word(1, i, 0);
+}
+
+struct process {
+	pid_t pid;
+	int order, answer;
+};
+
+/* Each order: node 0 writes to new tables, and all nodes read. Without orders: end. */
+static void obey(const char *group, int order, int answer)
+{
+	char c;
+
+	if (hydra_write_number(group, "cgroup.procs", "%d", getpid()) ||
+	    hydra_on(9, HYDRA_FILTER_TABLE))
+		_exit(100);
+	hydra_start_workers(HYDRA_SLEEP);
+	while (read(order, &c, 1) == 1) {
+		batch.area = hydra_reserve(BATCH * TABLE_SIZE);
+		hydra_map(batch.area, BATCH * TABLE_PAGES);
+		hydra_run(0, write_batch, NULL);
+		for (int node = 0; node < hydra_nodes(); node++)
+			hydra_run(node, read_batch, NULL);
+		if (write(answer, &c, 1) != 1)
+			_exit(101);
+	}
+	_exit(batch.mistakes ? 102 : hydra_consistent(getpid()) ? 0 : 103);
+}
+
+static struct process start(struct __test_metadata *_metadata, const char *group)
+{
+	int order[2], answer[2];
+	struct process p;
+
+	ASSERT_EQ(0, pipe2(order, O_CLOEXEC));
+	ASSERT_EQ(0, pipe2(answer, O_CLOEXEC));
+	p.pid = fork();
+	ASSERT_LE(0, p.pid);
+	if (!p.pid) {
+		close(order[1]);
+		close(answer[0]);
+		obey(group, order[0], answer[1]);
+	}
+	close(order[0]);
+	close(answer[1]);
+	p.order = order[1];
+	p.answer = answer[0];
+	return p;
+}
+
+static uint64_t replicas(struct __test_metadata *_metadata, const struct process *p)
+{
+	struct hydra_stats stats;
+
+	EXPECT_EQ(0, hydra_read_stats(p->pid, &stats));
+	return stats.replica_tables;
+}
+
+/* Return: how many replicas the process has then. */
+static uint64_t read_more(struct __test_metadata *_metadata, const struct process *p)
+{
+	char c = 'r';
+
+	EXPECT_EQ(1, write(p->order, &c, 1));
+	EXPECT_EQ(1, read(p->answer, &c, 1));
+	return replicas(_metadata, p);
+}
+
+static void finish(struct __test_metadata *_metadata, const struct process *p)
+{
+	close(p->order);
+	EXPECT_EQ(0, hydra_wait_child(p->pid));
+	close(p->answer);
+}
+
+TEST_F_TIMEOUT(misc, replicas_are_charged_until_they_are_freed, PATIENCE)
+{
+	struct process p = start(_metadata, self->child[0]);
+	uint64_t tables = 0;
+
+	for (int i = 0; i < BATCHES; i++) {
+		tables = read_more(_metadata, &p);
+		EXPECT_LE((i + 1) * BATCH * (hydra_nodes() - 1), tables);
+		EXPECT_EQ(tables * PAGE_SIZE, charged(self->child[0], "misc.current"));
+		EXPECT_EQ(tables * PAGE_SIZE, charged(self->group, "misc.current"));
+	}
+	EXPECT_EQ(0, charged(self->child[1], "misc.current"));
+	/* Back to plain Linux, and split again */
+	EXPECT_EQ(0, hydra_write_policy(p.pid, "linux"));
+	EXPECT_EQ(0, charged(self->child[0], "misc.current"));
+	EXPECT_EQ(0, hydra_write_policy(p.pid, "hydra"));
+	tables = read_more(_metadata, &p);
+	EXPECT_LT(0, tables);
+	EXPECT_EQ(tables * PAGE_SIZE, charged(self->child[0], "misc.current"));
+	finish(_metadata, &p);
+	EXPECT_TRUE(nothing_is_charged(self->child[0]));
+	EXPECT_TRUE(nothing_is_charged(self->group));
+}
+
+/* Where the cgroup allows no more replicas, nodes link tables, and read the right contents. */
+TEST_F_TIMEOUT(misc, limit_of_a_cgroup_holds, PATIENCE)
+{
+	struct hydra_stats stats;
+	struct process p;
+
+	ASSERT_EQ(0, limit(self->child[0], 5 * PAGE_SIZE));
+	p = start(_metadata, self->child[0]);
+	for (int i = 0; i < BATCHES; i++) {
+		EXPECT_EQ(5, read_more(_metadata, &p));
+		EXPECT_EQ(5 * PAGE_SIZE, charged(self->child[0], "misc.current"));
+	}
+	ASSERT_EQ(0, hydra_read_stats(p.pid, &stats));
+	EXPECT_LE(BATCHES * BATCH * (hydra_nodes() - 1) - 5, stats.fallbacks);
+	EXPECT_LT(0, charged(self->group, "misc.events"));
+	/* A limit that is raised holds for what comes. */
+	ASSERT_EQ(0, limit(self->child[0], 9 * PAGE_SIZE));
+	EXPECT_EQ(9, read_more(_metadata, &p));
+	/* One that is lowered takes nothing. */
+	ASSERT_EQ(0, limit(self->child[0], 0));
+	EXPECT_EQ(9, read_more(_metadata, &p));
+	finish(_metadata, &p);
+	EXPECT_TRUE(nothing_is_charged(self->child[0]));
+}
+
+TEST_F_TIMEOUT(misc, limit_of_the_parent_holds_for_two_children, PATIENCE)
+{
+	const unsigned long pages = BATCH + BATCH / 2;
+	uint64_t tables[2];
+	struct process p[2];
+
+	ASSERT_EQ(0, limit(self->group, pages * PAGE_SIZE));
+	for (int i = 0; i < 2; i++)
+		p[i] = start(_metadata, self->child[i]);
+	for (int i = 0; i < 2 * BATCHES; i++)
+		read_more(_metadata, &p[i % 2]);
+	for (int i = 0; i < 2; i++) {
+		tables[i] = replicas(_metadata, &p[i]);
+		EXPECT_EQ(tables[i] * PAGE_SIZE, charged(self->child[i], "misc.current"));
+	}
+	EXPECT_EQ(pages, tables[0] + tables[1]);
+	EXPECT_EQ(pages * PAGE_SIZE, charged(self->group, "misc.current"));
+	/* What one process gives back, the other may have. */
+	finish(_metadata, &p[0]);
+	EXPECT_TRUE(nothing_is_charged(self->child[0]));
+	EXPECT_EQ(pages, read_more(_metadata, &p[1]));
+	finish(_metadata, &p[1]);
+	EXPECT_TRUE(nothing_is_charged(self->group));
+}
+
+/* From its first replica on a process is charged to one cgroup, wherever it moves. */
+TEST_F_TIMEOUT(misc, process_that_moves_escapes_no_limit, PATIENCE)
+{
+	struct process p = start(_metadata, self->child[0]);
+	uint64_t before = read_more(_metadata, &p), after;
+
+	ASSERT_EQ(0, hydra_write_number(self->child[1], "cgroup.procs", "%d", p.pid));
+	EXPECT_EQ(0, limit(self->child[1], 0));
+	after = read_more(_metadata, &p);
+	EXPECT_LE(before + BATCH * (hydra_nodes() - 1), after);
+	EXPECT_EQ(after * PAGE_SIZE, charged(self->child[0], "misc.current"));
+	EXPECT_EQ(0, charged(self->child[1], "misc.current"));
+	ASSERT_EQ(0, limit(self->child[0], 0));
+	EXPECT_EQ(after, read_more(_metadata, &p));
+	/* The cgroup that pays may be removed. Its parent is still charged. */
+	EXPECT_EQ(0, rmdir(self->child[0]));
+	EXPECT_EQ(after * PAGE_SIZE, charged(self->group, "misc.current"));
+	finish(_metadata, &p);
+	EXPECT_TRUE(nothing_is_charged(self->group));
+	ASSERT_EQ(0, mkdir(self->child[0], 0755));
+}
+
+HYDRA_HARNESS_MAIN
