@@ -244,7 +244,7 @@ The stages, in their order:
 
 
 def add_config(verb):
-    verb.add_argument("--config", choices=list(kconfig.IMAGES), default="lab",
+    verb.add_argument("--config", choices=list(kconfig.LAYERS), default="lab",
                       help="lab: lean; debug: with the kernel's own checkers, and injected faults; kcsan: looks for data races; off: without Hydra")
 
 

@@ -30,7 +30,7 @@ LINUX = set("""
     page_table_lock page_vma_mapped_walk pagemap_scan_pmd_entry pmd_clear ptdump_walk_pgd_level_debugfs pte_clear
     pte_free_defer pte_free_now pte_free_tlb read_ldt si_code tlb_finish_mmu tlb_gather_mmu truncate_inode_partial_folio
     unmap_vmas unuse_vma wp_clean_post_vma wp_page_reuse zap_huge_pmd
-    Documentation/memory-barriers.txt mm/pgtable-generic.c scripts/checkpatch.pl scripts/config
+    Documentation/memory-barriers.txt mm/pgtable-generic.c scripts/checkpatch.pl scripts/config tools/testing/selftests/kvm
 """.split())
 # Placeholders, names of other projects and of tools.
 OTHERS = set("""

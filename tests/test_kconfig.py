@@ -24,8 +24,15 @@ def test_a_later_layer_wins(tmp_path, monkeypatch):
     assert kconfig.merged("debug") == {"NUMA": "y", "DEBUG_VM": "y"}
 
 
-def test_the_build_knows_every_configuration_that_has_an_image():
-    assert set(kconfig.IMAGES) == set(build.FULL_BUILD_STEPS)
+def test_the_build_knows_every_configuration():
+    assert set(kconfig.LAYERS) == set(build.FULL_BUILD_STEPS)
+
+
+def test_the_kernel_without_hydra_differs_in_hydra_alone():
+    """Else a comparison with the kernel off would also count what KVM adds, for instance."""
+    lab, off = kconfig.merged("lab"), kconfig.merged("off")
+    assert {name for name in lab | off if lab.get(name) != off.get(name)} == {name for name in lab if "HYDRA" in name}
+    assert all(off[name] == "n" for name in lab if "HYDRA" in name)
 
 
 def test_text_and_parse_are_inverse():

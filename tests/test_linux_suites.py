@@ -115,6 +115,7 @@ def test_a_name_that_comes_twice_is_two_cases():
 @pytest.mark.parametrize("text, expected", [
     ("Testing move on anon... done\nTesting wp on shmem... skipped [reason: feature missing]\nTesting poison on anon... ERROR",
      ["passed", "skipped", "failed"]),
+    ("Testing creating 1024 vCPUs, with IDs 0...1023.\n", []),                         # no result
     ("test  0 PASSED (iteration 1)\ntest 12 FAILED (iteration 1)\n", ["passed", "failed"]),
     ("test  0 PASSED (iteration 1)\ntest  0 PASSED (iteration 1)\ntest  0 FAILED (iteration 2)\n", ["passed", "failed"]),
     ("test  0 PASSED (iteration 1)\ndone (all tests OK)\n", ["passed", "passed"]),
@@ -157,6 +158,12 @@ def test_the_machine_says_which_policy_all_have(policy, active):
     assert machine("hydra", POLICY.format("hydra", 1) + POLICY.format("linux", 0))["machine:policy"] == "failed"
 
 
+def test_settings_beside_the_policys_name_are_looked_at():
+    text = 2 * "policy custom\nprefetch 0\nactive 1\n"
+    assert machine("hydra,prefetch=0", text)["machine:policy"] == "passed"
+    assert machine("hydra,prefetch=9", text)["machine:policy"] == "failed"
+
+
 def test_violations_and_warnings_are_failures():
     text = 2 * POLICY.format("hydra", 1)
     assert machine("hydra", text, violations="2")["machine:invariants"] == "failed"
@@ -175,7 +182,9 @@ def test_a_machine_that_dies_is_booted_again_past_the_program_it_died_of(monkeyp
             return {**run(program("exec:one"), "\n### begin exec:two\nlast words"), **bad}, False
         return {**run(program("exec:three")), **good}, True
     monkeypatch.setattr(linux_suites, "boot", boot)
-    found = linux_suites.run_all("image", linux_suites.MACHINE, "hydra", ("/tests", ["exec:one", "exec:two", "exec:three"]), "short", ["exec:*"], [])
+    names = ["exec:one", "exec:two", "exec:three"]
+    found = linux_suites.run_all("image", linux_suites.MACHINE, "hydra",
+                                 lambda skip: linux_suites.script("/tests", names, "short", 150, ["exec:*"], skip), 150, [])
     assert [name for name in found if name.startswith("exec")] == ["exec:one", "exec:two", "exec:three"]
     assert found["exec:two"]["exec:two"].failed and "last words" in found["exec:two"]["exec:two"].why
     assert found["machine:kernel log"]["machine:kernel log"].failed

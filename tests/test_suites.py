@@ -93,7 +93,7 @@ def test_a_number_is_for_linux_own_tests(words, right):
 
 
 def test_the_stages_to_run():
-    assert test.chosen(arguments()) == ["host", "machine", "off", "packages", "selftests", "modes", "suites", "debug", "faults"]
+    assert test.chosen(arguments()) == ["host", "machine", "off", "packages", "selftests", "modes", "suites", "vm", "debug", "faults"]
     assert test.chosen(arguments("--long")) == list(stages.STAGES)
     assert test.chosen(arguments("--only", "fill")) == ["selftests"]
     assert test.chosen(arguments("--only", "sharer", "--stage", "faults")) == ["faults"]

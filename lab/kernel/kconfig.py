@@ -6,9 +6,7 @@ from lab import paths
 from lab.errors import LabError
 
 CONFIGS = paths.REPO / "lab/kernel/configs"
-# Of kernels that boot, and of kernels of which the lab compiles objects, but makes no image.
-IMAGES = {"lab": ["lab"], "debug": ["lab", "debug"], "kcsan": ["lab", "kcsan"], "off": ["lab", "off"]}
-LAYERS = {**IMAGES, "touched": ["lab", "off", "kvm"], "kvm": ["lab", "kvm"]}
+LAYERS = {"lab": ["lab"], "debug": ["lab", "debug"], "kcsan": ["lab", "kcsan"], "off": ["lab", "off"]}
 
 _SET = re.compile(r"^CONFIG_(\w+)=(.*)$")
 _UNSET = re.compile(r"^# CONFIG_(\w+) is not set$")

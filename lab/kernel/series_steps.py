@@ -103,7 +103,7 @@ def each_step(ours=source.OURS):
 
 def compiled(tree, objects, label, options, wanted):
     """Compile in the current tree; returns a complaint or an empty string. Sets Hydra's options that the tree declares."""
-    config = "kvm" if label.endswith("-on") else "touched"
+    config = "lab" if label.endswith("-on") else "off"
     settings = {name: value for name, value in kconfig.merged(config).items() if not name.startswith("HYDRA_") or name in options}
     try:
         build.configure(tree.path, objects, label, settings | {"WERROR": "y"})

@@ -25,7 +25,7 @@ _RESULT = re.compile(r"^((?:not )?ok \d+)([^#]*)(#.*)?$")
 
 # Programs with results in other words: the pattern of one result (name, word), and the words that say passed, failed,
 # skipped.
-WORDS = [(re.compile(r"^Testing (.+?)\.\.\.(.*)$", re.M), "done", "failed", "skipped"),                    # uffd-unit-tests
+WORDS = [(re.compile(r"^Testing (.+?)\.\.\.(?!\d)(.*)$", re.M), "done", "failed", "skipped"),                    # uffd-unit-tests
          (re.compile(r"^(test +\d+) (PASSED|FAILED)", re.M), "PASSED", "FAILED", "SKIPPED"),              # protection_keys
          (re.compile(r"^(done) \(all tests (OK)\)", re.M), "OK", "FAILED", "SKIPPED"),                     # the same
          (re.compile(r"^Run test: (.+)\n((?:(?!Run test:).*\n?)*)", re.M), "OK", "Fail", "Skip")]         # khugepaged

@@ -116,36 +116,46 @@ AS_NOBODY = ["exec", "spawn", "madvise"]  # not for root, or destroys memory as 
 EXTRA = {"vm": ["--vm-bytes", "16m"], "exec": ["--exec-max", "4"]}
 
 
-def build_selftests():
-    """Build the kernel's tests, outside of the tree; returns (the directory, the names)."""
+def install(targets, label):
+    """Build tests of the kernel's in directories of tools/testing/selftests, outside of the tree; returns (the directory, the
+    names, each with its target before it)."""
     tree = build.tree()
-    objects = paths.cache_dir("programs", f"linux-selftests-{tree.name}")
+    objects = paths.cache_dir("programs", f"{label}-{tree.name}")
     installed = objects / "install"
-    log = paths.cache_dir("logs") / "linux-selftests.log"
+    log = paths.cache_dir("logs") / f"{label}.log"
     # Some 6.12.y use KSFT_SKIP in a program without including the definition; the value is kselftest's.
     steps = [["make", "-C", tree, f"O={objects}", f"-j{build.cpus()}", "headers"],
              ["make", "-C", tree / "tools/testing/selftests", f"O={objects}", f"-j{build.cpus()}", "install",
-              f"TARGETS={' '.join(SELFTESTS)}", "FORCE_TARGETS=1", "USERCFLAGS=-DKSFT_SKIP=4", f"KSFT_INSTALL_PATH={installed}"]]
-    with paths.locked("programs-linux-selftests"), progress.counting("building Linux's own tests") as bar:
+              f"TARGETS={' '.join(targets)}", "FORCE_TARGETS=1", "USERCFLAGS=-DKSFT_SKIP=4", f"KSFT_INSTALL_PATH={installed}"]]
+    with paths.locked(f"programs-{label}"), progress.counting("building Linux's own tests") as bar:
         for number, step in enumerate(steps):
             children.logged("building Linux's own tests", ["nice", "-n", "5", *step], log,
                             lambda line: bar.advance(1, line.split(":")[0].strip()), append=number > 0)
-    names = (installed / "kselftest-list.txt").read_text(encoding="utf-8").split()
+    return installed, (installed / "kselftest-list.txt").read_text(encoding="utf-8").split()
+
+
+def build_selftests():
+    """Build the tests of SELFTESTS; returns (the directory, the names)."""
+    installed, names = install(SELFTESTS, "linux-selftests")
     more = [f"mm:{name}" for name in MORE_OF_MM if (installed / "mm" / name).exists()]
     more += [f"futex:functional/{name}" for name in sorted(os.listdir(installed / "futex/functional")) if name != "run.sh"]
     return installed, [name for name in names if not name.startswith(("mm:", "futex:"))] + more
 
 
-def names():
-    """The programs that are known before a build: the stressors and, from the files in the kernel tree, the kernel's tests.
-    Empty if the cache holds no kernel tree yet."""
+def sources(targets):
+    """The kernel's tests by the files in directories of the kernel tree. Empty if the cache holds no kernel tree yet."""
     trees = [path / "tools/testing/selftests" for path in (paths.cache() / "trees").glob("*")]
     tree = max((path for path in trees if path.exists()), key=lambda path: path.stat().st_mtime, default=None)
     if tree is None:
         return []
-    files = [f"{suite}:{path.stem if path.suffix == '.c' else path.name}" for suite in SELFTESTS for path in sorted((tree / suite).rglob("*"))
-             if path.suffix in (".c", ".sh", ".py")]
-    return files + [f"{suite}:{stressor}" for suite, stressors in STRESSORS.items() for stressor in stressors]
+    return [f"{suite}:{path.stem if path.suffix == '.c' else path.name}" for suite in targets for path in sorted((tree / suite).rglob("*"))
+            if path.suffix in (".c", ".sh", ".py")]
+
+
+def names():
+    """The programs that are known before a build, with the stressors; empty if the cache holds no kernel tree yet."""
+    files = sources(SELFTESTS)
+    return files and files + [f"{suite}:{stressor}" for suite, stressors in STRESSORS.items() for stressor in stressors]
 
 
 def is_variant(word, name):
@@ -192,11 +202,15 @@ def said(output, program):
 
 
 def machine_cases(policy, output, log):
-    """The checks of every boot: all processes have the policy, no invariant is violated, the kernel does not complain."""
+    """The checks of every boot: all processes have the policy, no invariant is violated, the kernel does not complain.
+
+    Policy: a name, or a name and settings other than the policy's, as in the boot parameter.
+    """
     def case(name, right, why):
         return {name: {name: Outcome(name, "passed") if right else Outcome(name, "failed", why)}}
     policies = said(output, "machine:policy")
-    active = [f"policy {policy}", f"active {int(policy != 'linux')}"]
+    words = policy.split(",")
+    active = [*(word.replace("=", " ") for word in words[1:] or [f"policy={policy}"]), f"active {int(policy != 'linux')}"]
     lines = policies.splitlines()
     trouble = console.report(log)
     violations = said(output, "machine:invariants").split("#")[0].strip()
@@ -207,7 +221,7 @@ def machine_cases(policy, output, log):
 
 def boot(image, machine, policy, text, seconds, bar):
     """One boot; returns (the run, whether the boot came to the end)."""
-    machine = dataclasses.replace(machine, append=[f"hydra={policy}"])
+    machine = dataclasses.replace(machine, append=[*machine.append, f"hydra={policy}"])
     result, shown = vm.collect(["bash", "-c", text], machine, vm.BOOT_LIMIT + 60 * seconds, suites.Watcher(bar), image)
     run = differences.read(shown, seconds)
     ended = "### end machine:invariants " in shown
@@ -216,12 +230,13 @@ def boot(image, machine, policy, text, seconds, bar):
     return run, ended
 
 
-def run_all(image, machine, policy, built, selection, only, skip):
-    """One run of the programs: after a crash, another boot continues behind the program that crashed the machine."""
-    run, skip, seconds = {}, list(skip), SECONDS[selection] * SLOWER[machine.config]
+def run_all(image, machine, policy, write, seconds, skip):
+    """One run of programs, each with a limit in seconds: after a crash, another boot continues behind the program that crashed
+    the machine. Write: makes the script, without the programs that match a pattern."""
+    run, skip = {}, list(skip)
     with progress.counting(f"Linux's own tests, hydra={policy}") as bar:
         for _ in range(BOOTS):
-            found, ended = boot(image, machine, policy, script(*built, selection, seconds, only, skip), seconds, bar)
+            found, ended = boot(image, machine, policy, write(skip), seconds, bar)
             run = merged(run, found)
             skip += [name for name in found if not name.startswith(differences.STRICT)]
             if ended:
@@ -237,22 +252,30 @@ def merged(run, found):
 
 
 def verdicts(image=None, config="lab", long=False, only=("*",), policy="hydra", stock=None):
-    """Run everything twice, what differs twice more; returns the verdicts and the run on stock.
-
-    Stock: an earlier run with hydra=linux, to be compared with.
-    """
+    """The verdicts on a policy and the run on stock. Stock: see compared()."""
     image = image or build.kernel(config)
     machine = dataclasses.replace(MACHINE, config=config)
     selection = "long" if long else "short"
     built = build_selftests()
-    skip = [*NEVER, *NEVER_ON.get(config, ()), *(() if long else LONG_ONLY)]
-    stock = stock or run_all(image, machine, "linux", built, selection, list(only), skip)
-    ours = run_all(image, machine, policy, built, selection, list(only), skip)
+    seconds = SECONDS[selection] * SLOWER[config]
+
+    def run(name, again=()):
+        left_out = [] if again else [*NEVER, *NEVER_ON.get(config, ()), *(() if long else LONG_ONLY)]
+        return run_all(image, machine, name, lambda skip: script(*built, selection, seconds, list(again or only), skip), seconds, left_out)
+    return compared(run, policy, stock)
+
+
+def compared(run, policy, stock=None):
+    """Run everything twice, what differs twice more; returns the verdicts and the run on stock.
+
+    Run: a function of the policy, and of the programs to run once more. Stock: an earlier run with hydra=linux, to be compared with.
+    """
+    stock = stock or run("linux")
+    ours = run(policy)
     found = differences.compare(stock, ours)
     if suspects := differences.suspects(found):
         progress.say(f"run once more on both, because of differences: {' '.join(suspects)}")
-        again = [run_all(image, machine, name, built, selection, suspects, []) for name in ("linux", policy)]
-        found = differences.compare(stock, ours, again)
+        found = differences.compare(stock, ours, [run(name, suspects) for name in ("linux", policy)])
     return found, stock
 
 
@@ -270,21 +293,21 @@ def outcomes(config="lab", long=False, only="", seed=None):
     seed = random.randrange(SEEDS) if seed is None else seed
     for policy in POLICIES if long else [drawn(seed)]:
         found, stock = verdicts(config=config, long=long, only=[f"*{only}*"], policy=policy, stock=stock)
-        made += [outcome.on(policy) for outcome in judged(found, policy, config, long, only)]
+        title = f"Linux's own tests on stock and with policy {policy} for every process ({'all' if long else 'short selection'}, {config})"
+        left_out = {} if long else LONG_ONLY
+        chosen = [suite for suite in (*SELFTESTS, *STRESSORS) if f"{suite}:*" not in left_out]
+        made += [outcome.on(policy) for outcome in judged(found, title, chosen, only)]
     if not long:
         made[0].seeds = f"Linux's own tests {seed} [{drawn(seed)}]"
     return made
 
 
-def judged(found, policy, config, long, only):
-    """The comparison of one policy with stock as outcomes; prints the table."""
-    title = f"Linux's own tests on stock and with policy {policy} for every process ({'all' if long else 'short selection'}, {config})"
+def judged(found, title, chosen, only):
+    """The comparison of one policy with stock, in the chosen suites, as outcomes; prints the table."""
     Console(highlight=False, soft_wrap=True, emoji=False).print(differences.table(found, title))
     if all(entry.suite == differences.STRICT for entry in found):
         return [*differences.outcomes(found), Outcome("Linux's tests", "failed", f"no program ran: no name contains '{only}'")]
     ran = {entry.suite for entry in found if entry.stock == "passed"}
-    left_out = {} if long else LONG_ONLY
-    chosen = [suite for suite in (*SELFTESTS, *STRESSORS) if f"{suite}:*" not in left_out]
     idle = [suite for suite in chosen if suite not in ran and not only]
     return [*differences.outcomes(found),
             *(Outcome(f"Linux's {suite}", "failed", "nothing of it passed on stock: it was not tested") for suite in idle)]

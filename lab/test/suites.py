@@ -24,6 +24,8 @@ LONG_ORACLE = [(vm.Machine(nodes=2, cpus_per_node=1, memory="2G"), 920_000, "two
 # With each other policy, so many operations on the second of these machines
 OTHER_POLICIES = ["hydra,filter=entry", "hydra,filter=accessed", "hydra,domains=llc", "mitosis", "radixvm", "abis"]
 OTHER_OPERATIONS = 20_000
+VM = "vm_"                   # begins the names of self tests with virtual machines, which have a stage of their own
+HELD = str(paths.REPO / "lab/test/guest_held_vms.py")
 # The variants whose threads never sleep take six times as long as the other variants. Their purpose is to find a missing
 # flush, on the usual machine, with the lab's kernel; runs with another purpose skip these variants.
 SLEEPING = {"coherence": "-V whole_tables_running", "pages": "-V whole_tables_running", "huge": "-V running"}
@@ -110,16 +112,19 @@ def program(name, output, status, seconds=SELFTEST_LIMIT):
     return outcomes
 
 
-def in_machine(config, only="", arguments="", words=None):
+def in_machine(config, only="", arguments="", words=None, vms=False):
     """KUnit and the self tests in one boot; or only the self tests with a word (only) in the name, with arguments.
 
-    Words: the arguments of single programs, by name, if all programs run.
+    Words: the arguments of single programs, by name, if all programs run. Vms: the self tests with virtual machines, without KUnit.
     """
-    build.kernel(config)
-    tests = [test for test in programs.selftests(build.tree(), everything=config == "debug") if only in test.name]
-    machine = dataclasses.replace(MACHINE, config=config, append=[] if only else ["kunit.enable=1"])
+    tests = [test for test in programs.selftests(build.tree(), everything=config == "debug")
+             if only in test.name and (test.name.startswith(VM) == vms or (only and not vms))]
+    if not tests:
+        return []
+    want_kunit = not (only or vms)
+    machine = dataclasses.replace(MACHINE, config=config, append=["kunit.enable=1"] if want_kunit else [])
     label, seconds = ("", SELFTEST_LIMIT) if config == "lab" else (config, DEBUG_LIMIT)
-    return selftests(tests, machine, label, want_kunit=not only, seconds=seconds, arguments=arguments,
+    return selftests(tests, machine, label, want_kunit=want_kunit, seconds=seconds, arguments=arguments,
                      words={} if only else words)
 
 
@@ -147,7 +152,8 @@ def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, a
     # that Linux has already removed. nopku: Linux writes PKRU when it delivers a signal, and QEMU then empties the TLB,
     # which would hide stale entries from a test that catches SIGSEGV.
     machine = dataclasses.replace(machine, append=[*machine.append, "numa_balancing=disable", "nopku"])
-    command = ["env", f"ARGUMENTS={arguments}", f"BROKEN={broken}", "sh", str(paths.REPO / "lab/test/guest_selftests.sh"), str(seconds),
+    held = HELD if any(test.name.startswith(VM) for test in tests) else ""
+    command = ["env", f"ARGUMENTS={arguments}", f"BROKEN={broken}", f"HELD={held}", "sh", str(paths.REPO / "lab/test/guest_selftests.sh"), str(seconds),
                *(f"{test} {words[test.name]}" if words and test.name in words else str(test) for test in tests)]
     with progress.counting(f"self tests ({label or machine.config})", len(tests) + 1) as bar:
         result, text = vm.collect(command, machine, vm.BOOT_LIMIT + (seconds + 10) * len(tests), Watcher(bar), image)

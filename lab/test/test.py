@@ -12,7 +12,7 @@ from lab.kernel import build, series_steps
 from lab.machine import programs
 from lab.machine.ktap import Outcome
 from lab.measure import steps_verbs
-from lab.test import faults, modes, packages, pcid, races, server, stages, suites
+from lab.test import faults, kvm_suites, modes, packages, pcid, races, server, stages, suites
 from lab.test import linux_suites as linux
 
 
@@ -28,6 +28,7 @@ RUN = {
     "steps": ("counted steps", lambda a: steps_verbs.stage(a.only)),
     "modes": ("modes", lambda a: modes.run(a.long, a.only)),
     "suites": ("Linux's own tests", lambda a: linux.outcomes("lab", a.long, a.only, a.seed)),
+    "vm": ("virtual machines", lambda a: kvm_suites.run(a.long, a.only, a.arguments)),
     "debug": ("KUnit and self tests [debug kernel]", lambda a: suites.in_machine("debug", a.only, a.arguments, {} if a.long else suites.SLEEPING)),
     "faults": ("injected faults [debug kernel]", lambda a: faults.run(a.only)),
     "races": ("data races [KCSAN kernel]", lambda _: races.run()),
@@ -46,6 +47,7 @@ NAMES = {
     "steps": lambda _: steps_verbs.row_names(),
     "suites": lambda _: linux.names(),
     "suites-debug": lambda _: linux.names(),
+    "vm": lambda a: kvm_suites.names(a.long),
     "pcid": lambda _: [*(boot.name for boot in pcid.BOOTS), pcid.FAULTS],
 }
 
@@ -97,8 +99,8 @@ def summary(groups, durations, seconds):
 
 def chosen(arguments):
     """The stages to run: the stages of --stage; without --stage, the self tests if --only is given, else all due stages."""
-    if arguments.arguments and not (arguments.only and set(arguments.stage or ["selftests"]) <= {"selftests", "debug"}):
-        raise LabError("--arguments is for self tests chosen with --only, of the stages selftests and debug", status=2)
+    if arguments.arguments and not (arguments.only and set(arguments.stage or ["selftests"]) <= {"selftests", "vm", "debug"}):
+        raise LabError("--arguments is for self tests chosen with --only, of the stages selftests, vm and debug", status=2)
     if arguments.seed is not None and not set(arguments.stage or ([] if arguments.only else ["suites"])) & {"suites", "suites-debug"}:
         raise LabError("--seed is for the stages suites and suites-debug", "Other tests that draw random numbers take --arguments=\"--seed N\".", status=2)
     if arguments.stage:
