@@ -80,9 +80,17 @@ CATCHERS = {
     "keep-group-charge": ["misc -t replicas_are_charged_until_they_are_freed"],
     "ignore-names": ["interface -t default_for_programs_by_name"],
     "switch-all": ["split -t switching_interrupts_no_other_process"],
+    "vm-wrong-home": ["vm_fill -t each_domain_faults_once_for_each_page"],
+    "vm-keep-cache": ["vm_move -t vcpu_takes_the_tree_of_its_new_node"],
+    "vm-skip-move": ["vm_move -t vcpu_takes_the_tree_of_its_new_node"],
+    "vm-keep-trees": ["vm_move -t other_settings_free_the_trees", "vm_degrade -t beyond_the_limit"],
+    "vm-keep-root": ["vm_degrade -t prefault_after_new_settings"],
+    "vm-degrade-deadly": ["vm_degrade -t beyond_the_limit"],
+    "vm-lose-table": ["vm_move -t vcpus_that_go_round"],
 }
 # Break no rule, but make a rare order frequent: the tests must pass.
-HARMLESS = {"slow-flush": ["bystanders -t drop_huge_page_that_another_thread_moves"]}
+HARMLESS = {"slow-flush": ["bystanders -t drop_huge_page_that_another_thread_moves"],
+            "vm-wander": ["vm_move -t vcpus_that_go_round"]}
 # Rules whose break does not show on the debug kernel in QEMU, by the stage that tries them.
 ELSEWHERE = {"skip-idle-generation": "pcid", "count-plainly": "races"}
 

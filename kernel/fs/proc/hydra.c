@@ -6,6 +6,7 @@
 
 #include <linux/fs.h>
 #include <linux/hydra_proc.h>
+#include <linux/hydra_vm.h>
 #include <linux/ptrace.h>
 #include <linux/sched/mm.h>
 #include <linux/seq_file.h>
@@ -174,3 +175,86 @@ const struct file_operations proc_pid_hydra_check_operations = {
 	.llseek		= seq_lseek,
 	.release	= single_release,
 };
+
+#ifdef CONFIG_KVM_HYDRA
+static int hydra_proc_vm_show(struct seq_file *m, void *v)
+{
+	return hydra_proc_show_with(m, PTRACE_MODE_READ_FSCREDS, hydra_vm_show);
+}
+
+static int hydra_proc_vm_open(struct inode *inode, struct file *file)
+{
+	int ret = 0;
+
+	if (file->f_mode & FMODE_WRITE)
+		ret = hydra_may_attach(inode);
+	return ret ?: single_open(file, hydra_proc_vm_show, inode);
+}
+
+static ssize_t hydra_proc_vm_write(struct file *file, const char __user *buf,
+				   size_t count, loff_t *ppos)
+{
+	struct mm_struct *mm;
+	char *text;
+	int ret;
+
+	if (*ppos || count >= HYDRA_TEXT_MAX)
+		return -EINVAL;
+	text = memdup_user_nul(buf, count);
+	if (IS_ERR(text))
+		return PTR_ERR(text);
+	mm = hydra_task_mm(file_inode(file), PTRACE_MODE_ATTACH_FSCREDS);
+	if (IS_ERR(mm)) {
+		ret = PTR_ERR(mm);
+	} else {
+		ret = hydra_may_choose(file) ? hydra_vm_set_text(mm, text) : -EPERM;
+		mmput(mm);
+	}
+	kfree(text);
+	return ret ?: count;
+}
+
+const struct file_operations proc_pid_hydra_vm_operations = {
+	.open		= hydra_proc_vm_open,
+	.read		= seq_read,
+	.write		= hydra_proc_vm_write,
+	.llseek		= seq_lseek,
+	.release	= single_release,
+};
+
+static int hydra_proc_vm_tables_show(struct seq_file *m, void *v)
+{
+	return hydra_proc_show_with(m, PTRACE_MODE_ATTACH_FSCREDS, hydra_vm_show_tables);
+}
+
+static int hydra_proc_vm_tables_open(struct inode *inode, struct file *file)
+{
+	return hydra_may_attach(inode) ?:
+	       single_open(file, hydra_proc_vm_tables_show, inode);
+}
+
+const struct file_operations proc_pid_hydra_vm_tables_operations = {
+	.open		= hydra_proc_vm_tables_open,
+	.read		= seq_read,
+	.llseek		= seq_lseek,
+	.release	= single_release,
+};
+
+static int hydra_proc_vm_check_show(struct seq_file *m, void *v)
+{
+	return hydra_proc_show_with(m, PTRACE_MODE_ATTACH_FSCREDS, hydra_vm_check);
+}
+
+static int hydra_proc_vm_check_open(struct inode *inode, struct file *file)
+{
+	return hydra_may_attach(inode) ?:
+	       single_open(file, hydra_proc_vm_check_show, inode);
+}
+
+const struct file_operations proc_pid_hydra_vm_check_operations = {
+	.open		= hydra_proc_vm_check_open,
+	.read		= seq_read,
+	.llseek		= seq_lseek,
+	.release	= single_release,
+};
+#endif /* CONFIG_KVM_HYDRA */

@@ -17,6 +17,7 @@
 
 /* Violations found since boot. */
 atomic_long_t hydra_violations;
+EXPORT_SYMBOL_GPL(hydra_violations);
 
 /* What is being checked, and the results */
 struct hydra_checker {

@@ -29,6 +29,7 @@
 
 /* Until domains are numbered, all CPUs are in domain 0. */
 DEFINE_PER_CPU_READ_MOSTLY(u16 [HYDRA_NR_KINDS], hydra_cpu_domain);
+EXPORT_PER_CPU_SYMBOL_GPL(hydra_cpu_domain);
 DEFINE_PER_CPU_READ_MOSTLY(u32, hydra_cpu_home) = hydra_home(HYDRA_DOMAINS_NODE, 0);
 /* The most domains that a kind has */
 unsigned int hydra_nr_domains __ro_after_init = 1;

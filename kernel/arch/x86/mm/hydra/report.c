@@ -6,6 +6,7 @@
 
 #define pr_fmt(fmt) "hydra: " fmt
 
+#include <linux/hydra_vm.h>
 #include <linux/init.h>
 #include <linux/kobject.h>
 #include <linux/mm.h>
@@ -283,6 +284,30 @@ static ssize_t violations_show(struct kobject *kobj,
 
 static struct kobj_attribute violations_attr = __ATTR_RO(violations);
 
+#ifdef CONFIG_KVM_HYDRA
+static ssize_t vm_table_limit_kib_show(struct kobject *kobj, struct kobj_attribute *attr,
+				       char *buf)
+{
+	unsigned long tables = READ_ONCE(hydra_vm_table_limit);
+
+	return hydra_show_limit(tables == ULONG_MAX ? tables : tables << PAGE_SHIFT, buf);
+}
+
+static ssize_t vm_table_limit_kib_store(struct kobject *kobj, struct kobj_attribute *attr,
+					const char *buf, size_t count)
+{
+	unsigned long limit;
+	ssize_t ret = hydra_store_limit(&limit, buf, count);
+
+	if (ret > 0)
+		WRITE_ONCE(hydra_vm_table_limit,
+			   limit == ULONG_MAX ? limit : limit >> PAGE_SHIFT);
+	return ret;
+}
+
+static struct kobj_attribute vm_table_limit_attr = __ATTR_RW(vm_table_limit_kib);
+#endif
+
 static struct attribute *hydra_attrs[] = {
 	&default_attr.attr,
 	&default_names_attr.attr,
@@ -291,6 +316,9 @@ static struct attribute *hydra_attrs[] = {
 	&total_limit_attr.attr,
 	&total_attr.attr,
 	&supported_attr.attr,
+#ifdef CONFIG_KVM_HYDRA
+	&vm_table_limit_attr.attr,
+#endif
 	&violations_attr.attr,
 	NULL
 };

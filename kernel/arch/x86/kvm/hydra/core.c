@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A tree of nested page tables for each NUMA node.
+ *
+ * KVM translates guest addresses by one tree of nested tables (NPT or EPT) for all vCPUs.
+ * With domains=node a VM has a tree for each node on which its vCPUs run: a domain tree. A
+ * vCPU loads the tree of its CPU's node, and the tables of the tree lie on that node. Each
+ * tree is filled by the faults of its own vCPUs. The truth is the page table of the host
+ * process, and each tree is a cache of it, as KVM's single tree is.
+ *
+ * The role of a table names the domain, plus one; 0 is the shared tree of stock KVM. KVM
+ * already has several roots for one VM (system management mode, nested guests), and
+ * compares whole roles: it finds the root of the right domain, or makes one, and children
+ * inherit the role. So do KVM's loops over all roots, which unmap, protect, age and log:
+ * they reach domain trees without knowing of them.
+ *
+ * A vCPU changes trees in __hydra_vm_move() alone:
+ *
+ * - in vcpu_enter_guest(), at KVM_REQ_HYDRA, where KVM frees obsolete roots, too. The
+ *   request comes from kvm_arch_vcpu_load(), which cannot do it itself (T6).
+ * - in __hydra_vm_reload(), for KVM_PRE_FAULT_MEMORY, which faults without entering the
+ *   guest: before each fault.
+ * - in kvm_mmu_load(), before the root is looked for.
+ *
+ * A vCPU that is preempted between the choice and the guest, and continues on another
+ * node, gets the request from kvm_arch_vcpu_load(); kvm_vcpu_exit_request() finds the
+ * request before the guest is entered. Until then the vCPU may use the tree of another
+ * node: that is slow, not wrong.
+ *
+ * T9: a tree is only ever loaded by kvm_mmu_load(), which flushes what this CPU has cached
+ * of it. A CPU may still have translations of a tree from the time before (VMX tags them
+ * by root), and flushes since then have not reached the CPU. __hydra_vm_move() frees the
+ * cached previous roots of the vCPU, too, because kvm_mmu_new_pgd() would load them
+ * without a flush.
+ *
+ * Dropping trees. hydra_vm_tidy() drops the trees that no vCPU is to load any more: the
+ * domain trees after the VM went back to the shared tree, or the shared tree. (T12) Roots
+ * become invalid, and all vCPUs are asked to free their roots, in one critical section of
+ * mmu_lock. kvm_make_all_cpus_request() waits for the vCPUs to leave the guest, so no vCPU
+ * uses a table when kvm_tdp_mmu_zap_invalidated_roots() frees the tables. Nothing else may
+ * drop the last reference of a valid root: kvm_tdp_mmu_put_root() calls that a bug.
+ *
+ *     CPU 0: hydra_vm_tidy()              CPU 1: kvm_mmu_load()
+ *     ----------------------              ---------------------
+ *                                         __hydra_vm_move(): domain 1
+ *     per_node = false
+ *     finds no root of domain 1
+ *     requests KVM_REQ_HYDRA
+ *                                         makes a root of domain 1
+ *                                         finds the request: __hydra_vm_move():
+ *                                           the shared tree; queues hydra_vm_tidy()
+ *
+ * T14: lack of memory for a table of a domain tree is not the guest's error. The VM goes
+ * back to the shared tree, with all vCPUs, until settings are written again. The fault that
+ * found no memory is finished on the domain tree, because it needs its root (T6), with at
+ * most PT64_ROOT_MAX_LEVEL tables. These are not charged to the memory cgroup, so the limit
+ * of the cgroup kills no process for them; the OOM killer of the whole machine may. Nothing
+ * waits for hydra_vm_tidy() to free the other trees: until then the shared tree needs its
+ * memory on top, and a process may be killed for that, as for any table of stock KVM.
+ *
+ * Locking: settings change, and trees are dropped, under slots_lock. Faults hold neither
+ * slots_lock nor could they take it: they are in a section of kvm->srcu, for whose end the
+ * holder of slots_lock may wait. They only clear per_node, and queue the work.
+ */
+
+#define pr_fmt(fmt) "hydra: " fmt
+
+#include <linux/hydra_vm.h>
+#include <linux/module.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <linux/topology.h>
+
+#include "mmu.h"
+#include "mmu/mmu_internal.h"
+#include "mmu/spte.h"
+#include "mmu/tdp_mmu.h"
+
+#include "hydra.h"
+#include "internal.h"
+
+/* Fails, and kills no process: the VM falls back (T14). */
+#define HYDRA_VM_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
+DEFINE_STATIC_KEY_FALSE(hydra_vm_key);
+/* VMs start to count in the key one at a time. */
+static DEFINE_MUTEX(hydra_vm_key_mutex);
+
+static bool hydra_inherit __read_mostly = true;
+module_param_named(hydra, hydra_inherit, bool, 0644);
+MODULE_PARM_DESC(hydra, "A VM takes over Hydra's settings of the process that makes it");
+
+/* Is a tree one that vCPUs load? */
+static bool hydra_vm_uses(const struct hydra_vm *vm, unsigned int d)
+{
+	if (!READ_ONCE(vm->per_node))
+		return !d;
+	/* Nodes beyond the last domain share the shared tree. */
+	return d || hydra_vm_nr_domains() > HYDRA_VM_MAX_DOMAINS;
+}
+
+/*
+ * Drop the trees that no vCPU is to load any more. See the head of this file.
+ * Context: process context, slots_lock.
+ */
+static void hydra_vm_tidy(struct kvm *kvm)
+{
+	struct kvm_mmu_page *root;
+	bool found = false;
+
+	lockdep_assert_held(&kvm->slots_lock);
+	write_lock(&kvm->mmu_lock);
+	list_for_each_entry(root, &kvm->arch.tdp_mmu_roots, link) {
+		if (root->role.invalid || hydra_vm_uses(kvm->arch.hydra, root->role.domain))
+			continue;
+		/* As kvm_tdp_mmu_invalidate_all_roots() does */
+		root->tdp_mmu_scheduled_root_to_zap = true;
+		root->role.invalid = true;
+		found = true;
+	}
+	/* In the critical section that has made the roots invalid (T12) */
+	if (found)
+		kvm_make_all_cpus_request(kvm, KVM_REQ_MMU_FREE_OBSOLETE_ROOTS);
+	kvm_make_all_cpus_request(kvm, KVM_REQ_HYDRA);
+	write_unlock(&kvm->mmu_lock);
+	if (found)
+		kvm_tdp_mmu_zap_invalidated_roots(kvm);
+}
+
+static void hydra_vm_tidy_work(struct work_struct *work)
+{
+	struct hydra_vm *vm = container_of(work, struct hydra_vm, tidy);
+
+	mutex_lock(&vm->kvm->slots_lock);
+	hydra_vm_tidy(vm->kvm);
+	mutex_unlock(&vm->kvm->slots_lock);
+}
+
+/**
+ * __hydra_vm_move - a vCPU takes the tree of its CPU's domain
+ * @vcpu: the vCPU, loaded; not in a fault, which needs its root (T6)
+ *
+ * Context: process context; may sleep.
+ */
+void __hydra_vm_move(struct kvm_vcpu *vcpu)
+{
+	struct kvm_mmu *mmu = &vcpu->arch.root_mmu;
+	struct hydra_vm *vm = vcpu->kvm->arch.hydra;
+	union kvm_mmu_page_role role = mmu->root_role;
+	unsigned int old = role.domain;
+	bool loaded = VALID_PAGE(mmu->root.hpa);
+
+	/* The vCPU may go to another CPU meanwhile: it gets a request there. */
+	if (hydra_vm_domain(vcpu->kvm, raw_smp_processor_id()) == old)
+		return;
+	/* All, also the previous ones: they are loaded without a flush (T9). */
+	kvm_mmu_free_roots(vcpu->kvm, mmu, KVM_MMU_ROOTS_ALL);
+	/*
+	 * Not preempted, so that hydra_vm_load_vcpu() on another CPU compares with this
+	 * choice. After the roots were freed: hydra_vm_check_roots() relies on it.
+	 */
+	preempt_disable();
+	role.domain = hydra_vm_domain(vcpu->kvm, smp_processor_id());
+	WRITE_ONCE(mmu->root_role.word, role.word);
+	preempt_enable();
+	/* These tables are on the home of the old domain (T7). */
+	kvm_mmu_free_memory_cache(&vcpu->arch.mmu_shadow_page_cache);
+	atomic_long_inc(&vm->moves);
+	/*
+	 * This vCPU may have made the root after hydra_vm_tidy() had looked, and may have
+	 * freed it since. A new vCPU has not made the shared tree.
+	 */
+	if ((old || loaded) && !hydra_vm_uses(vm, old))
+		queue_work(system_unbound_wq, &vm->tidy);
+}
+
+/**
+ * __hydra_vm_reload - a root that vCPUs may use, before a fault outside of the guest loop
+ * @vcpu: the vCPU, loaded; between two faults, so that no fault loses its root (T6)
+ *
+ * KVM repeats a fault on a tree that was dropped, and expects vcpu_enter_guest() to free
+ * the root. kvm_tdp_map_page() repeats faults without entering the guest: without this
+ * function it would never end once hydra_vm_tidy() has made the vCPU's root invalid. The
+ * vCPU changes trees here, too, if it was asked to: with a fallback it leaves the domain
+ * tree before the next fault.
+ *
+ * Context: process context; a section of kvm->srcu; may sleep.
+ * Return: 0 or a negative errno of kvm_mmu_load().
+ */
+int __hydra_vm_reload(struct kvm_vcpu *vcpu)
+{
+	if (kvm_check_request(KVM_REQ_MMU_FREE_OBSOLETE_ROOTS, vcpu))
+		kvm_mmu_free_obsolete_roots(vcpu);
+	hydra_vm_check_request(vcpu);
+	return kvm_mmu_reload(vcpu);
+}
+
+/* From now on all vCPUs use the shared tree (T14). Context: process context. */
+static void hydra_vm_fall_back(struct hydra_vm *vm)
+{
+	if (!xchg(&vm->per_node, false))
+		return;
+	atomic_long_inc(&vm->fallbacks);
+	queue_work(system_unbound_wq, &vm->tidy);
+}
+
+/* The tests let the allocations of this function fail. */
+static noinline void *hydra_vm_table_alloc(int home)
+{
+	struct page *page = alloc_pages_node(home, HYDRA_VM_GFP, 0);
+
+	return page ? page_address(page) : NULL;
+}
+
+/*
+ * A table for a domain tree: on the domain's home, whatever the mempolicy of the VMM says;
+ * the policy places data, not tables. cpuset.mems and a lack of memory may lead to another
+ * node (T8).
+ * Context: may sleep. Return: the table; NULL if the VM had better fall back.
+ */
+static void *hydra_vm_table(struct kvm *kvm, unsigned int d)
+{
+	int home = hydra_vm_home(d - 1);
+	void *table;
+
+	if (atomic64_read(&kvm->arch.tdp_mmu_pages) >= READ_ONCE(hydra_vm_table_limit))
+		return NULL;
+	table = hydra_vm_table_alloc(home);
+	if (table && page_to_nid(virt_to_page(table)) != home)
+		atomic_long_inc(&kvm->arch.hydra->misplaced);
+	return table;
+}
+
+/**
+ * __hydra_vm_topup - get the tables that a fault, or a new root, may need
+ * @vcpu: the vCPU, with a domain tree
+ *
+ * In the place of kvm_mmu_topup_memory_cache(), which finds the cache full afterwards. No
+ * more tables than one fault needs: __hydra_vm_move() throws them away.
+ *
+ * Context: process context; may sleep.
+ * Return: 0; -ENOMEM if the machine has no memory.
+ */
+int __hydra_vm_topup(struct kvm_vcpu *vcpu)
+{
+	struct kvm_mmu_memory_cache *mc = &vcpu->arch.mmu_shadow_page_cache;
+	unsigned int d = hydra_vm_loaded_domain(vcpu);
+	struct hydra_vm *vm = vcpu->kvm->arch.hydra;
+	void *table;
+
+	if (mc->nobjs >= PT64_ROOT_MAX_LEVEL)
+		return 0;
+	if (!mc->objects) {
+		mc->objects = kvmalloc_array(KVM_ARCH_NR_OBJS_PER_MEMORY_CACHE,
+					     sizeof(void *), GFP_KERNEL_ACCOUNT);
+		if (!mc->objects)
+			return -ENOMEM;
+		mc->capacity = KVM_ARCH_NR_OBJS_PER_MEMORY_CACHE;
+	}
+	while (mc->nobjs < PT64_ROOT_MAX_LEVEL) {
+		table = hydra_vm_table(vcpu->kvm, d);
+		if (!table) {
+			hydra_vm_fall_back(vm);
+			/* Before the guest is entered again: the last tables of this kind */
+			kvm_make_request(KVM_REQ_HYDRA, vcpu);
+			/* Not charged: the limit of a memory cgroup kills nothing (T14). */
+			table = (void *)__get_free_page(GFP_KERNEL);
+			if (!table)
+				return -ENOMEM;
+			if (page_to_nid(virt_to_page(table)) != hydra_vm_home(d - 1))
+				atomic_long_inc(&vm->misplaced);
+		}
+		/* An empty entry need not be 0 (T5). */
+		memset64(table, SHADOW_NONPRESENT_VALUE, PAGE_SIZE / sizeof(u64));
+		mc->objects[mc->nobjs++] = table;
+	}
+	return 0;
+}
+
+/**
+ * __hydra_vm_split_table - a table for a huge page that is split without a fault
+ * @kvm: the VM
+ * @d: the domain of the tree
+ *
+ * All entries are written before the table is linked, so the content does not matter.
+ * Without memory the huge page is not split, as in stock KVM: nothing needs to fall back.
+ *
+ * Context: may sleep. Return: the table or NULL.
+ */
+void *__hydra_vm_split_table(struct kvm *kvm, unsigned int d)
+{
+	return hydra_vm_table(kvm, d);
+}
+
+/**
+ * hydra_vm_set - change the settings of a VM
+ * @kvm: the VM; vCPUs may run
+ * @settings: packed settings
+ * @per_node: its vCPUs have a tree per node from now on
+ *
+ * Ends a fallback, too. When this returns 0, the tables of trees no longer used are freed.
+ *
+ * Context: process context, no locks. Return: 0; -EINTR if the task is being killed.
+ */
+int hydra_vm_set(struct kvm *kvm, u32 settings, bool per_node)
+{
+	struct hydra_vm *vm = kvm->arch.hydra;
+
+	/* Before per_node: vCPUs that are asked to move have to find the branch enabled. */
+	if (per_node) {
+		guard(mutex)(&hydra_vm_key_mutex);
+		if (!vm->keyed)
+			static_branch_inc(&hydra_vm_key);
+		vm->keyed = true;
+	}
+	/*
+	 * The holder of slots_lock may wait for vCPUs, and these for a VMM that answers no
+	 * userfaultfd: for ever, if it does not want to.
+	 */
+	if (mutex_lock_killable(&kvm->slots_lock))
+		return -EINTR;
+	WRITE_ONCE(vm->settings, settings);
+	WRITE_ONCE(vm->per_node, per_node);
+	if (READ_ONCE(vm->keyed))
+		hydra_vm_tidy(kvm);
+	mutex_unlock(&kvm->slots_lock);
+	return 0;
+}
+
+/* Why a VM cannot have a tree per node, or NULL */
+static const char *hydra_vm_refused(const struct kvm *kvm)
+{
+	if (!tdp_mmu_enabled)
+		return "KVM does not use its TDP MMU (npt=0, ept=0 or tdp_mmu=0)";
+	if (kvm->arch.vm_type != KVM_X86_DEFAULT_VM)
+		return "the VM is of a protected type";
+#if IS_ENABLED(CONFIG_HYPERV)
+	/* The member exists only then. */
+	if (kvm_x86_ops.flush_remote_tlbs)
+		return "the host is a guest of Hyper-V";
+#endif
+	return NULL;
+}
+
+/**
+ * hydra_vm_init - a VM is being made
+ * @kvm: the VM, without a vCPU
+ *
+ * The VM takes over the settings of the process, if it can have them.
+ *
+ * Context: process context. Return: 0, -ENOMEM or -EINTR.
+ */
+int hydra_vm_init(struct kvm *kvm)
+{
+	struct hydra_vm *vm = kzalloc(sizeof(*vm), GFP_KERNEL_ACCOUNT);
+	bool per_node = false;
+	u32 settings;
+
+	if (!vm)
+		return -ENOMEM;
+	vm->kvm = kvm;
+	vm->refused = hydra_vm_refused(kvm);
+	INIT_WORK(&vm->tidy, hydra_vm_tidy_work);
+	kvm->arch.hydra = vm;
+	if (!READ_ONCE(hydra_inherit))
+		return 0;
+	settings = hydra_vm_settings_inherit();
+	if (hydra_vm_settings_check(settings, &per_node) || (per_node && vm->refused))
+		pr_info_ratelimited("a VM of %s[%d] is stock: %s\n", current->comm,
+				    task_pid_nr(current),
+				    vm->refused ?: "its settings are for processes only");
+	else if (per_node)
+		return hydra_vm_set(kvm, settings, true);
+	return 0;
+}
+
+/**
+ * hydra_vm_stop - a VM is about to be destroyed
+ * @kvm: the VM; no vCPU runs any more
+ *
+ * Context: process context, no locks.
+ */
+void hydra_vm_stop(struct kvm *kvm)
+{
+	cancel_work_sync(&kvm->arch.hydra->tidy);
+}
+
+/**
+ * hydra_vm_free - a VM is freed
+ * @kvm: the VM; perhaps hydra_vm_init() was not called, or has failed
+ *
+ * Context: process context.
+ */
+void hydra_vm_free(struct kvm *kvm)
+{
+	struct hydra_vm *vm = kvm->arch.hydra;
+
+	if (vm && vm->keyed)
+		static_branch_dec(&hydra_vm_key);
+	kfree(vm);
+}

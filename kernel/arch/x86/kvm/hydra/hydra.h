@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Hydra in KVM: a tree of nested page tables per NUMA node. See core.c.
+ */
+#ifndef _ARCH_X86_KVM_HYDRA_HYDRA_H
+#define _ARCH_X86_KVM_HYDRA_HYDRA_H
+
+#include <linux/gfp.h>
+#include <linux/kvm_host.h>
+
+#ifdef CONFIG_KVM_HYDRA
+
+#include <linux/hydra_types.h>
+#include <linux/jump_label.h>
+#include <linux/workqueue.h>
+
+/* The role of a table has 5 bits for the domain. Number 0 is the shared tree. */
+#define HYDRA_VM_MAX_DOMAINS	31
+
+/**
+ * struct hydra_vm - Hydra's state of a VM
+ * @kvm: the VM
+ * @refused: why the VM cannot have a tree per node, or NULL; fixed when the VM is made
+ * @settings: packed settings; written under slots_lock
+ * @per_node: vCPUs load the tree of their CPU's node. Set under slots_lock. Cleared there,
+ *	and by a vCPU that gets no memory for a table.
+ * @keyed: the VM counts in hydra_vm_key; set under hydra_vm_key_mutex, and never cleared
+ * @tidy: drops the trees that no vCPU is to load any more
+ * @moves: how often a vCPU took the tree of another domain
+ * @fallbacks: how often the VM went back to the shared tree for lack of memory
+ * @misplaced: tables that were allocated on another node than the home of their domain
+ *
+ * Allocated with the VM, and freed with it.
+ */
+struct hydra_vm {
+	struct kvm *kvm;
+	const char *refused;
+	u32 settings;
+	bool per_node;
+	bool keyed;
+	struct work_struct tidy;
+	atomic_long_t moves;
+	atomic_long_t fallbacks;
+	atomic_long_t misplaced;
+};
+
+/* Enabled while a VM exists that has, or had, a tree per node. */
+DECLARE_STATIC_KEY_FALSE(hydra_vm_key);
+
+void __hydra_vm_move(struct kvm_vcpu *vcpu);
+int __hydra_vm_reload(struct kvm_vcpu *vcpu);
+int __hydra_vm_topup(struct kvm_vcpu *vcpu);
+void *__hydra_vm_split_table(struct kvm *kvm, unsigned int d);
+
+int hydra_vm_init(struct kvm *kvm);
+void hydra_vm_stop(struct kvm *kvm);
+void hydra_vm_free(struct kvm *kvm);
+int hydra_vm_load(void);
+void hydra_vm_unload(void);
+
+/* check.c */
+void hydra_vm_end(struct kvm *kvm);
+
+/* The domain whose tree a CPU has to load; 0: the shared tree. Context: any. */
+static inline unsigned int hydra_vm_domain(const struct kvm *kvm, int cpu)
+{
+	unsigned int d;
+
+	if (!READ_ONCE(kvm->arch.hydra->per_node))
+		return 0;
+	d = hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu) + 1;
+	return d <= HYDRA_VM_MAX_DOMAINS ? d : 0;
+}
+
+/*
+ * The domain of the tree that a vCPU loads, or has loaded. It stands in the role of the
+ * root, and nowhere else. While a nested guest runs on shadow tables, it says which of the
+ * trees the vCPU goes on with afterwards.
+ */
+static inline unsigned int hydra_vm_loaded_domain(const struct kvm_vcpu *vcpu)
+{
+	return static_branch_unlikely(&hydra_vm_key) ?
+		vcpu->arch.root_mmu.root_role.domain : 0;
+}
+
+/*
+ * A vCPU comes to a CPU. Change of the tree is only asked for: this may be the preempt
+ * notifier, which can neither allocate nor take mmu_lock, and a fault being handled needs
+ * its root (T6).
+ */
+static inline void hydra_vm_load_vcpu(struct kvm_vcpu *vcpu, int cpu)
+{
+	if (static_branch_unlikely(&hydra_vm_key) &&
+	    hydra_vm_domain(vcpu->kvm, cpu) != hydra_vm_loaded_domain(vcpu))
+		kvm_make_request(KVM_REQ_HYDRA, vcpu);
+}
+
+/* Take the tree of the CPU's domain; see __hydra_vm_move(). */
+static inline void hydra_vm_move(struct kvm_vcpu *vcpu)
+{
+	if (static_branch_unlikely(&hydra_vm_key))
+		__hydra_vm_move(vcpu);
+}
+
+/* The same, if the vCPU was asked to. */
+static inline void hydra_vm_check_request(struct kvm_vcpu *vcpu)
+{
+	if (static_branch_unlikely(&hydra_vm_key) &&
+	    kvm_check_request(KVM_REQ_HYDRA, vcpu))
+		__hydra_vm_move(vcpu);
+}
+
+/* Between two faults outside of the guest loop; see __hydra_vm_reload(). */
+static inline int hydra_vm_reload(struct kvm_vcpu *vcpu)
+{
+	return static_branch_unlikely(&hydra_vm_key) ? __hydra_vm_reload(vcpu) : 0;
+}
+
+/* Get the tables that a fault may need; see __hydra_vm_topup(). Return: 0 or -ENOMEM. */
+static inline int hydra_vm_topup(struct kvm_vcpu *vcpu)
+{
+	return hydra_vm_loaded_domain(vcpu) ? __hydra_vm_topup(vcpu) : 0;
+}
+
+/* A table for a huge page that is split without a fault, or NULL. Context: may sleep. */
+static inline void *hydra_vm_split_table(struct kvm *kvm, unsigned int d, gfp_t gfp)
+{
+	if (static_branch_unlikely(&hydra_vm_key) && d)
+		return __hydra_vm_split_table(kvm, d);
+	return (void *)get_zeroed_page(gfp);
+}
+
+#else /* !CONFIG_KVM_HYDRA */
+
+static inline unsigned int hydra_vm_loaded_domain(const struct kvm_vcpu *vcpu) { return 0; }
+static inline void hydra_vm_load_vcpu(struct kvm_vcpu *vcpu, int cpu) { }
+static inline void hydra_vm_move(struct kvm_vcpu *vcpu) { }
+static inline void hydra_vm_check_request(struct kvm_vcpu *vcpu) { }
+static inline int hydra_vm_reload(struct kvm_vcpu *vcpu) { return 0; }
+static inline int hydra_vm_topup(struct kvm_vcpu *vcpu) { return 0; }
+static inline int hydra_vm_init(struct kvm *kvm) { return 0; }
+static inline void hydra_vm_stop(struct kvm *kvm) { }
+static inline void hydra_vm_free(struct kvm *kvm) { }
+static inline void hydra_vm_end(struct kvm *kvm) { }
+static inline int hydra_vm_load(void) { return 0; }
+static inline void hydra_vm_unload(void) { }
+
+#define hydra_vm_split_table(kvm, d, gfp) ((void *)get_zeroed_page(gfp))
+
+#endif /* CONFIG_KVM_HYDRA */
+#endif /* _ARCH_X86_KVM_HYDRA_HYDRA_H */

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Virtual machines: what the rest of the kernel knows of them. The mechanism is in
+ * arch/x86/kvm/hydra/, and may be in a module.
+ */
+
+#define pr_fmt(fmt) "hydra: " fmt
+
+#include <linux/hydra_vm.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/sched.h>
+#include <linux/seq_file.h>
+
+#include "internal.h"
+
+/*
+ * KVM, or NULL while the module is not there. The mutex is not held during calls: a call
+ * may wait for a VM's slots_lock, and that for a VMM which answers no userfaultfd. A
+ * reference to the module keeps KVM there instead.
+ */
+static const struct hydra_vm_ops *hydra_vm_ops;
+static DEFINE_MUTEX(hydra_vm_mutex);
+
+/* The most memory for nested tables of one VM that has a tree per node, in tables */
+unsigned long hydra_vm_table_limit __read_mostly = ULONG_MAX;
+EXPORT_SYMBOL_GPL(hydra_vm_table_limit);
+
+/**
+ * hydra_vm_register - KVM is there
+ * @ops: its functions
+ *
+ * Context: process context.
+ */
+void hydra_vm_register(const struct hydra_vm_ops *ops)
+{
+	guard(mutex)(&hydra_vm_mutex);
+	hydra_vm_ops = ops;
+}
+EXPORT_SYMBOL_GPL(hydra_vm_register);
+
+/**
+ * hydra_vm_unregister - KVM is about to go
+ *
+ * No function of KVM is being called: the module has no reference left.
+ *
+ * Context: process context.
+ */
+void hydra_vm_unregister(void)
+{
+	guard(mutex)(&hydra_vm_mutex);
+	hydra_vm_ops = NULL;
+}
+EXPORT_SYMBOL_GPL(hydra_vm_unregister);
+
+/**
+ * hydra_vm_settings_check - can a VM have these settings?
+ * @settings: packed settings
+ * @per_node: set to whether the VM has a tree per node then
+ *
+ * Return: 0 or -EOPNOTSUPP.
+ */
+int hydra_vm_settings_check(u32 settings, bool *per_node)
+{
+	unsigned int domains = hydra_domains_setting(settings);
+
+	*per_node = domains == HYDRA_DOMAINS_NODE;
+	if (domains == HYDRA_DOMAINS_MACHINE)
+		return 0;
+	if (domains != HYDRA_DOMAINS_NODE ||
+	    hydra_replication_setting(settings) != HYDRA_REPLICATE_LAZY ||
+	    hydra_filter_setting(settings) > HYDRA_FILTER_TABLE) {
+		*per_node = false;
+		return -EOPNOTSUPP;
+	}
+	return 0;
+}
+EXPORT_SYMBOL_GPL(hydra_vm_settings_check);
+
+/**
+ * hydra_vm_settings_parse - read settings of a VM from text
+ * @text: as for hydra_settings_parse()
+ * @settings: updated
+ * @per_node: as for hydra_vm_settings_check()
+ *
+ * Return: 0, -EINVAL or -EOPNOTSUPP.
+ */
+int hydra_vm_settings_parse(const char *text, u32 *settings, bool *per_node)
+{
+	return hydra_settings_parse(text, settings) ?:
+	       hydra_vm_settings_check(*settings, per_node);
+}
+EXPORT_SYMBOL_GPL(hydra_vm_settings_parse);
+
+/**
+ * hydra_vm_settings_inherit - settings of the process that makes a VM
+ *
+ * Context: process context. Return: packed settings.
+ */
+u32 hydra_vm_settings_inherit(void)
+{
+	return hydra_settings_get(current->mm);
+}
+EXPORT_SYMBOL_GPL(hydra_vm_settings_inherit);
+
+/**
+ * hydra_vm_settings_show - "key value" lines
+ * @m: the file to write to
+ * @settings: packed settings of a VM
+ */
+void hydra_vm_settings_show(struct seq_file *m, u32 settings)
+{
+	seq_printf(m, "policy %s\n", hydra_policy_name(settings));
+	seq_printf(m, "domains %s\n", hydra_domains_name(settings));
+	seq_printf(m, "replication %s\n", hydra_replication_name(settings));
+	seq_printf(m, "prefetch %u\n", hydra_prefetch_setting(settings));
+	seq_printf(m, "filter %s\n", hydra_filter_name(settings));
+}
+EXPORT_SYMBOL_GPL(hydra_vm_settings_show);
+
+/**
+ * hydra_vm_nr_domains - how many nodes have CPUs
+ *
+ * Return: the number.
+ */
+unsigned int hydra_vm_nr_domains(void)
+{
+	return hydra_kinds[HYDRA_DOMAINS_NODE].nr;
+}
+EXPORT_SYMBOL_GPL(hydra_vm_nr_domains);
+
+/**
+ * hydra_vm_home - where the tables of a domain are
+ * @d: the domain, counted from 0
+ *
+ * Return: the node.
+ */
+int hydra_vm_home(unsigned int d)
+{
+	return hydra_kinds[HYDRA_DOMAINS_NODE].home[d];
+}
+EXPORT_SYMBOL_GPL(hydra_vm_home);
+
+/* KVM with a reference to its module, or NULL */
+static const struct hydra_vm_ops *hydra_vm_ops_get(void)
+{
+	guard(mutex)(&hydra_vm_mutex);
+	return hydra_vm_ops && try_module_get(hydra_vm_ops->owner) ? hydra_vm_ops : NULL;
+}
+
+/**
+ * hydra_vm_set_text - give settings to all VMs of a process
+ * @mm: the address space
+ * @text: the settings
+ *
+ * Context: process context, no locks.
+ * Return: 0; or, with nothing changed, -EINVAL, -EOPNOTSUPP, or -ENOENT without a VM; or
+ * -EINTR if the task is being killed.
+ */
+int hydra_vm_set_text(struct mm_struct *mm, const char *text)
+{
+	const struct hydra_vm_ops *ops = hydra_vm_ops_get();
+	int ret;
+
+	if (!ops)
+		return -ENOENT;
+	ret = ops->set(mm, text);
+	module_put(ops->owner);
+	return ret;
+}
+
+/**
+ * hydra_vm_show - settings and counters of the VMs of a process
+ * @mm: the address space
+ * @m: the file to write to
+ *
+ * Context: process context, no locks. Return: 0.
+ */
+int hydra_vm_show(struct mm_struct *mm, struct seq_file *m)
+{
+	const struct hydra_vm_ops *ops = hydra_vm_ops_get();
+
+	if (ops) {
+		ops->show(mm, m);
+		module_put(ops->owner);
+	}
+	return 0;
+}
+
+/**
+ * hydra_vm_show_tables - where the nested tables of the VMs of a process are
+ * @mm: the address space
+ * @m: the file to write to
+ *
+ * Context: process context, no locks. Return: 0.
+ */
+int hydra_vm_show_tables(struct mm_struct *mm, struct seq_file *m)
+{
+	const struct hydra_vm_ops *ops = hydra_vm_ops_get();
+
+	if (ops) {
+		ops->tables(mm, m);
+		module_put(ops->owner);
+	}
+	return 0;
+}
+
+/**
+ * hydra_vm_check - compare the nested trees of the VMs of a process
+ * @mm: the address space
+ * @m: the file to write to
+ *
+ * Context: process context, no locks; the VM's faults wait meanwhile. Return: 0.
+ */
+int hydra_vm_check(struct mm_struct *mm, struct seq_file *m)
+{
+	const struct hydra_vm_ops *ops = hydra_vm_ops_get();
+
+	if (ops) {
+		ops->check(mm, m);
+		module_put(ops->owner);
+	}
+	return 0;
+}

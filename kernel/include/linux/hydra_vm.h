@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Between KVM, which may be a module, and arch/x86/mm/hydra/vm.c, which is not.
+ */
+#ifndef _LINUX_HYDRA_VM_H
+#define _LINUX_HYDRA_VM_H
+
+#include <linux/atomic.h>
+#include <linux/types.h>
+
+struct file;
+struct mm_struct;
+struct module;
+struct seq_file;
+
+/**
+ * struct hydra_vm_ops - what KVM does for /proc/PID/hydra_vm and its neighbours
+ * @owner: KVM's module
+ * @set: give settings, as text, to the VMs of an address space
+ * @show: settings and counters of the VMs
+ * @tables: where the nested tables of the VMs are
+ * @check: compare the nested trees of the VMs, and report what breaks a rule
+ *
+ * Called in process context, with a reference to the module, and by several tasks at once.
+ * A call puts all VMs that it got before it returns.
+ */
+struct hydra_vm_ops {
+	struct module *owner;
+	int (*set)(struct mm_struct *mm, const char *text);
+	void (*show)(struct mm_struct *mm, struct seq_file *m);
+	void (*tables)(struct mm_struct *mm, struct seq_file *m);
+	void (*check)(struct mm_struct *mm, struct seq_file *m);
+};
+
+void hydra_vm_register(const struct hydra_vm_ops *ops);
+void hydra_vm_unregister(void);
+int hydra_vm_settings_parse(const char *text, u32 *settings, bool *per_node);
+int hydra_vm_settings_check(u32 settings, bool *per_node);
+u32 hydra_vm_settings_inherit(void);
+void hydra_vm_settings_show(struct seq_file *m, u32 settings);
+unsigned int hydra_vm_nr_domains(void);
+int hydra_vm_home(unsigned int d);
+
+extern unsigned long hydra_vm_table_limit;
+extern atomic_long_t hydra_violations;
+
+/* For fs/proc/hydra.c */
+int hydra_vm_set_text(struct mm_struct *mm, const char *text);
+int hydra_vm_show(struct mm_struct *mm, struct seq_file *m);
+int hydra_vm_show_tables(struct mm_struct *mm, struct seq_file *m);
+int hydra_vm_check(struct mm_struct *mm, struct seq_file *m);
+
+#endif /* _LINUX_HYDRA_VM_H */

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A VM with a tree of nested page tables per node gets no memory for a table: it goes back
+ * to one tree, and the guest notices nothing. Writing settings ends that.
+ */
+#include <errno.h>
+
+#include "kselftest_harness.h"
+#include "vm_util.h"
+
+#define LIMIT	HYDRA_SYSFS "vm_table_limit_kib"
+
+FIXTURE(vm_degrade) {
+	struct vm vm;
+	int last;
+};
+
+FIXTURE_SETUP(vm_degrade)
+{
+	VM_BEGIN();
+	ASSERT_EQ(0, hydra_on(0, HYDRA_FILTER_NONE));
+	ASSERT_EQ(0, vm_make(&self->vm));
+	self->last = hydra_nodes() - 1;
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
+	ASSERT_EQ(1, vm_number("active"));
+}
+
+FIXTURE_TEARDOWN(vm_degrade)
+{
+	hydra_write_file(LIMIT, "max");
+	if (!self->vm.fd)
+		return;
+	EXPECT_TRUE(vm_consistent());
+	vm_end(&self->vm);
+}
+
+/* The trees are dropped by a work of the kernel. */
+static bool await_shared_tree(const struct vm *vm)
+{
+	struct vm_tables tables;
+
+	for (int tries = 0; tries < 500; tries++) {
+		if (vm_read_tables(&tables))
+			return false;
+		/* Root, two upper tables, and leaf tables of the program and the region */
+		if (vm_all_tables(&tables) <= 4 + 1 + VM_REGION_PAGES / TABLE_PAGES)
+			return true;
+		usleep(10000);
+	}
+	return false;
+}
+
+static void check_fallen_back(struct __test_metadata *_metadata, struct vm *vm, int last)
+{
+	int node;
+
+	/* The guest notices nothing, on any node. */
+	ASSERT_EQ(0, vm_run(vm, 1, last, 0, VM_REGION_PAGES));
+	EXPECT_EQ(1, vm_number("fallback"));
+	EXPECT_EQ(0, vm_number("active"));
+	EXPECT_EQ(1, vm_number("fallbacks"));
+	for (node = 0; node <= last; node++) {
+		ASSERT_EQ(0, vm_run(vm, node, node, 0, VM_REGION_PAGES));
+	}
+	EXPECT_TRUE(await_shared_tree(vm));
+	EXPECT_TRUE(vm_consistent());
+}
+
+static void check_back(struct __test_metadata *_metadata, struct vm *vm, int last, long fallbacks)
+{
+	struct vm_tables tables;
+	int node;
+
+	ASSERT_EQ(0, vm_set("domains=node"));
+	EXPECT_EQ(1, vm_number("active"));
+	EXPECT_EQ(0, vm_number("fallback"));
+	for (node = 0; node <= last; node++) {
+		ASSERT_EQ(0, vm_run(vm, node, node, 0, VM_REGION_PAGES));
+	}
+	ASSERT_EQ(0, vm_read_tables(&tables));
+	for (node = 0; node <= last; node++) {
+		EXPECT_EQ(VM_REGION_PAGES + 1, tables.local[node]) TH_LOG("node %d", node);
+	}
+	EXPECT_EQ(fallbacks, vm_number("fallbacks"));
+}
+
+TEST_F(vm_degrade, beyond_the_limit)
+{
+	ASSERT_EQ(0, hydra_write_file(LIMIT, "16"));
+	check_fallen_back(_metadata, &self->vm, self->last);
+	ASSERT_EQ(0, hydra_write_file(LIMIT, "max"));
+	check_back(_metadata, &self->vm, self->last, 1);
+}
+
+/*
+ * Faults outside of the guest loop: the vCPU has to leave the tree that was dropped. If it does
+ * not, the system call never ends, and the test's time does.
+ */
+TEST_F(vm_degrade, prefault_beyond_the_limit)
+{
+	unsigned long half = VM_REGION_PAGES / 2;
+
+	hydra_pin_to_node(self->last);
+	ASSERT_EQ(0, hydra_write_file(LIMIT, "16"));
+	ASSERT_EQ(0, vm_prefault(&self->vm, 1, 0, half));
+	EXPECT_EQ(1, vm_number("fallback"));
+	ASSERT_TRUE(await_shared_tree(&self->vm));
+	ASSERT_EQ(0, vm_prefault(&self->vm, 1, half, half));
+	check_fallen_back(_metadata, &self->vm, self->last);
+	ASSERT_EQ(0, hydra_write_file(LIMIT, "max"));
+	check_back(_metadata, &self->vm, self->last, 1);
+}
+
+TEST_F(vm_degrade, prefault_after_new_settings)
+{
+	/* vCPU 0 has the root of its node's tree, and does not run. */
+	ASSERT_EQ(0, vm_set("linux"));
+	ASSERT_EQ(0, vm_prefault(&self->vm, 0, 0, VM_REGION_PAGES));
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
+	check_back(_metadata, &self->vm, self->last, 0);
+}
+
+/* Finding a function in /proc/kallsyms takes seconds. */
+TEST_F_TIMEOUT(vm_degrade, without_memory_for_a_table, 90)
+{
+	static const char * const function = "hydra_vm_table_alloc";
+	int ret = hydra_choose_failures(&function, 1);
+
+	if (ret == -ENODEV)
+		SKIP(return, "needs CONFIG_FAIL_PAGE_ALLOC and CONFIG_FAILSLAB");
+	ASSERT_EQ(0, ret);
+	ASSERT_EQ(0, hydra_fail_allocations(100));
+	check_fallen_back(_metadata, &self->vm, self->last);
+	ASSERT_EQ(0, hydra_fail_allocations(0));
+	check_back(_metadata, &self->vm, self->last, 1);
+}
+
+HYDRA_HARNESS_MAIN

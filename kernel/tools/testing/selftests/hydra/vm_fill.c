@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A VM with a tree of nested page tables per node: each tree is filled by the faults of its
+ * own vCPUs, and lies on its node. And what /proc/PID/hydra_vm accepts.
+ */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "kselftest_harness.h"
+#include "vm_util.h"
+
+FIXTURE(vm_fill) {
+	struct vm vm;
+};
+
+FIXTURE_SETUP(vm_fill)
+{
+	VM_BEGIN();
+	ASSERT_EQ(0, hydra_on(0, HYDRA_FILTER_NONE));
+	ASSERT_EQ(0, vm_make(&self->vm));
+}
+
+FIXTURE_TEARDOWN(vm_fill)
+{
+	if (!self->vm.fd)
+		return;
+	EXPECT_TRUE(vm_consistent());
+	vm_end(&self->vm);
+}
+
+/* The program's page is there, and so are the tree's root and upper tables. */
+static void warm_up(struct __test_metadata *_metadata, struct vm *vm, int vcpu, int node)
+{
+	ASSERT_EQ(0, vm_run(vm, vcpu, node, 0, 1));
+}
+
+TEST_F(vm_fill, each_domain_faults_once_for_each_page)
+{
+	struct vm_tables tables;
+	int node;
+
+	ASSERT_EQ(1, vm_number("active"));
+	for (node = 0; node < hydra_nodes(); node++) {
+		long before;
+
+		warm_up(_metadata, &self->vm, node, node);
+		before = vm_faults(&self->vm, node);
+		ASSERT_LT(0, before);
+		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, VM_REGION_PAGES));
+		EXPECT_EQ(VM_REGION_PAGES - 1, vm_faults(&self->vm, node) - before)
+			TH_LOG("node %d", node);
+	}
+	ASSERT_EQ(0, vm_read_tables(&tables));
+	for (node = 0; node < hydra_nodes(); node++) {
+		/* And the page of the program */
+		EXPECT_EQ(VM_REGION_PAGES + 1, tables.local[node]) TH_LOG("node %d", node);
+		EXPECT_EQ(0, tables.remote[node]) TH_LOG("node %d", node);
+		EXPECT_EQ(tables.tables[0], tables.tables[node]) TH_LOG("node %d", node);
+	}
+	EXPECT_EQ(0, vm_number("misplaced"));
+	/* Every vCPU wrote every page. */
+	for (unsigned long i = 0; i < VM_REGION_PAGES; i++) {
+		ASSERT_EQ(hydra_nodes() + (i == 0) * hydra_nodes(),
+			  *(unsigned int *)(self->vm.region + i * PAGE_SIZE))
+			TH_LOG("page %lu", i);
+	}
+}
+
+TEST_F(vm_fill, memory_of_one_node_has_one_leaf_table)
+{
+	struct vm_tables before, after;
+	int node;
+
+	for (node = 0; node < hydra_nodes(); node++)
+		warm_up(_metadata, &self->vm, node, node);
+	ASSERT_EQ(0, vm_read_tables(&before));
+	/* Three leaf tables more */
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
+	ASSERT_EQ(0, vm_read_tables(&after));
+	EXPECT_EQ(before.tables[0] + VM_REGION_PAGES / TABLE_PAGES - 1, after.tables[0]);
+	for (node = 1; node < hydra_nodes(); node++) {
+		EXPECT_EQ(before.tables[node], after.tables[node]) TH_LOG("node %d", node);
+	}
+}
+
+/* Entries that the host takes away are gone from all trees. */
+TEST_F(vm_fill, page_dropped_by_the_host_is_gone_in_all_trees)
+{
+	struct vm_tables tables;
+	int node;
+
+	for (node = 0; node < hydra_nodes(); node++) {
+		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, 2 * TABLE_PAGES));
+	}
+	ASSERT_EQ(0, madvise(self->vm.region, TABLE_SIZE, MADV_DONTNEED));
+	ASSERT_EQ(0, vm_read_tables(&tables));
+	for (node = 0; node < hydra_nodes(); node++) {
+		EXPECT_EQ(TABLE_PAGES + 1, tables.local[node]) TH_LOG("node %d", node);
+	}
+	for (node = 0; node < hydra_nodes(); node++) {
+		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, 2 * TABLE_PAGES));
+	}
+	for (unsigned long i = 0; i < 2 * TABLE_PAGES; i++) {
+		ASSERT_EQ((i < TABLE_PAGES ? 1 : 2) * hydra_nodes(),
+			  *(unsigned int *)(self->vm.region + i * PAGE_SIZE))
+			TH_LOG("page %lu", i);
+	}
+}
+
+TEST_F(vm_fill, bad_input_changes_nothing)
+{
+	char longest[129];
+
+	memset(longest, ' ', sizeof(longest) - 1);
+	memcpy(longest, "linux", 5);
+	longest[128] = 0;
+	EXPECT_EQ(-EINVAL, vm_set(longest));
+	EXPECT_EQ(-EINVAL, vm_set("hydra,prefetch=10"));
+	EXPECT_EQ(-EINVAL, vm_set("fast"));
+	EXPECT_EQ(-EINVAL, vm_set("tables=follow"));
+	EXPECT_EQ(-EOPNOTSUPP, vm_set("domains=llc"));
+	EXPECT_EQ(-EOPNOTSUPP, vm_set("domains=core"));
+	EXPECT_EQ(-EOPNOTSUPP, vm_set("mitosis"));
+	EXPECT_EQ(-EOPNOTSUPP, vm_set("hydra,filter=entry"));
+	EXPECT_EQ(1, vm_number("active"));
+	EXPECT_EQ(0, vm_number("prefetch"));
+	ASSERT_EQ(0, vm_set("linux"));
+	EXPECT_EQ(0, vm_number("active"));
+	vm_end(&self->vm);
+	self->vm.fd = 0;
+	EXPECT_EQ(-ENOENT, vm_set("hydra"));
+}
+
+TEST(process_without_settings_makes_a_stock_vm)
+{
+	struct vm_tables tables;
+	struct vm vm;
+	int node;
+
+	VM_BEGIN();
+	ASSERT_EQ(0, hydra_off());
+	ASSERT_EQ(0, vm_make(&vm));
+	EXPECT_EQ(0, vm_number("active"));
+	for (node = 0; node < hydra_nodes(); node++) {
+		ASSERT_EQ(0, vm_run(&vm, node, node, 0, VM_REGION_PAGES));
+	}
+	/* The node whose vCPU faulted first has the tables. */
+	ASSERT_EQ(0, vm_read_tables(&tables));
+	EXPECT_EQ(VM_REGION_PAGES + 1, tables.local[0]);
+	for (node = 1; node < hydra_nodes(); node++) {
+		EXPECT_EQ(0, tables.local[node]) TH_LOG("node %d", node);
+		EXPECT_EQ(VM_REGION_PAGES + 1, tables.remote[node]) TH_LOG("node %d", node);
+	}
+	EXPECT_EQ(0, vm_number("moves"));
+	EXPECT_TRUE(vm_consistent());
+	vm_end(&vm);
+}
+
+TEST(vm_takes_over_nothing_with_hydra_off)
+{
+	static const char off[] = "/sys/module/kvm/parameters/hydra";
+	struct vm vm;
+
+	VM_BEGIN();
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	ASSERT_EQ(0, hydra_write_file(off, "off"));
+	ASSERT_EQ(0, vm_make(&vm));
+	ASSERT_EQ(0, hydra_write_file(off, "on"));
+	EXPECT_EQ(0, vm_number("active"));
+	vm_end(&vm);
+	ASSERT_EQ(0, vm_make(&vm));
+	EXPECT_EQ(1, vm_number("active"));
+	vm_end(&vm);
+}
+
+/* Settings that only a process can have: the VM is stock. */
+TEST(vm_of_a_process_of_cores_is_stock)
+{
+	struct vm vm;
+
+	VM_BEGIN();
+	ASSERT_EQ(0, hydra_write_policy(getpid(), "domains=core"));
+	ASSERT_EQ(0, vm_make(&vm));
+	EXPECT_EQ(0, vm_number("active"));
+	ASSERT_EQ(0, vm_run(&vm, 0, 0, 0, 1));
+	vm_end(&vm);
+}
+
+HYDRA_HARNESS_MAIN

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A vCPU that goes to another node takes the node's tree of nested page tables. And a VM
+ * that gets other settings while it has vCPUs.
+ */
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include "kselftest_harness.h"
+#include "vm_util.h"
+
+FIXTURE(vm_move) {
+	struct vm vm;
+	int last;
+};
+
+FIXTURE_SETUP(vm_move)
+{
+	VM_BEGIN();
+	ASSERT_EQ(0, hydra_on(0, HYDRA_FILTER_NONE));
+	ASSERT_EQ(0, vm_make(&self->vm));
+	self->last = hydra_nodes() - 1;
+}
+
+FIXTURE_TEARDOWN(vm_move)
+{
+	if (!self->vm.fd)
+		return;
+	EXPECT_TRUE(vm_consistent());
+	vm_end(&self->vm);
+}
+
+TEST_F(vm_move, vcpu_takes_the_tree_of_its_new_node)
+{
+	struct vm_tables tables;
+	int last = self->last;
+	long moves;
+
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
+	moves = vm_number("moves");
+	ASSERT_EQ(0, vm_run(&self->vm, 0, last, 0, VM_REGION_PAGES));
+	EXPECT_EQ(1, vm_number("moves") - moves);
+	ASSERT_EQ(0, vm_read_tables(&tables));
+	EXPECT_EQ(VM_REGION_PAGES + 1, tables.local[last]);
+	EXPECT_EQ(0, tables.remote[last]);
+	/* And back: nothing is to fill. */
+	moves = vm_faults(&self->vm, 0);
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
+	EXPECT_EQ(0, vm_faults(&self->vm, 0) - moves);
+	EXPECT_EQ(0, vm_number("misplaced"));
+	EXPECT_EQ(3, *(unsigned int *)self->vm.region);
+}
+
+/* What the host dropped while the vCPU was on another node is gone when it comes back. */
+TEST_F(vm_move, vcpu_that_comes_back_sees_no_old_page)
+{
+	for (int round = 1; round <= 8; round++) {
+		ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, 64));
+		ASSERT_EQ(0, vm_run(&self->vm, 0, self->last, 0, 64));
+		ASSERT_EQ(0, madvise(self->vm.region, 64 * PAGE_SIZE, MADV_DONTNEED));
+		ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, 64));
+		for (unsigned long i = 0; i < 64; i++) {
+			ASSERT_EQ(1, *(unsigned int *)(self->vm.region + i * PAGE_SIZE));
+		}
+		ASSERT_EQ(0, madvise(self->vm.region, 64 * PAGE_SIZE, MADV_DONTNEED));
+	}
+}
+
+/* All nodes, in turn, with one vCPU for each: a vCPU moves at each run. */
+TEST_F(vm_move, vcpus_that_go_round)
+{
+	unsigned int runs = 0;
+
+	for (int round = 0; round < 4; round++)
+		for (int vcpu = 0; vcpu <= self->last; vcpu++, runs++) {
+			ASSERT_EQ(0, vm_run(&self->vm, vcpu, (vcpu + round) % (self->last + 1),
+					    0, 64));
+		}
+	for (unsigned long i = 0; i < 64; i++) {
+		ASSERT_EQ(runs, *(unsigned int *)(self->vm.region + i * PAGE_SIZE));
+	}
+}
+
+TEST_F(vm_move, other_settings_free_the_trees)
+{
+	struct vm_tables stock, before, after;
+	int node;
+
+	for (node = 0; node <= self->last; node++) {
+		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, VM_REGION_PAGES));
+	}
+	ASSERT_EQ(0, vm_read_tables(&before));
+	ASSERT_EQ(0, vm_set("linux"));
+	for (node = 0; node <= self->last; node++) {
+		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, VM_REGION_PAGES));
+	}
+	ASSERT_EQ(0, vm_read_tables(&stock));
+	EXPECT_EQ(vm_all_tables(&before), (self->last + 1) * vm_all_tables(&stock));
+	EXPECT_EQ(0, stock.local[self->last]);
+	EXPECT_TRUE(vm_consistent());
+
+	ASSERT_EQ(0, vm_set("domains=node"));
+	for (node = 0; node <= self->last; node++) {
+		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, VM_REGION_PAGES));
+	}
+	ASSERT_EQ(0, vm_read_tables(&after));
+	EXPECT_EQ(vm_all_tables(&before), vm_all_tables(&after));
+	for (node = 0; node <= self->last; node++) {
+		EXPECT_EQ(VM_REGION_PAGES + 1, after.local[node]) TH_LOG("node %d", node);
+	}
+	EXPECT_EQ(3 * hydra_nodes(), *(unsigned int *)self->vm.region);
+}
+
+static atomic_uint stop;
+
+static void *change_settings(void *unused)
+{
+	while (!atomic_load(&stop)) {
+		if (vm_set("linux") || vm_set("domains=node"))
+			return (void *)1;
+		if (!vm_consistent())
+			return (void *)2;
+	}
+	return NULL;
+}
+
+TEST_F(vm_move, settings_that_change_while_a_vcpu_runs)
+{
+	pthread_t thread;
+	unsigned int runs;
+	void *result;
+
+	hydra_pin_to_node(1);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, change_settings, NULL));
+	for (runs = 0; runs < 40; runs++) {
+		ASSERT_EQ(0, vm_run(&self->vm, runs % 2, runs % (self->last + 1), 0, 512));
+	}
+	atomic_store(&stop, 1);
+	ASSERT_EQ(0, pthread_join(thread, &result));
+	EXPECT_EQ(NULL, result);
+	for (unsigned long i = 0; i < 512; i++) {
+		ASSERT_EQ(runs, *(unsigned int *)(self->vm.region + i * PAGE_SIZE));
+	}
+}
+
+HYDRA_HARNESS_MAIN

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "vm_util.h"
+
+#define CODE	0x1000UL		/* the guest's address of the page with the program */
+#define PORT	0x10
+
+/*
+ * 32 bits, flat segments, no paging; esi: the address, ecx: how many pages. No stack, no
+ * interrupt table.
+ */
+static const unsigned char program[] = {
+	0xf0, 0xff, 0x06,			/* again: lock incl (%esi) */
+	0x81, 0xc6, 0x00, 0x10, 0x00, 0x00,	/* add $4096, %esi */
+	0x49,					/* dec %ecx */
+	0x75, 0xf4,				/* jnz again */
+	0xe6, PORT,				/* out %al, $PORT */
+	0xeb, 0xfe,				/* jmp . */
+};
+
+const char *vm_missing(void)
+{
+	int kvm;
+
+	if (access("/proc/self/hydra_vm", F_OK))
+		return "no /proc/self/hydra_vm: CONFIG_KVM_HYDRA is off";
+	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	if (kvm < 0)
+		return "no /dev/kvm: the machine cannot run virtual machines";
+	close(kvm);
+	return NULL;
+}
+
+static int add_memory(struct vm *vm, int slot, unsigned long guest, char *host, size_t size)
+{
+	struct kvm_userspace_memory_region region = {
+		.slot = slot,
+		.guest_phys_addr = guest,
+		.memory_size = size,
+		.userspace_addr = (uintptr_t)host,
+	};
+
+	return ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region) ? -errno : 0;
+}
+
+/* Private memory of small pages, all present and written, so that only nested faults happen */
+static char *make_memory(size_t size)
+{
+	char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return NULL;
+	madvise(memory, size, MADV_NOHUGEPAGE);
+	memset(memory, 0, size);
+	for (size_t i = 0; i < size; i += PAGE_SIZE)
+		*(volatile char *)(memory + i) = 0;
+	return memory;
+}
+
+static int make_vcpu(struct vm *vm, struct vm_vcpu *vcpu, int id)
+{
+	struct kvm_segment flat = {
+		.limit = 0xffffffff, .type = 3, .present = 1, .db = 1, .s = 1, .g = 1,
+	};
+	int size = ioctl(vm->kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
+	struct kvm_sregs sregs;
+
+	vcpu->fd = ioctl(vm->fd, KVM_CREATE_VCPU, id);
+	if (vcpu->fd < 0)
+		return -errno;
+	vcpu->run = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, vcpu->fd, 0);
+	if (vcpu->run == MAP_FAILED || ioctl(vcpu->fd, KVM_GET_SREGS, &sregs))
+		return -errno;
+	sregs.ds = flat;
+	sregs.es = flat;
+	sregs.fs = flat;
+	sregs.gs = flat;
+	sregs.ss = flat;
+	flat.type = 11;
+	sregs.cs = flat;
+	sregs.cr0 |= 1;		/* protected mode */
+	return ioctl(vcpu->fd, KVM_SET_SREGS, &sregs) ? -errno : 0;
+}
+
+int vm_make(struct vm *vm)
+{
+	int ret;
+
+	memset(vm, 0, sizeof(*vm));
+	vm->kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	if (vm->kvm < 0)
+		return -errno;
+	vm->fd = ioctl(vm->kvm, KVM_CREATE_VM, 0);
+	if (vm->fd < 0)
+		return -errno;
+	vm->code = make_memory(PAGE_SIZE);
+	vm->region = make_memory(VM_REGION_PAGES * PAGE_SIZE);
+	if (!vm->code || !vm->region)
+		return -ENOMEM;
+	memcpy(vm->code, program, sizeof(program));
+	ret = add_memory(vm, 0, CODE, vm->code, PAGE_SIZE);
+	if (!ret)
+		ret = add_memory(vm, 1, VM_REGION, vm->region, VM_REGION_PAGES * PAGE_SIZE);
+	for (vm->nr = 0; !ret && vm->nr < hydra_nodes(); vm->nr++)
+		ret = make_vcpu(vm, &vm->vcpu[vm->nr], vm->nr);
+	return ret;
+}
+
+void vm_end(struct vm *vm)
+{
+	int size = ioctl(vm->kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
+
+	for (int i = 0; i < vm->nr; i++) {
+		munmap(vm->vcpu[i].run, size);
+		close(vm->vcpu[i].fd);
+	}
+	close(vm->fd);
+	close(vm->kvm);
+	munmap(vm->code, PAGE_SIZE);
+	munmap(vm->region, VM_REGION_PAGES * PAGE_SIZE);
+	hydra_restore_balancing();
+}
+
+int vm_run(struct vm *vm, int vcpu, int node, unsigned long first, unsigned long pages)
+{
+	struct vm_vcpu *v = &vm->vcpu[vcpu];
+	struct kvm_regs regs = {
+		.rip = CODE, .rflags = 2, .rsi = VM_REGION + first * PAGE_SIZE, .rcx = pages,
+	};
+
+	hydra_pin_to_node(node);
+	/* Completes the exit of the run before, which would move the instruction pointer. */
+	v->run->immediate_exit = 1;
+	ioctl(v->fd, KVM_RUN, 0);
+	v->run->immediate_exit = 0;
+	if (ioctl(v->fd, KVM_SET_REGS, &regs))
+		return -errno;
+	while (ioctl(v->fd, KVM_RUN, 0))
+		if (errno != EINTR && errno != EAGAIN)
+			return -errno;
+	if (v->run->exit_reason == KVM_EXIT_IO && v->run->io.port == PORT)
+		return 0;
+	fprintf(stderr, "# the guest ended with exit reason %u\n", v->run->exit_reason);
+	return -EPROTO;
+}
+
+int vm_prefault(struct vm *vm, int vcpu, unsigned long first, unsigned long pages)
+{
+	struct kvm_pre_fault_memory range = {
+		.gpa = VM_REGION + first * PAGE_SIZE, .size = pages * PAGE_SIZE,
+	};
+
+	/* The kernel takes off the range what it has done. */
+	while (range.size)
+		if (ioctl(vm->vcpu[vcpu].fd, KVM_PRE_FAULT_MEMORY, &range) &&
+		    errno != EINTR && errno != EAGAIN)
+			return -errno;
+	return 0;
+}
+
+long vm_faults(struct vm *vm, int vcpu)
+{
+	int fd = ioctl(vm->vcpu[vcpu].fd, KVM_GET_STATS_FD, NULL);
+	struct kvm_stats_header header;
+	long found = -ENOENT;
+
+	if (fd < 0)
+		return -errno;
+	if (pread(fd, &header, sizeof(header), 0) != sizeof(header))
+		found = -EPROTO;
+	for (unsigned int i = 0; found == -ENOENT && i < header.num_desc; i++) {
+		size_t size = sizeof(struct kvm_stats_desc) + header.name_size;
+		struct kvm_stats_desc *desc = alloca(size);
+		uint64_t value;
+
+		if (pread(fd, desc, size, header.desc_offset + i * size) != (ssize_t)size)
+			found = -EPROTO;
+		else if (!strcmp(desc->name, "pf_fixed") &&
+			 pread(fd, &value, sizeof(value),
+			       header.data_offset + desc->offset) == sizeof(value))
+			found = value;
+	}
+	close(fd);
+	return found;
+}
+
+long vm_number(const char *key)
+{
+	return hydra_number("/proc/self/hydra_vm", key);
+}
+
+int vm_set(const char *text)
+{
+	return hydra_write_file("/proc/self/hydra_vm", text);
+}
+
+int vm_read_tables(struct vm_tables *tables)
+{
+	char text[16384], *line, *rest;
+	int len = hydra_read_file("/proc/self/hydra_vm_tables", text, sizeof(text));
+
+	if (len < 0)
+		return len;
+	memset(tables, 0, sizeof(*tables));
+	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		unsigned long local, remote, nr;
+		int id, node;
+
+		if (sscanf(line, "domain %*d node %d vcpus %*u local_leaves %lu remote_leaves %lu",
+			   &id, &local, &remote) == 3) {
+			for (node = 0; node < hydra_nodes(); node++)
+				if (hydra_node_id(node) == id) {
+					tables->local[node] = local;
+					tables->remote[node] = remote;
+				}
+		} else if (sscanf(line, "node %d nested_tables %lu", &id, &nr) == 2) {
+			for (node = 0; node < hydra_nodes(); node++)
+				if (hydra_node_id(node) == id)
+					tables->tables[node] = nr;
+		} else if (strncmp(line, "vm ", 3)) {
+			fprintf(stderr, "# cannot read \"%s\"\n", line);
+			return -EPROTO;
+		}
+	}
+	return 0;
+}
+
+unsigned long vm_all_tables(const struct vm_tables *tables)
+{
+	unsigned long all = 0;
+
+	for (int node = 0; node < hydra_nodes(); node++)
+		all += tables->tables[node];
+	return all;
+}
+
+bool vm_consistent(void)
+{
+	char text[16384];
+	int len = hydra_read_file("/proc/self/hydra_vm_check", text, sizeof(text));
+
+	if (len > 0 && strstr(text, "violations 0\n") && !strstr(text, "violation N"))
+		return true;
+	fprintf(stderr, "# hydra_vm_check says (%d):\n%s", len, len > 0 ? text : "\n");
+	return false;
+}

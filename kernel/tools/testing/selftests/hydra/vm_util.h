@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A small virtual machine, made with KVM's system calls alone: one vCPU for each NUMA node,
+ * run by the test's own thread, which goes to the node first. The guest writes one word of
+ * each page of a region, and stops.
+ */
+#ifndef HYDRA_VM_UTIL_H
+#define HYDRA_VM_UTIL_H
+
+#include <linux/kvm.h>
+
+#include "hydra_util.h"
+#include "linux_uapi.h"
+
+#define VM_REGION_PAGES		2048UL			/* 8 MiB */
+#define VM_REGION		0x10000000UL		/* the guest's address */
+
+struct vm_vcpu {
+	int fd;
+	struct kvm_run *run;
+};
+
+struct vm {
+	int kvm, fd, nr;
+	char *code;			/* one page */
+	char *region;			/* VM_REGION_PAGES small pages, all present */
+	struct vm_vcpu vcpu[HYDRA_MAX_NODES];
+};
+
+/* NULL, or why no VM can be made */
+const char *vm_missing(void);
+
+/* Make a VM, which takes over the settings of the test's process. 0 or -errno */
+int vm_make(struct vm *vm);
+/* End it, and let NUMA balancing go on. */
+void vm_end(struct vm *vm);
+
+/*
+ * The thread goes to a node and lets a vCPU write so many pages of the region. Returns 0,
+ * -errno of KVM_RUN, or -EPROTO if the guest ended in another way than by its own word.
+ */
+int vm_run(struct vm *vm, int vcpu, int node, unsigned long first, unsigned long pages);
+
+/*
+ * The thread lets a vCPU fault so many pages of the region, without running the guest. 0 or
+ * -errno of KVM_PRE_FAULT_MEMORY
+ */
+int vm_prefault(struct vm *vm, int vcpu, unsigned long first, unsigned long pages);
+
+/* How many nested page faults of a vCPU have installed an entry, or -errno */
+long vm_faults(struct vm *vm, int vcpu);
+
+/* A number of /proc/self/hydra_vm; negative: no such line */
+long vm_number(const char *key);
+int vm_set(const char *text);
+
+struct vm_tables {
+	unsigned long local[HYDRA_MAX_NODES], remote[HYDRA_MAX_NODES];
+	unsigned long tables[HYDRA_MAX_NODES];
+};
+
+int vm_read_tables(struct vm_tables *tables);
+unsigned long vm_all_tables(const struct vm_tables *tables);
+/* The kernel's checker finds nothing wrong in the VMs of the process. */
+bool vm_consistent(void);
+
+#define VM_BEGIN() do {							\
+	const char *__missing;						\
+									\
+	HYDRA_BEGIN();							\
+	__missing = vm_missing();					\
+	if (__missing)							\
+		SKIP(return, "%s", __missing);				\
+	/* NUMA balancing takes entries away, which tests count. */	\
+	ASSERT_EQ(0, hydra_stop_balancing());				\
+} while (0)
+
+#endif /* HYDRA_VM_UTIL_H */
