@@ -245,8 +245,11 @@ static int hydra_proc_vm_check_show(struct seq_file *m, void *v)
 	return hydra_proc_show_with(m, PTRACE_MODE_ATTACH_FSCREDS, hydra_vm_check);
 }
 
+/* The walk stops the faults of all VMs of the process, however many tables they have. */
 static int hydra_proc_vm_check_open(struct inode *inode, struct file *file)
 {
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
 	return hydra_may_attach(inode) ?:
 	       single_open(file, hydra_proc_vm_check_show, inode);
 }
