@@ -86,6 +86,7 @@ CATCHERS = {
     "vm-keep-trees": ["vm_move -t other_settings_free_the_trees", "vm_degrade -t beyond_the_limit"],
     "vm-keep-root": ["vm_degrade -t prefault_after_new_settings"],
     "vm-degrade-deadly": ["vm_degrade -t beyond_the_limit"],
+    "vm-keep-fallen": ["vm_degrade -t fallbacks_do_not_add_up"],
     "vm-lose-table": ["vm_move -t vcpus_that_go_round"],
 }
 # Break no rule, but make a rare order frequent: the tests must pass.

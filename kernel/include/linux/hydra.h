@@ -76,12 +76,18 @@ void hydra_mm_init(struct mm_struct *mm);
 void __hydra_mm_exit(struct mm_struct *mm);
 void __hydra_mm_destroy(struct mm_struct *mm);
 void __hydra_resume_user_mode(struct mm_struct *mm);
-void hydra_exec(struct mm_struct *mm, bool secure);
+void __hydra_exec(struct mm_struct *mm, bool secure);
 
 static inline void hydra_mm_exit(struct mm_struct *mm)
 {
 	if (mm_has_hydra(mm))
 		__hydra_mm_exit(mm);
+}
+
+static inline void hydra_exec(struct mm_struct *mm, bool secure)
+{
+	if (static_branch_unlikely(&hydra_watch_key) || mm_has_hydra(mm))
+		__hydra_exec(mm, secure);
 }
 
 static inline void hydra_mm_destroy(struct mm_struct *mm)

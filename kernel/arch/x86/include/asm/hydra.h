@@ -103,20 +103,22 @@ static inline u64 hydra_tlb_gen(struct mm_struct *mm)
  * A CPU may note a generation only if what the CPU holds is of a root that the CPU has
  * read after the generation. Another CPU may have changed the root since this CPU has
  * loaded it: see hydra_switch_roots(). Then this CPU loads the new root before it flushes.
+ * (The load flushes, too. The second flush is needless, and rare.)
  *
  * Context: flush_tlb_func(): interrupts off.
  * Return: the generation.
  */
 static inline u64 hydra_catch_up(struct mm_struct *mm)
 {
-	u64 gen = hydra_tlb_gen(mm);
+	u64 gen;
 
-	if (mm_has_hydra(mm)) {
-		/* The generation before the root; pairs with hydra_switch_roots(). */
-		smp_rmb();
-		if (unlikely(this_cpu_read(hydra_loaded_root) != hydra_pgd(mm)))
-			hydra_load_root(mm);
-	}
+	if (!mm_has_hydra(mm))
+		return atomic64_read(&mm->context.tlb_gen);
+	gen = hydra_tlb_gen(mm);
+	/* The generation before the root; pairs with hydra_switch_roots(). */
+	smp_rmb();
+	if (unlikely(this_cpu_read(hydra_loaded_root) != hydra_pgd(mm)))
+		hydra_load_root(mm);
 	return gen;
 }
 

@@ -11,6 +11,9 @@
 
 #define pr_fmt(fmt) "hydra: " fmt
 
+/* How many entries the census looks at before it gives up mmu_lock */
+#define HYDRA_VM_BATCH	65536
+
 #include <linux/hydra_vm.h>
 #include <linux/nodemask.h>
 #include <linux/seq_file.h>
@@ -271,6 +274,7 @@ static void hydra_vm_count(struct kvm *kvm, struct kvm_mmu_page *root,
 {
 	unsigned int d = root->role.domain;
 	struct tdp_iter iter;
+	unsigned int seen = 0;
 	gfn_t resumed = 0;
 
 	lockdep_assert_held_read(&kvm->mmu_lock);
@@ -281,11 +285,15 @@ static void hydra_vm_count(struct kvm *kvm, struct kvm_mmu_page *root,
 		if (iter.gfn < resumed)
 			continue;
 		if (iter.gfn > resumed && hydra_vm_index(iter.gfn, iter.level) &&
-		    (need_resched() || rwlock_needbreak(&kvm->mmu_lock))) {
+		    (need_resched() || rwlock_is_contended(&kvm->mmu_lock) ||
+		     ++seen >= HYDRA_VM_BATCH)) {
+			seen = 0;
 			resumed = iter.gfn;
 			iter.yielded = true;
 			rcu_read_unlock();
-			cond_resched_rwlock_read(&kvm->mmu_lock);
+			read_unlock(&kvm->mmu_lock);
+			cond_resched();
+			read_lock(&kvm->mmu_lock);
 			rcu_read_lock();
 			continue;
 		}

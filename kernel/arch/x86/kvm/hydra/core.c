@@ -53,14 +53,18 @@
  * T14: lack of memory for a table of a domain tree is not the guest's error. The VM goes
  * back to the shared tree, with all vCPUs, until settings are written again. The fault that
  * found no memory is finished on the domain tree, because it needs its root (T6), with at
- * most PT64_ROOT_MAX_LEVEL tables. These are not charged to the memory cgroup, so the limit
- * of the cgroup kills no process for them; the OOM killer of the whole machine may. Nothing
- * waits for hydra_vm_tidy() to free the other trees: until then the shared tree needs its
- * memory on top, and a process may be killed for that, as for any table of stock KVM.
+ * most PT64_ROOT_MAX_LEVEL tables. These are charged to the memory cgroup beyond its limit,
+ * if need be: the limit kills no process for them, and the next ordinary charge pays. The
+ * OOM killer of the whole machine may still kill. Nothing waits for hydra_vm_tidy() to free
+ * the other trees: until then the shared tree needs its memory on top, and a process may be
+ * killed for that, as for any table of stock KVM. Settings that end a fallback drop its trees
+ * first, so fallbacks do not add up.
  *
  * Locking: settings change, and trees are dropped, under slots_lock. Faults hold neither
  * slots_lock nor could they take it: they are in a section of kvm->srcu, for whose end the
- * holder of slots_lock may wait. They only clear per_node, and queue the work.
+ * holder of slots_lock may wait. They only clear per_node, and queue the work. The work does
+ * not wait for slots_lock, but comes again: its holder may wait for a VMM that never answers,
+ * and the workers are the whole kernel's.
  */
 
 #define pr_fmt(fmt) "hydra: " fmt
@@ -82,7 +86,8 @@
 /* Fails, and kills no process: the VM falls back (T14). */
 #define HYDRA_VM_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
-DEFINE_STATIC_KEY_FALSE(hydra_vm_key);
+/* Off a second after the last such VM: to switch the key stops all CPUs. */
+DEFINE_STATIC_KEY_DEFERRED_FALSE(hydra_vm_key, HZ);
 /* VMs start to count in the key one at a time. */
 static DEFINE_MUTEX(hydra_vm_key_mutex);
 
@@ -129,9 +134,12 @@ static void hydra_vm_tidy(struct kvm *kvm)
 
 static void hydra_vm_tidy_work(struct work_struct *work)
 {
-	struct hydra_vm *vm = container_of(work, struct hydra_vm, tidy);
+	struct hydra_vm *vm = container_of(to_delayed_work(work), struct hydra_vm, tidy);
 
-	mutex_lock(&vm->kvm->slots_lock);
+	if (!mutex_trylock(&vm->kvm->slots_lock)) {
+		queue_delayed_work(system_unbound_wq, &vm->tidy, HZ / 10);
+		return;
+	}
 	hydra_vm_tidy(vm->kvm);
 	mutex_unlock(&vm->kvm->slots_lock);
 }
@@ -171,7 +179,7 @@ void __hydra_vm_move(struct kvm_vcpu *vcpu)
 	 * freed it since. A new vCPU has not made the shared tree.
 	 */
 	if ((old || loaded) && !hydra_vm_uses(vm, old))
-		queue_work(system_unbound_wq, &vm->tidy);
+		queue_delayed_work(system_unbound_wq, &vm->tidy, 0);
 }
 
 /**
@@ -201,7 +209,7 @@ static void hydra_vm_fall_back(struct hydra_vm *vm)
 	if (!xchg(&vm->per_node, false))
 		return;
 	atomic_long_inc(&vm->fallbacks);
-	queue_work(system_unbound_wq, &vm->tidy);
+	queue_delayed_work(system_unbound_wq, &vm->tidy, 0);
 }
 
 /* The tests let the allocations of this function fail. */
@@ -263,8 +271,13 @@ int __hydra_vm_topup(struct kvm_vcpu *vcpu)
 			hydra_vm_fall_back(vm);
 			/* Before the guest is entered again: the last tables of this kind */
 			kvm_make_request(KVM_REQ_HYDRA, vcpu);
-			/* Not charged: the limit of a memory cgroup kills nothing (T14). */
-			table = (void *)__get_free_page(GFP_KERNEL);
+			/*
+			 * __GFP_HIGH: the memory cgroup is charged beyond its limit rather
+			 * than a process killed (T14).
+			 */
+			table = (void *)__get_free_page(HYDRA_VM_GFP | __GFP_HIGH);
+			if (!table)
+				table = (void *)__get_free_page(GFP_KERNEL_ACCOUNT);
 			if (!table)
 				return -ENOMEM;
 			if (page_to_nid(virt_to_page(table)) != hydra_vm_home(d - 1))
@@ -310,7 +323,7 @@ int hydra_vm_set(struct kvm *kvm, u32 settings, bool per_node)
 	if (per_node) {
 		guard(mutex)(&hydra_vm_key_mutex);
 		if (!vm->keyed)
-			static_branch_inc(&hydra_vm_key);
+			static_branch_deferred_inc(&hydra_vm_key);
 		vm->keyed = true;
 	}
 	/*
@@ -320,6 +333,9 @@ int hydra_vm_set(struct kvm *kvm, u32 settings, bool per_node)
 	if (mutex_lock_killable(&kvm->slots_lock))
 		return -EINTR;
 	WRITE_ONCE(vm->settings, settings);
+	/* The trees of a fallback may have tables beyond all limits (T14). */
+	if (per_node && !READ_ONCE(vm->per_node))
+		hydra_vm_tidy(kvm);
 	WRITE_ONCE(vm->per_node, per_node);
 	if (READ_ONCE(vm->keyed))
 		hydra_vm_tidy(kvm);
@@ -360,7 +376,7 @@ int hydra_vm_init(struct kvm *kvm)
 		return -ENOMEM;
 	vm->kvm = kvm;
 	vm->refused = hydra_vm_refused(kvm);
-	INIT_WORK(&vm->tidy, hydra_vm_tidy_work);
+	INIT_DELAYED_WORK(&vm->tidy, hydra_vm_tidy_work);
 	kvm->arch.hydra = vm;
 	if (!READ_ONCE(hydra_inherit))
 		return 0;
@@ -382,7 +398,7 @@ int hydra_vm_init(struct kvm *kvm)
  */
 void hydra_vm_stop(struct kvm *kvm)
 {
-	cancel_work_sync(&kvm->arch.hydra->tidy);
+	cancel_delayed_work_sync(&kvm->arch.hydra->tidy);
 }
 
 /**
@@ -396,6 +412,6 @@ void hydra_vm_free(struct kvm *kvm)
 	struct hydra_vm *vm = kvm->arch.hydra;
 
 	if (vm && vm->keyed)
-		static_branch_dec(&hydra_vm_key);
+		static_branch_slow_dec_deferred(&hydra_vm_key);
 	kfree(vm);
 }

@@ -11,7 +11,7 @@
 #ifdef CONFIG_KVM_HYDRA
 
 #include <linux/hydra_types.h>
-#include <linux/jump_label.h>
+#include <linux/jump_label_ratelimit.h>
 #include <linux/workqueue.h>
 
 /* The role of a table has 5 bits for the domain. Number 0 is the shared tree. */
@@ -38,14 +38,14 @@ struct hydra_vm {
 	u32 settings;
 	bool per_node;
 	bool keyed;
-	struct work_struct tidy;
+	struct delayed_work tidy;
 	atomic_long_t moves;
 	atomic_long_t fallbacks;
 	atomic_long_t misplaced;
 };
 
 /* Enabled while a VM exists that has, or had, a tree per node. */
-DECLARE_STATIC_KEY_FALSE(hydra_vm_key);
+extern struct static_key_false_deferred hydra_vm_key;
 
 void __hydra_vm_move(struct kvm_vcpu *vcpu);
 int __hydra_vm_reload(struct kvm_vcpu *vcpu);
@@ -79,7 +79,7 @@ static inline unsigned int hydra_vm_domain(const struct kvm *kvm, int cpu)
  */
 static inline unsigned int hydra_vm_loaded_domain(const struct kvm_vcpu *vcpu)
 {
-	return static_branch_unlikely(&hydra_vm_key) ?
+	return static_branch_unlikely(&hydra_vm_key.key) ?
 		vcpu->arch.root_mmu.root_role.domain : 0;
 }
 
@@ -90,7 +90,7 @@ static inline unsigned int hydra_vm_loaded_domain(const struct kvm_vcpu *vcpu)
  */
 static inline void hydra_vm_load_vcpu(struct kvm_vcpu *vcpu, int cpu)
 {
-	if (static_branch_unlikely(&hydra_vm_key) &&
+	if (static_branch_unlikely(&hydra_vm_key.key) &&
 	    hydra_vm_domain(vcpu->kvm, cpu) != hydra_vm_loaded_domain(vcpu))
 		kvm_make_request(KVM_REQ_HYDRA, vcpu);
 }
@@ -98,14 +98,14 @@ static inline void hydra_vm_load_vcpu(struct kvm_vcpu *vcpu, int cpu)
 /* Take the tree of the CPU's domain; see __hydra_vm_move(). */
 static inline void hydra_vm_move(struct kvm_vcpu *vcpu)
 {
-	if (static_branch_unlikely(&hydra_vm_key))
+	if (static_branch_unlikely(&hydra_vm_key.key))
 		__hydra_vm_move(vcpu);
 }
 
 /* The same, if the vCPU was asked to. */
 static inline void hydra_vm_check_request(struct kvm_vcpu *vcpu)
 {
-	if (static_branch_unlikely(&hydra_vm_key) &&
+	if (static_branch_unlikely(&hydra_vm_key.key) &&
 	    kvm_check_request(KVM_REQ_HYDRA, vcpu))
 		__hydra_vm_move(vcpu);
 }
@@ -113,7 +113,7 @@ static inline void hydra_vm_check_request(struct kvm_vcpu *vcpu)
 /* Between two faults outside of the guest loop; see __hydra_vm_reload(). */
 static inline int hydra_vm_reload(struct kvm_vcpu *vcpu)
 {
-	return static_branch_unlikely(&hydra_vm_key) ? __hydra_vm_reload(vcpu) : 0;
+	return static_branch_unlikely(&hydra_vm_key.key) ? __hydra_vm_reload(vcpu) : 0;
 }
 
 /* Get the tables that a fault may need; see __hydra_vm_topup(). Return: 0 or -ENOMEM. */
@@ -125,7 +125,7 @@ static inline int hydra_vm_topup(struct kvm_vcpu *vcpu)
 /* A table for a huge page that is split without a fault, or NULL. Context: may sleep. */
 static inline void *hydra_vm_split_table(struct kvm *kvm, unsigned int d, gfp_t gfp)
 {
-	if (static_branch_unlikely(&hydra_vm_key) && d)
+	if (static_branch_unlikely(&hydra_vm_key.key) && d)
 		return __hydra_vm_split_table(kvm, d);
 	return (void *)get_zeroed_page(gfp);
 }

@@ -173,4 +173,6 @@ int hydra_vm_load(void)
 void hydra_vm_unload(void)
 {
 	hydra_vm_unregister();
+	/* Its work is in this module. */
+	static_key_deferred_flush(&hydra_vm_key);
 }

@@ -7,11 +7,20 @@
  * to the limit. So the misc controller limits the replicas alone, in each cgroup with all
  * the cgroups below it.
  *
- * An address space is charged to the cgroup which its thread is in when the thread asks for
- * the first replica, and to this cgroup until the address space ends. A process that moves
- * to another cgroup takes no charge along, and its later replicas are charged to the old
- * cgroup, too. So a replica does not have to remember which cgroup to uncharge, and a
- * process does not escape a limit by a move.
+ * An address space is charged to the cgroup of its process when a thread asks for the first
+ * replica, and to this cgroup until the address space ends. A process that moves to another
+ * cgroup takes no charge along, and its later replicas are charged to the old cgroup, too.
+ * So a replica does not have to remember which cgroup to uncharge, and a process does not
+ * escape a limit by a move.
+ *
+ * The thread that asks may be of another cgroup: a child of vfork() which clone3() has put
+ * into another cgroup, or a kernel thread which has borrowed the address space. So the owner
+ * is asked, as the memory controller does. Without that controller Linux notes no owner, and
+ * the thread is asked.
+ *
+ * Each charge changes a counter of every cgroup above, with or without a limit, also of the
+ * root: a line of memory that all nodes share. A replica costs an allocation and the copy of
+ * a table besides.
  *
  * A replica that the cgroup may not have is handled as one beyond replica_limit_kib: the
  * domain links the table.
@@ -20,14 +29,28 @@
 #include <linux/init.h>
 #include <linux/misc_cgroup.h>
 #include <linux/mm.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
 
 #include <asm/processor.h>
 
 #include "internal.h"
 
+/* The caller gets a reference. */
+static struct misc_cg *hydra_cgroup_of(struct mm_struct *mm)
+{
+	struct task_struct *owner = NULL;
+
+	guard(rcu)();
+#ifdef CONFIG_MEMCG
+	owner = rcu_dereference(mm->owner);
+#endif
+	return css_misc(task_get_css(owner ?: current, misc_cgrp_id));
+}
+
 /**
  * hydra_cgroup_charge - charge an address space's cgroup for a replica
- * @h: address space of the current thread
+ * @h: address space which the current thread uses
  *
  * Context: process context. Return: false if the cgroup, or one above it, is at its limit.
  */
@@ -36,7 +59,7 @@ bool hydra_cgroup_charge(struct hydra_mm *h)
 	struct misc_cg *cg = READ_ONCE(h->payer), *old;
 
 	if (!cg) {
-		cg = get_current_misc_cg();
+		cg = hydra_cgroup_of(h->mm);
 		/* Threads may come at once. The reference of the winner stays. */
 		old = cmpxchg(&h->payer, NULL, cg);
 		if (old) {
@@ -55,7 +78,7 @@ bool hydra_cgroup_charge(struct hydra_mm *h)
  */
 void hydra_cgroup_uncharge(struct hydra_mm *h)
 {
-	misc_cg_uncharge(MISC_CG_RES_HYDRA, h->payer, PAGE_SIZE);
+	misc_cg_uncharge(MISC_CG_RES_HYDRA, READ_ONCE(h->payer), PAGE_SIZE);
 }
 
 /**

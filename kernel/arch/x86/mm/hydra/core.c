@@ -86,11 +86,10 @@
  * old root is behind context.tlb_gen and flushes all, but would take the first
  * tlb_gen of CPU 1 for an old generation. If CPU 1 reads unfiltered as 0, all CPUs
  * have switched roots, and flushed all, after CPU 1 changed entries, or do so when they
- * come back. CPU 0 interrupts the CPUs that run the address space, of the domains with
- * trees and of the universal domains: a flush may read active as true, and then universal as empty. For
- * such a flush CPU 0 raises context.tlb_gen once more when active is false: a CPU of a
- * universal domain may have caught up with the first value, and have left, before the
- * flush changed entries.
+ * come back. CPU 0 interrupts all CPUs that run the address space, of universal domains,
+ * too: a flush may read active as true, and then universal as empty. For such a flush CPU 0
+ * raises context.tlb_gen once more when active is false: a CPU of a universal domain may have
+ * caught up with the first value, and have left, before the flush changed entries.
  *
  * struct hydra_mm, each struct hydra_domain and each root stay until the mm_struct
  * is freed: context switches and flushes read without a lock.
@@ -323,7 +322,8 @@ static void hydra_activate(struct hydra_mm *h)
  *
  * Without the wait, CPU 1 might use number 5 after CPU 0 has chosen nodes: set the bit of
  * another node, or of none, in universal, and load the root and the generation of that
- * node. (Atomic fills need no wait: hydra_deactivate() interrupts their CPUs.)
+ * node. (Atomic fills need no wait: hydra_deactivate() interrupts their CPUs. An atomic fill
+ * has the address space loaded, and so its CPU is in mm_cpumask().)
  *
  * All other code has to bear a number of the kind before:
  *
@@ -513,10 +513,12 @@ void hydra_lock_out_faults(struct mm_struct *mm)
 static void hydra_deactivate(struct hydra_mm *h)
 {
 	struct mm_struct *mm = h->mm;
-	hydra_mask_t run;
 	unsigned int d;
 
 	mmap_assert_write_locked(mm);
+	/* No CPU has used a number of another kind, see hydra_set_kind(). */
+	VM_WARN_ON_ONCE(!hydra_mask_subset(&h->trees, &hydra_kind_of(h)->all) ||
+			!hydra_mask_subset(&h->universal, &hydra_kind_of(h)->all));
 	atomic_inc(&h->unfiltered);
 	atomic64_set(&mm->context.tlb_gen, hydra_next_generation(h));
 	/*
@@ -527,16 +529,11 @@ static void hydra_deactivate(struct hydra_mm *h)
 	/* active before universal; pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
 	smp_mb();
 	/*
-	 * Universal domains, too. A flush may read active as true, read universal as
-	 * empty, and reach none of these domains. Such a flush changed entries before
+	 * CPUs of universal domains, too. A flush may read active as true, read universal
+	 * as empty, and reach none of these domains. Such a flush changed entries before
 	 * active was false, so before hydra_switch_roots() raises tlb_gen and interrupts.
 	 */
-	run = h->trees;
-	hydra_mask_add(&run, &h->universal);
-	/* No CPU has used a number of another kind, see hydra_set_kind(). */
-	VM_WARN_ON_ONCE(!hydra_mask_subset(&run, &hydra_kind_of(h)->all));
-	for_each_hydra_domain(d, &run)
-		hydra_switch_roots(mm, &mm->context.tlb_gen, hydra_kind_of(h)->cpus[d]);
+	hydra_switch_roots(mm, &mm->context.tlb_gen, mm_cpumask(mm));
 	/* A fill may sleep while using a struct hydra_table. */
 	hydra_lock_out_faults(mm);
 	hydra_release_tables(h);
@@ -1154,8 +1151,8 @@ static bool hydra_begins_anew(struct mm_struct *mm, bool secure)
 }
 
 /**
- * hydra_exec - a program begins
- * @mm: its address space: one thread runs it
+ * __hydra_exec - a program begins
+ * @mm: its address space: the current thread runs it, and no other
  * @secure: the program has other rights than its caller
  *
  * The name of the program is tested here, as soon as current->comm is that name, and not
@@ -1166,19 +1163,26 @@ static bool hydra_begins_anew(struct mm_struct *mm, bool secure)
  *
  * Context: process context.
  */
-void hydra_exec(struct mm_struct *mm, bool secure)
+void __hydra_exec(struct mm_struct *mm, bool secure)
 {
-	u32 settings;
+	u32 settings = hydra_settings_default(current->comm);
+	u32 home = 0;
 
 	if (!hydra_begins_anew(mm, secure))
+		return;
+	/* Most programs are not in the list, and need no lock. */
+	if (!secure && settings == READ_ONCE(mm->hydra_settings))
 		return;
 	mmap_write_lock(mm);
 	/* An administrator may have chosen settings meanwhile, and split the address space. */
 	if (hydra_begins_anew(mm, secure) && !mm_hydra(mm)) {
-		settings = hydra_settings_default(current->comm);
 		hydra_settings_init(mm, settings);
-		/* This CPU runs the address space already. */
-		WRITE_ONCE(mm->hydra_home, hydra_home_now(mm, hydra_domains_setting(settings)));
+		/* If the thread moves later, the switch compares. */
+		preempt_disable();
+		if (hydra_wants_domains(settings))
+			home = hydra_home_here(hydra_domains_setting(settings));
+		WRITE_ONCE(mm->hydra_home, home);
+		preempt_enable();
 	}
 	if (secure && mm->hydra)
 		hydra_count_leave(mm->hydra);

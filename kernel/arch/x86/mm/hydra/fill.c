@@ -237,7 +237,7 @@ static bool hydra_wants_replica(const struct hydra_request *r,
  * May an address space have a replica more? The replicas of the machine are summed only if
  * they are limited. Two CPUs at a limit may both be refused.
  *
- * Context: a thread of the address space, which may be asked for its cgroup.
+ * Context: process context; the current thread uses the address space.
  */
 static bool hydra_replica_reserve(struct hydra_mm *h)
 {
@@ -948,6 +948,12 @@ bool __hydra_fault_atomic(struct hydra_mm *h, unsigned long addr, bool write)
 	lockdep_assert_irqs_disabled();
 	/* These may have interrupted the holder of hydra_domain.lock. */
 	if (in_nmi() || in_hardirq() || in_serving_softirq())
+		return false;
+	/*
+	 * A switch between address spaces, or to a temporary one, may be traced: the access
+	 * does not walk a tree of @h, and would fault again without end.
+	 */
+	if (this_cpu_read(cpu_tlbstate.loaded_mm) != h->mm)
 		return false;
 	if (hydra_uses_canonical(h, r.d))
 		return false;

@@ -203,8 +203,8 @@ static void hydra_page_free_rcu(struct rcu_head *head)
 /**
  * hydra_page_free - free a table of a domain tree after a grace period
  * @h: address space
- * @table: the table; no CPU can walk it, at the latest when the caller enables
- *	preemption again
+ * @table: the table; a CPU can walk it at most until the CPU's interrupts are on again: a
+ *	CPU that leaves the address space still has the root for some instructions
  */
 void hydra_page_free(struct hydra_mm *h, pteval_t *table)
 {

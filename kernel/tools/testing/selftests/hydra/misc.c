@@ -5,6 +5,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +17,12 @@
 #define BATCHES		3
 #define PATIENCE	60
 #define CGROUPS		"/sys/fs/cgroup/"
+#define LIMIT		HYDRA_SYSFS "replica_limit_kib"
+
+/* What a process is told to do with a batch of new tables, to which node 0 has written */
+#define READ		'r'	/* All nodes read. */
+#define LEND		'l'	/* A process of another cgroup, on another node, borrows the memory, and reads. */
+#define END		'e'
 
 FIXTURE(misc) {
 	char group[64];
@@ -59,6 +67,7 @@ static void remove_group(const char *group)
 
 FIXTURE_TEARDOWN(misc)
 {
+	hydra_write_file(LIMIT, "max");
 	remove_group(self->child[0]);
 	remove_group(self->child[1]);
 	remove_group(self->group);
@@ -97,8 +106,28 @@ struct process {
 	int order, answer;
 };
 
-/* Each order: node 0 writes to new tables, and all nodes read. Without orders: end. */
-static void obey(const char *group, int order, int answer)
+/* As a child of vfork() that is about to execute a program in another cgroup */
+static int borrow(void *group)
+{
+	if (hydra_write_number(group, "cgroup.procs", "%d", 0))
+		return 1;
+	hydra_pin_to_node(hydra_nodes() - 1);
+	read_batch(NULL);
+	return 0;
+}
+
+static void lend(char *group)
+{
+	static char stack[16 * PAGE_SIZE];
+	pid_t pid;
+
+	hydra_pin_to_node(0);
+	pid = clone(borrow, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, group);
+	if (hydra_wait_child(pid))
+		_exit(104);
+}
+
+static void obey(const char *group, char *other, int order, int answer)
 {
 	char c;
 
@@ -106,19 +135,22 @@ static void obey(const char *group, int order, int answer)
 	    hydra_on(9, HYDRA_FILTER_TABLE))
 		_exit(100);
 	hydra_start_workers(HYDRA_SLEEP);
-	while (read(order, &c, 1) == 1) {
+	while (read(order, &c, 1) == 1 && c != END) {
 		batch.area = hydra_reserve(BATCH * TABLE_SIZE);
 		hydra_map(batch.area, BATCH * TABLE_PAGES);
 		hydra_run(0, write_batch, NULL);
-		for (int node = 0; node < hydra_nodes(); node++)
-			hydra_run(node, read_batch, NULL);
+		if (c == LEND)
+			lend(other);
+		else
+			for (int node = 0; node < hydra_nodes(); node++)
+				hydra_run(node, read_batch, NULL);
 		if (write(answer, &c, 1) != 1)
 			_exit(101);
 	}
 	_exit(batch.mistakes ? 102 : hydra_consistent(getpid()) ? 0 : 103);
 }
 
-static struct process start(struct __test_metadata *_metadata, const char *group)
+static struct process start(struct __test_metadata *_metadata, const char *group, char *other)
 {
 	int order[2], answer[2];
 	struct process p;
@@ -130,7 +162,7 @@ static struct process start(struct __test_metadata *_metadata, const char *group
 	if (!p.pid) {
 		close(order[1]);
 		close(answer[0]);
-		obey(group, order[0], answer[1]);
+		obey(group, other, order[0], answer[1]);
 	}
 	close(order[0]);
 	close(answer[1]);
@@ -148,17 +180,24 @@ static uint64_t replicas(struct __test_metadata *_metadata, const struct process
 }
 
 /* Return: how many replicas the process has then. */
-static uint64_t read_more(struct __test_metadata *_metadata, const struct process *p)
+static uint64_t tell(struct __test_metadata *_metadata, const struct process *p, char c)
 {
-	char c = 'r';
-
 	EXPECT_EQ(1, write(p->order, &c, 1));
 	EXPECT_EQ(1, read(p->answer, &c, 1));
 	return replicas(_metadata, p);
 }
 
+static uint64_t read_more(struct __test_metadata *_metadata, const struct process *p)
+{
+	return tell(_metadata, p, READ);
+}
+
 static void finish(struct __test_metadata *_metadata, const struct process *p)
 {
+	const char c = END;
+
+	/* A process that began later has the pipe, too: it does not break. */
+	EXPECT_EQ(1, write(p->order, &c, 1));
 	close(p->order);
 	EXPECT_EQ(0, hydra_wait_child(p->pid));
 	close(p->answer);
@@ -166,7 +205,7 @@ static void finish(struct __test_metadata *_metadata, const struct process *p)
 
 TEST_F_TIMEOUT(misc, replicas_are_charged_until_they_are_freed, PATIENCE)
 {
-	struct process p = start(_metadata, self->child[0]);
+	struct process p = start(_metadata, self->child[0], self->child[1]);
 	uint64_t tables = 0;
 
 	for (int i = 0; i < BATCHES; i++) {
@@ -195,7 +234,7 @@ TEST_F_TIMEOUT(misc, limit_of_a_cgroup_holds, PATIENCE)
 	struct process p;
 
 	ASSERT_EQ(0, limit(self->child[0], 5 * PAGE_SIZE));
-	p = start(_metadata, self->child[0]);
+	p = start(_metadata, self->child[0], self->child[1]);
 	for (int i = 0; i < BATCHES; i++) {
 		EXPECT_EQ(5, read_more(_metadata, &p));
 		EXPECT_EQ(5 * PAGE_SIZE, charged(self->child[0], "misc.current"));
@@ -221,7 +260,7 @@ TEST_F_TIMEOUT(misc, limit_of_the_parent_holds_for_two_children, PATIENCE)
 
 	ASSERT_EQ(0, limit(self->group, pages * PAGE_SIZE));
 	for (int i = 0; i < 2; i++)
-		p[i] = start(_metadata, self->child[i]);
+		p[i] = start(_metadata, self->child[i], self->child[!i]);
 	for (int i = 0; i < 2 * BATCHES; i++)
 		read_more(_metadata, &p[i % 2]);
 	for (int i = 0; i < 2; i++) {
@@ -238,10 +277,29 @@ TEST_F_TIMEOUT(misc, limit_of_the_parent_holds_for_two_children, PATIENCE)
 	EXPECT_TRUE(nothing_is_charged(self->group));
 }
 
+/* The process is charged, and not another process that uses its memory at that moment. */
+TEST_F_TIMEOUT(misc, borrower_of_the_memory_is_not_charged, PATIENCE)
+{
+	uint64_t tables;
+	struct process p;
+
+	/* All nodes have trees, and no replica yet. */
+	ASSERT_EQ(0, hydra_write_file(LIMIT, "0"));
+	p = start(_metadata, self->child[0], self->child[1]);
+	EXPECT_EQ(0, read_more(_metadata, &p));
+	ASSERT_EQ(0, hydra_write_file(LIMIT, "max"));
+	tables = tell(_metadata, &p, LEND);
+	EXPECT_LE(BATCH, tables);
+	EXPECT_EQ(tables * PAGE_SIZE, charged(self->child[0], "misc.current"));
+	EXPECT_EQ(0, charged(self->child[1], "misc.current"));
+	finish(_metadata, &p);
+	EXPECT_TRUE(nothing_is_charged(self->group));
+}
+
 /* From its first replica on a process is charged to one cgroup, wherever it moves. */
 TEST_F_TIMEOUT(misc, process_that_moves_escapes_no_limit, PATIENCE)
 {
-	struct process p = start(_metadata, self->child[0]);
+	struct process p = start(_metadata, self->child[0], self->child[1]);
 	uint64_t before = read_more(_metadata, &p), after;
 
 	ASSERT_EQ(0, hydra_write_number(self->child[1], "cgroup.procs", "%d", p.pid));

@@ -4,6 +4,7 @@
  * to one tree, and the guest notices nothing. Writing settings ends that.
  */
 #include <errno.h>
+#include <pthread.h>
 
 #include "kselftest_harness.h"
 #include "vm_util.h"
@@ -90,6 +91,42 @@ TEST_F(vm_degrade, beyond_the_limit)
 	check_fallen_back(_metadata, &self->vm, self->last);
 	ASSERT_EQ(0, hydra_write_file(LIMIT, "max"));
 	check_back(_metadata, &self->vm, self->last, 1);
+}
+
+static volatile bool stop_settings;
+
+static void *write_settings(void *unused)
+{
+	while (!stop_settings)
+		if (vm_set("domains=node"))
+			return "settings were refused";
+	return NULL;
+}
+
+/*
+ * A fault that finds no memory is finished with tables beyond the limit. Settings that end the
+ * fallback drop its trees. Otherwise each tree would keep such tables: the settings often come
+ * before the kernel's work that drops trees.
+ */
+TEST_F(vm_degrade, fallbacks_do_not_add_up)
+{
+	struct vm_tables tables;
+	pthread_t thread;
+	void *refused;
+
+	ASSERT_EQ(0, hydra_write_file(LIMIT, "16"));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, write_settings, NULL));
+	for (unsigned long round = 0; round < 64; round++) {
+		hydra_pin_to_node(round % hydra_nodes());
+		ASSERT_EQ(0, vm_prefault(&self->vm, 1, round * TABLE_PAGES % VM_REGION_PAGES, 1));
+		ASSERT_EQ(0, vm_read_tables(&tables));
+		/* The limit, the tables of one fault, and roots which a vCPU has not left yet */
+		EXPECT_GE(4 + 5 + 2, vm_all_tables(&tables)) TH_LOG("round %lu", round);
+	}
+	stop_settings = true;
+	ASSERT_EQ(0, pthread_join(thread, &refused));
+	EXPECT_EQ(NULL, refused);
+	EXPECT_LT(1, vm_number("fallbacks"));
 }
 
 /*
