@@ -183,7 +183,9 @@ static void *use_files(void *unused)
 			return "settings were refused";
 		if (read_settings(text, sizeof(text)) < 0 || vm_read_tables(&tables))
 			return "a file could not be read";
-		if (!vm_consistent())
+		/* Empty when there is no VM */
+		if (hydra_read_file("/proc/self/hydra_vm_check", text, sizeof(text)) < 0 ||
+		    strstr(text, "violation N"))
 			return "the checker found something";
 	}
 	return NULL;
