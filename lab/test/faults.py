@@ -77,6 +77,7 @@ CATCHERS = {
     "count-set-uid": ["count -t set_uid_program_is_not_counted"],
     "lose-ended": ["count -t ended_processes_are_summed"],
     "skip-group": ["misc -t limit_of_a_cgroup_holds", "misc -t limit_of_the_parent_holds_for_two_children"],
+    "charge-borrower": ["misc -t borrower_of_the_memory_is_not_charged"],
     "keep-group-charge": ["misc -t replicas_are_charged_until_they_are_freed"],
     "ignore-names": ["interface -t default_for_programs_by_name"],
     "switch-all": ["split -t switching_interrupts_no_other_process"],
