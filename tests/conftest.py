@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 import pathlib
+import signal
 import sys
 
 import pytest
@@ -11,6 +12,9 @@ import faked_kernel     # noqa: E402 (the path first)
 
 
 def pytest_configure(config):
+    # A shell starts background processes with SIGINT ignored, and nohup with SIGHUP; all programs of the tests would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     config.addinivalue_line("markers", "machine: boots a virtual machine with the built kernel")
 
 

@@ -43,9 +43,7 @@ def lab(tmp_path):
             child.wait()
         """)
     environment = dict(os.environ, PYTHONPATH=str(REPO))
-    # A shell starts background processes, perhaps also pytest, with SIGINT ignored.
-    process = subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.DEVNULL,
-                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    process = subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.DEVNULL)
     wait_until(pids.exists, "the children to start")
     yield process, [int(pid) for pid in pids.read_text().split()]
     process.kill()
