@@ -46,6 +46,15 @@ run_under_hydra()
 	is hydra hydractl run -- sed -n 's/^policy //p' /proc/self/hydra
 }
 
+script_of_bpftrace()	# whether the documented script adds up the flushes of a self test
+{
+	cd /opt/hydra-test || return 1
+	bpftrace ./flushes.bt -c "$PWD/shootdown" >/run/flushes 2>&1
+	grep -q '^@spared\[shootdown, ' /run/flushes && grep -q '^@fills\[shootdown, ' /run/flushes && return 0
+	tail -n 40 /run/flushes
+	return 1
+}
+
 echo "### begin packages"
 check "the packaged kernel runs" is "$RELEASE" uname -r
 check "its initramfs brought modules" modules
@@ -59,6 +68,7 @@ check "hydractl switches the service back" hydractl set --policy linux "$(system
 check "the service is under Linux's policy" is linux policy hydra-test-dropin.service
 check "hydra.service can be stopped" systemctl stop hydra.service
 check "the default is the kernel's again" is linux cat /sys/kernel/mm/hydra/default
+check "the script of bpftrace" script_of_bpftrace
 check "no invariant is violated" is 0 cat /sys/kernel/mm/hydra/violations
 echo "### end packages 0"
 

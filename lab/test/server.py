@@ -38,7 +38,8 @@ def put(root, name, text):
 
 def prepare(root, release, tests):
     """Add what the tests need: two services, one of them with a drop-in, the boot default, and the tests' own services."""
-    for file in (*tests, paths.REPO / "lab/test/guest_server.sh", paths.REPO / "lab/test/guest_selftests.sh"):
+    for file in (*tests, paths.REPO / "lab/test/guest_server.sh", paths.REPO / "lab/test/guest_selftests.sh",
+                 paths.REPO / "tools/bpftrace/flushes.bt"):
         (root / HERE).mkdir(parents=True, exist_ok=True)
         shutil.copy(file, root / HERE / file.name)
     words = [f"/{HERE}/{test.name} {suites.SLEEPING.get(test.name, '')}".strip() for test in tests]
