@@ -1064,10 +1064,12 @@ inline flush_tlb_func(cpu)
 			tlb[cpu] = (only_this_to_do(cpu) -> tlb[cpu] & ~range : 0);
 #endif
 			psc[cpu] = 0;
-#if defined(SWITCHES) && !defined(BROKEN_FLUSH_KEEPS_OLD_ROOT)
+#ifdef SWITCHES
+#ifndef BROKEN_FLUSH_KEEPS_OLD_ROOT
 			/* hydra_catch_up() */
 			tlb[cpu] = (cr3[cpu] == hydra_pgd(cpu) -> tlb[cpu] : 0);
 			cr3[cpu] = hydra_pgd(cpu);
+#endif
 #endif
 			ctx_tlb_gen[cpu] = gen_
 		fi;

@@ -188,18 +188,11 @@ inline hydra_deactivate()
 	fi;
 #endif
 #ifdef BROKEN_LODGING_DOMAIN_NOT_SWITCHED
-	ipis = trees;
+	ipis = (trees & BIT(0) -> own_cpus(0) : 0) | (trees & BIT(1) -> own_cpus(1) : 0);
 #else
-	ipis = trees | universal;
+	ipis = own_cpus(0) | own_cpus(1);
 #endif
-	if
-	:: ipis & BIT(0) -> hydra_switch_roots(context_tlb_gen, own_cpus(0))
-	:: else
-	fi;
-	if
-	:: ipis & BIT(1) -> hydra_switch_roots(context_tlb_gen, own_cpus(1))
-	:: else
-	fi;
+	hydra_switch_roots(context_tlb_gen, ipis);
 	ipis = 0;
 #ifndef BROKEN_TREES_TAKEN_DOWN_BEFORE_SWITCH
 #ifndef BROKEN_FAULTS_NOT_LOCKED_OUT
