@@ -27,7 +27,7 @@ MODES = [
          ["fill", "coherence", "huge"]),
     # Other programs move pages to every node with CPUs, or need tables there.
     Mode("a node without memory, one without CPUs", Machine(nodes=5, memoryless=(3,), cpuless=(1,)), ["coherence", "oracle"]),
-    Mode("Hydra for all from the start", Machine(append=["hydra=hydra"]), ["coherence", "shootdown", "bystanders"]),
+    Mode("Hydra for all from the start", Machine(append=["hydra=hydra"]), ["coherence", "shootdown"]),
     # The last two nodes share a domain that uses the canonical tree; each core is a last-level cache.
     Mode("more nodes than domains", Machine(append=["hydra_max_domains=3 hydra_llc_cpus=1"]), ["coherence", "oracle"]),
     Mode("pages of a gigabyte", Machine(nodes=2, memory="6G", append=["hugepagesz=1G hugepages=1"]), ["huge"]),

@@ -29,7 +29,7 @@ RUN = {
     "modes": ("modes", lambda a: modes.run(a.long, a.only)),
     "suites": ("Linux's own tests", lambda a: linux.outcomes("lab", a.long, a.only, a.seed)),
     "vm": ("virtual machines", lambda a: kvm_suites.run(a.long, a.only, a.arguments)),
-    "debug": ("KUnit and self tests [debug kernel]", lambda a: suites.in_machine("debug", a.only, a.arguments, {} if a.long else suites.SLEEPING)),
+    "debug": ("KUnit and self tests [debug kernel]", lambda a: suites.in_machine("debug", a.only, a.arguments, {} if a.long else suites.ONE_FILTER)),
     "faults": ("injected faults [debug kernel]", lambda a: faults.run(a.only)),
     "races": ("data races [KCSAN kernel]", lambda _: races.run()),
     "oracle": ("oracle, a million operations", lambda _: suites.long_oracle()),
