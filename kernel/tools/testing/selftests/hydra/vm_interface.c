@@ -74,7 +74,7 @@ TEST_F(vm_interface, kvm_hydra_off_stops_the_inheritance)
 /* A VM cannot have what this process has: it is stock, and says so. */
 TEST_F(vm_interface, settings_for_processes_only_are_not_taken_over)
 {
-	ASSERT_EQ(0, hydra_write_policy(getpid(), "mitosis"));
+	ASSERT_EQ(0, hydra_write_policy(getpid(), "radixvm"));
 	ASSERT_EQ(0, vm_make(&self->vm));
 	EXPECT_EQ(0, vm_number("active"));
 	EXPECT_EQ(0, vm_number("fallback"));
