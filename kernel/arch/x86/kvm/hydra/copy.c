@@ -38,6 +38,7 @@
  * T4: a copy is neither dirty nor accessed. Its tree has not used it.
  */
 
+#include <linux/hydra_vm.h>
 #include <linux/kvm_host.h>
 #include <linux/rculist.h>
 

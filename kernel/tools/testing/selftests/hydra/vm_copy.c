@@ -4,7 +4,10 @@
  * faults they save, and that a copy is never older than its source.
  */
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -12,8 +15,8 @@
 #include "kselftest_harness.h"
 #include "vm_util.h"
 
-#define ROUNDS		10
-#define LARGE		512UL	/* pages that the host drops at a time */
+#define LOGS		30	/* how often logging of dirty pages begins */
+#define DROPS		100	/* how often the host drops the guest's memory */
 
 FIXTURE(vm_copy) {
 	struct vm vm;
@@ -102,100 +105,148 @@ static long dirty_pages(struct vm *vm)
 	return found;
 }
 
-/* A write through a copy is in the round's log, as any other. */
-TEST_F(vm_copy, copies_in_logged_memory_are_not_writable)
+static int log_dirty_pages(struct vm *vm, unsigned int flags)
 {
 	struct kvm_userspace_memory_region region = {
 		.slot = 1,
-		.flags = KVM_MEM_LOG_DIRTY_PAGES,
+		.flags = flags,
 		.guest_phys_addr = VM_REGION,
 		.memory_size = VM_REGION_PAGES * PAGE_SIZE,
-		.userspace_addr = (uintptr_t)self->vm.region,
+		.userspace_addr = (uintptr_t)vm->region,
 	};
 
-	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_SET_USER_MEMORY_REGION, &region));
-	/* Written, and so writable, in the first tree */
-	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, TABLE_PAGES));
-	for (int node = 1; node <= self->last; node++) {
-		long copied = vm_number("copied");
-
-		/* In this round, one page is written, and the others' entries are copied. */
-		ASSERT_LE(0, dirty_pages(&self->vm));
-		ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, TABLE_PAGES));
-		ASSERT_EQ(TABLE_PAGES, dirty_pages(&self->vm));
-		ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 1, TABLE_PAGES - 1));
-		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, 1));
-		EXPECT_EQ(TABLE_PAGES - 1, vm_number("copied") - copied);
-		EXPECT_EQ(TABLE_PAGES, dirty_pages(&self->vm));
-		/* Written through the copies alone */
-		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, TABLE_PAGES));
-		EXPECT_EQ(TABLE_PAGES, dirty_pages(&self->vm)) TH_LOG("node %d", node);
-	}
+	return ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region) ? -errno : 0;
 }
 
 static volatile bool stop;
 
-/* Drops the region again and again, on a CPU that has something else to do, too. */
-static void *drop_region(void *arg)
-{
-	struct vm *vm = arg;
-
-	hydra_pin_to_node(0);
-	while (!stop)
-		for (unsigned long page = 0; page < VM_REGION_PAGES; page += LARGE)
-			if (madvise(vm->region + page * PAGE_SIZE, LARGE * PAGE_SIZE,
-				    MADV_DONTNEED))
-				return "madvise() failed";
-	return NULL;
-}
-
 struct runner {
 	struct vm *vm;
-	int node;
+	int node, runs;
 };
 
-static void *run_again_and_again(void *arg)
+static void *run(void *arg)
 {
 	struct runner *r = arg;
 
-	while (!stop)
+	for (int i = 0; i < r->runs && !stop; i++)
 		if (vm_run(r->vm, r->node, r->node, 0, VM_REGION_PAGES))
 			return "the guest failed";
 	return NULL;
 }
 
-/* No tree keeps a page that the host has dropped while other trees were copied from (T1). */
-TEST_F_TIMEOUT(vm_copy, pages_dropped_while_all_nodes_fault, 120)
-{
+struct threads {
 	struct runner runner[HYDRA_MAX_NODES];
-	pthread_t thread[HYDRA_MAX_NODES], dropper;
+	pthread_t thread[HYDRA_MAX_NODES];
+	int first, last;
+};
+
+/* The vCPUs of these nodes write all pages so many times. */
+static void start_runners(struct __test_metadata *_metadata, struct threads *t, struct vm *vm,
+			  int first, int last, int runs)
+{
+	stop = false;
+	t->first = first;
+	t->last = last;
+	for (int node = first; node <= last; node++) {
+		t->runner[node] = (struct runner){ vm, node, runs };
+		ASSERT_EQ(0, pthread_create(&t->thread[node], NULL, run, &t->runner[node]));
+	}
+}
+
+static void await_runners(struct __test_metadata *_metadata, struct threads *t)
+{
 	void *wrong;
 
-	for (int round = 0; round < ROUNDS; round++) {
-		stop = false;
-		ASSERT_EQ(0, pthread_create(&dropper, NULL, drop_region, &self->vm));
-		for (int node = 0; node <= self->last; node++) {
-			runner[node] = (struct runner){ &self->vm, node };
-			ASSERT_EQ(0, pthread_create(&thread[node], NULL, run_again_and_again,
-						    &runner[node]));
-		}
-		usleep(200000);
-		stop = true;
-		ASSERT_EQ(0, pthread_join(dropper, &wrong));
+	for (int node = t->first; node <= t->last; node++) {
+		ASSERT_EQ(0, pthread_join(t->thread[node], &wrong));
 		ASSERT_EQ(NULL, wrong) TH_LOG("%s", (char *)wrong);
-		for (int node = 0; node <= self->last; node++) {
-			ASSERT_EQ(0, pthread_join(thread[node], &wrong));
-			ASSERT_EQ(NULL, wrong) TH_LOG("%s", (char *)wrong);
-		}
-		ASSERT_TRUE(vm_consistent());
-		/* What each node writes now is in the host's pages. */
-		memset(self->vm.region, 0, VM_REGION_PAGES * PAGE_SIZE);
-		for (int node = 0; node <= self->last; node++) {
+	}
+}
+
+/*
+ * T2: all nodes copy from the tree of node 0, while the kernel takes the write permission of
+ * one tree after another. After the first round of the log, each write is in the next one.
+ */
+TEST_F_TIMEOUT(vm_copy, copies_in_logged_memory_are_not_writable, 120)
+{
+	struct threads t;
+
+	ASSERT_EQ(0, vm_set("prefetch=4"));
+	for (int round = 0; round < LOGS; round++) {
+		ASSERT_EQ(0, log_dirty_pages(&self->vm, 0));
+		/* The other trees have tables, without entries. */
+		for (int node = self->last; node > 0 && !round; node--) {
 			ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, VM_REGION_PAGES));
 		}
-		for (unsigned long page = 0; page < VM_REGION_PAGES; page++) {
-			ASSERT_EQ(hydra_nodes(), word(&self->vm, page)) TH_LOG("page %lu", page);
+		ASSERT_EQ(0, madvise(self->vm.region, VM_REGION_PAGES * PAGE_SIZE, MADV_DONTNEED));
+		ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
+		start_runners(_metadata, &t, &self->vm, 1, self->last, 1);
+		usleep(round % 10 * 300);
+		ASSERT_EQ(0, log_dirty_pages(&self->vm, KVM_MEM_LOG_DIRTY_PAGES));
+		await_runners(_metadata, &t);
+		ASSERT_LE(0, dirty_pages(&self->vm));
+		for (int node = 1; node <= self->last; node++) {
+			ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, VM_REGION_PAGES));
+			ASSERT_EQ(VM_REGION_PAGES, dirty_pages(&self->vm))
+				TH_LOG("node %d, round %d", node, round);
 		}
+	}
+}
+
+static void pin_to_dropper(void)
+{
+	int cpus[HYDRA_MAX_CPUS];
+
+	hydra_pin_to_cpu(cpus[hydra_node_cpus(0, cpus) - 1]);
+}
+
+/* Often interrupts what its CPU does in the kernel. */
+static void *disturb(void *unused)
+{
+	const struct sched_param first = { .sched_priority = 1 };
+	volatile unsigned int spent;
+
+	pin_to_dropper();
+	if (sched_setscheduler(0, SCHED_FIFO, &first))
+		return "no real-time thread is permitted";
+	while (!stop) {
+		usleep(20);
+		for (spent = 0; spent < 20000; spent++)
+			;
+	}
+	return NULL;
+}
+
+/*
+ * T1: no tree keeps a page that the host drops. The kernel takes the entries away from one
+ * tree after another, and gives up KVM's lock whenever the other thread of its CPU runs.
+ */
+TEST_F_TIMEOUT(vm_copy, pages_dropped_while_all_nodes_fault, 120)
+{
+	pthread_t disturber;
+	struct threads t;
+	void *wrong;
+
+	ASSERT_EQ(0, vm_set("prefetch=4"));
+	start_runners(_metadata, &t, &self->vm, 0, self->last, INT_MAX);
+	ASSERT_EQ(0, pthread_create(&disturber, NULL, disturb, NULL));
+	pin_to_dropper();
+	for (int drop = 0; drop < DROPS; drop++) {
+		ASSERT_EQ(0, madvise(self->vm.region, VM_REGION_PAGES * PAGE_SIZE, MADV_DONTNEED));
+		ASSERT_TRUE(vm_consistent()) TH_LOG("drop %d", drop);
+	}
+	stop = true;
+	ASSERT_EQ(0, pthread_join(disturber, &wrong));
+	ASSERT_EQ(NULL, wrong) TH_LOG("%s", (char *)wrong);
+	await_runners(_metadata, &t);
+	/* What each node writes now is in the host's pages. */
+	memset(self->vm.region, 0, VM_REGION_PAGES * PAGE_SIZE);
+	for (int node = 0; node <= self->last; node++) {
+		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, VM_REGION_PAGES));
+	}
+	for (unsigned long page = 0; page < VM_REGION_PAGES; page++) {
+		ASSERT_EQ(hydra_nodes(), word(&self->vm, page)) TH_LOG("page %lu", page);
 	}
 }
 
