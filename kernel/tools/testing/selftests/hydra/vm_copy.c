@@ -14,8 +14,8 @@
 #include "kselftest_harness.h"
 #include "vm_util.h"
 
-#define LOGS		30	/* how often logging of dirty pages begins */
-#define DROPS		100	/* how often the host drops the guest's memory */
+#define LOGS		10	/* how often logging of dirty pages begins */
+#define DROPS		30	/* how often the host drops the guest's memory */
 
 FIXTURE(vm_copy) {
 	struct vm vm;
