@@ -188,11 +188,18 @@ inline hydra_deactivate()
 	fi;
 #endif
 #ifdef BROKEN_LODGING_DOMAIN_NOT_SWITCHED
-	ipis = (trees & BIT(0) -> own_cpus(0) : 0) | (trees & BIT(1) -> own_cpus(1) : 0);
+	ipis = trees;
 #else
-	ipis = own_cpus(0) | own_cpus(1);
+	ipis = trees | universal;
 #endif
-	hydra_switch_roots(context_tlb_gen, ipis);
+	if
+	:: ipis & BIT(0) -> hydra_switch_roots(context_tlb_gen, own_cpus(0))
+	:: else
+	fi;
+	if
+	:: ipis & BIT(1) -> hydra_switch_roots(context_tlb_gen, own_cpus(1))
+	:: else
+	fi;
 	ipis = 0;
 #ifndef BROKEN_TREES_TAKEN_DOWN_BEFORE_SWITCH
 #ifndef BROKEN_FAULTS_NOT_LOCKED_OUT

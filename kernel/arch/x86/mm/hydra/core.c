@@ -86,10 +86,11 @@
  * old root is behind context.tlb_gen and flushes all, but would take the first
  * tlb_gen of CPU 1 for an old generation. If CPU 1 reads unfiltered as 0, all CPUs
  * have switched roots, and flushed all, after CPU 1 changed entries, or do so when they
- * come back. CPU 0 interrupts all CPUs that run the address space, of universal domains,
- * too: a flush may read active as true, and then universal as empty. For such a flush CPU 0
- * raises context.tlb_gen once more when active is false: a CPU of a universal domain may have
- * caught up with the first value, and have left, before the flush changed entries.
+ * come back. CPU 0 interrupts the CPUs that run the address space, of the domains with
+ * trees and of the universal domains: a flush may read active as true, and then universal as
+ * empty. For such a flush CPU 0 raises context.tlb_gen once more when active is false: a CPU
+ * of a universal domain may have caught up with the first value, and have left, before the
+ * flush changed entries.
  *
  * struct hydra_mm, each struct hydra_domain and each root stay until the mm_struct
  * is freed: context switches and flushes read without a lock.
@@ -513,12 +514,10 @@ void hydra_lock_out_faults(struct mm_struct *mm)
 static void hydra_deactivate(struct hydra_mm *h)
 {
 	struct mm_struct *mm = h->mm;
+	hydra_mask_t run;
 	unsigned int d;
 
 	mmap_assert_write_locked(mm);
-	/* No CPU has used a number of another kind, see hydra_set_kind(). */
-	VM_WARN_ON_ONCE(!hydra_mask_subset(&h->trees, &hydra_kind_of(h)->all) ||
-			!hydra_mask_subset(&h->universal, &hydra_kind_of(h)->all));
 	atomic_inc(&h->unfiltered);
 	atomic64_set(&mm->context.tlb_gen, hydra_next_generation(h));
 	/*
@@ -533,7 +532,12 @@ static void hydra_deactivate(struct hydra_mm *h)
 	 * as empty, and reach none of these domains. Such a flush changed entries before
 	 * active was false, so before hydra_switch_roots() raises tlb_gen and interrupts.
 	 */
-	hydra_switch_roots(mm, &mm->context.tlb_gen, mm_cpumask(mm));
+	run = h->trees;
+	hydra_mask_add(&run, &h->universal);
+	/* No CPU has used a number of another kind, see hydra_set_kind(). */
+	VM_WARN_ON_ONCE(!hydra_mask_subset(&run, &hydra_kind_of(h)->all));
+	for_each_hydra_domain(d, &run)
+		hydra_switch_roots(mm, &mm->context.tlb_gen, hydra_kind_of(h)->cpus[d]);
 	/* A fill may sleep while using a struct hydra_table. */
 	hydra_lock_out_faults(mm);
 	hydra_release_tables(h);
