@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A VM with a tree of nested page tables per node: each tree is filled by the faults of its
- * own vCPUs, and lies on its node. And what /proc/PID/hydra_vm accepts.
+ * own vCPUs, and lies on its node.
  */
-#include <errno.h>
 #include <sys/mman.h>
 
 #include "kselftest_harness.h"
@@ -107,30 +106,6 @@ TEST_F(vm_fill, page_dropped_by_the_host_is_gone_in_all_trees)
 	}
 }
 
-TEST_F(vm_fill, bad_input_changes_nothing)
-{
-	char longest[129];
-
-	memset(longest, ' ', sizeof(longest) - 1);
-	memcpy(longest, "linux", 5);
-	longest[128] = 0;
-	EXPECT_EQ(-EINVAL, vm_set(longest));
-	EXPECT_EQ(-EINVAL, vm_set("hydra,prefetch=10"));
-	EXPECT_EQ(-EINVAL, vm_set("fast"));
-	EXPECT_EQ(-EINVAL, vm_set("tables=follow"));
-	EXPECT_EQ(-EOPNOTSUPP, vm_set("domains=llc"));
-	EXPECT_EQ(-EOPNOTSUPP, vm_set("domains=core"));
-	EXPECT_EQ(-EOPNOTSUPP, vm_set("mitosis"));
-	EXPECT_EQ(-EOPNOTSUPP, vm_set("hydra,filter=entry"));
-	EXPECT_EQ(1, vm_number("active"));
-	EXPECT_EQ(0, vm_number("prefetch"));
-	ASSERT_EQ(0, vm_set("linux"));
-	EXPECT_EQ(0, vm_number("active"));
-	vm_end(&self->vm);
-	self->vm.fd = 0;
-	EXPECT_EQ(-ENOENT, vm_set("hydra"));
-}
-
 TEST(process_without_settings_makes_a_stock_vm)
 {
 	struct vm_tables tables;
@@ -153,36 +128,6 @@ TEST(process_without_settings_makes_a_stock_vm)
 	}
 	EXPECT_EQ(0, vm_number("moves"));
 	EXPECT_TRUE(vm_consistent());
-	vm_end(&vm);
-}
-
-TEST(vm_takes_over_nothing_with_hydra_off)
-{
-	static const char off[] = "/sys/module/kvm/parameters/hydra";
-	struct vm vm;
-
-	VM_BEGIN();
-	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
-	ASSERT_EQ(0, hydra_write_file(off, "off"));
-	ASSERT_EQ(0, vm_make(&vm));
-	ASSERT_EQ(0, hydra_write_file(off, "on"));
-	EXPECT_EQ(0, vm_number("active"));
-	vm_end(&vm);
-	ASSERT_EQ(0, vm_make(&vm));
-	EXPECT_EQ(1, vm_number("active"));
-	vm_end(&vm);
-}
-
-/* Settings that only a process can have: the VM is stock. */
-TEST(vm_of_a_process_of_cores_is_stock)
-{
-	struct vm vm;
-
-	VM_BEGIN();
-	ASSERT_EQ(0, hydra_write_policy(getpid(), "domains=core"));
-	ASSERT_EQ(0, vm_make(&vm));
-	EXPECT_EQ(0, vm_number("active"));
-	ASSERT_EQ(0, vm_run(&vm, 0, 0, 0, 1));
 	vm_end(&vm);
 }
 

@@ -93,6 +93,8 @@ TEST_F(vm_interface, bad_input_changes_nothing)
 		{ "tables=follow", EINVAL }, { "prefetch=10", EINVAL },
 		{ "prefetch=-1", EINVAL }, { "filter=all", EINVAL },
 		{ "prefetch=9,domains=nod", EINVAL }, { long_text, EINVAL },
+		{ "fast", EINVAL }, { "hydra,prefetch=10", EINVAL },
+		{ "hydra,filter=entry", EOPNOTSUPP },
 		{ "domains=llc", EOPNOTSUPP }, { "domains=core", EOPNOTSUPP },
 		{ "replication=eager", EOPNOTSUPP }, { "mitosis", EOPNOTSUPP },
 		{ "radixvm", EOPNOTSUPP }, { "prefetch=9,domains=core", EOPNOTSUPP },
