@@ -153,9 +153,9 @@ static unsigned int hydra_copy_first(const pteval_t *from, pteval_t *to,
 	const pteval_t *end = from + nr;
 	unsigned int i;
 
-	for (; end - from >= 8; from += 8, to += 8)
-#pragma GCC unroll 8
-		for (i = 0; i < 8; i++)
+	for (; end - from >= 16; from += 16, to += 16)
+#pragma GCC unroll 16
+		for (i = 0; i < 16; i++)
 			nr -= !hydra_copy_present(from + i, to + i);
 	for (; from < end; from++, to++)
 		nr -= !hydra_copy_present(from, to);
