@@ -7,9 +7,10 @@
  * already: up to 2^prefetch small entries, in the same leaf table. Nothing gets mapped that
  * another tree does not map, so nothing is asked of the host's page table.
  *
- * The entry and its copy are written while mmu_lock is held for reading, and KVM takes
- * entries away with the lock held for writing, or atomically. A source entry is therefore
- * valid at the moment of the copy. Four rules keep the copy valid afterwards:
+ * The fault reads the source and writes the copy while it holds mmu_lock for reading. KVM ends
+ * the mappings of a frame, and clears the software bits that permit writes, with mmu_lock held
+ * for writing. So what a source entry says stays true during the copy, even if the source's
+ * table goes meanwhile (a huge entry takes its place). Four rules keep the copy true afterwards:
  *
  * T1: no copy in a range that is being invalidated. KVM zaps one tree after another, and may
  * give up the lock in between:
@@ -30,12 +31,14 @@
  * permission of one tree after another with the lock held for reading, so a source may still
  * be writable when the own tree has been visited. A fault that can run at that time sees the
  * slot's flag: kvm_swap_active_memslots() waits for faults that do not. The first write through
- * the copy goes through fast_page_fault(), which logs.
+ * the copy goes through fast_page_fault(), which logs. With PML, a copy that is not dirty would
+ * be logged in any case.
  *
  * T3: copies are in the memslot of the fault. The slot was looked up in this section of
  * kvm->srcu, and a slot is deleted after such sections have ended.
  *
- * T4: a copy is neither dirty nor accessed. Its tree has not used it.
+ * T4: a copy is neither dirty nor accessed. Its tree has not used it. In all else it permits
+ * what its source permits.
  */
 
 #include <linux/hydra_vm.h>
@@ -65,10 +68,11 @@ static bool hydra_vm_window(struct kvm *kvm, const struct kvm_page_fault *fault,
 	w->end = min(round_down(fault->gfn, 1 << degree) + (1 << degree),
 		     slot->base_gfn + slot->npages);
 	w->logged = kvm_slot_dirty_track_enabled(slot);
-	/* T1 */
+	/* T1. Until KVM knows the range, both ends are INVALID_GPA. */
 	return !kvm->mmu_invalidate_in_progress ||
-	       w->end <= kvm->mmu_invalidate_range_start ||
-	       w->first >= kvm->mmu_invalidate_range_end;
+	       w->first >= kvm->mmu_invalidate_range_end ||
+	       (w->end <= kvm->mmu_invalidate_range_start &&
+		kvm->mmu_invalidate_range_start != INVALID_GPA);
 }
 
 /* Go to the leaf entry of a frame. Return: false if the tree has no leaf table there. */
@@ -94,30 +98,45 @@ static u64 hydra_vm_derive(u64 spte, bool logged)
 }
 
 /*
- * Copy what a sibling's leaf table has in the window, and the own table lacks.
- * Return: how many entries were copied.
+ * Copy what a sibling's leaf table has in the window, and the own table lacks. A CPU that waits
+ * for mmu_lock ends it: copies are optional.
+ *
+ * @to: the own tree's entry of the window's first frame
+ * @copied: gets the number of copies added
+ *
+ * Return: true if the own table may lack entries that another sibling has.
  */
-static unsigned int hydra_vm_copy_table(struct kvm *kvm, struct kvm_mmu_page *own,
-					struct kvm_mmu_page *sibling,
-					const struct hydra_vm_window *w)
+static bool hydra_vm_copy_table(struct kvm *kvm, struct tdp_iter to,
+				struct kvm_mmu_page *sibling,
+				const struct hydra_vm_window *w, unsigned int *copied)
 {
-	struct tdp_iter from, to;
-	unsigned int copied = 0;
-	u64 spte;
+	const u64 *own = rcu_dereference(to.sptep), *source;
+	unsigned int nr = w->end - w->first, lacking = 0;
+	struct tdp_iter from;
 
 	if (!hydra_vm_find(sibling, w->first, &from))
-		return 0;
-	for_each_tdp_pte(to, own, w->first, w->end) {
-		if (to.level != PG_LEVEL_4K || to.old_spte != SHADOW_NONPRESENT_VALUE)
+		return true;
+	source = rcu_dereference(from.sptep);
+	for (unsigned int i = 0; i < nr; i++) {
+		u64 spte;
+
+		if (READ_ONCE(own[i]) != SHADOW_NONPRESENT_VALUE)
 			continue;
-		spte = READ_ONCE(rcu_dereference(from.sptep)[to.gfn - w->first]);
+		lacking++;
+		spte = READ_ONCE(source[i]);
 		if (!hydra_vm_may_copy(spte))
 			continue;
+		if (rwlock_is_contended(&kvm->mmu_lock))
+			return false;
+		to.sptep = (tdp_ptep_t)(own + i);
+		to.gfn = w->first + i;
+		to.old_spte = SHADOW_NONPRESENT_VALUE;
 		/* Another vCPU of the domain may be faster. */
 		if (!hydra_vm_set_absent(kvm, &to, hydra_vm_derive(spte, w->logged)))
-			copied++;
+			(*copied)++;
+		lacking--;
 	}
-	return copied;
+	return lacking;
 }
 
 /**
@@ -136,6 +155,7 @@ void __hydra_vm_fill_around(struct kvm_vcpu *vcpu, struct kvm_page_fault *fault)
 	union kvm_mmu_page_role role = own->role;
 	struct hydra_vm_window w;
 	unsigned int copied = 0;
+	struct tdp_iter to;
 
 	lockdep_assert_held_read(&kvm->mmu_lock);
 	/* Shadow tables of nested guests are compared by KVM itself; large entries are few. */
@@ -146,11 +166,14 @@ void __hydra_vm_fill_around(struct kvm_vcpu *vcpu, struct kvm_page_fault *fault)
 		return;
 	/* Tables that are taken away meanwhile are freed after a grace period. */
 	guard(rcu)();
+	if (!hydra_vm_find(own, w.first, &to))
+		return;
 	list_for_each_entry_rcu(root, &kvm->arch.tdp_mmu_roots, link) {
 		/* A valid root is one that KVM's loops over roots reach. */
 		role.domain = root->role.domain;
-		if (root != own && root->role.word == role.word)
-			copied += hydra_vm_copy_table(kvm, own, root, &w);
+		if (root != own && root->role.word == role.word &&
+		    !hydra_vm_copy_table(kvm, to, root, &w, &copied))
+			break;
 	}
 	if (copied)
 		atomic_long_add(copied, &vm->copied);

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "kselftest_harness.h"
@@ -135,9 +136,11 @@ static void *write_pages(void *arg)
 	struct writer *w = arg;
 
 	for (unsigned long page = w->first; page < w->end; page += w->apart) {
-		if (vm_run(w->vm, w->node, w->node, page, 1))
-			return "the guest failed";
+		int ret = vm_run(w->vm, w->node, w->node, page, 1);
+
 		w->begun = true;
+		if (ret)
+			return "the guest failed";
 	}
 	return NULL;
 }
@@ -168,14 +171,19 @@ TEST_F(vm_copy, neighbours_dropped_during_a_fault)
 	ASSERT_EQ(0, vm_run(&self->vm, self->last, self->last, 0, 1));
 	for (int i = 0; i < ROUNDS; i++) {
 		struct writer w = { &self->vm, self->last, TABLE_PAGES / 2, TABLE_PAGES, 1 };
+		struct vm_tables tables;
+		int ret;
 
 		ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, TABLE_PAGES / 2));
 		start(_metadata, &w);
-		ASSERT_EQ(0, drop(&self->vm, 0, TABLE_PAGES / 2));
+		ret = drop(&self->vm, 0, TABLE_PAGES / 2);
 		end(_metadata, &w);
-		/* Node 0 gets new pages: the checker finds if another tree has the old ones. */
+		ASSERT_EQ(0, ret);
+		/* The second half, and the page of the program. A write to another would be lost. */
+		ASSERT_EQ(0, vm_read_tables(&tables));
+		ASSERT_EQ(TABLE_PAGES / 2 + 1, tables.local[self->last]) TH_LOG("round %d", i);
+		ASSERT_EQ(1, tables.local[0]) TH_LOG("round %d", i);
 		ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, TABLE_PAGES / 2));
-		ASSERT_TRUE(vm_consistent()) TH_LOG("round %d", i);
 		ASSERT_EQ(0, vm_run(&self->vm, self->last, self->last, 0, TABLE_PAGES));
 		for (unsigned long page = 0; page < TABLE_PAGES / 2; page++) {
 			ASSERT_EQ(2, word(&self->vm, page)) TH_LOG("round %d, page %lu", i, page);
@@ -195,17 +203,46 @@ TEST_F(vm_copy, copies_in_logged_memory_are_not_writable)
 	ASSERT_EQ(0, vm_run(&self->vm, self->last, self->last, 0, 1));
 	for (int i = 0; i < ROUNDS; i++) {
 		struct writer w = { &self->vm, self->last, 0, VM_REGION_PAGES, 2 };
+		int ret;
 
 		ASSERT_EQ(0, log_dirty_pages(&self->vm, 0));
 		ASSERT_EQ(0, drop(&self->vm, 0, VM_REGION_PAGES));
 		ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
 		start(_metadata, &w);
-		ASSERT_EQ(0, log_dirty_pages(&self->vm, KVM_MEM_LOG_DIRTY_PAGES));
+		ret = log_dirty_pages(&self->vm, KVM_MEM_LOG_DIRTY_PAGES);
 		end(_metadata, &w);
+		ASSERT_EQ(0, ret);
 		ASSERT_LE(0, dirty_pages(&self->vm));
 		ASSERT_EQ(0, vm_run(&self->vm, self->last, self->last, 0, VM_REGION_PAGES));
 		ASSERT_EQ(VM_REGION_PAGES, dirty_pages(&self->vm)) TH_LOG("round %d", i);
 	}
+}
+
+/*
+ * Node 0 and the last node read memory that the guest must not write: by faults without the
+ * guest, whose program writes only. The checker looks at the copies.
+ */
+TEST_F(vm_copy, copies_permit_no_more_than_their_source)
+{
+	struct kvm_userspace_memory_region region = {
+		.slot = 1,
+		.guest_phys_addr = VM_REGION,
+		.userspace_addr = (uintptr_t)self->vm.region,
+	};
+	struct vm_tables tables;
+
+	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_SET_USER_MEMORY_REGION, &region));
+	region.memory_size = TABLE_SIZE;
+	region.flags = KVM_MEM_READONLY;
+	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_SET_USER_MEMORY_REGION, &region));
+	hydra_pin_to_node(0);
+	ASSERT_EQ(0, vm_prefault(&self->vm, 0, 0, TABLE_PAGES));
+	hydra_pin_to_node(self->last);
+	ASSERT_EQ(0, vm_prefault(&self->vm, self->last, 0, 1));
+	ASSERT_EQ(0, vm_read_tables(&tables));
+	EXPECT_EQ(TABLE_PAGES, tables.local[0]);
+	EXPECT_EQ(TABLE_PAGES, tables.local[self->last]);
+	EXPECT_TRUE(vm_consistent());
 }
 
 /* After a fork the host writes, and gets other pages: all trees follow. */
@@ -220,6 +257,8 @@ TEST_F(vm_copy, pages_copied_on_write_by_the_host)
 	child = fork();
 	ASSERT_LE(0, child);
 	if (!child) {
+		/* A test that fails must not leave a child, which keeps the VM. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		pause();
 		_exit(0);
 	}
