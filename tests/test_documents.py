@@ -30,7 +30,8 @@ LINUX = set("""
     page_table_lock page_vma_mapped_walk pagemap_scan_pmd_entry pmd_clear ptdump_walk_pgd_level_debugfs pte_clear
     pte_free_defer pte_free_now pte_free_tlb read_ldt si_code tlb_finish_mmu tlb_gather_mmu truncate_inode_partial_folio
     unmap_vmas unuse_vma wp_clean_post_vma wp_page_reuse zap_huge_pmd
-    fast_page_fault kvm_arch_vcpu_load kvm_make_all_cpus_request kvm_mmu_load kvm_mmu_new_pgd kvm_mmu_topup_memory_cache
+    fast_page_fault is_page_fault_stale kvm_arch_vcpu_load kvm_make_all_cpus_request kvm_mmu_load kvm_mmu_new_pgd
+    kvm_mmu_topup_memory_cache kvm_swap_active_memslots
     kvm_tdp_map_page kvm_tdp_mmu_invalidate_all_roots kvm_tdp_mmu_put_root kvm_tdp_mmu_zap_invalidated_roots
     kvm_vcpu_exit_request vcpu_enter_guest
     Documentation/memory-barriers.txt mm/pgtable-generic.c scripts/checkpatch.pl scripts/config tools/testing/selftests/kvm

@@ -30,7 +30,7 @@ def test_every_rule_of_the_kernel_has_a_test_named_for_it():
 
 
 def test_every_rule_is_asked_for_somewhere_in_the_kernel():
-    code = PATCH.read_text(encoding="utf-8")
+    code = "".join(path.read_text(encoding="utf-8") for path in (PATCH, *source.delays()))
     names = set(re.findall(r"HYDRA_BREAK_\w+", code)) - {"HYDRA_BREAK_NONE"}
     assert [name for name in names if f"hydra_breaks({name})" not in code] == []
 

@@ -215,7 +215,7 @@ def test_what_a_hook_says_of_a_file_of_ours_is_in_that_file_already(kernel):
 def test_the_series_names_all_the_real_hooks():
     listed = {patch.name for patch in source.hook_series()}
     in_place = {path.name for path in pathlib.Path(source.OURS / "hooks").glob("*.patch")}
-    assert listed == in_place - {pathlib.Path(source.FAULTS).name}
+    assert listed == in_place - {pathlib.Path(patch).name for patch in (source.FAULTS, source.DELAYS)}
 
 
 def test_the_faults_are_laid_only_where_they_are_asked_for(kernel):
@@ -223,10 +223,15 @@ def test_the_faults_are_laid_only_where_they_are_asked_for(kernel):
     patch = kernel.ours / source.FAULTS
     patch.parent.mkdir(exist_ok=True)
     patch.write_text("diff --git a/mm/ours.c b/mm/ours.c\n--- a/mm/ours.c\n+++ b/mm/ours.c\n@@ -1 +1,2 @@\n int x;\n+int broken;\n")
+    slow = kernel.ours / source.DELAYS
+    slow.write_text(HOOK)
+    before = kernel.text("mm/fault.c")
     kernel.tree.lay(kernel.ours, faults=True)
     assert kernel.text("mm/ours.c") == "int x;\nint broken;\n"
+    assert "hydra_fault" in kernel.text("mm/fault.c")
     kernel.tree.lay(kernel.ours)
     assert kernel.text("mm/ours.c") == "int x;\n"
+    assert kernel.text("mm/fault.c") == before
     patch.write_text(patch.read_text().replace("int x;", "int y;"))
     with pytest.raises(LabError, match="do not apply"):
         kernel.tree.lay(kernel.ours, faults=True)

@@ -64,7 +64,7 @@ def inputs_key(options, faults=False):
     compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=False).stdout
     digest.update(compiler.encode() + kconfig.text(options).encode())
     files = [source.OURS / name for name in source.overlay_files() if not name.startswith(("Documentation/", "tools/"))]
-    for path in files + source.hook_series() + ([source.OURS / source.FAULTS] if faults else []):
+    for path in files + source.hook_series() + ([source.OURS / source.FAULTS, *source.delays()] if faults else []):
         digest.update(str(path.relative_to(source.OURS)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 

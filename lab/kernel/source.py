@@ -20,6 +20,7 @@ from lab.errors import LabError
 
 OURS = paths.REPO / "kernel"
 FAULTS = "hooks/injected-faults.patch"        # applied to our files in debug kernels, not part of the series
+DELAYS = "hooks/injected-delays.patch"        # the same for Linux's own files: makes the moments frequent in which a broken rule shows
 DEBIAN_TARBALL = "/usr/src/linux-source-6.12.tar.xz"
 DEBIAN_FILES = 87000          # about how many files the tarball holds: for the estimate only
 
@@ -132,7 +133,7 @@ class Tree:
         """
         with tempfile.TemporaryDirectory(dir=self.path.parent, prefix=".faults-", suffix=".part") as faulty:
             if faults:
-                return self.lay_files(with_faults(ours, pathlib.Path(faulty)), hook_series(ours))
+                return self.lay_files(with_faults(ours, pathlib.Path(faulty)), hook_series(ours) + delays(ours))
             return self.lay_files(ours, hook_series(ours))
 
     def lay_files(self, ours, patches):
@@ -172,6 +173,11 @@ def with_faults(ours, copy):
         raise LabError("the injected faults do not apply to our files:\n    " + complaint.replace("\n", "\n    "),
                        f"Adapt {ours / FAULTS} to what has changed.")
     return copy
+
+
+def delays(ours=OURS):
+    """The patch of the injected faults to Linux's own files, as a list."""
+    return [path for path in [ours / DELAYS] if path.exists()]
 
 
 def write_if_different(source, target):

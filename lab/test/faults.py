@@ -89,11 +89,16 @@ CATCHERS = {
     "vm-degrade-deadly": ["vm_degrade -t beyond_the_limit"],
     "vm-keep-fallen": ["vm_degrade -t fallbacks_do_not_add_up"],
     "vm-take-all": ["vm_interface -t bad_input_changes_nothing"],
+    "vm-copy-invalidated": ["vm_copy -t neighbours_dropped_during_a_fault"],
+    "vm-copy-writable": ["vm_copy -t copies_in_logged_memory_are_not_writable"],
+    "vm-copy-beyond": ["vm_copy -t copies_end_with_the_memslot"],
+    "vm-copy-more": ["vm_copy -t copies_permit_no_more_than_their_source"],
     "vm-lose-table": ["vm_move -t vcpus_that_go_round"],
 }
 # Break no rule, but make a rare order frequent: the tests must pass.
 HARMLESS = {"slow-flush": ["bystanders -t drop_huge_page_that_another_thread_moves"],
-            "vm-wander": ["vm_move -t vcpus_that_go_round"]}
+            "vm-wander": ["vm_move -t vcpus_that_go_round"],
+            "vm-slowly": ["vm_copy -t neighbours_dropped_during_a_fault", "vm_copy -t copies_in_logged_memory_are_not_writable"]}
 # Rules whose break does not show on the debug kernel in QEMU, by the stage that tries them.
 ELSEWHERE = {"skip-idle-generation": "pcid", "count-plainly": "races"}
 

@@ -8,6 +8,9 @@
 #include <linux/gfp.h>
 #include <linux/kvm_host.h>
 
+struct kvm_page_fault;
+struct tdp_iter;
+
 #ifdef CONFIG_KVM_HYDRA
 
 #include <linux/hydra_types.h>
@@ -26,6 +29,7 @@
  *	and by a vCPU that gets no memory for a table.
  * @keyed: the VM counts in hydra_vm_key; set under hydra_vm_key_mutex, and never cleared
  * @tidy: drops the trees that no vCPU is to load any more
+ * @copied: entries copied from the trees of other domains
  * @moves: how often a vCPU took the tree of another domain
  * @fallbacks: how often the VM went back to the shared tree for lack of memory
  * @misplaced: tables that were allocated on another node than the home of their domain
@@ -39,6 +43,7 @@ struct hydra_vm {
 	bool per_node;
 	bool keyed;
 	struct delayed_work tidy;
+	atomic_long_t copied;
 	atomic_long_t moves;
 	atomic_long_t fallbacks;
 	atomic_long_t misplaced;
@@ -51,6 +56,12 @@ void __hydra_vm_move(struct kvm_vcpu *vcpu);
 int __hydra_vm_reload(struct kvm_vcpu *vcpu);
 int __hydra_vm_topup(struct kvm_vcpu *vcpu);
 void *__hydra_vm_split_table(struct kvm *kvm, unsigned int d);
+
+/* copy.c */
+void __hydra_vm_fill_around(struct kvm_vcpu *vcpu, struct kvm_page_fault *fault);
+
+/* For copy.c: arch/x86/kvm/mmu/tdp_mmu.c */
+int hydra_vm_set_absent(struct kvm *kvm, struct tdp_iter *iter, u64 new_spte);
 
 int hydra_vm_init(struct kvm *kvm);
 void hydra_vm_stop(struct kvm *kvm);
@@ -130,6 +141,13 @@ static inline void *hydra_vm_split_table(struct kvm *kvm, unsigned int d, gfp_t 
 	return (void *)get_zeroed_page(gfp);
 }
 
+/* A fault has set its entry: copy the neighbours; see arch/x86/kvm/hydra/copy.c. */
+static inline void hydra_vm_fill_around(struct kvm_vcpu *vcpu, struct kvm_page_fault *fault)
+{
+	if (hydra_vm_loaded_domain(vcpu))
+		__hydra_vm_fill_around(vcpu, fault);
+}
+
 #else /* !CONFIG_KVM_HYDRA */
 
 static inline unsigned int hydra_vm_loaded_domain(const struct kvm_vcpu *vcpu) { return 0; }
@@ -138,6 +156,7 @@ static inline void hydra_vm_move(struct kvm_vcpu *vcpu) { }
 static inline void hydra_vm_check_request(struct kvm_vcpu *vcpu) { }
 static inline int hydra_vm_reload(struct kvm_vcpu *vcpu) { return 0; }
 static inline int hydra_vm_topup(struct kvm_vcpu *vcpu) { return 0; }
+static inline void hydra_vm_fill_around(struct kvm_vcpu *vcpu, struct kvm_page_fault *fault) { }
 static inline int hydra_vm_init(struct kvm *kvm) { return 0; }
 static inline void hydra_vm_stop(struct kvm *kvm) { }
 static inline void hydra_vm_free(struct kvm *kvm) { }

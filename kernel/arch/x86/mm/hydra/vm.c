@@ -119,6 +119,18 @@ void hydra_vm_settings_show(struct seq_file *m, u32 settings)
 EXPORT_SYMBOL_GPL(hydra_vm_settings_show);
 
 /**
+ * hydra_vm_prefetch - how many neighbours a fault may copy
+ * @settings: packed settings of a VM
+ *
+ * Return: the logarithm to 2 of the window around the fault's entry.
+ */
+unsigned int hydra_vm_prefetch(u32 settings)
+{
+	return hydra_prefetch_setting(settings);
+}
+EXPORT_SYMBOL_GPL(hydra_vm_prefetch);
+
+/**
  * hydra_vm_nr_domains - how many nodes have CPUs
  *
  * Return: the number.

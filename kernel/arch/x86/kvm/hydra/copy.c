@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Copies of entries between the trees of a VM.
+ *
+ * A page that vCPUs of several nodes use costs each node a fault, which is an exit of the
+ * guest. So a fault of one domain copies the neighbours that the trees of other domains have
+ * already: up to 2^prefetch small entries, in the same leaf table. Nothing gets mapped that
+ * another tree does not map, so nothing is asked of the host's page table.
+ *
+ * The fault reads the source and writes the copy while it holds mmu_lock for reading. KVM ends
+ * the mappings of a frame, and clears the software bits that permit writes, with mmu_lock held
+ * for writing. So what a source entry says stays true during the copy, even if the source's
+ * table goes meanwhile (a huge entry takes its place). Four rules keep the copy true afterwards:
+ *
+ * T1: no copy in a range that is being invalidated. KVM zaps one tree after another, and may
+ * give up the lock in between:
+ *
+ *     CPU 0: munmap()                     CPU 1: fault in domain 1
+ *     ---------------                     ------------------------
+ *     mmu_invalidate_in_progress++
+ *     zaps the range in tree 1
+ *     gives up mmu_lock
+ *                                         copies an entry of the range from tree 2
+ *     zaps the range in tree 2
+ *     frees the page
+ *
+ * The copy in tree 1 would map a freed page. The fault's own entry is not in such a range,
+ * see is_page_fault_stale(), but its neighbours may be.
+ *
+ * T2: no writable copy in a memslot whose dirty pages are logged. KVM takes the write
+ * permission of one tree after another with the lock held for reading, so a source may still
+ * be writable when the own tree has been visited. A fault that can run at that time sees the
+ * slot's flag: kvm_swap_active_memslots() waits for faults that do not. The first write through
+ * the copy goes through fast_page_fault(), which logs. With PML, a copy that is not dirty would
+ * be logged in any case.
+ *
+ * T3: copies are in the memslot of the fault. The slot was looked up in this section of
+ * kvm->srcu, and a slot is deleted after such sections have ended.
+ *
+ * T4: a copy is neither dirty nor accessed. Its tree has not used it. In all else it permits
+ * what its source permits.
+ */
+
+#include <linux/hydra_vm.h>
+#include <linux/kvm_host.h>
+#include <linux/rculist.h>
+
+#include "mmu.h"
+#include "mmu/mmu_internal.h"
+#include "mmu/spte.h"
+#include "mmu/tdp_iter.h"
+#include "mmu/tdp_mmu.h"
+
+#include "hydra.h"
+
+struct hydra_vm_window {
+	gfn_t first, end;
+	bool logged;
+};
+
+/* What may be copied around a fault's entry. Return: false if nothing may be. */
+static bool hydra_vm_window(struct kvm *kvm, const struct kvm_page_fault *fault,
+			    unsigned int degree, struct hydra_vm_window *w)
+{
+	const struct kvm_memory_slot *slot = fault->slot;
+
+	w->first = max(round_down(fault->gfn, 1 << degree), slot->base_gfn);
+	w->end = min(round_down(fault->gfn, 1 << degree) + (1 << degree),
+		     slot->base_gfn + slot->npages);
+	w->logged = kvm_slot_dirty_track_enabled(slot);
+	/* T1. Until KVM knows the range, both ends are INVALID_GPA. */
+	return !kvm->mmu_invalidate_in_progress ||
+	       w->first >= kvm->mmu_invalidate_range_end ||
+	       (w->end <= kvm->mmu_invalidate_range_start &&
+		kvm->mmu_invalidate_range_start != INVALID_GPA);
+}
+
+/* Go to the leaf entry of a frame. Return: false if the tree has no leaf table there. */
+static bool hydra_vm_find(struct kvm_mmu_page *root, gfn_t gfn, struct tdp_iter *iter)
+{
+	for_each_tdp_pte((*iter), root, gfn, gfn + 1)
+		if (iter->level == PG_LEVEL_4K)
+			return true;
+	return false;
+}
+
+/* Is an entry one that another tree may have a copy of? */
+static bool hydra_vm_may_copy(u64 spte)
+{
+	return is_shadow_present_pte(spte) && spte_ad_enabled(spte);
+}
+
+/* T2, T4 */
+static u64 hydra_vm_derive(u64 spte, bool logged)
+{
+	spte &= ~(shadow_accessed_mask | shadow_dirty_mask);
+	return logged ? spte & ~PT_WRITABLE_MASK : spte;
+}
+
+/*
+ * Copy what a sibling's leaf table has in the window, and the own table lacks. A CPU that waits
+ * for mmu_lock ends it: copies are optional.
+ *
+ * @to: the own tree's entry of the window's first frame
+ * @copied: gets the number of copies added
+ *
+ * Return: true if the own table may lack entries that another sibling has.
+ */
+static bool hydra_vm_copy_table(struct kvm *kvm, struct tdp_iter to,
+				struct kvm_mmu_page *sibling,
+				const struct hydra_vm_window *w, unsigned int *copied)
+{
+	const u64 *own = rcu_dereference(to.sptep), *source;
+	unsigned int nr = w->end - w->first, lacking = 0;
+	struct tdp_iter from;
+
+	if (!hydra_vm_find(sibling, w->first, &from))
+		return true;
+	source = rcu_dereference(from.sptep);
+	for (unsigned int i = 0; i < nr; i++) {
+		u64 spte;
+
+		if (READ_ONCE(own[i]) != SHADOW_NONPRESENT_VALUE)
+			continue;
+		lacking++;
+		spte = READ_ONCE(source[i]);
+		if (!hydra_vm_may_copy(spte))
+			continue;
+		if (rwlock_is_contended(&kvm->mmu_lock))
+			return false;
+		to.sptep = (tdp_ptep_t)(own + i);
+		to.gfn = w->first + i;
+		to.old_spte = SHADOW_NONPRESENT_VALUE;
+		/* Another vCPU of the domain may be faster. */
+		if (!hydra_vm_set_absent(kvm, &to, hydra_vm_derive(spte, w->logged)))
+			(*copied)++;
+		lacking--;
+	}
+	return lacking;
+}
+
+/**
+ * __hydra_vm_fill_around - copy entries near a fault's entry from the trees of other domains
+ * @vcpu: the vCPU, with a domain tree
+ * @fault: the fault, whose entry has been set
+ *
+ * Context: mmu_lock held for reading since the fault was found not to be stale.
+ */
+void __hydra_vm_fill_around(struct kvm_vcpu *vcpu, struct kvm_page_fault *fault)
+{
+	struct kvm_mmu_page *root, *own = root_to_sp(vcpu->arch.mmu->root.hpa);
+	struct kvm *kvm = vcpu->kvm;
+	struct hydra_vm *vm = kvm->arch.hydra;
+	unsigned int degree = hydra_vm_prefetch(READ_ONCE(vm->settings));
+	union kvm_mmu_page_role role = own->role;
+	struct hydra_vm_window w;
+	unsigned int copied = 0;
+	struct tdp_iter to;
+
+	lockdep_assert_held_read(&kvm->mmu_lock);
+	/* Shadow tables of nested guests are compared by KVM itself; large entries are few. */
+	if (!degree || fault->goal_level != PG_LEVEL_4K || !fault->slot ||
+	    role.guest_mode || !kvm_ad_enabled())
+		return;
+	if (!hydra_vm_window(kvm, fault, degree, &w))
+		return;
+	/* Tables that are taken away meanwhile are freed after a grace period. */
+	guard(rcu)();
+	if (!hydra_vm_find(own, w.first, &to))
+		return;
+	list_for_each_entry_rcu(root, &kvm->arch.tdp_mmu_roots, link) {
+		/* A valid root is one that KVM's loops over roots reach. */
+		role.domain = root->role.domain;
+		if (root != own && root->role.word == role.word &&
+		    !hydra_vm_copy_table(kvm, to, root, &w, &copied))
+			break;
+	}
+	if (copied)
+		atomic_long_add(copied, &vm->copied);
+}

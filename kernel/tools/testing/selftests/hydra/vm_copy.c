@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Entries that a tree of nested page tables copies from the trees of other nodes: how many
+ * faults they save, and that a copy is never older than its source.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "kselftest_harness.h"
+#include "vm_util.h"
+
+#define ROUNDS		4	/* of a test in which the host changes what a vCPU copies */
+
+FIXTURE(vm_copy) {
+	struct vm vm;
+	int last;
+};
+
+FIXTURE_SETUP(vm_copy)
+{
+	VM_BEGIN();
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_NONE));
+	ASSERT_EQ(0, vm_make(&self->vm));
+	self->last = hydra_nodes() - 1;
+}
+
+FIXTURE_TEARDOWN(vm_copy)
+{
+	if (!self->vm.fd)
+		return;
+	EXPECT_TRUE(vm_consistent());
+	vm_end(&self->vm);
+}
+
+static unsigned int word(const struct vm *vm, unsigned long page)
+{
+	return *(volatile unsigned int *)(vm->region + page * PAGE_SIZE);
+}
+
+/* Each domain after the first one faults once for each window. */
+static void count_faults(struct __test_metadata *_metadata, struct vm *vm, int last, int degree)
+{
+	const unsigned long windows = VM_REGION_PAGES >> degree;
+	struct vm_tables tables;
+	char text[32];
+
+	snprintf(text, sizeof(text), "prefetch=%d", degree);
+	ASSERT_EQ(0, vm_set(text));
+	for (int node = 0; node <= last; node++) {
+		long before;
+
+		/* The page of the program, the root and the upper tables, and the first window */
+		ASSERT_EQ(0, vm_run(vm, node, node, 0, 1));
+		before = vm_faults(vm, node);
+		ASSERT_LT(0, before);
+		ASSERT_EQ(0, vm_run(vm, node, node, 0, VM_REGION_PAGES));
+		EXPECT_EQ((node ? windows : VM_REGION_PAGES) - 1, vm_faults(vm, node) - before)
+			TH_LOG("node %d, prefetch %d", node, degree);
+	}
+	EXPECT_EQ(last * (VM_REGION_PAGES - windows), vm_number("copied"));
+	ASSERT_EQ(0, vm_read_tables(&tables));
+	for (int node = 0; node <= last; node++) {
+		EXPECT_EQ(VM_REGION_PAGES + 1, tables.local[node]) TH_LOG("node %d", node);
+	}
+	EXPECT_EQ(2 * hydra_nodes(), word(vm, 0));
+	for (unsigned long page = 1; page < VM_REGION_PAGES; page++) {
+		ASSERT_EQ(hydra_nodes(), word(vm, page)) TH_LOG("page %lu", page);
+	}
+}
+
+TEST_F(vm_copy, prefetch_0)
+{
+	count_faults(_metadata, &self->vm, self->last, 0);
+}
+
+TEST_F(vm_copy, prefetch_4)
+{
+	count_faults(_metadata, &self->vm, self->last, 4);
+}
+
+TEST_F(vm_copy, prefetch_9)
+{
+	count_faults(_metadata, &self->vm, self->last, 9);
+}
+
+/* The pages that a round of the dirty log reports; the log is cleared. */
+static long dirty_pages(struct vm *vm)
+{
+	static unsigned long bitmap[VM_REGION_PAGES / 64];
+	struct kvm_dirty_log log = { .slot = 1, .dirty_bitmap = bitmap };
+	long found = 0;
+
+	memset(bitmap, 0, sizeof(bitmap));
+	if (ioctl(vm->fd, KVM_GET_DIRTY_LOG, &log))
+		return -errno;
+	for (unsigned long i = 0; i < VM_REGION_PAGES; i++)
+		found += bitmap[i / 64] >> i % 64 & 1;
+	return found;
+}
+
+static int log_dirty_pages(struct vm *vm, unsigned int flags)
+{
+	struct kvm_userspace_memory_region region = {
+		.slot = 1,
+		.flags = flags,
+		.guest_phys_addr = VM_REGION,
+		.memory_size = VM_REGION_PAGES * PAGE_SIZE,
+		.userspace_addr = (uintptr_t)vm->region,
+	};
+
+	return ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region) ? -errno : 0;
+}
+
+static int drop(struct vm *vm, unsigned long first, unsigned long pages)
+{
+	return madvise(vm->region + first * PAGE_SIZE, pages * PAGE_SIZE, MADV_DONTNEED);
+}
+
+/* A vCPU of a node that writes one page after another, while the test does other things. */
+struct writer {
+	struct vm *vm;
+	int node;
+	unsigned long first, end, apart;
+	volatile bool begun;
+	pthread_t thread;
+};
+
+static void *write_pages(void *arg)
+{
+	struct writer *w = arg;
+
+	for (unsigned long page = w->first; page < w->end; page += w->apart) {
+		int ret = vm_run(w->vm, w->node, w->node, page, 1);
+
+		w->begun = true;
+		if (ret)
+			return "the guest failed";
+	}
+	return NULL;
+}
+
+static void start(struct __test_metadata *_metadata, struct writer *w)
+{
+	ASSERT_EQ(0, pthread_create(&w->thread, NULL, write_pages, w));
+	while (!w->begun)
+		sched_yield();
+}
+
+static void end(struct __test_metadata *_metadata, struct writer *w)
+{
+	void *wrong;
+
+	ASSERT_EQ(0, pthread_join(w->thread, &wrong));
+	ASSERT_EQ(NULL, wrong) TH_LOG("%s", (char *)wrong);
+}
+
+/*
+ * T1: node 0 has the first half of a table, which the host drops. KVM takes the entries away
+ * from the newest tree first, that of the last node. Meanwhile the last node faults page by
+ * page in the second half, while the tree of node 0 may have its entries still.
+ */
+TEST_F(vm_copy, neighbours_dropped_during_a_fault)
+{
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, 1));
+	ASSERT_EQ(0, vm_run(&self->vm, self->last, self->last, 0, 1));
+	for (int i = 0; i < ROUNDS; i++) {
+		struct writer w = { &self->vm, self->last, TABLE_PAGES / 2, TABLE_PAGES, 1 };
+		struct vm_tables tables;
+		int ret;
+
+		ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, TABLE_PAGES / 2));
+		start(_metadata, &w);
+		ret = drop(&self->vm, 0, TABLE_PAGES / 2);
+		end(_metadata, &w);
+		ASSERT_EQ(0, ret);
+		/* The second half, and the page of the program. A write to another would be lost. */
+		ASSERT_EQ(0, vm_read_tables(&tables));
+		ASSERT_EQ(TABLE_PAGES / 2 + 1, tables.local[self->last]) TH_LOG("round %d", i);
+		ASSERT_EQ(1, tables.local[0]) TH_LOG("round %d", i);
+		ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, TABLE_PAGES / 2));
+		ASSERT_EQ(0, vm_run(&self->vm, self->last, self->last, 0, TABLE_PAGES));
+		for (unsigned long page = 0; page < TABLE_PAGES / 2; page++) {
+			ASSERT_EQ(2, word(&self->vm, page)) TH_LOG("round %d, page %lu", i, page);
+		}
+		ASSERT_EQ(0, drop(&self->vm, 0, TABLE_PAGES));
+	}
+}
+
+/*
+ * T2: the last node copies from the tree of node 0, while KVM takes the write permission of
+ * one tree after another. After the first round of the log, each write is in the next one.
+ */
+TEST_F(vm_copy, copies_in_logged_memory_are_not_writable)
+{
+	ASSERT_EQ(0, vm_set("prefetch=1"));
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, 1));
+	ASSERT_EQ(0, vm_run(&self->vm, self->last, self->last, 0, 1));
+	for (int i = 0; i < ROUNDS; i++) {
+		struct writer w = { &self->vm, self->last, 0, VM_REGION_PAGES, 2 };
+		int ret;
+
+		ASSERT_EQ(0, log_dirty_pages(&self->vm, 0));
+		ASSERT_EQ(0, drop(&self->vm, 0, VM_REGION_PAGES));
+		ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
+		start(_metadata, &w);
+		ret = log_dirty_pages(&self->vm, KVM_MEM_LOG_DIRTY_PAGES);
+		end(_metadata, &w);
+		ASSERT_EQ(0, ret);
+		ASSERT_LE(0, dirty_pages(&self->vm));
+		ASSERT_EQ(0, vm_run(&self->vm, self->last, self->last, 0, VM_REGION_PAGES));
+		ASSERT_EQ(VM_REGION_PAGES, dirty_pages(&self->vm)) TH_LOG("round %d", i);
+	}
+}
+
+/*
+ * Node 0 and the last node read memory that the guest must not write: by faults without the
+ * guest, whose program writes only. The checker looks at the copies.
+ */
+TEST_F(vm_copy, copies_permit_no_more_than_their_source)
+{
+	struct kvm_userspace_memory_region region = {
+		.slot = 1,
+		.guest_phys_addr = VM_REGION,
+		.userspace_addr = (uintptr_t)self->vm.region,
+	};
+	struct vm_tables tables;
+
+	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_SET_USER_MEMORY_REGION, &region));
+	region.memory_size = TABLE_SIZE;
+	region.flags = KVM_MEM_READONLY;
+	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_SET_USER_MEMORY_REGION, &region));
+	hydra_pin_to_node(0);
+	ASSERT_EQ(0, vm_prefault(&self->vm, 0, 0, TABLE_PAGES));
+	hydra_pin_to_node(self->last);
+	ASSERT_EQ(0, vm_prefault(&self->vm, self->last, 0, 1));
+	ASSERT_EQ(0, vm_read_tables(&tables));
+	EXPECT_EQ(TABLE_PAGES, tables.local[0]);
+	EXPECT_EQ(TABLE_PAGES, tables.local[self->last]);
+	EXPECT_TRUE(vm_consistent());
+}
+
+/* After a fork the host writes, and gets other pages: all trees follow. */
+TEST_F(vm_copy, pages_copied_on_write_by_the_host)
+{
+	pid_t child;
+	int status;
+
+	for (int node = 0; node <= self->last; node++) {
+		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, TABLE_PAGES));
+	}
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		/* A test that fails must not leave a child, which keeps the VM. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pause();
+		_exit(0);
+	}
+	memset(self->vm.region, 0, TABLE_SIZE);
+	for (int node = self->last; node >= 0; node--) {
+		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, TABLE_PAGES));
+	}
+	for (unsigned long page = 0; page < TABLE_PAGES; page++) {
+		ASSERT_EQ(hydra_nodes(), word(&self->vm, page)) TH_LOG("page %lu", page);
+	}
+	ASSERT_EQ(0, kill(child, SIGKILL));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+}
+
+/* The last page of one memslot and the first of the next are in one window. */
+TEST_F(vm_copy, copies_end_with_the_memslot)
+{
+	struct kvm_userspace_memory_region half = {
+		.slot = 1,
+		.guest_phys_addr = VM_REGION,
+		.userspace_addr = (uintptr_t)self->vm.region,
+	};
+	struct vm_tables tables;
+
+	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_SET_USER_MEMORY_REGION, &half));
+	half.memory_size = TABLE_SIZE / 2;
+	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_SET_USER_MEMORY_REGION, &half));
+	half.slot = 2;
+	half.guest_phys_addr += TABLE_SIZE / 2;
+	half.userspace_addr += TABLE_SIZE / 2;
+	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_SET_USER_MEMORY_REGION, &half));
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, TABLE_PAGES));
+	ASSERT_EQ(0, vm_run(&self->vm, 1, 1, TABLE_PAGES / 2 - 1, 1));
+	ASSERT_EQ(0, vm_read_tables(&tables));
+	EXPECT_EQ(TABLE_PAGES / 2 + 1, tables.local[1]);
+	ASSERT_EQ(0, vm_run(&self->vm, 1, 1, 0, TABLE_PAGES));
+	ASSERT_EQ(0, vm_read_tables(&tables));
+	EXPECT_EQ(TABLE_PAGES + 1, tables.local[1]);
+}
+
+HYDRA_HARNESS_MAIN
