@@ -39,6 +39,7 @@ int hydra_vm_settings_check(u32 settings, bool *per_node);
 u32 hydra_vm_settings_inherit(void);
 void hydra_vm_settings_show(struct seq_file *m, u32 settings);
 unsigned int hydra_vm_prefetch(u32 settings);
+bool hydra_vm_filters(u32 settings);
 unsigned int hydra_vm_nr_domains(void);
 int hydra_vm_home(unsigned int d);
 

@@ -171,6 +171,8 @@ void __hydra_vm_move(struct kvm_vcpu *vcpu)
 	role.domain = hydra_vm_domain(vcpu->kvm, smp_processor_id());
 	WRITE_ONCE(mmu->root_role.word, role.word);
 	preempt_enable();
+	/* The domain before the entries of its tree: pairs with smp_mb() in hydra_vm_flush(). */
+	smp_mb();
 	/* These tables are on the home of the old domain (T7). */
 	kvm_mmu_free_memory_cache(&vcpu->arch.mmu_shadow_page_cache);
 	atomic_long_inc(&vm->moves);
@@ -313,7 +315,8 @@ void *__hydra_vm_split_table(struct kvm *kvm, unsigned int d)
  *
  * Ends a fallback, too. When this returns 0, the tables of trees no longer used are freed.
  *
- * Context: process context, no locks. Return: 0; -EINTR if the task is being killed.
+ * Context: process context, no locks.
+ * Return: 0; -ENOMEM; -EINTR if the task is being killed.
  */
 int hydra_vm_set(struct kvm *kvm, u32 settings, bool per_node)
 {
@@ -322,8 +325,13 @@ int hydra_vm_set(struct kvm *kvm, u32 settings, bool per_node)
 	/* Before per_node: vCPUs that are asked to move have to find the branch enabled. */
 	if (per_node) {
 		guard(mutex)(&hydra_vm_key_mutex);
-		if (!vm->keyed)
+		if (!vm->keyed) {
+			vm->trees = kcalloc(HYDRA_VM_MAX_DOMAINS + 1, sizeof(*vm->trees),
+					    GFP_KERNEL_ACCOUNT);
+			if (!vm->trees)
+				return -ENOMEM;
 			static_branch_deferred_inc(&hydra_vm_key);
+		}
 		vm->keyed = true;
 	}
 	/*
@@ -332,6 +340,8 @@ int hydra_vm_set(struct kvm *kvm, u32 settings, bool per_node)
 	 */
 	if (mutex_lock_killable(&kvm->slots_lock))
 		return -EINTR;
+	if (per_node && !vm->counts)
+		hydra_vm_count_changes(kvm);
 	WRITE_ONCE(vm->settings, settings);
 	/* The trees of a fallback may have tables beyond all limits (T14). */
 	if (per_node && !READ_ONCE(vm->per_node))
@@ -413,5 +423,7 @@ void hydra_vm_free(struct kvm *kvm)
 
 	if (vm && vm->keyed)
 		static_branch_slow_dec_deferred(&hydra_vm_key);
+	if (vm)
+		kfree(vm->trees);
 	kfree(vm);
 }

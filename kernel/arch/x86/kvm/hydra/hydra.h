@@ -18,7 +18,17 @@ struct tdp_iter;
 #include <linux/workqueue.h>
 
 /* The role of a table has 5 bits for the domain. Number 0 is the shared tree. */
-#define HYDRA_VM_MAX_DOMAINS	31
+#define HYDRA_VM_MAX_DOMAINS	31U
+
+/**
+ * struct hydra_vm_tree - changes of a tree's entries; see flush.c
+ * @changed: how many have taken something from an entry
+ * @flushed: up to which of these all vCPUs of the tree have been flushed
+ */
+struct hydra_vm_tree {
+	atomic64_t changed;
+	atomic64_t flushed;
+} ____cacheline_aligned_in_smp;
 
 /**
  * struct hydra_vm - Hydra's state of a VM
@@ -28,8 +38,12 @@ struct tdp_iter;
  * @per_node: vCPUs load the tree of their CPU's node. Set under slots_lock. Cleared there,
  *	and by a vCPU that gets no memory for a table.
  * @keyed: the VM counts in hydra_vm_key; set under hydra_vm_key_mutex, and never cleared
+ * @counts: changes of entries are counted; set under slots_lock and mmu_lock, never cleared
+ * @trees: one for each domain, and the shared tree; allocated before @keyed is set
  * @tidy: drops the trees that no vCPU is to load any more
  * @copied: entries copied from the trees of other domains
+ * @vcpus_flushed: how often a flush has asked a vCPU, and could have spared it
+ * @vcpus_spared: how often a flush has spared a vCPU
  * @moves: how often a vCPU took the tree of another domain
  * @fallbacks: how often the VM went back to the shared tree for lack of memory
  * @misplaced: tables that were allocated on another node than the home of their domain
@@ -42,8 +56,12 @@ struct hydra_vm {
 	u32 settings;
 	bool per_node;
 	bool keyed;
+	bool counts;
+	struct hydra_vm_tree *trees;
 	struct delayed_work tidy;
 	atomic_long_t copied;
+	atomic_long_t vcpus_flushed;
+	atomic_long_t vcpus_spared;
 	atomic_long_t moves;
 	atomic_long_t fallbacks;
 	atomic_long_t misplaced;
@@ -62,6 +80,10 @@ void __hydra_vm_fill_around(struct kvm_vcpu *vcpu, struct kvm_page_fault *fault)
 
 /* For copy.c: arch/x86/kvm/mmu/tdp_mmu.c */
 int hydra_vm_set_absent(struct kvm *kvm, struct tdp_iter *iter, u64 new_spte);
+
+/* flush.c; hydra_vm_flush() is declared in asm/kvm_host.h. */
+void __hydra_vm_changed(struct kvm *kvm, u64 __rcu *sptep, u64 old, u64 new);
+void hydra_vm_count_changes(struct kvm *kvm);
 
 int hydra_vm_init(struct kvm *kvm);
 void hydra_vm_stop(struct kvm *kvm);
@@ -92,6 +114,18 @@ static inline unsigned int hydra_vm_loaded_domain(const struct kvm_vcpu *vcpu)
 {
 	return static_branch_unlikely(&hydra_vm_key.key) ?
 		vcpu->arch.root_mmu.root_role.domain : 0;
+}
+
+/*
+ * The same for another vCPU, which may run and change trees meanwhile: see flush.c.
+ */
+static inline unsigned int hydra_vm_tree_of(const struct kvm_vcpu *vcpu)
+{
+	const union kvm_mmu_page_role role = {
+		.word = READ_ONCE(vcpu->arch.root_mmu.root_role.word),
+	};
+
+	return role.domain;
 }
 
 /*
@@ -148,6 +182,13 @@ static inline void hydra_vm_fill_around(struct kvm_vcpu *vcpu, struct kvm_page_f
 		__hydra_vm_fill_around(vcpu, fault);
 }
 
+/* An entry was changed, and not flushed yet; see arch/x86/kvm/hydra/flush.c. */
+static inline void hydra_vm_changed(struct kvm *kvm, u64 __rcu *sptep, u64 old, u64 new)
+{
+	if (static_branch_unlikely(&hydra_vm_key.key))
+		__hydra_vm_changed(kvm, sptep, old, new);
+}
+
 #else /* !CONFIG_KVM_HYDRA */
 
 static inline unsigned int hydra_vm_loaded_domain(const struct kvm_vcpu *vcpu) { return 0; }
@@ -157,6 +198,7 @@ static inline void hydra_vm_check_request(struct kvm_vcpu *vcpu) { }
 static inline int hydra_vm_reload(struct kvm_vcpu *vcpu) { return 0; }
 static inline int hydra_vm_topup(struct kvm_vcpu *vcpu) { return 0; }
 static inline void hydra_vm_fill_around(struct kvm_vcpu *vcpu, struct kvm_page_fault *fault) { }
+static inline void hydra_vm_changed(struct kvm *kvm, u64 __rcu *sptep, u64 old, u64 new) { }
 static inline int hydra_vm_init(struct kvm *kvm) { return 0; }
 static inline void hydra_vm_stop(struct kvm *kvm) { }
 static inline void hydra_vm_free(struct kvm *kvm) { }

@@ -103,6 +103,8 @@ static void hydra_vm_show_one(struct kvm *kvm, struct seq_file *m)
 	if (vm->refused)
 		seq_printf(m, "refused %s\n", vm->refused);
 	seq_printf(m, "copied %ld\n", atomic_long_read(&vm->copied));
+	seq_printf(m, "vcpus_flushed %ld\n", atomic_long_read(&vm->vcpus_flushed));
+	seq_printf(m, "vcpus_spared %ld\n", atomic_long_read(&vm->vcpus_spared));
 	seq_printf(m, "moves %ld\n", atomic_long_read(&vm->moves));
 	seq_printf(m, "fallbacks %ld\n", atomic_long_read(&vm->fallbacks));
 	seq_printf(m, "misplaced %ld\n", atomic_long_read(&vm->misplaced));

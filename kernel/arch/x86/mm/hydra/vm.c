@@ -131,6 +131,18 @@ unsigned int hydra_vm_prefetch(u32 settings)
 EXPORT_SYMBOL_GPL(hydra_vm_prefetch);
 
 /**
+ * hydra_vm_filters - are vCPUs spared whose tree has lost nothing?
+ * @settings: packed settings of a VM
+ *
+ * Return: true with the filter "table".
+ */
+bool hydra_vm_filters(u32 settings)
+{
+	return hydra_filter_setting(settings) == HYDRA_FILTER_TABLE;
+}
+EXPORT_SYMBOL_GPL(hydra_vm_filters);
+
+/**
  * hydra_vm_nr_domains - how many nodes have CPUs
  *
  * Return: the number.

@@ -12,6 +12,8 @@
 
 #define CODE	0x1000UL		/* the guest's address of the page with the program */
 #define PORT	0x10
+#define SPIN	0x100UL			/* where in the page the other program is */
+#define STOP	0x800UL			/* and the byte that ends it */
 
 /*
  * 32 bits, flat segments, no paging; esi: the address, ecx: how many pages. No stack, no
@@ -22,6 +24,15 @@ static const unsigned char program[] = {
 	0x81, 0xc6, 0x00, 0x10, 0x00, 0x00,	/* add $4096, %esi */
 	0x49,					/* dec %ecx */
 	0x75, 0xf4,				/* jnz again */
+	0xe6, PORT,				/* out %al, $PORT */
+	0xeb, 0xfe,				/* jmp . */
+};
+
+/* The same; esi: the address of a word, edi: that of a byte */
+static const unsigned char spin_program[] = {
+	0xf0, 0xff, 0x06,			/* again: lock incl (%esi) */
+	0x80, 0x3f, 0x00,			/* cmpb $0, (%edi) */
+	0x74, 0xf8,				/* je again */
 	0xe6, PORT,				/* out %al, $PORT */
 	0xeb, 0xfe,				/* jmp . */
 };
@@ -106,11 +117,20 @@ int vm_make(struct vm *vm)
 	if (!vm->code || !vm->region)
 		return -ENOMEM;
 	memcpy(vm->code, program, sizeof(program));
+	memcpy(vm->code + SPIN, spin_program, sizeof(spin_program));
 	ret = add_memory(vm, 0, CODE, vm->code, PAGE_SIZE);
 	if (!ret)
 		ret = add_memory(vm, 1, VM_REGION, vm->region, VM_REGION_PAGES * PAGE_SIZE);
-	for (vm->nr = 0; !ret && vm->nr < hydra_nodes(); vm->nr++)
-		ret = make_vcpu(vm, &vm->vcpu[vm->nr], vm->nr);
+	while (!ret && vm->nr < hydra_nodes())
+		ret = vm_add_vcpu(vm);
+	return ret;
+}
+
+int vm_add_vcpu(struct vm *vm)
+{
+	int ret = make_vcpu(vm, &vm->vcpu[vm->nr], vm->nr);
+
+	vm->nr++;
 	return ret;
 }
 
@@ -129,19 +149,14 @@ void vm_end(struct vm *vm)
 	hydra_restore_balancing();
 }
 
-int vm_run(struct vm *vm, int vcpu, int node, unsigned long first, unsigned long pages)
+/* Run a vCPU from a program's begin to its end. 0, -errno or -EPROTO */
+static int run_program(struct vm_vcpu *v, struct kvm_regs *regs)
 {
-	struct vm_vcpu *v = &vm->vcpu[vcpu];
-	struct kvm_regs regs = {
-		.rip = CODE, .rflags = 2, .rsi = VM_REGION + first * PAGE_SIZE, .rcx = pages,
-	};
-
-	hydra_pin_to_node(node);
 	/* Completes the exit of the run before, which would move the instruction pointer. */
 	v->run->immediate_exit = 1;
 	ioctl(v->fd, KVM_RUN, 0);
 	v->run->immediate_exit = 0;
-	if (ioctl(v->fd, KVM_SET_REGS, &regs))
+	if (ioctl(v->fd, KVM_SET_REGS, regs))
 		return -errno;
 	while (ioctl(v->fd, KVM_RUN, 0))
 		if (errno != EINTR && errno != EAGAIN)
@@ -150,6 +165,60 @@ int vm_run(struct vm *vm, int vcpu, int node, unsigned long first, unsigned long
 		return 0;
 	fprintf(stderr, "# the guest ended with exit reason %u\n", v->run->exit_reason);
 	return -EPROTO;
+}
+
+int vm_run(struct vm *vm, int vcpu, int node, unsigned long first, unsigned long pages)
+{
+	struct kvm_regs regs = {
+		.rip = CODE, .rflags = 2, .rsi = VM_REGION + first * PAGE_SIZE, .rcx = pages,
+	};
+
+	hydra_pin_to_node(node);
+	return run_program(&vm->vcpu[vcpu], &regs);
+}
+
+static volatile unsigned int *word_of(const struct vm_spinner *s)
+{
+	return (volatile unsigned int *)(s->vm->region + s->page * PAGE_SIZE);
+}
+
+static void *spin(void *arg)
+{
+	struct vm_spinner *s = arg;
+	struct kvm_regs regs = {
+		.rip = CODE + SPIN, .rflags = 2, .rsi = VM_REGION + s->page * PAGE_SIZE,
+		.rdi = CODE + STOP,
+	};
+
+	hydra_pin_to_cpu(s->cpu);
+	s->ret = run_program(&s->vm->vcpu[s->vcpu], &regs);
+	return NULL;
+}
+
+int vm_spin(struct vm_spinner *s)
+{
+	unsigned int before = *word_of(s);
+
+	s->vm->code[STOP] = 0;
+	s->ret = 0;
+	if (pthread_create(&s->thread, NULL, spin, s))
+		return -EAGAIN;
+	while (*word_of(s) == before && !*(volatile int *)&s->ret)
+		usleep(100);
+	return s->ret;
+}
+
+int vm_spin_end(struct vm *vm, struct vm_spinner *spinners, int nr)
+{
+	int ret = 0;
+
+	*(volatile char *)&vm->code[STOP] = 1;
+	for (int i = 0; i < nr; i++) {
+		pthread_join(spinners[i].thread, NULL);
+		if (spinners[i].ret)
+			ret = spinners[i].ret;
+	}
+	return ret;
 }
 
 int vm_prefault(struct vm *vm, int vcpu, unsigned long first, unsigned long pages)
@@ -168,6 +237,11 @@ int vm_prefault(struct vm *vm, int vcpu, unsigned long first, unsigned long page
 
 long vm_faults(struct vm *vm, int vcpu)
 {
+	return vm_vcpu_number(vm, vcpu, "pf_fixed");
+}
+
+long vm_vcpu_number(struct vm *vm, int vcpu, const char *name)
+{
 	int fd = ioctl(vm->vcpu[vcpu].fd, KVM_GET_STATS_FD, NULL);
 	struct kvm_stats_header header;
 	long found = -ENOENT;
@@ -183,7 +257,7 @@ long vm_faults(struct vm *vm, int vcpu)
 
 		if (pread(fd, desc, size, header.desc_offset + i * size) != (ssize_t)size)
 			found = -EPROTO;
-		else if (!strcmp(desc->name, "pf_fixed") &&
+		else if (!strcmp(desc->name, name) &&
 			 pread(fd, &value, sizeof(value),
 			       header.data_offset + desc->offset) == sizeof(value))
 			found = value;

@@ -2,12 +2,13 @@
 /*
  * A small virtual machine, made with KVM's system calls alone: one vCPU for each NUMA node,
  * run by the test's own thread, which goes to the node first. The guest writes one word of
- * each page of a region, and stops.
+ * each page of a region, and stops. Or vCPUs spin, in threads of their own.
  */
 #ifndef HYDRA_VM_UTIL_H
 #define HYDRA_VM_UTIL_H
 
 #include <linux/kvm.h>
+#include <pthread.h>
 
 #include "hydra_util.h"
 #include "linux_uapi.h"
@@ -47,8 +48,26 @@ int vm_run(struct vm *vm, int vcpu, int node, unsigned long first, unsigned long
  */
 int vm_prefault(struct vm *vm, int vcpu, unsigned long first, unsigned long pages);
 
+/* A number that KVM keeps of a vCPU, or -errno */
+long vm_vcpu_number(struct vm *vm, int vcpu, const char *name);
 /* How many nested page faults of a vCPU have installed an entry, or -errno */
 long vm_faults(struct vm *vm, int vcpu);
+
+/* A vCPU that runs the guest on a CPU all the time, and adds 1 to the word of one page */
+struct vm_spinner {
+	struct vm *vm;
+	int vcpu, cpu;
+	unsigned long page;
+	pthread_t thread;
+	int ret;
+};
+
+/* One vCPU more. 0 or -errno */
+int vm_add_vcpu(struct vm *vm);
+/* Start a spinner, and wait until the guest runs. 0 or -errno */
+int vm_spin(struct vm_spinner *s);
+/* End all spinners. 0, or the -errno of one of them */
+int vm_spin_end(struct vm *vm, struct vm_spinner *spinners, int nr);
 
 /* A number of /proc/self/hydra_vm; negative: no such line */
 long vm_number(const char *key);

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Flushes of a VM that spare the vCPUs whose tree has lost nothing.
+ *
+ * Stock KVM asks all vCPUs for a flush, and interrupts those that run the guest. A vCPU
+ * caches entries of the tree that it has loaded, and of no other tree that it could use
+ * without a flush (T9, see core.c). So a flush has to reach the vCPUs of the trees whose
+ * entries have changed (T10).
+ *
+ * Each tree has two numbers. @changed counts the changes that take something from an entry.
+ * @flushed is a value of @changed up to which all vCPUs of the tree have been flushed. A
+ * flush leaves out the trees whose numbers are the same:
+ *
+ *     CPU 0: changes an entry, flushes    CPU 1: a vCPU comes to the tree
+ *     --------------------------------    -------------------------------
+ *     writes the entry                    writes its domain
+ *     changed++                           smp_mb() in __hydra_vm_move()
+ *     smp_mb() in hydra_vm_flush()        loads the root, and flushes it
+ *     reads the domain of the vCPU        walks the tree
+ *
+ * Either CPU 0 finds the vCPU in the tree, or the vCPU finds the entry as CPU 0 has left it.
+ *
+ * These are numbers and not a set of trees to flush, because flushes overlap. If a flush
+ * took a tree out of a set, another flush would find nothing to do, and would return before
+ * the first one has reached the vCPUs. @flushed is raised only after they have answered.
+ *
+ * Code that changes entries and leaves the flush to later loses nothing: the change stays
+ * counted until a flush has reached the tree.
+ *
+ * T11: all vCPUs are flushed if the VM has shadow roots, for nested guests. Their entries are
+ * not counted, and KVM frees shadow pages after a flush that has reached every vCPU.
+ *
+ * Changes are counted from the time when the VM may first have a tree per node. A change made
+ * before may have its flush still to come. All changes are made under mmu_lock. So
+ * hydra_vm_count_changes() takes the lock, and counts one change of the shared tree, which
+ * was the only one.
+ */
+
+#include <linux/bitmap.h>
+#include <linux/hydra_vm.h>
+#include <linux/kvm_host.h>
+
+#include "mmu.h"
+#include "mmu/mmu_internal.h"
+#include "mmu/spte.h"
+
+#include "hydra.h"
+#include "internal.h"
+
+/**
+ * __hydra_vm_changed - an entry of a tree has changed
+ * @kvm: the VM
+ * @sptep: the entry, already changed
+ * @old: what it was
+ * @new: what it is
+ *
+ * Counted if the entry permitted something that it does not permit any more, or if it has
+ * lost a bit that KVM keeps there: KVM may flush for that, too.
+ *
+ * Context: mmu_lock, for reading or writing; a section of RCU; before the flush.
+ */
+void __hydra_vm_changed(struct kvm *kvm, u64 __rcu *sptep, u64 old, u64 new)
+{
+	struct hydra_vm *vm = kvm->arch.hydra;
+	unsigned int d;
+
+	lockdep_assert_held(&kvm->mmu_lock);
+	if (!READ_ONCE(vm->counts) || !is_shadow_present_pte(old) ||
+	    (!(old & ~new) && !((old ^ new) & SPTE_BASE_ADDR_MASK)))
+		return;
+	d = sptep_to_sp(rcu_dereference(sptep))->role.domain;
+	/* The entry before the number: pairs with smp_mb() in hydra_vm_flush(). */
+	smp_mb__before_atomic();
+	atomic64_inc(&vm->trees[d].changed);
+}
+
+/**
+ * hydra_vm_count_changes - changes of entries are counted from now on
+ * @kvm: the VM, which has the shared tree alone
+ *
+ * Context: process context, slots_lock.
+ */
+void hydra_vm_count_changes(struct kvm *kvm)
+{
+	struct hydra_vm *vm = kvm->arch.hydra;
+
+	write_lock(&kvm->mmu_lock);
+	WRITE_ONCE(vm->counts, true);
+	atomic64_inc(&vm->trees[0].changed);
+	write_unlock(&kvm->mmu_lock);
+}
+
+/* The flushed trees have seen all changes up to a number. */
+static void hydra_vm_raise(atomic64_t *flushed, s64 upto)
+{
+	s64 old = atomic64_read(flushed);
+
+	while (old < upto && !atomic64_try_cmpxchg(flushed, &old, upto))
+		;
+}
+
+/**
+ * hydra_vm_flush - flush the vCPUs of the trees that have lost something
+ * @kvm: the VM
+ *
+ * Called in place of asking all vCPUs. The caller may hold mmu_lock.
+ *
+ * Return: 0; -EOPNOTSUPP if all vCPUs have to be asked.
+ */
+int hydra_vm_flush(struct kvm *kvm)
+{
+	struct hydra_vm *vm = kvm->arch.hydra;
+	unsigned int d, nr, asked = 0, all = 0;
+	s64 changed[HYDRA_VM_MAX_DOMAINS + 1];
+	DECLARE_BITMAP(wanted, KVM_MAX_VCPUS);
+	struct kvm_vcpu *vcpu;
+	u32 trees = 0;
+	unsigned long i;
+
+	if (!static_branch_unlikely(&hydra_vm_key.key) || !READ_ONCE(vm->counts) ||
+	    !hydra_vm_filters(READ_ONCE(vm->settings)) || kvm_shadow_root_allocated(kvm))
+		return -EOPNOTSUPP;
+	nr = min(hydra_vm_nr_domains(), HYDRA_VM_MAX_DOMAINS) + 1;
+	for (d = 0; d < nr; d++) {
+		changed[d] = atomic64_read(&vm->trees[d].changed);
+		if (atomic64_read(&vm->trees[d].flushed) < changed[d])
+			trees |= BIT(d);
+	}
+	/*
+	 * Pairs with smp_mb() in __hydra_vm_move(): a vCPU that is not found in a tree below
+	 * finds the entries as they are now. And with smp_mb__before_atomic() in
+	 * __hydra_vm_changed(): the vCPUs that are flushed walk entries that are changed.
+	 */
+	smp_mb();
+	bitmap_zero(wanted, KVM_MAX_VCPUS);
+	kvm_for_each_vcpu(i, vcpu, kvm) {
+		all++;
+		if (trees & BIT(hydra_vm_tree_of(vcpu))) {
+			__set_bit(i, wanted);
+			asked++;
+		}
+	}
+	if (asked)
+		kvm_make_vcpus_request_mask(kvm, KVM_REQ_TLB_FLUSH, wanted);
+	for (d = 0; d < nr; d++)
+		if (trees & BIT(d))
+			hydra_vm_raise(&vm->trees[d].flushed, changed[d]);
+	atomic_long_add(asked, &vm->vcpus_flushed);
+	atomic_long_add(all - asked, &vm->vcpus_spared);
+	return 0;
+}

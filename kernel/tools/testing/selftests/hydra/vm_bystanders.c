@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Flushes of a VM spare the vCPUs whose tree of nested page tables has lost nothing, and no
+ * others: vCPUs spin on all CPUs but the first, which takes pages away.
+ */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "kselftest_harness.h"
+#include "vm_util.h"
+
+#define DROPS		20
+#define VCPUS		32
+#define PLACE		0UL	/* the page of the region that is taken away */
+
+FIXTURE(vm_bystanders) {
+	struct vm vm;
+	int last, nr;
+	struct vm_spinner spinners[VCPUS];
+	int node[VCPUS];
+	char *file;		/* two pages that may stand at PLACE, at their own address */
+	int fd;
+};
+
+FIXTURE_SETUP(vm_bystanders)
+{
+	VM_BEGIN();
+	ASSERT_EQ(0, hydra_on(0, HYDRA_FILTER_TABLE));
+	ASSERT_EQ(0, vm_make(&self->vm));
+	self->last = hydra_nodes() - 1;
+	self->fd = memfd_create("vm_bystanders", MFD_CLOEXEC);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, ftruncate(self->fd, 2 * PAGE_SIZE));
+	self->file = mmap(NULL, 2 * PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, self->fd, 0);
+	ASSERT_NE(MAP_FAILED, self->file);
+}
+
+FIXTURE_TEARDOWN(vm_bystanders)
+{
+	if (!self->vm.fd)
+		return;
+	vm_spin_end(&self->vm, self->spinners, self->nr);
+	EXPECT_TRUE(vm_consistent());
+	vm_end(&self->vm);
+	munmap(self->file, 2 * PAGE_SIZE);
+	close(self->fd);
+}
+
+static volatile unsigned int *word(const struct vm *vm, unsigned long page)
+{
+	return (volatile unsigned int *)(vm->region + page * PAGE_SIZE);
+}
+
+/*
+ * A vCPU on each CPU but the first of node 0, where the test stays. Those of the last node
+ * use PLACE, each other one a page of its own.
+ */
+static void spin_everywhere(struct __test_metadata *_metadata, FIXTURE_DATA(vm_bystanders) *self)
+{
+	int cpus[HYDRA_MAX_CPUS];
+
+	for (int node = 0; node <= self->last; node++) {
+		int count = hydra_node_cpus(node, cpus);
+
+		for (int i = !node; i < count; i++) {
+			struct vm_spinner *s = &self->spinners[self->nr];
+
+			ASSERT_GT(VCPUS, self->nr);
+			if (self->nr == self->vm.nr)
+				ASSERT_EQ(0, vm_add_vcpu(&self->vm));
+			*s = (struct vm_spinner){
+				.vm = &self->vm, .vcpu = self->nr, .cpu = cpus[i],
+				.page = node == self->last ? PLACE : 1 + self->nr,
+			};
+			self->node[self->nr++] = node;
+			ASSERT_EQ(0, vm_spin(s));
+		}
+	}
+	hydra_node_cpus(0, cpus);
+	hydra_pin_to_cpu(cpus[0]);
+}
+
+/* Drop the page of the last node so many times, and tell how often each vCPU was flushed. */
+static void drop(struct __test_metadata *_metadata, FIXTURE_DATA(vm_bystanders) *self,
+		 long flushes[VCPUS])
+{
+	struct vm *vm = &self->vm;
+
+	for (int i = 0; i < self->nr; i++)
+		flushes[i] = -vm_vcpu_number(vm, i, "tlb_flush");
+	for (int i = 0; i < DROPS; i++) {
+		ASSERT_EQ(0, madvise(vm->region + PLACE * PAGE_SIZE, PAGE_SIZE, MADV_DONTNEED));
+		while (!*word(vm, PLACE))
+			usleep(100);
+		/* Both vCPUs of the node have answered the flush. */
+		usleep(20000);
+	}
+	ASSERT_EQ(0, vm_spin_end(vm, self->spinners, self->nr));
+	for (int i = 0; i < self->nr; i++)
+		flushes[i] += vm_vcpu_number(vm, i, "tlb_flush");
+	self->nr = 0;
+}
+
+TEST_F(vm_bystanders, page_used_by_one_node)
+{
+	long flushes[VCPUS];
+	int nr;
+
+	spin_everywhere(_metadata, self);
+	nr = self->nr;
+	drop(_metadata, self, flushes);
+	for (int i = 0; i < nr; i++) {
+		EXPECT_EQ(self->node[i] == self->last ? DROPS : 0, flushes[i])
+			TH_LOG("vCPU %d on node %d", i, self->node[i]);
+	}
+}
+
+TEST_F(vm_bystanders, all_without_the_filter)
+{
+	long flushes[VCPUS];
+	int nr;
+
+	ASSERT_EQ(0, vm_set("filter=none"));
+	spin_everywhere(_metadata, self);
+	nr = self->nr;
+	drop(_metadata, self, flushes);
+	for (int i = 0; i < nr; i++) {
+		EXPECT_EQ(DROPS, flushes[i]) TH_LOG("vCPU %d on node %d", i, self->node[i]);
+	}
+	EXPECT_EQ(0, vm_number("vcpus_spared"));
+}
+
+/* Put the other page of the file at PLACE. From then on, the guest must not write the old one. */
+static void replace(struct __test_metadata *_metadata, FIXTURE_DATA(vm_bystanders) *self, int i)
+{
+	volatile unsigned int *old = (void *)(self->file + (i + 1) % 2 * PAGE_SIZE);
+	volatile unsigned int *new = (void *)(self->file + i % 2 * PAGE_SIZE);
+	unsigned int before, was = *new;
+
+	ASSERT_EQ(self->vm.region + PLACE * PAGE_SIZE,
+		  mmap(self->vm.region + PLACE * PAGE_SIZE, PAGE_SIZE, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_FIXED, self->fd, i % 2 * PAGE_SIZE));
+	before = *old;
+	for (int spent = 0; spent < 2000; spent++)
+		__builtin_ia32_pause();
+	ASSERT_EQ(before, *old) TH_LOG("round %d", i);
+	while (*new == was)
+		usleep(100);
+}
+
+TEST_F(vm_bystanders, no_write_after_the_flush)
+{
+	spin_everywhere(_metadata, self);
+	for (int i = 0; i < DROPS; i++)
+		replace(_metadata, self, i);
+	EXPECT_LT(0, vm_number("vcpus_spared"));
+}
+
+/* One thread more takes pages of other nodes away all the time: flushes overlap. */
+struct dropper {
+	struct vm *vm;
+	int nr;
+	volatile bool stop;
+};
+
+static void *drop_others(void *arg)
+{
+	struct dropper *d = arg;
+
+	hydra_pin_to_node(0);
+	while (!d->stop)
+		for (int i = 0; i < d->nr; i++)
+			madvise(d->vm->region + (1 + i) * PAGE_SIZE, PAGE_SIZE, MADV_DONTNEED);
+	return NULL;
+}
+
+/* The vCPUs that use PLACE go from node to node meanwhile. */
+TEST_F(vm_bystanders, no_write_while_vcpus_change_nodes)
+{
+	struct dropper d = { .vm = &self->vm };
+	int cpus[HYDRA_MAX_CPUS];
+	long moves;
+	pthread_t thread;
+
+	spin_everywhere(_metadata, self);
+	d.nr = self->nr;
+	moves = vm_number("moves");
+	ASSERT_EQ(0, pthread_create(&thread, NULL, drop_others, &d));
+	for (int i = 0; i < 2 * DROPS; i++) {
+		int node = 1 + i % self->last;
+
+		hydra_node_cpus(node, cpus);
+		for (int j = 0; j < self->nr; j++) {
+			cpu_set_t set;
+
+			CPU_ZERO(&set);
+			CPU_SET(cpus[0], &set);
+			if (self->node[j] == self->last)
+				ASSERT_EQ(0, pthread_setaffinity_np(self->spinners[j].thread,
+								    sizeof(set), &set));
+		}
+		replace(_metadata, self, i);
+	}
+	d.stop = true;
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	EXPECT_LT(moves + DROPS, vm_number("moves"));
+}
+
+HYDRA_HARNESS_MAIN
