@@ -87,6 +87,9 @@ static int make_vcpu(struct vm *vm, struct vm_vcpu *vcpu, int id)
 	vcpu->fd = ioctl(vm->fd, KVM_CREATE_VCPU, id);
 	if (vcpu->fd < 0)
 		return -errno;
+	vcpu->stats = ioctl(vcpu->fd, KVM_GET_STATS_FD, NULL);
+	if (vcpu->stats < 0)
+		return -errno;
 	vcpu->run = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, vcpu->fd, 0);
 	if (vcpu->run == MAP_FAILED || ioctl(vcpu->fd, KVM_GET_SREGS, &sregs))
 		return -errno;
@@ -140,6 +143,7 @@ void vm_end(struct vm *vm)
 
 	for (int i = 0; i < vm->nr; i++) {
 		munmap(vm->vcpu[i].run, size);
+		close(vm->vcpu[i].stats);
 		close(vm->vcpu[i].fd);
 	}
 	close(vm->fd);
@@ -242,12 +246,10 @@ long vm_faults(struct vm *vm, int vcpu)
 
 long vm_vcpu_number(struct vm *vm, int vcpu, const char *name)
 {
-	int fd = ioctl(vm->vcpu[vcpu].fd, KVM_GET_STATS_FD, NULL);
 	struct kvm_stats_header header;
+	int fd = vm->vcpu[vcpu].stats;
 	long found = -ENOENT;
 
-	if (fd < 0)
-		return -errno;
 	if (pread(fd, &header, sizeof(header), 0) != sizeof(header))
 		found = -EPROTO;
 	for (unsigned int i = 0; found == -ENOENT && i < header.num_desc; i++) {
@@ -262,7 +264,6 @@ long vm_vcpu_number(struct vm *vm, int vcpu, const char *name)
 			       header.data_offset + desc->offset) == sizeof(value))
 			found = value;
 	}
-	close(fd);
 	return found;
 }
 

@@ -18,6 +18,7 @@
 
 struct vm_vcpu {
 	int fd;
+	int stats;		/* KVM waits for a vCPU that runs before it gives this file */
 	struct kvm_run *run;
 };
 
