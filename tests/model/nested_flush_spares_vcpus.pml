@@ -389,7 +389,7 @@ proctype settings()
 #define moves(v)	(one_cpu || (v) == 0)
 
 /* The domain is published, with a full barrier. The vCPU has no root until kvm_mmu_load(). */
-inline hydra_vm_load_domain(v)
+inline publish_domain(v)
 {
 	d_step { moves(v) ->
 		next = 1 - next;
@@ -422,7 +422,7 @@ proctype vcpu(byte v)
 
 end_of_vcpu:
 	do
-	:: hydra_vm_load_domain(v);
+	:: publish_domain(v);
 		kvm_mmu_load(v)
 	/* KVM_REQ_TLB_FLUSH: kvm_vcpu_flush_tlb_all() */
 	:: d_step { request[v] ->

@@ -25,7 +25,8 @@
  * the first one has reached the vCPUs. @flushed is raised only after they have answered.
  *
  * Code that changes entries and leaves the flush to later loses nothing: the change stays
- * counted until a flush has reached the tree.
+ * counted until a flush has reached the tree. While the filter is "none", all vCPUs are
+ * flushed, changes are counted nevertheless, and @flushed stays.
  *
  * T11: all vCPUs are flushed if the VM has shadow roots, for nested guests. Their entries are
  * not counted, and KVM frees shadow pages after a flush that has reached every vCPU.
@@ -55,7 +56,7 @@
  * @new: what it is
  *
  * Counted if the entry permitted something that it does not permit any more, or if it has
- * lost a bit that KVM keeps there: KVM may flush for that, too.
+ * lost another bit, for instance the accessed bit: KVM may flush for that, too.
  *
  * Context: mmu_lock, for reading or writing; a section of RCU; before the flush.
  */
@@ -63,13 +64,16 @@ void __hydra_vm_changed(struct kvm *kvm, u64 __rcu *sptep, u64 old, u64 new)
 {
 	struct hydra_vm *vm = kvm->arch.hydra;
 	unsigned int d;
+	u64 lost;
 
 	lockdep_assert_held(&kvm->mmu_lock);
-	if (!READ_ONCE(vm->counts) || !is_shadow_present_pte(old) ||
-	    (!(old & ~new) && !((old ^ new) & SPTE_BASE_ADDR_MASK)))
+	if (!READ_ONCE(vm->counts) || !is_shadow_present_pte(old))
+		return;
+	lost = (old & ~new) | ((old ^ new) & (SPTE_BASE_ADDR_MASK | shadow_nx_mask));
+	if (!lost)
 		return;
 	d = sptep_to_sp(rcu_dereference(sptep))->role.domain;
-	/* The entry before the number: pairs with smp_mb() in hydra_vm_flush(). */
+	/* The entry before the number: pairs with smp_mb() in hydra_vm_flush() (T10). */
 	smp_mb__before_atomic();
 	atomic64_inc(&vm->trees[d].changed);
 }
@@ -85,8 +89,9 @@ void hydra_vm_count_changes(struct kvm *kvm)
 	struct hydra_vm *vm = kvm->arch.hydra;
 
 	write_lock(&kvm->mmu_lock);
-	WRITE_ONCE(vm->counts, true);
 	atomic64_inc(&vm->trees[0].changed);
+	/* Pairs with smp_load_acquire() in hydra_vm_flush(), which reads the number. */
+	smp_store_release(&vm->counts, true);
 	write_unlock(&kvm->mmu_lock);
 }
 
@@ -117,7 +122,7 @@ int hydra_vm_flush(struct kvm *kvm)
 	u32 trees = 0;
 	unsigned long i;
 
-	if (!static_branch_unlikely(&hydra_vm_key.key) || !READ_ONCE(vm->counts) ||
+	if (!static_branch_unlikely(&hydra_vm_key.key) || !smp_load_acquire(&vm->counts) ||
 	    !hydra_vm_filters(READ_ONCE(vm->settings)) || kvm_shadow_root_allocated(kvm))
 		return -EOPNOTSUPP;
 	nr = min(hydra_vm_nr_domains(), HYDRA_VM_MAX_DOMAINS) + 1;
