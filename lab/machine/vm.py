@@ -246,6 +246,8 @@ def wait(child, directory, timeout, booting=lambda seconds: None):
             booting(gone)
             if gone > BOOT_LIMIT:
                 return f"the machine did not boot within {BOOT_LIMIT} s"
+            if console.early_interrupt(read(directory / "console.log")):
+                return "the boot was spoilt"
         if panicked is None and console.PANIC.search(read(directory / "console.log")):
             panicked = gone
         if panicked is not None and gone - panicked > PANIC_GRACE:
