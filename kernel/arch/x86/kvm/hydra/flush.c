@@ -28,6 +28,22 @@
  * counted until a flush has reached the tree. While the filter is "none", all vCPUs are
  * flushed, changes are counted nevertheless, and @flushed stays.
  *
+ * A flush has to cover what its caller has seen, too, not only what it has changed itself. A
+ * CPU that holds mmu_lock for reading may have changed an entry, and not counted it yet:
+ *
+ *     CPU 0: a fault                      CPU 1: logging of dirty pages begins
+ *     --------------                      ------------------------------------
+ *     takes write permission from an
+ *     entry, and will not flush
+ *                                         finds the entry not writable
+ *                                         flushes: no tree has lost anything
+ *                                         tells the VMM that it is done
+ *     changed++
+ *
+ * A vCPU would write through its TLB, unlogged. CPUs that hold mmu_lock for writing find all
+ * changes counted. The beginning of logging is the only flush whose caller holds the lock for
+ * reading and counts on what others have done, so it calls hydra_vm_settle() first.
+ *
  * T11: all vCPUs are flushed if the VM has shadow roots, for nested guests. Their entries are
  * not counted, and KVM frees shadow pages after a flush that has reached every vCPU.
  *
@@ -92,6 +108,18 @@ void hydra_vm_count_changes(struct kvm *kvm)
 	atomic64_inc(&vm->trees[0].changed);
 	/* Pairs with smp_load_acquire() in hydra_vm_flush(), which reads the number. */
 	smp_store_release(&vm->counts, true);
+	write_unlock(&kvm->mmu_lock);
+}
+
+/**
+ * __hydra_vm_settle - wait for CPUs that have changed an entry and not counted the change
+ * @kvm: the VM
+ *
+ * Context: process context, no mmu_lock; before a flush.
+ */
+void __hydra_vm_settle(struct kvm *kvm)
+{
+	write_lock(&kvm->mmu_lock);
 	write_unlock(&kvm->mmu_lock);
 }
 

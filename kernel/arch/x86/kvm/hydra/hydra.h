@@ -84,6 +84,7 @@ int hydra_vm_set_absent(struct kvm *kvm, struct tdp_iter *iter, u64 new_spte);
 /* flush.c; hydra_vm_flush() is declared in asm/kvm_host.h. */
 void __hydra_vm_changed(struct kvm *kvm, u64 __rcu *sptep, u64 old, u64 new);
 void hydra_vm_count_changes(struct kvm *kvm);
+void __hydra_vm_settle(struct kvm *kvm);
 
 int hydra_vm_init(struct kvm *kvm);
 void hydra_vm_stop(struct kvm *kvm);
@@ -189,6 +190,13 @@ static inline void hydra_vm_changed(struct kvm *kvm, u64 __rcu *sptep, u64 old, 
 		__hydra_vm_changed(kvm, sptep, old, new);
 }
 
+/* Before a flush of what other CPUs may have changed; see arch/x86/kvm/hydra/flush.c. */
+static inline void hydra_vm_settle(struct kvm *kvm)
+{
+	if (static_branch_unlikely(&hydra_vm_key.key))
+		__hydra_vm_settle(kvm);
+}
+
 #else /* !CONFIG_KVM_HYDRA */
 
 static inline unsigned int hydra_vm_loaded_domain(const struct kvm_vcpu *vcpu) { return 0; }
@@ -199,6 +207,7 @@ static inline int hydra_vm_reload(struct kvm_vcpu *vcpu) { return 0; }
 static inline int hydra_vm_topup(struct kvm_vcpu *vcpu) { return 0; }
 static inline void hydra_vm_fill_around(struct kvm_vcpu *vcpu, struct kvm_page_fault *fault) { }
 static inline void hydra_vm_changed(struct kvm *kvm, u64 __rcu *sptep, u64 old, u64 new) { }
+static inline void hydra_vm_settle(struct kvm *kvm) { }
 static inline int hydra_vm_init(struct kvm *kvm) { return 0; }
 static inline void hydra_vm_stop(struct kvm *kvm) { }
 static inline void hydra_vm_free(struct kvm *kvm) { }

@@ -89,34 +89,6 @@ TEST_F(vm_copy, prefetch_9)
 	count_faults(_metadata, &self->vm, self->last, 9);
 }
 
-/* The pages that a round of the dirty log reports; the log is cleared. */
-static long dirty_pages(struct vm *vm)
-{
-	static unsigned long bitmap[VM_REGION_PAGES / 64];
-	struct kvm_dirty_log log = { .slot = 1, .dirty_bitmap = bitmap };
-	long found = 0;
-
-	memset(bitmap, 0, sizeof(bitmap));
-	if (ioctl(vm->fd, KVM_GET_DIRTY_LOG, &log))
-		return -errno;
-	for (unsigned long i = 0; i < VM_REGION_PAGES; i++)
-		found += bitmap[i / 64] >> i % 64 & 1;
-	return found;
-}
-
-static int log_dirty_pages(struct vm *vm, unsigned int flags)
-{
-	struct kvm_userspace_memory_region region = {
-		.slot = 1,
-		.flags = flags,
-		.guest_phys_addr = VM_REGION,
-		.memory_size = VM_REGION_PAGES * PAGE_SIZE,
-		.userspace_addr = (uintptr_t)vm->region,
-	};
-
-	return ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region) ? -errno : 0;
-}
-
 static int drop(struct vm *vm, unsigned long first, unsigned long pages)
 {
 	return madvise(vm->region + first * PAGE_SIZE, pages * PAGE_SIZE, MADV_DONTNEED);
@@ -203,18 +175,19 @@ TEST_F(vm_copy, copies_in_logged_memory_are_not_writable)
 	ASSERT_EQ(0, vm_run(&self->vm, self->last, self->last, 0, 1));
 	for (int i = 0; i < ROUNDS; i++) {
 		struct writer w = { &self->vm, self->last, 0, VM_REGION_PAGES, 2 };
+		unsigned long bitmap[VM_REGION_PAGES / 64];
 		int ret;
 
-		ASSERT_EQ(0, log_dirty_pages(&self->vm, 0));
+		ASSERT_EQ(0, vm_log(&self->vm, false));
 		ASSERT_EQ(0, drop(&self->vm, 0, VM_REGION_PAGES));
 		ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
 		start(_metadata, &w);
-		ret = log_dirty_pages(&self->vm, KVM_MEM_LOG_DIRTY_PAGES);
+		ret = vm_log(&self->vm, true);
 		end(_metadata, &w);
 		ASSERT_EQ(0, ret);
-		ASSERT_LE(0, dirty_pages(&self->vm));
+		ASSERT_LE(0, vm_logged(&self->vm, bitmap));
 		ASSERT_EQ(0, vm_run(&self->vm, self->last, self->last, 0, VM_REGION_PAGES));
-		ASSERT_EQ(VM_REGION_PAGES, dirty_pages(&self->vm)) TH_LOG("round %d", i);
+		ASSERT_EQ(VM_REGION_PAGES, vm_logged(&self->vm, bitmap)) TH_LOG("round %d", i);
 	}
 }
 

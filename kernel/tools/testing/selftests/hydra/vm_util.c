@@ -239,6 +239,32 @@ int vm_prefault(struct vm *vm, int vcpu, unsigned long first, unsigned long page
 	return 0;
 }
 
+int vm_log(struct vm *vm, bool on)
+{
+	struct kvm_userspace_memory_region region = {
+		.slot = 1,
+		.flags = on ? KVM_MEM_LOG_DIRTY_PAGES : 0,
+		.guest_phys_addr = VM_REGION,
+		.memory_size = VM_REGION_PAGES * PAGE_SIZE,
+		.userspace_addr = (uintptr_t)vm->region,
+	};
+
+	return ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region) ? -errno : 0;
+}
+
+long vm_logged(struct vm *vm, unsigned long bitmap[VM_REGION_PAGES / 64])
+{
+	struct kvm_dirty_log log = { .slot = 1, .dirty_bitmap = bitmap };
+	long found = 0;
+
+	memset(bitmap, 0, VM_REGION_PAGES / 8);
+	if (ioctl(vm->fd, KVM_GET_DIRTY_LOG, &log))
+		return -errno;
+	for (unsigned long i = 0; i < VM_REGION_PAGES; i++)
+		found += bitmap[i / 64] >> i % 64 & 1;
+	return found;
+}
+
 long vm_faults(struct vm *vm, int vcpu)
 {
 	return vm_vcpu_number(vm, vcpu, "pf_fixed");

@@ -49,6 +49,11 @@ int vm_run(struct vm *vm, int vcpu, int node, unsigned long first, unsigned long
  */
 int vm_prefault(struct vm *vm, int vcpu, unsigned long first, unsigned long pages);
 
+/* Begin to log which pages of the region the guest writes, or end it. 0 or -errno */
+int vm_log(struct vm *vm, bool on);
+/* How many pages of the region a round of the log has, or -errno; begins the next round */
+long vm_logged(struct vm *vm, unsigned long bitmap[VM_REGION_PAGES / 64]);
+
 /* A number that KVM keeps of a vCPU, or -errno */
 long vm_vcpu_number(struct vm *vm, int vcpu, const char *name);
 /* How many nested page faults of a vCPU have installed an entry, or -errno */
