@@ -202,12 +202,15 @@ static void *spin(void *arg)
 int vm_spin(struct vm_spinner *s)
 {
 	unsigned int before = *word_of(s);
+	long exits = vm_vcpu_number(s->vm, s->vcpu, "exits");
 
 	s->vm->code[STOP] = 0;
 	s->ret = 0;
 	if (pthread_create(&s->thread, NULL, spin, s))
 		return -EAGAIN;
-	while (*word_of(s) == before && !*(volatile int *)&s->ret)
+	/* Another vCPU may write the same word. */
+	while ((*word_of(s) == before || vm_vcpu_number(s->vm, s->vcpu, "exits") == exits) &&
+	       !*(volatile int *)&s->ret)
 		usleep(100);
 	return s->ret;
 }
