@@ -124,11 +124,11 @@ void __hydra_vm_settle(struct kvm *kvm)
 }
 
 /* The flushed trees have seen all changes up to a number. */
-static void hydra_vm_raise(atomic64_t *flushed, s64 upto)
+static void hydra_vm_raise(atomic64_t *flushed, s64 number)
 {
 	s64 old = atomic64_read(flushed);
 
-	while (old < upto && !atomic64_try_cmpxchg(flushed, &old, upto))
+	while (old < number && !atomic64_try_cmpxchg(flushed, &old, number))
 		;
 }
 
