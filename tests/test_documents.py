@@ -32,6 +32,7 @@ LINUX = set("""
     unmap_vmas unuse_vma wp_clean_post_vma wp_page_reuse zap_huge_pmd
     fast_page_fault is_page_fault_stale kvm_arch_vcpu_load kvm_make_all_cpus_request kvm_mmu_load kvm_mmu_new_pgd
     kvm_arch_flush_remote_tlbs kvm_flush_remote_tlbs_memslot kvm_make_vcpus_request_mask kvm_mmu_notifier_invalidate_range_start
+    kvm_mmu_slot_apply_flags make_spte tdp_mmu_map_handle_target_level
     kvm_mmu_topup_memory_cache kvm_swap_active_memslots kvm_vcpu_flush_tlb_all
     kvm_tdp_map_page kvm_tdp_mmu_invalidate_all_roots kvm_tdp_mmu_put_root kvm_tdp_mmu_zap_invalidated_roots
     kvm_vcpu_exit_request smp_mb__after_srcu_read_unlock tdp_mmu_iter_cond_resched vcpu_enter_guest

@@ -32,7 +32,7 @@ STATES = {
     "mremap_moves_table": 640_000,
     "munmap_frees_without_rcu": 2_100_000,
     "munmap_while_other_node_reads": 5_900_000,
-    "nested_flush_spares_vcpus": 2_100_000,
+    "nested_flush_spares_vcpus": 3_100_000,
     "process_splits_while_cpus_come": 2_700_000,
     "reclaim_drops_replica": 1_900_000,
     "trees_taken_down_while_cpus_run": 7_600_000,

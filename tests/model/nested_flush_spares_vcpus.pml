@@ -2,16 +2,22 @@
 /*
  * Flushes of nested trees (KVM): a VM has two trees, and a flush spares the vCPUs that use a
  * tree in which nothing has changed. The host invalidates the guest's page, and frees the
- * frame. Meanwhile another CPU takes write permission away in both trees, and flushes without
- * mmu_lock; or it zaps the entry of one tree, and flushes with mmu_lock held for reading.
- * Faults set the entry, or copy it from the other tree. Two vCPUs enter the guest, leave it,
- * and change trees: each on a CPU of its own, or in turns on one CPU. The VM filters flushes
- * from the beginning, or from some time on. The scenario includes no file.
+ * frame. Another CPU takes write permission away in both trees, and flushes without mmu_lock;
+ * or it zaps the entry of one tree, and flushes with mmu_lock held for reading. A fault takes
+ * write permission away in one tree, and does not flush. Two of these three things happen at a
+ * time. Other faults set the entry, or copy it from the other tree. Two vCPUs enter the guest,
+ * leave it, and change trees: each on a CPU of its own, or in turns on one CPU. The VM filters
+ * flushes from the beginning, or from some time on. The scenario includes no file.
  *
  * There is one page. Its entry in each tree is absent, frozen, or maps the frame. A CPU caches
  * the entries of each tree by themselves, as VMX does, and keeps those of a tree that the vCPU
  * has left. In the guest, a CPU caches whatever it can. All other steps of a vCPU can be
  * preempted.
+ *
+ * Before the flush, the protector waits for the fault that takes write permission away and has
+ * not counted that yet: hydra_vm_settle(). The invalidation and the zapper need not wait: the
+ * invalidation holds mmu_lock for writing, so the fault has counted; and the zapper counts its
+ * own change, of the same entry and after the fault's, so its flush covers both.
  *
  * One step, because no other order makes a difference:
  * - A flusher reads both counts: what it has changed itself was counted before.
@@ -37,6 +43,7 @@
  *   BROKEN_FILTER_ON_WITHOUT_COUNT              1 or 2
  *   BROKEN_COPY_WHILE_INVALIDATED               3
  *   BROKEN_WRITABLE_COPY_IN_LOGGED_SLOT         1
+ *   BROKEN_FLUSH_WITHOUT_SETTLING               1
  */
 #define invariant(n, holds)	assert((n) && (holds))
 
@@ -128,6 +135,12 @@ inline read_lock()
 inline read_unlock()
 {
 	readers--
+}
+
+/* Whoever has changed an entry with mmu_lock held for reading has counted the change. */
+inline hydra_vm_settle()
+{
+	atomic { write_lock(); write_unlock() }
 }
 
 /* -------------------------------------------------------------- changes */
@@ -307,6 +320,9 @@ proctype protector()
 	take(1, entry[1] == WRITABLE, READONLY);
 	/* The flush is asked for in any case. */
 	atomic { read_unlock(); taken = false };
+#ifndef BROKEN_FLUSH_WITHOUT_SETTLING
+	hydra_vm_settle();
+#endif
 	hydra_vm_flush(1);
 	d_step { protected = true; check() }
 }
@@ -371,6 +387,24 @@ end_of_faults:
 	:: d_step { may_copy && entry[0] == ABSENT && present(entry[1]) -> fill(0, entry[1]) }
 	:: d_step { may_copy && entry[1] == ABSENT && present(entry[0]) -> fill(1, entry[0]) }
 	od
+}
+
+/*
+ * A fault that finds its entry writable, and the frame only readable: make_spte() by
+ * tdp_mmu_map_handle_target_level(). It does not flush. Others see the entry before it is counted.
+ */
+proctype downgrader()
+{
+	byte d;
+	bool taken;
+
+	if
+	:: d = 0
+	:: d = 1
+	fi;
+	read_lock();
+	take(d, !invalidating && entry[d] == WRITABLE, READONLY);
+	read_unlock()
 }
 
 /* From now on flushes are filtered. */
@@ -453,21 +487,28 @@ init
 		:: true
 		fi;
 		if
-		:: logged = true; run protector()
-		:: run zapper()
-		fi;
-		if
 		:: entry[0] = WRITABLE
 		:: !one_cpu
 		fi;
 		entry[1] = WRITABLE;
 		domain[1] = 1;
 		root[1] = 1;
+		counting = true;
+		filtering = true;
 		if
-		:: counting = true; filtering = true
-		:: !logged && !one_cpu -> run settings()
+		:: run downgrader();
+			if
+			:: logged = true; run protector()
+			:: run zapper()
+			:: run invalidation()
+			fi
+		:: run invalidation();
+			if
+			:: logged = true; run protector()
+			:: run zapper()
+			:: !one_cpu -> counting = false; filtering = false; run settings(); run zapper()
+			fi
 		fi;
-		run invalidation();
 		run faults();
 		run vcpu(0);
 		run vcpu(1)
