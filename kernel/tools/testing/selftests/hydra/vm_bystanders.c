@@ -10,6 +10,7 @@
 #include "vm_util.h"
 
 #define DROPS		20
+#define LIMIT		120	/* seconds for a test: vCPUs spin on all CPUs of an emulated machine */
 #define VCPUS		64
 #define PLACE		0UL	/* the page of the region that is taken away */
 
@@ -124,7 +125,7 @@ static bool on_any_node(FIXTURE_DATA(vm_bystanders) *self, int i)
 	return true;
 }
 
-TEST_F(vm_bystanders, page_used_by_one_node)
+TEST_F_TIMEOUT(vm_bystanders, page_used_by_one_node, LIMIT)
 {
 	long flushes[VCPUS];
 
@@ -136,7 +137,7 @@ TEST_F(vm_bystanders, page_used_by_one_node)
 	}
 }
 
-TEST_F(vm_bystanders, all_without_the_filter)
+TEST_F_TIMEOUT(vm_bystanders, all_without_the_filter, LIMIT)
 {
 	long flushes[VCPUS];
 
@@ -154,13 +155,13 @@ TEST_F(vm_bystanders, all_without_the_filter)
  * must not write through what they have cached: the next round would not have the page. Linux
  * interrupts no CPU of the vCPUs for another reason than the flush.
  */
-TEST_F(vm_bystanders, no_write_is_missing_from_the_log)
+TEST_F_TIMEOUT(vm_bystanders, no_write_is_missing_from_the_log, LIMIT)
 {
 	unsigned long bitmap[VM_REGION_PAGES / 64];
 
 	spin_on(_metadata, self, self->last);
 	ASSERT_EQ(0, vm_log(&self->vm, true));
-	for (int round = 0; round < 10 * DROPS; round++) {
+	for (int round = 0; round < 2 * DROPS; round++) {
 		unsigned int before;
 
 		ASSERT_LE(0, vm_logged(&self->vm, bitmap));
@@ -189,7 +190,7 @@ static void replace(struct __test_metadata *_metadata, FIXTURE_DATA(vm_bystander
 		usleep(100);
 }
 
-TEST_F(vm_bystanders, no_write_after_the_flush)
+TEST_F_TIMEOUT(vm_bystanders, no_write_after_the_flush, LIMIT)
 {
 	spin_on(_metadata, self, self->last);
 	for (int i = 0; i < DROPS; i++)
@@ -215,7 +216,7 @@ static void *drop_others(void *arg)
 }
 
 /* The vCPUs that use PLACE go from node to node meanwhile. */
-TEST_F(vm_bystanders, no_write_while_vcpus_change_nodes)
+TEST_F_TIMEOUT(vm_bystanders, no_write_while_vcpus_change_nodes, LIMIT)
 {
 	struct dropper d = { .vm = &self->vm };
 	int cpus[HYDRA_MAX_CPUS];

@@ -137,7 +137,7 @@ static void end(struct __test_metadata *_metadata, struct writer *w)
  * from the newest tree first, that of the last node. Meanwhile the last node faults page by
  * page in the second half, while the tree of node 0 may have its entries still.
  */
-TEST_F(vm_copy, neighbours_dropped_during_a_fault)
+TEST_F_TIMEOUT(vm_copy, neighbours_dropped_during_a_fault, 120)
 {
 	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, 1));
 	ASSERT_EQ(0, vm_run(&self->vm, self->last, self->last, 0, 1));
@@ -168,7 +168,7 @@ TEST_F(vm_copy, neighbours_dropped_during_a_fault)
  * T2: the last node copies from the tree of node 0, while KVM takes the write permission of
  * one tree after another. After the first round of the log, each write is in the next one.
  */
-TEST_F(vm_copy, copies_in_logged_memory_are_not_writable)
+TEST_F_TIMEOUT(vm_copy, copies_in_logged_memory_are_not_writable, 120)
 {
 	ASSERT_EQ(0, vm_set("prefetch=1"));
 	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, 1));
