@@ -105,6 +105,8 @@ def test_results_are_named_by_what_was_announced_if_nothing_was_run():
 def test_what_was_measured_is_no_part_of_a_name():
     assert list(result("1..2\nok 1 transact_test count 192\nok 2 transact_test Extra pages 9 (0.0%), extra thread faults 132.\n")) \
         == ["mm:cow", "mm:cow: transact_test count", "mm:cow: transact_test Extra"]
+    assert result("1..1\nok 1 Success reaping a child with 1MB of memory allocations\n") == \
+        result("1..1\nok 1 Success reaping a child with 4MB of memory allocations\n")
 
 
 def test_a_name_that_comes_twice_is_two_cases():

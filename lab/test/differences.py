@@ -20,7 +20,8 @@ STRICT = "machine"           # the suite of which nothing may fail with Hydra, w
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _RUN = re.compile(r"^# \[RUN\] (.*)")
 _INFO = re.compile(r"^# \[INFO\] (.*)")
-_MEASURED = re.compile(r"(transact_test \w+) .*")       # pagemap_ioctl puts counts into the name
+# pagemap_ioctl puts counts into the name; mrelease_test how much memory a child needed, so as not to end too early.
+_MEASURED = re.compile(r"(transact_test \w+|reaping a child) .*")
 _RESULT = re.compile(r"^((?:not )?ok \d+)([^#]*)(#.*)?$")
 
 # Programs with results in other words: the pattern of one result (name, word), and the words that say passed, failed,
