@@ -137,7 +137,7 @@ inline read_unlock()
 	readers--
 }
 
-/* Whoever has changed an entry with mmu_lock held for reading has counted the change. */
+/* A CPU that has changed an entry with mmu_lock held for reading has counted the change. */
 inline hydra_vm_settle()
 {
 	atomic { write_lock(); write_unlock() }
@@ -391,7 +391,8 @@ end_of_faults:
 
 /*
  * A fault that finds its entry writable, and the frame only readable: make_spte() by
- * tdp_mmu_map_handle_target_level(). It does not flush. Others see the entry before it is counted.
+ * tdp_mmu_map_handle_target_level(). It does not flush. Other CPUs see the entry
+ * before it is counted.
  */
 proctype downgrader()
 {

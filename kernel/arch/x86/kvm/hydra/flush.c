@@ -40,9 +40,10 @@
  *                                         tells the VMM that it is done
  *     changed++
  *
- * A vCPU would write through its TLB, unlogged. CPUs that hold mmu_lock for writing find all
- * changes counted. The beginning of logging is the only flush whose caller holds the lock for
- * reading and counts on what others have done, so it calls hydra_vm_settle() first.
+ * A vCPU would write through its TLB, unlogged. A CPU that holds mmu_lock for writing finds
+ * all changes counted. Where logging begins, CPU 1 looks with the lock held for reading, and
+ * its flush has to cover changes of other CPUs. So CPU 1 calls hydra_vm_settle() before it
+ * flushes. No other flush is asked for in this way.
  *
  * T11: all vCPUs are flushed if the VM has shadow roots, for nested guests. Their entries are
  * not counted, and KVM frees shadow pages after a flush that has reached every vCPU.
@@ -104,6 +105,7 @@ void hydra_vm_count_changes(struct kvm *kvm)
 {
 	struct hydra_vm *vm = kvm->arch.hydra;
 
+	lockdep_assert_held(&kvm->slots_lock);
 	write_lock(&kvm->mmu_lock);
 	atomic64_inc(&vm->trees[0].changed);
 	/* Pairs with smp_load_acquire() in hydra_vm_flush(), which reads the number. */
@@ -123,7 +125,7 @@ void __hydra_vm_settle(struct kvm *kvm)
 	write_unlock(&kvm->mmu_lock);
 }
 
-/* The flushed trees have seen all changes up to a number. */
+/* All vCPUs of a tree have been flushed for its changes up to a number. */
 static void hydra_vm_raise(atomic64_t *flushed, s64 number)
 {
 	s64 old = atomic64_read(flushed);

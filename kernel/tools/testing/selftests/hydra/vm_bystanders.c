@@ -151,9 +151,9 @@ TEST_F_TIMEOUT(vm_bystanders, all_without_the_filter, LIMIT)
 }
 
 /*
- * Few spinners: those of PLACE have to run while the test looks. After a round of the log they
- * must not write through what they have cached: the next round would not have the page. Linux
- * interrupts no CPU of the vCPUs for another reason than the flush.
+ * Few spinners: those of PLACE have to run while the test looks. After a round of the log the
+ * vCPUs must not write through what they have cached: the next round would not have the page.
+ * The log changes no page table of the host, so only the flush of the VM interrupts their CPUs.
  */
 TEST_F_TIMEOUT(vm_bystanders, no_write_is_missing_from_the_log, LIMIT)
 {
