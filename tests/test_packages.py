@@ -208,6 +208,24 @@ def test_the_image_depends_on_what_makes_it_boot():
     assert made.count("Depends: initramfs-tools") == 1 and "hydra\nDepends:" in made and "linux-libc-dev" not in made and made.endswith("debug\n")
 
 
+def test_programs_of_the_headers_are_stripped_and_keep_their_dates(tmp_path):
+    program, script, unlinked = tmp_path / "scripts/basic/fixdep", tmp_path / "scripts/mkversion", tmp_path / "scripts/mod/empty.o"
+    for path in (program, unlinked):
+        path.parent.mkdir(parents=True)
+    for words in (["-o", program], ["-c", "-o", unlinked]):
+        subprocess.run(["gcc", "-x", "c", *words, "-"], input="int main(void) { return 0; }", text=True, check=True)
+    script.write_text("#!/bin/sh\n", encoding="ascii")
+    script.chmod(0o755)
+    os.utime(program, (1000, 1000))
+    kernels.strip_programs(tmp_path)
+
+    def symbols(path):
+        return subprocess.run(["nm", path], capture_output=True, text=True, check=False).stdout
+    assert not symbols(program) and program.stat().st_mtime == 1000
+    assert "main" in symbols(unlinked) and script.read_text(encoding="ascii") == "#!/bin/sh\n"
+    assert subprocess.run([program], check=False).returncode == 0
+
+
 def test_an_interrupted_build_goes_on_with_its_version(cache, tmp_path, monkeypatch):
     (tmp_path / "Makefile").write_text("VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 9\n")
     monkeypatch.setenv("HYDRA_LINUX_SRC", str(tmp_path))

@@ -7,6 +7,7 @@ hours, and none changes files under it. One tree is for packages, one for the ch
 import contextlib
 import dataclasses
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -115,6 +116,13 @@ def improved(control):
     return re.sub(r"^(Package: linux-image-(?:(?!-dbg$).)*)$", rf"\1\nDepends: {DEPENDS}\nSuggests: hydractl", text, flags=re.M)
 
 
+def strip_programs(objects):
+    """Strip the programs of the kernel's build, which the package of the headers has. Their dates stay, so make builds nothing again."""
+    for path in sorted(path for place in ("scripts", "tools") for path in (objects / place).rglob("*")):
+        if path.suffix != ".o" and os.access(path, os.X_OK) and path.is_file() and path.read_bytes()[:4] == b"\x7fELF":
+            children.run(["strip", "--preserve-dates", path])
+
+
 def make_packages(shop, version, variables):
     """Run the kernel's own rules for packages on the finished build; returns the packages."""
     environment = dict(build.make_environment(), **MAINTAINER, KDEB_SOURCENAME="linux-hydra", KDEB_PKGVERSION=version,
@@ -122,6 +130,7 @@ def make_packages(shop, version, variables):
     log = paths.cache_dir("logs") / f"build-{shop.label}-packages.log"
     for old in shop.home.glob("*.deb"):
         old.unlink()
+    strip_programs(shop.objects)
     what = "making the packages of the kernel"
     children.logged(what, build.make_command(shop.tree, shop.objects, *variables, "run-command",
                                              "KBUILD_RUN_COMMAND=$(srctree)/scripts/package/mkdebian"), log, env=environment)

@@ -219,6 +219,7 @@ extern struct kind {
 #define UNSEEN		128	/* nor one of what is written afterwards */
 #define HYDRA_ONLY	256
 #define NEEDS_FAILURES	512	/* allocations that fail */
+#define NEEDS_IDLE	1024	/* Linux's marks of idle pages */
 	unsigned int weight;
 	/* False: Linux refused the operation, which then does not count */
 	bool (*begin)(struct op *op);

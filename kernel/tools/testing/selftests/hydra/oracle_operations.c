@@ -40,7 +40,7 @@ struct kind kinds[] = {
 	{ "MADV_PAGEOUT", ALL & ~HUGETLB, MAPPED, QUIET, 4, page_out },
 	{ "process_madvise from elsewhere", ALL & ~HUGETLB, MAPPED, QUIET, 3, page_out_from_elsewhere },
 	{ "MADV_COLD", SMALL_PRIVATE | IN(MEMFD) | IN(SHARED_FILE), WRITABLE,
-	  QUIET | UNSEEN, 3, make_cold, was_used },
+	  QUIET | UNSEEN | NEEDS_IDLE, 3, make_cold, was_used },
 	{ "MADV_COLLAPSE", IN(HUGE) | IN(HUGE_MEMFD), WRITABLE, ALIGNED | QUIET, 4, collapse },
 	{ "collapse by khugepaged", IN(HUGE), NOTHING, ALIGNED | QUIET, 1, make_small_pages,
 	  await_khugepaged },
@@ -106,6 +106,8 @@ const char *prepare_operations(void)
 	for (struct kind *k = kinds; k < kinds + nr_kinds; k++) {
 		if (k->flags & NEEDS_FAILURES && !run.failures)
 			k->unavailable = "no failing allocations (CONFIG_FAIL_PAGE_ALLOC, CONFIG_FAILSLAB)";
+		if (k->flags & NEEDS_IDLE && !open_idle_marks())
+			k->unavailable = "no /sys/kernel/mm/page_idle (CONFIG_IDLE_PAGE_TRACKING)";
 		if (k->flags & HYDRA_ONLY && !run.hydra)
 			k->unavailable = "the policy is linux";
 	}

@@ -103,6 +103,7 @@ void becomes_zero(struct cell *c);
 /* oracle_pages.c */
 
 const char *prepare_pages(void);
+bool open_idle_marks(void);
 bool page_out(struct op *op);
 bool page_out_from_elsewhere(struct op *op);
 bool reclaim_from_cgroup(struct op *op);

@@ -262,11 +262,14 @@ bool bind_to_node(struct op *op)
 	return true;
 }
 
-const char *prepare_pages(void)
+bool open_idle_marks(void)
 {
 	idle_fd = open("/sys/kernel/mm/page_idle/bitmap", O_RDWR | O_CLOEXEC);
-	if (idle_fd < 0)
-		return "no /sys/kernel/mm/page_idle (CONFIG_IDLE_PAGE_TRACKING)";
+	return idle_fd >= 0;
+}
+
+const char *prepare_pages(void)
+{
 	for (int node = 0; node <= numa_max_node() && node < 64; node++)
 		if (numa_node_size64(node, NULL) > 0)
 			memory_nodes[nr_memory_nodes++] = node;
