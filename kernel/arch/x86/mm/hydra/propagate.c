@@ -170,9 +170,14 @@ EXPORT_SYMBOL_GPL(__hydra_entries_set);
  * By entry, a flush interrupts the domains with a copy. So a domain does not get the next
  * page at an address for having used the last one. By accessed bits, a domain that has not
  * used the last page, which was prefetched perhaps, does not get the next one.
+ *
+ * With paravirt functions of a hypervisor, mprotect() clears entries by an accessor with a
+ * hook of its own: between hydra_change_begin() and hydra_change_end(), nothing ends.
  */
 static enum hydra_refill hydra_refill_at_end(const struct hydra_table *t)
 {
+	if (IS_ENABLED(CONFIG_PARAVIRT_XXL) && t->nr_changed)
+		return HYDRA_REFILL;
 	switch (hydra_filter(t->hmm)) {
 	case HYDRA_FILTER_ENTRY:
 		return HYDRA_REFILL_NEVER;
