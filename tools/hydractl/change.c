@@ -9,10 +9,11 @@
 
 #include "kernel.h"
 #include "settings.h"
+#include "vms.h"
 
-bool process_write(pid_t pid, const char *text)
+static bool write_to(pid_t pid, const char *file, const char *text)
 {
-	char *path = process_path(pid, "hydra");
+	char *path = process_path(pid, file);
 	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
 	bool written = fd >= 0 && write(fd, text, strlen(text)) >= 0;
 	int saved = errno;
@@ -24,16 +25,32 @@ bool process_write(pid_t pid, const char *text)
 	return written;
 }
 
-char *process_change(pid_t pid, const struct hydra_settings *settings)
+bool process_write(pid_t pid, const char *text)
+{
+	return write_to(pid, "hydra", text);
+}
+
+static char *change(pid_t pid, const char *file, const struct hydra_settings *settings,
+		    char *(*failure)(pid_t pid, const char *doing))
 {
 	char *text = must_have(settings_text(settings)), *why = NULL;
-	bool written = process_write(pid, text);
+	bool written = write_to(pid, file, text);
 
 	if (!written && errno == EPERM)
 		why = allow_refusal();
 	if (!written && !why)
 		why = errno == EINVAL || errno == EOPNOTSUPP ? settings_refusal(text)
-							     : process_failure(pid, "change");
+							     : failure(pid, "change");
 	free(text);
 	return why;
+}
+
+char *process_change(pid_t pid, const struct hydra_settings *settings)
+{
+	return change(pid, "hydra", settings, process_failure);
+}
+
+char *vms_change(pid_t pid, const struct hydra_settings *settings)
+{
+	return change(pid, "hydra_vm", settings, vms_failure);
 }

@@ -10,6 +10,7 @@ int command_off(int argc, char **argv);
 int command_allow(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_tables(int argc, char **argv);
+int command_vm(int argc, char **argv);
 int command_check(int argc, char **argv);
 int command_stat(int argc, char **argv);
 int command_top(int argc, char **argv);

@@ -26,6 +26,7 @@ static const struct command commands[] = {
 	{ "status", command_status },
 	{ "top", command_top },
 	{ "tables", command_tables },
+	{ "vm", command_vm },
 	{ "check", command_check },
 	{ "export", command_export },
 	{ NULL, NULL }
@@ -99,6 +100,7 @@ static const struct argp argp = {
 	       "  status   show settings and counters\n"
 	       "  top      show what happens per second, until ended\n"
 	       "  tables   show the page tables through which each node reaches memory\n"
+	       "  vm       show the virtual machines of a process, and their nested page tables\n"
 	       "  check    check the invariants of a process's page tables\n"
 	       "  export   write the counters for Prometheus\n"
 	       "\v"

@@ -12,6 +12,12 @@
 struct options {
 	struct settings_choice choice;
 	struct view view;
+	bool vm;
+};
+
+static const struct argp_option own_options[] = {
+	{ "vm", 'V', NULL, 0, "Change the virtual machines of process PID (as of QEMU), not the process. A setting not named is that of the policy, which is hydra if none is named", 0 },
+	{ 0 }
 };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -23,6 +29,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &options->choice;
 		state->child_inputs[1] = &options->view;
+		return 0;
+	case 'V':
+		options->vm = true;
 		return 0;
 	case ARGP_KEY_END:
 		if (!options->choice.policy && !settings_chosen(&options->choice))
@@ -36,6 +45,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 static const struct argp_child children[] = { { .argp = &settings_argp }, { .argp = &pid_argp }, { 0 } };
 
 static const struct argp argp = {
+	.options = own_options,
 	.parser = parse_option,
 	.children = children,
 	.args_doc = "PID",
@@ -64,7 +74,7 @@ int command_set(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
 	kernel_require(EXIT_ERROR);
 
-	if (options.choice.policy) {
+	if (options.choice.policy || options.vm) {
 		settings = settings_choose(&options.choice);
 	} else {
 		settings = current_settings(options.view.pid);
@@ -74,7 +84,8 @@ int command_set(int argc, char **argv)
 		settings_apply(&settings, &options.choice);
 	}
 
-	why = process_change(options.view.pid, &settings);
+	why = options.vm ? vms_change(options.view.pid, &settings) :
+			   process_change(options.view.pid, &settings);
 	if (why)
 		error(EXIT_ERROR, 0, "%s", why);
 	return 0;

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""hydractl vm and set --vm: the virtual machines of a process, from faked files."""
+import errno
+
+import pytest
+
+from faked_kernel import HYDRA, refuses_text
+
+TREES = """\
+vm 0
+policy hydra
+domains node
+prefetch 9
+active 1
+refused -
+copied 12
+vcpus_spared 7
+vm 1
+policy linux
+active 0
+refused the VM is of a protected type
+"""
+
+TABLES = """\
+vm 0
+domain 0 node 0 vcpus 2 local_leaves 2049 remote_leaves 0
+domain 1 node 1 vcpus 1 local_leaves 5 remote_leaves 3
+node 0 nested_tables 9 nested_kib 36
+node 1 nested_tables 4 nested_kib 16
+"""
+
+
+@pytest.fixture
+def qemu(kernel):
+    kernel.process(7, "qemu", hydra=HYDRA, hydra_vm=TREES, hydra_vm_tables=TABLES)
+    return kernel
+
+
+def test_machines_are_shown_with_settings_and_counters(qemu):
+    done = qemu.run("vm", 7)
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.split("\nvirtual machine 1\n")
+    assert first.startswith("process 7 (qemu)\n\nvirtual machine 0\n") and "vcpus_spared                  7\n" in first
+    assert "  refused                       the VM is of a protected type\n" in second
+
+
+def test_machines_in_json(qemu):
+    shown = qemu.json("vm", 7)
+    assert shown["pid"] == 7 and shown["comm"] == "qemu"
+    assert [vm["policy"] for vm in shown["vms"]] == ["hydra", "linux"]
+    assert shown["vms"][0]["copied"] == 12 and shown["vms"][1]["refused"] == "the VM is of a protected type"
+
+
+def test_nested_tables_are_shown(qemu):
+    lines = [line.split() for line in qemu.run("vm", "--tables", 7).stdout.splitlines()]
+    assert ["domain", "node", "vcpus", "local_leaves", "remote_leaves"] in lines and ["1", "1", "1", "5", "3"] in lines
+    assert ["node", "nested_tables", "nested_kib"] in lines and ["0", "9", "36"] in lines
+
+
+def test_nested_tables_in_json(qemu):
+    [vm] = qemu.json("vm", "--tables", 7)["vms"]
+    assert vm["domains"][1] == {"domain": 1, "node": 1, "vcpus": 1, "local_leaves": 5, "remote_leaves": 3}
+    assert vm["nodes"] == [{"node": 0, "nested_tables": 9, "nested_kib": 36}, {"node": 1, "nested_tables": 4, "nested_kib": 16}]
+
+
+@pytest.mark.parametrize("files, message", [
+    ({"hydra_vm": ""}, "process 7 has no virtual machine"),
+    ({}, "no Hydra for virtual machines (CONFIG_KVM_HYDRA)"),
+    ({"hydra_vm": "policy hydra\n"}, "cannot make sense of"),
+])
+def test_nothing_to_show(kernel, files, message):
+    kernel.process(7, hydra=HYDRA, **files)
+    done = kernel.run("vm", 7)
+    assert done.returncode == 2 and message in done.stderr and not done.stdout
+
+
+@pytest.mark.parametrize("command", [("vm", 99), ("set", "--vm", "--policy", "hydra", 99)])
+def test_no_such_process(kernel, command):
+    done = kernel.run(*command)
+    assert done.returncode == 2 and "no process 99" in done.stderr
+
+
+@pytest.mark.parametrize("options, written", [
+    (["--policy", "hydra"], "hydra,domains=node,replication=lazy,prefetch=9,filter=table"),
+    (["--prefetch", "4"], "hydra,domains=node,replication=lazy,prefetch=4,filter=table"),
+    (["--policy", "linux"], "linux"),
+])
+def test_machines_get_settings_and_the_process_keeps_its_own(qemu, options, written):
+    done = qemu.run("set", "--vm", *options, 7)
+    assert done.returncode == 0, done.stderr
+    assert (qemu.proc / "7" / "hydra_vm").read_text() == written
+    assert qemu.text(7) == HYDRA
+
+
+def test_settings_for_a_process_without_a_machine(qemu):
+    text = "hydra,domains=node,replication=lazy,prefetch=9,filter=table"
+    done = qemu.run("set", "--vm", "--policy", "hydra", 7, preexec_fn=refuses_text(text, errno.ENOENT))
+    assert done.returncode == 2 and "process 7 has no virtual machine" in done.stderr
+
+
+def test_settings_which_a_machine_cannot_have(qemu):
+    text = "hydra,domains=node,replication=eager,prefetch=9,filter=none"
+    done = qemu.run("set", "--vm", "--policy", "mitosis", 7, preexec_fn=refuses_text(text, errno.EOPNOTSUPP))
+    assert done.returncode == 2 and f"cannot do '{text}'" in done.stderr
