@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from lab.kernel import build
-from lab.machine import nested, vm
+from lab.machine import nested, programs, vm
 from lab.test.bochs import initramfs
 
 pytestmark = pytest.mark.machine
@@ -23,6 +23,28 @@ echo 'exit_reason == 0x400' >events/kvm/kvm_exit/filter && echo 1 >events/kvm/kv
 {command} </dev/null
 status=$?
 echo "faults in nested tables: $(grep -c 'reason npf' trace)"
+exit $status
+"""
+
+
+# While the inner machine runs: each vCPU on a node of its own, and what KVM says of the nested trees.
+WATCH = """
+{hydractl} run -- {command} -name debug-threads=on </dev/null &
+pid=$!
+while kill -0 $pid 2>/dev/null; do
+    for thread in /proc/$pid/task/*; do
+        case $(cat $thread/comm 2>/dev/null) in
+        "CPU 0/KVM") taskset -pc 0-1 ${{thread##*/}} ;;
+        "CPU 1/KVM") taskset -pc 2-3 ${{thread##*/}} ;;
+        esac >/dev/null 2>&1
+    done
+    {hydractl} vm $pid >/tmp/seen 2>/dev/null && {hydractl} vm --tables $pid >/tmp/tables 2>/dev/null &&
+        cat /proc/$pid/hydra_vm_check >/tmp/check && cat /tmp/seen /tmp/tables /tmp/check >/tmp/last
+    sleep 0.3
+done
+wait $pid
+status=$?
+cat /tmp/last
 exit $status
 """
 
@@ -44,3 +66,20 @@ def test_the_kernel_boots_in_a_virtual_machine_with_nested_paging(initrd):
     assert "inner machine: 2 CPUs of KVMKVMKVM" in output
     assert "WARNING: " not in output
     assert int(re.search(r"^faults in nested tables: (\d+)$", output, re.M)[1]) > 100
+
+
+def test_a_virtual_machine_of_qemu_has_a_tree_for_each_node(initrd):
+    inner = nested.command(build.kernel("lab"), initrd)
+    script = WATCH.format(hydractl=programs.hydractl(), command=shlex.join(inner))
+    result, output = vm.collect(["sh", "-c", script], MACHINE, 1200)
+    assert (result.status, result.trouble) == (0, ""), output[-2000:]
+    assert "inner machine: 2 CPUs of KVMKVMKVM" in output and "WARNING: " not in output
+
+    def number(key):
+        return int(re.search(rf"^  {key} +(\d+)$", output, re.M)[1])
+    assert number("active") == 1 and number("fallbacks") == 0
+    assert number("moves") >= 2 and number("copied") > 0
+    # The columns of 'hydractl vm --tables': domain, node, vcpus, local_leaves, remote_leaves
+    rows = re.findall(r"^  ([01]) +\1 +(\d+) +(\d+) +(\d+) *$", output, re.M)
+    assert len(rows) == 2 and all(int(local) > 0 and int(remote) == 0 for _, _, local, remote in rows), output[-2000:]
+    assert re.findall(r"^tables .* violations (\d+)$", output, re.M) == ["0"]
