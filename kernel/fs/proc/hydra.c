@@ -245,6 +245,24 @@ static int hydra_proc_vm_check_show(struct seq_file *m, void *v)
 	return hydra_proc_show_with(m, PTRACE_MODE_ATTACH_FSCREDS, hydra_vm_check);
 }
 
+static int hydra_proc_vm_map_show(struct seq_file *m, void *v)
+{
+	return hydra_proc_show_with(m, PTRACE_MODE_ATTACH_FSCREDS, hydra_vm_show_map);
+}
+
+static int hydra_proc_vm_map_open(struct inode *inode, struct file *file)
+{
+	return hydra_may_attach(inode) ?:
+	       single_open(file, hydra_proc_vm_map_show, inode);
+}
+
+const struct file_operations proc_pid_hydra_vm_map_operations = {
+	.open		= hydra_proc_vm_map_open,
+	.read		= seq_read,
+	.llseek		= seq_lseek,
+	.release	= single_release,
+};
+
 /* The walk stops the faults of all VMs of the process, however many tables they have. */
 static int hydra_proc_vm_check_open(struct inode *inode, struct file *file)
 {

@@ -19,6 +19,7 @@ struct seq_file;
  * @set: give settings, as text, to the VMs of an address space
  * @show: settings and counters of the VMs
  * @tables: where the nested tables of the VMs are
+ * @map: each nested table of the VMs
  * @check: compare the nested trees of the VMs, and report what breaks a rule
  *
  * Called in process context, with a reference to the module, and by several tasks at once.
@@ -29,6 +30,7 @@ struct hydra_vm_ops {
 	int (*set)(struct mm_struct *mm, const char *text);
 	void (*show)(struct mm_struct *mm, struct seq_file *m);
 	void (*tables)(struct mm_struct *mm, struct seq_file *m);
+	void (*map)(struct mm_struct *mm, struct seq_file *m);
 	void (*check)(struct mm_struct *mm, struct seq_file *m);
 };
 
@@ -36,6 +38,7 @@ void hydra_vm_register(const struct hydra_vm_ops *ops);
 void hydra_vm_unregister(void);
 int hydra_vm_settings_parse(const char *text, u32 *settings, bool *per_node);
 int hydra_vm_settings_check(u32 settings, bool *per_node);
+int hydra_vm_settings_read(const void __user *from, u64 size, u32 *settings, bool *per_node);
 u32 hydra_vm_settings_inherit(void);
 void hydra_vm_settings_show(struct seq_file *m, u32 settings);
 unsigned int hydra_vm_prefetch(u32 settings);
@@ -44,12 +47,14 @@ unsigned int hydra_vm_nr_domains(void);
 int hydra_vm_home(unsigned int d);
 
 extern unsigned long hydra_vm_table_limit;
+extern unsigned int hydra_vm_idle_seconds;
 extern atomic_long_t hydra_violations;
 
 /* For fs/proc/hydra.c */
 int hydra_vm_set_text(struct mm_struct *mm, const char *text);
 int hydra_vm_show(struct mm_struct *mm, struct seq_file *m);
 int hydra_vm_show_tables(struct mm_struct *mm, struct seq_file *m);
+int hydra_vm_show_map(struct mm_struct *mm, struct seq_file *m);
 int hydra_vm_check(struct mm_struct *mm, struct seq_file *m);
 
 #endif /* _LINUX_HYDRA_VM_H */

@@ -19,6 +19,14 @@
 #define PR_SET_HYDRA		0x48590001
 #define PR_GET_HYDRA		0x48590002
 
+/*
+ * KVM_ENABLE_CAP of a VM, at any time: args[0] is a pointer to struct hydra_settings, args[1]
+ * its size; flags, args[2] and args[3] are 0. A VM can have the domains machine, or the
+ * domains node with lazy replication and the filters none or table. KVM_CHECK_EXTENSION:
+ * whether it can have the domains node.
+ */
+#define KVM_CAP_HYDRA		0x48594452
+
 /**
  * enum hydra_domains - which CPUs share one set of page tables
  * @HYDRA_DOMAINS_MACHINE: all CPUs: stock Linux

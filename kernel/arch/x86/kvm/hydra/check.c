@@ -1,43 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Looks at all nested trees of a VM: where their tables are (the census), and whether they
- * keep the rules N1 to N4 of Documentation/mm/hydra/vm.rst (the checker).
+ * Looks whether all nested trees of a VM keep the rules N1 to N4 of
+ * Documentation/mm/hydra/vm.rst.
  *
  * The checker holds mmu_lock for writing from beginning to end, so that faults, flushes and
  * frees wait, and the numbers belong together: only an administrator may ask for it.
  * Entries still change in two ways: hardware sets accessed and dirty bits, and
- * fast_page_fault() makes entries writable. The census lets faults go on.
+ * fast_page_fault() makes entries writable.
  */
 
 #define pr_fmt(fmt) "hydra: " fmt
 
-/* How many entries the census looks at before it gives up mmu_lock */
-#define HYDRA_VM_BATCH	65536
-
 #include <linux/hydra_vm.h>
-#include <linux/nodemask.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 
 #include "mmu.h"
 #include "mmu/mmu_internal.h"
 #include "mmu/spte.h"
-#include "mmu/tdp_iter.h"
 #include "mmu/tdp_mmu.h"
 
 #include "hydra.h"
 #include "internal.h"
-
-/* Leaf entries of the trees of one domain, by the node of their table; index 0: shared */
-struct hydra_vm_leaves {
-	unsigned long on[MAX_NUMNODES];
-};
-
-/* What the census counts */
-struct hydra_vm_census {
-	struct hydra_vm_leaves leaves[HYDRA_VM_MAX_DOMAINS + 1];	/* by domain */
-	unsigned long tables[MAX_NUMNODES];	/* with roots, by node */
-};
 
 /* One walk of the checker over all trees of a VM */
 struct hydra_vm_walk {
@@ -58,11 +42,6 @@ static void hydra_vm_violated(struct hydra_vm_walk *w, int rule, gfn_t gfn, cons
 	else
 		pr_err_ratelimited("invariant N%d broken at gfn 0x%llx, domain %u: %s\n",
 				   rule, gfn, w->root ? w->root->role.domain : 0, what);
-}
-
-static unsigned int hydra_vm_index(gfn_t gfn, int level)
-{
-	return (gfn >> ((level - 1) * SPTE_LEVEL_BITS)) % SPTE_ENT_PER_PAGE;
 }
 
 /* The frame that a tree maps a guest frame to. Return: false if none. */
@@ -219,135 +198,4 @@ void hydra_vm_end(struct kvm *kvm)
 {
 	if (IS_ENABLED(CONFIG_HYDRA_MM_DEBUG) && kvm->arch.hydra)
 		atomic_long_add(hydra_vm_check_vm(kvm, NULL), &hydra_violations);
-}
-
-/* How many vCPUs ran last on a domain's CPUs? */
-static unsigned int hydra_vm_vcpus(struct kvm *kvm, unsigned int d)
-{
-	struct kvm_vcpu *vcpu;
-	unsigned int nr = 0;
-	unsigned long i;
-
-	kvm_for_each_vcpu(i, vcpu, kvm) {
-		int cpu = READ_ONCE(vcpu->cpu);
-
-		nr += cpu >= 0 && hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu) == d;
-	}
-	return nr;
-}
-
-/*
- * The next root, also an invalid one, with a reference; the reference to the last root is
- * put. The last reference to a valid root is KVM's own, and is not put here.
- * Context: mmu_lock.
- */
-static struct kvm_mmu_page *hydra_vm_next_root(struct kvm *kvm, struct kvm_mmu_page *last)
-{
-	struct list_head *roots = &kvm->arch.tdp_mmu_roots;
-	struct kvm_mmu_page *root;
-
-	lockdep_assert_held(&kvm->mmu_lock);
-	rcu_read_lock();
-	root = last ? list_next_or_null_rcu(roots, &last->link, typeof(*root), link) :
-		      list_first_or_null_rcu(roots, typeof(*root), link);
-	while (root && !kvm_tdp_mmu_get_root(root))
-		root = list_next_or_null_rcu(roots, &root->link, typeof(*root), link);
-	rcu_read_unlock();
-	if (last)
-		kvm_tdp_mmu_put_root(kvm, last);
-	return root;
-}
-
-/*
- * Count the tables and the leaf entries of a tree.
- *
- * Faults go on, and mmu_lock is given up when another task wants it or the CPU: tables that
- * come or go meanwhile are counted or not. The walk goes on at the entry where it stopped,
- * from the root, so it comes again to the entries above: these lie before that entry.
- * It stops only at an entry that is not the first of its table: the iterator came there
- * from the entry before, and goes on at just this one.
- *
- * Context: mmu_lock for reading, which may be given up; a reference to the root.
- */
-static void hydra_vm_count(struct kvm *kvm, struct kvm_mmu_page *root,
-			   struct hydra_vm_census *c)
-{
-	unsigned int d = root->role.domain;
-	struct tdp_iter iter;
-	unsigned int seen = 0;
-	gfn_t resumed = 0;
-
-	lockdep_assert_held_read(&kvm->mmu_lock);
-	c->tables[page_to_nid(virt_to_page(root->spt))]++;
-	/* Tables that are taken away meanwhile are freed after a grace period. */
-	rcu_read_lock();
-	for_each_tdp_pte(iter, root, 0, kvm_mmu_max_gfn() + 1) {
-		if (iter.gfn < resumed)
-			continue;
-		if (iter.gfn > resumed && hydra_vm_index(iter.gfn, iter.level) &&
-		    (need_resched() || rwlock_is_contended(&kvm->mmu_lock) ||
-		     ++seen >= HYDRA_VM_BATCH)) {
-			seen = 0;
-			resumed = iter.gfn;
-			iter.yielded = true;
-			rcu_read_unlock();
-			read_unlock(&kvm->mmu_lock);
-			cond_resched();
-			read_lock(&kvm->mmu_lock);
-			rcu_read_lock();
-			continue;
-		}
-		if (!is_shadow_present_pte(iter.old_spte))
-			continue;
-		if (!is_last_spte(iter.old_spte, iter.level))
-			c->tables[pfn_to_nid(spte_to_pfn(iter.old_spte))]++;
-		else if (!root->role.invalid)
-			c->leaves[d].on[page_to_nid(virt_to_page(rcu_dereference(iter.sptep)))]++;
-	}
-	rcu_read_unlock();
-}
-
-/**
- * hydra_vm_show_tables_of - where the nested tables of a VM are
- * @kvm: the VM, of any policy
- * @m: the file to write to
- *
- * For each domain of the machine: the leaf entries that vCPUs there reach, by whether the
- * entry's table is on the domain's node. vCPUs of a VM with one tree reach the same
- * entries from each node.
- *
- * Context: process context, no locks.
- */
-void hydra_vm_show_tables_of(struct kvm *kvm, struct seq_file *m)
-{
-	unsigned int nr = hydra_vm_nr_domains(), d;
-	struct kvm_mmu_page *root = NULL;
-	struct hydra_vm_census *c;
-	int nid;
-
-	c = kvzalloc(sizeof(*c), GFP_KERNEL);
-	if (!c)
-		return;
-	if (tdp_mmu_enabled) {
-		read_lock(&kvm->mmu_lock);
-		while ((root = hydra_vm_next_root(kvm, root)))
-			hydra_vm_count(kvm, root, c);
-		read_unlock(&kvm->mmu_lock);
-	}
-	for (d = 0; d < nr; d++) {
-		unsigned int own = 0;
-		unsigned long local, all = 0;
-
-		if (READ_ONCE(kvm->arch.hydra->per_node) && d < HYDRA_VM_MAX_DOMAINS)
-			own = d + 1;
-		local = c->leaves[own].on[hydra_vm_home(d)];
-		for (nid = 0; nid < MAX_NUMNODES; nid++)
-			all += c->leaves[own].on[nid];
-		seq_printf(m, "domain %u node %d vcpus %u local_leaves %lu remote_leaves %lu\n",
-			   d, hydra_vm_home(d), hydra_vm_vcpus(kvm, d), local, all - local);
-	}
-	for_each_online_node(nid)
-		seq_printf(m, "node %d nested_tables %lu nested_kib %lu\n", nid, c->tables[nid],
-			   c->tables[nid] << (PAGE_SHIFT - 10));
-	kvfree(c);
 }

@@ -34,7 +34,8 @@
  * without a flush.
  *
  * Dropping trees. hydra_vm_tidy() drops the trees that no vCPU is to load any more: the
- * domain trees after the VM went back to the shared tree, or the shared tree. (T12) Roots
+ * domain trees after the VM went back to the shared tree, or the shared tree; and trees that
+ * no vCPU has used for some time (idle.c). (T12) Roots
  * become invalid, and all vCPUs are asked to free their roots, in one critical section of
  * mmu_lock. kvm_make_all_cpus_request() waits for the vCPUs to leave the guest, so no vCPU
  * uses a table when kvm_tdp_mmu_zap_invalidated_roots() frees the tables. Nothing else may
@@ -104,32 +105,61 @@ static bool hydra_vm_uses(const struct hydra_vm *vm, unsigned int d)
 	return d || hydra_vm_nr_domains() > HYDRA_VM_MAX_DOMAINS;
 }
 
+/* Is a valid tree to be dropped? */
+static bool hydra_vm_is_due(const struct hydra_vm *vm, unsigned int d, u32 loaded,
+			    unsigned long *wait)
+{
+	if (!hydra_vm_uses(vm, d))
+		return true;
+	return !(loaded & BIT(d)) && hydra_vm_is_idle(vm, d, wait);
+}
+
 /*
- * Drop the trees that no vCPU is to load any more. See the head of this file.
+ * Drop the trees that no vCPU is to load any more, and idle trees. See the head of this file.
+ * @ask: vCPUs are to change trees
  * Context: process context, slots_lock.
  */
-static void hydra_vm_tidy(struct kvm *kvm)
+static void hydra_vm_tidy(struct kvm *kvm, bool ask)
 {
+	struct hydra_vm *vm = kvm->arch.hydra;
+	unsigned long wait = ULONG_MAX;
 	struct kvm_mmu_page *root;
-	bool found = false;
+	u32 loaded, found = 0;
 
 	lockdep_assert_held(&kvm->slots_lock);
 	write_lock(&kvm->mmu_lock);
+	loaded = hydra_vm_loaded_trees(kvm);
 	list_for_each_entry(root, &kvm->arch.tdp_mmu_roots, link) {
-		if (root->role.invalid || hydra_vm_uses(kvm->arch.hydra, root->role.domain))
+		unsigned int d = root->role.domain;
+
+		if (root->role.invalid || !hydra_vm_is_due(vm, d, loaded, &wait))
 			continue;
+		/* A tree may have a second root, for system management mode. */
+		if (hydra_vm_uses(vm, d) && !(found & BIT(d)))
+			atomic_long_inc(&vm->dropped);
 		/* As kvm_tdp_mmu_invalidate_all_roots() does */
 		root->tdp_mmu_scheduled_root_to_zap = true;
 		root->role.invalid = true;
-		found = true;
+		found |= BIT(d);
 	}
 	/* In the critical section that has made the roots invalid (T12) */
 	if (found)
 		kvm_make_all_cpus_request(kvm, KVM_REQ_MMU_FREE_OBSOLETE_ROOTS);
-	kvm_make_all_cpus_request(kvm, KVM_REQ_HYDRA);
+	if (ask)
+		kvm_make_all_cpus_request(kvm, KVM_REQ_HYDRA);
 	write_unlock(&kvm->mmu_lock);
 	if (found)
 		kvm_tdp_mmu_zap_invalidated_roots(kvm);
+	/* The next tree may be idle then. */
+	if (wait != ULONG_MAX)
+		queue_delayed_work(system_unbound_wq, &vm->tidy,
+				   min(wait, HYDRA_VM_LONGEST_WAIT));
+}
+
+/* Let hydra_vm_tidy() come at once, or as soon as it can have slots_lock. */
+static void hydra_vm_tidy_soon(struct hydra_vm *vm)
+{
+	mod_delayed_work(system_unbound_wq, &vm->tidy, 0);
 }
 
 static void hydra_vm_tidy_work(struct work_struct *work)
@@ -137,10 +167,12 @@ static void hydra_vm_tidy_work(struct work_struct *work)
 	struct hydra_vm *vm = container_of(to_delayed_work(work), struct hydra_vm, tidy);
 
 	if (!mutex_trylock(&vm->kvm->slots_lock)) {
-		queue_delayed_work(system_unbound_wq, &vm->tidy, HZ / 10);
+		/* Also if a vCPU has asked meanwhile to come much later. */
+		mod_delayed_work(system_unbound_wq, &vm->tidy, HZ / 10);
 		return;
 	}
-	hydra_vm_tidy(vm->kvm);
+	/* After a fallback the vCPUs are to leave their trees. hydra_vm_set() asks itself. */
+	hydra_vm_tidy(vm->kvm, !READ_ONCE(vm->per_node));
 	mutex_unlock(&vm->kvm->slots_lock);
 }
 
@@ -168,6 +200,8 @@ void __hydra_vm_move(struct kvm_vcpu *vcpu)
 	 * choice. After the roots were freed: hydra_vm_check_roots() relies on it.
 	 */
 	preempt_disable();
+	/* Before the domain: a tree that has just lost its last vCPU is not idle yet. */
+	WRITE_ONCE(vm->trees[old].left, jiffies);
 	role.domain = hydra_vm_domain(vcpu->kvm, smp_processor_id());
 	WRITE_ONCE(mmu->root_role.word, role.word);
 	preempt_enable();
@@ -180,8 +214,12 @@ void __hydra_vm_move(struct kvm_vcpu *vcpu)
 	 * This vCPU may have made the root after hydra_vm_tidy() had looked, and may have
 	 * freed it since. A new vCPU has not made the shared tree.
 	 */
-	if ((old || loaded) && !hydra_vm_uses(vm, old))
-		queue_delayed_work(system_unbound_wq, &vm->tidy, 0);
+	if (!old && !loaded)
+		return;
+	if (!hydra_vm_uses(vm, old))
+		hydra_vm_tidy_soon(vm);
+	else
+		queue_delayed_work(system_unbound_wq, &vm->tidy, hydra_vm_idle_wait());
 }
 
 /**
@@ -211,7 +249,7 @@ static void hydra_vm_fall_back(struct hydra_vm *vm)
 	if (!xchg(&vm->per_node, false))
 		return;
 	atomic_long_inc(&vm->fallbacks);
-	queue_delayed_work(system_unbound_wq, &vm->tidy, 0);
+	hydra_vm_tidy_soon(vm);
 }
 
 /* The tests let the allocations of this function fail. */
@@ -332,7 +370,8 @@ int hydra_vm_set(struct kvm *kvm, u32 settings, bool per_node)
 				return -ENOMEM;
 			static_branch_deferred_inc(&hydra_vm_key);
 		}
-		vm->keyed = true;
+		/* Pairs with smp_load_acquire() in hydra_vm_shrink(). */
+		smp_store_release(&vm->keyed, true);
 	}
 	/*
 	 * The holder of slots_lock may wait for vCPUs, and these for a VMM that answers no
@@ -345,20 +384,20 @@ int hydra_vm_set(struct kvm *kvm, u32 settings, bool per_node)
 	WRITE_ONCE(vm->settings, settings);
 	/* The trees of a fallback may have tables beyond all limits (T14). */
 	if (per_node && !READ_ONCE(vm->per_node))
-		hydra_vm_tidy(kvm);
+		hydra_vm_tidy(kvm, true);
 	WRITE_ONCE(vm->per_node, per_node);
 	if (READ_ONCE(vm->keyed))
-		hydra_vm_tidy(kvm);
+		hydra_vm_tidy(kvm, true);
 	mutex_unlock(&kvm->slots_lock);
 	return 0;
 }
 
-/* Why a VM cannot have a tree per node, or NULL */
+/* Why a VM cannot have a tree per node, or NULL; without a VM: why none can */
 static const char *hydra_vm_refused(const struct kvm *kvm)
 {
 	if (!tdp_mmu_enabled)
 		return "KVM does not use its TDP MMU (npt=0, ept=0 or tdp_mmu=0)";
-	if (kvm->arch.vm_type != KVM_X86_DEFAULT_VM)
+	if (kvm && kvm->arch.vm_type != KVM_X86_DEFAULT_VM)
 		return "the VM is of a protected type";
 #if IS_ENABLED(CONFIG_HYPERV)
 	/* The member exists only then. */
@@ -366,6 +405,43 @@ static const char *hydra_vm_refused(const struct kvm *kvm)
 		return "the host is a guest of Hyper-V";
 #endif
 	return NULL;
+}
+
+/**
+ * hydra_vm_check_cap - KVM_CHECK_EXTENSION with KVM_CAP_HYDRA
+ * @kvm: the VM, or NULL
+ *
+ * Return: 1 if the VM, or one of the default type, can have a tree per node; else 0.
+ */
+int hydra_vm_check_cap(const struct kvm *kvm)
+{
+	return kvm ? !kvm->arch.hydra->refused : !hydra_vm_refused(NULL);
+}
+
+/**
+ * hydra_vm_enable_cap - KVM_ENABLE_CAP with KVM_CAP_HYDRA
+ * @kvm: the VM; vCPUs may run
+ * @cap: what the VMM asks for; its flags are 0
+ *
+ * Context: process context, no locks.
+ * Return: 0; or, with nothing changed, -EINVAL, -EFAULT, -EOPNOTSUPP, -EPERM, -ENOMEM or
+ * -EINTR.
+ */
+int hydra_vm_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap)
+{
+	bool per_node;
+	u32 settings;
+	int ret;
+
+	if (cap->args[2] || cap->args[3])
+		return -EINVAL;
+	ret = hydra_vm_settings_read(u64_to_user_ptr(cap->args[0]), cap->args[1], &settings,
+				     &per_node);
+	if (ret)
+		return ret;
+	if (per_node && kvm->arch.hydra->refused)
+		return -EOPNOTSUPP;
+	return hydra_vm_set(kvm, settings, per_node);
 }
 
 /**

@@ -7,6 +7,7 @@
 
 #include <linux/gfp.h>
 #include <linux/kvm_host.h>
+#include <uapi/linux/hydra.h>
 
 struct kvm_page_fault;
 struct tdp_iter;
@@ -21,13 +22,17 @@ struct tdp_iter;
 #define HYDRA_VM_MAX_DOMAINS	31U
 
 /**
- * struct hydra_vm_tree - changes of a tree's entries; see flush.c
+ * struct hydra_vm_tree - changes of a tree's entries, see flush.c; and when it was used
  * @changed: how many have taken something from an entry
  * @flushed: up to which of these all vCPUs of the tree have been flushed
+ * @left: when a vCPU has left the tree, in jiffies; see idle.c
+ * @pressed: the tree is to be dropped before its time: its node was short of memory
  */
 struct hydra_vm_tree {
 	atomic64_t changed;
 	atomic64_t flushed;
+	unsigned long left;
+	bool pressed;
 } ____cacheline_aligned_in_smp;
 
 /**
@@ -40,10 +45,11 @@ struct hydra_vm_tree {
  * @keyed: the VM counts in hydra_vm_key; set under hydra_vm_key_mutex, and never cleared
  * @counts: changes of entries are counted; set under slots_lock and mmu_lock, never cleared
  * @trees: one for each domain, and the shared tree; allocated before @keyed is set
- * @tidy: drops the trees that no vCPU is to load any more
+ * @tidy: drops the trees that no vCPU is to load any more, and idle trees
  * @copied: entries copied from the trees of other domains
  * @vcpus_flushed: how often a flush has asked a vCPU, and could have spared it
  * @vcpus_spared: how often a flush has spared a vCPU
+ * @dropped: idle trees that were dropped
  * @moves: how often a vCPU took the tree of another domain
  * @fallbacks: how often the VM went back to the shared tree for lack of memory
  * @misplaced: tables that were allocated on another node than the home of their domain
@@ -62,6 +68,7 @@ struct hydra_vm {
 	atomic_long_t copied;
 	atomic_long_t vcpus_flushed;
 	atomic_long_t vcpus_spared;
+	atomic_long_t dropped;
 	atomic_long_t moves;
 	atomic_long_t fallbacks;
 	atomic_long_t misplaced;
@@ -87,6 +94,8 @@ void hydra_vm_count_changes(struct kvm *kvm);
 void __hydra_vm_settle(struct kvm *kvm);
 
 int hydra_vm_init(struct kvm *kvm);
+int hydra_vm_check_cap(const struct kvm *kvm);
+int hydra_vm_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap);
 void hydra_vm_stop(struct kvm *kvm);
 void hydra_vm_free(struct kvm *kvm);
 int hydra_vm_load(void);
@@ -209,6 +218,12 @@ static inline void hydra_vm_fill_around(struct kvm_vcpu *vcpu, struct kvm_page_f
 static inline void hydra_vm_changed(struct kvm *kvm, u64 __rcu *sptep, u64 old, u64 new) { }
 static inline void hydra_vm_settle(struct kvm *kvm) { }
 static inline int hydra_vm_init(struct kvm *kvm) { return 0; }
+static inline int hydra_vm_check_cap(const struct kvm *kvm) { return 0; }
+static inline int hydra_vm_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap)
+{
+	return -EINVAL;
+}
+
 static inline void hydra_vm_stop(struct kvm *kvm) { }
 static inline void hydra_vm_free(struct kvm *kvm) { }
 static inline void hydra_vm_end(struct kvm *kvm) { }

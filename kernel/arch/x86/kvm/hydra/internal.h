@@ -8,13 +8,32 @@
 #include <linux/kvm_types.h>
 #include <linux/types.h>
 
+struct hydra_vm;
 struct seq_file;
 
 /* core.c */
 int hydra_vm_set(struct kvm *kvm, u32 settings, bool per_node);
 
-/* check.c */
+/* idle.c */
+u32 hydra_vm_loaded_trees(struct kvm *kvm);
+/* The longest time between two looks at an idle tree: the seconds may be set meanwhile. */
+#define HYDRA_VM_LONGEST_WAIT	(30UL * HZ)
+bool hydra_vm_is_idle(const struct hydra_vm *vm, unsigned int d, unsigned long *wait);
+unsigned long hydra_vm_idle_wait(void);
+void hydra_vm_idle_load(void);
+void hydra_vm_idle_unload(void);
+
+/* census.c */
 void hydra_vm_show_tables_of(struct kvm *kvm, struct seq_file *m);
+void hydra_vm_show_map_of(struct kvm *kvm, struct seq_file *m);
+
+/* check.c */
 long hydra_vm_check_vm(struct kvm *kvm, struct seq_file *m);
+
+/* The place of a guest frame's entry in a table of a level */
+static inline unsigned int hydra_vm_index(gfn_t gfn, int level)
+{
+	return (gfn >> ((level - 1) * (PAGE_SHIFT - 3))) % (PAGE_SIZE / sizeof(u64));
+}
 
 #endif /* _ARCH_X86_KVM_HYDRA_INTERNAL_H */

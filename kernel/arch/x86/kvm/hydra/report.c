@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /proc/PID/hydra_vm, hydra_vm_tables and hydra_vm_check: the VMs of a process. See
- * Documentation/admin-guide/mm/hydra.rst.
+ * /proc/PID/hydra_vm, hydra_vm_tables, hydra_vm_map and hydra_vm_check: the VMs of a
+ * process. See Documentation/admin-guide/mm/hydra.rst.
  */
 
 #define pr_fmt(fmt) "hydra: " fmt
@@ -105,6 +105,7 @@ static void hydra_vm_show_one(struct kvm *kvm, struct seq_file *m)
 	seq_printf(m, "copied %ld\n", atomic_long_read(&vm->copied));
 	seq_printf(m, "vcpus_flushed %ld\n", atomic_long_read(&vm->vcpus_flushed));
 	seq_printf(m, "vcpus_spared %ld\n", atomic_long_read(&vm->vcpus_spared));
+	seq_printf(m, "dropped %ld\n", atomic_long_read(&vm->dropped));
 	seq_printf(m, "moves %ld\n", atomic_long_read(&vm->moves));
 	seq_printf(m, "fallbacks %ld\n", atomic_long_read(&vm->fallbacks));
 	seq_printf(m, "misplaced %ld\n", atomic_long_read(&vm->misplaced));
@@ -134,6 +135,11 @@ static void hydra_vm_tables_all(struct mm_struct *mm, struct seq_file *m)
 	hydra_vm_each(mm, m, hydra_vm_show_tables_of);
 }
 
+static void hydra_vm_map_all(struct mm_struct *mm, struct seq_file *m)
+{
+	hydra_vm_each(mm, m, hydra_vm_show_map_of);
+}
+
 static void hydra_vm_check_all(struct mm_struct *mm, struct seq_file *m)
 {
 	unsigned int i = 0;
@@ -154,6 +160,7 @@ static const struct hydra_vm_ops hydra_vm_kvm_ops = {
 	.set = hydra_vm_set_all,
 	.show = hydra_vm_show_all,
 	.tables = hydra_vm_tables_all,
+	.map = hydra_vm_map_all,
 	.check = hydra_vm_check_all,
 };
 
@@ -164,6 +171,7 @@ static const struct hydra_vm_ops hydra_vm_kvm_ops = {
  */
 int hydra_vm_load(void)
 {
+	hydra_vm_idle_load();
 	hydra_vm_register(&hydra_vm_kvm_ops);
 	return 0;
 }
@@ -176,6 +184,7 @@ int hydra_vm_load(void)
 void hydra_vm_unload(void)
 {
 	hydra_vm_unregister();
+	hydra_vm_idle_unload();
 	/* Its work is in this module. */
 	static_key_deferred_flush(&hydra_vm_key);
 }

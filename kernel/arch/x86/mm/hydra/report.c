@@ -306,6 +306,24 @@ static ssize_t vm_table_limit_kib_store(struct kobject *kobj, struct kobj_attrib
 }
 
 static struct kobj_attribute vm_table_limit_attr = __ATTR_RW(vm_table_limit_kib);
+
+static ssize_t vm_idle_seconds_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", READ_ONCE(hydra_vm_idle_seconds));
+}
+
+static ssize_t vm_idle_seconds_store(struct kobject *kobj, struct kobj_attribute *attr,
+				     const char *buf, size_t count)
+{
+	unsigned int seconds;
+
+	if (kstrtouint(buf, 10, &seconds))
+		return -EINVAL;
+	WRITE_ONCE(hydra_vm_idle_seconds, seconds);
+	return count;
+}
+
+static struct kobj_attribute vm_idle_seconds_attr = __ATTR_RW(vm_idle_seconds);
 #endif
 
 static struct attribute *hydra_attrs[] = {
@@ -318,6 +336,7 @@ static struct attribute *hydra_attrs[] = {
 	&supported_attr.attr,
 #ifdef CONFIG_KVM_HYDRA
 	&vm_table_limit_attr.attr,
+	&vm_idle_seconds_attr.attr,
 #endif
 	&violations_attr.attr,
 	NULL

@@ -342,6 +342,33 @@ int hydra_names_format(char *buf)
 }
 
 /**
+ * hydra_settings_read - settings that a program passes
+ * @from: user pointer to struct hydra_settings
+ * @size: what the program takes for its size
+ * @settings: set to the packed settings
+ *
+ * Context: process context, no locks.
+ * Return: 0, -EINVAL, -EFAULT, -EOPNOTSUPP, or -EPERM if the process may not choose.
+ */
+int hydra_settings_read(const void __user *from, u64 size, u32 *settings)
+{
+	struct hydra_settings s;
+	int ret;
+
+	if (size != sizeof(s))
+		return -EINVAL;
+	if (copy_from_user(&s, from, sizeof(s)))
+		return -EFAULT;
+	ret = hydra_settings_check(s.domains, s.replication, s.prefetch, s.filter);
+	if (ret)
+		return ret;
+	if (!hydra_may_choose(NULL))
+		return -EPERM;
+	*settings = hydra_settings_pack(s.domains, s.replication, s.prefetch, s.filter);
+	return 0;
+}
+
+/**
  * hydra_prctl_set - PR_SET_HYDRA
  * @arg2: user pointer to struct hydra_settings
  * @arg3: sizeof(struct hydra_settings)
@@ -355,22 +382,13 @@ int hydra_names_format(char *buf)
 long hydra_prctl_set(unsigned long arg2, unsigned long arg3,
 		     unsigned long arg4, unsigned long arg5)
 {
-	struct hydra_settings s;
+	u32 settings;
 	int ret;
 
-	if (arg3 != sizeof(s) || arg4 || arg5)
+	if (arg4 || arg5)
 		return -EINVAL;
-	if (copy_from_user(&s, (void __user *)arg2, sizeof(s)))
-		return -EFAULT;
-	ret = hydra_settings_check(s.domains, s.replication, s.prefetch,
-				   s.filter);
-	if (ret)
-		return ret;
-	if (!hydra_may_choose(NULL))
-		return -EPERM;
-	return hydra_settings_set(current->mm, NULL,
-				  hydra_settings_pack(s.domains, s.replication, s.prefetch,
-						      s.filter));
+	ret = hydra_settings_read((void __user *)arg2, arg3, &settings);
+	return ret ?: hydra_settings_set(current->mm, NULL, settings);
 }
 
 /**

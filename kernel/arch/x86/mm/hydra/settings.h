@@ -80,6 +80,7 @@ bool hydra_default_is_named(void);
 bool hydra_default_names(const char *name);
 int hydra_names_set(const char *text);
 int hydra_names_format(char *buf);
+int hydra_settings_read(const void __user *from, u64 size, u32 *settings);
 int hydra_settings_check(u32 domains, u32 replication, u32 prefetch,
 			 u32 filter);
 int hydra_settings_format(char *buf, size_t size, u32 settings);

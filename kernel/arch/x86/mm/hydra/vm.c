@@ -26,6 +26,10 @@ static DEFINE_MUTEX(hydra_vm_mutex);
 unsigned long hydra_vm_table_limit __read_mostly = ULONG_MAX;
 EXPORT_SYMBOL_GPL(hydra_vm_table_limit);
 
+/* After so long a tree without a vCPU is dropped; 0: never */
+unsigned int hydra_vm_idle_seconds __read_mostly = 30;
+EXPORT_SYMBOL_GPL(hydra_vm_idle_seconds);
+
 /**
  * hydra_vm_register - KVM is there
  * @ops: its functions
@@ -91,6 +95,23 @@ int hydra_vm_settings_parse(const char *text, u32 *settings, bool *per_node)
 	       hydra_vm_settings_check(*settings, per_node);
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_parse);
+
+/**
+ * hydra_vm_settings_read - settings of a VM that a VMM passes
+ * @from: user pointer to struct hydra_settings
+ * @size: what the VMM takes for its size
+ * @settings: set to the packed settings
+ * @per_node: as for hydra_vm_settings_check()
+ *
+ * Context: process context, no locks.
+ * Return: 0, -EINVAL, -EFAULT, -EOPNOTSUPP, or -EPERM if the process may not choose.
+ */
+int hydra_vm_settings_read(const void __user *from, u64 size, u32 *settings, bool *per_node)
+{
+	return hydra_settings_read(from, size, settings) ?:
+	       hydra_vm_settings_check(*settings, per_node);
+}
+EXPORT_SYMBOL_GPL(hydra_vm_settings_read);
 
 /**
  * hydra_vm_settings_inherit - settings of the process that makes a VM
@@ -224,6 +245,24 @@ int hydra_vm_show_tables(struct mm_struct *mm, struct seq_file *m)
 
 	if (ops) {
 		ops->tables(mm, m);
+		module_put(ops->owner);
+	}
+	return 0;
+}
+
+/**
+ * hydra_vm_show_map - each nested table of the VMs of a process
+ * @mm: the address space
+ * @m: the file to write to
+ *
+ * Context: process context, no locks. Return: 0.
+ */
+int hydra_vm_show_map(struct mm_struct *mm, struct seq_file *m)
+{
+	const struct hydra_vm_ops *ops = hydra_vm_ops_get();
+
+	if (ops) {
+		ops->map(mm, m);
 		module_put(ops->owner);
 	}
 	return 0;

@@ -20,6 +20,10 @@ struct kvm_pre_fault_memory {
 #define KVM_PRE_FAULT_MEMORY	_IOWR(KVMIO, 0xd5, struct kvm_pre_fault_memory)
 #endif
 
+#ifndef KVM_X86_QUIRK_SLOT_ZAP_ALL
+#define KVM_X86_QUIRK_SLOT_ZAP_ALL	(1 << 7)
+#endif
+
 #ifndef UFFDIO_MOVE
 #define UFFD_FEATURE_MOVE	(1 << 16)
 struct uffdio_move {

@@ -246,23 +246,32 @@ TEST_F(vm_copy, pages_copied_on_write_by_the_host)
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 }
 
+static int set_slot(struct vm *vm, int slot, unsigned long first, unsigned long pages)
+{
+	struct kvm_userspace_memory_region region = {
+		.slot = slot,
+		.guest_phys_addr = VM_REGION + first * PAGE_SIZE,
+		.memory_size = pages * PAGE_SIZE,
+		.userspace_addr = (uintptr_t)vm->region + first * PAGE_SIZE,
+	};
+
+	return ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region);
+}
+
+/* Two memslots share the first table of the region. */
+static void halve_memslot(struct __test_metadata *_metadata, struct vm *vm)
+{
+	ASSERT_EQ(0, set_slot(vm, 1, 0, 0));
+	ASSERT_EQ(0, set_slot(vm, 1, 0, TABLE_PAGES / 2));
+	ASSERT_EQ(0, set_slot(vm, 2, TABLE_PAGES / 2, TABLE_PAGES / 2));
+}
+
 /* The last page of one memslot and the first of the next are in one window. */
 TEST_F(vm_copy, copies_end_with_the_memslot)
 {
-	struct kvm_userspace_memory_region half = {
-		.slot = 1,
-		.guest_phys_addr = VM_REGION,
-		.userspace_addr = (uintptr_t)self->vm.region,
-	};
 	struct vm_tables tables;
 
-	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_SET_USER_MEMORY_REGION, &half));
-	half.memory_size = TABLE_SIZE / 2;
-	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_SET_USER_MEMORY_REGION, &half));
-	half.slot = 2;
-	half.guest_phys_addr += TABLE_SIZE / 2;
-	half.userspace_addr += TABLE_SIZE / 2;
-	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_SET_USER_MEMORY_REGION, &half));
+	halve_memslot(_metadata, &self->vm);
 	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, TABLE_PAGES));
 	ASSERT_EQ(0, vm_run(&self->vm, 1, 1, TABLE_PAGES / 2 - 1, 1));
 	ASSERT_EQ(0, vm_read_tables(&tables));
@@ -270,6 +279,38 @@ TEST_F(vm_copy, copies_end_with_the_memslot)
 	ASSERT_EQ(0, vm_run(&self->vm, 1, 1, 0, TABLE_PAGES));
 	ASSERT_EQ(0, vm_read_tables(&tables));
 	EXPECT_EQ(TABLE_PAGES + 1, tables.local[1]);
+}
+
+/*
+ * T3: a VMM may ask KVM to take only the entries of a memslot away that goes, as it takes those
+ * of memory that the host drops. Meanwhile the last node faults in the memslot beside.
+ */
+TEST_F_TIMEOUT(vm_copy, memslot_that_goes_beside_a_fault, 120)
+{
+	struct kvm_enable_cap quirk = {
+		.cap = KVM_CAP_DISABLE_QUIRKS2, .args[0] = KVM_X86_QUIRK_SLOT_ZAP_ALL,
+	};
+
+	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_ENABLE_CAP, &quirk));
+	halve_memslot(_metadata, &self->vm);
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, 1));
+	ASSERT_EQ(0, vm_run(&self->vm, self->last, self->last, 0, 1));
+	for (int i = 0; i < ROUNDS; i++) {
+		struct writer w = { &self->vm, self->last, TABLE_PAGES / 2, TABLE_PAGES, 1 };
+		struct vm_tables tables;
+		int ret;
+
+		ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, TABLE_PAGES / 2));
+		start(_metadata, &w);
+		ret = set_slot(&self->vm, 1, 0, 0);
+		end(_metadata, &w);
+		ASSERT_EQ(0, ret);
+		ASSERT_EQ(0, vm_read_tables(&tables));
+		EXPECT_EQ(TABLE_PAGES / 2 + 1, tables.local[self->last]) TH_LOG("round %d", i);
+		EXPECT_EQ(1, tables.local[0]) TH_LOG("round %d", i);
+		ASSERT_EQ(0, set_slot(&self->vm, 1, 0, TABLE_PAGES / 2));
+		ASSERT_EQ(0, drop(&self->vm, TABLE_PAGES / 2, TABLE_PAGES / 2));
+	}
 }
 
 HYDRA_HARNESS_MAIN

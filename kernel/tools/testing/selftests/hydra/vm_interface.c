@@ -6,7 +6,9 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -79,6 +81,116 @@ TEST_F(vm_interface, settings_for_processes_only_are_not_taken_over)
 	EXPECT_EQ(0, vm_number("active"));
 	EXPECT_EQ(0, vm_number("fallback"));
 	EXPECT_TRUE(shows("policy linux\n"));
+}
+
+static int enable_cap(struct vm *vm, const struct kvm_enable_cap *cap)
+{
+	return ioctl(vm->fd, KVM_ENABLE_CAP, cap) ? errno : 0;
+}
+
+TEST_F(vm_interface, vmm_changes_the_settings)
+{
+	struct hydra_settings node = {
+		.domains = HYDRA_DOMAINS_NODE, .prefetch = 3, .filter = HYDRA_FILTER_TABLE,
+	};
+	struct hydra_settings machine = { .domains = HYDRA_DOMAINS_MACHINE };
+	struct kvm_enable_cap cap = {
+		.cap = KVM_CAP_HYDRA, .args = { (uintptr_t)&node, sizeof(node) },
+	};
+
+	ASSERT_EQ(0, hydra_off());
+	ASSERT_EQ(0, vm_make(&self->vm));
+	EXPECT_EQ(1, ioctl(self->vm.kvm, KVM_CHECK_EXTENSION, KVM_CAP_HYDRA));
+	EXPECT_EQ(1, ioctl(self->vm.fd, KVM_CHECK_EXTENSION, KVM_CAP_HYDRA));
+	EXPECT_EQ(0, vm_number("active"));
+	ASSERT_EQ(0, enable_cap(&self->vm, &cap));
+	EXPECT_EQ(1, vm_number("active"));
+	EXPECT_EQ(3, vm_number("prefetch"));
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 1, 0, 64));
+	EXPECT_LT(0, vm_number("moves"));
+	cap.args[0] = (uintptr_t)&machine;
+	ASSERT_EQ(0, enable_cap(&self->vm, &cap));
+	EXPECT_EQ(0, vm_number("active"));
+}
+
+TEST_F(vm_interface, bad_caps_change_nothing)
+{
+	struct hydra_settings good = { .domains = HYDRA_DOMAINS_NODE };
+	struct hydra_settings eager = good, core = good, entry = good, far = good, none = good;
+	const struct {
+		struct hydra_settings *settings;
+		uint64_t size, third;
+		unsigned int flags;
+		int err;
+	} tries[] = {
+		{ &good, sizeof(good) - 1, 0, 0, EINVAL }, { &good, 0, 0, 0, EINVAL },
+		{ &good, sizeof(good) + (1UL << 32), 0, 0, EINVAL },
+		{ &good, sizeof(good), 1, 0, EINVAL }, { &good, sizeof(good), 0, 1, EINVAL },
+		{ (void *)16, sizeof(good), 0, 0, EFAULT }, { &far, sizeof(far), 0, 0, EINVAL },
+		{ &none, sizeof(none), 0, 0, EINVAL }, { &eager, sizeof(eager), 0, 0, EOPNOTSUPP },
+		{ &core, sizeof(core), 0, 0, EOPNOTSUPP },
+		{ &entry, sizeof(entry), 0, 0, EOPNOTSUPP },
+	};
+	char before[4096], after[4096];
+
+	far.prefetch = HYDRA_PREFETCH_MAX + 1;
+	none.domains = 77;
+	eager.replication = HYDRA_REPLICATE_EAGER;
+	core.domains = HYDRA_DOMAINS_CORE;
+	entry.filter = HYDRA_FILTER_ENTRY;
+	ASSERT_EQ(0, vm_make(&self->vm));
+	ASSERT_LT(0, read_settings(before, sizeof(before)));
+	for (size_t i = 0; i < sizeof(tries) / sizeof(*tries); i++) {
+		struct kvm_enable_cap cap = {
+			.cap = KVM_CAP_HYDRA, .flags = tries[i].flags,
+			.args = { (uintptr_t)tries[i].settings, tries[i].size, tries[i].third },
+		};
+
+		EXPECT_EQ(tries[i].err, enable_cap(&self->vm, &cap)) TH_LOG("try %zu", i);
+		cap.args[3] = cap.args[2];
+		cap.args[2] = 0;
+		EXPECT_EQ(tries[i].err, enable_cap(&self->vm, &cap)) TH_LOG("try %zu", i);
+	}
+	ASSERT_LT(0, read_settings(after, sizeof(after)));
+	EXPECT_STREQ(before, after);
+}
+
+/* The map has each table that the census counts, where the census says. */
+TEST_F(vm_interface, map_names_each_table)
+{
+	unsigned long on[HYDRA_MAX_NODES] = { 0 }, leaves[HYDRA_MAX_NODES] = { 0 };
+	struct vm_tables tables;
+	FILE *map;
+	int last = hydra_nodes() - 1, domain, level, id;
+	unsigned long gfn;
+	unsigned int entries;
+
+	ASSERT_EQ(0, hydra_on(0, HYDRA_FILTER_TABLE));
+	ASSERT_EQ(0, vm_make(&self->vm));
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
+	ASSERT_EQ(0, vm_run(&self->vm, last, last, 0, 64));
+	ASSERT_EQ(0, vm_read_tables(&tables));
+	map = fopen("/proc/self/hydra_vm_map", "r");
+	ASSERT_NE(NULL, map);
+	ASSERT_EQ(0, fscanf(map, "vm 0\n"));
+	while (fscanf(map, "domain %d gfn %lx level %d node %d entries %u\n", &domain, &gfn,
+		      &level, &id, &entries) == 5) {
+		ASSERT_GE(last, domain);
+		ASSERT_EQ(hydra_node_id(domain), id);
+		on[domain]++;
+		leaves[domain] += level == 1 ? entries : 0;
+		if (level == 1 && gfn == VM_REGION / PAGE_SIZE)
+			EXPECT_EQ(domain ? 64 : TABLE_PAGES, entries);
+	}
+	EXPECT_TRUE(feof(map));
+	fclose(map);
+	for (int node = 0; node <= last; node++) {
+		EXPECT_EQ(tables.tables[node], on[node]) TH_LOG("node %d", node);
+		EXPECT_EQ(tables.local[node], leaves[node]) TH_LOG("node %d", node);
+	}
+	/* The root and one table for each level below, for the program and for the region */
+	EXPECT_LT(4 + VM_REGION_PAGES / TABLE_PAGES, on[0]);
+	EXPECT_LT(4, on[last]);
 }
 
 TEST_F(vm_interface, bad_input_changes_nothing)

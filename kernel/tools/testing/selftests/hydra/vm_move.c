@@ -81,6 +81,65 @@ TEST_F(vm_move, vcpus_that_go_round)
 	}
 }
 
+/* The VM has moved, and its memory is as small as before. */
+static void move_and_drop(struct __test_metadata *_metadata, FIXTURE_DATA(vm_move) *self,
+			  const char *seconds, bool pressed)
+{
+	struct vm_tables before, after;
+	long dropped = vm_number("dropped");
+
+	ASSERT_EQ(0, vm_set_idle(seconds));
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
+	ASSERT_EQ(0, vm_read_tables(&before));
+	ASSERT_EQ(0, vm_run(&self->vm, 0, self->last, 0, VM_REGION_PAGES));
+	if (pressed) {
+		/* A tree that has just been left stays. */
+		sleep(2);
+		ASSERT_EQ(0, hydra_write_file("/proc/sys/vm/drop_caches", "2"));
+	}
+	ASSERT_TRUE(vm_await_dropped(dropped + 1));
+	ASSERT_EQ(0, vm_read_tables(&after));
+	EXPECT_EQ(0, after.local[0]);
+	EXPECT_EQ(VM_REGION_PAGES + 1, after.local[self->last]);
+	EXPECT_EQ(0, after.tables[0]);
+	EXPECT_EQ(vm_all_tables(&before), vm_all_tables(&after));
+	EXPECT_TRUE(vm_consistent());
+}
+
+TEST_F_TIMEOUT(vm_move, tree_without_vcpus_is_dropped, 90)
+{
+	for (int round = 1; round <= 2; round++) {
+		move_and_drop(_metadata, self, "1", false);
+		for (unsigned long i = 0; i < VM_REGION_PAGES; i++) {
+			ASSERT_EQ(2 * round, *(unsigned int *)(self->vm.region + i * PAGE_SIZE));
+		}
+		/* The vCPU has gone back before the next round, and another tree is idle. */
+		ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, 1));
+		ASSERT_TRUE(vm_await_dropped(2 * round));
+		*(unsigned int *)self->vm.region -= 1;
+	}
+}
+
+TEST_F_TIMEOUT(vm_move, idle_tree_is_dropped_early_without_memory, 90)
+{
+	move_and_drop(_metadata, self, "3600", true);
+}
+
+/* A tree stays while a vCPU has loaded it, and an idle one as long as it may. */
+TEST_F(vm_move, tree_with_a_vcpu_stays)
+{
+	ASSERT_EQ(0, vm_set_idle("1"));
+	for (int node = 0; node <= self->last; node++) {
+		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, 64));
+	}
+	sleep(3);
+	EXPECT_EQ(0, vm_number("dropped"));
+	ASSERT_EQ(0, vm_set_idle("0"));
+	ASSERT_EQ(0, vm_run(&self->vm, 0, self->last, 0, 64));
+	sleep(3);
+	EXPECT_EQ(0, vm_number("dropped"));
+}
+
 TEST_F(vm_move, other_settings_free_the_trees)
 {
 	struct vm_tables stock, before, after;

@@ -16,14 +16,18 @@
 #define STOP	0x800UL			/* and the byte that ends it */
 
 /*
- * 32 bits, flat segments, no paging; esi: the address, ecx: how many pages. No stack, no
- * interrupt table.
+ * 32 bits, flat segments, no paging; esi and ebx: the address, ecx and ebp: how many pages,
+ * edx: how often. No stack, no interrupt table.
  */
 static const unsigned char program[] = {
 	0xf0, 0xff, 0x06,			/* again: lock incl (%esi) */
 	0x81, 0xc6, 0x00, 0x10, 0x00, 0x00,	/* add $4096, %esi */
 	0x49,					/* dec %ecx */
 	0x75, 0xf4,				/* jnz again */
+	0x89, 0xde,				/* mov %ebx, %esi */
+	0x89, 0xe9,				/* mov %ebp, %ecx */
+	0x4a,					/* dec %edx */
+	0x75, 0xed,				/* jnz again */
 	0xe6, PORT,				/* out %al, $PORT */
 	0xeb, 0xfe,				/* jmp . */
 };
@@ -62,13 +66,22 @@ static int add_memory(struct vm *vm, int slot, unsigned long guest, char *host, 
 	return ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region) ? -errno : 0;
 }
 
-/* Private memory of small pages, all present and written, so that only nested faults happen */
+/*
+ * Private memory of small pages, all present and written, so that only nested faults happen.
+ * It begins where a huge page may.
+ */
 static char *make_memory(size_t size)
 {
-	char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *memory = mmap(NULL, size + TABLE_SIZE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t before;
 
 	if (memory == MAP_FAILED)
 		return NULL;
+	before = -(uintptr_t)memory % TABLE_SIZE;
+	munmap(memory, before);
+	memory += before;
+	munmap(memory + size, TABLE_SIZE - before);
 	madvise(memory, size, MADV_NOHUGEPAGE);
 	memset(memory, 0, size);
 	for (size_t i = 0; i < size; i += PAGE_SIZE)
@@ -93,6 +106,13 @@ static int make_vcpu(struct vm *vm, struct vm_vcpu *vcpu, int id)
 	vcpu->run = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, vcpu->fd, 0);
 	if (vcpu->run == MAP_FAILED || ioctl(vcpu->fd, KVM_GET_SREGS, &sregs))
 		return -errno;
+	if (vm->ring_entries) {
+		vcpu->ring = mmap(NULL, vm->ring_entries * sizeof(*vcpu->ring),
+				  PROT_READ | PROT_WRITE, MAP_SHARED, vcpu->fd,
+				  KVM_DIRTY_LOG_PAGE_OFFSET * PAGE_SIZE);
+		if (vcpu->ring == MAP_FAILED)
+			return -errno;
+	}
 	sregs.ds = flat;
 	sregs.es = flat;
 	sregs.fs = flat;
@@ -106,14 +126,24 @@ static int make_vcpu(struct vm *vm, struct vm_vcpu *vcpu, int id)
 
 int vm_make(struct vm *vm)
 {
+	return vm_make_with_rings(vm, 0);
+}
+
+int vm_make_with_rings(struct vm *vm, unsigned int entries)
+{
+	struct kvm_enable_cap rings = {
+		.cap = KVM_CAP_DIRTY_LOG_RING,
+		.args[0] = entries * sizeof(struct kvm_dirty_gfn),
+	};
 	int ret;
 
 	memset(vm, 0, sizeof(*vm));
+	vm->ring_entries = entries;
 	vm->kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
 	if (vm->kvm < 0)
 		return -errno;
 	vm->fd = ioctl(vm->kvm, KVM_CREATE_VM, 0);
-	if (vm->fd < 0)
+	if (vm->fd < 0 || (entries && ioctl(vm->fd, KVM_ENABLE_CAP, &rings)))
 		return -errno;
 	vm->code = make_memory(PAGE_SIZE);
 	vm->region = make_memory(VM_REGION_PAGES * PAGE_SIZE);
@@ -143,6 +173,8 @@ void vm_end(struct vm *vm)
 
 	for (int i = 0; i < vm->nr; i++) {
 		munmap(vm->vcpu[i].run, size);
+		if (vm->vcpu[i].ring)
+			munmap(vm->vcpu[i].ring, vm->ring_entries * sizeof(struct kvm_dirty_gfn));
 		close(vm->vcpu[i].stats);
 		close(vm->vcpu[i].fd);
 	}
@@ -150,35 +182,108 @@ void vm_end(struct vm *vm)
 	close(vm->kvm);
 	munmap(vm->code, PAGE_SIZE);
 	munmap(vm->region, VM_REGION_PAGES * PAGE_SIZE);
+	vm_set_idle("30");
 	hydra_restore_balancing();
 }
 
-/* Run a vCPU from a program's begin to its end. 0, -errno or -EPROTO */
+/*
+ * Run a vCPU from a program's begin to its end. A guest that may not write its memory now
+ * (EFAULT), or has no place in its dirty ring, tries again.
+ * 0, -errno or -EPROTO
+ */
 static int run_program(struct vm_vcpu *v, struct kvm_regs *regs)
 {
+	int ret;
+
 	/* Completes the exit of the run before, which would move the instruction pointer. */
 	v->run->immediate_exit = 1;
 	ioctl(v->fd, KVM_RUN, 0);
 	v->run->immediate_exit = 0;
 	if (ioctl(v->fd, KVM_SET_REGS, regs))
 		return -errno;
-	while (ioctl(v->fd, KVM_RUN, 0))
-		if (errno != EINTR && errno != EAGAIN)
+	do {
+		ret = ioctl(v->fd, KVM_RUN, 0);
+		if (ret && errno != EINTR && errno != EAGAIN && errno != EFAULT)
 			return -errno;
+		if (ret ? errno == EFAULT : v->run->exit_reason == KVM_EXIT_DIRTY_RING_FULL)
+			usleep(100);
+	} while (ret || v->run->exit_reason == KVM_EXIT_DIRTY_RING_FULL);
 	if (v->run->exit_reason == KVM_EXIT_IO && v->run->io.port == PORT)
 		return 0;
 	fprintf(stderr, "# the guest ended with exit reason %u\n", v->run->exit_reason);
 	return -EPROTO;
 }
 
-int vm_run(struct vm *vm, int vcpu, int node, unsigned long first, unsigned long pages)
+/* Add 1 to the words of some pages, so many times. */
+static int write_pages(struct vm *vm, int vcpu, unsigned long first, unsigned long pages,
+		       unsigned long times)
 {
+	unsigned long address = VM_REGION + first * PAGE_SIZE;
 	struct kvm_regs regs = {
-		.rip = CODE, .rflags = 2, .rsi = VM_REGION + first * PAGE_SIZE, .rcx = pages,
+		.rip = CODE, .rflags = 2, .rsi = address, .rbx = address,
+		.rcx = pages, .rbp = pages, .rdx = times,
 	};
 
-	hydra_pin_to_node(node);
 	return run_program(&vm->vcpu[vcpu], &regs);
+}
+
+int vm_run(struct vm *vm, int vcpu, int node, unsigned long first, unsigned long pages)
+{
+	hydra_pin_to_node(node);
+	return write_pages(vm, vcpu, first, pages, 1);
+}
+
+/* The parts of the area in turn */
+static void *writer_main(void *arg)
+{
+	struct vm_writer *w = arg;
+
+	hydra_pin_to_node(w->node);
+	for (unsigned long i = w->vcpu; !w->ret && !w->stop; i++) {
+		unsigned long part = i % w->parts;
+
+		w->ret = write_pages(w->vm, w->vcpu, part * w->pages, w->pages, w->times);
+		w->written[part] += w->times;
+	}
+	w->ended = true;
+	return NULL;
+}
+
+int vm_writers_begin(struct vm *vm, struct vm_writer *writers, unsigned long pages, int parts)
+{
+	for (int i = 0; i < vm->nr; i++) {
+		writers[i] = (struct vm_writer){
+			.vm = vm, .vcpu = i, .node = i, .pages = pages, .parts = parts, .times = 8,
+		};
+		if (pthread_create(&writers[i].thread, NULL, writer_main, &writers[i]))
+			return -EAGAIN;
+	}
+	for (int i = 0; i < vm->nr; i++)
+		vm_await_writer(&writers[i]);
+	return 0;
+}
+
+void vm_await_writer(const struct vm_writer *w)
+{
+	int part = w->parts - 1;
+	unsigned long before = w->written[part];
+
+	while (w->written[part] == before && !w->ret)
+		usleep(100);
+}
+
+int vm_writers_end(struct vm *vm, struct vm_writer *writers)
+{
+	int ret = 0;
+
+	for (int i = 0; i < vm->nr; i++)
+		writers[i].stop = true;
+	for (int i = 0; i < vm->nr; i++) {
+		pthread_join(writers[i].thread, NULL);
+		if (writers[i].ret)
+			ret = writers[i].ret;
+	}
+	return ret;
 }
 
 static volatile unsigned int *word_of(const struct vm_spinner *s)
@@ -299,6 +404,18 @@ long vm_vcpu_number(struct vm *vm, int vcpu, const char *name)
 long vm_number(const char *key)
 {
 	return hydra_number("/proc/self/hydra_vm", key);
+}
+
+int vm_set_idle(const char *seconds)
+{
+	return hydra_write_file(HYDRA_SYSFS "vm_idle_seconds", seconds);
+}
+
+bool vm_await_dropped(long trees)
+{
+	for (int i = 0; i < 300 && vm_number("dropped") < trees; i++)
+		usleep(100000);
+	return vm_number("dropped") == trees;
 }
 
 int vm_set(const char *text)

@@ -20,10 +20,12 @@ struct vm_vcpu {
 	int fd;
 	int stats;		/* KVM waits for a vCPU that runs before it gives this file */
 	struct kvm_run *run;
+	struct kvm_dirty_gfn *ring;	/* of the pages that it has written, or NULL */
 };
 
 struct vm {
 	int kvm, fd, nr;
+	unsigned int ring_entries;
 	char *code;			/* one page */
 	char *region;			/* VM_REGION_PAGES small pages, all present */
 	struct vm_vcpu vcpu[HYDRA_MAX_NODES];
@@ -34,7 +36,9 @@ const char *vm_missing(void);
 
 /* Make a VM, which takes over the settings of the test's process. 0 or -errno */
 int vm_make(struct vm *vm);
-/* End it, and let NUMA balancing go on. */
+/* The same; its vCPUs log the pages that they write in rings of so many entries. */
+int vm_make_with_rings(struct vm *vm, unsigned int entries);
+/* End it, and let NUMA balancing and the drops of idle trees go on. */
 void vm_end(struct vm *vm);
 
 /*
@@ -42,6 +46,29 @@ void vm_end(struct vm *vm);
  * -errno of KVM_RUN, or -EPROTO if the guest ended in another way than by its own word.
  */
 int vm_run(struct vm *vm, int vcpu, int node, unsigned long first, unsigned long pages);
+
+/*
+ * A thread on a node that lets a vCPU write the region all the time: so many pages from the
+ * begin are a part, the next ones another. The guest adds 1 to each page of a part, so many
+ * times, and goes to the next part.
+ */
+#define VM_PARTS	HYDRA_MAX_NODES
+struct vm_writer {
+	struct vm *vm;
+	int vcpu, node, parts;
+	unsigned long pages, times;
+	volatile unsigned long written[VM_PARTS];	/* by part: how often each page */
+	volatile bool stop, ended;
+	volatile int ret;
+	pthread_t thread;
+};
+
+/* A writer for each vCPU, on each node. 0 or -errno */
+int vm_writers_begin(struct vm *vm, struct vm_writer *writers, unsigned long pages, int parts);
+/* The writer has written a part, or has failed. */
+void vm_await_writer(const struct vm_writer *w);
+/* End all writers. 0, or the -errno of one of them */
+int vm_writers_end(struct vm *vm, struct vm_writer *writers);
 
 /*
  * The thread lets a vCPU fault so many pages of the region, without running the guest. 0 or
@@ -75,6 +102,11 @@ int vm_spin(struct vm_spinner *s);
 /* End all spinners. 0, or the -errno of one of them */
 int vm_spin_end(struct vm *vm, struct vm_spinner *spinners, int nr);
 
+/* After so many seconds a tree without vCPUs is dropped; 0, of the tests: never. 0 or -errno */
+int vm_set_idle(const char *seconds);
+/* Wait until so many idle trees of the VM have been dropped. False: that takes too long. */
+bool vm_await_dropped(long trees);
+
 /* A number of /proc/self/hydra_vm; negative: no such line */
 long vm_number(const char *key);
 int vm_set(const char *text);
@@ -98,6 +130,7 @@ bool vm_consistent(void);
 		SKIP(return, "%s", __missing);				\
 	/* NUMA balancing takes entries away, which tests count. */	\
 	ASSERT_EQ(0, hydra_stop_balancing());				\
+	ASSERT_EQ(0, vm_set_idle("0"));					\
 } while (0)
 
 #endif /* HYDRA_VM_UTIL_H */

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * vCPUs on all nodes add 1 to the words of some pages all the time, while the host changes
+ * what is behind the pages. At the end each word has been raised as often as the vCPUs say: a
+ * write through an entry of an old page, in a tree or a TLB, would be missing.
+ */
+#include <errno.h>
+#include <numaif.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "kselftest_harness.h"
+#include "linux_uapi.h"
+#include "vm_util.h"
+
+#define CHANGES	12
+#define PAGES	32UL
+#define LIMIT	120
+#define KSM	"/sys/kernel/mm/ksm/"
+
+FIXTURE(vm_coherence) {
+	struct vm vm;
+	struct vm_writer writers[HYDRA_MAX_NODES];
+	int last;
+};
+
+FIXTURE_VARIANT(vm_coherence) {
+	int filter, prefetch;
+};
+
+FIXTURE_VARIANT_ADD(vm_coherence, spared) {
+	.filter = HYDRA_FILTER_TABLE, .prefetch = 9,
+};
+
+FIXTURE_VARIANT_ADD(vm_coherence, all) {
+	.filter = HYDRA_FILTER_NONE, .prefetch = 2,
+};
+
+FIXTURE_SETUP(vm_coherence)
+{
+	VM_BEGIN();
+	ASSERT_EQ(0, hydra_on(variant->prefetch, variant->filter));
+	ASSERT_EQ(0, vm_make(&self->vm));
+	self->last = hydra_nodes() - 1;
+}
+
+FIXTURE_TEARDOWN(vm_coherence)
+{
+	if (!self->vm.fd)
+		return;
+	EXPECT_TRUE(vm_consistent());
+	vm_end(&self->vm);
+}
+
+static volatile unsigned int *word(const struct vm *vm, unsigned long page)
+{
+	return (volatile unsigned int *)(vm->region + page * PAGE_SIZE);
+}
+
+/* While vCPUs write, change something so many times. Between two changes each vCPU writes. */
+static void change(struct __test_metadata *_metadata, FIXTURE_DATA(vm_coherence) *self,
+		   void (*once)(struct __test_metadata *_metadata,
+				FIXTURE_DATA(vm_coherence) *self, int i))
+{
+	unsigned long written = 0;
+
+	ASSERT_EQ(0, vm_writers_begin(&self->vm, self->writers, PAGES, 1));
+	for (int i = 0; i < CHANGES; i++) {
+		once(_metadata, self, i);
+		for (int j = 0; j < self->vm.nr; j++)
+			vm_await_writer(&self->writers[j]);
+	}
+	ASSERT_EQ(0, vm_writers_end(&self->vm, self->writers));
+	for (int i = 0; i < self->vm.nr; i++)
+		written += self->writers[i].written[0];
+	for (unsigned long page = 0; page < PAGES; page++) {
+		EXPECT_EQ(written, *word(&self->vm, page)) TH_LOG("page %lu", page);
+	}
+}
+
+static void move(struct __test_metadata *_metadata, FIXTURE_DATA(vm_coherence) *self, int i)
+{
+	unsigned long mask = 1UL << hydra_node_id(i % (self->last + 1));
+
+	ASSERT_EQ(0, mbind(self->vm.region, PAGES * PAGE_SIZE, MPOL_BIND, &mask, 64,
+			   MPOL_MF_MOVE));
+}
+
+TEST_F_TIMEOUT(vm_coherence, pages_moved_to_other_nodes, LIMIT)
+{
+	change(_metadata, self, move);
+}
+
+static void protect(struct __test_metadata *_metadata, FIXTURE_DATA(vm_coherence) *self, int i)
+{
+	unsigned int before[PAGES];
+
+	ASSERT_EQ(0, mprotect(self->vm.region, PAGES * PAGE_SIZE, PROT_READ));
+	for (unsigned long page = 0; page < PAGES; page++)
+		before[page] = *word(&self->vm, page);
+	usleep(1000);
+	for (unsigned long page = 0; page < PAGES; page++) {
+		EXPECT_EQ(before[page], *word(&self->vm, page))
+			TH_LOG("page %lu is written, and protected", page);
+	}
+	ASSERT_EQ(0, mprotect(self->vm.region, PAGES * PAGE_SIZE, PROT_READ | PROT_WRITE));
+}
+
+TEST_F_TIMEOUT(vm_coherence, pages_protected_for_a_time, LIMIT)
+{
+	change(_metadata, self, protect);
+}
+
+static unsigned long sum(const struct vm *vm)
+{
+	unsigned long all = 0;
+
+	for (unsigned long page = 0; page < PAGES; page++)
+		all += *word(vm, page);
+	return all;
+}
+
+/* The child keeps the old pages, in which no write may appear any more. */
+static void fork_and_write(struct __test_metadata *_metadata, FIXTURE_DATA(vm_coherence) *self,
+			   int i)
+{
+	pid_t child = fork();
+	int status;
+
+	ASSERT_LE(0, child);
+	if (!child) {
+		unsigned long before;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		before = sum(&self->vm);
+		usleep(3000);
+		_exit(sum(&self->vm) != before);
+	}
+	for (unsigned long page = 0; page < PAGES; page++)
+		word(&self->vm, page)[1] = i;
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_EQ(0, status) TH_LOG("a page of the child was written");
+}
+
+TEST_F_TIMEOUT(vm_coherence, pages_copied_on_write, LIMIT)
+{
+	change(_metadata, self, fork_and_write);
+}
+
+static void swap_out(struct __test_metadata *_metadata, FIXTURE_DATA(vm_coherence) *self, int i)
+{
+	ASSERT_EQ(0, madvise(self->vm.region, PAGES * PAGE_SIZE, MADV_PAGEOUT));
+}
+
+TEST_F_TIMEOUT(vm_coherence, pages_swapped_out, LIMIT)
+{
+	long before = hydra_vmstat("pswpout");
+	int disk = hydra_swap_on("64M");
+
+	ASSERT_LE(0, disk) TH_LOG("no swap on a RAM disk (CONFIG_ZRAM, CONFIG_SWAP; mkswap)");
+	change(_metadata, self, swap_out);
+	EXPECT_LT(before, hydra_vmstat("pswpout"));
+	EXPECT_EQ(0, hydra_swap_off(disk));
+}
+
+/* A huge page from the small ones, which falls apart when its last page is dropped */
+static void collapse_and_split(struct __test_metadata *_metadata,
+			       FIXTURE_DATA(vm_coherence) *self, int i)
+{
+	int ret;
+
+	for (int tries = 0; tries < 100; tries++) {
+		ret = madvise(self->vm.region, TABLE_SIZE, MADV_COLLAPSE);
+		if (!ret || (errno != EAGAIN && errno != EBUSY))
+			break;
+		usleep(1000);
+	}
+	ASSERT_EQ(0, ret);
+	for (int j = 0; j < self->vm.nr; j++)
+		vm_await_writer(&self->writers[j]);
+	ASSERT_EQ(0, madvise(self->vm.region + TABLE_SIZE - PAGE_SIZE, PAGE_SIZE, MADV_DONTNEED));
+	*word(&self->vm, TABLE_PAGES - 1) = i;
+}
+
+TEST_F_TIMEOUT(vm_coherence, huge_page_collapsed_and_split, LIMIT)
+{
+	ASSERT_EQ(0, prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0));
+	ASSERT_EQ(0, madvise(self->vm.region, TABLE_SIZE, MADV_HUGEPAGE));
+	change(_metadata, self, collapse_and_split);
+}
+
+/* A log begins, and ends: KVM protects and splits in all trees. */
+static void log_and_end(struct __test_metadata *_metadata, FIXTURE_DATA(vm_coherence) *self,
+			int i)
+{
+	unsigned long bitmap[VM_REGION_PAGES / 64];
+
+	ASSERT_EQ(0, vm_log(&self->vm, true));
+	ASSERT_LE(0, vm_logged(&self->vm, bitmap));
+	ASSERT_EQ(0, vm_log(&self->vm, false));
+}
+
+TEST_F_TIMEOUT(vm_coherence, memslot_with_other_flags, LIMIT)
+{
+	change(_metadata, self, log_and_end);
+}
+
+/* Let KSM look at all pages so many times. */
+static void scan(struct __test_metadata *_metadata, int times)
+{
+	long before = hydra_number(KSM "full_scans", NULL);
+
+	ASSERT_EQ(0, hydra_write_file(KSM "run", "1"));
+	while (hydra_number(KSM "full_scans", NULL) < before + times)
+		usleep(1000);
+	ASSERT_EQ(0, hydra_write_file(KSM "run", "0"));
+}
+
+/* Between two passes the pages have the same contents. Each node writes merged pages. */
+TEST_F_TIMEOUT(vm_coherence, equal_pages_merged, LIMIT)
+{
+	unsigned int nr = 0;
+
+	ASSERT_EQ(0, hydra_write_file(KSM "smart_scan", "0"));
+	ASSERT_EQ(0, hydra_write_file(KSM "pages_to_scan", "10000"));
+	ASSERT_EQ(0, hydra_write_file(KSM "sleep_millisecs", "1"));
+	ASSERT_EQ(0, madvise(self->vm.region, PAGES * PAGE_SIZE, MADV_MERGEABLE));
+	for (int round = 0; round < 2; round++)
+		for (int node = self->last; node >= 0; node--) {
+			ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, PAGES));
+			nr++;
+			scan(_metadata, 3);
+			EXPECT_LE(PAGES - 1, hydra_number(KSM "pages_sharing", NULL));
+			for (unsigned long page = 0; page < PAGES; page++) {
+				ASSERT_EQ(nr, *word(&self->vm, page)) TH_LOG("page %lu", page);
+			}
+		}
+	ASSERT_EQ(0, madvise(self->vm.region, PAGES * PAGE_SIZE, MADV_UNMERGEABLE));
+}
+
+/* The memslot goes, and comes again with other memory behind it. */
+TEST_F_TIMEOUT(vm_coherence, memslot_with_other_memory, LIMIT)
+{
+	const size_t half = VM_REGION_PAGES / 2 * PAGE_SIZE;
+	struct kvm_userspace_memory_region region = {
+		.slot = 1, .guest_phys_addr = VM_REGION,
+	};
+	unsigned int nr = self->last + 1;
+
+	for (int round = 0; round < 4; round++) {
+		region.memory_size = 0;
+		ASSERT_EQ(0, ioctl(self->vm.fd, KVM_SET_USER_MEMORY_REGION, &region));
+		region.memory_size = half;
+		region.userspace_addr = (uintptr_t)self->vm.region + round % 2 * half;
+		ASSERT_EQ(0, ioctl(self->vm.fd, KVM_SET_USER_MEMORY_REGION, &region));
+		for (int node = 0; node <= self->last; node++) {
+			ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, PAGES));
+		}
+		for (unsigned long page = 0; page < PAGES; page++) {
+			EXPECT_EQ((round / 2 + 1) * nr, *word(&self->vm, page + round % 2 * VM_REGION_PAGES / 2));
+			EXPECT_EQ((round + 1) / 2 * nr, *word(&self->vm, page + (round + 1) % 2 * VM_REGION_PAGES / 2));
+		}
+	}
+}
+
+HYDRA_HARNESS_MAIN
