@@ -16,7 +16,7 @@
 #include "linux_uapi.h"
 #include "vm_util.h"
 
-#define CHANGES	12
+#define CHANGES	8
 #define PAGES	32UL
 #define LIMIT	120
 #define KSM	"/sys/kernel/mm/ksm/"
@@ -27,22 +27,10 @@ FIXTURE(vm_coherence) {
 	int last;
 };
 
-FIXTURE_VARIANT(vm_coherence) {
-	int filter, prefetch;
-};
-
-FIXTURE_VARIANT_ADD(vm_coherence, spared) {
-	.filter = HYDRA_FILTER_TABLE, .prefetch = 9,
-};
-
-FIXTURE_VARIANT_ADD(vm_coherence, all) {
-	.filter = HYDRA_FILTER_NONE, .prefetch = 2,
-};
-
 FIXTURE_SETUP(vm_coherence)
 {
 	VM_BEGIN();
-	ASSERT_EQ(0, hydra_on(variant->prefetch, variant->filter));
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
 	ASSERT_EQ(0, vm_make(&self->vm));
 	self->last = hydra_nodes() - 1;
 }

@@ -14,8 +14,8 @@
 #include "kselftest_harness.h"
 #include "vm_util.h"
 
-#define MIGRATIONS	4
-#define ROUNDS		6	/* of the log, while vCPUs write */
+#define MIGRATIONS	2
+#define ROUNDS		4	/* of the log, while vCPUs write */
 #define PART		64UL	/* pages that one vCPU writes before it goes to the next part */
 #define RING		1024	/* entries */
 
