@@ -413,7 +413,7 @@ int vm_set_idle(const char *seconds)
 
 bool vm_await_dropped(long trees)
 {
-	for (int i = 0; i < 300 && vm_number("dropped") < trees; i++)
+	for (int i = 0; i < 150 && vm_number("dropped") < trees; i++)
 		usleep(100000);
 	return vm_number("dropped") == trees;
 }
