@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Data races: the self tests on a kernel with KCSAN. Linux has many intended races; a race with a function of
-arch/x86/mm/hydra is Hydra's, and a failure."""
+arch/x86/mm/hydra or arch/x86/kvm/hydra is Hydra's, and a failure."""
 import dataclasses
 import re
 import subprocess
@@ -11,12 +11,12 @@ from lab.machine import programs
 from lab.machine.ktap import Outcome
 from lab.test import suites
 
-TESTS = ["coherence", "huge", "shootdown", "bystanders", "filters", "events", "reclaim", "oracle"]
+TESTS = ["coherence", "huge", "shootdown", "bystanders", "filters", "events", "reclaim", "oracle", "vm_move", "vm_bystanders"]
 FAULT, FAULT_TEST = "count-plainly", "oracle"        # where all CPUs of a node work at once
 SECONDS = 400                # for one program: the kernel is slow on purpose
 SKIPPED = 400                # accesses between two watched accesses; Linux's default 4000 suits real processors
 PATIENCE = 500               # microseconds of watching an access, where KCSAN must find a race; Linux: 80
-OBJECTS = "arch/x86/mm/hydra"
+OBJECTS = ["arch/x86/mm/hydra", "arch/x86/kvm/hydra"]
 
 _TIME = r"^(?:\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? )?"
 _REPORT = re.compile(f"{_TIME}BUG: KCSAN: (.*?)\\s*$", re.M)
@@ -26,8 +26,8 @@ _PART = re.compile(r"\.(?:part|constprop|isra|cold)\.?\d*")
 
 def functions(objects):
     """The functions of our files, from the symbols of the objects."""
-    files = list((objects / OBJECTS).glob("*.o"))
-    if not files:
+    files = [path for directory in OBJECTS for path in (objects / directory).glob("*.o")]
+    if {str(path.parent.relative_to(objects)) for path in files} != set(OBJECTS):
         raise LabError(f"there are no objects of Hydra in {objects}", "Remove that directory, and build again.")
     listed = subprocess.run(["nm", "--defined-only", *map(str, files)], capture_output=True, text=True, check=True).stdout
     return {_PART.sub("", name) for name in re.findall(r"^[0-9a-f]+ [tT] (\S+)$", listed, re.M)}
