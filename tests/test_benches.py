@@ -10,7 +10,7 @@ import pytest
 
 from lab import cli, paths
 from lab.errors import LabError
-from lab.measure import (bench, bench_allocators, bench_footprint, bench_patterns, bench_people, bench_prefetch, bench_sharing,
+from lab.measure import (bench, bench_allocators, bench_footprint, bench_nested, bench_patterns, bench_people, bench_prefetch, bench_sharing,
                          bench_spinners, benches, guest_programs, report, values as measured, verbs)
 from lab.measure.policies import POLICIES
 
@@ -72,8 +72,23 @@ def said_by_spinners(step):
     return {"same_node": [counts] * 20, "other_node": []}
 
 
+def said_by_nested(step):
+    trees = 4 if step.policy == "hydra" else 1
+    seen = {"nodes": 4, "active": int(trees > 1), "fallbacks": 0, "local": [2049] * 4, "remote": [0] * 4, "tables": {"leaf": 4, "other": 5 * trees}}
+    if trees == 1:
+        seen.update(local=[2049, 0, 0, 0], remote=[0, 2049, 2049, 2049])
+    seen["exits"] = [2047, *[3 if trees > 1 else 0] * 3] if step.case == "shared" else [511] * 4
+    if step.case == "shared":
+        seen["tables"]["leaf"] = 4 * trees
+    elif step.case == "moved":
+        seen.update(before={"leaf": 4, "other": 5}, tables={"leaf": 4, "other": 5}, exits=5 if trees > 1 else 0)
+    elif step.case == "dropped":
+        seen = {"active": int(trees > 1), "fallbacks": 0, "vcpus": 7, "users": 2, "drops": 20, "flushes": 40 if trees > 1 else 140}
+    return seen
+
+
 GOOD = {"footprint": said_by_footprint, "prefetch": said_by_prefetch, "pipeline": said_by_patterns, "people": said_by_people,
-        "allocators": said_by_allocate, "sharing": said_by_sharing, "spinners": said_by_spinners}
+        "allocators": said_by_allocate, "sharing": said_by_sharing, "spinners": said_by_spinners, "nested": said_by_nested}
 
 
 def entries(name, change=None):
@@ -103,7 +118,7 @@ def spoil(case, policy, **fields):
     return change
 
 
-@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("people", 27), ("allocators", 53), ("sharing", 42), ("spinners", 40)])
+@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("people", 27), ("allocators", 53), ("sharing", 42), ("spinners", 40), ("nested", 18)])
 def test_good_values_keep_every_limit(name, count):
     checks = bench.checked(benches.BENCHES[name], entries(name))
     assert len(checks) == count and [check for check in checks if not check.passed] == []
@@ -130,6 +145,26 @@ def test_one_upper_table_too_many_or_a_domain_that_did_not_run(case, policy, fie
 def test_a_copy_that_could_not_be_had(field):
     (failed,) = broken("footprint", spoil("full", "hydra", **{field: 1}))
     assert "refused or reclaimed" in failed.text
+
+
+@pytest.mark.parametrize("policy", bench_nested.COLUMNS)
+@pytest.mark.parametrize("case, field, value, told", [
+    ("shared", "tables__leaf", 5, "leaf tables exactly"), ("private", "tables__leaf", 5, "leaf tables exactly"), ("shared", "exits", [0, 3, 4, 3], "exits of each"),
+    ("dropped", "flushes", 60, "vCPUs flushed"), ("moved", "tables__other", 10, "as many tables"), ("moved", "local", [1, 1, 1, 1], "tables of the new node"),
+    ("private", "fallbacks", 1, "no fallback"), ("dropped", "active", 2, "no fallback")])
+def test_what_is_wrong_with_nested_tables_is_told(policy, case, field, value, told):
+    if field == "local" and policy == "hydra":
+        spoiler = spoil(case, policy, remote=[1, 1, 1, 1])
+    else:
+        spoiler = spoil(case, policy, **{field: value})
+    (failed,) = broken("nested", spoiler)
+    assert told in failed.text
+
+
+@pytest.mark.parametrize("case, field, value, told", [("shared", "remote", [0, 1, 0, 0], "in its own memory"), ("private", "tables__other", 21, "upper tables")])
+def test_trees_of_nodes_are_where_they_should_be(case, field, value, told):
+    (failed,) = broken("nested", spoil(case, "hydra", **{field: value}))
+    assert told in failed.text
 
 
 @pytest.mark.parametrize("policy", bench_prefetch.COLUMNS)
@@ -218,7 +253,7 @@ def test_it_is_shown_and_the_exit_status_counts_the_failures(name, monkeypatch, 
     files = {kind: tmp_path / f"values.{kind}" for kind in ("json", "csv", "png")}
     assert bench.show(benches.BENCHES[name], options(**files)) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "The papers, and this emulator." in shown and ("RadixVM" in shown) == (name != "prefetch")
+    assert "The papers, and this emulator." in shown and ("RadixVM" in shown) == (name not in ("prefetch", "nested"))
     assert json.loads(files["json"].read_text()) == entries(name)
     with open(files["csv"], encoding="utf-8") as source:
         lines = list(csv.DictReader(source))
@@ -284,6 +319,7 @@ def test_the_guest_runs_each_program_under_its_settings(tmp_path, capsys, monkey
 @pytest.mark.parametrize("program, words, said", [
     ("footprint", ["--sharing", "much"], "unknown sharing 'much'"), ("footprint", [], "give --sharing"),
     ("footprint", ["--sharing", "none", "--tables", "0"], "'0' is not a number of leaf tables"),
+    ("nested", ["--what", "much"], "unknown case 'much'"), ("nested", [], "give --what"),
     ("prefetch", ["--tables", "x"], "'x' is not a number of leaf tables"),
     ("patterns", ["spiral"], "choose one of local pipeline global protect"), ("patterns", [], "choose one of"), ("patterns", ["local", "global"], "Too many arguments"),
     ("patterns", ["local", "--rounds", "1"], "'1' is not a number of rounds"),

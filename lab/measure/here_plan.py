@@ -23,7 +23,8 @@ FOOTPRINT_MOST = 32          # threads whose stacks fit (workloads/footprint.c)
 LOOP = ("--iterations", "200000")    # of the demo's loops: a real machine does so many in a second or so
 DISKS = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"}
 # Not for a machine that others use, and why.
-EMULATED = {"programs": "it makes swap and a memory cgroup for pbzip2, which is for a machine that ends afterwards. Measure a program with --workload"}
+EMULATED = {"programs": "it makes swap and a memory cgroup for pbzip2, which is for a machine that ends afterwards. Measure a program with --workload",
+            "nested": "its virtual machine is divided among 4 nodes, and on the machine of a user vCPUs would take all CPUs"}
 PROBLEM = "needs {wanted}; this machine has {seen}"
 
 

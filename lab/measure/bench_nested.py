@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What nested page tables of a virtual machine cost by policy: beside the figures and tables of the vMitosis paper."""
+from lab.machine import vm
+from lab.measure import policies
+from lab.measure.bench import Bench, Step
+from lab.measure.limits import Check
+from lab.measure.values import Line
+
+NODES, CPUS = 4, 2
+PAGES = 2048                 # of the guest, 4 KiB each
+LEAVES = PAGES // 512
+CASES = {"shared": f"{NODES} nodes use all pages", "private": f"{NODES} nodes use pages of their own", "moved": "the machine has moved to another node",
+         "dropped": "the host takes away a page of one node"}
+COLUMNS = ("linux", "hydra")         # a machine has a tree for each node, or one
+
+
+def steps():
+    return tuple(Step(case, policy, ("--policy", policy), ("nested", "--what", case)) for case in CASES for policy in COLUMNS)
+
+
+def taken(step, seen):
+    made = [("active", seen["active"], "machines"), ("fallbacks", seen["fallbacks"], "times")]
+    if step.case == "dropped":
+        return made + [("flushes_per_drop", seen["flushes"] / seen["drops"], "vCPUs"), ("vcpus", seen["vcpus"], "vCPUs"), ("users", seen["users"], "vCPUs")]
+    last = seen["nodes"] - 1
+    nodes = [last] if step.case == "moved" else range(seen["nodes"])
+    shares = [seen["local"][node] / (seen["local"][node] + seen["remote"][node]) for node in nodes]
+    exits = {"moved": [seen["exits"]]}.get(step.case) or seen["exits"][1:]
+    tables = seen["tables"]
+    return made + [("local_share", min(shares), "share"), ("leaf_tables", tables["leaf"], "tables"), ("other_tables", tables["other"], "tables"),
+                   ("tables_before", sum(seen.get("before", {}).values()), "tables"), ("exits", max(exits), "exits")]
+
+
+def check(values, columns):
+    def get(case, policy, metric):
+        return values.get("nested", case, policy, metric)
+
+    def one(text, seen, passed):
+        return Check("nested", text, str(seen), passed)
+    for policy in columns:
+        trees, called = NODES if policy == "hydra" else 1, policies.called(policy)
+        yield one(f"{called}: {'a tree for each node' if trees > 1 else 'one tree'} in each case, and no fallback",
+                  [get(case, policy, "active") for case in CASES],
+                  all((get(case, policy, "active"), get(case, policy, "fallbacks")) == (trees > 1, 0) for case in CASES))
+        seen = get("shared", policy, "leaf_tables")
+        yield one(f"{CASES['shared']}, {called}: leaf tables exactly {LEAVES * trees}", seen, seen == LEAVES * trees)
+        seen = get("private", policy, "leaf_tables")
+        yield one(f"{CASES['private']}, {called}: leaf tables exactly {LEAVES}", seen, seen == LEAVES)
+        seen = get("shared", policy, "exits")
+        wanted = LEAVES - 1 if trees > 1 else 0
+        yield one(f"{CASES['shared']}, {called}: exits of each further node for missing entries exactly {wanted}, 1 for 2 MiB, less the one before the count",
+                  seen, seen == wanted)
+        seen, users, vcpus = (get("dropped", policy, metric) for metric in ("flushes_per_drop", "users", "vcpus"))
+        wanted = users if trees > 1 else vcpus
+        yield one(f"{CASES['dropped']}, {called}: vCPUs flushed each time exactly {wanted} of {vcpus}", seen, seen == wanted)
+        now, before = get("moved", policy, "leaf_tables") + get("moved", policy, "other_tables"), get("moved", policy, "tables_before")
+        yield one(f"{CASES['moved']}, {called}: as many tables as before", f"{now} and {before}", now == before)
+        share = get("moved", policy, "local_share")
+        yield one(f"{CASES['moved']}, {called}: entries in tables of the new node: {'all' if trees > 1 else 'none'}", f"{100 * share:.0f} %",
+                  share == (1 if trees > 1 else 0))
+    for case in ("shared", "private"):
+        share = get(case, "hydra", "local_share")
+        yield one(f"{CASES[case]}, Hydra: each node reaches all entries in its own memory", f"{100 * share:.0f} %", share == 1)
+        more = get(case, "hydra", "other_tables") - NODES * get(case, "linux", "other_tables")
+        yield one(f"{CASES[case]}, Hydra: roots and upper tables at most {NODES} times Linux's", more, more <= 0)
+
+
+LINES = (
+    Line("nested", "shared", "local_share", f"entries which a node reaches in its own memory, {CASES['shared']} (the node with the lowest share)", "", ""),
+    Line("nested", "shared", "leaf_tables", f"leaf tables of 8 MiB, {CASES['shared']}", "A copy on each node."),
+    Line("nested", "private", "leaf_tables", f"leaf tables of 8 MiB, {CASES['private']}", "Memory of one node has no second copy."),
+    Line("nested", "private", "other_tables", "roots, upper tables and the table of the guest's program", "", ""),
+    Line("nested", "shared", "exits", f"exits of each further node for missing entries, {PAGES} pages",
+         "The first node takes one for each page, with one tree or several."),
+    Line("nested", "moved", "local_share", "entries in tables of the new node, after the machine has moved and used its pages once", "", ""),
+    Line("nested", "moved", "exits", "exits for missing entries in that pass", "", ""),
+    Line("nested", "dropped", "flushes_per_drop", "vCPUs flushed when the host takes away a page that 2 vCPUs of one node use, of 7 which run on 4 nodes", "",
+         ""),
+)
+
+BENCH = Bench(
+    "nested", "nested page tables of a virtual machine: where, how many, exits, flushes (vMitosis)", vm.Machine(NODES, CPUS, "2G", append=["nopku"]),
+    ("nested",), steps(), LINES, taken, check,
+    "vMitosis (ASPLOS 2021), figure 2: with one nested tree, of 2D page walks of a machine on 4 sockets less than 10 % are local in both dimensions. "
+    "Its replicas are complete from the start: 3, 6 and 12 GiB of nested tables for 1, 2 and 4 copies of 1.5 TiB (table 6), and no exit to warm a further "
+    "node. A machine that moves runs 1.8 to 3.1 times as long with its tables left behind (figure 3). A flush interrupts every vCPU. Times, and the walks of "
+    "a program rather than its entries, an emulator does not show.",
+    why_fixed="the guest's memory is divided among 4 nodes in whole leaf tables")

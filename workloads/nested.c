@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Counts what the nested page tables (NPT, EPT) of a virtual machine cost: a small machine with
+ * a vCPU for each node, whose guest writes 8 MiB of small pages.
+ *
+ * shared: the vCPU of each node writes all pages, one node after another.
+ * private: each writes pages of its own, in leaf tables of its own.
+ * moved: a vCPU writes all pages, goes to the last node, and writes them there.
+ * dropped: vCPUs run on all CPUs but one. The host takes away a page that those of the last
+ * node use, again and again.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <error.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "json.h"
+#include "machine.h"
+#include "vm_util.h"
+
+#define DROPS 20
+#define VCPUS HYDRA_MAX_NODES
+
+static struct vm vm;
+
+/* Exit if a step failed, with its -errno. */
+static void must(int ret, const char *what)
+{
+	if (ret)
+		error(EXIT_FAILURE, ret < 0 ? -ret : 0, "%s", what);
+}
+
+static void write_pages(int vcpu, int node, unsigned long first, unsigned long pages)
+{
+	must(vm_run(&vm, vcpu, node, first, pages), "the guest cannot write its pages");
+}
+
+/* Leaf tables of the region, and all other nested tables */
+struct tables {
+	uint64_t leaf, other;
+};
+
+static struct tables count_tables(void)
+{
+	FILE *map = fopen("/proc/self/hydra_vm_map", "r");
+	struct tables found = { 0, 0 };
+	char line[128];
+
+	if (!map)
+		error(EXIT_FAILURE, errno, "/proc/self/hydra_vm_map");
+	while (fgets(line, sizeof(line), map)) {
+		unsigned long gfn;
+		int level;
+
+		if (sscanf(line, "domain %*s gfn %lx level %d", &gfn, &level) != 2)
+			continue;
+		if (level == 1 && gfn >= VM_REGION / PAGE_SIZE)
+			found.leaf++;
+		else
+			found.other++;
+	}
+	fclose(map);
+	return found;
+}
+
+static void say_tables(const char *key)
+{
+	struct tables found = count_tables();
+
+	json_open_object(key);
+	json_number("leaf", found.leaf);
+	json_number("other", found.other);
+	json_close_object();
+}
+
+/* For each node: the leaf entries that its vCPUs reach, through tables on the node and elsewhere */
+static void say_places(void)
+{
+	struct vm_tables places;
+
+	must(vm_read_tables(&places), "/proc/self/hydra_vm_tables");
+	json_open_list("local");
+	for (int node = 0; node < hydra_nodes(); node++)
+		json_number(NULL, places.local[node]);
+	json_close_list();
+	json_open_list("remote");
+	for (int node = 0; node < hydra_nodes(); node++)
+		json_number(NULL, places.remote[node]);
+	json_close_list();
+}
+
+/* The vCPUs of all nodes write, in turn; how many exits each took for missing entries. */
+static void use(bool shared)
+{
+	unsigned long pages = shared ? VM_REGION_PAGES : VM_REGION_PAGES / hydra_nodes();
+	long exits[HYDRA_MAX_NODES];
+
+	if (!shared && pages % TABLE_PAGES)
+		error(EXIT_LACKING, 0, "%d nodes cannot have whole leaf tables of their own", hydra_nodes());
+	for (int node = 0; node < hydra_nodes(); node++) {
+		unsigned long first = shared ? 0 : node * pages;
+		long before;
+
+		/* The page of the program, and the upper tables */
+		write_pages(node, node, first, 1);
+		before = vm_faults(&vm, node);
+		write_pages(node, node, first, pages);
+		exits[node] = vm_faults(&vm, node) - before;
+	}
+	json_open_list("exits");
+	for (int node = 0; node < hydra_nodes(); node++)
+		json_number(NULL, exits[node]);
+	json_close_list();
+	say_places();
+	say_tables("tables");
+}
+
+static void move(void)
+{
+	int last = hydra_nodes() - 1;
+	long before;
+
+	write_pages(0, 0, 0, VM_REGION_PAGES);
+	say_tables("before");
+	/* Longer than the pages take: the entries are copied from the old tree. */
+	must(vm_set_idle("5"), "vm_idle_seconds");
+	before = vm_faults(&vm, 0);
+	write_pages(0, last, 0, VM_REGION_PAGES);
+	json_number("exits", vm_faults(&vm, 0) - before);
+	if (vm_number("active") && !vm_await_dropped(1))
+		error(EXIT_FAILURE, 0, "the old tree was not dropped");
+	say_places();
+	say_tables("tables");
+}
+
+/* How often all vCPUs together were flushed */
+static uint64_t flushes(const struct vm_spinner *spinners, int nr)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < nr; i++)
+		sum += vm_vcpu_number(&vm, spinners[i].vcpu, "tlb_flush");
+	return sum;
+}
+
+static void drop(void)
+{
+	static struct vm_spinner spinners[VCPUS];
+	int last = hydra_nodes() - 1, cpus[HYDRA_MAX_CPUS], nr = 0, near = 0;
+	volatile unsigned int *word = (volatile unsigned int *)vm.region;
+	uint64_t before;
+
+	for (int node = 0; node <= last; node++) {
+		int count = hydra_node_cpus(node, cpus);
+
+		for (int i = !node; i < count; i++, nr++) {
+			if (nr == VCPUS)
+				error(EXIT_LACKING, 0, "more CPUs than %d", VCPUS);
+			if (nr == vm.nr)
+				must(vm_add_vcpu(&vm), "cannot make a vCPU");
+			near += node == last;
+			spinners[nr] = (struct vm_spinner){
+				.vm = &vm, .vcpu = nr, .cpu = cpus[i],
+				.page = node == last ? 0 : 1 + nr,
+			};
+			must(vm_spin(&spinners[nr]), "the guest does not run");
+		}
+	}
+	hydra_node_cpus(0, cpus);
+	hydra_pin_to_cpu(cpus[0]);
+	before = flushes(spinners, nr);
+	for (int i = 0; i < DROPS; i++) {
+		if (madvise(vm.region, PAGE_SIZE, MADV_DONTNEED))
+			error(EXIT_FAILURE, errno, "cannot drop a page");
+		while (!*word)
+			usleep(100);
+		/* A vCPU that has not come to its flush yet would take two for one. */
+		usleep(20000);
+	}
+	json_number("vcpus", nr);
+	json_number("users", near);
+	json_number("drops", DROPS);
+	json_number("flushes", flushes(spinners, nr) - before);
+	must(vm_spin_end(&vm, spinners, nr), "the guest failed");
+}
+
+static const char *what;
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	switch (key) {
+	case 'w':
+		what = arg;
+		if (strcmp(what, "shared") && strcmp(what, "private") && strcmp(what, "moved") &&
+		    strcmp(what, "dropped"))
+			argp_error(state, "unknown case '%s': choose shared, private, moved or dropped", arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (!what)
+			argp_error(state, "give --what");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option argp_options[] = {
+	{ "what", 'w', "CASE", 0, "shared, private, moved or dropped: see the head of nested.c", 0 },
+	{ 0 }
+};
+
+static const struct argp argp = {
+	.options = argp_options,
+	.parser = parse_option,
+	.doc = "Count the nested page tables of a small virtual machine, its exits and its flushes, under the policy of this process. Prints one line of JSON.\v"
+	       "Exit status: 0 done; 1 failed; 2 this machine or kernel lacks what is needed; 64 wrong usage.",
+};
+
+int main(int argc, char **argv)
+{
+	const char *missing;
+
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	missing = vm_missing();
+	if (missing)
+		error(EXIT_LACKING, 0, "%s", missing);
+	must(hydra_stop_balancing(), "NUMA balancing");
+	must(vm_set_idle("0"), "vm_idle_seconds");
+	must(vm_make(&vm), "cannot make a virtual machine");
+	json_open_object(NULL);
+	json_string("program", "nested");
+	json_string("case", what);
+	json_number("nodes", hydra_nodes());
+	json_number("pages", VM_REGION_PAGES);
+	json_number("active", vm_number("active"));
+	if (!strcmp(what, "moved"))
+		move();
+	else if (!strcmp(what, "dropped"))
+		drop();
+	else
+		use(!strcmp(what, "shared"));
+	json_number("fallbacks", vm_number("fallbacks"));
+	json_close_object();
+	vm_end(&vm);
+	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
+}
