@@ -132,11 +132,11 @@ TEST_F(vm_move, tree_with_a_vcpu_stays)
 	for (int node = 0; node <= self->last; node++) {
 		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, 64));
 	}
-	sleep(3);
+	sleep(2);
 	EXPECT_EQ(0, vm_number("dropped"));
 	ASSERT_EQ(0, vm_set_idle("0"));
 	ASSERT_EQ(0, vm_run(&self->vm, 0, self->last, 0, 64));
-	sleep(3);
+	sleep(2);
 	EXPECT_EQ(0, vm_number("dropped"));
 }
 
