@@ -132,9 +132,10 @@ static void hydra_vm_tidy(struct kvm *kvm, bool ask)
 	list_for_each_entry(root, &kvm->arch.tdp_mmu_roots, link) {
 		unsigned int d = root->role.domain;
 
-		if (root->role.invalid || !hydra_vm_is_due(vm, d, loaded, &wait))
-			continue;
 		/* A tree may have a second root, for system management mode. */
+		if (root->role.invalid ||
+		    (!(found & BIT(d)) && !hydra_vm_is_due(vm, d, loaded, &wait)))
+			continue;
 		if (hydra_vm_uses(vm, d) && !(found & BIT(d)))
 			atomic_long_inc(&vm->dropped);
 		/* As kvm_tdp_mmu_invalidate_all_roots() does */
@@ -202,6 +203,7 @@ void __hydra_vm_move(struct kvm_vcpu *vcpu)
 	preempt_disable();
 	/* Before the domain: a tree that has just lost its last vCPU is not idle yet. */
 	WRITE_ONCE(vm->trees[old].left, jiffies);
+	WRITE_ONCE(vm->trees[old].pressed, false);
 	role.domain = hydra_vm_domain(vcpu->kvm, smp_processor_id());
 	WRITE_ONCE(mmu->root_role.word, role.word);
 	preempt_enable();
