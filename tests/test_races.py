@@ -37,6 +37,15 @@ def test_a_race_of_ours_fails_and_one_of_linux_does_not():
     assert results(LOG[LOG.index("[    6."):])[-1] == ("no data race with a function of Hydra", "passed")
 
 
+def test_a_marked_access_of_ours_that_meets_a_plain_one_of_linux_is_no_failure():
+    marked = LOG.replace("write to 0xffff888003d7e000 of 8 bytes by task 77", "read-write (marked) to 0xffff888003d7e000 of 8 bytes by task 77")
+    assert results(marked)[-1] == ("no data race with a function of Hydra", "passed")
+    other = "[    5.100004]\n[    5.100004] read to 0xffff888003d7e000 of 8 bytes by task 78 on cpu 0:\n[    5.100004]  {}+0x5/0x9\n"
+    end = "[    5.100005]"
+    assert results(marked.replace(end, other.format("set_pte_range") + end, 1))[-1][1] == "passed"
+    assert results(marked.replace(end, other.format("hydra_set") + end, 1))[-1][1] == "failed"
+
+
 def test_no_report_at_all_is_a_failure():
     assert [result for _, result in results("[    1.000000] Linux version 6.12\n")] == ["failed"]
 

@@ -20,6 +20,8 @@ OBJECTS = ["arch/x86/mm/hydra", "arch/x86/kvm/hydra"]
 
 _TIME = r"^(?:\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? )?"
 _REPORT = re.compile(f"{_TIME}BUG: KCSAN: (.*?)\\s*$", re.M)
+_ACCESS = re.compile(r"\b(?:read|write|read-write)(?P<marked> \(marked\))? to 0x[0-9a-f]+ of \d+ bytes by ")
+_FRAME = re.compile(f"{_TIME}\\s*([\\w.]+)\\+0x")
 _LINE = re.compile(f"{_TIME}={{20,}}\\s*$", re.M)
 _PART = re.compile(r"\.(?:part|constprop|isra|cold)\.?\d*")
 
@@ -43,10 +45,19 @@ def reports(log):
     return found
 
 
+def plain(lines, names):
+    """Whether one of the functions makes an access that is not marked (READ_ONCE() and so on): else the race is with Linux's plain access."""
+    for line, frame in zip(lines, lines[1:]):
+        access, function = _ACCESS.search(line), _FRAME.match(frame)
+        if access and function and not access["marked"] and _PART.sub("", function[1]) in names:
+            return True
+    return False
+
+
 def ours(found, names):
-    """The reports with one of the functions in the title."""
+    """The reports of a plain access by one of the functions."""
     return [(title, lines) for title, lines in found
-            if {_PART.sub("", word) for word in re.findall(r"[\w.]+", title)} & names]
+            if {_PART.sub("", word) for word in re.findall(r"[\w.]+", title)} & names and plain(lines, names)]
 
 
 def judge(found, names):

@@ -124,7 +124,7 @@ static void hydra_vm_tidy(struct kvm *kvm, bool ask)
 	struct hydra_vm *vm = kvm->arch.hydra;
 	unsigned long wait = ULONG_MAX;
 	struct kvm_mmu_page *root;
-	u32 loaded, found = 0;
+	u32 loaded, found = 0, idle = 0;
 
 	lockdep_assert_held(&kvm->slots_lock);
 	write_lock(&kvm->mmu_lock);
@@ -136,8 +136,8 @@ static void hydra_vm_tidy(struct kvm *kvm, bool ask)
 		if (root->role.invalid ||
 		    (!(found & BIT(d)) && !hydra_vm_is_due(vm, d, loaded, &wait)))
 			continue;
-		if (hydra_vm_uses(vm, d) && !(found & BIT(d)))
-			atomic_long_inc(&vm->dropped);
+		if (hydra_vm_uses(vm, d))
+			idle |= BIT(d);
 		/* As kvm_tdp_mmu_invalidate_all_roots() does */
 		root->tdp_mmu_scheduled_root_to_zap = true;
 		root->role.invalid = true;
@@ -151,6 +151,7 @@ static void hydra_vm_tidy(struct kvm *kvm, bool ask)
 	write_unlock(&kvm->mmu_lock);
 	if (found)
 		kvm_tdp_mmu_zap_invalidated_roots(kvm);
+	atomic_long_add(hweight32(idle), &vm->dropped);
 	/* The next tree may be idle then. */
 	if (wait != ULONG_MAX)
 		queue_delayed_work(system_unbound_wq, &vm->tidy,

@@ -823,9 +823,10 @@ static void hydra_unsplit(struct mm_struct *mm)
 	hydra_unlock_ldt(mm);
 }
 
+/* Another thread may end meanwhile. The next switch to the process finds it gone. */
 static bool hydra_has_threads(struct task_struct *tsk)
 {
-	return get_nr_threads(tsk) > 1;
+	return READ_ONCE(tsk->signal->nr_threads) > 1;
 }
 
 /* Should a process with a single thread return to plain Linux? */
@@ -1029,7 +1030,7 @@ static int hydra_settings_change(struct mm_struct *mm, const u32 *old, u32 setti
 			 * __hydra_resume_user_mode().
 			 */
 			if (hydra_runs_in_several(mm, kind) &&
-			    (mm == current->mm ? get_nr_threads(current) > 1 :
+			    (mm == current->mm ? hydra_has_threads(current) :
 			     atomic_read(&mm->mm_users) > 2)) {
 				hydra_attach(mm, new);
 				*lacks = !mm->hydra;
