@@ -60,25 +60,34 @@ static void print_pairs(const struct vm_lines *vm)
 		printf("  %-29s %s\n", vm->line[i].key, vm->line[i].rest);
 }
 
+/* If a line begins with the key: the text in which the record's values are, to be freed; else NULL. */
+static char *row_of(const struct vm_lines *vm, size_t line, const char *key, struct record *record)
+{
+	char *text;
+
+	if (strcmp(vm->line[line].key, key))
+		return NULL;
+	text = must_have(strdup(vm->line[line].rest));
+	if (record_parse(record, text, key))
+		return text;
+	free(text);
+	return NULL;
+}
+
 /* The lines that begin with a key, as a table of the values behind the key */
 static void print_rows(const struct vm_lines *vm, const char *key)
 {
+	struct record record;
 	bool header = false;
+	char *text;
 
 	for (size_t i = 0; i < vm->count; i++) {
-		struct record record;
-		char *text;
-
-		if (strcmp(vm->line[i].key, key))
-			continue;
-		text = must_have(strdup(vm->line[i].rest));
-		if (record_parse(&record, text, key)) {
-			for (size_t j = 0; !header && j < record.count; j++)
-				printf("%s%-14s", j ? " " : "\n  ", record.pair[j].key);
-			header = true;
-			for (size_t j = 0; j < record.count; j++)
-				printf("%s%-14s", j ? " " : "\n  ", record.pair[j].value);
-		}
+		text = row_of(vm, i, key, &record);
+		for (size_t j = 0; text && !header && j < record.count; j++)
+			printf("%s%-14s", j ? " " : "\n  ", record.pair[j].key);
+		header |= text != NULL;
+		for (size_t j = 0; text && j < record.count; j++)
+			printf("%s%-14s", j ? " " : "\n  ", record.pair[j].value);
 		free(text);
 	}
 	if (header)
@@ -87,19 +96,17 @@ static void print_rows(const struct vm_lines *vm, const char *key)
 
 static void json_rows(const struct vm_lines *vm, const char *key, const char *name)
 {
+	struct record record;
+	char *text;
+
 	json_open_list(name);
 	for (size_t i = 0; i < vm->count; i++) {
-		struct record record;
-		char *text;
-
-		if (strcmp(vm->line[i].key, key))
+		text = row_of(vm, i, key, &record);
+		if (!text)
 			continue;
-		text = must_have(strdup(vm->line[i].rest));
-		if (record_parse(&record, text, key)) {
-			json_open_object(NULL);
-			json_pairs(&record);
-			json_close_object();
-		}
+		json_open_object(NULL);
+		json_pairs(&record);
+		json_close_object();
 		free(text);
 	}
 	json_close_list();
