@@ -50,7 +50,7 @@ static const struct argp argp = {
 	.children = children,
 	.args_doc = "PID",
 	.doc = "Show the virtual machines of process PID (as of QEMU): whether each NUMA node has a tree of nested page tables of its own (NPT, EPT), and what KVM has counted. 'hydractl set --vm' changes that while the machine runs. A machine takes over the policy of the process that makes it: hydractl run -- qemu-system-x86_64 …\v"
-	       "With --tables: for each node, how many vCPUs are there, and how many guest pages they reach through tables on the node (LOCAL) and elsewhere (REMOTE). Works under every policy. Cost: the kernel walks all nested tables, while faults of the guest go on. For a single look, not for monitoring.\n\n"
+	       "With --tables: for each node, how many vCPUs are there, and how many guest pages they reach through tables on the node (local_leaves) and elsewhere (remote_leaves); and the nested tables on each node. Works under every policy. Cost: the kernel walks all nested tables, while faults of the guest go on. For a single look, not for monitoring.\n\n"
 	       "Exit status: 0 done; 2 an error (also: the process has no virtual machine).",
 };
 

@@ -240,11 +240,6 @@ const struct file_operations proc_pid_hydra_vm_tables_operations = {
 	.release	= single_release,
 };
 
-static int hydra_proc_vm_check_show(struct seq_file *m, void *v)
-{
-	return hydra_proc_show_with(m, PTRACE_MODE_ATTACH_FSCREDS, hydra_vm_check);
-}
-
 static int hydra_proc_vm_map_show(struct seq_file *m, void *v)
 {
 	return hydra_proc_show_with(m, PTRACE_MODE_ATTACH_FSCREDS, hydra_vm_show_map);
@@ -262,6 +257,11 @@ const struct file_operations proc_pid_hydra_vm_map_operations = {
 	.llseek		= seq_lseek,
 	.release	= single_release,
 };
+
+static int hydra_proc_vm_check_show(struct seq_file *m, void *v)
+{
+	return hydra_proc_show_with(m, PTRACE_MODE_ATTACH_FSCREDS, hydra_vm_check);
+}
 
 /* The walk stops the faults of all VMs of the process, however many tables they have. */
 static int hydra_proc_vm_check_open(struct inode *inode, struct file *file)

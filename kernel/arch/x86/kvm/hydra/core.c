@@ -442,8 +442,10 @@ int hydra_vm_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap)
 				     &per_node);
 	if (ret)
 		return ret;
-	if (per_node && kvm->arch.hydra->refused)
+	if (per_node && kvm->arch.hydra->refused) {
+		pr_info_ratelimited("no tree per node for a VM: %s\n", kvm->arch.hydra->refused);
 		return -EOPNOTSUPP;
+	}
 	return hydra_vm_set(kvm, settings, per_node);
 }
 

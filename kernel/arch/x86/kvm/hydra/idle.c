@@ -9,8 +9,20 @@
  *
  * A tree is used while a vCPU has loaded it, also while the vCPU waits for an interrupt.
  * __hydra_vm_move() notes when a vCPU leaves a tree, and hydra_vm_tidy() comes
- * hydra_vm_idle_seconds later. A vCPU may take the tree at just that moment: its root is
- * invalid then, the vCPU is asked to free it like all others, and makes another.
+ * hydra_vm_idle_seconds later. A vCPU may come to the tree at just that moment:
+ *
+ *     CPU 0: hydra_vm_tidy()              CPU 1: a vCPU comes to the tree
+ *     ----------------------              -------------------------------
+ *     takes mmu_lock for writing
+ *     finds no vCPU in the tree
+ *                                         writes its domain
+ *                                         waits for mmu_lock, to look for a root
+ *     makes the roots invalid
+ *     asks all vCPUs to free such roots
+ *     gives up mmu_lock
+ *                                         finds no valid root, and makes another
+ *
+ * A vCPU that has written its domain before CPU 0 looks keeps the tree.
  *
  * If the machine is short of memory, idle trees do not wait for their time. The shrinker only
  * asks for that: hydra_vm_tidy() needs slots_lock, whose holder may be waiting for memory.
