@@ -124,7 +124,7 @@ static void hydra_vm_tidy(struct kvm *kvm, bool ask)
 	struct hydra_vm *vm = kvm->arch.hydra;
 	unsigned long wait = ULONG_MAX;
 	struct kvm_mmu_page *root;
-	u32 loaded, found = 0, idle = 0;
+	u32 loaded, found = 0, kept = 0, idle = 0;
 
 	lockdep_assert_held(&kvm->slots_lock);
 	write_lock(&kvm->mmu_lock);
@@ -132,10 +132,13 @@ static void hydra_vm_tidy(struct kvm *kvm, bool ask)
 	list_for_each_entry(root, &kvm->arch.tdp_mmu_roots, link) {
 		unsigned int d = root->role.domain;
 
-		/* A tree may have a second root, for system management mode. */
-		if (root->role.invalid ||
-		    (!(found & BIT(d)) && !hydra_vm_is_due(vm, d, loaded, &wait)))
+		/* A tree may have a second root, for system management mode: both go, or none. */
+		if (root->role.invalid || (kept & BIT(d)))
 			continue;
+		if (!(found & BIT(d)) && !hydra_vm_is_due(vm, d, loaded, &wait)) {
+			kept |= BIT(d);
+			continue;
+		}
 		if (hydra_vm_uses(vm, d))
 			idle |= BIT(d);
 		/* As kvm_tdp_mmu_invalidate_all_roots() does */
