@@ -14,6 +14,16 @@ struct module;
 struct seq_file;
 
 /**
+ * struct hydra_vm_settings - settings of a VM
+ * @packed: packed settings, as those of a process
+ * @per_node: the VM has a tree per node; follows from @packed
+ */
+struct hydra_vm_settings {
+	u32 packed;
+	bool per_node;
+};
+
+/**
  * struct hydra_vm_ops - what KVM does for /proc/PID/hydra_vm and its neighbours
  * @owner: KVM's module
  * @set: give settings, as text, to the VMs of an address space
@@ -36,10 +46,10 @@ struct hydra_vm_ops {
 
 void hydra_vm_register(const struct hydra_vm_ops *ops);
 void hydra_vm_unregister(void);
-int hydra_vm_settings_parse(const char *text, u32 *settings, bool *per_node);
-int hydra_vm_settings_check(u32 settings, bool *per_node);
-int hydra_vm_settings_read(const void __user *from, u64 size, u32 *settings, bool *per_node);
-u32 hydra_vm_settings_inherit(void);
+int hydra_vm_settings_parse(const char *text, struct hydra_vm_settings *s);
+int hydra_vm_settings_check(struct hydra_vm_settings *s);
+int hydra_vm_settings_read(const void __user *from, u64 size, struct hydra_vm_settings *s);
+int hydra_vm_settings_inherit(struct hydra_vm_settings *s);
 void hydra_vm_settings_show(struct seq_file *m, u32 settings);
 unsigned int hydra_vm_prefetch(u32 settings);
 bool hydra_vm_filters(u32 settings);

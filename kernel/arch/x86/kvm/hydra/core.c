@@ -354,20 +354,19 @@ void *__hydra_vm_split_table(struct kvm *kvm, unsigned int d)
 /**
  * hydra_vm_set - change the settings of a VM
  * @kvm: the VM; vCPUs may run
- * @settings: packed settings
- * @per_node: its vCPUs have a tree per node from now on
+ * @s: the settings, which the VM can have
  *
  * Ends a fallback, too. When this returns 0, the tables of trees no longer used are freed.
  *
  * Context: process context, no locks.
  * Return: 0; -ENOMEM; -EINTR if the task is being killed.
  */
-int hydra_vm_set(struct kvm *kvm, u32 settings, bool per_node)
+int hydra_vm_set(struct kvm *kvm, const struct hydra_vm_settings *s)
 {
 	struct hydra_vm *vm = kvm->arch.hydra;
 
 	/* Before per_node: vCPUs that are asked to move have to find the branch enabled. */
-	if (per_node) {
+	if (s->per_node) {
 		guard(mutex)(&hydra_vm_key_mutex);
 		if (!vm->keyed) {
 			vm->trees = kcalloc(HYDRA_VM_MAX_DOMAINS + 1, sizeof(*vm->trees),
@@ -385,13 +384,13 @@ int hydra_vm_set(struct kvm *kvm, u32 settings, bool per_node)
 	 */
 	if (mutex_lock_killable(&kvm->slots_lock))
 		return -EINTR;
-	if (per_node && !vm->counts)
+	if (s->per_node && !vm->counts)
 		hydra_vm_count_changes(kvm);
-	WRITE_ONCE(vm->settings, settings);
+	WRITE_ONCE(vm->settings, s->packed);
 	/* The trees of a fallback may have tables beyond all limits (T14). */
-	if (per_node && !READ_ONCE(vm->per_node))
+	if (s->per_node && !READ_ONCE(vm->per_node))
 		hydra_vm_tidy(kvm, true);
-	WRITE_ONCE(vm->per_node, per_node);
+	WRITE_ONCE(vm->per_node, s->per_node);
 	if (READ_ONCE(vm->keyed))
 		hydra_vm_tidy(kvm, true);
 	mutex_unlock(&kvm->slots_lock);
@@ -435,21 +434,19 @@ int hydra_vm_check_cap(const struct kvm *kvm)
  */
 int hydra_vm_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap)
 {
-	bool per_node;
-	u32 settings;
+	struct hydra_vm_settings s;
 	int ret;
 
 	if (cap->args[2] || cap->args[3])
 		return -EINVAL;
-	ret = hydra_vm_settings_read(u64_to_user_ptr(cap->args[0]), cap->args[1], &settings,
-				     &per_node);
+	ret = hydra_vm_settings_read(u64_to_user_ptr(cap->args[0]), cap->args[1], &s);
 	if (ret)
 		return ret;
-	if (per_node && kvm->arch.hydra->refused) {
+	if (s.per_node && kvm->arch.hydra->refused) {
 		pr_info_ratelimited("no tree per node for a VM: %s\n", kvm->arch.hydra->refused);
 		return -EOPNOTSUPP;
 	}
-	return hydra_vm_set(kvm, settings, per_node);
+	return hydra_vm_set(kvm, &s);
 }
 
 /**
@@ -463,8 +460,7 @@ int hydra_vm_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap)
 int hydra_vm_init(struct kvm *kvm)
 {
 	struct hydra_vm *vm = kzalloc(sizeof(*vm), GFP_KERNEL_ACCOUNT);
-	bool per_node = false;
-	u32 settings;
+	struct hydra_vm_settings s;
 
 	if (!vm)
 		return -ENOMEM;
@@ -474,13 +470,12 @@ int hydra_vm_init(struct kvm *kvm)
 	kvm->arch.hydra = vm;
 	if (!READ_ONCE(hydra_inherit))
 		return 0;
-	settings = hydra_vm_settings_inherit();
-	if (hydra_vm_settings_check(settings, &per_node) || (per_node && vm->refused))
+	if (hydra_vm_settings_inherit(&s) || (s.per_node && vm->refused))
 		pr_info_ratelimited("a VM of %s[%d] is stock: %s\n", current->comm,
 				    task_pid_nr(current),
 				    vm->refused ?: "its settings are for processes only");
-	else if (per_node)
-		return hydra_vm_set(kvm, settings, true);
+	else if (s.per_node)
+		return hydra_vm_set(kvm, &s);
 	return 0;
 }
 

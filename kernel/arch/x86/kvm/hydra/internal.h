@@ -9,10 +9,11 @@
 #include <linux/types.h>
 
 struct hydra_vm;
+struct hydra_vm_settings;
 struct seq_file;
 
 /* core.c */
-int hydra_vm_set(struct kvm *kvm, u32 settings, bool per_node);
+int hydra_vm_set(struct kvm *kvm, const struct hydra_vm_settings *s);
 
 /* idle.c */
 u32 hydra_vm_loaded_trees(struct kvm *kvm);

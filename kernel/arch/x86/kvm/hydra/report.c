@@ -42,14 +42,14 @@ static struct kvm *hydra_vm_next(const struct mm_struct *mm, struct kvm *last)
 	for (kvm = NULL; (kvm = hydra_vm_next(mm, kvm)); )
 
 /* What the text would make of a VM's settings. Return: 0 or a negative errno. */
-static int hydra_vm_try(struct kvm *kvm, const char *text, u32 *settings, bool *per_node)
+static int hydra_vm_try(struct kvm *kvm, const char *text, struct hydra_vm_settings *s)
 {
 	struct hydra_vm *vm = kvm->arch.hydra;
 	int ret;
 
-	*settings = READ_ONCE(vm->settings);
-	ret = hydra_vm_settings_parse(text, settings, per_node);
-	if (!ret && *per_node && vm->refused) {
+	s->packed = READ_ONCE(vm->settings);
+	ret = hydra_vm_settings_parse(text, s);
+	if (!ret && s->per_node && vm->refused) {
 		pr_info_ratelimited("no tree per node for a VM: %s\n", vm->refused);
 		ret = -EOPNOTSUPP;
 	}
@@ -62,13 +62,13 @@ static int hydra_vm_try(struct kvm *kvm, const char *text, u32 *settings, bool *
  */
 static int hydra_vm_set_all(struct mm_struct *mm, const char *text)
 {
-	bool per_node, found = false;
+	struct hydra_vm_settings s;
+	bool found = false;
 	struct kvm *kvm;
-	u32 settings;
 	int ret;
 
 	for_each_hydra_vm(kvm, mm) {
-		ret = hydra_vm_try(kvm, text, &settings, &per_node);
+		ret = hydra_vm_try(kvm, text, &s);
 		if (ret) {
 			kvm_put_kvm(kvm);
 			return ret;
@@ -78,9 +78,9 @@ static int hydra_vm_set_all(struct mm_struct *mm, const char *text)
 	if (!found)
 		return -ENOENT;
 	for_each_hydra_vm(kvm, mm) {
-		if (hydra_vm_try(kvm, text, &settings, &per_node))
+		if (hydra_vm_try(kvm, text, &s))
 			continue;
-		ret = hydra_vm_set(kvm, settings, per_node);
+		ret = hydra_vm_set(kvm, &s);
 		if (ret) {
 			kvm_put_kvm(kvm);
 			return ret;
@@ -92,14 +92,14 @@ static int hydra_vm_set_all(struct mm_struct *mm, const char *text)
 static void hydra_vm_show_one(struct kvm *kvm, struct seq_file *m)
 {
 	const struct hydra_vm *vm = kvm->arch.hydra;
-	u32 settings = READ_ONCE(vm->settings);
-	bool per_node = READ_ONCE(vm->per_node), wanted = false;
+	struct hydra_vm_settings s = { .packed = READ_ONCE(vm->settings) };
+	bool per_node = READ_ONCE(vm->per_node);
 	unsigned long tables = atomic64_read(&kvm->arch.tdp_mmu_pages);
 
-	hydra_vm_settings_check(settings, &wanted);
-	hydra_vm_settings_show(m, settings);
+	hydra_vm_settings_check(&s);
+	hydra_vm_settings_show(m, s.packed);
 	seq_printf(m, "active %d\n", per_node);
-	seq_printf(m, "fallback %d\n", wanted && !per_node);
+	seq_printf(m, "fallback %d\n", s.per_node && !per_node);
 	if (vm->refused)
 		seq_printf(m, "refused %s\n", vm->refused);
 	seq_printf(m, "copied %ld\n", atomic_long_read(&vm->copied));

@@ -59,24 +59,22 @@ EXPORT_SYMBOL_GPL(hydra_vm_unregister);
 
 /**
  * hydra_vm_settings_check - can a VM have these settings?
- * @settings: packed settings
- * @per_node: set to whether the VM has a tree per node then
+ * @s: packed settings; what follows from them is set
  *
  * Return: 0 or -EOPNOTSUPP.
  */
-int hydra_vm_settings_check(u32 settings, bool *per_node)
+int hydra_vm_settings_check(struct hydra_vm_settings *s)
 {
-	unsigned int domains = hydra_domains_setting(settings);
+	unsigned int domains = hydra_domains_setting(s->packed);
 
-	*per_node = domains == HYDRA_DOMAINS_NODE;
+	s->per_node = false;
 	if (domains == HYDRA_DOMAINS_MACHINE)
 		return 0;
 	if (domains != HYDRA_DOMAINS_NODE ||
-	    hydra_replication_setting(settings) != HYDRA_REPLICATE_LAZY ||
-	    hydra_filter_setting(settings) > HYDRA_FILTER_TABLE) {
-		*per_node = false;
+	    hydra_replication_setting(s->packed) != HYDRA_REPLICATE_LAZY ||
+	    hydra_filter_setting(s->packed) > HYDRA_FILTER_TABLE)
 		return -EOPNOTSUPP;
-	}
+	s->per_node = true;
 	return 0;
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_check);
@@ -84,15 +82,13 @@ EXPORT_SYMBOL_GPL(hydra_vm_settings_check);
 /**
  * hydra_vm_settings_parse - read settings of a VM from text
  * @text: as for hydra_settings_parse()
- * @settings: updated
- * @per_node: as for hydra_vm_settings_check()
+ * @s: updated
  *
  * Return: 0, -EINVAL or -EOPNOTSUPP.
  */
-int hydra_vm_settings_parse(const char *text, u32 *settings, bool *per_node)
+int hydra_vm_settings_parse(const char *text, struct hydra_vm_settings *s)
 {
-	return hydra_settings_parse(text, settings) ?:
-	       hydra_vm_settings_check(*settings, per_node);
+	return hydra_settings_parse(text, &s->packed) ?: hydra_vm_settings_check(s);
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_parse);
 
@@ -100,27 +96,27 @@ EXPORT_SYMBOL_GPL(hydra_vm_settings_parse);
  * hydra_vm_settings_read - settings of a VM that a VMM passes
  * @from: user pointer to struct hydra_settings
  * @size: what the VMM takes for its size
- * @settings: set to the packed settings
- * @per_node: as for hydra_vm_settings_check()
+ * @s: set to the settings
  *
  * Context: process context, no locks.
  * Return: 0, -EINVAL, -EFAULT, -EOPNOTSUPP, or -EPERM if the process may not choose.
  */
-int hydra_vm_settings_read(const void __user *from, u64 size, u32 *settings, bool *per_node)
+int hydra_vm_settings_read(const void __user *from, u64 size, struct hydra_vm_settings *s)
 {
-	return hydra_settings_read(from, size, settings) ?:
-	       hydra_vm_settings_check(*settings, per_node);
+	return hydra_settings_read(from, size, &s->packed) ?: hydra_vm_settings_check(s);
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_read);
 
 /**
  * hydra_vm_settings_inherit - settings of the process that makes a VM
+ * @s: set to the settings
  *
- * Context: process context. Return: packed settings.
+ * Context: process context. Return: 0; -EOPNOTSUPP if a VM cannot have them.
  */
-u32 hydra_vm_settings_inherit(void)
+int hydra_vm_settings_inherit(struct hydra_vm_settings *s)
 {
-	return hydra_settings_get(current->mm);
+	s->packed = hydra_settings_get(current->mm);
+	return hydra_vm_settings_check(s);
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_inherit);
 
