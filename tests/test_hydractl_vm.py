@@ -84,12 +84,26 @@ def test_no_such_process(kernel, command):
     (["--policy", "hydra"], "hydra,domains=node,replication=lazy,prefetch=9,filter=table"),
     (["--prefetch", "4"], "hydra,domains=node,replication=lazy,prefetch=4,filter=table"),
     (["--policy", "linux"], "linux"),
+    (["--follow"], "linux,tables=follow"),
+    (["--follow", "--policy", "linux"], "linux,tables=follow"),
 ])
 def test_machines_get_settings_and_the_process_keeps_its_own(qemu, options, written):
     done = qemu.run("set", "--vm", *options, 7)
     assert done.returncode == 0, done.stderr
     assert (qemu.proc / "7" / "hydra_vm").read_text() == written
     assert qemu.text(7) == HYDRA
+
+
+@pytest.mark.parametrize("options, message", [
+    (["--follow"], "give --vm too"),
+    (["--vm", "--follow", "--policy", "hydra"], "one tree"),
+    (["--vm", "--policy", "mitosis", "--follow"], "one tree"),
+    (["--vm", "--follow", "--prefetch", "4"], "one tree"),
+])
+def test_only_the_tables_of_one_tree_follow(qemu, options, message):
+    done = qemu.run("set", *options, 7)
+    assert done.returncode != 0 and message in done.stderr
+    assert (qemu.proc / "7" / "hydra_vm").read_text() == TREES
 
 
 def test_settings_for_a_process_without_a_machine(qemu):

@@ -207,6 +207,14 @@ def test_averages_are_not_judged_to_the_unit():
     assert failures(steps_limits.judge(results, not_yet={})) == {"locked: fork-exit-1m"}
 
 
+@pytest.mark.parametrize("exact, broken", [(False, set()), (True, {"call-rcu: fork-exit-1m"})])
+def test_callbacks_may_be_more_only_where_samples_do_not_agree(exact, broken):
+    results = good_results()
+    for policy, value in (("off", 19), ("hydra", 21)):
+        results.measured[2, policy, "fork-exit-1m"].numbers["call_rcu"] = Number(value, exact or policy == "hydra")
+    assert failures(steps_limits.judge(results, not_yet={})) == broken
+
+
 def test_an_average_breaks_a_limit_only_beyond_its_errors():
     results = good_results()
     results.measured[2, "hydra", "fork-exit-1m"].numbers["instructions"] = Number(221500, False, 300)

@@ -30,10 +30,11 @@ bool process_write(pid_t pid, const char *text)
 	return write_to(pid, "hydra", text);
 }
 
-static char *change(pid_t pid, const char *file, const struct hydra_settings *settings,
+/* Frees the text. */
+static char *change(pid_t pid, const char *file, char *text,
 		    char *(*failure)(pid_t pid, const char *doing))
 {
-	char *text = must_have(settings_text(settings)), *why = NULL;
+	char *why = NULL;
 	bool written = write_to(pid, file, text);
 
 	if (!written && errno == EPERM)
@@ -47,10 +48,12 @@ static char *change(pid_t pid, const char *file, const struct hydra_settings *se
 
 char *process_change(pid_t pid, const struct hydra_settings *settings)
 {
-	return change(pid, "hydra", settings, process_failure);
+	return change(pid, "hydra", must_have(settings_text(settings)), process_failure);
 }
 
-char *vms_change(pid_t pid, const struct hydra_settings *settings)
+char *vms_change(pid_t pid, const struct hydra_settings *settings, bool follow)
 {
-	return change(pid, "hydra_vm", settings, vms_failure);
+	char *text = follow ? strdup("linux,tables=follow") : settings_text(settings);
+
+	return change(pid, "hydra_vm", must_have(text), vms_failure);
 }

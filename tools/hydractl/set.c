@@ -13,12 +13,20 @@ struct options {
 	struct settings_choice choice;
 	struct view view;
 	bool vm;
+	bool follow;
 };
 
 static const struct argp_option own_options[] = {
 	{ "vm", 'V', NULL, 0, "Change the virtual machines of process PID (as of QEMU), not the process. A setting not named is that of the policy, which is hydra if none is named", 0 },
+	{ "follow", 'F', NULL, 0, "With --vm: one tree of nested page tables, as under policy linux, and its tables move to the node of the guest's memory", 0 },
 	{ 0 }
 };
+
+/* Do the options leave one tree? */
+static bool follows(const struct settings_choice *choice)
+{
+	return !settings_chosen(choice) && choice->policy == policy_find("linux");
+}
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
@@ -33,7 +41,16 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'V':
 		options->vm = true;
 		return 0;
+	case 'F':
+		options->follow = true;
+		return 0;
 	case ARGP_KEY_END:
+		if (options->follow && !options->vm)
+			argp_error(state, "--follow is for virtual machines: give --vm too");
+		if (options->follow && !options->choice.policy)
+			options->choice.policy = policy_find("linux");
+		if (options->follow && !follows(&options->choice))
+			argp_error(state, "--follow is for virtual machines with one tree: no --policy but linux, and no other setting");
 		if (!options->choice.policy && !settings_chosen(&options->choice))
 			argp_error(state, "nothing to set: give --policy, --domains, --replication, --prefetch or --filter");
 		return 0;
@@ -84,7 +101,7 @@ int command_set(int argc, char **argv)
 		settings_apply(&settings, &options.choice);
 	}
 
-	why = options.vm ? vms_change(options.view.pid, &settings) :
+	why = options.vm ? vms_change(options.view.pid, &settings, options.follow) :
 			   process_change(options.view.pid, &settings);
 	if (why)
 		error(EXIT_ERROR, 0, "%s", why);

@@ -17,10 +17,12 @@ struct seq_file;
  * struct hydra_vm_settings - settings of a VM
  * @packed: packed settings, as those of a process
  * @per_node: the VM has a tree per node; follows from @packed
+ * @follow: the tables of the VM's one tree move to the node of their data
  */
 struct hydra_vm_settings {
 	u32 packed;
 	bool per_node;
+	bool follow;
 };
 
 /**
@@ -48,9 +50,10 @@ void hydra_vm_register(const struct hydra_vm_ops *ops);
 void hydra_vm_unregister(void);
 int hydra_vm_settings_parse(const char *text, struct hydra_vm_settings *s);
 int hydra_vm_settings_check(struct hydra_vm_settings *s);
-int hydra_vm_settings_read(const void __user *from, u64 size, struct hydra_vm_settings *s);
+int hydra_vm_settings_read(const void __user *from, u64 size, u64 flags,
+			   struct hydra_vm_settings *s);
 int hydra_vm_settings_inherit(struct hydra_vm_settings *s);
-void hydra_vm_settings_show(struct seq_file *m, u32 settings);
+void hydra_vm_settings_show(struct seq_file *m, const struct hydra_vm_settings *s);
 unsigned int hydra_vm_prefetch(u32 settings);
 bool hydra_vm_filters(u32 settings);
 unsigned int hydra_vm_nr_domains(void);

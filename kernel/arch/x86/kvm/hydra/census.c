@@ -50,12 +50,18 @@ static unsigned int hydra_vm_vcpus(struct kvm *kvm, unsigned int d)
 	return nr;
 }
 
-/*
- * The next root, also an invalid one, with a reference; the reference to the last root is
- * put. The last reference to a valid root is KVM's own, and is not put here.
+/**
+ * hydra_vm_next_root - one root after another
+ * @kvm: the VM
+ * @last: the last root, or NULL
+ *
+ * The reference to the last root is put. The last reference to a valid root is KVM's own, and
+ * is not put here.
+ *
  * Context: mmu_lock.
+ * Return: the next root, also an invalid one, with a reference; NULL at the end.
  */
-static struct kvm_mmu_page *hydra_vm_next_root(struct kvm *kvm, struct kvm_mmu_page *last)
+struct kvm_mmu_page *hydra_vm_next_root(struct kvm *kvm, struct kvm_mmu_page *last)
 {
 	struct list_head *roots = &kvm->arch.tdp_mmu_roots;
 	struct kvm_mmu_page *root;
@@ -72,8 +78,13 @@ static struct kvm_mmu_page *hydra_vm_next_root(struct kvm *kvm, struct kvm_mmu_p
 	return root;
 }
 
-/*
- * Call a function for each present entry of a tree.
+/**
+ * hydra_vm_each_entry - call a function for each present entry of a tree
+ * @kvm: the VM
+ * @root: the root of the tree
+ * @min_level: the lowest level of which entries are looked at
+ * @look: the function; false ends the walk
+ * @data: for the function
  *
  * mmu_lock is given up when another task wants it or the CPU. The walk goes on at the entry
  * where it stopped, from the root, so it comes again to the entries above: these lie before
@@ -83,10 +94,10 @@ static struct kvm_mmu_page *hydra_vm_next_root(struct kvm *kvm, struct kvm_mmu_p
  * Context: mmu_lock for reading, which may be given up; a reference to the root.
  * Return: false if the function has returned false, which ends the walk.
  */
-static bool hydra_vm_each_entry(struct kvm *kvm, struct kvm_mmu_page *root,
-				bool (*look)(struct kvm_mmu_page *root, struct tdp_iter *iter,
-					     void *data),
-				void *data)
+bool hydra_vm_each_entry(struct kvm *kvm, struct kvm_mmu_page *root, int min_level,
+			 bool (*look)(struct kvm_mmu_page *root, struct tdp_iter *iter,
+				      void *data),
+			 void *data)
 {
 	struct tdp_iter iter;
 	unsigned int seen = 0;
@@ -96,7 +107,7 @@ static bool hydra_vm_each_entry(struct kvm *kvm, struct kvm_mmu_page *root,
 	lockdep_assert_held_read(&kvm->mmu_lock);
 	/* Tables that are taken away meanwhile are freed after a grace period. */
 	rcu_read_lock();
-	for_each_tdp_pte(iter, root, 0, kvm_mmu_max_gfn() + 1) {
+	for_each_tdp_pte_min_level(iter, root, min_level, 0, kvm_mmu_max_gfn() + 1) {
 		if (iter.gfn < resumed)
 			continue;
 		if (iter.gfn > resumed && hydra_vm_index(iter.gfn, iter.level) &&
@@ -159,7 +170,7 @@ void hydra_vm_show_tables_of(struct kvm *kvm, struct seq_file *m)
 		read_lock(&kvm->mmu_lock);
 		while ((root = hydra_vm_next_root(kvm, root))) {
 			c->tables[page_to_nid(virt_to_page(root->spt))]++;
-			hydra_vm_each_entry(kvm, root, hydra_vm_count, c);
+			hydra_vm_each_entry(kvm, root, PG_LEVEL_4K, hydra_vm_count, c);
 		}
 		read_unlock(&kvm->mmu_lock);
 	}
@@ -230,7 +241,7 @@ void hydra_vm_show_map_of(struct kvm *kvm, struct seq_file *m)
 		if (root->role.invalid || !go_on)
 			continue;
 		hydra_vm_show_table(m, root, 0, root->role.level, root->spt);
-		go_on = hydra_vm_each_entry(kvm, root, hydra_vm_map_below, m);
+		go_on = hydra_vm_each_entry(kvm, root, PG_LEVEL_4K, hydra_vm_map_below, m);
 	}
 	read_unlock(&kvm->mmu_lock);
 }

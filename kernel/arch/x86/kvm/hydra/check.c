@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Looks whether all nested trees of a VM keep the rules N1 to N4 of
+ * Looks whether all nested trees of a VM keep the rules N1 to N4 and N8 of
  * Documentation/mm/hydra/vm.rst.
  *
  * The checker holds mmu_lock for writing from beginning to end, so that faults, flushes and
@@ -99,11 +99,17 @@ static void hydra_vm_walk_table(struct hydra_vm_walk *w, struct kvm_mmu_page *sp
 		w->misplaced++;
 	for (i = 0; i < SPTE_ENT_PER_PAGE; i++) {
 		u64 spte = READ_ONCE(sp->spt[i]);
+		struct kvm_mmu_page *child;
 
 		if (!is_shadow_present_pte(spte))
 			continue;
 		if (!is_last_spte(spte, level)) {
-			hydra_vm_walk_table(w, spte_to_child_sp(spte));
+			child = spte_to_child_sp(spte);
+			if (rcu_access_pointer(child->ptep) != (tdp_ptep_t)&sp->spt[i] ||
+			    spte_to_pfn(spte) != PHYS_PFN(__pa(child->spt)))
+				hydra_vm_violated(w, 8, child->gfn,
+						  "a table that does not know its entry or its page");
+			hydra_vm_walk_table(w, child);
 			continue;
 		}
 		hydra_vm_check_leaf(w, sp->gfn + i * KVM_PAGES_PER_HPAGE(level), spte);

@@ -364,9 +364,10 @@ void *__hydra_vm_split_table(struct kvm *kvm, unsigned int d)
 int hydra_vm_set(struct kvm *kvm, const struct hydra_vm_settings *s)
 {
 	struct hydra_vm *vm = kvm->arch.hydra;
+	bool own = s->per_node || s->follow;
 
 	/* Before per_node: vCPUs that are asked to move have to find the branch enabled. */
-	if (s->per_node) {
+	if (own) {
 		guard(mutex)(&hydra_vm_key_mutex);
 		if (!vm->keyed) {
 			vm->trees = kcalloc(HYDRA_VM_MAX_DOMAINS + 1, sizeof(*vm->trees),
@@ -384,7 +385,7 @@ int hydra_vm_set(struct kvm *kvm, const struct hydra_vm_settings *s)
 	 */
 	if (mutex_lock_killable(&kvm->slots_lock))
 		return -EINTR;
-	if (s->per_node && !vm->counts)
+	if (own && !vm->counts)
 		hydra_vm_count_changes(kvm);
 	WRITE_ONCE(vm->settings, s->packed);
 	/* The trees of a fallback may have tables beyond all limits (T14). */
@@ -393,6 +394,9 @@ int hydra_vm_set(struct kvm *kvm, const struct hydra_vm_settings *s)
 	WRITE_ONCE(vm->per_node, s->per_node);
 	if (READ_ONCE(vm->keyed))
 		hydra_vm_tidy(kvm, true);
+	WRITE_ONCE(vm->follow, s->follow);
+	if (s->follow)
+		mod_delayed_work(system_unbound_wq, &vm->following, 0);
 	mutex_unlock(&kvm->slots_lock);
 	return 0;
 }
@@ -437,12 +441,13 @@ int hydra_vm_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap)
 	struct hydra_vm_settings s;
 	int ret;
 
-	if (cap->args[2] || cap->args[3])
+	if (cap->args[3])
 		return -EINVAL;
-	ret = hydra_vm_settings_read(u64_to_user_ptr(cap->args[0]), cap->args[1], &s);
+	ret = hydra_vm_settings_read(u64_to_user_ptr(cap->args[0]), cap->args[1],
+				     cap->args[2], &s);
 	if (ret)
 		return ret;
-	if (s.per_node && kvm->arch.hydra->refused) {
+	if ((s.per_node || s.follow) && kvm->arch.hydra->refused) {
 		pr_info_ratelimited("no tree per node for a VM: %s\n", kvm->arch.hydra->refused);
 		return -EOPNOTSUPP;
 	}
@@ -467,6 +472,8 @@ int hydra_vm_init(struct kvm *kvm)
 	vm->kvm = kvm;
 	vm->refused = hydra_vm_refused(kvm);
 	INIT_DELAYED_WORK(&vm->tidy, hydra_vm_tidy_work);
+	INIT_DELAYED_WORK(&vm->following, hydra_vm_follow_work);
+	vm->followed = -1;
 	kvm->arch.hydra = vm;
 	if (!READ_ONCE(hydra_inherit))
 		return 0;
@@ -488,6 +495,7 @@ int hydra_vm_init(struct kvm *kvm)
 void hydra_vm_stop(struct kvm *kvm)
 {
 	cancel_delayed_work_sync(&kvm->arch.hydra->tidy);
+	cancel_delayed_work_sync(&kvm->arch.hydra->following);
 }
 
 /**

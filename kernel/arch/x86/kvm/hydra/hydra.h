@@ -42,16 +42,22 @@ struct hydra_vm_tree {
  * @settings: packed settings; written under slots_lock
  * @per_node: vCPUs load the tree of their CPU's node. Set under slots_lock. Cleared there,
  *	and by a vCPU that gets no memory for a table.
+ * @follow: tables of the shared tree move to the node of their data; set under slots_lock
  * @keyed: the VM counts in hydra_vm_key; set under hydra_vm_key_mutex, and never cleared
  * @counts: changes of entries are counted; set under slots_lock and mmu_lock, never cleared
  * @trees: one for each domain, and the shared tree; allocated before @keyed is set
  * @tidy: drops the trees that no vCPU is to load any more, and idle trees
+ * @following: moves tables; see follow.c. The next three are its own.
+ * @followed_at: when it has last looked whether to make a pass, in jiffies
+ * @followed: the number of changes of the shared tree at the last pass; -1: there was none
+ * @passes: a pass is made after so many looks even if the number is the same
  * @copied: entries copied from the trees of other domains
  * @vcpus_flushed: how often a flush has asked a vCPU, and could have spared it
  * @vcpus_spared: how often a flush has spared a vCPU
  * @dropped: idle trees that were dropped
  * @moves: how often a vCPU took the tree of another domain
  * @fallbacks: how often the VM went back to the shared tree for lack of memory
+ * @moved_tables: tables that moved to the node of their data
  * @misplaced: tables that were allocated on another node than the home of their domain
  *
  * Allocated with the VM, and freed with it.
@@ -61,16 +67,22 @@ struct hydra_vm {
 	const char *refused;
 	u32 settings;
 	bool per_node;
+	bool follow;
 	bool keyed;
 	bool counts;
 	struct hydra_vm_tree *trees;
 	struct delayed_work tidy;
+	struct delayed_work following;
+	unsigned long followed_at;
+	s64 followed;
+	unsigned int passes;
 	atomic_long_t copied;
 	atomic_long_t vcpus_flushed;
 	atomic_long_t vcpus_spared;
 	atomic_long_t dropped;
 	atomic_long_t moves;
 	atomic_long_t fallbacks;
+	atomic_long_t moved_tables;
 	atomic_long_t misplaced;
 };
 

@@ -10,7 +10,10 @@
 
 struct hydra_vm;
 struct hydra_vm_settings;
+struct kvm_mmu_page;
 struct seq_file;
+struct tdp_iter;
+struct work_struct;
 
 /* core.c */
 int hydra_vm_set(struct kvm *kvm, const struct hydra_vm_settings *s);
@@ -24,7 +27,15 @@ unsigned long hydra_vm_idle_wait(void);
 void hydra_vm_idle_load(void);
 void hydra_vm_idle_unload(void);
 
+/* follow.c */
+void hydra_vm_follow_work(struct work_struct *work);
+
 /* census.c */
+struct kvm_mmu_page *hydra_vm_next_root(struct kvm *kvm, struct kvm_mmu_page *last);
+bool hydra_vm_each_entry(struct kvm *kvm, struct kvm_mmu_page *root, int min_level,
+			 bool (*look)(struct kvm_mmu_page *root, struct tdp_iter *iter,
+				      void *data),
+			 void *data);
 void hydra_vm_show_tables_of(struct kvm *kvm, struct seq_file *m);
 void hydra_vm_show_map_of(struct kvm *kvm, struct seq_file *m);
 

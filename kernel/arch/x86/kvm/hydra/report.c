@@ -48,8 +48,9 @@ static int hydra_vm_try(struct kvm *kvm, const char *text, struct hydra_vm_setti
 	int ret;
 
 	s->packed = READ_ONCE(vm->settings);
+	s->follow = READ_ONCE(vm->follow);
 	ret = hydra_vm_settings_parse(text, s);
-	if (!ret && s->per_node && vm->refused) {
+	if (!ret && (s->per_node || s->follow) && vm->refused) {
 		pr_info_ratelimited("no tree per node for a VM: %s\n", vm->refused);
 		ret = -EOPNOTSUPP;
 	}
@@ -92,12 +93,14 @@ static int hydra_vm_set_all(struct mm_struct *mm, const char *text)
 static void hydra_vm_show_one(struct kvm *kvm, struct seq_file *m)
 {
 	const struct hydra_vm *vm = kvm->arch.hydra;
-	struct hydra_vm_settings s = { .packed = READ_ONCE(vm->settings) };
+	struct hydra_vm_settings s = {
+		.packed = READ_ONCE(vm->settings), .follow = READ_ONCE(vm->follow),
+	};
 	bool per_node = READ_ONCE(vm->per_node);
 	unsigned long tables = atomic64_read(&kvm->arch.tdp_mmu_pages);
 
 	hydra_vm_settings_check(&s);
-	hydra_vm_settings_show(m, s.packed);
+	hydra_vm_settings_show(m, &s);
 	seq_printf(m, "active %d\n", per_node);
 	seq_printf(m, "fallback %d\n", s.per_node && !per_node);
 	if (vm->refused)
@@ -108,6 +111,7 @@ static void hydra_vm_show_one(struct kvm *kvm, struct seq_file *m)
 	seq_printf(m, "dropped %ld\n", atomic_long_read(&vm->dropped));
 	seq_printf(m, "moves %ld\n", atomic_long_read(&vm->moves));
 	seq_printf(m, "fallbacks %ld\n", atomic_long_read(&vm->fallbacks));
+	seq_printf(m, "moved_tables %ld\n", atomic_long_read(&vm->moved_tables));
 	seq_printf(m, "misplaced %ld\n", atomic_long_read(&vm->misplaced));
 	seq_printf(m, "nested_tables %lu\n", tables);
 	seq_printf(m, "nested_kib %lu\n", tables << (PAGE_SHIFT - 10));

@@ -61,7 +61,7 @@ EXPORT_SYMBOL_GPL(hydra_vm_unregister);
  * hydra_vm_settings_check - can a VM have these settings?
  * @s: packed settings; what follows from them is set
  *
- * Return: 0 or -EOPNOTSUPP.
+ * Return: 0; -EOPNOTSUPP; -EINVAL for several trees whose tables are to follow their data.
  */
 int hydra_vm_settings_check(struct hydra_vm_settings *s)
 {
@@ -74,21 +74,49 @@ int hydra_vm_settings_check(struct hydra_vm_settings *s)
 	    hydra_replication_setting(s->packed) != HYDRA_REPLICATE_LAZY ||
 	    hydra_filter_setting(s->packed) > HYDRA_FILTER_TABLE)
 		return -EOPNOTSUPP;
+	if (s->follow)
+		return -EINVAL;
 	s->per_node = true;
 	return 0;
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_check);
 
+static const char * const hydra_vm_tables_names[] = { "stay", "follow" };
+
 /**
  * hydra_vm_settings_parse - read settings of a VM from text
- * @text: as for hydra_settings_parse()
+ * @text: as for hydra_settings_parse(); "tables=stay" or "tables=follow" may be among the words
  * @s: updated
+ *
+ * A policy decides all keys: with it tables stay, unless the text says otherwise.
  *
  * Return: 0, -EINVAL or -EOPNOTSUPP.
  */
 int hydra_vm_settings_parse(const char *text, struct hydra_vm_settings *s)
 {
-	return hydra_settings_parse(text, &s->packed) ?: hydra_vm_settings_check(s);
+	char words[HYDRA_TEXT_MAX], others[HYDRA_TEXT_MAX] = "", *rest, *word;
+	unsigned int nr = 0;
+	int ret;
+
+	if (strscpy(words, text, sizeof(words)) < 0)
+		return -EINVAL;
+	for (rest = strim(words); (word = strsep(&rest, ",")); ) {
+		if (str_has_prefix(word, "tables=")) {
+			ret = match_string(hydra_vm_tables_names,
+					   ARRAY_SIZE(hydra_vm_tables_names), strchr(word, '=') + 1);
+			if (ret < 0)
+				return -EINVAL;
+			s->follow = ret;
+			continue;
+		}
+		if (!nr && !strchr(word, '='))
+			s->follow = false;
+		if (nr++)
+			strlcat(others, ",", sizeof(others));
+		strlcat(others, word, sizeof(others));
+	}
+	ret = nr || !*text ? hydra_settings_parse(others, &s->packed) : 0;
+	return ret ?: hydra_vm_settings_check(s);
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_parse);
 
@@ -96,13 +124,18 @@ EXPORT_SYMBOL_GPL(hydra_vm_settings_parse);
  * hydra_vm_settings_read - settings of a VM that a VMM passes
  * @from: user pointer to struct hydra_settings
  * @size: what the VMM takes for its size
+ * @flags: KVM_HYDRA_FOLLOW or 0
  * @s: set to the settings
  *
  * Context: process context, no locks.
  * Return: 0, -EINVAL, -EFAULT, -EOPNOTSUPP, or -EPERM if the process may not choose.
  */
-int hydra_vm_settings_read(const void __user *from, u64 size, struct hydra_vm_settings *s)
+int hydra_vm_settings_read(const void __user *from, u64 size, u64 flags,
+			   struct hydra_vm_settings *s)
 {
+	if (flags & ~(u64)KVM_HYDRA_FOLLOW)
+		return -EINVAL;
+	s->follow = flags & KVM_HYDRA_FOLLOW;
 	return hydra_settings_read(from, size, &s->packed) ?: hydra_vm_settings_check(s);
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_read);
@@ -116,6 +149,7 @@ EXPORT_SYMBOL_GPL(hydra_vm_settings_read);
 int hydra_vm_settings_inherit(struct hydra_vm_settings *s)
 {
 	s->packed = hydra_settings_get(current->mm);
+	s->follow = false;
 	return hydra_vm_settings_check(s);
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_inherit);
@@ -123,15 +157,16 @@ EXPORT_SYMBOL_GPL(hydra_vm_settings_inherit);
 /**
  * hydra_vm_settings_show - "key value" lines
  * @m: the file to write to
- * @settings: packed settings of a VM
+ * @s: settings of a VM
  */
-void hydra_vm_settings_show(struct seq_file *m, u32 settings)
+void hydra_vm_settings_show(struct seq_file *m, const struct hydra_vm_settings *s)
 {
-	seq_printf(m, "policy %s\n", hydra_policy_name(settings));
-	seq_printf(m, "domains %s\n", hydra_domains_name(settings));
-	seq_printf(m, "replication %s\n", hydra_replication_name(settings));
-	seq_printf(m, "prefetch %u\n", hydra_prefetch_setting(settings));
-	seq_printf(m, "filter %s\n", hydra_filter_name(settings));
+	seq_printf(m, "policy %s\n", hydra_policy_name(s->packed));
+	seq_printf(m, "domains %s\n", hydra_domains_name(s->packed));
+	seq_printf(m, "replication %s\n", hydra_replication_name(s->packed));
+	seq_printf(m, "prefetch %u\n", hydra_prefetch_setting(s->packed));
+	seq_printf(m, "filter %s\n", hydra_filter_name(s->packed));
+	seq_printf(m, "tables %s\n", hydra_vm_tables_names[s->follow]);
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_show);
 
