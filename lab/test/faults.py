@@ -99,6 +99,7 @@ CATCHERS = {
     "vm-keep-idle": ["vm_move -t tree_without_vcpus_is_dropped"],
     "vm-one-tree": ["vm_age -t access_of_any_node_is_seen", "vm_dirty -v bitmap",
                     "vm_coherence -t pages_copied_on_write"],
+    "vm-spare-nested": ["vm_nested -t flushes_spare_no_vcpu"],
     "vm-lose-ad": ["vm_follow -t accessed_bits_move_along"],
     "vm-forget-ptep": ["vm_follow -t tables_follow_their_data"],
     "vm-lose-table": ["vm_move -t vcpus_that_go_round"],

@@ -11,7 +11,6 @@
 #include "vm_util.h"
 
 #define CODE	0x1000UL		/* the guest's address of the page with the program */
-#define PORT	0x10
 #define SPIN	0x100UL			/* where in the page the other program is */
 #define STOP	0x800UL			/* and the byte that ends it */
 
@@ -28,7 +27,7 @@ static const unsigned char program[] = {
 	0x89, 0xe9,				/* mov %ebp, %ecx */
 	0x4a,					/* dec %edx */
 	0x75, 0xed,				/* jnz again */
-	0xe6, PORT,				/* out %al, $PORT */
+	0xe6, VM_PORT,				/* out %al, $VM_PORT */
 	0xeb, 0xfe,				/* jmp . */
 };
 
@@ -37,7 +36,7 @@ static const unsigned char spin_program[] = {
 	0xf0, 0xff, 0x06,			/* again: lock incl (%esi) */
 	0x80, 0x3f, 0x00,			/* cmpb $0, (%edi) */
 	0x74, 0xf8,				/* je again */
-	0xe6, PORT,				/* out %al, $PORT */
+	0xe6, VM_PORT,				/* out %al, $VM_PORT */
 	0xeb, 0xfe,				/* jmp . */
 };
 
@@ -186,13 +185,9 @@ void vm_end(struct vm *vm)
 	hydra_restore_balancing();
 }
 
-/*
- * Run a vCPU from a program's begin to its end. A guest that may not write its memory now
- * (EFAULT), or has no place in its dirty ring, tries again.
- * 0, -errno or -EPROTO
- */
-static int run_program(struct vm_vcpu *v, struct kvm_regs *regs)
+int vm_run_program(struct vm *vm, int vcpu, const struct kvm_regs *regs)
 {
+	struct vm_vcpu *v = &vm->vcpu[vcpu];
 	int ret;
 
 	/* Completes the exit of the run before, which would move the instruction pointer. */
@@ -208,7 +203,7 @@ static int run_program(struct vm_vcpu *v, struct kvm_regs *regs)
 		if (ret ? errno == EFAULT : v->run->exit_reason == KVM_EXIT_DIRTY_RING_FULL)
 			usleep(100);
 	} while (ret || v->run->exit_reason == KVM_EXIT_DIRTY_RING_FULL);
-	if (v->run->exit_reason == KVM_EXIT_IO && v->run->io.port == PORT)
+	if (v->run->exit_reason == KVM_EXIT_IO && v->run->io.port == VM_PORT)
 		return 0;
 	fprintf(stderr, "# the guest ended with exit reason %u\n", v->run->exit_reason);
 	return -EPROTO;
@@ -224,7 +219,7 @@ static int write_pages(struct vm *vm, int vcpu, unsigned long first, unsigned lo
 		.rcx = pages, .rbp = pages, .rdx = times,
 	};
 
-	return run_program(&vm->vcpu[vcpu], &regs);
+	return vm_run_program(vm, vcpu, &regs);
 }
 
 int vm_run(struct vm *vm, int vcpu, int node, unsigned long first, unsigned long pages)
@@ -300,7 +295,7 @@ static void *spin(void *arg)
 	};
 
 	hydra_pin_to_cpu(s->cpu);
-	s->ret = run_program(&s->vm->vcpu[s->vcpu], &regs);
+	s->ret = vm_run_program(s->vm, s->vcpu, &regs);
 	return NULL;
 }
 

@@ -46,6 +46,12 @@ void vm_end(struct vm *vm);
  * -errno of KVM_RUN, or -EPROTO if the guest ended in another way than by its own word.
  */
 int vm_run(struct vm *vm, int vcpu, int node, unsigned long first, unsigned long pages);
+/*
+ * Run a vCPU from a program's begin to its end, which writes to VM_PORT. A guest that may not
+ * write its memory now (EFAULT), or has no place in its dirty ring, tries again. The same result
+ */
+#define VM_PORT			0x10
+int vm_run_program(struct vm *vm, int vcpu, const struct kvm_regs *regs);
 
 /*
  * A thread on a node that lets a vCPU write the region all the time: so many pages from the
