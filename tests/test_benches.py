@@ -82,6 +82,8 @@ def said_by_nested(step):
         seen["tables"]["leaf"] = 4 * trees
     elif step.case == "moved":
         seen.update(before={"leaf": 4, "other": 5}, tables={"leaf": 4, "other": 5}, exits=5 if trees > 1 else 0)
+    elif step.case == "followed":
+        seen.update(before={"leaf": 4, "other": 5}, tables={"leaf": 4, "other": 5}, exits=0, local=[0, 0, 0, 2049], remote=[2049, 2049, 2049, 0])
     elif step.case == "dropped":
         seen = {"active": int(trees > 1), "fallbacks": 0, "vcpus": 7, "users": 2, "drops": 20, "flushes": 40 if trees > 1 else 140}
     return seen
@@ -118,7 +120,7 @@ def spoil(case, policy, **fields):
     return change
 
 
-@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("people", 27), ("allocators", 53), ("sharing", 42), ("spinners", 40), ("nested", 18)])
+@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("people", 27), ("allocators", 53), ("sharing", 42), ("spinners", 40), ("nested", 22)])
 def test_good_values_keep_every_limit(name, count):
     checks = bench.checked(benches.BENCHES[name], entries(name))
     assert len(checks) == count and [check for check in checks if not check.passed] == []
@@ -164,6 +166,14 @@ def test_what_is_wrong_with_nested_tables_is_told(policy, case, field, value, to
 @pytest.mark.parametrize("case, field, value, told", [("shared", "remote", [0, 1, 0, 0], "in its own memory"), ("private", "tables__other", 21, "upper tables")])
 def test_trees_of_nodes_are_where_they_should_be(case, field, value, told):
     (failed,) = broken("nested", spoil(case, "hydra", **{field: value}))
+    assert told in failed.text
+
+
+@pytest.mark.parametrize("field, value, told", [
+    ("remote", [0, 0, 0, 1], "without an exit"), ("exits", 1, "without an exit"), ("tables__other", 6, "as many tables")])
+@pytest.mark.parametrize("policy", bench_nested.COLUMNS)
+def test_tables_that_do_not_follow_are_told(policy, field, value, told):
+    (failed,) = broken("nested", spoil("followed", policy, **{field: value}))
     assert told in failed.text
 
 

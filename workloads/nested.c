@@ -6,12 +6,15 @@
  * shared: the vCPU of each node writes all pages, one node after another.
  * private: each writes pages of its own, in leaf tables of its own.
  * moved: a vCPU writes all pages, goes to the last node, and writes them there.
+ * followed: the same, and the memory goes to the last node, too. If the machine has one tree, its
+ * tables follow (tables=follow). Then the vCPU writes the pages once more.
  * dropped: vCPUs run on all CPUs but one. The host takes away a page that those of the last
  * node use, again and again.
  */
 #include <argp.h>
 #include <errno.h>
 #include <error.h>
+#include <numaif.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +71,7 @@ static struct tables count_tables(void)
 	return found;
 }
 
-static void say_tables(const char *key)
+static struct tables say_tables(const char *key)
 {
 	struct tables found = count_tables();
 
@@ -76,6 +79,7 @@ static void say_tables(const char *key)
 	json_number("leaf", found.leaf);
 	json_number("other", found.other);
 	json_close_object();
+	return found;
 }
 
 /* For each node: the leaf entries that its vCPUs reach, through tables on the node and elsewhere */
@@ -134,6 +138,49 @@ static void move(void)
 	json_number("exits", vm_faults(&vm, 0) - before);
 	if (vm_number("active") && !vm_await_dropped(1))
 		error(EXIT_FAILURE, 0, "the old tree was not dropped");
+	say_places();
+	say_tables("tables");
+}
+
+static void move_memory(char *memory, size_t size, int node)
+{
+	unsigned long mask = 1UL << hydra_node_id(node);
+
+	if (mbind(memory, size, MPOL_BIND, &mask, 64, MPOL_MF_MOVE))
+		error(EXIT_FAILURE, errno, "cannot move memory");
+}
+
+/* But for the root */
+static void await_tables(long all)
+{
+	must(vm_set_idle("1"), "vm_idle_seconds");
+	must(vm_set("tables=follow"), "tables=follow");
+	for (int i = 0; i < 300 && vm_number("moved_tables") < all; i++)
+		usleep(100000);
+	if (vm_number("moved_tables") != all)
+		error(EXIT_FAILURE, 0, "%ld tables of %ld have followed",
+		      vm_number("moved_tables"), all);
+}
+
+static void follow(void)
+{
+	int last = hydra_nodes() - 1;
+	struct tables tables;
+	long before;
+
+	write_pages(0, 0, 0, VM_REGION_PAGES);
+	tables = say_tables("before");
+	move_memory(vm.region, VM_REGION_PAGES * PAGE_SIZE, last);
+	move_memory(vm.code, PAGE_SIZE, last);
+	must(vm_set_idle("5"), "vm_idle_seconds");
+	write_pages(0, last, 0, VM_REGION_PAGES);
+	if (!vm_number("active"))
+		await_tables(tables.leaf + tables.other - 1);
+	else if (!vm_await_dropped(1))
+		error(EXIT_FAILURE, 0, "the old tree was not dropped");
+	before = vm_faults(&vm, 0);
+	write_pages(0, last, 0, VM_REGION_PAGES);
+	json_number("exits", vm_faults(&vm, 0) - before);
 	say_places();
 	say_tables("tables");
 }
@@ -197,8 +244,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'w':
 		what = arg;
 		if (strcmp(what, "shared") && strcmp(what, "private") && strcmp(what, "moved") &&
-		    strcmp(what, "dropped"))
-			argp_error(state, "unknown case '%s': choose shared, private, moved or dropped", arg);
+		    strcmp(what, "followed") && strcmp(what, "dropped"))
+			argp_error(state, "unknown case '%s': choose shared, private, moved, followed or dropped", arg);
 		return 0;
 	case ARGP_KEY_END:
 		if (!what)
@@ -210,7 +257,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option argp_options[] = {
-	{ "what", 'w', "CASE", 0, "shared, private, moved or dropped: see the head of nested.c", 0 },
+	{ "what", 'w', "CASE", 0, "shared, private, moved, followed or dropped: see the head of nested.c", 0 },
 	{ 0 }
 };
 
@@ -240,6 +287,8 @@ int main(int argc, char **argv)
 	json_number("active", vm_number("active"));
 	if (!strcmp(what, "moved"))
 		move();
+	else if (!strcmp(what, "followed"))
+		follow();
 	else if (!strcmp(what, "dropped"))
 		drop();
 	else

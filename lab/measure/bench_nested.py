@@ -10,6 +10,7 @@ NODES, CPUS = 4, 2
 PAGES = 2048                 # of the guest, 4 KiB each
 LEAVES = PAGES // 512
 CASES = {"shared": f"{NODES} nodes use all pages", "private": f"{NODES} nodes use pages of their own", "moved": "the machine has moved to another node",
+         "followed": "the machine and its memory have moved, and the tables of one tree have followed",
          "dropped": "the host takes away a page of one node"}
 COLUMNS = ("linux", "hydra")         # a machine has a tree for each node, or one
 
@@ -23,9 +24,10 @@ def taken(step, seen):
     if step.case == "dropped":
         return made + [("flushes_per_drop", seen["flushes"] / seen["drops"], "vCPUs"), ("vcpus", seen["vcpus"], "vCPUs"), ("users", seen["users"], "vCPUs")]
     last = seen["nodes"] - 1
-    nodes = [last] if step.case == "moved" else range(seen["nodes"])
+    gone = step.case in ("moved", "followed")
+    nodes = [last] if gone else range(seen["nodes"])
     shares = [seen["local"][node] / (seen["local"][node] + seen["remote"][node]) for node in nodes]
-    exits = {"moved": [seen["exits"]]}.get(step.case) or seen["exits"][1:]
+    exits = [seen["exits"]] if gone else seen["exits"][1:]
     tables = seen["tables"]
     return made + [("local_share", min(shares), "share"), ("leaf_tables", tables["leaf"], "tables"), ("other_tables", tables["other"], "tables"),
                    ("tables_before", sum(seen.get("before", {}).values()), "tables"), ("exits", max(exits), "exits")]
@@ -53,8 +55,12 @@ def check(values, columns):
         seen, users, vcpus = (get("dropped", policy, metric) for metric in ("flushes_per_drop", "users", "vcpus"))
         wanted = users if trees > 1 else vcpus
         yield one(f"{CASES['dropped']}, {called}: vCPUs flushed each time exactly {wanted} of {vcpus}", seen, seen == wanted)
-        now, before = get("moved", policy, "leaf_tables") + get("moved", policy, "other_tables"), get("moved", policy, "tables_before")
-        yield one(f"{CASES['moved']}, {called}: as many tables as before", f"{now} and {before}", now == before)
+        for case in ("moved", "followed"):
+            now, before = get(case, policy, "leaf_tables") + get(case, policy, "other_tables"), get(case, policy, "tables_before")
+            yield one(f"{CASES[case]}, {called}: as many tables as before", f"{now} and {before}", now == before)
+        share, seen = get("followed", policy, "local_share"), get("followed", policy, "exits")
+        yield one(f"{CASES['followed']}, {called}: all entries in tables of the new node, without an exit", f"{100 * share:.0f} %, {seen}",
+                  (share, seen) == (1, 0))
         share = get("moved", policy, "local_share")
         yield one(f"{CASES['moved']}, {called}: entries in tables of the new node: {'all' if trees > 1 else 'none'}", f"{100 * share:.0f} %",
                   share == (1 if trees > 1 else 0))
@@ -74,6 +80,7 @@ LINES = (
          "The first node takes one for each page, with one tree or several."),
     Line("nested", "moved", "local_share", "entries in tables of the new node, after the machine has moved and used its pages once", "", ""),
     Line("nested", "moved", "exits", "exits for missing entries in that pass", "", ""),
+    Line("nested", "followed", "local_share", f"the same, {CASES['followed']}", "Under Linux with tables=follow.", ""),
     Line("nested", "dropped", "flushes_per_drop", "vCPUs flushed when the host takes away a page that 2 vCPUs of one node use, of 7 which run on 4 nodes", "",
          ""),
 )
