@@ -81,7 +81,17 @@ int hydra_vm_settings_check(struct hydra_vm_settings *s)
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_check);
 
-static const char * const hydra_vm_tables_names[] = { "stay", "follow" };
+/* Take a word that is about VMs alone. Return: false if it is not. */
+static bool hydra_vm_take_word(const char *word, struct hydra_vm_settings *s)
+{
+	if (!strcmp(word, "tables=stay"))
+		s->follow = false;
+	else if (!strcmp(word, "tables=follow"))
+		s->follow = true;
+	else
+		return false;
+	return true;
+}
 
 /**
  * hydra_vm_settings_parse - read settings of a VM from text
@@ -101,14 +111,8 @@ int hydra_vm_settings_parse(const char *text, struct hydra_vm_settings *s)
 	if (strscpy(words, text, sizeof(words)) < 0)
 		return -EINVAL;
 	for (rest = strim(words); (word = strsep(&rest, ",")); ) {
-		if (str_has_prefix(word, "tables=")) {
-			ret = match_string(hydra_vm_tables_names,
-					   ARRAY_SIZE(hydra_vm_tables_names), strchr(word, '=') + 1);
-			if (ret < 0)
-				return -EINVAL;
-			s->follow = ret;
+		if (hydra_vm_take_word(word, s))
 			continue;
-		}
 		if (!nr && !strchr(word, '='))
 			s->follow = false;
 		if (nr++)
@@ -166,7 +170,7 @@ void hydra_vm_settings_show(struct seq_file *m, const struct hydra_vm_settings *
 	seq_printf(m, "replication %s\n", hydra_replication_name(s->packed));
 	seq_printf(m, "prefetch %u\n", hydra_prefetch_setting(s->packed));
 	seq_printf(m, "filter %s\n", hydra_filter_name(s->packed));
-	seq_printf(m, "tables %s\n", hydra_vm_tables_names[s->follow]);
+	seq_printf(m, "tables %s\n", s->follow ? "follow" : "stay");
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_show);
 
