@@ -110,16 +110,18 @@ int hydra_vm_settings_parse(const char *text, struct hydra_vm_settings *s)
 
 	if (strscpy(words, text, sizeof(words)) < 0)
 		return -EINVAL;
-	for (rest = strim(words); (word = strsep(&rest, ",")); ) {
+	rest = strim(words);
+	/* Without a key, the first word is a policy. */
+	if (strcspn(rest, "=,") == strcspn(rest, ","))
+		s->follow = false;
+	while ((word = strsep(&rest, ","))) {
 		if (hydra_vm_take_word(word, s))
 			continue;
-		if (!nr && !strchr(word, '='))
-			s->follow = false;
 		if (nr++)
 			strlcat(others, ",", sizeof(others));
 		strlcat(others, word, sizeof(others));
 	}
-	ret = nr || !*text ? hydra_settings_parse(others, &s->packed) : 0;
+	ret = nr ? hydra_settings_parse(others, &s->packed) : 0;
 	return ret ?: hydra_vm_settings_check(s);
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_parse);
