@@ -247,7 +247,7 @@ TEST_F(vm_follow, one_tree_alone_follows)
 		.cap = KVM_CAP_HYDRA, .args = { (uintptr_t)&node, sizeof(node), KVM_HYDRA_FOLLOW },
 	};
 	static const char *const bad[] = {
-		"domains=node", "hydra,tables=follow", "tables=follow,domains=node", "tables=",
+		"domains=node", "hydra,tables=follow", "tables=follow,domains=node", "tables=follow,hydra", "tables=",
 		"tables=move", "tables", "tables=follow,", ",tables=follow", "tables=stay,hydr",
 	};
 
