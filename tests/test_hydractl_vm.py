@@ -86,6 +86,9 @@ def test_no_such_process(kernel, command):
     (["--policy", "linux"], "linux"),
     (["--follow"], "linux,tables=follow"),
     (["--follow", "--policy", "linux"], "linux,tables=follow"),
+    (["--follow", "--expose"], "linux,tables=follow,expose=on"),
+    (["--expose"], "hydra,domains=node,replication=lazy,prefetch=9,filter=table,expose=on"),
+    (["--expose", "--policy", "linux"], "linux,expose=on"),
 ])
 def test_machines_get_settings_and_the_process_keeps_its_own(qemu, options, written):
     done = qemu.run("set", "--vm", *options, 7)
@@ -96,6 +99,7 @@ def test_machines_get_settings_and_the_process_keeps_its_own(qemu, options, writ
 
 @pytest.mark.parametrize("options, message", [
     (["--follow"], "give --vm too"),
+    (["--expose"], "give --vm too"),
     (["--vm", "--follow", "--policy", "hydra"], "one tree"),
     (["--vm", "--policy", "mitosis", "--follow"], "one tree"),
     (["--vm", "--follow", "--prefetch", "4"], "one tree"),

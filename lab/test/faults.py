@@ -100,6 +100,8 @@ CATCHERS = {
     "vm-one-tree": ["vm_age -t access_of_any_node_is_seen", "vm_dirty -v bitmap",
                     "vm_coherence -t pages_copied_on_write"],
     "vm-spare-nested": ["vm_nested -t flushes_spare_no_vcpu"],
+    "vm-place-anywhere": ["vm_hypercall -t memory_that_is_bound_stays", "vm_hypercall -t memory_stays_in_the_cpuset"],
+    "vm-answer-all": ["vm_hypercall -t guest_that_may_not_ask"],
     "vm-lose-ad": ["vm_follow -t accessed_bits_move_along"],
     "vm-forget-ptep": ["vm_follow -t tables_follow_their_data"],
     "vm-lose-table": ["vm_move -t vcpus_that_go_round"],

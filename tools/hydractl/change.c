@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,9 +52,12 @@ char *process_change(pid_t pid, const struct hydra_settings *settings)
 	return change(pid, "hydra", must_have(settings_text(settings)), process_failure);
 }
 
-char *vms_change(pid_t pid, const struct hydra_settings *settings, bool follow)
+char *vms_change(pid_t pid, const struct hydra_settings *settings, const struct vm_settings *more)
 {
-	char *text = follow ? strdup("linux,tables=follow") : settings_text(settings);
+	char *shared = must_have(settings_text(settings)), *text;
+	int length = asprintf(&text, "%s%s%s", shared, more->follow ? ",tables=follow" : "",
+			      more->expose ? ",expose=on" : "");
 
-	return change(pid, "hydra_vm", must_have(text), vms_failure);
+	free(shared);
+	return change(pid, "hydra_vm", must_have(length < 0 ? NULL : text), vms_failure);
 }

@@ -13,12 +13,13 @@ struct options {
 	struct settings_choice choice;
 	struct view view;
 	bool vm;
-	bool follow;
+	struct vm_settings more;
 };
 
 static const struct argp_option own_options[] = {
 	{ "vm", 'V', NULL, 0, "Change the virtual machines of process PID (as of QEMU), not the process. A setting not named is that of the policy, which is hydra if none is named", 0 },
 	{ "follow", 'F', NULL, 0, "With --vm: one tree of nested page tables, as under policy linux, and its tables move to the node of the guest's memory", 0 },
+	{ "expose", 'X', NULL, 0, "With --vm: the kernel of the guest may ask on which nodes its CPUs and its memory are, and have memory moved, within the memory policy and the cpuset of the process", 0 },
 	{ 0 }
 };
 
@@ -42,16 +43,19 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		options->vm = true;
 		return 0;
 	case 'F':
-		options->follow = true;
+		options->more.follow = true;
+		return 0;
+	case 'X':
+		options->more.expose = true;
 		return 0;
 	case ARGP_KEY_END:
-		if (options->follow && !options->vm)
-			argp_error(state, "--follow is for virtual machines: give --vm too");
-		if (options->follow && !options->choice.policy)
+		if ((options->more.follow || options->more.expose) && !options->vm)
+			argp_error(state, "--follow and --expose are for virtual machines: give --vm too");
+		if (options->more.follow && !options->choice.policy)
 			options->choice.policy = policy_find("linux");
-		if (options->follow && !follows(&options->choice))
+		if (options->more.follow && !follows(&options->choice))
 			argp_error(state, "--follow is for virtual machines with one tree: no --policy but linux, and no other setting");
-		if (!options->choice.policy && !settings_chosen(&options->choice))
+		if (!options->choice.policy && !settings_chosen(&options->choice) && !options->more.expose)
 			argp_error(state, "nothing to set: give --policy, --domains, --replication, --prefetch or --filter");
 		return 0;
 	default:
@@ -101,7 +105,7 @@ int command_set(int argc, char **argv)
 		settings_apply(&settings, &options.choice);
 	}
 
-	why = options.vm ? vms_change(options.view.pid, &settings, options.follow) :
+	why = options.vm ? vms_change(options.view.pid, &settings, &options.more) :
 			   process_change(options.view.pid, &settings);
 	if (why)
 		error(EXIT_ERROR, 0, "%s", why);

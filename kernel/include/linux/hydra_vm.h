@@ -18,11 +18,13 @@ struct seq_file;
  * @packed: packed settings, as those of a process
  * @per_node: the VM has a tree per node; follows from @packed
  * @follow: the tables of the VM's one tree move to the node of their data
+ * @expose: the guest may ask where its vCPUs and its memory are
  */
 struct hydra_vm_settings {
 	u32 packed;
 	bool per_node;
 	bool follow;
+	bool expose;
 };
 
 /**
@@ -58,6 +60,10 @@ unsigned int hydra_vm_prefetch(u32 settings);
 bool hydra_vm_filters(u32 settings);
 unsigned int hydra_vm_nr_domains(void);
 int hydra_vm_home(unsigned int d);
+
+/* vm_place.c */
+int hydra_vm_page_node(unsigned long address, bool write);
+long hydra_vm_pages_place(const unsigned long *address, unsigned int nr, int nid);
 
 extern unsigned long hydra_vm_table_limit;
 extern unsigned int hydra_vm_idle_seconds;

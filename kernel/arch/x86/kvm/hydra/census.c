@@ -99,8 +99,9 @@ bool hydra_vm_each_entry(struct kvm *kvm, struct kvm_mmu_page *root, int min_lev
 				      void *data),
 			 void *data)
 {
+	/* With an upper level the function reads the tables below. */
+	unsigned int weight = min_level > PG_LEVEL_4K ? SPTE_ENT_PER_PAGE : 1, seen = 0;
 	struct tdp_iter iter;
-	unsigned int seen = 0;
 	bool go_on = true;
 	gfn_t resumed = 0;
 
@@ -112,7 +113,7 @@ bool hydra_vm_each_entry(struct kvm *kvm, struct kvm_mmu_page *root, int min_lev
 			continue;
 		if (iter.gfn > resumed && hydra_vm_index(iter.gfn, iter.level) &&
 		    (need_resched() || rwlock_is_contended(&kvm->mmu_lock) ||
-		     ++seen >= HYDRA_VM_BATCH)) {
+		     (seen += weight) >= HYDRA_VM_BATCH)) {
 			seen = 0;
 			resumed = iter.gfn;
 			iter.yielded = true;

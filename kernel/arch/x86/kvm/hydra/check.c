@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Looks whether all nested trees of a VM keep the rules N1 to N4 and N8 of
+ * Looks whether all nested trees of a VM keep the rules N1 to N4, N6 and N8 of
  * Documentation/mm/hydra/vm.rst.
  *
  * The checker holds mmu_lock for writing from beginning to end, so that faults, flushes and
@@ -155,6 +155,17 @@ static void hydra_vm_check_roots(struct hydra_vm_walk *w)
 	}
 }
 
+/* N6: no tree's vCPUs have been flushed for changes that are still to come. */
+static void hydra_vm_check_numbers(struct hydra_vm_walk *w)
+{
+	const struct hydra_vm *vm = w->kvm->arch.hydra;
+	unsigned int d;
+
+	for (d = 0; vm->counts && d <= HYDRA_VM_MAX_DOMAINS; d++)
+		if (atomic64_read(&vm->trees[d].flushed) > atomic64_read(&vm->trees[d].changed))
+			hydra_vm_violated(w, 6, 0, "flushed for more changes than there were");
+}
+
 /**
  * hydra_vm_check_vm - check the nested trees of a VM
  * @kvm: the VM
@@ -179,6 +190,7 @@ long hydra_vm_check_vm(struct kvm *kvm, struct seq_file *m)
 	if (tdp_mmu_enabled) {
 		hydra_vm_walk(w);
 		hydra_vm_check_roots(w);
+		hydra_vm_check_numbers(w);
 		if (w->below_roots != atomic64_read(&kvm->arch.tdp_mmu_pages))
 			hydra_vm_violated(w, 4, 0, "another number of tables than KVM counted");
 		if (w->misplaced > atomic_long_read(&kvm->arch.hydra->misplaced))

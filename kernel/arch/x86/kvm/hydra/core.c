@@ -388,15 +388,18 @@ int hydra_vm_set(struct kvm *kvm, const struct hydra_vm_settings *s)
 	if (own && !vm->counts)
 		hydra_vm_count_changes(kvm);
 	WRITE_ONCE(vm->settings, s->packed);
+	WRITE_ONCE(vm->follow, s->follow);
+	WRITE_ONCE(vm->expose, s->expose);
 	/* The trees of a fallback may have tables beyond all limits (T14). */
 	if (s->per_node && !READ_ONCE(vm->per_node))
 		hydra_vm_tidy(kvm, true);
 	WRITE_ONCE(vm->per_node, s->per_node);
 	if (READ_ONCE(vm->keyed))
 		hydra_vm_tidy(kvm, true);
-	WRITE_ONCE(vm->follow, s->follow);
-	if (s->follow)
+	if (s->follow) {
+		WRITE_ONCE(vm->followed, -1);
 		mod_delayed_work(system_unbound_wq, &vm->following, 0);
+	}
 	mutex_unlock(&kvm->slots_lock);
 	return 0;
 }
@@ -495,6 +498,8 @@ int hydra_vm_init(struct kvm *kvm)
 void hydra_vm_stop(struct kvm *kvm)
 {
 	cancel_delayed_work_sync(&kvm->arch.hydra->tidy);
+	/* A pass may have much to do. */
+	WRITE_ONCE(kvm->arch.hydra->follow, false);
 	cancel_delayed_work_sync(&kvm->arch.hydra->following);
 }
 

@@ -10,9 +10,9 @@
  * its cache.
  *
  * A pass looks at all tables, every hydra_vm_idle_seconds. It is left out if no entry has lost
- * anything since the last one, but for every tenth: a guest that moves pages among its own
- * nodes changes no entry. Tables that the last pass has moved count as such a loss, so one
- * more pass comes after it.
+ * anything since the last one, and there are as many tables, but for every tenth: a guest that
+ * moves pages among its own nodes changes no entry. Tables that the last pass has moved count
+ * as such a loss, so one more pass comes after it. Nodes without CPUs attract no table.
  *
  * T13: how a table moves. struct kvm_mmu_page stays, and gets another page:
  *
@@ -60,7 +60,7 @@
 /* How many tables a pass moves. If there are more, the next pass comes a second later. */
 #define HYDRA_VM_PASS		512
 /* How many of these under one hold of mmu_lock, and with one flush */
-#define HYDRA_VM_MOVES		32
+#define HYDRA_VM_MOVES		8
 /* Of so many passes one is made even if no entry has lost anything. */
 #define HYDRA_VM_PASSES		10
 
@@ -74,10 +74,21 @@ struct hydra_vm_place {
 	int nid;
 };
 
-/* What a pass has found in a tree at one level */
+/**
+ * struct hydra_vm_pass - a pass over the trees of a VM
+ * @vm: Hydra's state of the VM
+ * @full: nodes that had no memory for a table, in this pass
+ * @room: how many more tables may move
+ * @level: that of the tables which are looked at now
+ * @nr: how many of them are to move
+ * @place: these
+ */
 struct hydra_vm_pass {
+	struct hydra_vm *vm;
+	nodemask_t full;
+	unsigned int room;
 	int level;
-	unsigned int nr, room;
+	unsigned int nr;
 	struct hydra_vm_place place[HYDRA_VM_PASS];
 };
 
@@ -93,8 +104,10 @@ static int hydra_vm_entry_node(u64 spte)
 {
 	kvm_pfn_t pfn = spte_to_pfn(spte);
 
-	/* A device's memory is on no node. */
-	return is_shadow_present_pte(spte) && pfn_valid(pfn) ? pfn_to_nid(pfn) : NUMA_NO_NODE;
+	/* A device's memory is on no node, and the page of zeros is everywhere. */
+	if (!is_shadow_present_pte(spte) || !pfn_valid(pfn) || is_zero_pfn(pfn))
+		return NUMA_NO_NODE;
+	return pfn_to_nid(pfn);
 }
 
 /* Where a table ought to be: the node of more than half of what its entries name. */
@@ -112,7 +125,7 @@ static int hydra_vm_best_node(const struct kvm_mmu_page *sp)
 			most = nid;
 		lead += nid == most ? 1 : -1;
 	}
-	if (most == here)
+	if (most == here || !node_state(most, N_CPU))
 		return here;
 	for (i = 0; i < SPTE_ENT_PER_PAGE; i++) {
 		nid = hydra_vm_entry_node(READ_ONCE(sp->spt[i]));
@@ -133,9 +146,9 @@ static bool hydra_vm_note_place(struct kvm_mmu_page *root, struct tdp_iter *iter
 		return true;
 	sp = spte_to_child_sp(iter->old_spte);
 	nid = hydra_vm_best_node(sp);
-	if (nid != page_to_nid(virt_to_page(sp->spt)))
+	if (nid != page_to_nid(virt_to_page(sp->spt)) && !node_isset(nid, pass->full))
 		pass->place[pass->nr++] = (struct hydra_vm_place){ sp->gfn, nid };
-	return pass->nr < pass->room;
+	return pass->nr < pass->room && READ_ONCE(pass->vm->follow);
 }
 
 /* The table of a level for a frame, and the entry that leads to it; NULL if it has gone */
@@ -187,29 +200,43 @@ static void hydra_vm_move_table(struct hydra_vm_move *move)
 	call_rcu(&virt_to_page(old)->rcu_head, hydra_vm_free_page);
 }
 
+/* A page for a table; NULL if its node has none, or had none before in this pass. */
+static struct page *hydra_vm_move_page(struct hydra_vm_pass *pass, int nid)
+{
+	struct page *page;
+
+	if (node_isset(nid, pass->full))
+		return NULL;
+	page = alloc_pages_node(nid, HYDRA_VM_MOVE_GFP, 0);
+	if (!page)
+		node_set(nid, pass->full);
+	return page;
+}
+
 /*
- * Move some tables of a level.
+ * Move some of the tables that the pass has found.
  * Context: process context, no locks; a reference to the root.
- * Return: how many have moved.
  */
-static unsigned int hydra_vm_move_tables(struct kvm *kvm, struct kvm_mmu_page *root, int level,
-					 const struct hydra_vm_place *place, unsigned int nr)
+static void hydra_vm_move_tables(struct hydra_vm_pass *pass, struct kvm_mmu_page *root,
+				 const struct hydra_vm_place *place, unsigned int nr)
 {
 	struct hydra_vm_move moves[HYDRA_VM_MOVES] = { };
+	struct kvm *kvm = pass->vm->kvm;
 	struct hydra_vm_move *move;
 	unsigned int i, moved = 0;
 	u64 old;
 
 	for (i = 0; i < nr; i++)
-		moves[i].page = alloc_pages_node(place[i].nid, HYDRA_VM_MOVE_GFP, 0);
+		moves[i].page = hydra_vm_move_page(pass, place[i].nid);
 	write_lock(&kvm->mmu_lock);
 	rcu_read_lock();
 	for (i = 0; i < nr && !root->role.invalid; i++) {
 		move = &moves[i];
 		if (!move->page)
 			continue;
-		move->sp = hydra_vm_table_at(root, place[i].gfn, level, &move->parent);
-		if (!move->sp || hydra_vm_best_node(move->sp) != place[i].nid) {
+		move->sp = hydra_vm_table_at(root, place[i].gfn, pass->level, &move->parent);
+		/* Another table may be in its place, and be where it ought to be. */
+		if (!move->sp || page_to_nid(virt_to_page(move->sp->spt)) == place[i].nid) {
 			move->sp = NULL;
 			continue;
 		}
@@ -227,50 +254,61 @@ static unsigned int hydra_vm_move_tables(struct kvm *kvm, struct kvm_mmu_page *r
 	for (i = 0; i < nr; i++)
 		if (moves[i].page && !moves[i].sp)
 			__free_page(moves[i].page);
-	return moved;
+	pass->room -= moved;
+	atomic_long_add(moved, &pass->vm->moved_tables);
+}
+
+/*
+ * Move tables of a level.
+ * Context: process context, mmu_lock for reading, which is given up meanwhile; a reference to
+ * the root.
+ * Return: true if there may be more, for a node that has memory.
+ */
+static bool hydra_vm_follow_level(struct hydra_vm_pass *pass, struct kvm_mmu_page *root)
+{
+	struct kvm *kvm = pass->vm->kvm;
+	nodemask_t full = pass->full;
+	unsigned int i;
+	bool cut;
+
+	pass->nr = 0;
+	cut = !hydra_vm_each_entry(kvm, root, pass->level + 1, hydra_vm_note_place, pass);
+	read_unlock(&kvm->mmu_lock);
+	for (i = 0; i < pass->nr && READ_ONCE(pass->vm->follow); i += HYDRA_VM_MOVES) {
+		hydra_vm_move_tables(pass, root, &pass->place[i],
+				     min(pass->nr - i, HYDRA_VM_MOVES));
+		cond_resched();
+	}
+	read_lock(&kvm->mmu_lock);
+	return cut && pass->room && !nodes_equal(full, pass->full);
 }
 
 /*
  * Move tables of a tree, leaf tables first.
- * Context: process context, mmu_lock for reading, which is given up meanwhile; a reference to
- * the root.
- * Return: how many more tables the pass may move.
+ * Context: as hydra_vm_follow_level()
  */
-static unsigned int hydra_vm_follow_tree(struct kvm *kvm, struct kvm_mmu_page *root,
-					 struct hydra_vm_pass *pass, unsigned int room)
+static void hydra_vm_follow_tree(struct hydra_vm_pass *pass, struct kvm_mmu_page *root)
 {
-	unsigned int i, moved;
-
-	for (pass->level = PG_LEVEL_4K; pass->level < root->role.level; pass->level++) {
-		pass->nr = 0;
-		pass->room = room;
-		if (!room)
-			return 0;
-		hydra_vm_each_entry(kvm, root, pass->level + 1, hydra_vm_note_place, pass);
-		room -= pass->nr;
-		read_unlock(&kvm->mmu_lock);
-		for (i = 0; i < pass->nr; i += HYDRA_VM_MOVES) {
-			moved = hydra_vm_move_tables(kvm, root, pass->level, &pass->place[i],
-						     min(pass->nr - i, HYDRA_VM_MOVES));
-			atomic_long_add(moved, &kvm->arch.hydra->moved_tables);
-			cond_resched();
-		}
-		read_lock(&kvm->mmu_lock);
-	}
-	return room;
+	for (pass->level = PG_LEVEL_4K; pass->level < root->role.level; pass->level++)
+		while (pass->room && READ_ONCE(pass->vm->follow) &&
+		       hydra_vm_follow_level(pass, root))
+			;
 }
 
 /* One pass. Return: false if there was more to move than a pass may. */
 static bool hydra_vm_follow_pass(struct kvm *kvm)
 {
 	struct kvm_mmu_page *root = NULL;
-	unsigned int room = HYDRA_VM_PASS;
 	struct mem_cgroup *memcg, *old;
 	struct hydra_vm_pass *pass;
+	bool all;
 
 	pass = kvmalloc(sizeof(*pass), GFP_KERNEL);
 	if (!pass)
 		return true;
+	pass->vm = kvm->arch.hydra;
+	pass->full = NODE_MASK_NONE;
+	pass->room = HYDRA_VM_PASS;
 	/* The VMM pays, as for all tables of the VM. */
 	memcg = get_mem_cgroup_from_mm(kvm->mm);
 	old = set_active_memcg(memcg);
@@ -278,12 +316,13 @@ static bool hydra_vm_follow_pass(struct kvm *kvm)
 	/* To the end: hydra_vm_next_root() puts the reference to the last root. */
 	while ((root = hydra_vm_next_root(kvm, root)))
 		if (!root->role.domain && !root->role.invalid)
-			room = hydra_vm_follow_tree(kvm, root, pass, room);
+			hydra_vm_follow_tree(pass, root);
 	read_unlock(&kvm->mmu_lock);
 	set_active_memcg(old);
 	mem_cgroup_put(memcg);
+	all = pass->room;
 	kvfree(pass);
-	return room;
+	return all;
 }
 
 /* Is a pass to be made? Otherwise, *wait is shortened to the time until the next. */
@@ -292,18 +331,20 @@ static bool hydra_vm_follow_due(struct hydra_vm *vm, unsigned long *wait)
 	unsigned long seconds = READ_ONCE(hydra_vm_idle_seconds);
 	unsigned long now = jiffies, due = vm->followed_at + seconds * HZ;
 	s64 changed = atomic64_read(&vm->trees[0].changed);
+	s64 tables = atomic64_read(&vm->kvm->arch.tdp_mmu_pages);
 
 	if (!seconds)
 		return false;
-	if (vm->followed >= 0 && time_before(now, due)) {
+	if (READ_ONCE(vm->followed) >= 0 && time_before(now, due)) {
 		*wait = min(*wait, due - now);
 		return false;
 	}
 	*wait = min(*wait, seconds * HZ);
 	vm->followed_at = now;
-	if (changed == vm->followed && --vm->passes)
+	if (changed == READ_ONCE(vm->followed) && tables == vm->followed_tables && --vm->passes)
 		return false;
-	vm->followed = changed;
+	WRITE_ONCE(vm->followed, changed);
+	vm->followed_tables = tables;
 	vm->passes = HYDRA_VM_PASSES;
 	return true;
 }
@@ -320,7 +361,7 @@ void hydra_vm_follow_work(struct work_struct *work)
 	if (!READ_ONCE(vm->follow))
 		return;
 	if (hydra_vm_follow_due(vm, &wait) && !hydra_vm_follow_pass(vm->kvm)) {
-		vm->followed = -1;
+		WRITE_ONCE(vm->followed, -1);
 		wait = HZ;
 	}
 	queue_delayed_work(system_unbound_wq, &vm->following, wait);

@@ -8,6 +8,7 @@
 #include <linux/gfp.h>
 #include <linux/kvm_host.h>
 #include <uapi/linux/hydra.h>
+#include <uapi/linux/hydra_para.h>
 
 struct kvm_page_fault;
 struct tdp_iter;
@@ -43,13 +44,16 @@ struct hydra_vm_tree {
  * @per_node: vCPUs load the tree of their CPU's node. Set under slots_lock. Cleared there,
  *	and by a vCPU that gets no memory for a table.
  * @follow: tables of the shared tree move to the node of their data; set under slots_lock
+ * @expose: the guest may ask for its places; set under slots_lock
  * @keyed: the VM counts in hydra_vm_key; set under hydra_vm_key_mutex, and never cleared
  * @counts: changes of entries are counted; set under slots_lock and mmu_lock, never cleared
  * @trees: one for each domain, and the shared tree; allocated before @keyed is set
  * @tidy: drops the trees that no vCPU is to load any more, and idle trees
- * @following: moves tables; see follow.c. The next three are its own.
+ * @following: moves tables; see follow.c. The next four are its own.
  * @followed_at: when it has last looked whether to make a pass, in jiffies
- * @followed: the number of changes of the shared tree at the last pass; -1: there was none
+ * @followed: the number of changes of the shared tree at the last pass; -1: a pass is to be
+ *	made; set under slots_lock, too
+ * @followed_tables: the number of tables at the last pass
  * @passes: a pass is made after so many looks even if the number is the same
  * @copied: entries copied from the trees of other domains
  * @vcpus_flushed: how often a flush has asked a vCPU, and could have spared it
@@ -68,6 +72,7 @@ struct hydra_vm {
 	u32 settings;
 	bool per_node;
 	bool follow;
+	bool expose;
 	bool keyed;
 	bool counts;
 	struct hydra_vm_tree *trees;
@@ -75,6 +80,7 @@ struct hydra_vm {
 	struct delayed_work following;
 	unsigned long followed_at;
 	s64 followed;
+	s64 followed_tables;
 	unsigned int passes;
 	atomic_long_t copied;
 	atomic_long_t vcpus_flushed;
@@ -104,6 +110,10 @@ int hydra_vm_set_absent(struct kvm *kvm, struct tdp_iter *iter, u64 new_spte);
 void __hydra_vm_changed(struct kvm *kvm, u64 __rcu *sptep, u64 old, u64 new);
 void hydra_vm_count_changes(struct kvm *kvm);
 void __hydra_vm_settle(struct kvm *kvm);
+
+/* hypercall.c */
+unsigned long hydra_vm_hypercall(struct kvm_vcpu *vcpu, unsigned long what, unsigned long a1,
+				 unsigned long a2, unsigned long a3);
 
 int hydra_vm_init(struct kvm *kvm);
 int hydra_vm_check_cap(const struct kvm *kvm);
@@ -234,6 +244,13 @@ static inline int hydra_vm_check_cap(const struct kvm *kvm) { return 0; }
 static inline int hydra_vm_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap)
 {
 	return -EINVAL;
+}
+
+static inline unsigned long hydra_vm_hypercall(struct kvm_vcpu *vcpu, unsigned long what,
+					       unsigned long a1, unsigned long a2,
+					       unsigned long a3)
+{
+	return -KVM_ENOSYS;
 }
 
 static inline void hydra_vm_stop(struct kvm *kvm) { }

@@ -49,6 +49,7 @@ static int hydra_vm_try(struct kvm *kvm, const char *text, struct hydra_vm_setti
 
 	s->packed = READ_ONCE(vm->settings);
 	s->follow = READ_ONCE(vm->follow);
+	s->expose = READ_ONCE(vm->expose);
 	ret = hydra_vm_settings_parse(text, s);
 	if (!ret && (s->per_node || s->follow) && vm->refused) {
 		pr_info_ratelimited("no tree per node for a VM: %s\n", vm->refused);
@@ -95,6 +96,7 @@ static void hydra_vm_show_one(struct kvm *kvm, struct seq_file *m)
 	const struct hydra_vm *vm = kvm->arch.hydra;
 	struct hydra_vm_settings s = {
 		.packed = READ_ONCE(vm->settings), .follow = READ_ONCE(vm->follow),
+		.expose = READ_ONCE(vm->expose),
 	};
 	bool per_node = READ_ONCE(vm->per_node);
 	unsigned long tables = atomic64_read(&kvm->arch.tdp_mmu_pages);

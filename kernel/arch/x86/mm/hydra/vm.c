@@ -11,6 +11,7 @@
 #include <linux/mutex.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
+#include <uapi/linux/hydra_para.h>
 
 #include "internal.h"
 
@@ -88,6 +89,10 @@ static bool hydra_vm_take_word(const char *word, struct hydra_vm_settings *s)
 		s->follow = false;
 	else if (!strcmp(word, "tables=follow"))
 		s->follow = true;
+	else if (!strcmp(word, "expose=off"))
+		s->expose = false;
+	else if (!strcmp(word, "expose=on"))
+		s->expose = true;
 	else
 		return false;
 	return true;
@@ -95,10 +100,12 @@ static bool hydra_vm_take_word(const char *word, struct hydra_vm_settings *s)
 
 /**
  * hydra_vm_settings_parse - read settings of a VM from text
- * @text: as for hydra_settings_parse(); "tables=stay" or "tables=follow" may be among the words
+ * @text: as for hydra_settings_parse(); tables=stay, tables=follow, expose=off or expose=on may
+ *	be among the words
  * @s: updated
  *
- * A policy decides all keys: with it tables stay, unless the text says otherwise.
+ * A policy decides all keys: with it tables stay, and nothing is exposed, unless the text says
+ * otherwise.
  *
  * Return: 0, -EINVAL or -EOPNOTSUPP.
  */
@@ -112,8 +119,10 @@ int hydra_vm_settings_parse(const char *text, struct hydra_vm_settings *s)
 		return -EINVAL;
 	rest = strim(words);
 	/* Without a key, the first word is a policy. */
-	if (strcspn(rest, "=,") == strcspn(rest, ","))
+	if (strcspn(rest, "=,") == strcspn(rest, ",")) {
 		s->follow = false;
+		s->expose = false;
+	}
 	while ((word = strsep(&rest, ","))) {
 		if (hydra_vm_take_word(word, s))
 			continue;
@@ -130,7 +139,7 @@ EXPORT_SYMBOL_GPL(hydra_vm_settings_parse);
  * hydra_vm_settings_read - settings of a VM that a VMM passes
  * @from: user pointer to struct hydra_settings
  * @size: what the VMM takes for its size
- * @flags: KVM_HYDRA_FOLLOW or 0
+ * @flags: KVM_HYDRA_FOLLOW, KVM_HYDRA_EXPOSE
  * @s: set to the settings
  *
  * Context: process context, no locks.
@@ -139,9 +148,10 @@ EXPORT_SYMBOL_GPL(hydra_vm_settings_parse);
 int hydra_vm_settings_read(const void __user *from, u64 size, u64 flags,
 			   struct hydra_vm_settings *s)
 {
-	if (flags & ~(u64)KVM_HYDRA_FOLLOW)
+	if (flags & ~(u64)(KVM_HYDRA_FOLLOW | KVM_HYDRA_EXPOSE))
 		return -EINVAL;
 	s->follow = flags & KVM_HYDRA_FOLLOW;
+	s->expose = flags & KVM_HYDRA_EXPOSE;
 	return hydra_settings_read(from, size, &s->packed) ?: hydra_vm_settings_check(s);
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_read);
@@ -156,6 +166,7 @@ int hydra_vm_settings_inherit(struct hydra_vm_settings *s)
 {
 	s->packed = hydra_settings_get(current->mm);
 	s->follow = false;
+	s->expose = false;
 	return hydra_vm_settings_check(s);
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_inherit);
@@ -173,6 +184,7 @@ void hydra_vm_settings_show(struct seq_file *m, const struct hydra_vm_settings *
 	seq_printf(m, "prefetch %u\n", hydra_prefetch_setting(s->packed));
 	seq_printf(m, "filter %s\n", hydra_filter_name(s->packed));
 	seq_printf(m, "tables %s\n", s->follow ? "follow" : "stay");
+	seq_printf(m, "expose %s\n", s->expose ? "on" : "off");
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_show);
 

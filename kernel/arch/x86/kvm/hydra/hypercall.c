@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A guest asks on which nodes of the host its vCPUs and its memory are (expose=on).
+ *
+ * A guest that sees one node has its own page tables anywhere. If it knows which vCPUs share a
+ * node, and can have pages brought there, it can give each group of vCPUs tables of their own.
+ * (vMitosis, Panwar et al., ASPLOS '21, section 3.3.3: NO-P.) Only the kernel of a guest may
+ * ask, and only if the VM exposes its host's nodes; otherwise the answer is that of a host
+ * which does not know the hypercall, so the guest needs nothing else to find out.
+ *
+ * All answers are of a moment: the host may move vCPUs and memory at any time.
+ */
+
+#include <linux/hydra_vm.h>
+#include <linux/kvm_host.h>
+#include <linux/slab.h>
+#include <linux/kvm_para.h>
+
+#include "mmu.h"
+
+#include "hydra.h"
+
+/* The most vCPUs of one question, and pages of one move */
+#define HYDRA_VM_WHERE_MAX	4096
+#define HYDRA_VM_PLACE_MAX	512
+
+/* In an answer: no domain, or no vCPU of this number */
+#define HYDRA_VM_NOWHERE	0xffU
+
+/* KVM_HYDRA_WHERE: the domains of the CPUs on which vCPUs ran last, by their APIC ids */
+static long hydra_vm_where(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr)
+{
+	struct kvm_vcpu *other;
+	unsigned long i;
+	long ret = 0;
+	u8 *domain;
+	int cpu;
+
+	if (!nr || nr > HYDRA_VM_WHERE_MAX)
+		return -KVM_EINVAL;
+	domain = kmalloc(nr, GFP_KERNEL_ACCOUNT);
+	if (!domain)
+		return -KVM_EFAULT;
+	for (i = 0; i < nr; i++) {
+		other = kvm_get_vcpu_by_id(vcpu->kvm, i);
+		cpu = other ? READ_ONCE(other->cpu) : -1;
+		domain[i] = cpu < 0 ? HYDRA_VM_NOWHERE :
+			min(hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu), HYDRA_VM_NOWHERE);
+	}
+	if (kvm_vcpu_write_guest(vcpu, gpa, domain, nr))
+		ret = -KVM_EFAULT;
+	kfree(domain);
+	return ret;
+}
+
+/* KVM_HYDRA_LOOK: the domain of the node of a page */
+static long hydra_vm_look(struct kvm_vcpu *vcpu, gpa_t gpa)
+{
+	unsigned long address;
+	unsigned int d;
+	bool writable;
+	int nid;
+
+	address = kvm_vcpu_gfn_to_hva_prot(vcpu, gpa_to_gfn(gpa), &writable);
+	if (kvm_is_error_hva(address))
+		return -KVM_EFAULT;
+	nid = hydra_vm_page_node(address, writable);
+	if (nid < 0)
+		return -KVM_EFAULT;
+	for (d = 0; d < hydra_vm_nr_domains(); d++)
+		if (hydra_vm_home(d) == nid)
+			return d;
+	/* A node without CPUs */
+	return -KVM_EOPNOTSUPP;
+}
+
+/* KVM_HYDRA_PLACE: move pages to the home of a domain */
+static long hydra_vm_place(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr, unsigned long d)
+{
+	unsigned long *address, i;
+	bool writable;
+	long ret;
+
+	if (!PAGE_ALIGNED(gpa) || !nr || nr > HYDRA_VM_PLACE_MAX || d >= hydra_vm_nr_domains())
+		return -KVM_EINVAL;
+	address = kmalloc_array(nr, sizeof(*address), GFP_KERNEL_ACCOUNT);
+	if (!address)
+		return -KVM_EFAULT;
+	for (i = 0; i < nr; i++) {
+		address[i] = kvm_vcpu_gfn_to_hva_prot(vcpu, gpa_to_gfn(gpa) + i, &writable);
+		if (kvm_is_error_hva(address[i]) || !writable)
+			break;
+	}
+	ret = i == nr ? hydra_vm_pages_place(address, nr, hydra_vm_home(d)) : -EFAULT;
+	kfree(address);
+	if (ret == -EPERM)
+		return -KVM_EPERM;
+	return ret < 0 ? -KVM_EFAULT : ret;
+}
+
+/**
+ * hydra_vm_hypercall - KVM_HC_HYDRA
+ * @vcpu: the vCPU; its guest is in ring 0
+ * @what: enum kvm_hydra_call
+ * @a1: the guest's physical address
+ * @a2: how many vCPUs, or pages
+ * @a3: the domain
+ *
+ * Context: process context; a section of kvm->srcu; may sleep.
+ * Return: as include/uapi/linux/hydra.h says; -KVM_ENOSYS unless the VM exposes nodes.
+ */
+unsigned long hydra_vm_hypercall(struct kvm_vcpu *vcpu, unsigned long what, unsigned long a1,
+				 unsigned long a2, unsigned long a3)
+{
+	if (!READ_ONCE(vcpu->kvm->arch.hydra->expose))
+		return -KVM_ENOSYS;
+	switch (what) {
+	case KVM_HYDRA_INFO:
+		return hydra_vm_nr_domains();
+	case KVM_HYDRA_WHERE:
+		return hydra_vm_where(vcpu, a1, a2);
+	case KVM_HYDRA_LOOK:
+		return hydra_vm_look(vcpu, a1);
+	case KVM_HYDRA_PLACE:
+		return hydra_vm_place(vcpu, a1, a2, a3);
+	default:
+		return -KVM_EINVAL;
+	}
+}

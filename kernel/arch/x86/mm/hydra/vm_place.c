@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Where the memory of a guest is, and how a guest has some of it moved: for the hypercall in
+ * arch/x86/kvm/hydra/hypercall.c, which works on addresses of the VMM's process.
+ */
+
+#include <linux/cpuset.h>
+#include <linux/hydra_vm.h>
+#include <linux/mempolicy.h>
+#include <linux/migrate.h>
+#include <linux/mm.h>
+#include <linux/pagewalk.h>
+#include <linux/sched.h>
+#include <linux/swap.h>
+
+/**
+ * hydra_vm_page_node - on which node is a page of the current process?
+ * @address: its address; the page is brought in if it is not there
+ * @write: the page may be written: not the page of zeros, which is everywhere
+ *
+ * Context: process context; may sleep. Return: the node, or -EFAULT.
+ */
+int hydra_vm_page_node(unsigned long address, bool write)
+{
+	struct page *page;
+	int nid;
+
+	if (get_user_pages_unlocked(address, 1, &page, write ? FOLL_WRITE : 0) != 1)
+		return -EFAULT;
+	nid = page_to_nid(page);
+	put_page(page);
+	return nid;
+}
+EXPORT_SYMBOL_GPL(hydra_vm_page_node);
+
+/*
+ * T19: may the page at an address be on a node, as far as the operator has bound it? A guest
+ * must not undo that. Preferences of a node are no bounds.
+ */
+static bool hydra_vm_page_may(struct vm_area_struct *vma, unsigned long address, int nid)
+{
+	struct mempolicy *policy;
+	bool may = true;
+	pgoff_t index;
+
+	policy = get_vma_policy(vma, address, 0, &index);
+	switch (policy->mode) {
+	case MPOL_BIND:
+	case MPOL_INTERLEAVE:
+	case MPOL_WEIGHTED_INTERLEAVE:
+		may = node_isset(nid, policy->nodes);
+	}
+	mpol_cond_put(policy);
+	return may;
+}
+
+/*
+ * Move the page at an address, if it is there and on another node. What keeps it where it is
+ * for a moment is not waited for.
+ * Return: is it on the node now?
+ */
+static bool hydra_vm_page_move(struct vm_area_struct *vma, unsigned long address, int nid)
+{
+	struct folio_walk walk;
+	struct folio *folio;
+	bool there, moves;
+
+	folio = folio_walk_start(&walk, vma, address, 0);
+	if (!folio)
+		return false;
+	there = folio_nid(folio) == nid;
+	moves = !there && !migrate_misplaced_folio_prepare(folio, vma, nid);
+	folio_walk_end(&walk, vma);
+	return there || (moves && !migrate_misplaced_folio(folio, vma, nid));
+}
+
+/**
+ * hydra_vm_pages_place - move pages of the current process to a node
+ * @address: the addresses of the pages, which may be in several areas
+ * @nr: how many
+ * @nid: the node
+ *
+ * Needs CONFIG_NUMA_BALANCING, which moves pages in the same way; without, none moves.
+ *
+ * Context: process context; may sleep.
+ * Return: how many are on the node; or, and nothing has moved, -EFAULT if an address is in no
+ * area, -EPERM if the memory policy of an area or of the task, or its cpuset, does not let it
+ * be there.
+ */
+long hydra_vm_pages_place(const unsigned long *address, unsigned int nr, int nid)
+{
+	struct mm_struct *mm = current->mm;
+	struct vm_area_struct *vma;
+	unsigned int i;
+	long ret = 0;
+
+	if (!node_isset(nid, cpuset_current_mems_allowed))
+		return -EPERM;
+	/* Pages that this CPU has just brought in are on no list yet, and would stay. */
+	lru_add_drain();
+	mmap_read_lock(mm);
+	for (i = 0; i < nr && !ret; i++) {
+		vma = vma_lookup(mm, address[i]);
+		if (!vma)
+			ret = -EFAULT;
+		else if (!vma_migratable(vma) || !hydra_vm_page_may(vma, address[i], nid))
+			ret = -EPERM;
+	}
+	for (i = 0; i < nr && ret >= 0; i++)
+		ret += hydra_vm_page_move(vma_lookup(mm, address[i]), address[i], nid);
+	mmap_read_unlock(mm);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(hydra_vm_pages_place);

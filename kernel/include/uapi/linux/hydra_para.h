@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
+/*
+ * What the kernel of a guest may ask of a host with Hydra: where its vCPUs and its memory are.
+ */
+#ifndef _UAPI_LINUX_HYDRA_PARA_H
+#define _UAPI_LINUX_HYDRA_PARA_H
+
+/* With KVM_CAP_HYDRA (linux/hydra.h), in args[2]: the guest of this VM may ask. */
+#define KVM_HYDRA_EXPOSE	2
+
+/*
+ * A hypercall of a guest's kernel; the first argument is one of enum kvm_hydra_call. If the
+ * guest may not ask, and from other hosts, the answer is -KVM_ENOSYS; -KVM_EINVAL for a value
+ * out of range, and -KVM_EFAULT for memory that is not there.
+ */
+#define KVM_HC_HYDRA		0x48594452
+
+/**
+ * enum kvm_hydra_call - what a guest asks for
+ * @KVM_HYDRA_INFO: how many domains the host has
+ * @KVM_HYDRA_WHERE: on which domains its vCPUs ran last. Arguments: a physical address, and a
+ *	number up to 4096; so many bytes are written, by APIC id: a domain, or 255 for none.
+ * @KVM_HYDRA_LOOK: the domain of the page at a physical address; -KVM_EOPNOTSUPP if it is on
+ *	a node without CPUs
+ * @KVM_HYDRA_PLACE: move memory to a domain. Arguments: a physical address, a number of 4 KiB
+ *	pages up to 512, and the domain. Gives how many are there now; pages in use may stay.
+ *	-KVM_EPERM, and nothing moves, if the VMM's memory policy or cpuset forbids it
+ */
+enum kvm_hydra_call {
+	KVM_HYDRA_INFO = 0,
+	KVM_HYDRA_WHERE = 1,
+	KVM_HYDRA_LOOK = 2,
+	KVM_HYDRA_PLACE = 3,
+};
+
+#endif /* _UAPI_LINUX_HYDRA_PARA_H */

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The hypercall by which a guest asks where its vCPUs and its memory are, and has memory moved:
+ * what it answers, to which guests, and that it moves nothing against the operator's will.
+ */
+#include <errno.h>
+#include <linux/hydra_para.h>
+#include <numaif.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "vm_util.h"
+
+#define PAGES		64UL
+#define CGROUPS		"/sys/fs/cgroup/"
+#define ENOSYS_OF_KVM	1000
+
+/* In the last pages of the region: the program, and where an answer goes */
+#define PROGRAM		(VM_REGION_PAGES - 1)
+#define ANSWER		(VM_REGION_PAGES - 2)
+/* Guest memory that the guest may not write, and none at all */
+#define READ_ONLY	(VM_REGION + 2 * VM_REGION_PAGES * PAGE_SIZE)
+#define NOTHING		(VM_REGION + 4 * VM_REGION_PAGES * PAGE_SIZE)
+
+static const unsigned char amd[] = {
+	0x0f, 0x01, 0xd9,			/* vmmcall */
+	0xe6, VM_PORT,				/* out %al, $VM_PORT */
+	0xeb, 0xfe,				/* jmp . */
+};
+
+static const unsigned char intel[] = {
+	0x0f, 0x01, 0xc1,			/* vmcall */
+	0xe6, VM_PORT,				/* out %al, $VM_PORT */
+	0xeb, 0xfe,				/* jmp . */
+};
+
+FIXTURE(vm_hypercall) {
+	struct vm vm;
+	int last;
+	unsigned int ring;
+};
+
+FIXTURE_SETUP(vm_hypercall)
+{
+	VM_BEGIN();
+	ASSERT_EQ(0, hydra_off());
+	hydra_pin_to_node(0);
+	ASSERT_EQ(0, vm_make(&self->vm));
+	self->last = hydra_nodes() - 1;
+	memcpy(self->vm.region + PROGRAM * PAGE_SIZE, __builtin_cpu_is("intel") ? intel : amd,
+	       sizeof(amd));
+	ASSERT_EQ(0, vm_set("expose=on"));
+}
+
+FIXTURE_TEARDOWN(vm_hypercall)
+{
+	if (!self->vm.fd)
+		return;
+	EXPECT_TRUE(vm_consistent());
+	vm_end(&self->vm);
+}
+
+/* The guest's physical address of a page */
+static unsigned long guest(unsigned long page)
+{
+	return VM_REGION + page * PAGE_SIZE;
+}
+
+/* What the hypercall answers the guest of a vCPU; -EIO if it does not come to that. */
+static long call(FIXTURE_DATA(vm_hypercall) *self, int vcpu, unsigned int what,
+		 unsigned long a1, unsigned long a2, unsigned long a3)
+{
+	struct kvm_regs regs = {
+		.rip = guest(PROGRAM), .rflags = 2 | self->ring << 12, .rax = KVM_HC_HYDRA,
+		.rbx = what, .rcx = a1, .rdx = a2, .rsi = a3,
+	};
+
+	if (vm_run_program(&self->vm, vcpu, &regs) ||
+	    ioctl(self->vm.vcpu[vcpu].fd, KVM_GET_REGS, &regs))
+		return -EIO;
+	return (int)regs.rax;
+}
+
+static int bind(const struct vm *vm, unsigned long first, unsigned long pages, int mode, int node)
+{
+	unsigned long mask = 1UL << hydra_node_id(node);
+
+	return mbind(vm->region + first * PAGE_SIZE, pages * PAGE_SIZE, mode,
+		     mode == MPOL_DEFAULT ? NULL : &mask, 64, 0) ? -errno : 0;
+}
+
+/* Move pages, and try again what was in use. Return: the last answer */
+static long place(FIXTURE_DATA(vm_hypercall) *self, unsigned long first, unsigned long pages,
+		  int domain)
+{
+	long ret = 0;
+
+	for (int i = 0; i < 50 && ret >= 0 && ret < (long)pages; i++) {
+		if (i)
+			usleep(20000);
+		ret = call(self, 0, KVM_HYDRA_PLACE, guest(first), pages, domain);
+	}
+	return ret;
+}
+
+TEST_F(vm_hypercall, guest_that_may_not_ask)
+{
+	ASSERT_EQ(0, vm_set("expose=off"));
+	for (unsigned int what = 0; what <= KVM_HYDRA_PLACE + 1; what++) {
+		EXPECT_EQ(-ENOSYS_OF_KVM, call(self, 0, what, guest(0), 1, 0))
+			TH_LOG("call %u", what);
+	}
+	/* A policy says it for all keys. */
+	ASSERT_EQ(0, vm_set("hydra,expose=on"));
+	EXPECT_EQ(hydra_nodes(), call(self, 0, KVM_HYDRA_INFO, 0, 0, 0));
+	ASSERT_EQ(0, vm_set("hydra"));
+	EXPECT_EQ(-ENOSYS_OF_KVM, call(self, 0, KVM_HYDRA_INFO, 0, 0, 0));
+	EXPECT_EQ(-EINVAL, vm_set("expose=yes"));
+}
+
+TEST_F(vm_hypercall, vmm_exposes_nodes)
+{
+	struct hydra_settings machine = { .domains = HYDRA_DOMAINS_MACHINE };
+	struct kvm_enable_cap cap = {
+		.cap = KVM_CAP_HYDRA,
+		.args = { (uintptr_t)&machine, sizeof(machine), KVM_HYDRA_EXPOSE },
+	};
+
+	ASSERT_EQ(0, vm_set("linux"));
+	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_ENABLE_CAP, &cap));
+	EXPECT_EQ(hydra_nodes(), call(self, 0, KVM_HYDRA_INFO, 0, 0, 0));
+	cap.args[2] = 0;
+	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_ENABLE_CAP, &cap));
+	EXPECT_EQ(-ENOSYS_OF_KVM, call(self, 0, KVM_HYDRA_INFO, 0, 0, 0));
+}
+
+/* Programs of the guest may not. */
+TEST_F(vm_hypercall, user_mode_of_the_guest)
+{
+	struct kvm_sregs sregs;
+
+	self->ring = 3;
+	ASSERT_EQ(0, ioctl(self->vm.vcpu[0].fd, KVM_GET_SREGS, &sregs));
+	sregs.cs.dpl = 3;
+	sregs.cs.selector = 11;
+	sregs.ss.dpl = 3;
+	sregs.ss.selector = 19;
+	ASSERT_EQ(0, ioctl(self->vm.vcpu[0].fd, KVM_SET_SREGS, &sregs));
+	EXPECT_EQ(-EPERM, call(self, 0, KVM_HYDRA_INFO, 0, 0, 0));
+	EXPECT_EQ(-EPERM, call(self, 0, KVM_HYDRA_PLACE, guest(0), 1, 0));
+}
+
+TEST_F(vm_hypercall, where_vcpus_ran_last)
+{
+	unsigned char *answer = (unsigned char *)self->vm.region + ANSWER * PAGE_SIZE;
+	int nr = self->vm.nr, shift = 1 % nr;
+
+	for (int vcpu = 0; vcpu < nr; vcpu++) {
+		ASSERT_EQ(0, vm_run(&self->vm, vcpu, (vcpu + shift) % nr, 0, 1));
+	}
+	hydra_pin_to_node(self->last);
+	memset(answer, 0xee, PAGE_SIZE);
+	ASSERT_EQ(0, call(self, 0, KVM_HYDRA_WHERE, guest(ANSWER), nr + 2, 0));
+	/* The one that asks is here. */
+	EXPECT_EQ(self->last, answer[0]);
+	for (int vcpu = 1; vcpu < nr; vcpu++) {
+		EXPECT_EQ((vcpu + shift) % nr, answer[vcpu]) TH_LOG("vCPU %d", vcpu);
+	}
+	EXPECT_EQ(255, answer[nr]);
+	EXPECT_EQ(255, answer[nr + 1]);
+	EXPECT_EQ(0xee, answer[nr + 2]);
+	/* The most, across the end of a page */
+	EXPECT_EQ(0, call(self, 0, KVM_HYDRA_WHERE, guest(ANSWER) - 100, 4096, 0));
+}
+
+TEST_F(vm_hypercall, where_pages_are)
+{
+	for (int node = 0; node <= self->last; node++) {
+		ASSERT_EQ(0, bind(&self->vm, node, 1, MPOL_BIND, node));
+		/* Brought in by the call itself */
+		ASSERT_EQ(0, madvise(self->vm.region + node * PAGE_SIZE, PAGE_SIZE,
+				     MADV_DONTNEED));
+		EXPECT_EQ(node, call(self, 0, KVM_HYDRA_LOOK, guest(node), 0, 0));
+		EXPECT_EQ(node, call(self, 0, KVM_HYDRA_LOOK, guest(node) + 100, 0, 0));
+	}
+}
+
+TEST_F(vm_hypercall, pages_go_to_a_domain_with_their_words)
+{
+	for (int domain = self->last; domain >= 0; domain--) {
+		ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, PAGES));
+		ASSERT_EQ(PAGES, place(self, 0, PAGES, domain));
+		for (unsigned long page = 0; page < PAGES; page++) {
+			ASSERT_EQ(domain, call(self, 0, KVM_HYDRA_LOOK, guest(page), 0, 0))
+				TH_LOG("page %lu", page);
+			ASSERT_EQ(self->last - domain + 1,
+				  *(unsigned int *)(self->vm.region + page * PAGE_SIZE));
+		}
+	}
+	/* The most at once */
+	EXPECT_EQ(512, place(self, 0, 512, self->last));
+	/* A page that is not there is nowhere. */
+	ASSERT_EQ(0, madvise(self->vm.region, PAGE_SIZE, MADV_DONTNEED));
+	EXPECT_EQ(1, call(self, 0, KVM_HYDRA_PLACE, guest(0), 2, self->last));
+}
+
+/* T19: what the operator has bound stays, and so does all else of the same call. */
+TEST_F(vm_hypercall, memory_that_is_bound_stays)
+{
+	unsigned long here = 1UL << hydra_node_id(0);
+
+	ASSERT_EQ(PAGES, place(self, 0, PAGES, 0));
+	ASSERT_EQ(0, bind(&self->vm, PAGES - 1, 1, MPOL_BIND, 0));
+	EXPECT_EQ(-EPERM, call(self, 0, KVM_HYDRA_PLACE, guest(0), PAGES, self->last));
+	EXPECT_EQ(0, call(self, 0, KVM_HYDRA_LOOK, guest(0), 0, 0));
+	ASSERT_EQ(0, bind(&self->vm, PAGES - 1, 1, MPOL_INTERLEAVE, 0));
+	EXPECT_EQ(-EPERM, call(self, 0, KVM_HYDRA_PLACE, guest(0), PAGES, self->last));
+	/* To where it is bound it may go, and a preference is no bound. */
+	EXPECT_EQ(PAGES, place(self, 0, PAGES, 0));
+	ASSERT_EQ(0, bind(&self->vm, PAGES - 1, 1, MPOL_PREFERRED, 0));
+	EXPECT_EQ(PAGES, place(self, 0, PAGES, self->last));
+	ASSERT_EQ(0, bind(&self->vm, PAGES - 1, 1, MPOL_DEFAULT, 0));
+	/* The task's own policy is for memory without one. */
+	ASSERT_EQ(0, set_mempolicy(MPOL_BIND, &here, 64));
+	EXPECT_EQ(-EPERM, call(self, 0, KVM_HYDRA_PLACE, guest(0), PAGES, 1));
+	EXPECT_EQ(self->last, call(self, 0, KVM_HYDRA_LOOK, guest(0), 0, 0));
+	ASSERT_EQ(0, set_mempolicy(MPOL_DEFAULT, NULL, 0));
+	EXPECT_EQ(PAGES, place(self, 0, PAGES, 1));
+}
+
+TEST_F(vm_hypercall, memory_stays_in_the_cpuset)
+{
+	char mems[16], group[] = CGROUPS "vm_hypercall/";
+
+	if (hydra_write_file(CGROUPS "cgroup.subtree_control", "+cpuset"))
+		SKIP(return, "no cpuset controller (CONFIG_CPUSETS, cgroup v2)");
+	ASSERT_EQ(PAGES, place(self, 0, PAGES, 0));
+	snprintf(mems, sizeof(mems), "%d", hydra_node_id(0));
+	ASSERT_TRUE(!mkdir(group, 0755) || errno == EEXIST);
+	ASSERT_EQ(0, hydra_write_file(CGROUPS "vm_hypercall/cpuset.mems", mems));
+	ASSERT_EQ(0, hydra_write_file(CGROUPS "vm_hypercall/cgroup.procs", "0"));
+	EXPECT_EQ(-EPERM, call(self, 0, KVM_HYDRA_PLACE, guest(0), PAGES, self->last));
+	EXPECT_EQ(0, call(self, 0, KVM_HYDRA_LOOK, guest(0), 0, 0));
+	ASSERT_EQ(0, hydra_write_file(CGROUPS "cgroup.procs", "0"));
+	EXPECT_EQ(PAGES, place(self, 0, PAGES, self->last));
+	rmdir(group);
+}
+
+TEST_F(vm_hypercall, bad_input_moves_nothing)
+{
+	struct kvm_userspace_memory_region read_only = {
+		.slot = 2, .flags = KVM_MEM_READONLY, .guest_phys_addr = READ_ONLY,
+		.memory_size = 2 * PAGE_SIZE, .userspace_addr = (uintptr_t)self->vm.region,
+	};
+	const unsigned long end = guest(VM_REGION_PAGES);
+	const struct {
+		unsigned int what;
+		unsigned long a1, a2, a3;
+		long ret;
+	} tries[] = {
+		{ KVM_HYDRA_PLACE + 1, guest(0), 1, 0, -EINVAL },
+		{ 0x7fffffff, guest(0), 1, 0, -EINVAL },
+		{ KVM_HYDRA_WHERE, guest(ANSWER), 0, 0, -EINVAL },
+		{ KVM_HYDRA_WHERE, guest(ANSWER), 4097, 0, -EINVAL },
+		{ KVM_HYDRA_WHERE, NOTHING, 1, 0, -EFAULT },
+		{ KVM_HYDRA_WHERE, READ_ONLY, 1, 0, -EFAULT },
+		{ KVM_HYDRA_WHERE, end - 2, 4, 0, -EFAULT },
+		{ KVM_HYDRA_LOOK, NOTHING, 0, 0, -EFAULT },
+		{ KVM_HYDRA_PLACE, guest(0) + 8, 1, 0, -EINVAL },
+		{ KVM_HYDRA_PLACE, guest(0), 0, 0, -EINVAL },
+		{ KVM_HYDRA_PLACE, guest(0), 513, 0, -EINVAL },
+		{ KVM_HYDRA_PLACE, guest(0), 1, hydra_nodes(), -EINVAL },
+		{ KVM_HYDRA_PLACE, guest(0), 1, 0xffffffff, -EINVAL },
+		{ KVM_HYDRA_PLACE, NOTHING, 1, 0, -EFAULT },
+		{ KVM_HYDRA_PLACE, READ_ONLY, 1, 1, -EFAULT },
+		{ KVM_HYDRA_PLACE, end - PAGE_SIZE, 2, 1, -EFAULT },
+	};
+
+	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_SET_USER_MEMORY_REGION, &read_only));
+	ASSERT_EQ(2, place(self, 0, 2, 0));
+	for (size_t i = 0; i < sizeof(tries) / sizeof(*tries); i++) {
+		EXPECT_EQ(tries[i].ret, call(self, 0, tries[i].what, tries[i].a1, tries[i].a2,
+					     tries[i].a3)) TH_LOG("try %zu", i);
+	}
+	EXPECT_EQ(0, call(self, 0, KVM_HYDRA_LOOK, guest(0), 0, 0));
+	EXPECT_EQ(0, call(self, 0, KVM_HYDRA_LOOK, READ_ONLY, 0, 0));
+}
+
+HYDRA_HARNESS_MAIN
