@@ -47,11 +47,6 @@ FIXTURE_TEARDOWN(vm_bystanders)
 	close(self->fd);
 }
 
-static volatile unsigned int *word(const struct vm *vm, unsigned long page)
-{
-	return (volatile unsigned int *)(vm->region + page * PAGE_SIZE);
-}
-
 /*
  * A vCPU on each CPU of some nodes, but not on the first CPU of node 0, where the test stays.
  * Those of the last node use PLACE, each other one a page of its own.
@@ -107,7 +102,7 @@ static void drop(struct __test_metadata *_metadata, FIXTURE_DATA(vm_bystanders) 
 			while (must(self, i) &&
 			       vm_vcpu_number(vm, i, "tlb_flush") == before[i])
 				usleep(100);
-		while (!*word(vm, PLACE))
+		while (!*vm_word(vm, PLACE))
 			usleep(100);
 	}
 	read_flushes(self, flushes);
@@ -165,8 +160,8 @@ TEST_F_TIMEOUT(vm_bystanders, no_write_is_missing_from_the_log, LIMIT)
 		unsigned int before;
 
 		ASSERT_LE(0, vm_logged(&self->vm, bitmap));
-		before = *word(&self->vm, PLACE);
-		while (*word(&self->vm, PLACE) == before)
+		before = *vm_word(&self->vm, PLACE);
+		while (*vm_word(&self->vm, PLACE) == before)
 			;
 		ASSERT_EQ(1, vm_logged(&self->vm, bitmap)) TH_LOG("round %d", round);
 	}

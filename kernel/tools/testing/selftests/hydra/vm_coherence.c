@@ -43,11 +43,6 @@ FIXTURE_TEARDOWN(vm_coherence)
 	vm_end(&self->vm);
 }
 
-static volatile unsigned int *word(const struct vm *vm, unsigned long page)
-{
-	return (volatile unsigned int *)(vm->region + page * PAGE_SIZE);
-}
-
 /* While vCPUs write, change something so many times. Between two changes each vCPU writes. */
 static void change(struct __test_metadata *_metadata, FIXTURE_DATA(vm_coherence) *self,
 		   void (*once)(struct __test_metadata *_metadata,
@@ -65,7 +60,7 @@ static void change(struct __test_metadata *_metadata, FIXTURE_DATA(vm_coherence)
 	for (int i = 0; i < self->vm.nr; i++)
 		written += self->writers[i].written[0];
 	for (unsigned long page = 0; page < PAGES; page++) {
-		EXPECT_EQ(written, *word(&self->vm, page)) TH_LOG("page %lu", page);
+		EXPECT_EQ(written, *vm_word(&self->vm, page)) TH_LOG("page %lu", page);
 	}
 }
 
@@ -88,10 +83,10 @@ static void protect(struct __test_metadata *_metadata, FIXTURE_DATA(vm_coherence
 
 	ASSERT_EQ(0, mprotect(self->vm.region, PAGES * PAGE_SIZE, PROT_READ));
 	for (unsigned long page = 0; page < PAGES; page++)
-		before[page] = *word(&self->vm, page);
+		before[page] = *vm_word(&self->vm, page);
 	usleep(1000);
 	for (unsigned long page = 0; page < PAGES; page++) {
-		EXPECT_EQ(before[page], *word(&self->vm, page))
+		EXPECT_EQ(before[page], *vm_word(&self->vm, page))
 			TH_LOG("page %lu is written, and protected", page);
 	}
 	ASSERT_EQ(0, mprotect(self->vm.region, PAGES * PAGE_SIZE, PROT_READ | PROT_WRITE));
@@ -107,7 +102,7 @@ static unsigned long sum(const struct vm *vm)
 	unsigned long all = 0;
 
 	for (unsigned long page = 0; page < PAGES; page++)
-		all += *word(vm, page);
+		all += *vm_word(vm, page);
 	return all;
 }
 
@@ -128,7 +123,7 @@ static void fork_and_write(struct __test_metadata *_metadata, FIXTURE_DATA(vm_co
 		_exit(sum(&self->vm) != before);
 	}
 	for (unsigned long page = 0; page < PAGES; page++)
-		word(&self->vm, page)[1] = i;
+		vm_word(&self->vm, page)[1] = i;
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	ASSERT_EQ(0, status) TH_LOG("a page of the child was written");
 }
@@ -170,7 +165,7 @@ static void collapse_and_split(struct __test_metadata *_metadata,
 	for (int j = 0; j < self->vm.nr; j++)
 		vm_await_writer(&self->writers[j]);
 	ASSERT_EQ(0, madvise(self->vm.region + TABLE_SIZE - PAGE_SIZE, PAGE_SIZE, MADV_DONTNEED));
-	*word(&self->vm, TABLE_PAGES - 1) = i;
+	*vm_word(&self->vm, TABLE_PAGES - 1) = i;
 }
 
 TEST_F_TIMEOUT(vm_coherence, huge_page_collapsed_and_split, LIMIT)
@@ -223,7 +218,7 @@ TEST_F_TIMEOUT(vm_coherence, equal_pages_merged, LIMIT)
 			scan(_metadata, 3);
 			EXPECT_LE(PAGES - 1, hydra_number(KSM "pages_sharing", NULL));
 			for (unsigned long page = 0; page < PAGES; page++) {
-				ASSERT_EQ(nr, *word(&self->vm, page)) TH_LOG("page %lu", page);
+				ASSERT_EQ(nr, *vm_word(&self->vm, page)) TH_LOG("page %lu", page);
 			}
 		}
 	ASSERT_EQ(0, madvise(self->vm.region, PAGES * PAGE_SIZE, MADV_UNMERGEABLE));
@@ -248,8 +243,8 @@ TEST_F_TIMEOUT(vm_coherence, memslot_with_other_memory, LIMIT)
 			ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, PAGES));
 		}
 		for (unsigned long page = 0; page < PAGES; page++) {
-			EXPECT_EQ((round / 2 + 1) * nr, *word(&self->vm, page + round % 2 * VM_REGION_PAGES / 2));
-			EXPECT_EQ((round + 1) / 2 * nr, *word(&self->vm, page + (round + 1) % 2 * VM_REGION_PAGES / 2));
+			EXPECT_EQ((round / 2 + 1) * nr, *vm_word(&self->vm, page + round % 2 * VM_REGION_PAGES / 2));
+			EXPECT_EQ((round + 1) / 2 * nr, *vm_word(&self->vm, page + (round + 1) % 2 * VM_REGION_PAGES / 2));
 		}
 	}
 }

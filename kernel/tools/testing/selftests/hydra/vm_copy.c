@@ -38,11 +38,6 @@ FIXTURE_TEARDOWN(vm_copy)
 	vm_end(&self->vm);
 }
 
-static unsigned int word(const struct vm *vm, unsigned long page)
-{
-	return *(volatile unsigned int *)(vm->region + page * PAGE_SIZE);
-}
-
 /* Each domain after the first one faults once for each window. */
 static void count_faults(struct __test_metadata *_metadata, struct vm *vm, int last, int degree)
 {
@@ -68,9 +63,9 @@ static void count_faults(struct __test_metadata *_metadata, struct vm *vm, int l
 	for (int node = 0; node <= last; node++) {
 		EXPECT_EQ(VM_REGION_PAGES + 1, tables.local[node]) TH_LOG("node %d", node);
 	}
-	EXPECT_EQ(2 * hydra_nodes(), word(vm, 0));
+	EXPECT_EQ(2 * hydra_nodes(), *vm_word(vm, 0));
 	for (unsigned long page = 1; page < VM_REGION_PAGES; page++) {
-		ASSERT_EQ(hydra_nodes(), word(vm, page)) TH_LOG("page %lu", page);
+		ASSERT_EQ(hydra_nodes(), *vm_word(vm, page)) TH_LOG("page %lu", page);
 	}
 }
 
@@ -158,7 +153,7 @@ TEST_F_TIMEOUT(vm_copy, neighbours_dropped_during_a_fault, 120)
 		ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, TABLE_PAGES / 2));
 		ASSERT_EQ(0, vm_run(&self->vm, self->last, self->last, 0, TABLE_PAGES));
 		for (unsigned long page = 0; page < TABLE_PAGES / 2; page++) {
-			ASSERT_EQ(2, word(&self->vm, page)) TH_LOG("round %d, page %lu", i, page);
+			ASSERT_EQ(2, *vm_word(&self->vm, page)) TH_LOG("round %d, page %lu", i, page);
 		}
 		ASSERT_EQ(0, drop(&self->vm, 0, TABLE_PAGES));
 	}
@@ -240,7 +235,7 @@ TEST_F(vm_copy, pages_copied_on_write_by_the_host)
 		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, TABLE_PAGES));
 	}
 	for (unsigned long page = 0; page < TABLE_PAGES; page++) {
-		ASSERT_EQ(hydra_nodes(), word(&self->vm, page)) TH_LOG("page %lu", page);
+		ASSERT_EQ(hydra_nodes(), *vm_word(&self->vm, page)) TH_LOG("page %lu", page);
 	}
 	ASSERT_EQ(0, kill(child, SIGKILL));
 	ASSERT_EQ(child, waitpid(child, &status, 0));

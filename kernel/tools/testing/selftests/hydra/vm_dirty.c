@@ -73,11 +73,6 @@ FIXTURE_TEARDOWN(vm_dirty)
 	vm_end(&self->vm);
 }
 
-static unsigned int word(const struct vm *vm, unsigned long page)
-{
-	return *(volatile unsigned int *)(vm->region + page * PAGE_SIZE);
-}
-
 /*
  * Take the reports of all vCPUs, and let KVM protect these pages again. Returns how many
  * reports there were, or -errno.
@@ -124,8 +119,8 @@ static void copy_reported(struct __test_metadata *_metadata, FIXTURE_DATA(vm_dir
 		if (!(bitmap[page / 64] >> page % 64 & 1))
 			continue;
 		self->reported++;
-		self->unchanged += copy[page] == word(&self->vm, page);
-		copy[page] = word(&self->vm, page);
+		self->unchanged += copy[page] == *vm_word(&self->vm, page);
+		copy[page] = *vm_word(&self->vm, page);
 	}
 }
 
@@ -146,7 +141,7 @@ static void migrate(struct __test_metadata *_metadata, FIXTURE_DATA(vm_dirty) *s
 	move_pages_to(_metadata, self, 1);
 	ASSERT_EQ(0, vm_log(&self->vm, true));
 	for (unsigned long page = 0; page < self->pages; page++)
-		copy[page] = word(&self->vm, page);
+		copy[page] = *vm_word(&self->vm, page);
 	for (int round = 0; round < ROUNDS; round++) {
 		copy_reported(_metadata, self, variant);
 		if (round % 2)
@@ -166,7 +161,7 @@ static void migrate(struct __test_metadata *_metadata, FIXTURE_DATA(vm_dirty) *s
 	ASSERT_EQ(0, vm_writers_end(&self->vm, self->writers));
 	copy_reported(_metadata, self, variant);
 	for (unsigned long page = 0; page < self->pages; page++) {
-		ASSERT_EQ(copy[page], word(&self->vm, page))
+		ASSERT_EQ(copy[page], *vm_word(&self->vm, page))
 			TH_LOG("page %lu: its last write is missing from the log", page);
 	}
 	ASSERT_EQ(0, vm_log(&self->vm, false));
@@ -185,7 +180,7 @@ TEST_F_TIMEOUT(vm_dirty, copy_is_complete_when_vcpus_have_stopped, 120)
 	EXPECT_LT(0, vm_number("copied"));
 	/* No write is lost while its page moves. */
 	for (unsigned long page = 0; page < self->pages; page++)
-		written -= word(&self->vm, page);
+		written -= *vm_word(&self->vm, page);
 	EXPECT_EQ(0, written);
 	TH_LOG("%lu pages reported, %lu of them without a change since the round before",
 	       self->reported, self->unchanged);

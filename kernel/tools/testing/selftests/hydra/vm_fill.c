@@ -60,7 +60,7 @@ TEST_F(vm_fill, each_domain_faults_once_for_each_page)
 	/* Every vCPU wrote every page. */
 	for (unsigned long i = 0; i < VM_REGION_PAGES; i++) {
 		ASSERT_EQ(hydra_nodes() + (i == 0) * hydra_nodes(),
-			  *(unsigned int *)(self->vm.region + i * PAGE_SIZE))
+			  *vm_word(&self->vm, i))
 			TH_LOG("page %lu", i);
 	}
 }
@@ -101,7 +101,7 @@ TEST_F(vm_fill, page_dropped_by_the_host_is_gone_in_all_trees)
 	}
 	for (unsigned long i = 0; i < 2 * TABLE_PAGES; i++) {
 		ASSERT_EQ((i < TABLE_PAGES ? 1 : 2) * hydra_nodes(),
-			  *(unsigned int *)(self->vm.region + i * PAGE_SIZE))
+			  *vm_word(&self->vm, i))
 			TH_LOG("page %lu", i);
 	}
 }

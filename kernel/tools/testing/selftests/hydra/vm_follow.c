@@ -111,7 +111,7 @@ TEST_F_TIMEOUT(vm_follow, tables_follow_their_data, 90)
 	ASSERT_EQ(0, vm_run(&self->vm, 0, self->last, 0, VM_REGION_PAGES));
 	EXPECT_EQ(faults, vm_faults(&self->vm, 0));
 	for (unsigned long page = 0; page < VM_REGION_PAGES; page++) {
-		ASSERT_EQ(3, *(unsigned int *)(self->vm.region + page * PAGE_SIZE));
+		ASSERT_EQ(3, *vm_word(&self->vm, page));
 	}
 	/* All is where it ought to be. */
 	sleep(3);
@@ -215,7 +215,7 @@ static void move_under_load(struct __test_metadata *_metadata, FIXTURE_DATA(vm_f
 	for (int vcpu = 0; vcpu < self->vm.nr; vcpu++)
 		written += self->writers[vcpu].written[0];
 	for (unsigned long page = 0; page < PAGES; page++) {
-		EXPECT_EQ(written, *(unsigned int *)(self->vm.region + page * PAGE_SIZE))
+		EXPECT_EQ(written, *vm_word(&self->vm, page))
 			TH_LOG("page %lu", page);
 	}
 	EXPECT_TRUE(vm_consistent());

@@ -199,7 +199,7 @@ TEST_F(vm_hypercall, pages_go_to_a_domain_with_their_words)
 			ASSERT_EQ(domain, call(self, 0, KVM_HYDRA_LOOK, guest(page), 0, 0))
 				TH_LOG("page %lu", page);
 			ASSERT_EQ(self->last - domain + 1,
-				  *(unsigned int *)(self->vm.region + page * PAGE_SIZE));
+				  *vm_word(&self->vm, page));
 		}
 	}
 	/* The most at once */

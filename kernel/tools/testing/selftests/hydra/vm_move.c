@@ -48,7 +48,7 @@ TEST_F(vm_move, vcpu_takes_the_tree_of_its_new_node)
 	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
 	EXPECT_EQ(0, vm_faults(&self->vm, 0) - moves);
 	EXPECT_EQ(0, vm_number("misplaced"));
-	EXPECT_EQ(3, *(unsigned int *)self->vm.region);
+	EXPECT_EQ(3, *vm_word(&self->vm, 0));
 }
 
 /* What the host dropped while the vCPU was on another node is gone when it comes back. */
@@ -60,7 +60,7 @@ TEST_F(vm_move, vcpu_that_comes_back_sees_no_old_page)
 		ASSERT_EQ(0, madvise(self->vm.region, 64 * PAGE_SIZE, MADV_DONTNEED));
 		ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, 64));
 		for (unsigned long i = 0; i < 64; i++) {
-			ASSERT_EQ(1, *(unsigned int *)(self->vm.region + i * PAGE_SIZE));
+			ASSERT_EQ(1, *vm_word(&self->vm, i));
 		}
 		ASSERT_EQ(0, madvise(self->vm.region, 64 * PAGE_SIZE, MADV_DONTNEED));
 	}
@@ -77,7 +77,7 @@ TEST_F(vm_move, vcpus_that_go_round)
 					    0, 64));
 		}
 	for (unsigned long i = 0; i < 64; i++) {
-		ASSERT_EQ(runs, *(unsigned int *)(self->vm.region + i * PAGE_SIZE));
+		ASSERT_EQ(runs, *vm_word(&self->vm, i));
 	}
 }
 
@@ -111,12 +111,12 @@ TEST_F_TIMEOUT(vm_move, tree_without_vcpus_is_dropped, 90)
 	for (int round = 1; round <= 2; round++) {
 		move_and_drop(_metadata, self, "1", false);
 		for (unsigned long i = 0; i < VM_REGION_PAGES; i++) {
-			ASSERT_EQ(2 * round, *(unsigned int *)(self->vm.region + i * PAGE_SIZE));
+			ASSERT_EQ(2 * round, *vm_word(&self->vm, i));
 		}
 		/* The vCPU has gone back before the next round, and another tree is idle. */
 		ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, 1));
 		ASSERT_TRUE(vm_await_dropped(2 * round));
-		*(unsigned int *)self->vm.region -= 1;
+		*vm_word(&self->vm, 0) -= 1;
 	}
 }
 
@@ -180,7 +180,7 @@ TEST_F(vm_move, other_settings_free_the_trees)
 	for (node = 0; node <= self->last; node++) {
 		EXPECT_EQ(VM_REGION_PAGES + 1, after.local[node]) TH_LOG("node %d", node);
 	}
-	EXPECT_EQ(3 * hydra_nodes(), *(unsigned int *)self->vm.region);
+	EXPECT_EQ(3 * hydra_nodes(), *vm_word(&self->vm, 0));
 }
 
 static atomic_uint stop;
@@ -211,7 +211,7 @@ TEST_F(vm_move, settings_that_change_while_a_vcpu_runs)
 	ASSERT_EQ(0, pthread_join(thread, &result));
 	EXPECT_EQ(NULL, result);
 	for (unsigned long i = 0; i < 512; i++) {
-		ASSERT_EQ(runs, *(unsigned int *)(self->vm.region + i * PAGE_SIZE));
+		ASSERT_EQ(runs, *vm_word(&self->vm, i));
 	}
 }
 

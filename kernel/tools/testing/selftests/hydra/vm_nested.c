@@ -216,11 +216,6 @@ FIXTURE_TEARDOWN(vm_nested)
 	vm_end(&self->vm);
 }
 
-static volatile unsigned int *word(const struct vm *vm, unsigned long page)
-{
-	return (volatile unsigned int *)(vm->region + page * PAGE_SIZE);
-}
-
 /* L2 writes from each node; the host drops the pages; and again. */
 TEST_F_TIMEOUT(vm_nested, writes_of_all_nodes_are_right, LIMIT)
 {
@@ -230,7 +225,7 @@ TEST_F_TIMEOUT(vm_nested, writes_of_all_nodes_are_right, LIMIT)
 					    PAGES));
 		}
 		for (unsigned long page = 0; page < PAGES; page++) {
-			ASSERT_EQ(self->vm.nr, *word(&self->vm, page)) TH_LOG("page %lu", page);
+			ASSERT_EQ(self->vm.nr, *vm_word(&self->vm, page)) TH_LOG("page %lu", page);
 		}
 		ASSERT_EQ(0, madvise(self->vm.region, PAGES * PAGE_SIZE, MADV_DONTNEED));
 	}
@@ -244,7 +239,7 @@ TEST_F_TIMEOUT(vm_nested, outer_guest_goes_on_in_the_tree_of_the_new_node, LIMIT
 	ASSERT_EQ(0, vm_run(&self->vm, 0, self->last, 0, PAGES));
 	ASSERT_EQ(0, vm_read_tables(&before));
 	ASSERT_EQ(0, leave(&self->vm, 0, self->last, PAGES));
-	EXPECT_EQ(1, *word(&self->vm, PAGES));
+	EXPECT_EQ(1, *vm_word(&self->vm, PAGES));
 	ASSERT_EQ(0, vm_read_tables(&after));
 	EXPECT_LT(before.local[self->last], after.local[self->last]);
 	EXPECT_EQ(0, after.remote[self->last]);
@@ -252,7 +247,7 @@ TEST_F_TIMEOUT(vm_nested, outer_guest_goes_on_in_the_tree_of_the_new_node, LIMIT
 	ASSERT_EQ(0, enter(&self->vm, 0, 0));
 	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, PAGES));
 	for (unsigned long page = 0; page < PAGES; page++) {
-		ASSERT_EQ(2, *word(&self->vm, page)) TH_LOG("page %lu", page);
+		ASSERT_EQ(2, *vm_word(&self->vm, page)) TH_LOG("page %lu", page);
 	}
 }
 
@@ -283,7 +278,7 @@ TEST_F_TIMEOUT(vm_nested, flushes_spare_no_vcpu, LIMIT)
 			while (vm_vcpu_number(vm, i + 1, "tlb_flush") == before[i] &&
 			       vm_number("vcpus_spared") == spared)
 				usleep(100);
-		while (!*word(vm, self->last))
+		while (!*vm_word(vm, self->last))
 			usleep(100);
 	}
 	for (int i = 0; i < nr; i++)
@@ -310,7 +305,7 @@ TEST_F_TIMEOUT(vm_nested, pages_moved_while_all_nodes_write, LIMIT)
 	for (int vcpu = 0; vcpu < self->vm.nr; vcpu++)
 		written += self->writers[vcpu].written[0];
 	for (unsigned long page = 0; page < PAGES; page++) {
-		EXPECT_EQ(written, *word(&self->vm, page)) TH_LOG("page %lu", page);
+		EXPECT_EQ(written, *vm_word(&self->vm, page)) TH_LOG("page %lu", page);
 	}
 }
 

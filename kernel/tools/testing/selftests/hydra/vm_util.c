@@ -281,11 +281,6 @@ int vm_writers_end(struct vm *vm, struct vm_writer *writers)
 	return ret;
 }
 
-static volatile unsigned int *word_of(const struct vm_spinner *s)
-{
-	return (volatile unsigned int *)(s->vm->region + s->page * PAGE_SIZE);
-}
-
 static void *spin(void *arg)
 {
 	struct vm_spinner *s = arg;
@@ -301,7 +296,7 @@ static void *spin(void *arg)
 
 int vm_spin(struct vm_spinner *s)
 {
-	unsigned int before = *word_of(s);
+	unsigned int before = *vm_word(s->vm, s->page);
 	long exits = vm_vcpu_number(s->vm, s->vcpu, "exits");
 
 	s->vm->code[STOP] = 0;
@@ -309,7 +304,7 @@ int vm_spin(struct vm_spinner *s)
 	if (pthread_create(&s->thread, NULL, spin, s))
 		return -EAGAIN;
 	/* Another vCPU may write the same word. */
-	while ((*word_of(s) == before || vm_vcpu_number(s->vm, s->vcpu, "exits") == exits) &&
+	while ((*vm_word(s->vm, s->page) == before || vm_vcpu_number(s->vm, s->vcpu, "exits") == exits) &&
 	       !*(volatile int *)&s->ret)
 		usleep(100);
 	return s->ret;

@@ -31,6 +31,12 @@ struct vm {
 	struct vm_vcpu vcpu[HYDRA_MAX_NODES];
 };
 
+/* The word of a page of the region which guests raise */
+static inline volatile unsigned int *vm_word(const struct vm *vm, unsigned long page)
+{
+	return (volatile unsigned int *)(vm->region + page * PAGE_SIZE);
+}
+
 /* NULL, or why no VM can be made */
 const char *vm_missing(void);
 
