@@ -19,11 +19,13 @@
  * enum kvm_hydra_call - what a guest asks for
  * @KVM_HYDRA_INFO: how many domains the host has
  * @KVM_HYDRA_WHERE: on which domains its vCPUs ran last. Arguments: a physical address, and a
- *	number up to 4096; so many bytes are written, by APIC id: a domain, or 255 for none.
+ *	number up to 4096; so many bytes are written, by APIC id: a domain, or 255 for none. If memory is
+ *	missing, a part may be written.
  * @KVM_HYDRA_LOOK: the domain of the page at a physical address; -KVM_EOPNOTSUPP if it is on
  *	a node without CPUs
  * @KVM_HYDRA_PLACE: move memory to a domain. Arguments: a physical address, a number of 4 KiB
- *	pages up to 512, and the domain. Gives how many are there now; pages in use may stay.
+ *	pages up to 512, and the domain. Gives how many are there now. Pages in use may stay;
+ *	pages that the VMM shares with other processes, and pinned ones, do.
  *	-KVM_EPERM, and nothing moves, if the VMM's memory policy or cpuset forbids it
  */
 enum kvm_hydra_call {

@@ -450,7 +450,7 @@ int hydra_vm_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap)
 				     cap->args[2], &s);
 	if (ret)
 		return ret;
-	if ((s.per_node || s.follow) && kvm->arch.hydra->refused) {
+	if ((s.per_node || s.follow || s.expose) && kvm->arch.hydra->refused) {
 		pr_info_ratelimited("no tree per node for a VM: %s\n", kvm->arch.hydra->refused);
 		return -EOPNOTSUPP;
 	}

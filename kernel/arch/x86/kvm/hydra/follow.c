@@ -267,8 +267,8 @@ static void hydra_vm_move_tables(struct hydra_vm_pass *pass, struct kvm_mmu_page
 static bool hydra_vm_follow_level(struct hydra_vm_pass *pass, struct kvm_mmu_page *root)
 {
 	struct kvm *kvm = pass->vm->kvm;
+	unsigned int room = pass->room, i;
 	nodemask_t full = pass->full;
-	unsigned int i;
 	bool cut;
 
 	pass->nr = 0;
@@ -280,7 +280,7 @@ static bool hydra_vm_follow_level(struct hydra_vm_pass *pass, struct kvm_mmu_pag
 		cond_resched();
 	}
 	read_lock(&kvm->mmu_lock);
-	return cut && pass->room && !nodes_equal(full, pass->full);
+	return cut && (pass->room < room || !nodes_equal(full, pass->full));
 }
 
 /*

@@ -41,11 +41,13 @@ static long hydra_vm_where(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr)
 	domain = kmalloc(nr, GFP_KERNEL_ACCOUNT);
 	if (!domain)
 		return -KVM_EFAULT;
-	for (i = 0; i < nr; i++) {
-		other = kvm_get_vcpu_by_id(vcpu->kvm, i);
-		cpu = other ? READ_ONCE(other->cpu) : -1;
-		domain[i] = cpu < 0 ? HYDRA_VM_NOWHERE :
-			min(hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu), HYDRA_VM_NOWHERE);
+	memset(domain, HYDRA_VM_NOWHERE, nr);
+	kvm_for_each_vcpu(i, other, vcpu->kvm) {
+		cpu = READ_ONCE(other->cpu);
+		if (other->vcpu_id < nr && cpu >= 0)
+			domain[other->vcpu_id] =
+				min(hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu),
+				    HYDRA_VM_NOWHERE);
 	}
 	if (kvm_vcpu_write_guest(vcpu, gpa, domain, nr))
 		ret = -KVM_EFAULT;

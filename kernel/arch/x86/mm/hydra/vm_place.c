@@ -6,6 +6,7 @@
 
 #include <linux/cpuset.h>
 #include <linux/hydra_vm.h>
+#include <linux/ksm.h>
 #include <linux/mempolicy.h>
 #include <linux/migrate.h>
 #include <linux/mm.h>
@@ -55,6 +56,21 @@ static bool hydra_vm_page_may(struct vm_area_struct *vma, unsigned long address,
 }
 
 /*
+ * May a folio move? Not if it is another task's, too: that one's policy is not looked at. Not if
+ * it is pinned: it would stay, after KVM has flushed for it in vain. Of a large folio only the
+ * first page's policy is known: it has to be mapped as a whole, by an area with one policy.
+ */
+static bool hydra_vm_folio_may(const struct folio_walk *walk, struct vm_area_struct *vma,
+			       struct folio *folio)
+{
+	if (folio_test_ksm(folio) || folio_is_zone_device(folio) ||
+	    folio_likely_mapped_shared(folio) || folio_maybe_dma_pinned(folio))
+		return false;
+	return !folio_test_large(folio) ||
+	       (walk->level == FW_LEVEL_PMD && !(vma->vm_ops && vma->vm_ops->get_policy));
+}
+
+/*
  * Move the page at an address, if it is there and on another node. What keeps it where it is
  * for a moment is not waited for.
  * Return: is it on the node now?
@@ -69,7 +85,8 @@ static bool hydra_vm_page_move(struct vm_area_struct *vma, unsigned long address
 	if (!folio)
 		return false;
 	there = folio_nid(folio) == nid;
-	moves = !there && !migrate_misplaced_folio_prepare(folio, vma, nid);
+	moves = !there && hydra_vm_folio_may(&walk, vma, folio) &&
+		!migrate_misplaced_folio_prepare(folio, vma, nid);
 	folio_walk_end(&walk, vma);
 	return there || (moves && !migrate_misplaced_folio(folio, vma, nid));
 }
@@ -80,7 +97,8 @@ static bool hydra_vm_page_move(struct vm_area_struct *vma, unsigned long address
  * @nr: how many
  * @nid: the node
  *
- * Needs CONFIG_NUMA_BALANCING, which moves pages in the same way; without, none moves.
+ * Pages that other tasks use, too, stay, and so do pinned ones. Needs CONFIG_NUMA_BALANCING,
+ * which moves pages in the same way; without, none moves.
  *
  * Context: process context; may sleep.
  * Return: how many are on the node; or, and nothing has moved, -EFAULT if an address is in no
@@ -94,11 +112,12 @@ long hydra_vm_pages_place(const unsigned long *address, unsigned int nr, int nid
 	unsigned int i;
 	long ret = 0;
 
-	if (!node_isset(nid, cpuset_current_mems_allowed))
-		return -EPERM;
 	/* Pages that this CPU has just brought in are on no list yet, and would stay. */
 	lru_add_drain();
 	mmap_read_lock(mm);
+	/* Under the lock: when a cpuset changes, Linux takes it for writing before it moves pages. */
+	if (!node_isset(nid, cpuset_current_mems_allowed))
+		ret = -EPERM;
 	for (i = 0; i < nr && !ret; i++) {
 		vma = vma_lookup(mm, address[i]);
 		if (!vma)

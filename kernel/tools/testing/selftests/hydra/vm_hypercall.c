@@ -6,18 +6,18 @@
 #include <errno.h>
 #include <linux/hydra_para.h>
 #include <numaif.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
 #include "vm_util.h"
 
 #define PAGES		64UL
-#define CGROUPS		"/sys/fs/cgroup/"
 #define ENOSYS_OF_KVM	1000
 
 /* In the last pages of the region: the program, and where an answer goes */
@@ -235,20 +235,22 @@ TEST_F(vm_hypercall, memory_that_is_bound_stays)
 
 TEST_F(vm_hypercall, memory_stays_in_the_cpuset)
 {
-	char mems[16], group[] = CGROUPS "vm_hypercall/";
+	char group[64];
 
-	if (hydra_write_file(CGROUPS "cgroup.subtree_control", "+cpuset"))
-		SKIP(return, "no cpuset controller (CONFIG_CPUSETS, cgroup v2)");
-	ASSERT_EQ(PAGES, place(self, 0, PAGES, 0));
-	snprintf(mems, sizeof(mems), "%d", hydra_node_id(0));
-	ASSERT_TRUE(!mkdir(group, 0755) || errno == EEXIST);
-	ASSERT_EQ(0, hydra_write_file(CGROUPS "vm_hypercall/cpuset.mems", mems));
-	ASSERT_EQ(0, hydra_write_file(CGROUPS "vm_hypercall/cgroup.procs", "0"));
+	ASSERT_EQ(0, hydra_make_group(group));
+	if (hydra_write_number(group, "../cgroup.subtree_control", "+cpuset")) {
+		rmdir(group);
+		SKIP(return, "no cpuset controller (CONFIG_CPUSETS)");
+	}
+	EXPECT_EQ(PAGES, place(self, 0, PAGES, 0));
+	EXPECT_EQ(0, hydra_write_number(group, "cpuset.mems", "%d", hydra_node_id(0)));
+	EXPECT_EQ(0, hydra_write_number(group, "cgroup.procs", "%d", 0));
 	EXPECT_EQ(-EPERM, call(self, 0, KVM_HYDRA_PLACE, guest(0), PAGES, self->last));
 	EXPECT_EQ(0, call(self, 0, KVM_HYDRA_LOOK, guest(0), 0, 0));
-	ASSERT_EQ(0, hydra_write_file(CGROUPS "cgroup.procs", "0"));
+	EXPECT_EQ(0, hydra_write_number(group, "../cgroup.procs", "%d", 0));
 	EXPECT_EQ(PAGES, place(self, 0, PAGES, self->last));
 	rmdir(group);
+	hydra_write_file("/sys/fs/cgroup/cgroup.subtree_control", "-cpuset");
 }
 
 TEST_F(vm_hypercall, bad_input_moves_nothing)
@@ -271,9 +273,9 @@ TEST_F(vm_hypercall, bad_input_moves_nothing)
 		{ KVM_HYDRA_WHERE, READ_ONLY, 1, 0, -EFAULT },
 		{ KVM_HYDRA_WHERE, end - 2, 4, 0, -EFAULT },
 		{ KVM_HYDRA_LOOK, NOTHING, 0, 0, -EFAULT },
-		{ KVM_HYDRA_PLACE, guest(0) + 8, 1, 0, -EINVAL },
-		{ KVM_HYDRA_PLACE, guest(0), 0, 0, -EINVAL },
-		{ KVM_HYDRA_PLACE, guest(0), 513, 0, -EINVAL },
+		{ KVM_HYDRA_PLACE, guest(0) + 8, 1, 1, -EINVAL },
+		{ KVM_HYDRA_PLACE, guest(0), 0, 1, -EINVAL },
+		{ KVM_HYDRA_PLACE, guest(0), 513, 1, -EINVAL },
 		{ KVM_HYDRA_PLACE, guest(0), 1, hydra_nodes(), -EINVAL },
 		{ KVM_HYDRA_PLACE, guest(0), 1, 0xffffffff, -EINVAL },
 		{ KVM_HYDRA_PLACE, NOTHING, 1, 0, -EFAULT },
@@ -289,6 +291,26 @@ TEST_F(vm_hypercall, bad_input_moves_nothing)
 	}
 	EXPECT_EQ(0, call(self, 0, KVM_HYDRA_LOOK, guest(0), 0, 0));
 	EXPECT_EQ(0, call(self, 0, KVM_HYDRA_LOOK, READ_ONLY, 0, 0));
+	EXPECT_EQ(0, call(self, 0, KVM_HYDRA_LOOK, end - PAGE_SIZE, 0, 0));
+}
+
+/* Pages that another process has, too. */
+TEST_F(vm_hypercall, pages_of_others_stay)
+{
+	pid_t child;
+
+	ASSERT_EQ(PAGES, place(self, 0, PAGES, 0));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		pause();
+		_exit(0);
+	}
+	EXPECT_EQ(0, call(self, 0, KVM_HYDRA_PLACE, guest(0), PAGES, self->last));
+	EXPECT_EQ(0, call(self, 0, KVM_HYDRA_LOOK, guest(PAGES - 1) + 4, 0, 0));
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	EXPECT_EQ(PAGES, place(self, 0, PAGES, self->last));
 }
 
 HYDRA_HARNESS_MAIN

@@ -202,6 +202,8 @@ FIXTURE_SETUP(vm_nested)
 	for (int vcpu = 0; vcpu < self->vm.nr; vcpu++) {
 		ret = allow_guests(&self->vm, vcpu);
 		if (ret == -ENODEV)
+			vm_end(&self->vm);
+		if (ret == -ENODEV)
 			SKIP(return, "KVM offers no nested NPT here (AMD, kvm_amd.nested=1)");
 		ASSERT_EQ(0, ret);
 		ASSERT_EQ(0, enter(&self->vm, vcpu, vcpu));
