@@ -29,7 +29,7 @@ def nothing_is_measured(monkeypatch):
         monkeypatch.setattr(where, name, lambda *_, **__: pytest.fail("it measured"))
 
 
-FIXED = ("prefetch", "nested", "pipeline-64", "sharing", "people", "operations", "programs")
+FIXED = ("prefetch", "nested", "walks", "pipeline-64", "sharing", "people", "operations", "programs")
 SIZES = {"pipeline": (2, 16), "footprint": (2, 16), "spinners": (2, 8), "allocators": (2, 16)}
 
 

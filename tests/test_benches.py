@@ -10,7 +10,7 @@ import pytest
 
 from lab import cli, paths
 from lab.errors import LabError
-from lab.measure import (bench, bench_allocators, bench_footprint, bench_nested, bench_patterns, bench_people, bench_prefetch, bench_sharing,
+from lab.measure import (bench, bench_allocators, bench_footprint, bench_nested, bench_patterns, bench_people, bench_prefetch, bench_sharing, bench_walks,
                          bench_spinners, benches, guest_programs, report, values as measured, verbs)
 from lab.measure.policies import POLICIES
 
@@ -89,8 +89,20 @@ def said_by_nested(step):
     return seen
 
 
+def said_by_walks(step):
+    outer, inner = bench_walks.COLUMNS[step.policy]
+    walks = []
+    for node in range(4):
+        own = 1 / 4 if step.case == "uniform" else float(node == 0)
+        guest, nested = (1.0 if policy == "hydra" else own for policy in (inner, outer))
+        both = own if step.case == "one" and step.policy == "Linux" else guest * nested
+        walks.append({"ll": round(8192 * both), "lr": round(8192 * (guest - both)), "rl": round(8192 * (nested - both)),
+                      "rr": round(8192 * (1 - guest - nested + both))})
+    return {"nodes": 4, "pages": 8192, "inner": int(inner == "hydra"), "active": int(outer == "hydra"), "walks": walks}
+
+
 GOOD = {"footprint": said_by_footprint, "prefetch": said_by_prefetch, "pipeline": said_by_patterns, "people": said_by_people,
-        "allocators": said_by_allocate, "sharing": said_by_sharing, "spinners": said_by_spinners, "nested": said_by_nested}
+        "allocators": said_by_allocate, "sharing": said_by_sharing, "spinners": said_by_spinners, "nested": said_by_nested, "walks": said_by_walks}
 
 
 def entries(name, change=None):
@@ -120,7 +132,7 @@ def spoil(case, policy, **fields):
     return change
 
 
-@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("people", 27), ("allocators", 53), ("sharing", 42), ("spinners", 40), ("nested", 22)])
+@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("people", 27), ("allocators", 53), ("sharing", 42), ("spinners", 40), ("nested", 22), ("walks", 13)])
 def test_good_values_keep_every_limit(name, count):
     checks = bench.checked(benches.BENCHES[name], entries(name))
     assert len(checks) == count and [check for check in checks if not check.passed] == []
@@ -166,6 +178,16 @@ def test_what_is_wrong_with_nested_tables_is_told(policy, case, field, value, to
 @pytest.mark.parametrize("case, field, value, told", [("shared", "remote", [0, 1, 0, 0], "in its own memory"), ("private", "tables__other", 21, "upper tables")])
 def test_trees_of_nodes_are_where_they_should_be(case, field, value, told):
     (failed,) = broken("nested", spoil(case, "hydra", **{field: value}))
+    assert told in failed.text
+
+
+@pytest.mark.parametrize("case, policy, field, value, told", [
+    ("uniform", "Linux", "walks", [{"ll": 1024, "lr": 1352, "rl": 1352, "rr": 4464}] * 4, "both entries local"),
+    ("uniform", "ePT alone", "walks", [{"ll": 1024, "lr": 0, "rl": 7168, "rr": 0}] * 4, "both entries local"),
+    ("one", "both", "walks", [{"ll": 8192, "lr": 0, "rl": 0, "rr": 0}] * 3 + [{"ll": 8191, "lr": 1, "rl": 0, "rr": 0}], "on each node"),
+    ("one", "gPT alone", "inner", 0, "as wished"), ("uniform", "both", "active", 0, "as wished")])
+def test_walks_that_are_not_where_they_should_be_are_told(case, policy, field, value, told):
+    (failed,) = broken("walks", spoil(case, policy, **{field: value}))
     assert told in failed.text
 
 
@@ -263,7 +285,7 @@ def test_it_is_shown_and_the_exit_status_counts_the_failures(name, monkeypatch, 
     files = {kind: tmp_path / f"values.{kind}" for kind in ("json", "csv", "png")}
     assert bench.show(benches.BENCHES[name], options(**files)) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "The papers, and this emulator." in shown and ("RadixVM" in shown) == (name not in ("prefetch", "nested"))
+    assert "The papers, and this emulator." in shown and ("RadixVM" in shown) == (name not in ("prefetch", "nested", "walks"))
     assert json.loads(files["json"].read_text()) == entries(name)
     with open(files["csv"], encoding="utf-8") as source:
         lines = list(csv.DictReader(source))
@@ -271,7 +293,7 @@ def test_it_is_shown_and_the_exit_status_counts_the_failures(name, monkeypatch, 
     assert files["png"].read_bytes().startswith(b"\x89PNG")
     spoilt = entries(name)
     for entry in spoilt:
-        if entry["unit"] in ("tables", "fills", "interrupts"):
+        if entry["unit"] in ("tables", "fills", "interrupts", "machines"):
             entry["value"] += 1 + (entry["policy"] == "hydra")
     monkeypatch.setattr(bench, "run", lambda _: spoilt)
     assert bench.show(benches.BENCHES[name], options()) > 0

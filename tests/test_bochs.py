@@ -8,9 +8,9 @@ import pytest
 
 from lab import paths
 from lab.errors import LabError
-from lab.machine import ktap
+from lab.machine import initramfs, ktap
 from lab.test import pcid
-from lab.test.bochs import bochs, bochs_build, initramfs
+from lab.test.bochs import bochs, bochs_build
 
 REGISTERS = """\
 01231838774i[CPU0  ] | CR3=0x0000000000a7e003

@@ -8,8 +8,7 @@ import subprocess
 import pytest
 
 from lab.kernel import build
-from lab.machine import nested, programs, vm
-from lab.test.bochs import initramfs
+from lab.machine import initramfs, nested, programs, vm
 
 pytestmark = pytest.mark.machine
 

@@ -18,10 +18,10 @@ import time
 from lab import children, paths, progress, setup
 from lab.errors import LabError
 from lab.kernel import kconfig
-from lab.machine import console, vm
+from lab.machine import console, initramfs, vm
 from lab.machine.ktap import Outcome
 from lab.test import suites
-from lab.test.bochs import acpi_srat, bochs_build, initramfs
+from lab.test.bochs import acpi_srat, bochs_build
 
 FIRMWARE = "/usr/share/bochs/BIOS-bochs-latest"
 VIDEO_FIRMWARE = "/usr/share/vgabios/vgabios.bin"

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Where the last entries are that the 2D page walks of a virtual machine read: beside figure 2a of the vMitosis paper."""
+import pathlib
+import shutil
+import tempfile
+
+from lab import children, paths
+from lab.errors import LabError
+from lab.kernel import build
+from lab.machine import initramfs, nested, vm
+from lab.measure.bench import Bench, Step
+from lab.measure.limits import Check
+from lab.measure.values import Line
+
+NODES = 4
+CASES = {"uniform": "data of all nodes alike", "one": "data set up by one thread, on node 0"}
+# column: (the policy of QEMU, and so of the nested tables; that of the guest's program)
+COLUMNS = {"Linux": ("linux", "linux"), "gPT alone": ("linux", "hydra"), "ePT alone": ("hydra", "linux"), "both": ("hydra", "hydra")}
+SOURCE = paths.REPO / "lab/measure/walks_inner.c"
+HERE = paths.REPO / "lab/measure/guest_walks.py"
+INITRD = "walks-initrd"
+
+
+def steps():
+    def command(case, inner):
+        return ("python3", "-I", HERE.name, "--what", case, "--inner", inner, "--nodes", str(NODES), "--image", "bzImage", "--initrd", INITRD,
+                "--processor", nested.PROCESSOR, "--parameters", nested.PARAMETERS)
+    return tuple(Step(case, column, ("--policy", outer), command(case, inner)) for case in CASES for column, (outer, inner) in COLUMNS.items())
+
+
+def made():
+    """The program of the lab's machine, and kernel and file system of the machine in it."""
+    home = paths.cache_dir("programs", "walks")
+    with tempfile.TemporaryDirectory(dir=home) as scratch:
+        root = pathlib.Path(scratch) / "root"
+        (root / "proc").mkdir(parents=True)
+        status, said = children.run(["gcc", "-D_GNU_SOURCE", "-static", "-O2", "-Wall", "-Werror", "-pthread", "-I",
+                                     paths.REPO / "kernel/include/uapi", "-o", root / "init", SOURCE])
+        if status:
+            raise LabError(f"{SOURCE.name} does not compile: {said[-1000:]}")
+        initramfs.pack(root, root.with_name(INITRD))
+        shutil.move(root.with_name(INITRD), home / INITRD)
+    return [HERE, build.kernel(), home / INITRD]
+
+
+def taken(step, seen):
+    outer, inner = COLUMNS[step.policy]
+    found = [("as_wished", int((seen["active"], seen["inner"]) == (outer == "hydra", inner == "hydra")), "machines")]
+    shares = [{key: number / seen["pages"] for key, number in walks.items()} for walks in seen["walks"]]
+    average = {key: sum(share[key] for share in shares) / len(shares) for key in shares[0]}
+    others = shares[1:]
+    return found + [("both_local_share", average["ll"], "share"), ("both_remote_share", average["rr"], "share"), ("one_remote_share", average["lr"] + average["rl"], "share"),
+                    ("least_local_share", min(share["ll"] for share in shares), "share"), ("first_local_share", shares[0]["ll"], "share"),
+                    ("others_remote_share", min(share["rr"] for share in others), "share")]
+
+
+def check(values, columns):
+    def get(case, column, metric):
+        return values.get("walks", case, column, metric)
+
+    def within(case, column, metric, words, low, high):
+        seen = get(case, column, metric)
+        return Check("walks", f"{CASES[case]}, {column}: {words}: {percent(low)} to {percent(high)}", percent(seen), low <= seen <= high)
+    for column in columns:
+        seen = [get(case, column, "as_wished") for case in CASES]
+        yield Check("walks", f"{column}: each machine and its program ran as wished", str(seen), seen == [1] * len(CASES))
+    yield within("uniform", "Linux", "both_local_share", "both entries local", 0.03, 0.09)
+    yield within("uniform", "Linux", "both_remote_share", "both remote", 0.50, 0.62)
+    yield within("uniform", "Linux", "one_remote_share", "one remote", 0.32, 0.44)
+    for column in ("gPT alone", "ePT alone"):
+        yield within("uniform", column, "both_local_share", "both entries local", 0.19, 0.31)
+    yield within("one", "Linux", "first_local_share", "both entries local on node 0", 0.80, 1)
+    yield within("one", "Linux", "others_remote_share", "both remote on each other node", 0.80, 1)
+    for case in CASES:
+        yield within(case, "both", "least_local_share", "both entries local on each node", 1, 1)
+
+
+def percent(share):
+    return f"{100 * share:.4g} %"
+
+
+LINES = (
+    Line("walks", "uniform", "both_local_share", f"page walks with both last entries on the walker's node, {CASES['uniform']}", "", "most"),
+    Line("walks", "uniform", "one_remote_share", "with one of them on another node", "", ""),
+    Line("walks", "uniform", "both_remote_share", "with both on other nodes", "", ""),
+    Line("walks", "one", "first_local_share", f"both local, seen from node 0, {CASES['one']}", "", "most"),
+    Line("walks", "one", "others_remote_share", "both remote, seen from the other nodes (the one with the least)", "", ""),
+    Line("walks", "one", "least_local_share", "both local, on the node with the least", "", "most"),
+)
+
+BENCH = Bench(
+    "walks", "2D page walks of a virtual machine that sees its nodes: where the last entries are (vMitosis)",
+    vm.Machine(NODES, 2, "3G", append=["nopku", "numa_balancing=disable"]), (), steps(), LINES, taken, check,
+    "vMitosis (ASPLOS 2021), figure 2a: with memory that all sockets use, less than 10 % of the walks are local in both dimensions (expected: 1 of 16), more "
+    "than half are remote in both; Canneal, whose data one thread sets up, more than 80 % local on one socket and nearly all remote on the three others. "
+    "The shares here are of pages, each counted once for each node, and not of a program's walks. Both tables have replicas: "
+    "the guest's those of Hydra in the guest, the nested ones those of KVM. Times an emulator does not show.",
+    made=made, limit=1200, why_fixed="the machine has a CPU and memory on each of 4 nodes")
