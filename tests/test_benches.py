@@ -191,6 +191,13 @@ def test_walks_that_are_not_where_they_should_be_are_told(case, policy, field, v
     assert told in failed.text
 
 
+def test_the_demos_walks_have_two_columns_and_keep_their_limits():
+    brief = bench_walks.BRIEF
+    said = [{"step": number, "said": said_by_walks(step)} for number, step in enumerate(brief.steps)]
+    checks = bench.checked(brief, bench.entries_of(brief, said))
+    assert brief.columns() == ("Linux", "both") and len(checks) == 9 and all(check.passed for check in checks)
+
+
 @pytest.mark.parametrize("field, value, told", [
     ("remote", [0, 0, 0, 1], "without an exit"), ("exits", 1, "without an exit"), ("tables__other", 6, "as many tables")])
 @pytest.mark.parametrize("policy", bench_nested.COLUMNS)

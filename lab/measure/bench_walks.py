@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Where the last entries are that the 2D page walks of a virtual machine read: beside figure 2a of the vMitosis paper."""
+import dataclasses
 import pathlib
 import shutil
 import tempfile
@@ -67,7 +68,7 @@ def check(values, columns):
     yield within("uniform", "Linux", "both_local_share", "both entries local", 0.03, 0.09)
     yield within("uniform", "Linux", "both_remote_share", "both remote", 0.50, 0.62)
     yield within("uniform", "Linux", "one_remote_share", "one remote", 0.32, 0.44)
-    for column in ("gPT alone", "ePT alone"):
+    for column in {"gPT alone", "ePT alone"} & set(columns):
         yield within("uniform", column, "both_local_share", "both entries local", 0.19, 0.31)
     yield within("one", "Linux", "first_local_share", "both entries local on node 0", 0.80, 1)
     yield within("one", "Linux", "others_remote_share", "both remote on each other node", 0.80, 1)
@@ -96,3 +97,5 @@ BENCH = Bench(
     "The shares here are of pages, each counted once for each node, and not of a program's walks. Both tables have replicas: "
     "the guest's those of Hydra in the guest, the nested ones those of KVM. Times an emulator does not show.",
     made=made, limit=1200, why_fixed="the machine has a CPU and memory on each of 4 nodes")
+# For the demo: each machine inside the machine takes half a minute.
+BRIEF = dataclasses.replace(BENCH, steps=tuple(step for step in BENCH.steps if step.policy in ("Linux", "both")))
