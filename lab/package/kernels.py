@@ -19,7 +19,7 @@ from lab.kernel import build, source
 from lab.package import flavours, store
 
 GIB = {"amd64": 40, "cloud-amd64": 14}       # disk for the objects of a whole build
-STEPS_PER_OPTION = 2.2        # steps of a whole build for each option that is y or m: until the first build has counted
+STEPS_PER_OPTION = 3.4        # steps of a whole build for each option that is y or m: until the first build has counted
 MAINTAINER = {"DEBFULLNAME": "Hydra for Linux", "DEBEMAIL": "hydra@localhost"}
 # What Debian's own packages of kernels depend on, and the kernel's rules for packages leave out
 DEPENDS = "initramfs-tools | linux-initramfs-tool, kmod, linux-base (>= 4.3~)"
