@@ -201,6 +201,11 @@ def test_debians_options_stay_but_for_what_the_tools_decide():
                                                    "LOCALVERSION": '"-amd64-hydra"'}
 
 
+@pytest.mark.parametrize("given, added", [({"KVM_AMD": "m"}, True), ({"KVM_INTEL": "y"}, True), ({"KVM": "m"}, False), ({}, False)])
+def test_virtual_machines_have_hydra_where_there_is_kvm(given, added):
+    assert ("KVM_HYDRA" in flavours.with_hydra(given, "amd64")) == added
+
+
 def test_the_image_depends_on_what_makes_it_boot():
     control = "Source: linux-hydra\n\nPackage: linux-image-6.12-hydra\nArchitecture: amd64\n\nPackage: linux-libc-dev\nX: y\n\n" \
               "Package: linux-image-6.12-hydra-dbg\nSection: debug\n"

@@ -13,6 +13,7 @@ from lab.kernel import kconfig
 FLAVOURS = ["amd64", "cloud-amd64"]
 DEBIANS = "/usr/src/linux-config-6.12/config.amd64_none_{}.xz"       # of the package linux-config-6.12
 ADDED = {"HYDRA_MM": "y"}
+OF_KVM = {"KVM_HYDRA": "y"}   # where KVM is there, also as a module
 # Options without a line in Debian's files, since Debian signs modules later, with a key which is not in the source. Each build
 # makes a key of its own, and signs with the key.
 OURS = {"MODULE_SIG_ALL": "y"}
@@ -36,7 +37,8 @@ def with_hydra(options, flavour):
     """All options for Kconfig: those given, without what the tools decide, and Hydra's; the release's name ends in -hydra."""
     kept = {name: value for name, value in options.items() if not TOOLCHAIN.fullmatch(name)}
     ours = {name: value for name, value in OURS.items() if kept.get("MODULE_SIG") == "y" and name not in kept}
-    return {**kept, **ours, **ADDED, "LOCALVERSION": f'"-{flavour}-hydra"'}
+    kvm = OF_KVM if {kept.get("KVM_INTEL"), kept.get("KVM_AMD")} & {"y", "m"} else {}
+    return {**kept, **ours, **ADDED, **kvm, "LOCALVERSION": f'"-{flavour}-hydra"'}
 
 
 def needs():
