@@ -11,7 +11,7 @@ from lab.machine import programs
 from lab.machine.ktap import Outcome
 from lab.test import suites
 
-TESTS = ["coherence", "huge", "shootdown", "bystanders", "filters", "events", "reclaim", "oracle", "vm_move", "vm_bystanders"]
+TESTS = ["coherence", "huge", "shootdown", "bystanders", "filters", "events", "reclaim", "oracle", "vm_move", "vm_bystanders", "vm_follow"]
 FAULT, FAULT_TEST = "count-plainly", "oracle"        # where all CPUs of a node work at once
 SECONDS = 400                # for one program: the kernel is slow on purpose
 SKIPPED = 400                # accesses between two watched accesses; Linux's default 4000 suits real processors
