@@ -61,12 +61,17 @@ def in_emulator(root, tests):
     """Boot the system and run the tests; returns the outcomes."""
     [release] = system.releases(root)
     prepare(root, release, tests)
-    with progress.waiting(f"a Debian 12 with {release} on {MACHINE}: boot, services, self tests"):
-        directory, ended = system.boot(root, release, MACHINE, LIMIT)
+    for last in (False, True):
+        with progress.waiting(f"a Debian 12 with {release} on {MACHINE}: boot, services, self tests"):
+            directory, ended = system.boot(root, release, MACHINE, LIMIT)
+        log = vm.read(directory / "console.log")
+        why = console.spoilt(log)
+        if last or not why:
+            break
+        progress.say(f"once more: {why}")
     text = vm.read(directory / "results").replace("\r", "")
     progress.say(f"seconds: {suites.times(text)}; the console and the results: {directory}")
     outcomes = suites.split_programs(text, ["packages", *(test.name for test in tests)], SECONDS)
-    log = vm.read(directory / "console.log")
     outcomes += [Outcome(f"kernel log: {name}", "failed", "\n".join(lines)) for name, lines in console.trouble(log)]
     if ended:
         outcomes.append(Outcome("the machine", "failed", f"{ended}; the end of its console:\n{console.tail(log)}"))
