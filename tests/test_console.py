@@ -97,6 +97,20 @@ def test_an_interrupt_that_came_too_early_is_not_held_against_hydra():
     assert "KASAN" in console.spoilt(EARLY.format("identify_cpu")) and console.spoilt("") == ""
 
 
+FLAGS = """[   66.091791] Oops: double fault: 0000 [#1] PREEMPT SMP NOPTI\r
+[   66.091791] RIP: 0010:__kmalloc_node_noprof+0x21e/0x450\r
+[   66.091791] Code: 65 48 0f c7 0e 0f 85 bb fe ff ff <41> 8b 44 24 28\r
+[   66.091791] RSP: 0018:ff62efb880bdfc70 EFLAGS: {}\r
+"""
+
+
+def test_flags_that_no_processor_has_are_the_emulators():
+    assert console.impossible_flags(FLAGS.format("00ae7242")) and "flags" in console.spoilt(FLAGS.format("00ae7242"))
+    assert not console.impossible_flags(FLAGS.format("00010246")) and console.spoilt(FLAGS.format("00250006")) == ""
+    # A program in user mode may have any of its own.
+    assert not console.impossible_flags(FLAGS.format("00ae7242").replace("0010:", "0033:"))
+
+
 def test_what_the_emulator_spoilt_is_done_once_more(monkeypatch):
     logs = [INT3.format("eb"), INT3.format("eb")]
     made = []

@@ -62,10 +62,21 @@ def early_interrupt(log):
     return bool(re.search(r"BUG: KASAN: wild-memory-access .*\n(?:.*\n){0,40}?.*RIP: 0010:identify_cpu\+", log.replace("\r", "")))
 
 
+def impossible_flags(log):
+    """Whether the kernel failed with flags that no processor has in 64-bit mode: that of virtual 8086 mode, or bits which are always 0.
+
+    Seen once, in a double fault behind a cmpxchg16b of the kernel's allocator: the flags held the low bits of a pointer from another register.
+    """
+    found = re.search(r"^\[[ .\d]+\] RIP: 0010:.*\n(?:.*\n){0,2}?.*\bEFLAGS: ([0-9a-f]{8})", log.replace("\r", ""), re.M)
+    return bool(found) and bool(int(found[1], 16) & 0xffc28028)
+
+
 def spoilt(log):
     """The reason to discard a machine's results and to run the machine once more; empty: the results are valid."""
     if stale_breakpoint(log):
         return "the emulator ran a breakpoint that was gone from the kernel's text"
+    if impossible_flags(log):
+        return "the emulator mistook another number for the flags of the processor"
     if early_interrupt(log):
         return "an interrupt came while Linux had forgotten the features of its first CPU, and KASAN reported a wild access"
     return ""
