@@ -4,7 +4,10 @@
  * others: vCPUs spin on all CPUs but the first, which takes pages away.
  */
 #include <errno.h>
+#include <linux/membarrier.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "kselftest_harness.h"
 #include "vm_util.h"
@@ -149,22 +152,35 @@ TEST_F_TIMEOUT(vm_bystanders, all_without_the_filter, LIMIT)
  * Few spinners: those of PLACE have to run while the test looks. After a round of the log the
  * vCPUs must not write through what they have cached: the next round would not have the page.
  * The log changes no page table of the host, so only the flush of the VM interrupts their CPUs.
+ *
+ * KVM's fast path makes an entry writable before it notes the page, both in one section of RCU.
+ * Another vCPU may write in between, and so a write may be one look late, now and then.
  */
 TEST_F_TIMEOUT(vm_bystanders, no_write_is_missing_from_the_log, LIMIT)
 {
 	unsigned long bitmap[VM_REGION_PAGES / 64];
+	int late = 0;
 
 	spin_on(_metadata, self, self->last);
 	ASSERT_EQ(0, vm_log(&self->vm, true));
 	for (int round = 0; round < 2 * DROPS; round++) {
 		unsigned int before;
+		long logged;
 
 		ASSERT_LE(0, vm_logged(&self->vm, bitmap));
 		before = *vm_word(&self->vm, PLACE);
 		while (*vm_word(&self->vm, PLACE) == before)
 			;
-		ASSERT_EQ(1, vm_logged(&self->vm, bitmap)) TH_LOG("round %d", round);
+		logged = vm_logged(&self->vm, bitmap);
+		if (!logged) {
+			late++;
+			/* Waits for a grace period. */
+			ASSERT_EQ(0, syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0));
+			logged = vm_logged(&self->vm, bitmap);
+		}
+		ASSERT_EQ(1, logged) TH_LOG("round %d", round);
 	}
+	EXPECT_GT(DROPS / 2, late);
 }
 
 /* Put the other page of the file at PLACE. From then on, the guest must not write the old one. */
