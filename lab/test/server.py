@@ -11,6 +11,7 @@ from lab.test import packages, suites
 
 FLAVOUR = "cloud-amd64"
 MACHINE = vm.Machine(nodes=2, cpus_per_node=2, memory="2G")
+BOOTS = 4                     # for one whose results the emulator has not spoilt: Debian's kernel patches its text often
 LIMIT = 7200                  # seconds for the boot and all tests
 SECONDS = 900                 # for one self test: Debian's kernel has more to do than the lab's
 HERE = "opt/hydra-test"       # in the system
@@ -61,12 +62,12 @@ def in_emulator(root, tests):
     """Boot the system and run the tests; returns the outcomes."""
     [release] = system.releases(root)
     prepare(root, release, tests)
-    for last in (False, True):
+    for left in reversed(range(BOOTS)):
         with progress.waiting(f"a Debian 12 with {release} on {MACHINE}: boot, services, self tests"):
             directory, ended = system.boot(root, release, MACHINE, LIMIT)
         log = vm.read(directory / "console.log")
         why = console.spoilt(log)
-        if last or not why:
+        if not (left and why):
             break
         progress.say(f"once more: {why}")
     text = vm.read(directory / "results").replace("\r", "")
