@@ -451,7 +451,7 @@ int hydra_vm_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap)
 	if (ret)
 		return ret;
 	if ((s.per_node || s.follow || s.expose) && kvm->arch.hydra->refused) {
-		pr_info_ratelimited("no tree per node for a VM: %s\n", kvm->arch.hydra->refused);
+		pr_info_ratelimited("settings refused for a VM: %s\n", kvm->arch.hydra->refused);
 		return -EOPNOTSUPP;
 	}
 	return hydra_vm_set(kvm, &s);

@@ -64,7 +64,7 @@
 /* Of so many passes one is made even if no entry has lost anything. */
 #define HYDRA_VM_PASSES		10
 
-/* Away from its node is a table: fails, and kills no process. The table stays then. */
+/* On the wanted node or not at all. Fails rather than kill a process; the table stays then. */
 #define HYDRA_VM_MOVE_GFP \
 	(GFP_KERNEL_ACCOUNT | __GFP_THISNODE | __GFP_NORETRY | __GFP_NOWARN)
 
@@ -135,7 +135,7 @@ static int hydra_vm_best_node(const struct kvm_mmu_page *sp)
 	return 2 * on > all ? most : here;
 }
 
-/* Note the table below an entry, if it is of the level of the pass and is to move. */
+/* Note the table below an entry, if its level is looked at now and it is to move. */
 static bool hydra_vm_note_place(struct kvm_mmu_page *root, struct tdp_iter *iter, void *data)
 {
 	struct hydra_vm_pass *pass = data;
@@ -189,7 +189,7 @@ static void hydra_vm_move_table(struct hydra_vm_move *move)
 		if (is_shadow_present_pte(spte) && !is_last_spte(spte, sp->role.level))
 			spte_to_child_sp(spte)->ptep = (tdp_ptep_t)(new + i);
 	}
-	/* Of the old page it stays: CPUs in fast_page_fault() look for it. */
+	/* The old page keeps its own: a CPU in fast_page_fault() finds the table by it. */
 	set_page_private(move->page, (unsigned long)sp);
 	sp->spt = new;
 	kvm_account_pgtable_pages(new, +1);

@@ -13,8 +13,8 @@
 
 #include <linux/hydra_vm.h>
 #include <linux/kvm_host.h>
-#include <linux/slab.h>
 #include <linux/kvm_para.h>
+#include <linux/slab.h>
 
 #include "mmu.h"
 
@@ -109,7 +109,7 @@ static long hydra_vm_place(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr, u
  * @a3: the domain
  *
  * Context: process context; a section of kvm->srcu; may sleep.
- * Return: as include/uapi/linux/hydra.h says; -KVM_ENOSYS unless the VM exposes nodes.
+ * Return: as include/uapi/linux/hydra_para.h says; -KVM_ENOSYS unless the VM exposes nodes.
  */
 unsigned long hydra_vm_hypercall(struct kvm_vcpu *vcpu, unsigned long what, unsigned long a1,
 				 unsigned long a2, unsigned long a3)

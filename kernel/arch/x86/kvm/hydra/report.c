@@ -52,7 +52,7 @@ static int hydra_vm_try(struct kvm *kvm, const char *text, struct hydra_vm_setti
 	s->expose = READ_ONCE(vm->expose);
 	ret = hydra_vm_settings_parse(text, s);
 	if (!ret && (s->per_node || s->follow || s->expose) && vm->refused) {
-		pr_info_ratelimited("no tree per node for a VM: %s\n", vm->refused);
+		pr_info_ratelimited("settings refused for a VM: %s\n", vm->refused);
 		ret = -EOPNOTSUPP;
 	}
 	return ret;

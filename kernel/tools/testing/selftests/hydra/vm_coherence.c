@@ -48,7 +48,7 @@ static void change(struct __test_metadata *_metadata, FIXTURE_DATA(vm_coherence)
 		   void (*once)(struct __test_metadata *_metadata,
 				FIXTURE_DATA(vm_coherence) *self, int i))
 {
-	unsigned long written = 0;
+	unsigned long written;
 
 	ASSERT_EQ(0, vm_writers_begin(&self->vm, self->writers, PAGES, 1));
 	for (int i = 0; i < CHANGES; i++) {
@@ -57,8 +57,7 @@ static void change(struct __test_metadata *_metadata, FIXTURE_DATA(vm_coherence)
 			vm_await_writer(&self->writers[j]);
 	}
 	ASSERT_EQ(0, vm_writers_end(&self->vm, self->writers));
-	for (int i = 0; i < self->vm.nr; i++)
-		written += self->writers[i].written[0];
+	written = vm_written(&self->vm, self->writers);
 	for (unsigned long page = 0; page < PAGES; page++) {
 		EXPECT_EQ(written, *vm_word(&self->vm, page)) TH_LOG("page %lu", page);
 	}

@@ -191,7 +191,7 @@ TEST_F_TIMEOUT(vm_follow, accessed_bits_move_along, 60)
 static void move_under_load(struct __test_metadata *_metadata, FIXTURE_DATA(vm_follow) *self,
 			    bool log)
 {
-	unsigned long written = 0, bitmap[VM_REGION_PAGES / 64];
+	unsigned long written, bitmap[VM_REGION_PAGES / 64];
 	long moved = 0;
 
 	/* Their leaf table is on the first node. */
@@ -214,8 +214,7 @@ static void move_under_load(struct __test_metadata *_metadata, FIXTURE_DATA(vm_f
 			vm_await_writer(&self->writers[vcpu]);
 	}
 	ASSERT_EQ(0, vm_writers_end(&self->vm, self->writers));
-	for (int vcpu = 0; vcpu < self->vm.nr; vcpu++)
-		written += self->writers[vcpu].written[0];
+	written = vm_written(&self->vm, self->writers);
 	for (unsigned long page = 0; page < PAGES; page++) {
 		EXPECT_EQ(written + 1, *vm_word(&self->vm, page))
 			TH_LOG("page %lu", page);

@@ -293,7 +293,7 @@ TEST_F_TIMEOUT(vm_nested, flushes_spare_no_vcpu, LIMIT)
 /* L2 writes on all nodes while the host moves its memory. No write is lost. */
 TEST_F_TIMEOUT(vm_nested, pages_moved_while_all_nodes_write, LIMIT)
 {
-	unsigned long mask, written = 0;
+	unsigned long mask, written;
 
 	ASSERT_EQ(0, vm_writers_begin(&self->vm, self->writers, PAGES, 1));
 	for (int i = 0; i < CHANGES; i++) {
@@ -304,8 +304,7 @@ TEST_F_TIMEOUT(vm_nested, pages_moved_while_all_nodes_write, LIMIT)
 			vm_await_writer(&self->writers[vcpu]);
 	}
 	ASSERT_EQ(0, vm_writers_end(&self->vm, self->writers));
-	for (int vcpu = 0; vcpu < self->vm.nr; vcpu++)
-		written += self->writers[vcpu].written[0];
+	written = vm_written(&self->vm, self->writers);
 	for (unsigned long page = 0; page < PAGES; page++) {
 		EXPECT_EQ(written, *vm_word(&self->vm, page)) TH_LOG("page %lu", page);
 	}

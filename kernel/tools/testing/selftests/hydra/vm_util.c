@@ -267,6 +267,15 @@ void vm_await_writer(const struct vm_writer *w)
 		usleep(100);
 }
 
+unsigned long vm_written(const struct vm *vm, const struct vm_writer *writers)
+{
+	unsigned long written = 0;
+
+	for (int i = 0; i < vm->nr; i++)
+		written += writers[i].written[0];
+	return written;
+}
+
 int vm_writers_end(struct vm *vm, struct vm_writer *writers)
 {
 	int ret = 0;

@@ -79,6 +79,8 @@ struct vm_writer {
 int vm_writers_begin(struct vm *vm, struct vm_writer *writers, unsigned long pages, int parts);
 /* The writer has written a part, or has failed. */
 void vm_await_writer(const struct vm_writer *w);
+/* How often all writers together have raised each page of the first part */
+unsigned long vm_written(const struct vm *vm, const struct vm_writer *writers);
 /* End all writers. 0, or the -errno of one of them */
 int vm_writers_end(struct vm *vm, struct vm_writer *writers);
 
