@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Injected faults and modes: what is tried, and what counts as noticed."""
 import json
+import pathlib
 import re
 
 import pytest
@@ -149,6 +150,46 @@ def test_a_machine_that_dies_of_a_rule_has_noticed_it():
 
 def test_a_machine_that_just_ends_has_noticed_nothing():
     assert not faults.judge(lines({"begin": "keep-link: events", "run": 1}), "")
+
+
+@pytest.fixture
+def machines(monkeypatch):
+    """A function that runs DUE in machines which print these objects, one list for each, and returns the outcomes' results."""
+    monkeypatch.setattr(faults, "tries", lambda only: DUE)
+    monkeypatch.setattr(faults.build, "kernel", lambda config: None)
+    monkeypatch.setattr(faults.build, "tree", lambda: None)
+    monkeypatch.setattr(faults.programs, "selftests",
+                        lambda tree, everything: [pathlib.Path("/fill"), pathlib.Path("/huge")])
+
+    def play(*outputs):
+        left = iter(outputs)
+
+        def collect(*_arguments):
+            return vm.Result(vm.MACHINE_FAILED, "gone", pathlib.Path("/nowhere")), "\n".join(map(json.dumps, next(left)))
+        monkeypatch.setattr(faults.vm, "collect", collect)
+        made = faults.run("any")
+        assert not list(left)
+        return made
+    return play
+
+
+DONE = [{"name": name, "by": "it", "run": 1, "seconds": 1, "words": []} for name, _, _ in DUE]
+
+
+def test_a_try_during_which_two_machines_ended_fails_and_the_others_go_on(machines):
+    made = machines([DONE[0], {"begin": "a: huge", "run": 1}], [{"begin": "a: huge", "run": 1}],
+                    [{"begin": "b: fill", "run": 1}, DONE[2]])
+    assert [outcome.result for outcome in made] == ["passed", "failed", "passed"]
+    assert "two machines ended during it: gone" in made[1].why
+
+
+def test_a_try_during_which_one_machine_ended_is_repeated(machines):
+    made = machines([{"begin": "a: fill", "run": 1}], DONE)
+    assert [outcome.result for outcome in made] == ["passed"] * 3
+
+
+def test_a_machine_without_a_word_ends_the_tries(machines):
+    assert [outcome.result for outcome in machines([])] == ["failed"] * 3
 
 
 def test_a_rule_without_a_test_fails_and_one_that_shows_elsewhere_is_said_to_be_skipped():

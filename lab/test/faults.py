@@ -147,11 +147,21 @@ def objects(text):
 def judge(seen, crash):
     """The results of one boot by name. A try during which the kernel crashed was noticed by the kernel."""
     results = {entry["name"]: entry for entry in seen if "name" in entry}
-    begun = [entry for entry in seen if "begin" in entry]
-    if crash and begun and begun[-1]["begin"] not in results:
-        name = begun[-1]["begin"]
-        results[name] = {"name": name, "by": f"the kernel: {crash}", "run": begun[-1]["run"], "seconds": None, "words": []}
+    last = unfinished(seen)
+    if crash and last:
+        results[last["begin"]] = {"name": last["begin"], "by": f"the kernel: {crash}", "run": last["run"], "seconds": None, "words": []}
     return results
+
+
+def unfinished(seen):
+    """The run of a try during which the machine ended, or None."""
+    begun = [entry for entry in seen if "begin" in entry]
+    return begun[-1] if begun and begun[-1]["begin"] not in {entry.get("name") for entry in seen} else None
+
+
+def lost(name, trouble):
+    """The result of a try during which two machines ended, and no kernel said why."""
+    return {"name": name, "lost": trouble, "by": None, "run": 1, "seconds": None, "words": []}
 
 
 def noticed_by(found):
@@ -168,6 +178,8 @@ def outcomes(results, due, known):
         found = results.get(name)
         if not found:
             result, why = "failed", "it was not tried: the machine ended before"
+        elif "lost" in found:
+            result, why = "failed", f"two machines ended during it: {found['lost']}"
         elif rule in HARMLESS:
             result, why = ("failed", noticed_by(found)) if found["by"] else ("passed", "nothing is wrong")
         elif found["by"]:
@@ -191,7 +203,8 @@ def show(results, due):
     for name, rule, _ in due:
         if name in results:
             seconds = results[name]["seconds"]
-            nothing = "nothing, as it has to be" if rule in HARMLESS else "[bold red]nothing[/]"
+            nothing = ("[bold red]two machines ended[/]" if "lost" in results[name] else
+                       "nothing, as it has to be" if rule in HARMLESS else "[bold red]nothing[/]")
             grid.add_row(name, noticed_by(results[name]) or nothing, "" if seconds is None else f"{seconds:.1f} s")
     Console(highlight=False).print(grid)
 
@@ -203,7 +216,7 @@ def run(only=""):
         return [Outcome("injected faults", "failed", f"no rule and no test of one is called like '{only}'")]
     image = build.kernel("debug")
     where = {path.name: str(path) for path in programs.selftests(build.tree(), everything=True)}
-    left, results, known = due, {}, []
+    left, results, known, ended = due, {}, [], set()
     with progress.counting("injected faults", len(due)) as bar:
         while left:
             plan = [[name, rule, command(test, where), runs(rule)] for name, rule, test in left]
@@ -217,9 +230,14 @@ def run(only=""):
             seen = objects(output)
             known = next((entry["rules"] for entry in seen if "rules" in entry), known)
             new = judge(seen, "it panicked" if console.PANIC.search(result.console) else "")
+            last = unfinished(seen)
+            if last and last["begin"] in ended and last["begin"] not in new:
+                new[last["begin"]] = lost(last["begin"], result.trouble)
+            elif last:
+                ended.add(last["begin"])     # once may be the emulator's fault
             results.update(new)
             left = [entry for entry in left if entry[0] not in results]
-            if not new:
+            if not new and not last:
                 progress.say(f"the machine ended without a result: {result.trouble}")
                 break
     show(results, due)

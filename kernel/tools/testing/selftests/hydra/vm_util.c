@@ -185,6 +185,22 @@ void vm_end(struct vm *vm)
 	hydra_restore_balancing();
 }
 
+/* A guest that ended otherwise than its program does: what KVM says about it */
+static void tell_exit(const struct vm_vcpu *v)
+{
+	struct kvm_regs regs = { };
+
+	ioctl(v->fd, KVM_GET_REGS, &regs);
+	fprintf(stderr, "# the guest ended with exit reason %u at rip %#llx, rsi %#llx\n",
+		v->run->exit_reason, regs.rip, regs.rsi);
+	if (v->run->exit_reason != KVM_EXIT_INTERNAL_ERROR)
+		return;
+	fprintf(stderr, "# internal error %u, with", v->run->internal.suberror);
+	for (unsigned int i = 0; i < v->run->internal.ndata; i++)
+		fprintf(stderr, " %#llx", v->run->internal.data[i]);
+	fprintf(stderr, "\n");
+}
+
 int vm_run_program(struct vm *vm, int vcpu, const struct kvm_regs *regs)
 {
 	struct vm_vcpu *v = &vm->vcpu[vcpu];
@@ -205,7 +221,7 @@ int vm_run_program(struct vm *vm, int vcpu, const struct kvm_regs *regs)
 	} while (ret || v->run->exit_reason == KVM_EXIT_DIRTY_RING_FULL);
 	if (v->run->exit_reason == KVM_EXIT_IO && v->run->io.port == VM_PORT)
 		return 0;
-	fprintf(stderr, "# the guest ended with exit reason %u\n", v->run->exit_reason);
+	tell_exit(v);
 	return -EPROTO;
 }
 
