@@ -165,8 +165,10 @@ def machines(monkeypatch):
         left = iter(outputs)
 
         def collect(*_arguments):
-            return vm.Result(vm.MACHINE_FAILED, "gone", pathlib.Path("/nowhere")), "\n".join(map(json.dumps, next(left)))
-        monkeypatch.setattr(faults.vm, "collect", collect)
+            *said, spoilt = (*next(left), "") if isinstance(outputs[0], list) else next(left)
+            monkeypatch.setattr(faults.console, "spoilt", lambda log: spoilt)
+            return vm.Result(vm.MACHINE_FAILED, "gone", pathlib.Path("/nowhere")), "\n".join(map(json.dumps, said))
+        monkeypatch.setattr(faults.vm, "collect_once", collect)
         made = faults.run("any")
         assert not list(left)
         return made
@@ -186,6 +188,16 @@ def test_a_try_during_which_two_machines_ended_fails_and_the_others_go_on(machin
 def test_a_try_during_which_one_machine_ended_is_repeated(machines):
     made = machines([{"begin": "a: fill", "run": 1}], DONE)
     assert [outcome.result for outcome in made] == ["passed"] * 3
+
+
+def test_what_was_noticed_before_the_emulator_spoilt_a_machine_stands(machines):
+    spoilt = ({"begin": "a: huge", "run": 1}, "stale")
+    made = machines((DONE[0], *spoilt), spoilt, spoilt, (DONE[1], DONE[2], ""))
+    assert [outcome.result for outcome in made] == ["passed"] * 3
+
+
+def test_not_more_machines_may_be_spoilt_than_so_many(machines):
+    assert [outcome.result for outcome in machines(*[("stale",)] * (faults.SPOILT + 1))] == ["failed"] * 3
 
 
 def test_a_machine_without_a_word_ends_the_tries(machines):

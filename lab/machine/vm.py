@@ -283,16 +283,21 @@ def collect(command, machine, timeout, watch=lambda text: None, image=None):
     Watch is called with each piece of the output. If an error of the emulator or of stock Linux makes the results invalid
     (console.spoilt()), the command is run once more in another machine.
     """
+    result, output = collect_once(command, machine, timeout, watch, image)
+    if why := console.spoilt(result.console):
+        progress.say(f"once more: {why}")
+        result, output = collect_once(command, machine, timeout, watch, image)
+    return result, output
+
+
+def collect_once(command, machine, timeout, watch=lambda text: None, image=None):
+    """The same, for a caller that looks itself whether the results are valid."""
     output = bytearray()
 
     def feed(data):
         output.extend(data)
         watch(data.decode(errors="replace"))
     result = run(command, machine, timeout, on_output=feed, on_error=feed, image=image)
-    if why := console.spoilt(result.console):
-        progress.say(f"once more: {why}")
-        output.clear()
-        result = run(command, machine, timeout, on_output=feed, on_error=feed, image=image)
     return result, output.decode(errors="replace").replace("\r", "")
 
 

@@ -12,6 +12,7 @@ from lab.machine.ktap import Outcome
 
 LIMIT = 240                  # seconds for one run of a program
 RUNS = 3                     # at most, of a test that did not notice: on a busy host a test may miss an injected fault once
+SPOILT = 6                   # machines that the emulator may spoil
 # The parameters: see suites.selftests().
 # kasan_multi_shot: KASAN reports only the first bug of a boot otherwise, and one boot tries many rules.
 MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G", config="debug",
@@ -216,28 +217,31 @@ def run(only=""):
         return [Outcome("injected faults", "failed", f"no rule and no test of one is called like '{only}'")]
     image = build.kernel("debug")
     where = {path.name: str(path) for path in programs.selftests(build.tree(), everything=True)}
-    left, results, known, ended = due, {}, [], set()
+    left, results, known, ended, spoilt = due, {}, [], set(), 0
     with progress.counting("injected faults", len(due)) as bar:
-        while left:
+        while left and spoilt <= SPOILT:
             plan = [[name, rule, command(test, where), runs(rule)] for name, rule, test in left]
 
             def watch(text):
                 for entry in objects(text):
                     if "begin" in entry:
                         bar.advance(entry["run"] == 1, entry["begin"])
-            result, output = vm.collect(["python3", str(paths.REPO / "lab/test/guest_faults.py"), str(LIMIT), json.dumps(plan)],
-                                        MACHINE, vm.BOOT_LIMIT + LIMIT * RUNS * len(left), watch, image)
+            result, output = vm.collect_once(["python3", str(paths.REPO / "lab/test/guest_faults.py"), str(LIMIT), json.dumps(plan)],
+                                             MACHINE, vm.BOOT_LIMIT + LIMIT * RUNS * len(left), watch, image)
             seen = objects(output)
             known = next((entry["rules"] for entry in seen if "rules" in entry), known)
-            new = judge(seen, "it panicked" if console.PANIC.search(result.console) else "")
-            last = unfinished(seen)
-            if last and last["begin"] in ended and last["begin"] not in new:
+            why, last = console.spoilt(result.console), unfinished(seen)
+            new = judge(seen, "it panicked" if not why and console.PANIC.search(result.console) else "")
+            if why:                          # what was noticed before that stands, and the machine died of the rest
+                progress.say(f"another machine: {why}")
+                spoilt += 1
+            elif last and last["begin"] in ended and last["begin"] not in new:
                 new[last["begin"]] = lost(last["begin"], result.trouble)
             elif last:
-                ended.add(last["begin"])     # once may be the emulator's fault
+                ended.add(last["begin"])     # once may be the emulator's fault, too
             results.update(new)
             left = [entry for entry in left if entry[0] not in results]
-            if not new and not last:
+            if not new and not last and not why:
                 progress.say(f"the machine ended without a result: {result.trouble}")
                 break
     show(results, due)
