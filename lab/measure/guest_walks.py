@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs inside the lab's machine: where the entries are that a page walk of a virtual machine reads last.
 
-A machine with a virtual CPU and memory on each node runs walks_inner.c. When each of its CPUs has used all data, it is stopped. Its memory and the
+A machine with a virtual CPU on each node runs walks_inner.c. It sees the nodes, with memory on each; or it sees one node, and
+memory from anywhere, and groups its CPUs (--groups). When each of its CPUs has used all data, it is stopped. Its memory and the
 CPUs' page-table roots say in which of the guest's tables the leaf entry of each page is, and /proc/PID/hydra_vm_map in which nested table that of
 the page's address. Prints one line of JSON: for each node and for all pages of data, how many have both on the node, one, or none.
 
 Standard library only, any Python 3.9 or later. Messages go to stderr; the exit status is 1 if the measurement could not be made.
 """
 import argparse
+import ctypes
 import json
 import mmap
 import os
@@ -25,6 +27,8 @@ PATIENCE = 240               # seconds for the machine to boot and set up its da
 READY = re.compile(r"^walks: threads (\d+) data 0x([0-9a-f]+) pages (\d+) active (-?\d+)", re.M)
 PRESENT, HUGE, ADDRESS = 1, 1 << 7, 0x000ffffffffff000
 LA57 = 1 << 12
+PAGE = 4096
+MOVE_PAGES = 279             # the number of the system call
 
 
 class Failure(Exception):
@@ -73,11 +77,12 @@ def node_cpus(node):
 
 def command(options, directory):
     """QEMU with a CPU and memory on each of the host's nodes, stopped at first."""
+    groups = f"hydra_groups={options.groups}" if options.groups else ""
     words = ["qemu-system-x86_64", "-accel", "kvm", "-cpu", options.processor, "-smp", str(options.nodes), "-m", f"{options.nodes * NODE_MIB}M",
              "-display", "none", "-no-reboot", "-monitor", "none", "-serial", "stdio", "-S", "-qmp", f"unix:{directory}/monitor,server=on,wait=off",
              "-kernel", options.image, "-initrd", options.initrd,
-             "-append", f"{options.parameters} nopku numa_balancing=disable -- {options.what} {options.inner}"]
-    for node in range(options.nodes):
+             "-append", f"{options.parameters} nopku numa_balancing=disable {groups} -- {options.what} {options.inner} {'rotate' if options.rotate else 'stay'}"]
+    for node in range(0 if options.groups else options.nodes):
         words += ["-object", f"memory-backend-ram,id=m{node},size={NODE_MIB}M,host-nodes={node},policy=bind", "-numa", f"node,nodeid={node},cpus={node},memdev=m{node}"]
     return words
 
@@ -127,7 +132,18 @@ def roots(monitor):
     return [(int(cr3, 16), 5 if int(cr4, 16) & LA57 else 4) for cr3, cr4 in re.findall(r"CR3=(\w+) CR4=(\w+)", monitor.registers())]
 
 
-def count(memory, root, start, pages, domain, node, nested):
+def host_nodes(monitor, pid, pages):
+    """The host's node of each of the machine's pages; negative: it has none yet."""
+    said = monitor.ask("human-monitor-command", **{"command-line": "gpa2hva 0"})
+    start = int(re.search(r"is (0x\w+)", said)[1], 16)
+    addresses = (ctypes.c_void_p * pages)(*range(start, start + pages * PAGE, PAGE))
+    nodes = (ctypes.c_int * pages)()
+    if ctypes.CDLL(None, use_errno=True).syscall(MOVE_PAGES, pid, ctypes.c_ulong(pages), addresses, None, nodes, 0):
+        raise Failure(f"move_pages: {os.strerror(ctypes.get_errno())}")
+    return nodes
+
+
+def count(memory, root, start, pages, domain, node, nested, nodes):
     """Of all pages, how many have the guest's leaf entry and the nested one on a node: both, the first alone, the second alone, none."""
     counts = {"ll": 0, "lr": 0, "rl": 0, "rr": 0}
     for page in range(pages):
@@ -135,7 +151,7 @@ def count(memory, root, start, pages, domain, node, nested):
         where = nested.get((domain, data >> 21))
         if where is None:
             raise Failure(f"no nested table for the guest's address {data:#x}, domain {domain}")
-        counts["lr"[table // (NODE_MIB << 20) != node] + "lr"[where != node]] += 1
+        counts["lr"[nodes[table // PAGE] != node] + "lr"[where != node]] += 1
     return counts
 
 
@@ -145,6 +161,8 @@ def measure(options, directory):
         try:
             monitor = Monitor(directory / "monitor")
             pin(monitor)
+            if options.groups == "pv":
+                pathlib.Path(f"/proc/{machine.pid}/hydra_vm").write_text("expose=on", encoding="ascii")
             monitor.ask("cont")
             threads, start, pages, inner = await_ready(machine)
             monitor.ask("stop")
@@ -153,9 +171,10 @@ def measure(options, directory):
             dump = directory / "memory"
             monitor.ask("pmemsave", val=0, size=options.nodes * NODE_MIB << 20, filename=str(dump))
             settings = dict(line.split(" ", 1) for line in pathlib.Path(f"/proc/{machine.pid}/hydra_vm").read_text(encoding="ascii").splitlines())
+            nodes = host_nodes(monitor, machine.pid, options.nodes * NODE_MIB * 256)
             active, nested = int(settings["active"]), nested_leaves(machine.pid)
             with open(dump, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
-                walks = [count(memory, root, start, pages, node if active else None, node, nested) for node, root in enumerate(roots(monitor))]
+                walks = [count(memory, root, start, pages, node if active else None, node, nested, nodes) for node, root in enumerate(roots(monitor))]
             return {"nodes": options.nodes, "pages": pages, "inner": inner, "active": active, "walks": walks}
         finally:
             machine.kill()
@@ -166,6 +185,8 @@ def main():
     options.add_argument("--what", choices=("uniform", "one"), required=True)
     options.add_argument("--inner", choices=("linux", "hydra"), required=True, help="the policy of the guest's program")
     options.add_argument("--nodes", type=int, required=True)
+    options.add_argument("--groups", help="the machine sees one node, and has this boot parameter hydra_groups=")
+    options.add_argument("--rotate", action="store_true", help="after boot, each CPU goes to the next group")
     for name in ("image", "initrd", "processor", "parameters"):
         options.add_argument(f"--{name}", required=True)
     options = options.parse_args()

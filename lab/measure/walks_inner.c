@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PAGE_SIZE	4096UL
@@ -95,6 +96,24 @@ static long number(const char *key)
 	return found;
 }
 
+/* Each CPU goes to the next group, away from the pool of its page tables. */
+static void rotate(void)
+{
+	long nr = sysconf(_SC_NPROCESSORS_ONLN);
+	FILE *file;
+
+	if (mkdir("/sys", 0755) || mount("sysfs", "/sys", "sysfs", 0, NULL))
+		die("/sys");
+	file = fopen("/sys/kernel/mm/hydra/regroup", "w");
+	if (!file)
+		die("regroup");
+	fprintf(file, "%ld", nr - 1);
+	for (long cpu = 0; cpu < nr - 1; cpu++)
+		fprintf(file, "/%ld", cpu);
+	if (fclose(file))
+		die("regroup");
+}
+
 int main(int argc, char **argv)
 {
 	struct hydra_settings settings = {
@@ -104,11 +123,13 @@ int main(int argc, char **argv)
 	pthread_t thread;
 
 	/* What stands behind "--" in the kernel's command line */
-	if (argc != 3)
-		die("arguments: uniform or one, linux or hydra");
+	if (argc != 4)
+		die("arguments: uniform or one, linux or hydra, stay or rotate");
 	uniform = !strcmp(argv[1], "uniform");
 	if (mount("proc", "/proc", "proc", 0, NULL))
 		die("/proc");
+	if (!strcmp(argv[3], "rotate"))
+		rotate();
 	if (!strcmp(argv[2], "hydra") && prctl(PR_SET_HYDRA, &settings, sizeof(settings), 0, 0))
 		die("PR_SET_HYDRA");
 	threads = sysconf(_SC_NPROCESSORS_ONLN);

@@ -18,7 +18,8 @@
 
 /* What one domain reaches */
 struct hydra_reach {
-	int home;
+	const struct hydra_kind *kind;
+	unsigned int d;
 	unsigned long local;		/* leaf entries, in tables on its home node */
 	unsigned long remote;		/* leaf entries, in tables elsewhere */
 	unsigned long hinting;		/* canonical entries marked by NUMA balancing */
@@ -65,7 +66,7 @@ static void hydra_count_reach(struct hydra_reach *reach, u8 level, pteval_t *tab
 		pteval_t val = table ? READ_ONCE(table[i]) : 0;
 
 		if (level == HYDRA_PTE ? hydra_present(val) : hydra_leaf(val)) {
-			if (page_to_nid(virt_to_page(table)) == reach->home)
+			if (hydra_is_home_of(reach->kind, reach->d, table))
 				reach->local++;
 			else
 				reach->remote++;
@@ -229,8 +230,10 @@ int hydra_show_tables(struct mm_struct *mm, struct seq_file *m)
 
 	if (!tables || !reach)
 		goto free;
-	for (d = 0; d < kind->nr; d++)
-		reach[d].home = kind->home[d];
+	for (d = 0; d < kind->nr; d++) {
+		reach[d].kind = kind;
+		reach[d].d = d;
+	}
 	ret = mmap_write_lock_killable(mm);
 	if (!ret)
 		ret = hydra_census(mm, kind->nr, reach, tables);

@@ -6,11 +6,33 @@
  * last-level cache, and the CPUs of a core. Each kind numbers its domains from 0. A
  * domain lies in one node, except the last one below. Its home is one node with memory.
  *
- * Numbered once at boot over all possible CPUs and never changed. So a CPU that
- * comes online later has its domain already, and no code needs a lock. Where the
- * number of domains would exceed the limit, the CPUs beyond share the last domain,
- * which uses the canonical tree and takes part in every flush. So do CPUs that are
- * offline at boot: nothing is known yet of their caches and cores.
+ * Numbered once at boot over all possible CPUs. So a CPU that comes online later has
+ * its domain already. Where the number of domains would exceed the limit, the CPUs
+ * beyond share the last domain, which uses the canonical tree and takes part in every
+ * flush. So do CPUs that are offline at boot: nothing is known yet of their caches and
+ * cores.
+ *
+ * The number of domains never changes. A CPU keeps its core and its cache, but may go to
+ * another domain of kind node: a virtual machine sees one node where its host has several,
+ * and its host moves its CPUs, see groups.c. No code needs a lock for the domain of a
+ * CPU, because all CPUs stop for a move:
+ *
+ *     CPU 0: hydra_move_cpus()             CPU 1, any code with preemption disabled
+ *     ------------------------             ----------------------------------------
+ *                                          disables preemption
+ *     stop_machine() waits
+ *                                          reads a CPU's domain, and uses the number
+ *                                          enables preemption
+ *                                          runs the stopper thread
+ *     runs the stopper thread
+ *     changes the numbers                  leaves its address space, if its number changes
+ *
+ * Thus no flush, switch or atomic fill is under way: all of them run with preemption
+ * disabled from reading a number to their end. Code that may sleep between the two has to
+ * bear an old number, as if its thread had migrated to another CPU meanwhile. The CPU that
+ * moves (T17) drops all contexts: it holds no translation through the tables of its old
+ * domain, and compares no generation of it. When its next thread runs, the CPU switches to
+ * an address space like any other CPU of the new domain.
  */
 
 #define pr_fmt(fmt) "hydra: " fmt
@@ -21,6 +43,7 @@
 #include <linux/mmzone.h>
 #include <linux/nodemask.h>
 #include <linux/slab.h>
+#include <linux/stop_machine.h>
 #include <linux/topology.h>
 
 #include <asm/smp.h>
@@ -34,7 +57,7 @@ DEFINE_PER_CPU_READ_MOSTLY(u32, hydra_cpu_home) = hydra_home(HYDRA_DOMAINS_NODE,
 /* The most domains that a kind has */
 unsigned int hydra_nr_domains __ro_after_init = 1;
 /* By enum hydra_domains. HYDRA_DOMAINS_MACHINE has none. */
-struct hydra_kind hydra_kinds[HYDRA_NR_KINDS] __ro_after_init;
+struct hydra_kind hydra_kinds[HYDRA_NR_KINDS] __read_mostly;
 
 /* A home has 16 bits for the number of the domain, plus one. */
 static_assert(HYDRA_MAX_DOMAINS <= U16_MAX);
@@ -42,6 +65,8 @@ static_assert(HYDRA_MAX_DOMAINS <= U16_MAX);
 /* Limits of the number of domains, and of the CPUs of one last-level cache */
 static unsigned int max_domains __initdata = HYDRA_MAX_DOMAINS;
 static unsigned int llc_cpus __initdata;
+/* By CPU, its group, if groups take the place of nodes */
+static const u16 *group_of __initdata;
 
 /* Boot parameter hydra_max_domains=: fewer domains than the kernel was built for */
 static int __init hydra_max_domains_setup(char *text)
@@ -109,12 +134,27 @@ static unsigned int __init hydra_find_domain(unsigned int type, unsigned int cpu
 	const struct hydra_kind *kind = &hydra_kinds[type];
 	unsigned int d;
 
+	if (type == HYDRA_DOMAINS_NODE && group_of)
+		return group_of[cpu];
 	for (d = 0; d < kind->nr; d++)
 		if (kind->nid[d] == hydra_node_of_cpu(cpu) &&
 		    hydra_same_domain(type, cpu, cpumask_first(kind->cpus[d]),
 				      cpumask_weight(kind->cpus[d])))
 			break;
 	return d;
+}
+
+/* One domain more, of a node */
+static void __init hydra_add_domain(struct hydra_kind *kind, int nid)
+{
+	unsigned int d = kind->nr++;
+
+	kind->cpus[d] = kzalloc(cpumask_size(), GFP_KERNEL);
+	if (!kind->cpus[d])
+		panic("hydra: no memory for %u domains\n", d + 1);
+	kind->nid[d] = nid;
+	kind->home[d] = hydra_home_of_node(nid);
+	hydra_mask_set(d, &kind->all);
 }
 
 /* Put a CPU into a domain: one of those that exist, or the next one. */
@@ -126,13 +166,7 @@ static void __init hydra_add_cpu(unsigned int type, unsigned int cpu, unsigned i
 		d = max_domains - 1;
 		hydra_mask_set(d, &kind->overflow);
 	} else if (d == kind->nr) {
-		kind->cpus[d] = kzalloc(cpumask_size(), GFP_KERNEL);
-		if (!kind->cpus[d])
-			panic("hydra: no memory for %u domains\n", d + 1);
-		kind->nid[d] = hydra_node_of_cpu(cpu);
-		kind->home[d] = hydra_home_of_node(kind->nid[d]);
-		hydra_mask_set(d, &kind->all);
-		kind->nr++;
+		hydra_add_domain(kind, hydra_node_of_cpu(cpu));
 	}
 	cpumask_set_cpu(cpu, kind->cpus[d]);
 	per_cpu(hydra_cpu_domain, cpu)[type] = d;
@@ -144,11 +178,41 @@ static bool __init hydra_knows_cpu(unsigned int type, unsigned int cpu)
 	return type == HYDRA_DOMAINS_NODE || cpu_online(cpu);
 }
 
+/* Groups of CPUs in the place of nodes (groups.c). A group may have no CPU yet. */
+static void __init hydra_add_groups(struct hydra_kind *kind)
+{
+	unsigned int cpu, d, nr = hydra_groups_at_boot(&group_of, max_domains);
+
+	for (d = 0; d < nr; d++) {
+		int nid = first_online_node;
+
+		for_each_possible_cpu(cpu)
+			if (group_of[cpu] == d)
+				nid = hydra_node_of_cpu(cpu);
+		hydra_add_domain(kind, nid);
+	}
+}
+
+/* Where the CPUs of a domain are in a cpumask */
+static void hydra_find_spans(struct hydra_kind *kind)
+{
+	unsigned int d;
+
+	for (d = 0; d < kind->nr; d++) {
+		bool empty = cpumask_empty(kind->cpus[d]);
+
+		kind->span[d].first = empty ? 1 : BIT_WORD(cpumask_first(kind->cpus[d]));
+		kind->span[d].last = empty ? 0 : BIT_WORD(cpumask_last(kind->cpus[d]));
+	}
+}
+
 static void __init hydra_number_domains(unsigned int type)
 {
 	struct hydra_kind *kind = &hydra_kinds[type];
 	unsigned int cpu, d, last;
 
+	if (type == HYDRA_DOMAINS_NODE)
+		hydra_add_groups(kind);
 	for_each_possible_cpu(cpu)
 		if (hydra_knows_cpu(type, cpu))
 			hydra_add_cpu(type, cpu, hydra_find_domain(type, cpu));
@@ -160,16 +224,72 @@ static void __init hydra_number_domains(unsigned int type)
 		hydra_add_cpu(type, cpu, last);
 		hydra_mask_set(kind->nr - 1, &kind->overflow);
 	}
-	for (d = 0; d < kind->nr; d++) {
-		kind->span[d].first = BIT_WORD(cpumask_first(kind->cpus[d]));
-		kind->span[d].last = BIT_WORD(cpumask_last(kind->cpus[d]));
-	}
+	hydra_find_spans(kind);
 	/* A flush may have targets from the time before the kind changed: no CPU. */
-	for (; d < HYDRA_MAX_DOMAINS; d++) {
+	for (d = kind->nr; d < HYDRA_MAX_DOMAINS; d++) {
 		kind->cpus[d] = (struct cpumask *)cpu_none_mask;
 		kind->span[d].first = 1;
 	}
 	hydra_nr_domains = max(hydra_nr_domains, kind->nr);
+}
+
+static void hydra_set_node(unsigned int cpu, unsigned int d)
+{
+	per_cpu(hydra_cpu_domain, cpu)[HYDRA_DOMAINS_NODE] = d;
+	per_cpu(hydra_cpu_home, cpu) = hydra_home(HYDRA_DOMAINS_NODE, d);
+}
+
+/* What no CPU does for itself: the masks, and the numbers of CPUs that are offline */
+static void hydra_move_rest(const u16 *to)
+{
+	struct hydra_kind *kind = &hydra_kinds[HYDRA_DOMAINS_NODE];
+	unsigned int cpu, d;
+
+	for (d = 0; d < kind->nr; d++)
+		cpumask_clear(kind->cpus[d]);
+	for_each_possible_cpu(cpu) {
+		cpumask_set_cpu(cpu, kind->cpus[to[cpu]]);
+		/* It has left its address space, and begins without contexts. */
+		if (!cpu_online(cpu))
+			hydra_set_node(cpu, to[cpu]);
+	}
+	hydra_find_spans(kind);
+}
+
+/* Runs on all CPUs that are online, at the same time. */
+static int hydra_move_cpu(void *data)
+{
+	unsigned int cpu = smp_processor_id();
+	const u16 *to = data;
+
+	lockdep_assert_irqs_disabled();
+	if (cpu == cpumask_first(cpu_online_mask))
+		hydra_move_rest(to);
+	if (to[cpu] == hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu))
+		return 0;
+	hydra_leave_contexts();
+	hydra_set_node(cpu, to[cpu]);
+	return 0;
+}
+
+/**
+ * hydra_move_cpus - CPUs go to other domains of kind node
+ * @to: by CPU, for all possible ones, a domain that exists
+ *
+ * See the head of this file. Stops all CPUs.
+ *
+ * Context: process context; may sleep. The caller serialises calls.
+ */
+void hydra_move_cpus(const u16 *to)
+{
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu)
+		if (WARN_ON_ONCE(to[cpu] >= hydra_kinds[HYDRA_DOMAINS_NODE].nr))
+			return;
+	cpus_read_lock();
+	stop_machine_cpuslocked(hydra_move_cpu, (void *)to, cpu_online_mask);
+	cpus_read_unlock();
 }
 
 static int __init hydra_domain_init(void)
@@ -179,9 +299,8 @@ static int __init hydra_domain_init(void)
 	for (type = HYDRA_DOMAINS_NODE; type < HYDRA_NR_KINDS; type++)
 		hydra_number_domains(type);
 	for_each_possible_cpu(cpu)
-		per_cpu(hydra_cpu_home, cpu) =
-			hydra_home(HYDRA_DOMAINS_NODE,
-				   hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu));
+		hydra_set_node(cpu, hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu));
+	kfree(group_of);
 	pr_info("domains: %u nodes, %u last-level caches, %u cores\n",
 		hydra_kinds[HYDRA_DOMAINS_NODE].nr, hydra_kinds[HYDRA_DOMAINS_LLC].nr,
 		hydra_kinds[HYDRA_DOMAINS_CORE].nr);

@@ -262,14 +262,13 @@ static bool hydra_replica_reserve(struct hydra_mm *h)
 
 static pteval_t *hydra_replica_alloc(struct hydra_request *r)
 {
-	int home = hydra_kind_of(r->h)->home[r->d];
 	pteval_t *replica = NULL;
 
 	if (!hydra_replica_reserve(r->h))
 		return NULL;
 	/* With __GFP_THISNODE an offline node would cause a warning. */
-	if (node_online(home))
-		replica = hydra_page_alloc(r->h, home, GFP_REPLICA |
+	if (node_online(hydra_kind_of(r->h)->home[r->d]))
+		replica = hydra_page_alloc(r->h, r->d, GFP_REPLICA |
 					   __GFP_THISNODE | __GFP_NOWARN);
 	if (replica && !hydra_reclaim_prepare(replica)) {
 		hydra_page_free(r->h, replica);
@@ -906,7 +905,7 @@ void __hydra_install(struct mm_struct *mm, pmd_t *pmd, struct page *table)
 
 	lockdep_assert_held(pmd_lockptr(mm, pmd));
 	own = t && mm == current->mm ? READ_ONCE(t->table[d]) : NULL;
-	if (!own || page_to_nid(table) != hydra_kind_of(h)->home[d])
+	if (!own || !hydra_is_home(h, d, page_address(table)))
 		return;
 	page_ptdesc(table)->__page_mapping = hydra_solo(d);
 	/* The table's entries and its word before the link; pairs as in hydra_link(). */

@@ -8,6 +8,7 @@
 #include <linux/hydra.h>
 #include <linux/hydra_gather.h>
 #include <linux/hydra_proc.h>
+#include <linux/jump_label.h>
 #include <linux/mm.h>
 #include <linux/percpu.h>
 
@@ -81,10 +82,56 @@ static inline const struct hydra_kind *hydra_kind_of(const struct hydra_mm *h)
 	return &hydra_kinds[READ_ONCE(h->kind)];
 }
 
-/* Is a table on the home node of a domain? */
+void hydra_move_cpus(const u16 *to);
+
+/* groups.c */
+unsigned int hydra_groups_at_boot(const u16 **group, unsigned int most);
+
+/* latency.c */
+unsigned int hydra_find_groups(const u32 *latency, unsigned int nr, u16 *group);
+unsigned int hydra_measure_groups(u16 *group);
+
+/* pool.c */
+DECLARE_STATIC_KEY_FALSE(hydra_pools_key);
+extern unsigned long hydra_pool_limit;
+int hydra_pool_of(const struct page *page);
+struct page *hydra_pool_get(unsigned int d);
+int hydra_pools_start(unsigned int nr, bool ask);
+int hydra_pools_show(char *buf);
+
+static inline bool hydra_has_pools(const struct hydra_kind *kind)
+{
+	return static_branch_unlikely(&hydra_pools_key) &&
+	       kind == &hydra_kinds[HYDRA_DOMAINS_NODE];
+}
+
+/* Are two CPUs on different nodes, or in different groups? */
+static inline bool hydra_across(int a, int b)
+{
+	if (static_branch_unlikely(&hydra_pools_key))
+		return hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, a) !=
+		       hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, b);
+	return cpu_to_node(a) != cpu_to_node(b);
+}
+
+/*
+ * Is a table on the home node of a domain; or, where groups of CPUs take the place of nodes,
+ * from the pool of its group?
+ */
+static inline bool hydra_is_home_of(const struct hydra_kind *kind, unsigned int d,
+				    const void *table)
+{
+	const struct page *page = virt_to_page(table);
+
+	if (hydra_has_pools(kind))
+		return hydra_pool_of(page) == d;
+	return page_to_nid(page) == kind->home[d];
+}
+
+/* The same for a domain of an address space */
 static inline bool hydra_is_home(const struct hydra_mm *h, unsigned int d, const void *table)
 {
-	return page_to_nid(virt_to_page(table)) == hydra_kind_of(h)->home[d];
+	return hydra_is_home_of(hydra_kind_of(h), d, table);
 }
 
 /* core.c */
@@ -253,6 +300,7 @@ int hydra_lock_ldt(struct mm_struct *mm);
 bool hydra_trylock_ldt(struct mm_struct *mm);
 void hydra_unlock_ldt(struct mm_struct *mm);
 void hydra_switch_roots(struct mm_struct *mm, atomic64_t *gen, const struct cpumask *cpus);
+void hydra_leave_contexts(void);
 
 /* tlb.c */
 unsigned int hydra_pick_cpus(unsigned long *picked, const unsigned long *running,

@@ -86,6 +86,10 @@ void hydra_reclaim_add(struct hydra_table *t, pteval_t *replica)
 
 	ptdesc->pt_index = (unsigned long)t;
 	INIT_LIST_HEAD(&ptdesc->pt_list);
+	/* It would go back to its pool: no memory for anything else. */
+	if (static_branch_unlikely(&hydra_pools_key) &&
+	    hydra_pool_of(ptdesc_page(ptdesc)) >= 0)
+		return;
 	rcu_read_lock();
 	list_lru_add(&replicas, &ptdesc->pt_list, page_to_nid(ptdesc_page(ptdesc)),
 		     folio_memcg(ptdesc_folio(ptdesc)));

@@ -131,6 +131,29 @@ void hydra_switch_roots(struct mm_struct *mm, atomic64_t *gen, const struct cpum
 }
 
 /**
+ * hydra_leave_contexts - this CPU forgets all address spaces
+ *
+ * The CPU goes on with init_mm, as an idle CPU does, and flushes before it uses any
+ * context again.
+ *
+ * Context: interrupts off, in a kernel thread that uses no address space.
+ */
+void hydra_leave_contexts(void)
+{
+	u16 asid, loaded;
+
+	lockdep_assert_irqs_disabled();
+	VM_WARN_ON_ONCE(current->mm);
+	leave_mm();
+	VM_WARN_ON_ONCE(this_cpu_read(cpu_tlbstate.loaded_mm) != &init_mm);
+	loaded = this_cpu_read(cpu_tlbstate.loaded_mm_asid);
+	/* No address space has the number 0, so choose_new_asid() flushes a new context. */
+	for (asid = 0; asid < TLB_NR_DYN_ASIDS; asid++)
+		if (asid != loaded)
+			this_cpu_write(cpu_tlbstate.ctxs[asid].ctx_id, 0);
+}
+
+/**
  * hydra_refused_by_machine - can this machine run domain trees?
  *
  * Return: NULL, or the reason why not.

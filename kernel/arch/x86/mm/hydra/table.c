@@ -166,15 +166,20 @@ struct hydra_table *hydra_table_find_or_alloc(struct hydra_mm *h,
 /**
  * hydra_page_alloc - allocate a table of a domain tree
  * @h: address space, which is charged for the table
- * @nid: node to allocate it on; with __GFP_THISNODE on no other node
- * @gfp: how
+ * @d: the domain, on whose home node the table is, or in whose group's pool
+ * @gfp: how; with __GFP_THISNODE on no other node
  *
  * Return: a table of empty entries, or NULL.
  */
-pteval_t *hydra_page_alloc(struct hydra_mm *h, int nid, gfp_t gfp)
+pteval_t *hydra_page_alloc(struct hydra_mm *h, unsigned int d, gfp_t gfp)
 {
-	struct page *page = alloc_pages_node(nid, gfp | __GFP_ZERO | __GFP_COMP, 0);
+	const struct hydra_kind *kind = hydra_kind_of(h);
+	struct page *page = NULL;
 
+	if (hydra_has_pools(kind))
+		page = hydra_pool_get(d);
+	if (!page)
+		page = alloc_pages_node(kind->home[d], gfp | __GFP_ZERO | __GFP_COMP, 0);
 	if (!page)
 		return NULL;
 	if (!pagetable_pte_ctor(page_ptdesc(page))) {
@@ -231,10 +236,13 @@ void hydra_page_free(struct hydra_mm *h, pteval_t *table)
 struct page *hydra_pte_alloc_one(gfp_t gfp)
 {
 	unsigned int node = raw_cpu_read(hydra_cpu_domain[HYDRA_DOMAINS_NODE]);
-	struct page *page;
+	struct page *page = NULL;
 
-	page = alloc_pages_node(hydra_kinds[HYDRA_DOMAINS_NODE].home[node],
-				gfp | __GFP_COMP, 0);
+	if (static_branch_unlikely(&hydra_pools_key))
+		page = hydra_pool_get(node);
+	if (!page)
+		page = alloc_pages_node(hydra_kinds[HYDRA_DOMAINS_NODE].home[node],
+					gfp | __GFP_COMP, 0);
 	if (page && !pagetable_pte_ctor(page_ptdesc(page))) {
 		__free_page(page);
 		return NULL;
@@ -313,7 +321,7 @@ int hydra_domain_upper(struct hydra_table *t, unsigned int d, void *entry,
 
 again:
 	if (!page) {
-		page = hydra_page_alloc(h, hydra_kind_of(h)->home[d], gfp);
+		page = hydra_page_alloc(h, d, gfp);
 		if (!page)
 			return -ENOMEM;
 	}

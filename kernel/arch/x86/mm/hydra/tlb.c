@@ -214,7 +214,7 @@ static bool hydra_should_flush_tlb(int cpu, void *data)
 		return false;
 	if (cpu != info->initiating_cpu) {
 		f->interrupted++;
-		f->across += cpu_to_node(cpu) != numa_node_id();
+		f->across += hydra_across(cpu, info->initiating_cpu);
 	}
 	return true;
 }

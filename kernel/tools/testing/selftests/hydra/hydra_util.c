@@ -44,9 +44,42 @@ die(const char *format, ...)
 
 static struct {
 	bool known;
+	bool groups;		/* a single node: groups of CPUs take the place of nodes */
 	int nodes;
 	int id[HYDRA_MAX_NODES];
 } machine;
+
+/* The CPUs of a domain of kind node: what it has at this moment, in the words of libnuma */
+static struct bitmask *domain_cpus(int domain)
+{
+	char text[16384], key[32], *line;
+	size_t length;
+
+	if (hydra_read_file(HYDRA_SYSFS "domains", text, sizeof(text)) < 0)
+		return NULL;
+	snprintf(key, sizeof(key), "%d node ", domain);
+	for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+		if (strncmp(line, key, strlen(key)))
+			continue;
+		line = strstr(line, " cpus ") + strlen(" cpus ");
+		length = strcspn(line, " ");
+		line[length] = 0;
+		return length ? numa_parse_cpustring_all(line) : NULL;
+	}
+	return NULL;
+}
+
+static int cpus_of(struct bitmask *mask, int cpus[HYDRA_MAX_CPUS])
+{
+	int cpu, count = 0;
+
+	for (cpu = 0; mask && cpu < mask->size && count < HYDRA_MAX_CPUS; cpu++)
+		if (numa_bitmask_isbitset(mask, cpu))
+			cpus[count++] = cpu;
+	if (mask)
+		numa_free_cpumask(mask);
+	return count;
+}
 
 static void learn_machine(void)
 {
@@ -64,6 +97,10 @@ static void learn_machine(void)
 		if (hydra_node_cpus(machine.nodes, cpus) > 0)
 			machine.nodes++;
 	}
+	machine.groups = machine.nodes == 1;
+	while (machine.groups && machine.nodes < HYDRA_MAX_NODES &&
+	       cpus_of(domain_cpus(machine.nodes), cpus) > 0)
+		machine.nodes++;
 	machine.known = true;
 }
 
@@ -81,15 +118,21 @@ int hydra_node_id(int node)
 
 int hydra_node_cpus(int node, int cpus[HYDRA_MAX_CPUS])
 {
-	struct bitmask *mask = numa_allocate_cpumask();
-	int cpu, count = 0;
+	struct bitmask *mask;
 
-	if (!numa_node_to_cpus(machine.id[node], mask))
-		for (cpu = 0; cpu < mask->size && count < HYDRA_MAX_CPUS; cpu++)
-			if (numa_bitmask_isbitset(mask, cpu))
-				cpus[count++] = cpu;
-	numa_free_cpumask(mask);
-	return count;
+	if (machine.groups)
+		return cpus_of(domain_cpus(node), cpus);
+	mask = numa_allocate_cpumask();
+	if (numa_node_to_cpus(machine.id[node], mask)) {
+		numa_free_cpumask(mask);
+		return 0;
+	}
+	return cpus_of(mask, cpus);
+}
+
+int hydra_domain_cpus(int domain, int cpus[HYDRA_MAX_CPUS])
+{
+	return cpus_of(domain_cpus(domain), cpus);
 }
 
 int hydra_patience(void)
@@ -466,7 +509,7 @@ const char *hydra_missing(void)
 	if (geteuid())
 		return "these tests run as root";
 	if (hydra_nodes() < 2)
-		return "this machine has a single NUMA node: nothing to test. Boot one with several";
+		return "this machine has a single NUMA node: nothing to test. Boot one with several, or with hydra_groups=";
 	return NULL;
 }
 

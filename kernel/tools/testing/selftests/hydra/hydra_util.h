@@ -23,10 +23,15 @@
 #define TABLE_PAGES		512UL
 #define TABLE_SIZE		(TABLE_PAGES * PAGE_SIZE)	/* what one leaf table maps */
 
-/* The machine: nodes with CPUs are counted 0, 1, ..., hydra_nodes() - 1. */
+/*
+ * The machine: nodes with CPUs are counted 0, 1, ..., hydra_nodes() - 1. On a machine with a
+ * single node that was booted with hydra_groups=, groups of CPUs take the place of nodes.
+ */
 int hydra_nodes(void);
 int hydra_node_id(int node);
 int hydra_node_cpus(int node, int cpus[HYDRA_MAX_CPUS]);
+/* The CPUs that a domain of kind node has at this moment. Return: how many. */
+int hydra_domain_cpus(int domain, int cpus[HYDRA_MAX_CPUS]);
 void hydra_pin_to_cpu(int cpu);
 void hydra_pin_to_node(int node);
 /*

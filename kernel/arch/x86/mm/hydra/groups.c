@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Groups: sets of CPUs that take the place of nodes.
+ *
+ * A virtual machine may run on several nodes of its host and see only one. Then the kernel of
+ * the guest does not know which CPUs are near each other, and could give them no page tables of
+ * their own. The boot parameter hydra_groups= tells where this knowledge comes from:
+ *
+ *	off		the nodes that Linux knows; the default
+ *	pv		the guest asks its host, which must have Hydra, and a VM with expose=on
+ *			(vMitosis, Panwar et al., ASPLOS '21, section 3.3.3: NO-P)
+ *	measure		the guest measures which CPUs share memory quickly, see latency.c
+ *			(section 3.3.4: NO-F)
+ *	0-3/4-7		the operator knows: here, two groups of four CPUs
+ *
+ * The number of groups is fixed at boot, because each struct hydra_mm has room for so many
+ * domains. The host may move CPUs later. So writing "again" to /sys/kernel/mm/hydra/regroup
+ * asks or measures once more, and regroup_seconds does so from time to time; a list of CPUs
+ * there is taken as it is, also where nodes are the domains.
+ *
+ * The groups are the domains of kind node. Their tables come from pools, see pool.c. The
+ * caches and cores that a guest sees are not looked at.
+ *
+ * Locking: hydra_regroup_lock is held while CPUs move, or the plan for that is made.
+ */
+
+#define pr_fmt(fmt) "hydra: " fmt
+
+#include <linux/cc_platform.h>
+#include <linux/cpu.h>
+#include <linux/cpuhotplug.h>
+#include <linux/init.h>
+#include <linux/kvm_para.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+#include <linux/workqueue.h>
+#include <uapi/linux/hydra_para.h>
+
+#include <asm/apic.h>
+#include <asm/smp.h>
+
+#include "internal.h"
+
+/* The most vCPUs that a host tells about at once */
+#define WHERE_MAX	4096
+/* In the host's answer: no domain */
+#define NOWHERE		0xff
+
+enum hydra_groups_source {
+	HYDRA_GROUPS_OFF,
+	HYDRA_GROUPS_PV,
+	HYDRA_GROUPS_MEASURE,
+	HYDRA_GROUPS_LIST,
+};
+
+static enum hydra_groups_source source;
+static char *list __initdata;
+static unsigned int regroup_seconds;
+static DEFINE_MUTEX(hydra_regroup_lock);
+static void hydra_regroup_work(struct work_struct *work);
+static DECLARE_DELAYED_WORK(regroup_work, hydra_regroup_work);
+
+static int __init hydra_groups_setup(char *text)
+{
+	if (!strcmp(text, "off"))
+		source = HYDRA_GROUPS_OFF;
+	else if (!strcmp(text, "pv"))
+		source = HYDRA_GROUPS_PV;
+	else if (!strcmp(text, "measure"))
+		source = HYDRA_GROUPS_MEASURE;
+	else
+		source = HYDRA_GROUPS_LIST;
+	list = text;
+	return 1;
+}
+__setup("hydra_groups=", hydra_groups_setup);
+
+/**
+ * hydra_groups_parse - read a list of groups
+ * @text: lists of CPUs, separated by slashes; changed
+ * @most: how many groups there may be
+ * @group: by CPU, set to its group
+ *
+ * Each CPU that is possible has to be in one group; a group may have none.
+ *
+ * Context: any. Return: how many groups there are, or -EINVAL.
+ */
+static int hydra_groups_parse(char *text, unsigned int most, u16 *group)
+{
+	cpumask_var_t cpus, all;
+	int cpu, nr = 0, ret = -ENOMEM;
+	char *part;
+
+	if (!zalloc_cpumask_var(&cpus, GFP_KERNEL))
+		return -ENOMEM;
+	if (!zalloc_cpumask_var(&all, GFP_KERNEL))
+		goto out;
+	ret = -EINVAL;
+	while ((part = strsep(&text, "/"))) {
+		if (nr == most || cpulist_parse(part, cpus) || cpumask_intersects(cpus, all) ||
+		    !cpumask_subset(cpus, cpu_possible_mask))
+			goto out_all;
+		for_each_cpu(cpu, cpus)
+			group[cpu] = nr;
+		cpumask_or(all, all, cpus);
+		nr++;
+	}
+	if (cpumask_equal(all, cpu_possible_mask))
+		ret = nr;
+out_all:
+	free_cpumask_var(all);
+out:
+	free_cpumask_var(cpus);
+	return ret;
+}
+
+/* A host with Hydra that answers: how many domains has it? */
+static long hydra_host_domains(void)
+{
+	if (!kvm_para_available() || cc_platform_has(CC_ATTR_GUEST_MEM_ENCRYPT))
+		return -KVM_ENOSYS;
+	return kvm_hypercall1(KVM_HC_HYDRA, KVM_HYDRA_INFO);
+}
+
+/*
+ * Ask the host on which domains the CPUs run. A CPU that the host knows nothing of keeps the
+ * group that @group has for it.
+ */
+static int hydra_ask_host(unsigned int nr, u16 *group)
+{
+	unsigned int cpu, most = 0;
+	u8 *domain;
+	long ret;
+
+	for_each_possible_cpu(cpu)
+		most = max(most, cpu_physical_id(cpu) + 1);
+	if (most > WHERE_MAX)
+		return -E2BIG;
+	domain = kmalloc(most, GFP_KERNEL);
+	if (!domain)
+		return -ENOMEM;
+	ret = kvm_hypercall3(KVM_HC_HYDRA, KVM_HYDRA_WHERE, virt_to_phys(domain), most);
+	for_each_possible_cpu(cpu) {
+		unsigned int d = domain[cpu_physical_id(cpu)];
+
+		if (!ret && d != NOWHERE && d < nr)
+			group[cpu] = d;
+	}
+	kfree(domain);
+	return ret ? -EIO : 0;
+}
+
+static int __init hydra_groups_from_source(unsigned int most, u16 *group)
+{
+	long nr;
+
+	switch (source) {
+	case HYDRA_GROUPS_PV:
+		nr = hydra_host_domains();
+		if (nr < 0) {
+			pr_err("hydra_groups=pv: the host does not tell (a host with Hydra does, for a VM with expose=on)\n");
+			return 0;
+		}
+		return nr > most || hydra_ask_host(nr, group) ? -E2BIG : nr;
+	case HYDRA_GROUPS_MEASURE:
+		nr = hydra_measure_groups(group);
+		if (nr < 2)
+			pr_warn("hydra_groups=measure: cannot tell groups of CPUs by the latencies between them: one group\n");
+		return max(nr, 1L);
+	case HYDRA_GROUPS_LIST:
+		return hydra_groups_parse(list, most, group);
+	default:
+		return 0;
+	}
+}
+
+/**
+ * hydra_groups_at_boot - the groups that take the place of nodes
+ * @group: set to an array with the group of each CPU
+ * @most: how many groups there may be
+ *
+ * Return: how many groups there are; 0: nodes stay what they are.
+ */
+unsigned int __init hydra_groups_at_boot(const u16 **group, unsigned int most)
+{
+	u16 *by_cpu;
+	int nr;
+
+	if (source == HYDRA_GROUPS_OFF)
+		return 0;
+	by_cpu = kcalloc(nr_cpu_ids, sizeof(*by_cpu), GFP_KERNEL);
+	if (num_online_nodes() > 1 && source != HYDRA_GROUPS_LIST) {
+		pr_err("hydra_groups=%s: this machine has %u nodes, and uses them\n", list,
+		       num_online_nodes());
+		nr = 0;
+	} else {
+		nr = by_cpu ? hydra_groups_from_source(most, by_cpu) : -ENOMEM;
+	}
+	if (nr <= 0) {
+		if (nr)
+			pr_err("hydra_groups=: ignored: no list of all CPUs in up to %u groups, like 0-3/4-7 (error %d)\n",
+			       most, nr);
+		source = HYDRA_GROUPS_OFF;
+		kfree(by_cpu);
+		return 0;
+	}
+	*group = by_cpu;
+	return nr;
+}
+
+/*
+ * Groups that were measured have no names. A new one takes the number of the old one with
+ * which it has most CPUs in common: the pool of that is near them.
+ */
+static void hydra_keep_numbers(unsigned int nr, u16 *group)
+{
+	unsigned int cpu, d, g, best, most, common;
+	hydra_mask_t taken;
+	u16 *number;
+
+	number = kcalloc(nr, sizeof(*number), GFP_KERNEL);
+	if (!number)
+		return;
+	hydra_mask_zero(&taken);
+	for (g = 0; g < nr; g++) {
+		best = UINT_MAX;
+		most = 0;
+		for (d = 0; d < hydra_kinds[HYDRA_DOMAINS_NODE].nr; d++) {
+			common = 0;
+			for_each_possible_cpu(cpu)
+				common += group[cpu] == g &&
+					  hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu) == d;
+			if (!hydra_mask_test(d, &taken) && (best == UINT_MAX || common > most)) {
+				best = d;
+				most = common;
+			}
+		}
+		hydra_mask_set(best, &taken);
+		number[g] = best;
+	}
+	for_each_possible_cpu(cpu)
+		group[cpu] = number[group[cpu]];
+	kfree(number);
+}
+
+/* What the host, or a measurement, says now. Context: hydra_regroup_lock. */
+static int hydra_groups_again(u16 *group)
+{
+	unsigned int cpu, nr = hydra_kinds[HYDRA_DOMAINS_NODE].nr;
+	int found;
+
+	for_each_possible_cpu(cpu)
+		group[cpu] = hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu);
+	switch (source) {
+	case HYDRA_GROUPS_PV:
+		return hydra_ask_host(nr, group);
+	case HYDRA_GROUPS_MEASURE:
+		found = hydra_measure_groups(group);
+		if (found < 1 || found > nr)
+			return -ERANGE;
+		hydra_keep_numbers(found, group);
+		return 0;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+/* @text: a list of groups, or NULL: ask, or measure. Return: 0 or a negative errno. */
+static int hydra_regroup(char *text)
+{
+	unsigned int nr = hydra_kinds[HYDRA_DOMAINS_NODE].nr;
+	u16 *group __free(kfree) = kcalloc(nr_cpu_ids, sizeof(*group), GFP_KERNEL);
+	int ret;
+
+	if (!group)
+		return -ENOMEM;
+	guard(mutex)(&hydra_regroup_lock);
+	ret = text ? hydra_groups_parse(text, nr, group) : hydra_groups_again(group);
+	if (ret < 0)
+		return ret;
+	hydra_move_cpus(group);
+	return 0;
+}
+
+static void hydra_regroup_later(unsigned int seconds)
+{
+	if (seconds)
+		mod_delayed_work(system_long_wq, &regroup_work, seconds * HZ);
+}
+
+static void hydra_regroup_work(struct work_struct *work)
+{
+	int ret = hydra_regroup(NULL);
+
+	if (ret)
+		pr_warn_ratelimited("CPUs stay in their groups (error %d)\n", ret);
+	hydra_regroup_later(READ_ONCE(regroup_seconds));
+}
+
+/* A CPU that comes late: nothing was known of it. */
+static int hydra_groups_online(unsigned int cpu)
+{
+	mod_delayed_work(system_long_wq, &regroup_work, 0);
+	return 0;
+}
+
+static ssize_t regroup_store(struct kobject *kobj, struct kobj_attribute *attr,
+			     const char *buf, size_t count)
+{
+	char *text __free(kfree) = kstrdup(buf, GFP_KERNEL);
+	int ret;
+
+	if (!text)
+		return -ENOMEM;
+	ret = hydra_regroup(sysfs_streq(buf, "again") ? NULL : strim(text));
+	return ret ?: count;
+}
+
+static struct kobj_attribute regroup_attr = __ATTR_WO(regroup);
+
+static ssize_t regroup_seconds_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", READ_ONCE(regroup_seconds));
+}
+
+static ssize_t regroup_seconds_store(struct kobject *kobj, struct kobj_attribute *attr,
+				     const char *buf, size_t count)
+{
+	unsigned int seconds;
+
+	if (kstrtouint(buf, 10, &seconds) || seconds > INT_MAX / HZ)
+		return -EINVAL;
+	if (seconds && source != HYDRA_GROUPS_PV && source != HYDRA_GROUPS_MEASURE)
+		return -EOPNOTSUPP;
+	WRITE_ONCE(regroup_seconds, seconds);
+	hydra_regroup_later(seconds);
+	return count;
+}
+
+static struct kobj_attribute regroup_seconds_attr = __ATTR_RW(regroup_seconds);
+
+static ssize_t pools_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return hydra_pools_show(buf);
+}
+
+static struct kobj_attribute pools_attr = __ATTR_RO(pools);
+
+static ssize_t pool_limit_kib_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%lu\n", READ_ONCE(hydra_pool_limit) >> 10);
+}
+
+static ssize_t pool_limit_kib_store(struct kobject *kobj, struct kobj_attribute *attr,
+				    const char *buf, size_t count)
+{
+	unsigned long kib;
+
+	if (kstrtoul(buf, 10, &kib) || kib > ULONG_MAX >> 11)
+		return -EINVAL;
+	WRITE_ONCE(hydra_pool_limit, kib << 10);
+	return count;
+}
+
+static struct kobj_attribute pool_limit_attr = __ATTR_RW(pool_limit_kib);
+
+static struct attribute *regroup_attrs[] = {
+	&regroup_attr.attr,
+	NULL
+};
+
+static const struct attribute_group hydra_regroup_files = {
+	.name = "hydra",
+	.attrs = regroup_attrs,
+};
+
+/* There only with hydra_groups= */
+static struct attribute *groups_attrs[] = {
+	&regroup_seconds_attr.attr,
+	&pools_attr.attr,
+	&pool_limit_attr.attr,
+	NULL
+};
+
+static const struct attribute_group hydra_groups_files = {
+	.name = "hydra",
+	.attrs = groups_attrs,
+};
+
+static int __init hydra_groups_init(void)
+{
+	const struct hydra_kind *kind = &hydra_kinds[HYDRA_DOMAINS_NODE];
+	unsigned int d;
+	int ret;
+
+	ret = sysfs_merge_group(mm_kobj, &hydra_regroup_files);
+	if (ret || source == HYDRA_GROUPS_OFF)
+		return ret;
+	for (d = 0; d < kind->nr; d++)
+		pr_info("group %u: CPUs %*pbl\n", d, cpumask_pr_args(kind->cpus[d]));
+	ret = hydra_pools_start(kind->nr, source == HYDRA_GROUPS_PV);
+	if (ret)
+		return ret;
+	if (source != HYDRA_GROUPS_LIST)
+		cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN, "mm/hydra:online",
+					  hydra_groups_online, NULL);
+	return sysfs_merge_group(mm_kobj, &hydra_groups_files);
+}
+late_initcall(hydra_groups_init);
+
+#include "tests/groups-kunit.h"

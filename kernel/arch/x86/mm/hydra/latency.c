@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Which CPUs are near each other? Measured, for a guest whose host does not tell.
+ *
+ * Two CPUs hand a cache line back and forth. CPUs of one node of the host do that about twice
+ * as fast as CPUs of different nodes. (vMitosis, Panwar et al., ASPLOS '21, section 3.3.4,
+ * table 4: 50 to 62 ns, and 125 ns.) The least of several rounds counts: a CPU of a guest may be
+ * stopped by its host at any time.
+ *
+ * The groups have to be beyond doubt. The values of all pairs are sorted, and cut where one is
+ * the most times as large as the one before, 1.5 times at least. Each pair inside a group has
+ * to be below the cut, and each pair of different groups above. Otherwise all CPUs are one
+ * group: that is plain Linux, and no error.
+ */
+
+#define pr_fmt(fmt) "hydra: " fmt
+
+#include <linux/cpu.h>
+#include <linux/cpumask.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/smp.h>
+#include <linux/sort.h>
+#include <linux/timekeeping.h>
+#include <linux/workqueue.h>
+
+#include "internal.h"
+
+/* The time grows with the square of the number of CPUs. */
+#define CPUS_MAX	256
+#define ROUNDS		64
+/* Round trips in a round */
+#define TRIPS		8
+
+/**
+ * struct hydra_ping - a cache line that two CPUs hand back and forth
+ * @turn: odd: it is the turn of the CPU that answers; STOP: the end
+ * @to: the CPU that answers
+ * @least: nanoseconds of the fastest round, by trip
+ */
+struct hydra_ping {
+	unsigned int turn ____cacheline_aligned_in_smp;
+	int to ____cacheline_aligned_in_smp;
+	u32 least;
+};
+
+#define STOP	UINT_MAX
+
+/* The CPU that answers. Interrupts are off. */
+static void hydra_pong(void *data)
+{
+	struct hydra_ping *ping = data;
+	unsigned int turn;
+
+	while ((turn = smp_load_acquire(&ping->turn)) != STOP) {
+		if (turn & 1)
+			smp_store_release(&ping->turn, turn + 1);
+		else
+			cpu_relax();
+	}
+	/* The last use of @ping; pairs with the acquire in hydra_ping(). */
+	smp_store_release(&ping->turn, 0);
+}
+
+/* The CPU that asks. Context: a worker bound to its CPU. */
+static long hydra_ping(void *data)
+{
+	struct hydra_ping *ping = data;
+	unsigned int round, i, turn = 0;
+	u64 start;
+
+	ping->turn = 0;
+	ping->least = U32_MAX;
+	preempt_disable();
+	if (smp_call_function_single(ping->to, hydra_pong, ping, false)) {
+		preempt_enable();
+		return -ENXIO;
+	}
+	for (round = 0; round < ROUNDS; round++) {
+		start = ktime_get_ns();
+		for (i = 0; i < TRIPS; i++) {
+			smp_store_release(&ping->turn, turn + 1);
+			turn += 2;
+			while (smp_load_acquire(&ping->turn) != turn)
+				cpu_relax();
+		}
+		ping->least = min_t(u64, ping->least, (ktime_get_ns() - start) / TRIPS);
+	}
+	smp_store_release(&ping->turn, STOP);
+	/* The other CPU has seen the end: @ping may be used again. */
+	while (smp_load_acquire(&ping->turn))
+		cpu_relax();
+	preempt_enable();
+	return 0;
+}
+
+static int hydra_compare(const void *a, const void *b)
+{
+	u32 x = *(const u32 *)a, y = *(const u32 *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The value behind the largest step, or 0: no step is large enough. */
+static u32 hydra_cut(u32 *sorted, unsigned int nr)
+{
+	u32 cut = 0, least = 1;
+	u64 step, most = 0;
+	unsigned int i;
+
+	sort(sorted, nr, sizeof(*sorted), hydra_compare, NULL);
+	for (i = 1; i < nr; i++) {
+		/* In 1/1024, and a step of 1.5 at least */
+		step = ((u64)sorted[i] << 10) / max(sorted[i - 1], least);
+		if (2 * step >= 3 << 10 && step > most) {
+			most = step;
+			cut = sorted[i];
+		}
+	}
+	return cut;
+}
+
+static unsigned int hydra_copy_pairs(const u32 *latency, unsigned int nr, u32 *pairs)
+{
+	unsigned int a, b, n = 0;
+
+	for (a = 0; a < nr; a++)
+		for (b = 0; b < nr; b++)
+			if (a != b)
+				pairs[n++] = latency[a * nr + b];
+	return n;
+}
+
+/* Is each pair of a group near, and each other pair far? */
+static bool hydra_groups_agree(const u32 *latency, unsigned int nr, const u16 *group, u32 cut)
+{
+	unsigned int a, b;
+
+	for (a = 0; a < nr; a++)
+		for (b = 0; b < nr; b++)
+			if (a != b && (latency[a * nr + b] < cut) != (group[a] == group[b]))
+				return false;
+	return true;
+}
+
+/**
+ * hydra_find_groups - group CPUs by the latencies between them
+ * @latency: nanoseconds, a row for each CPU; not symmetric, if that is what was measured
+ * @nr: how many CPUs
+ * @group: set to the group of each; numbered by their first CPUs
+ *
+ * Context: may sleep. Return: how many groups, 1 if that cannot be told; 0: no memory.
+ */
+unsigned int hydra_find_groups(const u32 *latency, unsigned int nr, u16 *group)
+{
+	u32 *pairs = kvmalloc_array(nr, nr * sizeof(*pairs), GFP_KERNEL);
+	unsigned int a, b, groups = 0;
+	u32 cut;
+
+	if (!pairs)
+		return 0;
+	cut = hydra_cut(pairs, hydra_copy_pairs(latency, nr, pairs));
+	kvfree(pairs);
+	/* A CPU joins the first CPU that it is near to, or begins a group. */
+	for (a = 0; a < nr && cut; a++) {
+		for (b = 0; b < a && latency[a * nr + b] >= cut; b++)
+			;
+		group[a] = b < a ? group[b] : groups++;
+	}
+	if (cut && hydra_groups_agree(latency, nr, group, cut))
+		return groups;
+	memset(group, 0, nr * sizeof(*group));
+	return 1;
+}
+
+/* Fill a row for each CPU that is online. Return: 0 or a negative errno. */
+static int hydra_measure(u32 *latency, unsigned int nr, const u16 *cpus)
+{
+	struct hydra_ping *ping = kzalloc(sizeof(*ping), GFP_KERNEL);
+	unsigned int a, b;
+	int ret = 0;
+
+	if (!ping)
+		return -ENOMEM;
+	for (a = 0; a < nr && !ret; a++) {
+		for (b = 0; b < nr && !ret; b++) {
+			if (a == b)
+				continue;
+			ping->to = cpus[b];
+			ret = work_on_cpu(cpus[a], hydra_ping, ping);
+			latency[a * nr + b] = ping->least;
+		}
+		cond_resched();
+	}
+	kfree(ping);
+	return ret;
+}
+
+/**
+ * hydra_measure_groups - measure which CPUs are near each other
+ * @group: by CPU, set to its group; for CPUs that are offline, left as it is
+ *
+ * Context: process context; may sleep. Takes about a tenth of a millisecond for each pair.
+ * Return: how many groups; 1 if that cannot be told; 0 if nothing could be measured.
+ */
+unsigned int hydra_measure_groups(u16 *group)
+{
+	unsigned int cpu, nr = 0, i, groups = 0;
+	u16 cpus[CPUS_MAX], found[CPUS_MAX];
+	u32 *latency = NULL;
+
+	cpus_read_lock();
+	if (num_online_cpus() > CPUS_MAX) {
+		pr_warn("more than %u CPUs are not measured\n", CPUS_MAX);
+		goto out;
+	}
+	for_each_online_cpu(cpu)
+		cpus[nr++] = cpu;
+	latency = kvcalloc(nr, nr * sizeof(*latency), GFP_KERNEL);
+	if (!latency || hydra_measure(latency, nr, cpus))
+		goto out;
+	groups = hydra_find_groups(latency, nr, found);
+	for (i = 0; i < nr && groups; i++)
+		group[cpus[i]] = found[i];
+out:
+	cpus_read_unlock();
+	kvfree(latency);
+	return groups;
+}
+
+#include "tests/latency-kunit.h"

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Pools: page tables near the CPUs of a group.
+ *
+ * In a guest that sees one node, all memory has the same node number, wherever the host keeps
+ * it. (vMitosis, Panwar et al., ASPLOS '21, sections 3.3.3 and 3.3.4: page caches.) So each
+ * group has a pool of pages of which the place is known:
+ *
+ * - A worker on a CPU of the group allocates 2 MiB, and writes it. Memory that the guest has
+ *   never used is allocated by the host now, on the node of that CPU, unless the host has
+ *   another policy.
+ * - If the guest may ask the host (hydra_groups=pv), it has the host move the pages, and gives
+ *   back those that do not get there.
+ *
+ * T18. The pool holds a reference of each of its pages for good. A page that is in use as a
+ * table has a second one, which is dropped when Linux frees the table, on whatever path that
+ * is: no path needs a hook. When the pool is empty, it looks for pages with one reference:
+ *
+ *     CPU 0: frees a table                 CPU 1: hydra_pool_collect()
+ *     --------------------                 ---------------------------
+ *     last use of the table
+ *     put_page(): a full barrier,
+ *       one reference is left
+ *                                          reads one reference
+ *                                          <acquire>
+ *                                          clears the page, and uses it
+ *
+ * A CPU that inspects pages of memory by number (compaction, e.g.) may hold a reference more
+ * for a moment. The pool takes the page for one in use until it looks again.
+ *
+ * An empty pool is no error: the table comes from anywhere, and counts as misplaced. Roots,
+ * and Linux's own tables above the leaf tables, are not from pools. A pool gives no page
+ * back, and its pages are charged to no memory cgroup, so hydra_pool_limit bounds them.
+ */
+
+#define pr_fmt(fmt) "hydra: " fmt
+
+#include <linux/kvm_para.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/sysfs.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+#include <uapi/linux/hydra_para.h>
+
+#include "internal.h"
+
+#define CHUNK_ORDER	(PMD_SHIFT - PAGE_SHIFT)
+#define CHUNK_PAGES	(1U << CHUNK_ORDER)
+/* With fewer free pages than this, the worker looks for more. */
+#define POOL_LOW	64
+/* How long a pool that got no memory does not ask again */
+#define POOL_PAUSE	(10 * HZ)
+
+/**
+ * struct hydra_chunk - 2 MiB of a pool; never freed
+ * @list: of the pool's chunks
+ * @first: the first page
+ * @d: the domain of the pool
+ * @ours: pages that belong to the pool; written before the chunk can be found
+ * @used: pages that have been handed out, and perhaps been freed since; guarded by the pool's
+ *	lock
+ */
+struct hydra_chunk {
+	struct list_head list;
+	struct page *first;
+	unsigned int d;
+	DECLARE_BITMAP(ours, CHUNK_PAGES);
+	DECLARE_BITMAP(used, CHUNK_PAGES);
+};
+
+/**
+ * struct hydra_pool - the pool of a group
+ * @d: the domain of the group
+ * @lock: guards all that follows, but for @work
+ * @free: pages, by their lru
+ * @chunks: all chunks
+ * @nr_free: length of @free
+ * @nr_pages: pages of all chunks
+ * @misplaced: tables that came from elsewhere, as the pool was empty
+ * @refused: pages that were not where they should be
+ * @collect_at: jiffies from which the pool looks for freed pages again
+ * @fill_at: jiffies from which the worker asks for memory again
+ * @work: finds pages: freed ones, or more memory
+ */
+struct hydra_pool {
+	unsigned int d;
+	spinlock_t lock;
+	struct list_head free;
+	struct list_head chunks;
+	unsigned long nr_free;
+	unsigned long nr_pages;
+	unsigned long misplaced;
+	unsigned long refused;
+	unsigned long collect_at;
+	unsigned long fill_at;
+	struct work_struct work;
+};
+
+DEFINE_STATIC_KEY_FALSE(hydra_pools_key);
+/* Bytes that all pools together may hold */
+unsigned long hydra_pool_limit = ULONG_MAX;
+
+static struct hydra_pool *pools;
+static unsigned int nr_pools;
+static atomic_long_t pooled_pages;
+static bool ask_host;
+/* Chunks by the number of their first page, in units of chunks */
+static DEFINE_XARRAY(chunks);
+
+static struct hydra_chunk *hydra_chunk_of(const struct page *page)
+{
+	return xa_load(&chunks, page_to_pfn(page) >> CHUNK_ORDER);
+}
+
+/**
+ * hydra_pool_of - the pool of a page
+ * @page: any page
+ *
+ * Context: any. Return: the domain of the pool, or -1.
+ */
+int hydra_pool_of(const struct page *page)
+{
+	const struct hydra_chunk *chunk = hydra_chunk_of(page);
+
+	return chunk && test_bit(page_to_pfn(page) % CHUNK_PAGES, chunk->ours) ? chunk->d : -1;
+}
+
+/* Find pages that have been freed. Context: the pool's lock. */
+static void hydra_pool_collect(struct hydra_pool *pool)
+{
+	struct hydra_chunk *chunk;
+	unsigned int i;
+
+	lockdep_assert_held(&pool->lock);
+	list_for_each_entry(chunk, &pool->chunks, list) {
+		for_each_set_bit(i, chunk->used, CHUNK_PAGES) {
+			if (page_ref_count(&chunk->first[i]) != 1)
+				continue;
+			/* The last use of the table before ours; pairs with put_page(). */
+			smp_acquire__after_ctrl_dep();
+			clear_bit(i, chunk->used);
+			list_add(&chunk->first[i].lru, &pool->free);
+			pool->nr_free++;
+		}
+	}
+}
+
+static struct page *hydra_pool_take(struct hydra_pool *pool)
+{
+	struct page *page;
+
+	lockdep_assert_held(&pool->lock);
+	/* A search looks at all pages of the pool: not more often than the clock ticks */
+	if (!pool->nr_free && time_after_eq(jiffies, pool->collect_at)) {
+		hydra_pool_collect(pool);
+		pool->collect_at = jiffies + 1;
+	}
+	page = list_first_entry_or_null(&pool->free, struct page, lru);
+	if (!page) {
+		pool->misplaced++;
+		return NULL;
+	}
+	list_del(&page->lru);
+	pool->nr_free--;
+	set_bit(page_to_pfn(page) % CHUNK_PAGES, hydra_chunk_of(page)->used);
+	VM_WARN_ON_ONCE_PAGE(page_ref_count(page) < 1, page);
+	get_page(page);
+	return page;
+}
+
+/* The worker runs on a CPU of the group, whose memory the host allocates nearby. */
+static void hydra_pool_wake(struct hydra_pool *pool)
+{
+	unsigned int cpu = cpumask_any_and(hydra_kinds[HYDRA_DOMAINS_NODE].cpus[pool->d],
+					   cpu_online_mask);
+
+	if (cpu < nr_cpu_ids)
+		queue_work_on(cpu, system_long_wq, &pool->work);
+}
+
+/**
+ * hydra_pool_get - a page from the pool of a group
+ * @d: the domain of the group
+ *
+ * Context: any but interrupts.
+ * Return: an empty page, of which the caller has a reference; or NULL: the pool is empty.
+ */
+struct page *hydra_pool_get(unsigned int d)
+{
+	struct hydra_pool *pool;
+	struct page *page;
+	bool low;
+
+	if (WARN_ON_ONCE(d >= nr_pools))
+		return NULL;
+	pool = &pools[d];
+	spin_lock(&pool->lock);
+	page = hydra_pool_take(pool);
+	low = pool->nr_free < POOL_LOW && time_after_eq(jiffies, pool->fill_at);
+	spin_unlock(&pool->lock);
+	if (low)
+		hydra_pool_wake(pool);
+	if (page)
+		clear_page(page_address(page));
+	return page;
+}
+
+/* Have the host move pages to a domain. Return: are all there? */
+static bool hydra_host_places(struct page *page, unsigned int nr, unsigned int d)
+{
+	return kvm_hypercall4(KVM_HC_HYDRA, KVM_HYDRA_PLACE, PFN_PHYS(page_to_pfn(page)), nr,
+			      d) == nr;
+}
+
+/* Which pages of a chunk are where they have to be? Return: how many. */
+static unsigned int hydra_chunk_place(struct hydra_chunk *chunk)
+{
+	unsigned int i, nr = 0;
+
+	if (!ask_host || hydra_host_places(chunk->first, CHUNK_PAGES, chunk->d)) {
+		bitmap_fill(chunk->ours, CHUNK_PAGES);
+		return CHUNK_PAGES;
+	}
+	for (i = 0; i < CHUNK_PAGES; i++) {
+		if (!hydra_host_places(&chunk->first[i], 1, chunk->d))
+			continue;
+		__set_bit(i, chunk->ours);
+		nr++;
+	}
+	return nr;
+}
+
+static struct hydra_chunk *hydra_chunk_alloc(unsigned int d)
+{
+	struct hydra_chunk *chunk = kzalloc(sizeof(*chunk), GFP_KERNEL);
+	unsigned int i;
+
+	if (!chunk)
+		return NULL;
+	chunk->d = d;
+	chunk->first = alloc_pages(GFP_KERNEL | __GFP_NORETRY | __GFP_NOWARN, CHUNK_ORDER);
+	if (!chunk->first) {
+		kfree(chunk);
+		return NULL;
+	}
+	split_page(chunk->first, CHUNK_ORDER);
+	for (i = 0; i < CHUNK_PAGES; i++)
+		clear_page(page_address(&chunk->first[i]));
+	return chunk;
+}
+
+/* Add 2 MiB to a pool. Return: how many pages that were. */
+static unsigned int hydra_pool_grow(struct hydra_pool *pool)
+{
+	struct hydra_chunk *chunk;
+	unsigned int i, nr;
+
+	if (atomic_long_add_return(CHUNK_PAGES, &pooled_pages) > hydra_pool_limit >> PAGE_SHIFT) {
+		atomic_long_sub(CHUNK_PAGES, &pooled_pages);
+		return 0;
+	}
+	chunk = hydra_chunk_alloc(pool->d);
+	nr = chunk ? hydra_chunk_place(chunk) : 0;
+	if (nr && xa_err(xa_store(&chunks, page_to_pfn(chunk->first) >> CHUNK_ORDER, chunk,
+				  GFP_KERNEL))) {
+		bitmap_zero(chunk->ours, CHUNK_PAGES);
+		nr = 0;
+	}
+	atomic_long_sub(CHUNK_PAGES - nr, &pooled_pages);
+	if (!chunk)
+		return 0;
+	spin_lock(&pool->lock);
+	if (nr)
+		list_add(&chunk->list, &pool->chunks);
+	for_each_set_bit(i, chunk->ours, CHUNK_PAGES)
+		list_add_tail(&chunk->first[i].lru, &pool->free);
+	pool->nr_free += nr;
+	pool->nr_pages += nr;
+	pool->refused += CHUNK_PAGES - nr;
+	spin_unlock(&pool->lock);
+	for_each_clear_bit(i, chunk->ours, CHUNK_PAGES)
+		__free_page(&chunk->first[i]);
+	if (!nr)
+		kfree(chunk);
+	return nr;
+}
+
+static void hydra_pool_work(struct work_struct *work)
+{
+	struct hydra_pool *pool = container_of(work, struct hydra_pool, work);
+	bool low;
+
+	spin_lock(&pool->lock);
+	if (pool->nr_free < POOL_LOW)
+		hydra_pool_collect(pool);
+	low = pool->nr_free < POOL_LOW;
+	spin_unlock(&pool->lock);
+	if (low && !hydra_pool_grow(pool))
+		WRITE_ONCE(pool->fill_at, jiffies + POOL_PAUSE);
+}
+
+static void hydra_pool_init(struct hydra_pool *pool, unsigned int d)
+{
+	pool->d = d;
+	spin_lock_init(&pool->lock);
+	INIT_LIST_HEAD(&pool->free);
+	INIT_LIST_HEAD(&pool->chunks);
+	INIT_WORK(&pool->work, hydra_pool_work);
+	pool->collect_at = jiffies;
+	pool->fill_at = jiffies;
+}
+
+/**
+ * hydra_pools_show - the pools, for people
+ * @buf: a page
+ *
+ * Return: the length of the text.
+ */
+int hydra_pools_show(char *buf)
+{
+	unsigned int d;
+	int len = 0;
+
+	for (d = 0; d < nr_pools; d++) {
+		struct hydra_pool *pool = &pools[d];
+
+		spin_lock(&pool->lock);
+		hydra_pool_collect(pool);
+		len += sysfs_emit_at(buf, len, "group %u pages %lu free %lu misplaced %lu refused %lu\n",
+				     d, pool->nr_pages, pool->nr_free, pool->misplaced,
+				     pool->refused);
+		spin_unlock(&pool->lock);
+	}
+	return len;
+}
+
+/**
+ * hydra_pools_start - make the pools, and fill them
+ * @nr: how many groups there are
+ * @ask: the host moves memory where the guest wants it
+ *
+ * Context: process context, once; may sleep. Return: 0 or -ENOMEM.
+ */
+int hydra_pools_start(unsigned int nr, bool ask)
+{
+	unsigned int d;
+
+	pools = kcalloc(nr, sizeof(*pools), GFP_KERNEL);
+	if (!pools)
+		return -ENOMEM;
+	ask_host = ask;
+	/* Each group could map all memory twice, by small pages. */
+	hydra_pool_limit = nr * round_up(totalram_pages() / 256, CHUNK_PAGES) << PAGE_SHIFT;
+	for (d = 0; d < nr; d++)
+		hydra_pool_init(&pools[d], d);
+	nr_pools = nr;
+	static_branch_enable(&hydra_pools_key);
+	for (d = 0; d < nr; d++) {
+		hydra_pool_wake(&pools[d]);
+		flush_work(&pools[d].work);
+	}
+	return 0;
+}
+
+#include "tests/pool-kunit.h"

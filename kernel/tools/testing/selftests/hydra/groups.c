@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * CPUs go from one domain of kind node to another while programs run, as in a virtual machine
+ * whose host moves its CPUs.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "kselftest_harness.h"
+#include "hydra_util.h"
+#include "spinners.h"
+
+#define PAGES		64	/* that a thread reads at a time */
+#define TIMES		30	/* pages that are dropped while CPUs move */
+#define REGROUP		HYDRA_SYSFS "regroup"
+
+/* Which domain each CPU is in */
+struct groups {
+	int cpus;	/* the highest number, plus one */
+	int of[HYDRA_MAX_CPUS];
+};
+
+FIXTURE(groups) {
+	struct groups before;
+	char *area;	/* four leaf tables */
+	char *alone;
+	pid_t mover;
+};
+
+static void read_groups(struct groups *g)
+{
+	int cpus[HYDRA_MAX_CPUS];
+
+	memset(g, 0, sizeof(*g));
+	for (int i = 0; i < HYDRA_MAX_CPUS; i++)
+		g->of[i] = -1;
+	for (int node = 0; node < hydra_nodes(); node++)
+		for (int i = hydra_domain_cpus(node, cpus) - 1; i >= 0; i--) {
+			g->of[cpus[i]] = node;
+			if (cpus[i] >= g->cpus)
+				g->cpus = cpus[i] + 1;
+		}
+}
+
+/* Return: 0 or a negative errno. */
+static int write_groups(const struct groups *g)
+{
+	char text[4096];
+	size_t length = 0;
+
+	for (int node = 0; node < hydra_nodes(); node++) {
+		const char *between = node ? "/" : "";
+
+		for (int cpu = 0; cpu < g->cpus; cpu++)
+			if (g->of[cpu] == node) {
+				length += snprintf(text + length, sizeof(text) - length, "%s%d",
+						   between, cpu);
+				between = ",";
+			}
+		/* A domain without CPUs */
+		if (node && *between == '/')
+			length += snprintf(text + length, sizeof(text) - length, "/");
+	}
+	return hydra_write_file(REGROUP, text);
+}
+
+/* Another process moves CPUs at random, until it is killed. */
+static void move_cpus(const struct groups *before)
+{
+	struct groups g = *before;
+	uint64_t state = hydra_seed();
+
+	for (;;) {
+		for (int cpu = 0; cpu < g.cpus; cpu++)
+			if (g.of[cpu] >= 0)
+				g.of[cpu] = hydra_random(&state) % hydra_nodes();
+		if (write_groups(&g))
+			_exit(1);
+	}
+}
+
+FIXTURE_SETUP(groups)
+{
+	HYDRA_BEGIN();
+	read_groups(&self->before);
+	ASSERT_EQ(0, spinners_begin(&self->area, &self->alone));
+	ASSERT_EQ(0, hydra_on(0, HYDRA_FILTER_TABLE));
+}
+
+static void stop_mover(FIXTURE_DATA(groups) *self)
+{
+	if (self->mover <= 0)
+		return;
+	kill(self->mover, SIGKILL);
+	waitpid(self->mover, NULL, 0);
+	self->mover = 0;
+}
+
+FIXTURE_TEARDOWN(groups)
+{
+	stop_mover(self);
+	EXPECT_EQ(0, write_groups(&self->before));
+	EXPECT_EQ(0, spinners_end());
+	hydra_assert_consistent();
+}
+
+TEST_F(groups, bad_input_changes_nothing)
+{
+	const char * const wrong[] = { "\n", "0", "x", "0-99999", "0-1/1-2", "-1", "never" };
+	char before[4096], after[4096];
+
+	ASSERT_LT(0, hydra_read_file(HYDRA_SYSFS "domains", before, sizeof(before)));
+	for (int i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		EXPECT_EQ(-EINVAL, hydra_write_file(REGROUP, wrong[i]))
+			TH_LOG("\"%s\"", wrong[i]);
+	}
+	/* There is no source to ask: nodes, or a list of the operator. */
+	EXPECT_EQ(-EOPNOTSUPP, hydra_write_file(REGROUP, "again"));
+	ASSERT_LT(0, hydra_read_file(HYDRA_SYSFS "domains", after, sizeof(after)));
+	EXPECT_STREQ(before, after);
+}
+
+TEST_F(groups, file_shows_where_cpus_are)
+{
+	struct groups g = self->before, now;
+	int cpu = g.cpus - 1;
+
+	g.of[cpu] = 0;
+	ASSERT_EQ(0, write_groups(&g));
+	read_groups(&now);
+	EXPECT_EQ(0, memcmp(&g, &now, sizeof(g)));
+	ASSERT_EQ(0, write_groups(&self->before));
+	read_groups(&now);
+	EXPECT_EQ(0, memcmp(&self->before, &now, sizeof(g)));
+}
+
+/* Fills of a spinner that looks at pages which the main thread has written just now */
+static long fills_of(struct __test_metadata *_metadata, FIXTURE_DATA(groups) *self,
+		     struct spinner *s, uint64_t value)
+{
+	struct hydra_stats before, after;
+
+	for (int i = 0; i < PAGES; i++)
+		((volatile uint64_t *)self->area)[i * PAGE_WORDS] = value;
+	spin.pages = PAGES;
+	await_rounds(s);
+	EXPECT_EQ(0, hydra_read_stats(getpid(), &before));
+	EXPECT_TRUE(watch(s, (uint64_t *)self->area, value));
+	EXPECT_EQ(0, hydra_read_stats(getpid(), &after));
+	EXPECT_EQ(NULL, forbid_value(0));
+	return after.fills - before.fills;
+}
+
+/*
+ * A CPU in the main thread's domain walks its tables, and needs no fills. Back in its own
+ * domain, it needs a fill for each page.
+ */
+TEST_F(groups, cpu_walks_the_tables_of_its_domain)
+{
+	struct groups g = self->before;
+	struct spinner *s;
+	int cpu = 0;
+
+	while (g.of[cpu] != 1)
+		cpu++;
+	start_spinner(1, cpu);
+	s = &spin.spinners[0];
+	hydra_map(self->area, TABLE_PAGES);
+	EXPECT_LE(PAGES, fills_of(_metadata, self, s, 1));
+	for (int i = 0; i < 3; i++) {
+		g.of[cpu] = 0;
+		ASSERT_EQ(0, write_groups(&g));
+		hydra_map(self->area, TABLE_PAGES);
+		EXPECT_EQ(0, fills_of(_metadata, self, s, 2));
+		g.of[cpu] = 1;
+		ASSERT_EQ(0, write_groups(&g));
+		hydra_map(self->area, TABLE_PAGES);
+		EXPECT_EQ(PAGES, fills_of(_metadata, self, s, 3));
+	}
+}
+
+/* Whatever domain the reader's CPU is in when the flush chooses its targets */
+TEST_F_TIMEOUT(groups, dropped_pages_are_gone_while_cpus_move, 240)
+{
+	volatile uint64_t *word = (uint64_t *)self->area;
+
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	spin_on_other_nodes();
+	hydra_map(self->area, TABLE_PAGES);
+	self->mover = fork();
+	ASSERT_LE(0, self->mover);
+	if (!self->mover)
+		move_cpus(&self->before);
+	for (uint64_t i = 1; i <= TIMES; i++) {
+		const struct spinner *stale;
+
+		*word = i;
+		ASSERT_TRUE(watch_all(word, i));
+		ASSERT_EQ(0, madvise(self->area, PAGE_SIZE, MADV_DONTNEED));
+		stale = forbid_value(i);
+		ASSERT_EQ(NULL, stale)
+			TH_LOG("CPU %d reads a page that was dropped", stale->cpu);
+	}
+	/* It has moved CPUs all the time. */
+	ASSERT_EQ(0, waitpid(self->mover, NULL, WNOHANG));
+}
+
+HYDRA_HARNESS_MAIN
