@@ -47,7 +47,7 @@ def test_the_patch_applies_to_our_files(tmp_path):
 
 
 def test_the_tests_that_are_named_exist():
-    named = [test for _, _, test in faults.tries()] + [test for mode in modes.MODES for test in mode.tests]
+    named = [test for _, _, test in faults.tries(long=True)] + [test for mode in modes.MODES for test in mode.tests]
     for test in named:
         program, *chosen = test.split()
         assert program in selftest_names()
@@ -66,6 +66,12 @@ def test_the_variants_that_are_left_out_exist():
 
 def test_every_program_has_a_fault_that_it_has_to_notice():
     assert {test.split()[0] for tests in faults.CATCHERS.values() for test in tests} == selftest_names()
+
+
+def test_a_short_run_tries_each_rule_once_and_each_program():
+    short = faults.tries()
+    assert {rule for _, rule, _ in short} == {*faults.CATCHERS, *faults.HARMLESS} and len(short) < len(faults.tries(long=True))
+    assert {test.split()[0] for _, _, test in short} == {test.split()[0] for _, _, test in faults.tries(long=True)}
 
 
 def lines(*entries):
@@ -155,7 +161,7 @@ def test_a_machine_that_just_ends_has_noticed_nothing():
 @pytest.fixture
 def machines(monkeypatch):
     """A function that runs DUE in machines which print these objects, one list for each, and returns the outcomes' results."""
-    monkeypatch.setattr(faults, "tries", lambda only: DUE)
+    monkeypatch.setattr(faults, "tries", lambda only, long: DUE)
     monkeypatch.setattr(faults.build, "kernel", lambda config: None)
     monkeypatch.setattr(faults.build, "tree", lambda: None)
     monkeypatch.setattr(faults.programs, "selftests",

@@ -40,6 +40,7 @@
 #include <uapi/linux/hydra_para.h>
 
 #include <asm/apic.h>
+#include <asm/cpuid.h>
 #include <asm/smp.h>
 
 #include "internal.h"
@@ -48,6 +49,8 @@
 #define WHERE_MAX	4096
 /* In the host's answer: no domain */
 #define NOWHERE		0xff
+/* In a plan: the group of a CPU that is offline */
+#define NOBODY		U16_MAX
 
 enum hydra_groups_source {
 	HYDRA_GROUPS_OFF,
@@ -117,10 +120,16 @@ out:
 	return ret;
 }
 
-/* A host with Hydra that answers: how many domains has it? */
-static long hydra_host_domains(void)
+/* Is the host KVM? kvm_para_available() tells that only with CONFIG_KVM_GUEST. */
+static bool __init hydra_host_is_kvm(void)
 {
-	if (!kvm_para_available() || cc_platform_has(CC_ATTR_GUEST_MEM_ENCRYPT))
+	return boot_cpu_has(X86_FEATURE_HYPERVISOR) && hypervisor_cpuid_base(KVM_SIGNATURE, 0);
+}
+
+/* How many domains has the host? Only one with Hydra answers. */
+static long __init hydra_host_domains(void)
+{
+	if (!hydra_host_is_kvm() || cc_platform_has(CC_ATTR_GUEST_MEM_ENCRYPT))
 		return -KVM_ENOSYS;
 	return kvm_hypercall1(KVM_HC_HYDRA, KVM_HYDRA_INFO);
 }
@@ -135,19 +144,21 @@ static int hydra_ask_host(unsigned int nr, u16 *group)
 	u8 *domain;
 	long ret;
 
+	/* A CPU that is possible, but not there, has no number the host could know. */
 	for_each_possible_cpu(cpu)
-		most = max(most, cpu_physical_id(cpu) + 1);
-	if (most > WHERE_MAX)
+		if (cpu_physical_id(cpu) != BAD_APICID)
+			most = max(most, cpu_physical_id(cpu) + 1);
+	if (!most || most > WHERE_MAX)
 		return -E2BIG;
 	domain = kmalloc(most, GFP_KERNEL);
 	if (!domain)
 		return -ENOMEM;
 	ret = kvm_hypercall3(KVM_HC_HYDRA, KVM_HYDRA_WHERE, virt_to_phys(domain), most);
 	for_each_possible_cpu(cpu) {
-		unsigned int d = domain[cpu_physical_id(cpu)];
+		unsigned int id = cpu_physical_id(cpu);
 
-		if (!ret && d != NOWHERE && d < nr)
-			group[cpu] = d;
+		if (!ret && id < most && domain[id] != NOWHERE && domain[id] < nr)
+			group[cpu] = domain[id];
 	}
 	kfree(domain);
 	return ret ? -EIO : 0;
@@ -213,17 +224,17 @@ unsigned int __init hydra_groups_at_boot(const u16 **group, unsigned int most)
 
 /*
  * Groups that were measured have no names. A new one takes the number of the old one with
- * which it has most CPUs in common: the pool of that is near them.
+ * which it has most CPUs in common: the pool of that is near them. CPUs of no group (NOBODY)
+ * are offline, and stay where they are.
  */
-static void hydra_keep_numbers(unsigned int nr, u16 *group)
+static int hydra_keep_numbers(unsigned int nr, u16 *group)
 {
 	unsigned int cpu, d, g, best, most, common;
+	u16 *number __free(kfree) = kcalloc(nr, sizeof(*number), GFP_KERNEL);
 	hydra_mask_t taken;
-	u16 *number;
 
-	number = kcalloc(nr, sizeof(*number), GFP_KERNEL);
 	if (!number)
-		return;
+		return -ENOMEM;
 	hydra_mask_zero(&taken);
 	for (g = 0; g < nr; g++) {
 		best = UINT_MAX;
@@ -242,27 +253,38 @@ static void hydra_keep_numbers(unsigned int nr, u16 *group)
 		number[g] = best;
 	}
 	for_each_possible_cpu(cpu)
-		group[cpu] = number[group[cpu]];
-	kfree(number);
+		group[cpu] = group[cpu] == NOBODY ?
+			     hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu) : number[group[cpu]];
+	return 0;
+}
+
+/* A measurement that cannot tell groups any more moves no CPU. */
+static int hydra_measure_again(unsigned int nr, u16 *group)
+{
+	unsigned int cpu, found;
+
+	for_each_possible_cpu(cpu)
+		group[cpu] = NOBODY;
+	found = hydra_measure_groups(group);
+	if (found < 2)
+		return -EAGAIN;
+	if (found > nr)
+		return -ERANGE;
+	return hydra_keep_numbers(found, group);
 }
 
 /* What the host, or a measurement, says now. Context: hydra_regroup_lock. */
 static int hydra_groups_again(u16 *group)
 {
 	unsigned int cpu, nr = hydra_kinds[HYDRA_DOMAINS_NODE].nr;
-	int found;
 
-	for_each_possible_cpu(cpu)
-		group[cpu] = hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu);
 	switch (source) {
 	case HYDRA_GROUPS_PV:
+		for_each_possible_cpu(cpu)
+			group[cpu] = hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu);
 		return hydra_ask_host(nr, group);
 	case HYDRA_GROUPS_MEASURE:
-		found = hydra_measure_groups(group);
-		if (found < 1 || found > nr)
-			return -ERANGE;
-		hydra_keep_numbers(found, group);
-		return 0;
+		return hydra_measure_again(nr, group);
 	default:
 		return -EOPNOTSUPP;
 	}
@@ -289,6 +311,8 @@ static void hydra_regroup_later(unsigned int seconds)
 {
 	if (seconds)
 		mod_delayed_work(system_long_wq, &regroup_work, seconds * HZ);
+	else
+		cancel_delayed_work(&regroup_work);
 }
 
 static void hydra_regroup_work(struct work_struct *work)
@@ -347,7 +371,8 @@ static ssize_t pools_show(struct kobject *kobj, struct kobj_attribute *attr, cha
 	return hydra_pools_show(buf);
 }
 
-static struct kobj_attribute pools_attr = __ATTR_RO(pools);
+/* Looks at all pages of the pools. */
+static struct kobj_attribute pools_attr = __ATTR_RO_MODE(pools, 0400);
 
 static ssize_t pool_limit_kib_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {

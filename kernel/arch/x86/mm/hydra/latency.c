@@ -21,8 +21,10 @@
 #include <linux/slab.h>
 #include <linux/smp.h>
 #include <linux/sort.h>
-#include <linux/timekeeping.h>
 #include <linux/workqueue.h>
+
+#include <asm/msr.h>
+#include <asm/tsc.h>
 
 #include "internal.h"
 
@@ -31,20 +33,27 @@
 #define ROUNDS		64
 /* Round trips in a round */
 #define TRIPS		8
+/*
+ * Milliseconds for a pair. Where two CPUs of a guest share one of the host, each trip takes a
+ * time slice, and the CPU that answers has interrupts off.
+ */
+#define PATIENCE	20
 
 /**
  * struct hydra_ping - a cache line that two CPUs hand back and forth
- * @turn: odd: it is the turn of the CPU that answers; STOP: the end
+ * @turn: odd: it is the turn of the CPU that answers
+ * @stop: the CPU that answers is to end
+ * @done: it has ended, and does not use this any more
  * @to: the CPU that answers
- * @least: nanoseconds of the fastest round, by trip
+ * @least: cycles of a trip in the fastest round, UINT_MAX: no round came to its end
  */
 struct hydra_ping {
 	unsigned int turn ____cacheline_aligned_in_smp;
-	int to ____cacheline_aligned_in_smp;
+	bool stop;
+	bool done ____cacheline_aligned_in_smp;
+	int to;
 	u32 least;
 };
-
-#define STOP	UINT_MAX
 
 /* The CPU that answers. Interrupts are off. */
 static void hydra_pong(void *data)
@@ -52,46 +61,67 @@ static void hydra_pong(void *data)
 	struct hydra_ping *ping = data;
 	unsigned int turn;
 
-	while ((turn = smp_load_acquire(&ping->turn)) != STOP) {
+	while (!READ_ONCE(ping->stop)) {
+		turn = smp_load_acquire(&ping->turn);
 		if (turn & 1)
 			smp_store_release(&ping->turn, turn + 1);
 		else
 			cpu_relax();
 	}
 	/* The last use of @ping; pairs with the acquire in hydra_ping(). */
-	smp_store_release(&ping->turn, 0);
+	smp_store_release(&ping->done, true);
 }
 
-/* The CPU that asks. Context: a worker bound to its CPU. */
+/* One round. Return: false if the time is over. */
+static bool hydra_ping_round(struct hydra_ping *ping, unsigned int *turn, u64 end)
+{
+	u64 start = rdtsc_ordered(), now = start;
+	unsigned int i;
+
+	for (i = 0; i < TRIPS; i++) {
+		smp_store_release(&ping->turn, *turn + 1);
+		*turn += 2;
+		while (smp_load_acquire(&ping->turn) != *turn) {
+			now = rdtsc();
+			if (now > end)
+				return false;
+			cpu_relax();
+		}
+	}
+	ping->least = min_t(u64, ping->least, (rdtsc_ordered() - start) / TRIPS);
+	return now <= end;
+}
+
+/*
+ * The CPU that asks. Context: a worker bound to its CPU. Not timed by ktime_get(), which has a
+ * resolution of one tick while the kernel boots.
+ */
 static long hydra_ping(void *data)
 {
 	struct hydra_ping *ping = data;
-	unsigned int round, i, turn = 0;
-	u64 start;
+	unsigned int round, turn = 0;
+	u64 end;
 
 	ping->turn = 0;
+	ping->stop = false;
+	ping->done = false;
 	ping->least = U32_MAX;
 	preempt_disable();
+	end = rdtsc() + (u64)tsc_khz * PATIENCE;
 	if (smp_call_function_single(ping->to, hydra_pong, ping, false)) {
 		preempt_enable();
 		return -ENXIO;
 	}
-	for (round = 0; round < ROUNDS; round++) {
-		start = ktime_get_ns();
-		for (i = 0; i < TRIPS; i++) {
-			smp_store_release(&ping->turn, turn + 1);
-			turn += 2;
-			while (smp_load_acquire(&ping->turn) != turn)
-				cpu_relax();
-		}
-		ping->least = min_t(u64, ping->least, (ktime_get_ns() - start) / TRIPS);
-	}
-	smp_store_release(&ping->turn, STOP);
+	for (round = 0; round < ROUNDS; round++)
+		if (!hydra_ping_round(ping, &turn, end))
+			break;
+	WRITE_ONCE(ping->stop, true);
 	/* The other CPU has seen the end: @ping may be used again. */
-	while (smp_load_acquire(&ping->turn))
+	while (!smp_load_acquire(&ping->done))
 		cpu_relax();
 	preempt_enable();
-	return 0;
+	/* No clock, or no answer in time: a group cannot be told. */
+	return ping->least && ping->least != U32_MAX ? 0 : -ETIME;
 }
 
 static int hydra_compare(const void *a, const void *b)
@@ -145,7 +175,7 @@ static bool hydra_groups_agree(const u32 *latency, unsigned int nr, const u16 *g
 
 /**
  * hydra_find_groups - group CPUs by the latencies between them
- * @latency: nanoseconds, a row for each CPU; not symmetric, if that is what was measured
+ * @latency: times in any unit, a row for each CPU; not symmetric, if that is what was measured
  * @nr: how many CPUs
  * @group: set to the group of each; numbered by their first CPUs
  *
@@ -198,9 +228,11 @@ static int hydra_measure(u32 *latency, unsigned int nr, const u16 *cpus)
 
 /**
  * hydra_measure_groups - measure which CPUs are near each other
- * @group: by CPU, set to its group; for CPUs that are offline, left as it is
+ * @group: by CPU, set to its group, numbered by their first CPUs; for CPUs that are offline,
+ *	left as it is
  *
- * Context: process context; may sleep. Takes about a tenth of a millisecond for each pair.
+ * Context: process context; may sleep. Takes about a tenth of a millisecond for each pair, and
+ * PATIENCE at most.
  * Return: how many groups; 1 if that cannot be told; 0 if nothing could be measured.
  */
 unsigned int hydra_measure_groups(u16 *group)

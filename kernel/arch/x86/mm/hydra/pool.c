@@ -14,10 +14,10 @@
  *
  * T18. The pool holds a reference of each of its pages for good. A page that is in use as a
  * table has a second one, which is dropped when Linux frees the table, on whatever path that
- * is: no path needs a hook. When the pool is empty, it looks for pages with one reference:
+ * is: no path needs a hook. When few pages are left, a worker looks for pages with one reference:
  *
- *     CPU 0: frees a table                 CPU 1: hydra_pool_collect()
- *     --------------------                 ---------------------------
+ *     CPU 0: frees a table                 CPU 1: hydra_chunk_collect()
+ *     --------------------                 ----------------------------
  *     last use of the table
  *     put_page(): a full barrier,
  *       one reference is left
@@ -49,8 +49,9 @@
 #define CHUNK_PAGES	(1U << CHUNK_ORDER)
 /* With fewer free pages than this, the worker looks for more. */
 #define POOL_LOW	64
-/* How long a pool that got no memory does not ask again */
+/* How long a pool that got no memory does not ask again, and one that stayed low does not look */
 #define POOL_PAUSE	(10 * HZ)
+#define LOOK_PAUSE	(HZ / 10)
 
 /**
  * struct hydra_chunk - 2 MiB of a pool; never freed
@@ -79,8 +80,8 @@ struct hydra_chunk {
  * @nr_pages: pages of all chunks
  * @misplaced: tables that came from elsewhere, as the pool was empty
  * @refused: pages that were not where they should be
- * @collect_at: jiffies from which the pool looks for freed pages again
- * @fill_at: jiffies from which the worker asks for memory again
+ * @look_at: jiffies from which the worker looks for freed pages again
+ * @grow_at: jiffies from which the worker asks for memory again
  * @work: finds pages: freed ones, or more memory
  */
 struct hydra_pool {
@@ -92,8 +93,8 @@ struct hydra_pool {
 	unsigned long nr_pages;
 	unsigned long misplaced;
 	unsigned long refused;
-	unsigned long collect_at;
-	unsigned long fill_at;
+	unsigned long look_at;
+	unsigned long grow_at;
 	struct work_struct work;
 };
 
@@ -126,24 +127,37 @@ int hydra_pool_of(const struct page *page)
 	return chunk && test_bit(page_to_pfn(page) % CHUNK_PAGES, chunk->ours) ? chunk->d : -1;
 }
 
-/* Find pages that have been freed. Context: the pool's lock. */
-static void hydra_pool_collect(struct hydra_pool *pool)
+/*
+ * Find pages of a chunk that have been freed. A page with an error of the memory stays out:
+ * Linux's allocator would retire it.
+ */
+static void hydra_chunk_collect(struct hydra_pool *pool, struct hydra_chunk *chunk)
 {
-	struct hydra_chunk *chunk;
 	unsigned int i;
 
 	lockdep_assert_held(&pool->lock);
-	list_for_each_entry(chunk, &pool->chunks, list) {
-		for_each_set_bit(i, chunk->used, CHUNK_PAGES) {
-			if (page_ref_count(&chunk->first[i]) != 1)
-				continue;
-			/* The last use of the table before ours; pairs with put_page(). */
-			smp_acquire__after_ctrl_dep();
-			clear_bit(i, chunk->used);
-			list_add(&chunk->first[i].lru, &pool->free);
-			pool->nr_free++;
-		}
+	for_each_set_bit(i, chunk->used, CHUNK_PAGES) {
+		if (page_ref_count(&chunk->first[i]) != 1 || PageHWPoison(&chunk->first[i]))
+			continue;
+		/* The last use of the table before ours; pairs with put_page(). */
+		smp_acquire__after_ctrl_dep();
+		clear_bit(i, chunk->used);
+		list_add(&chunk->first[i].lru, &pool->free);
+		pool->nr_free++;
 	}
+}
+
+/* The same for all chunks; none of them goes away. Context: may take long. */
+static void hydra_pool_collect(struct hydra_pool *pool)
+{
+	struct hydra_chunk *chunk;
+
+	spin_lock(&pool->lock);
+	list_for_each_entry(chunk, &pool->chunks, list) {
+		hydra_chunk_collect(pool, chunk);
+		cond_resched_lock(&pool->lock);
+	}
+	spin_unlock(&pool->lock);
 }
 
 static struct page *hydra_pool_take(struct hydra_pool *pool)
@@ -151,11 +165,6 @@ static struct page *hydra_pool_take(struct hydra_pool *pool)
 	struct page *page;
 
 	lockdep_assert_held(&pool->lock);
-	/* A search looks at all pages of the pool: not more often than the clock ticks */
-	if (!pool->nr_free && time_after_eq(jiffies, pool->collect_at)) {
-		hydra_pool_collect(pool);
-		pool->collect_at = jiffies + 1;
-	}
 	page = list_first_entry_or_null(&pool->free, struct page, lru);
 	if (!page) {
 		pool->misplaced++;
@@ -164,7 +173,10 @@ static struct page *hydra_pool_take(struct hydra_pool *pool)
 	list_del(&page->lru);
 	pool->nr_free--;
 	set_bit(page_to_pfn(page) % CHUNK_PAGES, hydra_chunk_of(page)->used);
-	VM_WARN_ON_ONCE_PAGE(page_ref_count(page) < 1, page);
+	VM_WARN_ON_ONCE_PAGE(page_ref_count(page) < 1 || page->mapping || page_has_type(page),
+			     page);
+	/* As from Linux's allocator; the pointer to the lock of its last use is here. */
+	set_page_private(page, 0);
 	get_page(page);
 	return page;
 }
@@ -197,7 +209,7 @@ struct page *hydra_pool_get(unsigned int d)
 	pool = &pools[d];
 	spin_lock(&pool->lock);
 	page = hydra_pool_take(pool);
-	low = pool->nr_free < POOL_LOW && time_after_eq(jiffies, pool->fill_at);
+	low = pool->nr_free < POOL_LOW && time_after_eq(jiffies, READ_ONCE(pool->look_at));
 	spin_unlock(&pool->lock);
 	if (low)
 		hydra_pool_wake(pool);
@@ -206,24 +218,27 @@ struct page *hydra_pool_get(unsigned int d)
 	return page;
 }
 
-/* Have the host move pages to a domain. Return: are all there? */
-static bool hydra_host_places(struct page *page, unsigned int nr, unsigned int d)
+/* Have the host move pages to a domain. Return: how many are there, or negative: refused. */
+static long hydra_host_places(struct page *page, unsigned int nr, unsigned int d)
 {
-	return kvm_hypercall4(KVM_HC_HYDRA, KVM_HYDRA_PLACE, PFN_PHYS(page_to_pfn(page)), nr,
-			      d) == nr;
+	return kvm_hypercall4(KVM_HC_HYDRA, KVM_HYDRA_PLACE, PFN_PHYS(page_to_pfn(page)), nr, d);
 }
 
 /* Which pages of a chunk are where they have to be? Return: how many. */
 static unsigned int hydra_chunk_place(struct hydra_chunk *chunk)
 {
+	long there = CHUNK_PAGES;
 	unsigned int i, nr = 0;
 
-	if (!ask_host || hydra_host_places(chunk->first, CHUNK_PAGES, chunk->d)) {
+	if (ask_host)
+		there = hydra_host_places(chunk->first, CHUNK_PAGES, chunk->d);
+	if (there == CHUNK_PAGES) {
 		bitmap_fill(chunk->ours, CHUNK_PAGES);
 		return CHUNK_PAGES;
 	}
-	for (i = 0; i < CHUNK_PAGES; i++) {
-		if (!hydra_host_places(&chunk->first[i], 1, chunk->d))
+	for (i = 0; i < CHUNK_PAGES && there >= 0; i++) {
+		there = hydra_host_places(&chunk->first[i], 1, chunk->d);
+		if (there != 1)
 			continue;
 		__set_bit(i, chunk->ours);
 		nr++;
@@ -231,9 +246,17 @@ static unsigned int hydra_chunk_place(struct hydra_chunk *chunk)
 	return nr;
 }
 
+/* Without a host that moves memory, it is where the CPU is that writes it first. */
+static bool hydra_in_group(unsigned int d)
+{
+	return ask_host || hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, raw_smp_processor_id()) == d;
+}
+
+/* Return: NULL, too, if the worker is not, or no longer, on a CPU of the group. */
 static struct hydra_chunk *hydra_chunk_alloc(unsigned int d)
 {
 	struct hydra_chunk *chunk = kzalloc(sizeof(*chunk), GFP_KERNEL);
+	bool in_group = hydra_in_group(d);
 	unsigned int i;
 
 	if (!chunk)
@@ -247,7 +270,12 @@ static struct hydra_chunk *hydra_chunk_alloc(unsigned int d)
 	split_page(chunk->first, CHUNK_ORDER);
 	for (i = 0; i < CHUNK_PAGES; i++)
 		clear_page(page_address(&chunk->first[i]));
-	return chunk;
+	if (in_group && hydra_in_group(d))
+		return chunk;
+	for (i = 0; i < CHUNK_PAGES; i++)
+		__free_page(&chunk->first[i]);
+	kfree(chunk);
+	return NULL;
 }
 
 /* Add 2 MiB to a pool. Return: how many pages that were. */
@@ -289,15 +317,15 @@ static unsigned int hydra_pool_grow(struct hydra_pool *pool)
 static void hydra_pool_work(struct work_struct *work)
 {
 	struct hydra_pool *pool = container_of(work, struct hydra_pool, work);
-	bool low;
 
-	spin_lock(&pool->lock);
-	if (pool->nr_free < POOL_LOW)
+	if (READ_ONCE(pool->nr_free) < POOL_LOW)
 		hydra_pool_collect(pool);
-	low = pool->nr_free < POOL_LOW;
-	spin_unlock(&pool->lock);
-	if (low && !hydra_pool_grow(pool))
-		WRITE_ONCE(pool->fill_at, jiffies + POOL_PAUSE);
+	if (READ_ONCE(pool->nr_free) < POOL_LOW &&
+	    time_after_eq(jiffies, READ_ONCE(pool->grow_at)) &&
+	    hydra_pool_grow(pool) < CHUNK_PAGES / 2)
+		WRITE_ONCE(pool->grow_at, jiffies + POOL_PAUSE);
+	if (READ_ONCE(pool->nr_free) < POOL_LOW)
+		WRITE_ONCE(pool->look_at, jiffies + LOOK_PAUSE);
 }
 
 static void hydra_pool_init(struct hydra_pool *pool, unsigned int d)
@@ -307,8 +335,8 @@ static void hydra_pool_init(struct hydra_pool *pool, unsigned int d)
 	INIT_LIST_HEAD(&pool->free);
 	INIT_LIST_HEAD(&pool->chunks);
 	INIT_WORK(&pool->work, hydra_pool_work);
-	pool->collect_at = jiffies;
-	pool->fill_at = jiffies;
+	pool->look_at = jiffies;
+	pool->grow_at = jiffies;
 }
 
 /**
@@ -325,8 +353,8 @@ int hydra_pools_show(char *buf)
 	for (d = 0; d < nr_pools; d++) {
 		struct hydra_pool *pool = &pools[d];
 
-		spin_lock(&pool->lock);
 		hydra_pool_collect(pool);
+		spin_lock(&pool->lock);
 		len += sysfs_emit_at(buf, len, "group %u pages %lu free %lu misplaced %lu refused %lu\n",
 				     d, pool->nr_pages, pool->nr_free, pool->misplaced,
 				     pool->refused);

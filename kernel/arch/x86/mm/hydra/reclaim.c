@@ -73,6 +73,12 @@ bool hydra_reclaim_prepare(pteval_t *replica)
 	return !err;
 }
 
+static bool hydra_from_pool(const pteval_t *table)
+{
+	return static_branch_unlikely(&hydra_pools_key) &&
+	       hydra_pool_of(virt_to_page(table)) >= 0;
+}
+
 /**
  * hydra_reclaim_add - list a replica: from now on it may be dropped
  * @t: of the canonical table
@@ -87,8 +93,7 @@ void hydra_reclaim_add(struct hydra_table *t, pteval_t *replica)
 	ptdesc->pt_index = (unsigned long)t;
 	INIT_LIST_HEAD(&ptdesc->pt_list);
 	/* It would go back to its pool: no memory for anything else. */
-	if (static_branch_unlikely(&hydra_pools_key) &&
-	    hydra_pool_of(ptdesc_page(ptdesc)) >= 0)
+	if (hydra_from_pool(replica))
 		return;
 	rcu_read_lock();
 	list_lru_add(&replicas, &ptdesc->pt_list, page_to_nid(ptdesc_page(ptdesc)),
@@ -124,7 +129,8 @@ static unsigned int hydra_drop_replicas(struct hydra_table *t, pteval_t *canonic
 	for_each_hydra_domain(d, &t->users) {
 		pteval_t *table = READ_ONCE(t->table[d]);
 
-		if (!table || table == canonical || hydra_kind_of(h)->home[d] != nid)
+		if (!table || table == canonical || hydra_kind_of(h)->home[d] != nid ||
+		    hydra_from_pool(table))
 			continue;
 		/* A collapse cuts links without this lock. */
 		table = hydra_table_cut_domain(t, d, canonical);

@@ -238,12 +238,13 @@ static ssize_t hydra_read_domains(const struct hydra_kind *kind, char *to, loff_
 
 	for (d = 0; d < kind->nr; d++)
 		size += hydra_show_domain(kind, d, NULL, 0);
-	text = kvmalloc(size + 1, GFP_KERNEL);
+	/* CPUs may move meanwhile (hydra_move_cpus()), and a line get longer or shorter. */
+	text = kvzalloc(size + 1, GFP_KERNEL);
 	if (!text)
 		return -ENOMEM;
 	for (d = 0; d < kind->nr; d++)
-		end += hydra_show_domain(kind, d, text + end, size + 1 - end);
-	ret = memory_read_from_buffer(to, count, &from, text, size);
+		end = min(size, end + hydra_show_domain(kind, d, text + end, size + 1 - end));
+	ret = memory_read_from_buffer(to, count, &from, text, end);
 	kvfree(text);
 	return ret;
 }

@@ -176,8 +176,12 @@ pteval_t *hydra_page_alloc(struct hydra_mm *h, unsigned int d, gfp_t gfp)
 	const struct hydra_kind *kind = hydra_kind_of(h);
 	struct page *page = NULL;
 
-	if (hydra_has_pools(kind))
+	if (hydra_has_pools(kind)) {
 		page = hydra_pool_get(d);
+		/* A replica from anywhere is no better than a link to Linux's table. */
+		if (!page && gfp & __GFP_THISNODE)
+			return NULL;
+	}
 	if (!page)
 		page = alloc_pages_node(kind->home[d], gfp | __GFP_ZERO | __GFP_COMP, 0);
 	if (!page)

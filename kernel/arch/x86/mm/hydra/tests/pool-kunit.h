@@ -19,39 +19,58 @@ static void hydra_test_pool_free(struct hydra_pool *pool)
 	}
 }
 
+/* A page becomes a table, and is freed, as Linux does both. */
+static void hydra_test_pool_use(struct kunit *test, struct page *page)
+{
+	KUNIT_EXPECT_TRUE(test, pagetable_pte_ctor(page_ptdesc(page)));
+	pagetable_pte_dtor(page_ptdesc(page));
+	__free_page(page);
+}
+
 /* T18: a page has one user at a time, and is found again when Linux has freed it. */
 static void hydra_test_pool(struct kunit *test)
 {
 	struct hydra_pool *pool = kunit_kzalloc(test, sizeof(*pool), GFP_KERNEL);
 	struct page *page, *first = NULL;
-	unsigned int i, nr = 0;
+	unsigned int i, nr, d;
 
 	KUNIT_ASSERT_NOT_NULL(test, pool);
-	hydra_pool_init(pool, 3);
-	KUNIT_ASSERT_EQ(test, hydra_pool_grow(pool), CHUNK_PAGES);
+	/* The memory is of the group of the CPU that writes it. */
+	migrate_disable();
+	d = hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, raw_smp_processor_id());
+	hydra_pool_init(pool, d);
+	nr = hydra_pool_grow(pool);
+	migrate_enable();
+	KUNIT_ASSERT_EQ(test, nr, CHUNK_PAGES);
 	spin_lock(&pool->lock);
-	for (; (page = hydra_pool_take(pool)); nr++) {
+	for (nr = 0; (page = hydra_pool_take(pool)); nr++) {
 		KUNIT_EXPECT_EQ(test, page_ref_count(page), 2);
-		KUNIT_EXPECT_EQ(test, hydra_pool_of(page), 3);
+		KUNIT_EXPECT_EQ(test, hydra_pool_of(page), d);
 		first = first ?: page;
 	}
+	spin_unlock(&pool->lock);
 	KUNIT_EXPECT_EQ(test, nr, CHUNK_PAGES);
 	KUNIT_EXPECT_EQ(test, pool->misplaced, 1);
 	/* All are in use. */
 	hydra_pool_collect(pool);
 	KUNIT_EXPECT_EQ(test, pool->nr_free, 0);
-	/* In use, and inspected by another CPU */
+	/* Freed, but inspected by another CPU */
 	get_page(first);
-	__free_page(first);
+	hydra_test_pool_use(test, first);
 	hydra_pool_collect(pool);
 	KUNIT_EXPECT_EQ(test, pool->nr_free, 0);
 	__free_page(first);
 	hydra_pool_collect(pool);
 	KUNIT_EXPECT_EQ(test, pool->nr_free, 1);
+	spin_lock(&pool->lock);
 	KUNIT_EXPECT_PTR_EQ(test, hydra_pool_take(pool), first);
 	spin_unlock(&pool->lock);
-	for (i = 0; i < CHUNK_PAGES; i++)
-		__free_page(list_first_entry(&pool->chunks, struct hydra_chunk, list)->first + i);
+	hydra_test_pool_use(test, first);
+	for (i = 0; i < CHUNK_PAGES; i++) {
+		page = list_first_entry(&pool->chunks, struct hydra_chunk, list)->first + i;
+		if (page != first)
+			__free_page(page);
+	}
 	hydra_test_pool_free(pool);
 }
 
