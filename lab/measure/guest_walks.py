@@ -164,18 +164,19 @@ def measure(options, directory):
             if options.groups == "pv":
                 pathlib.Path(f"/proc/{machine.pid}/hydra_vm").write_text("expose=on", encoding="ascii")
             monitor.ask("cont")
-            threads, start, pages, inner = await_ready(machine)
+            threads, start, used, inner = await_ready(machine)
             monitor.ask("stop")
             if threads != options.nodes:
                 raise Failure(f"{threads} threads on {options.nodes} nodes")
             dump = directory / "memory"
             monitor.ask("pmemsave", val=0, size=options.nodes * NODE_MIB << 20, filename=str(dump))
             settings = dict(line.split(" ", 1) for line in pathlib.Path(f"/proc/{machine.pid}/hydra_vm").read_text(encoding="ascii").splitlines())
-            nodes = host_nodes(monitor, machine.pid, options.nodes * NODE_MIB * 256)
+            pages = options.nodes * NODE_MIB * 256
+            nodes = host_nodes(monitor, machine.pid, pages) if options.groups else [page // (NODE_MIB * 256) for page in range(pages)]
             active, nested = int(settings["active"]), nested_leaves(machine.pid)
             with open(dump, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
-                walks = [count(memory, root, start, pages, node if active else None, node, nested, nodes) for node, root in enumerate(roots(monitor))]
-            return {"nodes": options.nodes, "pages": pages, "inner": inner, "active": active, "walks": walks}
+                walks = [count(memory, root, start, used, node if active else None, node, nested, nodes) for node, root in enumerate(roots(monitor))]
+            return {"nodes": options.nodes, "pages": used, "inner": inner, "active": active, "walks": walks}
         finally:
             machine.kill()
 

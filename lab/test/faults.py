@@ -81,7 +81,7 @@ CATCHERS = {
     "charge-borrower": ["misc -t borrower_of_the_memory_is_not_charged"],
     "keep-group-charge": ["misc -t replicas_are_charged_until_they_are_freed"],
     "ignore-names": ["interface -t default_for_programs_by_name"],
-    "regroup-quietly": ["groups -t cpu_walks_the_tables_of_its_domain", "groups -t dropped_pages_are_gone_while_cpus_move"],
+    "regroup-half": ["groups -t dropped_pages_are_gone_for_cpus_that_have_moved"],
     "switch-all": ["split -t switching_interrupts_no_other_process"],
     "vm-wrong-home": ["vm_fill -t each_domain_faults_once_for_each_page"],
     "vm-keep-cache": ["vm_move -t vcpu_takes_the_tree_of_its_new_node"],

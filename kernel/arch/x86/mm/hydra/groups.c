@@ -120,7 +120,7 @@ out:
 	return ret;
 }
 
-/* Is the host KVM? kvm_para_available() tells that only with CONFIG_KVM_GUEST. */
+/* Is the host KVM? kvm_para_available tells that only with CONFIG_KVM_GUEST. */
 static bool __init hydra_host_is_kvm(void)
 {
 	return boot_cpu_has(X86_FEATURE_HYPERVISOR) && hypervisor_cpuid_base(KVM_SIGNATURE, 0);

@@ -93,7 +93,7 @@ static bool hydra_ping_round(struct hydra_ping *ping, unsigned int *turn, u64 en
 }
 
 /*
- * The CPU that asks. Context: a worker bound to its CPU. Not timed by ktime_get(), which has a
+ * The CPU that asks. Context: a worker bound to its CPU. Not timed by ktime_get, which has a
  * resolution of one tick while the kernel boots.
  */
 static long hydra_ping(void *data)

@@ -16,6 +16,7 @@
 
 #define PAGES		64	/* that a thread reads at a time */
 #define TIMES		30	/* pages that are dropped while CPUs move */
+#define MOVED		10	/* after each move */
 #define REGROUP		HYDRA_SYSFS "regroup"
 
 /* Which domain each CPU is in */
@@ -183,19 +184,12 @@ TEST_F(groups, cpu_walks_the_tables_of_its_domain)
 	}
 }
 
-/* Whatever domain the reader's CPU is in when the flush chooses its targets */
-TEST_F_TIMEOUT(groups, dropped_pages_are_gone_while_cpus_move, 240)
+static void drop_pages(struct __test_metadata *_metadata, FIXTURE_DATA(groups) *self,
+		       uint64_t times)
 {
 	volatile uint64_t *word = (uint64_t *)self->area;
 
-	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
-	spin_on_other_nodes();
-	hydra_map(self->area, TABLE_PAGES);
-	self->mover = fork();
-	ASSERT_LE(0, self->mover);
-	if (!self->mover)
-		move_cpus(&self->before);
-	for (uint64_t i = 1; i <= TIMES; i++) {
+	for (uint64_t i = 1; i <= times; i++) {
 		const struct spinner *stale;
 
 		*word = i;
@@ -205,6 +199,38 @@ TEST_F_TIMEOUT(groups, dropped_pages_are_gone_while_cpus_move, 240)
 		ASSERT_EQ(NULL, stale)
 			TH_LOG("CPU %d reads a page that was dropped", stale->cpu);
 	}
+}
+
+/* Flushes of a domain reach a CPU that has come to it. */
+TEST_F(groups, dropped_pages_are_gone_for_cpus_that_have_moved)
+{
+	struct groups g = self->before;
+
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	spin_on_other_nodes();
+	hydra_map(self->area, TABLE_PAGES);
+	for (int round = 0; round < 3; round++) {
+		/* All in one domain, then each in the next, then each in its own */
+		for (int cpu = 0; cpu < g.cpus; cpu++)
+			if (g.of[cpu] >= 0)
+				g.of[cpu] = round == 0 ? 0 :
+					    (self->before.of[cpu] + 2 - round) % hydra_nodes();
+		ASSERT_EQ(0, write_groups(&g));
+		drop_pages(_metadata, self, MOVED);
+	}
+}
+
+/* Whatever domain the reader's CPU is in when the flush chooses its targets */
+TEST_F_TIMEOUT(groups, dropped_pages_are_gone_while_cpus_move, 240)
+{
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	spin_on_other_nodes();
+	hydra_map(self->area, TABLE_PAGES);
+	self->mover = fork();
+	ASSERT_LE(0, self->mover);
+	if (!self->mover)
+		move_cpus(&self->before);
+	drop_pages(_metadata, self, TIMES);
 	/* It has moved CPUs all the time. */
 	ASSERT_EQ(0, waitpid(self->mover, NULL, WNOHANG));
 }
