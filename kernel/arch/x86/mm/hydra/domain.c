@@ -276,17 +276,22 @@ static int hydra_move_cpu(void *data)
  * hydra_move_cpus - CPUs go to other domains of kind node
  * @to: by CPU, for all possible ones, a domain that exists
  *
- * See the head of this file. Stops all CPUs.
+ * See the head of this file. Stops all CPUs, if any is to move.
  *
  * Context: process context; may sleep. The caller serialises calls.
  */
 void hydra_move_cpus(const u16 *to)
 {
+	bool moves = false;
 	unsigned int cpu;
 
-	for_each_possible_cpu(cpu)
+	for_each_possible_cpu(cpu) {
 		if (WARN_ON_ONCE(to[cpu] >= hydra_kinds[HYDRA_DOMAINS_NODE].nr))
 			return;
+		moves |= to[cpu] != hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu);
+	}
+	if (!moves)
+		return;
 	cpus_read_lock();
 	stop_machine_cpuslocked(hydra_move_cpu, (void *)to, cpu_online_mask);
 	cpus_read_unlock();

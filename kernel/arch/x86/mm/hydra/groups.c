@@ -180,7 +180,7 @@ static int __init hydra_groups_from_source(unsigned int most, u16 *group)
 		nr = hydra_measure_groups(group);
 		if (nr < 2)
 			pr_warn("hydra_groups=measure: cannot tell groups of CPUs by the latencies between them: one group\n");
-		return max(nr, 1L);
+		return nr > most ? -E2BIG : max(nr, 1L);
 	case HYDRA_GROUPS_LIST:
 		return hydra_groups_parse(list, most, group);
 	default:
@@ -307,21 +307,15 @@ static int hydra_regroup(char *text)
 	return 0;
 }
 
-static void hydra_regroup_later(unsigned int seconds)
-{
-	if (seconds)
-		mod_delayed_work(system_long_wq, &regroup_work, seconds * HZ);
-	else
-		cancel_delayed_work(&regroup_work);
-}
-
 static void hydra_regroup_work(struct work_struct *work)
 {
 	int ret = hydra_regroup(NULL);
 
 	if (ret)
 		pr_warn_ratelimited("CPUs stay in their groups (error %d)\n", ret);
-	hydra_regroup_later(READ_ONCE(regroup_seconds));
+	/* A CPU may have come meanwhile, and have asked for more: that request stays. */
+	if (READ_ONCE(regroup_seconds))
+		queue_delayed_work(system_long_wq, &regroup_work, READ_ONCE(regroup_seconds) * HZ);
 }
 
 /* A CPU that comes late: nothing was known of it. */
@@ -360,7 +354,9 @@ static ssize_t regroup_seconds_store(struct kobject *kobj, struct kobj_attribute
 	if (seconds && source != HYDRA_GROUPS_PV && source != HYDRA_GROUPS_MEASURE)
 		return -EOPNOTSUPP;
 	WRITE_ONCE(regroup_seconds, seconds);
-	hydra_regroup_later(seconds);
+	/* With 0, what is queued is done once more. */
+	if (seconds)
+		mod_delayed_work(system_long_wq, &regroup_work, seconds * HZ);
 	return count;
 }
 

@@ -8,9 +8,10 @@
  * stopped by its host at any time.
  *
  * The groups have to be beyond doubt. The values of all pairs are sorted, and cut where one is
- * the most times as large as the one before, 1.5 times at least. Each pair inside a group has
- * to be below the cut, and each pair of different groups above. Otherwise all CPUs are one
- * group: that is plain Linux, and no error.
+ * 1.5 times as large as the one before. Each pair inside a group has to be below the cut, and
+ * each pair of different groups above. Of several such cuts the highest is taken: siblings of a
+ * core are nearer to each other than CPUs of a node. Without one, all CPUs are one group: that is
+ * plain Linux, and no error.
  */
 
 #define pr_fmt(fmt) "hydra: " fmt
@@ -33,6 +34,9 @@
 #define ROUNDS		64
 /* Round trips in a round */
 #define TRIPS		8
+/* Milliseconds for all pairs, and how often a pair may have no answer in time */
+#define PATIENCE_ALL	60000
+#define TRIES		3
 /*
  * Milliseconds for a pair. Where two CPUs of a guest share one of the host, each trip takes a
  * time slice, and the CPU that answers has interrupts off.
@@ -131,25 +135,6 @@ static int hydra_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The value behind the largest step, or 0: no step is large enough. */
-static u32 hydra_cut(u32 *sorted, unsigned int nr)
-{
-	u32 cut = 0, least = 1;
-	u64 step, most = 0;
-	unsigned int i;
-
-	sort(sorted, nr, sizeof(*sorted), hydra_compare, NULL);
-	for (i = 1; i < nr; i++) {
-		/* In 1/1024, and a step of 1.5 at least */
-		step = ((u64)sorted[i] << 10) / max(sorted[i - 1], least);
-		if (2 * step >= 3 << 10 && step > most) {
-			most = step;
-			cut = sorted[i];
-		}
-	}
-	return cut;
-}
-
 static unsigned int hydra_copy_pairs(const u32 *latency, unsigned int nr, u32 *pairs)
 {
 	unsigned int a, b, n = 0;
@@ -173,6 +158,20 @@ static bool hydra_groups_agree(const u32 *latency, unsigned int nr, const u16 *g
 	return true;
 }
 
+/* Group CPUs with values below a cut. Return: how many groups, 0: values contradict that. */
+static unsigned int hydra_group_below(const u32 *latency, unsigned int nr, u32 cut, u16 *group)
+{
+	unsigned int a, b, groups = 0;
+
+	/* A CPU joins the first CPU that it is near to, or begins a group. */
+	for (a = 0; a < nr; a++) {
+		for (b = 0; b < a && latency[a * nr + b] >= cut; b++)
+			;
+		group[a] = b < a ? group[b] : groups++;
+	}
+	return hydra_groups_agree(latency, nr, group, cut) ? groups : 0;
+}
+
 /**
  * hydra_find_groups - group CPUs by the latencies between them
  * @latency: times in any unit, a row for each CPU; not symmetric, if that is what was measured
@@ -184,20 +183,17 @@ static bool hydra_groups_agree(const u32 *latency, unsigned int nr, const u16 *g
 unsigned int hydra_find_groups(const u32 *latency, unsigned int nr, u16 *group)
 {
 	u32 *pairs = kvmalloc_array(nr, nr * sizeof(*pairs), GFP_KERNEL);
-	unsigned int a, b, groups = 0;
-	u32 cut;
+	unsigned int i, groups = 0;
 
 	if (!pairs)
 		return 0;
-	cut = hydra_cut(pairs, hydra_copy_pairs(latency, nr, pairs));
+	i = hydra_copy_pairs(latency, nr, pairs);
+	sort(pairs, i, sizeof(*pairs), hydra_compare, NULL);
+	while (!groups && i-- > 1)
+		if (2 * (u64)pairs[i] >= 3 * (u64)pairs[i - 1] && pairs[i])
+			groups = hydra_group_below(latency, nr, pairs[i], group);
 	kvfree(pairs);
-	/* A CPU joins the first CPU that it is near to, or begins a group. */
-	for (a = 0; a < nr && cut; a++) {
-		for (b = 0; b < a && latency[a * nr + b] >= cut; b++)
-			;
-		group[a] = b < a ? group[b] : groups++;
-	}
-	if (cut && hydra_groups_agree(latency, nr, group, cut))
+	if (groups)
 		return groups;
 	memset(group, 0, nr * sizeof(*group));
 	return 1;
@@ -207,7 +203,8 @@ unsigned int hydra_find_groups(const u32 *latency, unsigned int nr, u16 *group)
 static int hydra_measure(u32 *latency, unsigned int nr, const u16 *cpus)
 {
 	struct hydra_ping *ping = kzalloc(sizeof(*ping), GFP_KERNEL);
-	unsigned int a, b;
+	u64 end = rdtsc() + (u64)tsc_khz * PATIENCE_ALL;
+	unsigned int a, b, i;
 	int ret = 0;
 
 	if (!ping)
@@ -217,7 +214,9 @@ static int hydra_measure(u32 *latency, unsigned int nr, const u16 *cpus)
 			if (a == b)
 				continue;
 			ping->to = cpus[b];
-			ret = work_on_cpu(cpus[a], hydra_ping, ping);
+			ret = -ETIME;
+			for (i = 0; i < TRIES && ret == -ETIME && rdtsc() < end; i++)
+				ret = work_on_cpu(cpus[a], hydra_ping, ping);
 			latency[a * nr + b] = ping->least;
 		}
 		cond_resched();

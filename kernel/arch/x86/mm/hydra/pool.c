@@ -47,8 +47,9 @@
 
 #define CHUNK_ORDER	(PMD_SHIFT - PAGE_SHIFT)
 #define CHUNK_PAGES	(1U << CHUNK_ORDER)
-/* With fewer free pages than this, the worker looks for more. */
+/* With fewer free pages than this, the worker looks for more, up to so many. */
 #define POOL_LOW	64
+#define POOL_ENOUGH	128
 /* How long a pool that got no memory does not ask again, and one that stayed low does not look */
 #define POOL_PAUSE	(10 * HZ)
 #define LOOK_PAUSE	(HZ / 10)
@@ -78,7 +79,8 @@ struct hydra_chunk {
  * @chunks: all chunks
  * @nr_free: length of @free
  * @nr_pages: pages of all chunks
- * @misplaced: tables that came from elsewhere, as the pool was empty
+ * @misplaced: tables that were not to be had, as the pool was empty: they came from elsewhere,
+ *	or, replicas, the domain uses Linux's table
  * @refused: pages that were not where they should be
  * @look_at: jiffies from which the worker looks for freed pages again
  * @grow_at: jiffies from which the worker asks for memory again
@@ -165,13 +167,16 @@ static struct page *hydra_pool_take(struct hydra_pool *pool)
 	struct page *page;
 
 	lockdep_assert_held(&pool->lock);
-	page = list_first_entry_or_null(&pool->free, struct page, lru);
-	if (!page) {
-		pool->misplaced++;
-		return NULL;
-	}
-	list_del(&page->lru);
-	pool->nr_free--;
+	do {
+		page = list_first_entry_or_null(&pool->free, struct page, lru);
+		if (!page) {
+			pool->misplaced++;
+			return NULL;
+		}
+		list_del(&page->lru);
+		pool->nr_free--;
+		/* An error of the memory: the page stays out, as Linux's allocator does it. */
+	} while (PageHWPoison(page));
 	set_bit(page_to_pfn(page) % CHUNK_PAGES, hydra_chunk_of(page)->used);
 	VM_WARN_ON_ONCE_PAGE(page_ref_count(page) < 1 || page->mapping || page_has_type(page),
 			     page);
@@ -204,7 +209,8 @@ struct page *hydra_pool_get(unsigned int d)
 	struct page *page;
 	bool low;
 
-	if (WARN_ON_ONCE(d >= nr_pools))
+	/* A number of the kind before, see hydra_set_kind() */
+	if (d >= nr_pools)
 		return NULL;
 	pool = &pools[d];
 	spin_lock(&pool->lock);
@@ -320,11 +326,12 @@ static void hydra_pool_work(struct work_struct *work)
 
 	if (READ_ONCE(pool->nr_free) < POOL_LOW)
 		hydra_pool_collect(pool);
-	if (READ_ONCE(pool->nr_free) < POOL_LOW &&
+	/* Far more than what wakes the worker, or it would look again soon */
+	if (READ_ONCE(pool->nr_free) < POOL_ENOUGH && hydra_in_group(pool->d) &&
 	    time_after_eq(jiffies, READ_ONCE(pool->grow_at)) &&
 	    hydra_pool_grow(pool) < CHUNK_PAGES / 2)
 		WRITE_ONCE(pool->grow_at, jiffies + POOL_PAUSE);
-	if (READ_ONCE(pool->nr_free) < POOL_LOW)
+	if (READ_ONCE(pool->nr_free) < POOL_ENOUGH)
 		WRITE_ONCE(pool->look_at, jiffies + LOOK_PAUSE);
 }
 

@@ -80,6 +80,27 @@ static void hydra_test_paper(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, group[a], a % 4);
 }
 
+/* Cores inside nodes; and a ring of four nodes, two of which are farther apart */
+static void hydra_test_steps(struct kunit *test)
+{
+	u32 *latency = hydra_test_machine(test, 16, 4, 50, 125);
+	u16 group[16];
+	unsigned int a, b;
+
+	for (a = 0; a < 16; a++)
+		latency[a * 16 + (a ^ 8)] = 20;
+	KUNIT_EXPECT_EQ(test, hydra_find_groups(latency, 16, group), 4);
+	for (a = 0; a < 16; a++)
+		KUNIT_EXPECT_EQ(test, group[a], a % 4);
+	for (a = 0; a < 16; a++)
+		for (b = 0; b < 16; b++)
+			if ((a ^ b) % 4 == 2)
+				latency[a * 16 + b] = 200;
+	KUNIT_EXPECT_EQ(test, hydra_find_groups(latency, 16, group), 4);
+	for (a = 0; a < 16; a++)
+		KUNIT_EXPECT_EQ(test, group[a], a % 4);
+}
+
 /* Values that contradict each other: one group */
 static void hydra_test_doubts(struct kunit *test)
 {
@@ -106,6 +127,7 @@ static void hydra_test_doubts(struct kunit *test)
 static struct kunit_case hydra_latency_cases[] = {
 	KUNIT_CASE(hydra_test_groups),
 	KUNIT_CASE(hydra_test_paper),
+	KUNIT_CASE(hydra_test_steps),
 	KUNIT_CASE(hydra_test_doubts),
 	{}
 };
