@@ -164,28 +164,39 @@ static int hydra_ask_host(unsigned int nr, u16 *group)
 	return ret ? -EIO : 0;
 }
 
-static int __init hydra_groups_from_source(unsigned int most, u16 *group)
+/* Return: how many groups there are; 0: ignore the boot parameter, the log says why. */
+static unsigned int __init hydra_groups_from_source(unsigned int most, u16 *group)
 {
 	long nr;
 
 	switch (source) {
 	case HYDRA_GROUPS_PV:
 		nr = hydra_host_domains();
-		if (nr < 0) {
+		if (nr < 1 || hydra_ask_host(nr, group)) {
 			pr_err("hydra_groups=pv: the host does not tell (a host with Hydra does, for a VM with expose=on)\n");
 			return 0;
 		}
-		return nr > most || hydra_ask_host(nr, group) ? -E2BIG : nr;
+		break;
 	case HYDRA_GROUPS_MEASURE:
 		nr = hydra_measure_groups(group);
 		if (nr < 2)
 			pr_warn("hydra_groups=measure: cannot tell groups of CPUs by the latencies between them: one group\n");
-		return nr > most ? -E2BIG : max(nr, 1L);
-	case HYDRA_GROUPS_LIST:
-		return hydra_groups_parse(list, most, group);
+		nr = max(nr, 1L);
+		break;
 	default:
+		nr = hydra_groups_parse(list, most, group);
+		if (nr < 0) {
+			pr_err("hydra_groups=: not all CPUs in up to %u groups, like 0-3/4-7: ignored\n",
+			       most);
+			return 0;
+		}
+	}
+	if (nr > most) {
+		pr_err("hydra_groups=: %ld groups, and this kernel has %u domains at most: ignored\n",
+		       nr, most);
 		return 0;
 	}
+	return nr;
 }
 
 /**
@@ -197,29 +208,24 @@ static int __init hydra_groups_from_source(unsigned int most, u16 *group)
  */
 unsigned int __init hydra_groups_at_boot(const u16 **group, unsigned int most)
 {
+	unsigned int nr = 0;
 	u16 *by_cpu;
-	int nr;
 
 	if (source == HYDRA_GROUPS_OFF)
 		return 0;
 	by_cpu = kcalloc(nr_cpu_ids, sizeof(*by_cpu), GFP_KERNEL);
-	if (num_online_nodes() > 1 && source != HYDRA_GROUPS_LIST) {
+	if (num_online_nodes() > 1 && source != HYDRA_GROUPS_LIST)
 		pr_err("hydra_groups=%s: this machine has %u nodes, and uses them\n", list,
 		       num_online_nodes());
-		nr = 0;
-	} else {
-		nr = by_cpu ? hydra_groups_from_source(most, by_cpu) : -ENOMEM;
+	else if (by_cpu)
+		nr = hydra_groups_from_source(most, by_cpu);
+	if (nr) {
+		*group = by_cpu;
+		return nr;
 	}
-	if (nr <= 0) {
-		if (nr)
-			pr_err("hydra_groups=: ignored: no list of all CPUs in up to %u groups, like 0-3/4-7 (error %d)\n",
-			       most, nr);
-		source = HYDRA_GROUPS_OFF;
-		kfree(by_cpu);
-		return 0;
-	}
-	*group = by_cpu;
-	return nr;
+	source = HYDRA_GROUPS_OFF;
+	kfree(by_cpu);
+	return 0;
 }
 
 /*
