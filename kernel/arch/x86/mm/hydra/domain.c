@@ -66,7 +66,7 @@ static_assert(HYDRA_MAX_DOMAINS <= U16_MAX);
 static unsigned int max_domains __initdata = HYDRA_MAX_DOMAINS;
 static unsigned int llc_cpus __initdata;
 /* By CPU, its group, if groups take the place of nodes */
-static const u16 *group_of __initdata;
+static u16 *group_of __initdata;
 
 /* Boot parameter hydra_max_domains=: fewer domains than the kernel was built for */
 static int __init hydra_max_domains_setup(char *text)

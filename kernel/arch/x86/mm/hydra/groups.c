@@ -206,7 +206,7 @@ static unsigned int __init hydra_groups_from_source(unsigned int most, u16 *grou
  *
  * Return: how many groups there are; 0: nodes stay what they are.
  */
-unsigned int __init hydra_groups_at_boot(const u16 **group, unsigned int most)
+unsigned int __init hydra_groups_at_boot(u16 **group, unsigned int most)
 {
 	unsigned int nr = 0;
 	u16 *by_cpu;
@@ -236,9 +236,10 @@ unsigned int __init hydra_groups_at_boot(const u16 **group, unsigned int most)
 static int hydra_keep_numbers(unsigned int nr, u16 *group)
 {
 	unsigned int cpu, d, g, best, most, common;
-	u16 *number __free(kfree) = kcalloc(nr, sizeof(*number), GFP_KERNEL);
 	hydra_mask_t taken;
+	u16 *number;
 
+	number = kcalloc(nr, sizeof(*number), GFP_KERNEL);
 	if (!number)
 		return -ENOMEM;
 	hydra_mask_zero(&taken);
@@ -261,6 +262,7 @@ static int hydra_keep_numbers(unsigned int nr, u16 *group)
 	for_each_possible_cpu(cpu)
 		group[cpu] = group[cpu] == NOBODY ?
 			     hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu) : number[group[cpu]];
+	kfree(number);
 	return 0;
 }
 
@@ -300,17 +302,19 @@ static int hydra_groups_again(u16 *group)
 static int hydra_regroup(char *text)
 {
 	unsigned int nr = hydra_kinds[HYDRA_DOMAINS_NODE].nr;
-	u16 *group __free(kfree) = kcalloc(nr_cpu_ids, sizeof(*group), GFP_KERNEL);
+	u16 *group;
 	int ret;
 
+	group = kcalloc(nr_cpu_ids, sizeof(*group), GFP_KERNEL);
 	if (!group)
 		return -ENOMEM;
-	guard(mutex)(&hydra_regroup_lock);
+	mutex_lock(&hydra_regroup_lock);
 	ret = text ? hydra_groups_parse(text, nr, group) : hydra_groups_again(group);
-	if (ret < 0)
-		return ret;
-	hydra_move_cpus(group);
-	return 0;
+	if (ret >= 0)
+		hydra_move_cpus(group);
+	mutex_unlock(&hydra_regroup_lock);
+	kfree(group);
+	return min(ret, 0);
 }
 
 static void hydra_regroup_work(struct work_struct *work)
@@ -334,12 +338,13 @@ static int hydra_groups_online(unsigned int cpu)
 static ssize_t regroup_store(struct kobject *kobj, struct kobj_attribute *attr,
 			     const char *buf, size_t count)
 {
-	char *text __free(kfree) = kstrdup(buf, GFP_KERNEL);
+	char *text = kstrdup(buf, GFP_KERNEL);
 	int ret;
 
 	if (!text)
 		return -ENOMEM;
 	ret = hydra_regroup(sysfs_streq(buf, "again") ? NULL : strim(text));
+	kfree(text);
 	return ret ?: count;
 }
 

@@ -85,7 +85,7 @@ static inline const struct hydra_kind *hydra_kind_of(const struct hydra_mm *h)
 void hydra_move_cpus(const u16 *to);
 
 /* groups.c */
-unsigned int hydra_groups_at_boot(const u16 **group, unsigned int most);
+unsigned int hydra_groups_at_boot(u16 **group, unsigned int most);
 
 /* latency.c */
 unsigned int hydra_find_groups(const u32 *latency, unsigned int nr, u16 *group);

@@ -66,9 +66,10 @@ static void hydra_pong(void *data)
 	unsigned int turn;
 
 	while (!READ_ONCE(ping->stop)) {
+		/* Each side reads what the other has stored: pairs with hydra_ping_round(). */
 		turn = smp_load_acquire(&ping->turn);
 		if (turn & 1)
-			smp_store_release(&ping->turn, turn + 1);
+			smp_store_release(&ping->turn, turn + 1);	/* as above */
 		else
 			cpu_relax();
 	}
@@ -83,8 +84,10 @@ static bool hydra_ping_round(struct hydra_ping *ping, unsigned int *turn, u64 en
 	unsigned int i;
 
 	for (i = 0; i < TRIPS; i++) {
+		/* Pairs with hydra_pong(), in both directions. */
 		smp_store_release(&ping->turn, *turn + 1);
 		*turn += 2;
+		/* As above */
 		while (smp_load_acquire(&ping->turn) != *turn) {
 			now = rdtsc();
 			if (now > end)
@@ -152,9 +155,12 @@ static bool hydra_groups_agree(const u32 *latency, unsigned int nr, const u16 *g
 	unsigned int a, b;
 
 	for (a = 0; a < nr; a++)
-		for (b = 0; b < nr; b++)
-			if (a != b && (latency[a * nr + b] < cut) != (group[a] == group[b]))
+		for (b = 0; b < nr; b++) {
+			bool near = latency[a * nr + b] < cut, together = group[a] == group[b];
+
+			if (a != b && near != together)
 				return false;
+		}
 	return true;
 }
 

@@ -46,7 +46,7 @@
 #include "internal.h"
 
 #define CHUNK_ORDER	(PMD_SHIFT - PAGE_SHIFT)
-#define CHUNK_PAGES	(1U << CHUNK_ORDER)
+#define CHUNK_PAGES	PTRS_PER_PTE
 /* With fewer free pages than this, the worker looks for more, up to so many. */
 #define POOL_LOW	64
 #define POOL_ENOUGH	128
@@ -362,8 +362,9 @@ int hydra_pools_show(char *buf)
 
 		hydra_pool_collect(pool);
 		spin_lock(&pool->lock);
-		len += sysfs_emit_at(buf, len, "group %u pages %lu free %lu misplaced %lu refused %lu\n",
-				     d, pool->nr_pages, pool->nr_free, pool->misplaced,
+		len += sysfs_emit_at(buf, len, "group %u pages %lu free %lu", d, pool->nr_pages,
+				     pool->nr_free);
+		len += sysfs_emit_at(buf, len, " misplaced %lu refused %lu\n", pool->misplaced,
 				     pool->refused);
 		spin_unlock(&pool->lock);
 	}
