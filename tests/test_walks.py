@@ -35,13 +35,55 @@ def test_no_page_or_a_huge_one_is_an_error(memory, spoilt, entry):
 
 @pytest.mark.parametrize("node, where, kind", [(0, 0, "ll"), (0, 1, "lr"), (1, 1, "rl"), (1, 0, "rr")])
 def test_a_page_is_counted_by_both_tables(memory, node, where, kind):
-    counts = guest_walks.count(memory, (ROOT, 4), ADDRESS, 1, None, node, {(None, DATA >> 21): where})
+    counts = guest_walks.count(memory, (ROOT, 4), ADDRESS, 1, None, node, {(None, DATA >> 21): where}, [0] * 8)
     assert counts == {"ll": 0, "lr": 0, "rl": 0, "rr": 0, kind: 1}
 
 
 def test_a_page_without_a_nested_table_is_an_error(memory):
     with pytest.raises(guest_walks.Failure, match="no nested table"):
-        guest_walks.count(memory, (ROOT, 4), ADDRESS, 1, 2, 0, {(None, DATA >> 21): 0})
+        guest_walks.count(memory, (ROOT, 4), ADDRESS, 1, 2, 0, {(None, DATA >> 21): 0}, [0] * 8)
+
+
+def test_guest_tables_anywhere_are_counted_by_the_hosts_nodes(memory):
+    nodes = [0, 0, 0, 0, 2, 0, 0, 0]
+    assert guest_walks.count(memory, (ROOT, 4), ADDRESS, 1, None, 2, {(None, DATA >> 21): 2}, nodes)["ll"] == 1
+
+
+class Libc:
+    """move_pages() as of a process with pages on nodes 3 and 1, and one page that is not there."""
+    status = 0
+
+    def syscall(self, number, pid, count, addresses, nodes, found, flags):
+        assert (number, pid, count.value, nodes, flags) == (guest_walks.MOVE_PAGES, 7, 3, None, 0)
+        assert list(addresses) == [0x7f0000000000 + 4096 * page for page in range(3)]
+        found[:] = (3, 1, -2)
+        return self.status
+
+
+@pytest.fixture
+def monitor():
+    class Monitor:
+        def ask(self, _name, **arguments):
+            assert arguments["command-line"] == "gpa2hva 0"
+            return "Host virtual address for 0x0 (pc.ram) is 0x7f0000000000\r\n"
+    return Monitor()
+
+
+def test_nodes_of_the_hosts_pages(monkeypatch, monitor):
+    monkeypatch.setattr(guest_walks.ctypes, "CDLL", lambda *_names, **_options: Libc())
+    assert list(guest_walks.host_nodes(monitor, 7, 3)) == [3, 1, -2]
+    monkeypatch.setattr(Libc, "status", -1)
+    with pytest.raises(guest_walks.Failure, match="move_pages"):
+        guest_walks.host_nodes(monitor, 7, 3)
+
+
+@pytest.mark.parametrize("more, wanted, unwanted", [
+    ((), ["node,nodeid=3"], ["hydra_groups"]), (("--groups", "pv"), ["hydra_groups=pv", "uniform hydra stay"], ["nodeid"]),
+    (("--groups", "0/1/2/3", "--rotate"), ["hydra_groups=0/1/2/3", "uniform hydra rotate"], ["nodeid"])])
+def test_the_machine_sees_its_nodes_or_groups_its_cpus(more, wanted, unwanted):
+    words = ["--what", "uniform", "--inner", "hydra", "--nodes", "4", *(f"--{name}=x" for name in ("image", "initrd", "processor", "parameters")), *more]
+    said = " ".join(guest_walks.command(guest_walks.arguments(words), "/there"))
+    assert all(word in said for word in wanted) and not any(word in said for word in unwanted)
 
 
 def test_nested_leaf_tables_of_the_map(tmp_path, monkeypatch):

@@ -181,7 +181,7 @@ def measure(options, directory):
             machine.kill()
 
 
-def main():
+def arguments(words=None):
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--what", choices=("uniform", "one"), required=True)
     options.add_argument("--inner", choices=("linux", "hydra"), required=True, help="the policy of the guest's program")
@@ -190,7 +190,11 @@ def main():
     options.add_argument("--rotate", action="store_true", help="after boot, each CPU goes to the next group")
     for name in ("image", "initrd", "processor", "parameters"):
         options.add_argument(f"--{name}", required=True)
-    options = options.parse_args()
+    return options.parse_args(words)
+
+
+def main():
+    options = arguments()
     with tempfile.TemporaryDirectory(prefix="walks-", dir="/dev/shm") as directory:
         try:
             print(json.dumps(measure(options, pathlib.Path(directory))))
