@@ -131,10 +131,10 @@ TEST_F(groups, file_shows_where_cpus_are)
 	int cpu = g.cpus - 1;
 
 	g.of[cpu] = 0;
-	ASSERT_EQ(0, write_groups(&g));
+	EXPECT_EQ(0, write_groups(&g));
 	read_groups(&now);
 	EXPECT_EQ(0, memcmp(&g, &now, sizeof(g)));
-	ASSERT_EQ(0, write_groups(&self->before));
+	EXPECT_EQ(0, write_groups(&self->before));
 	read_groups(&now);
 	EXPECT_EQ(0, memcmp(&self->before, &now, sizeof(g)));
 }
@@ -174,29 +174,34 @@ TEST_F(groups, cpu_walks_the_tables_of_its_domain)
 	EXPECT_LE(PAGES, fills_of(_metadata, self, s, 1));
 	for (int i = 0; i < 3; i++) {
 		g.of[cpu] = 0;
-		ASSERT_EQ(0, write_groups(&g));
+		EXPECT_EQ(0, write_groups(&g));
 		hydra_map(self->area, TABLE_PAGES);
 		EXPECT_EQ(0, fills_of(_metadata, self, s, 2));
 		g.of[cpu] = 1;
-		ASSERT_EQ(0, write_groups(&g));
+		EXPECT_EQ(0, write_groups(&g));
 		hydra_map(self->area, TABLE_PAGES);
 		EXPECT_EQ(PAGES, fills_of(_metadata, self, s, 3));
 	}
 }
 
+/*
+ * Nothing is asserted while CPUs are in other domains: the harness may skip the teardown after
+ * a failed assertion, and they would stay there.
+ */
 static void drop_pages(struct __test_metadata *_metadata, FIXTURE_DATA(groups) *self,
 		       uint64_t times)
 {
 	volatile uint64_t *word = (uint64_t *)self->area;
+	const struct spinner *stale = NULL;
+	bool seen = true;
 
-	for (uint64_t i = 1; i <= times; i++) {
-		const struct spinner *stale;
-
+	for (uint64_t i = 1; i <= times && seen && !stale; i++) {
 		*word = i;
-		ASSERT_TRUE(watch_all(word, i));
-		ASSERT_EQ(0, madvise(self->area, PAGE_SIZE, MADV_DONTNEED));
+		seen = watch_all(word, i);
+		EXPECT_TRUE(seen);
+		EXPECT_EQ(0, madvise(self->area, PAGE_SIZE, MADV_DONTNEED));
 		stale = forbid_value(i);
-		ASSERT_EQ(NULL, stale)
+		EXPECT_EQ(NULL, stale)
 			TH_LOG("CPU %d reads a page that was dropped", stale->cpu);
 	}
 }
@@ -215,7 +220,7 @@ TEST_F(groups, dropped_pages_are_gone_for_cpus_that_have_moved)
 			if (g.of[cpu] >= 0)
 				g.of[cpu] = round == 0 ? 0 :
 					    (self->before.of[cpu] + 2 - round) % hydra_nodes();
-		ASSERT_EQ(0, write_groups(&g));
+		EXPECT_EQ(0, write_groups(&g));
 		drop_pages(_metadata, self, MOVED);
 	}
 }
@@ -232,7 +237,7 @@ TEST_F_TIMEOUT(groups, dropped_pages_are_gone_while_cpus_move, 240)
 		move_cpus(&self->before);
 	drop_pages(_metadata, self, TIMES);
 	/* It has moved CPUs all the time. */
-	ASSERT_EQ(0, waitpid(self->mover, NULL, WNOHANG));
+	EXPECT_EQ(0, waitpid(self->mover, NULL, WNOHANG));
 }
 
 HYDRA_HARNESS_MAIN
