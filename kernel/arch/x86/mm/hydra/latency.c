@@ -236,8 +236,8 @@ static int hydra_measure(u32 *latency, unsigned int nr, const u16 *cpus)
  * @group: by CPU, set to its group, numbered by their first CPUs; for CPUs that are offline,
  *	left as it is
  *
- * Context: process context; may sleep. Takes about a tenth of a millisecond for each pair, and
- * PATIENCE at most.
+ * Context: process context; may sleep. Takes about a tenth of a millisecond for each pair; at
+ * most PATIENCE for each of TRIES, and PATIENCE_ALL in all.
  * Return: how many groups; 1 if that cannot be told; 0 if nothing could be measured.
  */
 unsigned int hydra_measure_groups(u16 *group)

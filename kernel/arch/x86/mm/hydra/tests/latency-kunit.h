@@ -20,7 +20,18 @@ static u32 *hydra_test_machine(struct kunit *test, unsigned int nr, unsigned int
 	return latency;
 }
 
-/* Which is found again? */
+/* CPUs that take turns are found again: so many groups. */
+static void hydra_expect_groups(struct kunit *test, const u32 *latency, unsigned int nr,
+				unsigned int groups)
+{
+	u16 group[MOST_CPUS];
+	unsigned int cpu;
+
+	KUNIT_EXPECT_EQ(test, hydra_find_groups(latency, nr, group), groups);
+	for (cpu = 0; cpu < nr; cpu++)
+		KUNIT_EXPECT_EQ_MSG(test, group[cpu], cpu % groups, "CPU %u of %u", cpu, nr);
+}
+
 static void hydra_test_groups(struct kunit *test)
 {
 	static const struct {
@@ -37,18 +48,13 @@ static void hydra_test_groups(struct kunit *test)
 		{ 12, 4, 60, 60, 1 },
 		{ 12, 4, 0, 0, 1 },
 	};
-	u16 group[MOST_CPUS];
-	unsigned int i, cpu;
+	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		u32 *latency = hydra_test_machine(test, cases[i].nr, cases[i].groups,
 						  cases[i].near, cases[i].far);
 
-		KUNIT_EXPECT_EQ_MSG(test, hydra_find_groups(latency, cases[i].nr, group),
-				    cases[i].found, "case %u", i);
-		for (cpu = 0; cpu < cases[i].nr; cpu++)
-			KUNIT_EXPECT_EQ_MSG(test, group[cpu], cpu % cases[i].found,
-					    "case %u, CPU %u", i, cpu);
+		hydra_expect_groups(test, latency, cases[i].nr, cases[i].found);
 	}
 }
 
@@ -69,7 +75,6 @@ static void hydra_test_paper(struct kunit *test)
 		{ 0, 0, 0, 0, 0, 0, 0, 0, 125, 126, 125, 52 },
 	};
 	u32 *latency = hydra_test_machine(test, 12, 4, 55, 125);
-	u16 group[12];
 	unsigned int a, b;
 
 	for (a = 0; a < ARRAY_SIZE(rows); a++)
@@ -78,30 +83,23 @@ static void hydra_test_paper(struct kunit *test)
 	for (b = 0; b < 12; b++)
 		for (a = b + 1; a < 12; a++)
 			latency[a * 12 + b] = latency[b * 12 + a];
-	KUNIT_EXPECT_EQ(test, hydra_find_groups(latency, 12, group), 4);
-	for (a = 0; a < 12; a++)
-		KUNIT_EXPECT_EQ(test, group[a], a % 4);
+	hydra_expect_groups(test, latency, 12, 4);
 }
 
 /* Cores inside nodes; and a ring of four nodes, two of which are farther apart */
 static void hydra_test_steps(struct kunit *test)
 {
 	u32 *latency = hydra_test_machine(test, 16, 4, 50, 125);
-	u16 group[16];
 	unsigned int a, b;
 
 	for (a = 0; a < 16; a++)
 		latency[a * 16 + (a ^ 8)] = 20;
-	KUNIT_EXPECT_EQ(test, hydra_find_groups(latency, 16, group), 4);
-	for (a = 0; a < 16; a++)
-		KUNIT_EXPECT_EQ(test, group[a], a % 4);
+	hydra_expect_groups(test, latency, 16, 4);
 	for (a = 0; a < 16; a++)
 		for (b = 0; b < 16; b++)
 			if ((a ^ b) % 4 == 2)
 				latency[a * 16 + b] = 200;
-	KUNIT_EXPECT_EQ(test, hydra_find_groups(latency, 16, group), 4);
-	for (a = 0; a < 16; a++)
-		KUNIT_EXPECT_EQ(test, group[a], a % 4);
+	hydra_expect_groups(test, latency, 16, 4);
 }
 
 /* Values that contradict each other: one group */
