@@ -781,8 +781,6 @@ static void *worker_main(void *arg)
 	unsigned int finished = 0;
 
 	hydra_pin_to_cpu(w->cpu);
-	/* returns at once, as after a wake-up before the wait */
-	hydra_futex_wait(&w->asked, -1);
 	for (;;) {
 		while (atomic_load(&w->asked) == finished) {
 			if (workers_wait == HYDRA_SPIN)
@@ -793,6 +791,14 @@ static void *worker_main(void *arg)
 		if (!w->fn)
 			return NULL;
 		w->fn(w->arg);
+		/*
+		 * A wake-up may come before the wait, which then returns an error. What
+		 * that touches must not be filled now and then, but in each turn: so here
+		 * is a wait that returns at once. Once, at the start, is not enough: the
+		 * node may get its tree a little later.
+		 */
+		if (workers_wait == HYDRA_SLEEP)
+			hydra_futex_wait(&w->asked, finished - 1);
 		atomic_store(&w->finished, ++finished);
 		hydra_futex_wake(&w->finished);
 	}
