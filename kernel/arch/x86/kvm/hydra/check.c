@@ -1,12 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Looks whether all nested trees of a VM keep the rules N1 to N4, N6 and N8 of
+ * Looks whether all nested trees of a VM keep the rules N1 to N6 and N8 of
  * Documentation/mm/hydra/vm.rst.
  *
  * The checker holds mmu_lock for writing from beginning to end, so that faults, flushes and
  * frees wait, and the numbers belong together: only an administrator may ask for it.
  * Entries still change in two ways: hardware sets accessed and dirty bits, and
  * fast_page_fault() makes entries writable.
+ *
+ * That is why N5 is looked at twice. fast_page_fault() marks the page in the log only after
+ * it has changed the entry:
+ *
+ *     CPU 0: hydra_vm_check_vm()          CPU 1: fast_page_fault()
+ *     --------------------------          ------------------------
+ *                                         rcu_read_lock()
+ *                                         makes the entry writable
+ *     finds it writable, and no mark
+ *     gives up mmu_lock
+ *     synchronize_rcu()                   marks the page
+ *                                         rcu_read_unlock()
+ *     finds the mark
+ *
+ * Marks are cleared by holders of slots_lock alone, so CPU 0 holds that, too.
  */
 
 #define pr_fmt(fmt) "hydra: " fmt
@@ -23,14 +38,30 @@
 #include "hydra.h"
 #include "internal.h"
 
-/* One walk of the checker over all trees of a VM */
+/* A page that may be written unlogged */
+struct hydra_vm_unlogged {
+	struct kvm_memory_slot *slot;
+	gfn_t gfn;
+	unsigned int domain;
+};
+
+/*
+ * One walk of the checker over all trees of a VM
+ *
+ * @looks_at_log: slots_lock is held
+ * @unlogged: the first pages that are to be looked at again
+ */
 struct hydra_vm_walk {
 	struct kvm *kvm;
 	struct seq_file *m;
 	struct kvm_mmu_page *root;
+	unsigned int domain;
 	unsigned long below_roots;
 	unsigned long misplaced;
 	long violations;
+	bool looks_at_log;
+	unsigned int nr_unlogged;
+	struct hydra_vm_unlogged unlogged[32];
 };
 
 static void hydra_vm_violated(struct hydra_vm_walk *w, int rule, gfn_t gfn, const char *what)
@@ -38,10 +69,10 @@ static void hydra_vm_violated(struct hydra_vm_walk *w, int rule, gfn_t gfn, cons
 	w->violations++;
 	if (w->m)
 		seq_printf(w->m, "violation N%d gfn 0x%llx domain %u: %s\n", rule, gfn,
-			   w->root ? w->root->role.domain : 0, what);
+			   w->domain, what);
 	else
 		pr_err_ratelimited("invariant N%d broken at gfn 0x%llx, domain %u: %s\n",
-				   rule, gfn, w->root ? w->root->role.domain : 0, what);
+				   rule, gfn, w->domain, what);
 }
 
 /* The frame that a tree maps a guest frame to. Return: false if none. */
@@ -61,8 +92,42 @@ static bool hydra_vm_lookup(struct kvm_mmu_page *sp, gfn_t gfn, kvm_pfn_t *pfn)
 	}
 }
 
-/* N1 for one leaf entry */
-static void hydra_vm_check_leaf(struct hydra_vm_walk *w, gfn_t gfn, u64 spte)
+/* N5 for a writable entry: note the first of its pages that is not marked in the log. */
+static void hydra_vm_look_at_log(struct hydra_vm_walk *w, struct kvm_memory_slot *slot,
+				 gfn_t gfn, int level)
+{
+	unsigned long first = gfn - slot->base_gfn, end, page;
+
+	/* With PML the processor logs writes. Without a bitmap there is a ring. */
+	if (!w->looks_at_log || !slot->dirty_bitmap || kvm_cpu_dirty_log_size() ||
+	    w->nr_unlogged == ARRAY_SIZE(w->unlogged))
+		return;
+	end = first + KVM_PAGES_PER_HPAGE(level);
+	page = find_next_zero_bit_le(slot->dirty_bitmap, end, first);
+	if (page < end)
+		w->unlogged[w->nr_unlogged++] = (struct hydra_vm_unlogged) {
+			slot, slot->base_gfn + page, w->domain
+		};
+}
+
+/* N5 again, for the pages noted: faults that were about to mark them have done so. */
+static void hydra_vm_check_log(struct hydra_vm_walk *w)
+{
+	lockdep_assert_held(&w->kvm->slots_lock);
+	if (!w->nr_unlogged)
+		return;
+	synchronize_rcu();
+	for (unsigned int i = 0; i < w->nr_unlogged; i++) {
+		const struct hydra_vm_unlogged *u = &w->unlogged[i];
+
+		w->domain = u->domain;
+		if (!test_bit_le(u->gfn - u->slot->base_gfn, u->slot->dirty_bitmap))
+			hydra_vm_violated(w, 5, u->gfn, "writable, and not in the log");
+	}
+}
+
+/* N1 and N5 for one leaf entry */
+static void hydra_vm_check_leaf(struct hydra_vm_walk *w, gfn_t gfn, u64 spte, int level)
 {
 	int as_id = kvm_mmu_page_as_id(w->root);
 	struct kvm_memory_slot *slot;
@@ -76,6 +141,8 @@ static void hydra_vm_check_leaf(struct hydra_vm_walk *w, gfn_t gfn, u64 spte)
 		hydra_vm_violated(w, 1, gfn, "present outside of all memslots");
 	else if ((slot->flags & KVM_MEM_READONLY) && is_writable_pte(spte))
 		hydra_vm_violated(w, 1, gfn, "writable in a memslot that is read-only");
+	else if (is_writable_pte(spte))
+		hydra_vm_look_at_log(w, slot, gfn, level);
 	/* All other trees: a tree may have small entries where another has a huge one. */
 	list_for_each_entry(other, &w->kvm->arch.tdp_mmu_roots, link) {
 		if (other == w->root || other->role.invalid ||
@@ -90,7 +157,7 @@ static void hydra_vm_check_leaf(struct hydra_vm_walk *w, gfn_t gfn, u64 spte)
 static void hydra_vm_walk_table(struct hydra_vm_walk *w, struct kvm_mmu_page *sp)
 {
 	int nid = page_to_nid(virt_to_page(sp->spt)), level = sp->role.level, i;
-	unsigned int d = w->root->role.domain;
+	unsigned int d = w->domain;
 
 	w->below_roots += sp != w->root;
 	if (sp->role.domain != d)
@@ -112,7 +179,7 @@ static void hydra_vm_walk_table(struct hydra_vm_walk *w, struct kvm_mmu_page *sp
 			hydra_vm_walk_table(w, child);
 			continue;
 		}
-		hydra_vm_check_leaf(w, sp->gfn + i * KVM_PAGES_PER_HPAGE(level), spte);
+		hydra_vm_check_leaf(w, sp->gfn + i * KVM_PAGES_PER_HPAGE(level), spte, level);
 	}
 }
 
@@ -120,9 +187,11 @@ static void hydra_vm_walk_table(struct hydra_vm_walk *w, struct kvm_mmu_page *sp
 static void hydra_vm_walk(struct hydra_vm_walk *w)
 {
 	lockdep_assert_held_write(&w->kvm->mmu_lock);
-	list_for_each_entry(w->root, &w->kvm->arch.tdp_mmu_roots, link)
+	list_for_each_entry(w->root, &w->kvm->arch.tdp_mmu_roots, link) {
+		w->domain = w->root->role.domain;
 		hydra_vm_walk_table(w, w->root);
-	w->root = NULL;
+	}
+	w->domain = 0;
 }
 
 /* N3: one valid root for a role; a vCPU has a root of the domain that its role says. */
@@ -169,10 +238,12 @@ static void hydra_vm_check_numbers(struct hydra_vm_walk *w)
 /**
  * hydra_vm_check_vm - check the nested trees of a VM
  * @kvm: the VM
- * @m: where to report; NULL: the kernel's log
+ * @m: where to report; NULL: the kernel's log, and N5 is not looked at
  *
- * Context: process context; a section of kvm->srcu is allowed, mmu_lock is not held.
+ * Context: process context, mmu_lock is not held. With @m no lock of KVM, and no section of
+ * kvm->srcu, because the holder of slots_lock may wait for such a section.
  * Return: how many violations there are. The caller adds them to hydra_violations, once.
+ * 0 also if the task is being killed.
  */
 long hydra_vm_check_vm(struct kvm *kvm, struct seq_file *m)
 {
@@ -185,6 +256,12 @@ long hydra_vm_check_vm(struct kvm *kvm, struct seq_file *m)
 		return 0;
 	w->kvm = kvm;
 	w->m = m;
+	/* Its holder may wait for a VMM. */
+	if (m && mutex_lock_killable(&kvm->slots_lock)) {
+		kfree(w);
+		return 0;
+	}
+	w->looks_at_log = m;
 	idx = srcu_read_lock(&kvm->srcu);
 	write_lock(&kvm->mmu_lock);
 	if (tdp_mmu_enabled) {
@@ -197,10 +274,14 @@ long hydra_vm_check_vm(struct kvm *kvm, struct seq_file *m)
 			hydra_vm_violated(w, 2, 0, "more tables than counted are not at home");
 	}
 	write_unlock(&kvm->mmu_lock);
-	srcu_read_unlock(&kvm->srcu, idx);
 	if (m)
+		hydra_vm_check_log(w);
+	srcu_read_unlock(&kvm->srcu, idx);
+	if (m) {
+		mutex_unlock(&kvm->slots_lock);
 		seq_printf(m, "tables %lu misplaced %lu violations %ld\n", w->below_roots,
 			   w->misplaced, w->violations);
+	}
 	violations = w->violations;
 	kfree(w);
 	return violations;

@@ -181,6 +181,8 @@ TEST_F_TIMEOUT(vm_copy, copies_in_logged_memory_are_not_writable, 120)
 		end(_metadata, &w);
 		ASSERT_EQ(0, ret);
 		ASSERT_LE(0, vm_logged(&self->vm, bitmap));
+		/* N5: what is writable is in the log. */
+		EXPECT_TRUE(vm_consistent());
 		ASSERT_EQ(0, vm_run(&self->vm, self->last, self->last, 0, VM_REGION_PAGES));
 		ASSERT_EQ(VM_REGION_PAGES, vm_logged(&self->vm, bitmap)) TH_LOG("round %d", i);
 	}
