@@ -98,7 +98,7 @@ CATCHERS = {
     "vm-spare-tree": ["vm_bystanders -t no_write_is_missing_from_the_log"],
     "vm-flush-all": ["vm_bystanders -t page_used_by_one_node"],
     "vm-drop-used": ["vm_move -t tree_with_a_vcpu_stays"],
-    "vm-keep-idle": ["vm_move -t tree_without_vcpus_is_dropped", "vm_degrade -t idle_tree_goes_first"],
+    "vm-keep-idle": ["vm_move -t tree_without_vcpus_is_dropped"],
     "vm-one-tree": ["vm_age -t access_of_any_node_is_seen", "vm_dirty -v bitmap",
                     "vm_coherence -t pages_copied_on_write"],
     "vm-spare-nested": ["vm_nested -t flushes_spare_no_vcpu"],

@@ -51,8 +51,7 @@
  *                                         finds the request: __hydra_vm_move():
  *                                           the shared tree; queues hydra_vm_tidy()
  *
- * T14: lack of memory for a table of a domain tree is not the guest's error. The VM drops
- * its idle trees (idle.c). If it has none, it goes
+ * T14: lack of memory for a table of a domain tree is not the guest's error. The VM goes
  * back to the shared tree, with all vCPUs, until settings are written again. The fault that
  * found no memory is finished on the domain tree, because it needs its root (T6), with at
  * most PT64_ROOT_MAX_LEVEL tables. These are charged to the memory cgroup beyond its limit,
@@ -155,7 +154,6 @@ static void hydra_vm_tidy(struct kvm *kvm, bool ask)
 	write_unlock(&kvm->mmu_lock);
 	if (found)
 		kvm_tdp_mmu_zap_invalidated_roots(kvm);
-	hydra_vm_repay(vm);
 	atomic_long_add(hweight32(idle), &vm->dropped);
 	/* The next tree may be idle then. */
 	if (wait != ULONG_MAX)
@@ -260,20 +258,6 @@ static void hydra_vm_fall_back(struct hydra_vm *vm)
 	hydra_vm_tidy_soon(vm);
 }
 
-/* There is no memory for a vCPU's next table. Context: process context. */
-static void hydra_vm_lack(struct kvm_vcpu *vcpu)
-{
-	struct hydra_vm *vm = vcpu->kvm->arch.hydra;
-
-	if (hydra_vm_borrow(vm)) {
-		hydra_vm_tidy_soon(vm);
-		return;
-	}
-	hydra_vm_fall_back(vm);
-	/* Before the guest is entered again: the last tables of this kind */
-	kvm_make_request(KVM_REQ_HYDRA, vcpu);
-}
-
 /* The tests let the allocations of this function fail. */
 static noinline void *hydra_vm_table_alloc(int home)
 {
@@ -330,7 +314,9 @@ int __hydra_vm_topup(struct kvm_vcpu *vcpu)
 	while (mc->nobjs < PT64_ROOT_MAX_LEVEL) {
 		table = hydra_vm_table(vcpu->kvm, d);
 		if (!table) {
-			hydra_vm_lack(vcpu);
+			hydra_vm_fall_back(vm);
+			/* Before the guest is entered again: the last tables of this kind */
+			kvm_make_request(KVM_REQ_HYDRA, vcpu);
 			/*
 			 * __GFP_HIGH: the memory cgroup is charged beyond its limit rather
 			 * than a process killed (T14).

@@ -59,8 +59,6 @@ struct hydra_vm_tree {
  * @vcpus_flushed: how often a flush has asked a vCPU, and could have spared it
  * @vcpus_spared: how often a flush has spared a vCPU
  * @dropped: idle trees that were dropped
- * @lending: idle trees are being dropped because memory is short
- * @borrowed: tables taken beyond the limit meanwhile
  * @moves: how often a vCPU took the tree of another domain
  * @fallbacks: how often the VM went back to the shared tree for lack of memory
  * @moved_tables: tables that moved to the node of their data
@@ -88,8 +86,6 @@ struct hydra_vm {
 	atomic_long_t vcpus_flushed;
 	atomic_long_t vcpus_spared;
 	atomic_long_t dropped;
-	bool lending;
-	atomic_t borrowed;
 	atomic_long_t moves;
 	atomic_long_t fallbacks;
 	atomic_long_t moved_tables;

@@ -26,10 +26,6 @@
  *
  * If the machine is short of memory, idle trees do not wait for their time. The shrinker only
  * asks for that: hydra_vm_tidy() needs slots_lock, whose holder may be waiting for memory.
- *
- * A VM that has no memory for a table, or is at its limit, asks for its own idle trees before
- * it goes back to the shared tree. Until they are zapped it takes tables beyond the limit, but
- * only HYDRA_VM_MAX_BORROWED.
  */
 
 #include <linux/hydra_vm.h>
@@ -107,26 +103,13 @@ unsigned long hydra_vm_idle_wait(void)
 }
 
 /*
- * Is a root that of a domain tree that may be dropped before its time? Not if the tree has just
- * lost its vCPU: another tree may be copying from it, or the vCPU may be on its way back.
- */
-static bool hydra_vm_is_spare(const struct hydra_vm *vm, const struct kvm_mmu_page *root,
-			      u32 loaded)
-{
-	unsigned int d = root->role.domain;
-	unsigned long left;
-
-	return d && !root->role.invalid && !(loaded & BIT(d)) &&
-	       hydra_vm_alone_for(vm, d, HZ, &left);
-}
-
-/*
- * About how many tables the spare trees of a VM have on a node.
+ * About how many tables the idle trees of a VM have on a node. Trees that have just lost their
+ * vCPU stay: another tree may be copying from them.
  * @press: they are to be dropped
  */
 static unsigned long hydra_vm_idle_tables(struct kvm *kvm, int nid, bool press)
 {
-	unsigned long idle = 0, roots = 0;
+	unsigned long idle = 0, roots = 0, left;
 	struct hydra_vm *vm = kvm->arch.hydra;
 	u32 loaded = hydra_vm_loaded_trees(kvm);
 	struct kvm_mmu_page *root;
@@ -136,7 +119,8 @@ static unsigned long hydra_vm_idle_tables(struct kvm *kvm, int nid, bool press)
 		unsigned int d = root->role.domain;
 
 		roots++;
-		if (!hydra_vm_is_spare(vm, root, loaded) || hydra_vm_home(d - 1) != nid)
+		if (!d || root->role.invalid || (loaded & BIT(d)) ||
+		    hydra_vm_home(d - 1) != nid || !hydra_vm_alone_for(vm, d, HZ, &left))
 			continue;
 		idle++;
 		if (press)
@@ -144,56 +128,6 @@ static unsigned long hydra_vm_idle_tables(struct kvm *kvm, int nid, bool press)
 	}
 	rcu_read_unlock();
 	return idle ? 1 + idle * atomic64_read(&kvm->arch.tdp_mmu_pages) / roots : 0;
-}
-
-/* Ask for all spare trees. Return: false if there are none. */
-static bool hydra_vm_press_idle(struct hydra_vm *vm)
-{
-	u32 loaded = hydra_vm_loaded_trees(vm->kvm);
-	struct kvm_mmu_page *root;
-	bool found = false;
-
-	guard(rcu)();
-	list_for_each_entry_rcu(root, &vm->kvm->arch.tdp_mmu_roots, link) {
-		if (!hydra_vm_is_spare(vm, root, loaded))
-			continue;
-		WRITE_ONCE(vm->trees[root->role.domain].pressed, true);
-		found = true;
-	}
-	return found;
-}
-
-/**
- * hydra_vm_borrow - may a VM without memory take a table that idle trees will pay for?
- * @vm: Hydra's state of the VM; a vCPU needs a table for its domain tree
- *
- * Context: any. Return: true if idle trees are being dropped; the caller lets hydra_vm_tidy()
- * come at once.
- */
-bool hydra_vm_borrow(struct hydra_vm *vm)
-{
-	/* A tree that hydra_vm_tidy() has made invalid still has its tables. */
-	if (!READ_ONCE(vm->lending)) {
-		if (!hydra_vm_press_idle(vm))
-			return false;
-		WRITE_ONCE(vm->lending, true);
-	}
-	return atomic_inc_return(&vm->borrowed) <= HYDRA_VM_MAX_BORROWED;
-}
-
-/**
- * hydra_vm_repay - the trees that were asked for have been zapped
- * @vm: Hydra's state of the VM
- *
- * A vCPU may have asked for another tree meanwhile. It asks again for its next table.
- *
- * Context: slots_lock.
- */
-void hydra_vm_repay(struct hydra_vm *vm)
-{
-	lockdep_assert_held(&vm->kvm->slots_lock);
-	atomic_set(&vm->borrowed, 0);
-	WRITE_ONCE(vm->lending, false);
 }
 
 /* For each VM with idle trees on a node, if no other task changes the list of VMs just now */

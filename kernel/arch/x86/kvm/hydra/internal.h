@@ -23,10 +23,6 @@ u32 hydra_vm_loaded_trees(struct kvm *kvm);
 /* The longest time between two looks at an idle tree: the seconds may be set meanwhile. */
 #define HYDRA_VM_LONGEST_WAIT	(30UL * HZ)
 bool hydra_vm_is_idle(const struct hydra_vm *vm, unsigned int d, unsigned long *wait);
-/* Tables beyond the limit, while idle trees are being dropped */
-#define HYDRA_VM_MAX_BORROWED	64
-bool hydra_vm_borrow(struct hydra_vm *vm);
-void hydra_vm_repay(struct hydra_vm *vm);
 unsigned long hydra_vm_idle_wait(void);
 void hydra_vm_idle_load(void);
 void hydra_vm_idle_unload(void);

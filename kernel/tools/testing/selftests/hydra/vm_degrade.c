@@ -93,26 +93,6 @@ TEST_F(vm_degrade, beyond_the_limit)
 	check_back(_metadata, &self->vm, self->last, 1);
 }
 
-/* The tree of a node that the VM has left goes before the VM falls back. */
-TEST_F(vm_degrade, idle_tree_goes_first)
-{
-	struct vm_tables tables;
-
-	ASSERT_EQ(0, vm_run(&self->vm, 0, self->last, 0, 1));
-	/* Trees that have just lost their vCPU stay for a second. */
-	sleep(2);
-	ASSERT_EQ(0, vm_read_tables(&tables));
-	ASSERT_EQ(0, hydra_write_number(LIMIT, "", "%lu", vm_all_tables(&tables) * 4));
-	ASSERT_EQ(0, vm_run(&self->vm, 0, self->last, 0, VM_REGION_PAGES));
-	for (int tries = 0; tries < 500 && !vm_number("dropped"); tries++)
-		usleep(10000);
-	EXPECT_EQ(1, vm_number("dropped"));
-	EXPECT_EQ(1, vm_number("active"));
-	EXPECT_EQ(0, vm_number("fallbacks"));
-	ASSERT_EQ(0, vm_read_tables(&tables));
-	EXPECT_EQ(VM_REGION_PAGES + 1, tables.local[self->last]);
-}
-
 static volatile bool stop_settings;
 
 static void *write_settings(void *unused)
