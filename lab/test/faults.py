@@ -92,7 +92,7 @@ CATCHERS = {
     "vm-keep-fallen": ["vm_degrade -t fallbacks_do_not_add_up"],
     "vm-take-all": ["vm_interface -t bad_input_changes_nothing"],
     "vm-copy-invalidated": ["vm_copy -t neighbours_dropped_during_a_fault"],
-    "vm-copy-writable": ["vm_copy -t copies_in_logged_memory_are_not_writable"],
+    "vm-copy-writable": ["vm_copy -t copies_in_logged_memory_are_not_writable", "vm_copy -t writable_pages_are_in_the_log"],
     "vm-copy-beyond": ["vm_copy -t copies_end_with_the_memslot", "vm_copy -t memslot_that_goes_beside_a_fault"],
     "vm-copy-more": ["vm_copy -t copies_permit_no_more_than_their_source"],
     "vm-spare-tree": ["vm_bystanders -t no_write_is_missing_from_the_log"],

@@ -21,7 +21,8 @@
  *                                         rcu_read_unlock()
  *     finds the mark
  *
- * Marks are cleared by holders of slots_lock alone, so CPU 0 holds that, too.
+ * Marks are cleared by holders of slots_lock alone, so CPU 0 holds that, too. N5 is not
+ * looked at if the processor logs writes (PML), nor if KVM reports them in rings.
  */
 
 #define pr_fmt(fmt) "hydra: " fmt
@@ -48,7 +49,7 @@ struct hydra_vm_unlogged {
 /*
  * One walk of the checker over all trees of a VM
  *
- * @looks_at_log: slots_lock is held
+ * @looks_at_log: slots_lock is held, and faults mark written pages in bitmaps
  * @unlogged: the first pages that are to be looked at again
  */
 struct hydra_vm_walk {
@@ -98,11 +99,10 @@ static void hydra_vm_look_at_log(struct hydra_vm_walk *w, struct kvm_memory_slot
 {
 	unsigned long first = gfn - slot->base_gfn, end, page;
 
-	/* With PML the processor logs writes. Without a bitmap there is a ring. */
-	if (!w->looks_at_log || !slot->dirty_bitmap || kvm_cpu_dirty_log_size() ||
+	if (!w->looks_at_log || !slot->dirty_bitmap ||
 	    w->nr_unlogged == ARRAY_SIZE(w->unlogged))
 		return;
-	end = first + KVM_PAGES_PER_HPAGE(level);
+	end = min(first + KVM_PAGES_PER_HPAGE(level), slot->npages);
 	page = find_next_zero_bit_le(slot->dirty_bitmap, end, first);
 	if (page < end)
 		w->unlogged[w->nr_unlogged++] = (struct hydra_vm_unlogged) {
@@ -238,7 +238,7 @@ static void hydra_vm_check_numbers(struct hydra_vm_walk *w)
 /**
  * hydra_vm_check_vm - check the nested trees of a VM
  * @kvm: the VM
- * @m: where to report; NULL: the kernel's log, and N5 is not looked at
+ * @m: where to report; NULL: among the kernel's messages, and N5 is not looked at
  *
  * Context: process context, mmu_lock is not held. With @m no lock of KVM, and no section of
  * kvm->srcu, because the holder of slots_lock may wait for such a section.
@@ -261,7 +261,7 @@ long hydra_vm_check_vm(struct kvm *kvm, struct seq_file *m)
 		kfree(w);
 		return 0;
 	}
-	w->looks_at_log = m;
+	w->looks_at_log = m && kvm_use_dirty_bitmap(kvm) && !kvm_cpu_dirty_log_size();
 	idx = srcu_read_lock(&kvm->srcu);
 	write_lock(&kvm->mmu_lock);
 	if (tdp_mmu_enabled) {

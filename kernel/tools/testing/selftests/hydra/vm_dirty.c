@@ -144,7 +144,7 @@ static void migrate(struct __test_metadata *_metadata, FIXTURE_DATA(vm_dirty) *s
 		copy[page] = *vm_word(&self->vm, page);
 	for (int round = 0; round < ROUNDS; round++) {
 		copy_reported(_metadata, self, variant);
-		/* N5: each page that a vCPU can write is in the log. */
+		/* N5: each page that a vCPU can write is in the bitmap, if there is one. */
 		EXPECT_TRUE(vm_consistent());
 		if (round % 2)
 			move_pages_to(_metadata, self, round / 2 % self->vm.nr);
