@@ -28,7 +28,7 @@ STAGES = {
     "races": Stage("self tests on a kernel that looks for data races (KCSAN)", "kcsan", long=True),
     "oracle": Stage("a million operations of the stale-translation oracle", "lab", long=True),
     "suites-debug": Stage("Linux's own tests on the debug kernel", "debug", only="programs", long=True),
-    "pcid": Stage("self tests and an injected fault on an emulated processor with PCID (Bochs)", "debug", only="boots", long=True),
+    "pcid": Stage("self tests and an injected fault on an emulated Intel processor with PCID and VMX (Bochs)", "debug", only="boots", long=True),
 }
 
 

@@ -57,6 +57,8 @@ class Machine:
     neighbours: bool = True
     broken: str = "none"     # a rule for the kernel to break (kernel/hooks/injected-faults.patch)
     arguments: str = ""      # of every program
+    model: str = "corei7_haswell_4770"
+    parameters: dict = dataclasses.field(default_factory=dict)     # of modules, with the values that they have to have
 
     def cpus(self):
         return self.nodes * self.cpus_per_node
@@ -69,7 +71,7 @@ def bochsrc(machine):
 megs: {memory}
 romimage: file={FIRMWARE}
 vgaromimage: file={VIDEO_FIRMWARE}
-cpu: model=corei7_haswell_4770, count=1:{machine.cpus()}:1, ips={SPEED}, reset_on_triple_fault=0
+cpu: model={machine.model}, count=1:{machine.cpus()}:1, ips={SPEED}, reset_on_triple_fault=0
 clock: sync=none
 ata0-master: type=cdrom, path=cd.iso, status=inserted
 boot: cdrom
@@ -87,7 +89,8 @@ def script(programs, machine):
     command = shlex.join(["sh", "/selftests", str(PROGRAM_LIMIT), *map(str, programs)])
     if machine.neighbours:
         command = f"sh /neighbours {command}"
-    return f"export BROKEN={shlex.quote(machine.broken)} ARGUMENTS={shlex.quote(machine.arguments)}\n{command}\n"
+    show = "".join(f"read -r value </sys/module/{name.replace('.', '/parameters/')}; echo parameter {name} $value\n" for name in machine.parameters)
+    return f"export BROKEN={shlex.quote(machine.broken)} ARGUMENTS={shlex.quote(machine.arguments)}\n{show}{command}\n"
 
 
 def make_cd(image, programs, machine, directory):
@@ -169,13 +172,20 @@ def kept(log, cpus):
 def outcomes(programs, machine, directory, ended):
     """What the files of a run come to."""
     log = vm.read(directory / "console.log")
-    found = suites.split_programs(vm.read(directory / "output.log"), [program.name for program in programs],
-                                  PROGRAM_LIMIT)
+    output = vm.read(directory / "output.log")
+    found = suites.split_programs(output, [program.name for program in programs], PROGRAM_LIMIT)
     found += [Outcome(f"kernel log: {name}", "failed", "\n".join(lines)) for name, lines in console.trouble(log)]
     if ended or END not in log:
         why = ended or "the machine ended before its programs did"
         return found + [Outcome("the machine", "failed", f"{why}; the end of its console:\n    {console.tail(log)}")]
-    return [kept(vm.read(directory / "bochs.log"), machine.cpus()), *found]
+    return [kept(vm.read(directory / "bochs.log"), machine.cpus()), *parameters(output, machine.parameters), *found]
+
+
+def parameters(output, expected):
+    """Whether parameters of modules, which the machine's script shows, are as expected."""
+    found = dict(re.findall(r"^parameter (\S+) (\S+)\r?$", output, re.M))
+    return [Outcome(f"{name} is {value}", "passed") if found.get(name) == value else
+            Outcome(f"{name} is {value}", "failed", f"it is {found.get(name, 'not there')}") for name, value in expected.items()]
 
 
 def boot(image, programs, machine, title, timeout, until=None):

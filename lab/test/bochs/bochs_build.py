@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Builds Bochs with a TLB that keeps entries by process-context identifier (PCID).
+"""Builds Bochs with a TLB that keeps entries by process-context identifier (PCID), and with Intel's virtualisation (VMX).
 
-QEMU's emulator has no PCID at all. Bochs has PCID, but drops the whole TLB where a real processor would keep the TLB, so
-that no missing flush can show; bochs-pcid.patch lets Bochs keep the TLB. Debian's binary cannot be patched: the source comes
-from Debian, without the parts that the lab does not need.
+QEMU's emulator has neither. Bochs has PCID, but drops the whole TLB where a real processor would keep the TLB, so
+that no missing flush can show; bochs-pcid.patch lets Bochs keep the TLB. bochs-vmx.patch mends an error of Bochs's VMX.
+Debian's binary cannot be patched: the source comes from Debian, without the parts that the lab does not need.
 """
 import hashlib
 import os
@@ -17,9 +17,9 @@ from lab.kernel import build
 SOURCE = "http://deb.debian.org/debian/pool/main/b/bochs/bochs_3.0+dfsg.orig.tar.xz"
 SHA256 = "78f6c73d4a6472d5130a87ab9dc306d02c7c71ed8e25b3a8ef642e2a7acd282b"
 DOWNLOADER = "/usr/lib/apt/apt-helper"       # apt's own download program, which uses apt's proxies
-PATCH = paths.REPO / "lab/test/bochs/bochs-pcid.patch"
+PATCHES = [paths.REPO / "lab/test/bochs" / name for name in ("bochs-pcid.patch", "bochs-vmx.patch")]
 OPTIONS = """
-    --enable-smp --enable-x86-64 --enable-cpu-level=6 --enable-avx --enable-evex --enable-vmx=0 --enable-pci --enable-cdrom
+    --enable-smp --enable-x86-64 --enable-cpu-level=6 --enable-avx --enable-evex --enable-vmx=2 --enable-pci --enable-cdrom
     --enable-all-optimizations --disable-show-ips --disable-x86-debugger --disable-plugins --disable-docbook --with-nogui
 """.split()
 BUILD_STEPS = 472
@@ -28,7 +28,7 @@ STEP = re.compile(r"^(?:gcc|g\+\+) (?:.* )?-c .* (\S+\.cc?)\b")
 
 def key():
     """The hash of all inputs of the program."""
-    return hashlib.sha256(SHA256.encode() + PATCH.read_bytes() + " ".join(OPTIONS).encode()).hexdigest()[:16]
+    return hashlib.sha256(SHA256.encode() + b"".join(patch.read_bytes() for patch in PATCHES) + " ".join(OPTIONS).encode()).hexdigest()[:16]
 
 
 def download():
@@ -48,10 +48,10 @@ def download():
 
 
 def unpack(archive, directory):
-    """Unpack the source into a new directory and apply the patch."""
+    """Unpack the source into a new directory and apply the patches."""
     directory.mkdir()
     steps = (["tar", "-x", "-f", str(archive), "-C", str(directory), "--strip-components=1"],
-             ["git", "apply", "-p1", "--whitespace=nowarn", str(PATCH)])
+             ["git", "apply", "-p1", "--whitespace=nowarn", *map(str, PATCHES)])
     for step in steps:
         # Not as a part of whatever repository the cache may lie in.
         status, output = children.run(step, cwd=directory, env=dict(os.environ, GIT_CEILING_DIRECTORIES=str(directory.parent)))
