@@ -12,7 +12,7 @@ from lab.errors import LabError
 from lab.machine import vm
 from lab.package import chroot
 
-PACKAGES = ["bpftrace", "e2fsprogs", "libnuma1", "systemd-sysv", "udev"]     # what a system with a disk has, and what the tests need
+PACKAGES = ["bpftrace", "e2fsprogs", "libnuma1", "python3-minimal", "systemd-sysv", "udev"]     # what a system with a disk has, and what the tests need
 APT = ["apt-get", "-o", "Dpkg::Use-Pty=0", "-y"]
 DISK = "4G"                   # sparse
 # A kernel that fails ends the machine. The emulator's CPUs are slow and late.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./hydra test --stage server: the packages on a Debian 12 of their own, from apt to a service under Hydra and the self tests."""
+import pathlib
 import shlex
 import shutil
 
@@ -15,6 +16,7 @@ BOOTS = 4                     # for one whose results the emulator has not spoil
 LIMIT = 7200                  # seconds for the boot and all tests
 SECONDS = 900                 # for one self test: Debian's kernel has more to do than the lab's
 HERE = "opt/hydra-test"       # in the system
+HELD = f"/{HERE}/{pathlib.Path(suites.HELD).name}"
 
 TEST = """[Unit]
 After={after}
@@ -22,7 +24,7 @@ After={after}
 Type=oneshot
 StandardOutput=file:/dev/ttyS1
 StandardError=file:/dev/ttyS1
-Environment=RELEASE={release} BROKEN=none ARGUMENTS= LC_ALL=C.UTF-8 HOME=/root
+Environment=RELEASE={release} BROKEN=none ARGUMENTS= HELD={held} LC_ALL=C.UTF-8 HOME=/root
 ExecStart=/bin/sh {command}
 {more}
 """
@@ -40,7 +42,7 @@ def put(root, name, text):
 def prepare(root, release, tests):
     """Add what the tests need: two services, one of them with a drop-in, the boot default, and the tests' own services."""
     for file in (*tests, paths.REPO / "lab/test/guest_server.sh", paths.REPO / "lab/test/guest_selftests.sh",
-                 paths.REPO / "tools/bpftrace/flushes.bt"):
+                 pathlib.Path(suites.HELD), paths.REPO / "tools/bpftrace/flushes.bt"):
         (root / HERE).mkdir(parents=True, exist_ok=True)
         shutil.copy(file, root / HERE / file.name)
     words = [f"/{HERE}/{test.name} {suites.SLEEPING.get(test.name, '')}".strip() for test in tests]
@@ -49,9 +51,9 @@ def prepare(root, release, tests):
     put(root, "etc/systemd/system/hydra-test-plain.service", SERVICE)
     put(root, "etc/systemd/system/hydra-test-dropin.service", SERVICE)
     put(root, "etc/systemd/system/hydra-test-dropin.service.d/hydra.conf", DROPIN)
-    put(root, "etc/systemd/system/hydra-test-programs.service", TEST.format(after="", release=release, command=programs_run, more=""))
+    put(root, "etc/systemd/system/hydra-test-programs.service", TEST.format(after="", release=release, held=HELD, command=programs_run, more=""))
     put(root, "etc/systemd/system/hydra-test.service", TEST.format(after="hydra-test-plain.service hydra-test-dropin.service",
-                                                                   release=release, command=f"/{HERE}/guest_server.sh", more=OFF))
+                                                                   release=release, held=HELD, command=f"/{HERE}/guest_server.sh", more=OFF))
     wants = root / "etc/systemd/system/multi-user.target.wants"
     wants.mkdir(parents=True, exist_ok=True)
     for name in ("hydra-test-plain", "hydra-test-dropin", "hydra-test"):
