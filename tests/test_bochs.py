@@ -164,7 +164,7 @@ def test_a_build_that_was_interrupted_is_not_taken_for_whole(cache, monkeypatch)
 
 def test_parameters_of_modules_have_to_be_as_expected():
     machine = bochs.Machine(neighbours=False, parameters={"kvm_intel.ept": "Y", "kvm_intel.pml": "Y"})
-    assert "read -r value </sys/module/kvm_intel/parameters/pml; echo parameter kvm_intel.pml $value\n" in bochs.script(["/a/fill"], machine)
+    assert "value=; read -r value </sys/module/kvm_intel/parameters/pml; echo parameter kvm_intel.pml $value\n" in bochs.script(["/a/fill"], machine)
     seen = bochs.parameters("parameter kvm_intel.ept Y\nparameter kvm_intel.pml N\n", machine.parameters)
     assert [(outcome.name, outcome.failed) for outcome in seen] == [("kvm_intel.ept is Y", False), ("kvm_intel.pml is Y", True)]
     assert bochs.parameters("", machine.parameters)[0].failed

@@ -89,7 +89,7 @@ def script(programs, machine):
     command = shlex.join(["sh", "/selftests", str(PROGRAM_LIMIT), *map(str, programs)])
     if machine.neighbours:
         command = f"sh /neighbours {command}"
-    show = "".join(f"read -r value </sys/module/{name.replace('.', '/parameters/')}; echo parameter {name} $value\n" for name in machine.parameters)
+    show = "".join(f"value=; read -r value </sys/module/{name.replace('.', '/parameters/')}; echo parameter {name} $value\n" for name in machine.parameters)
     return f"export BROKEN={shlex.quote(machine.broken)} ARGUMENTS={shlex.quote(machine.arguments)}\n{show}{command}\n"
 
 
