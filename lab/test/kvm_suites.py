@@ -9,7 +9,7 @@ import shlex
 
 from lab import paths
 from lab.kernel import build
-from lab.machine import programs, vm
+from lab.machine import nested, programs, vm
 from lab.test import linux_suites, suites
 
 POLICIES = ["hydra,prefetch=0", "hydra,prefetch=9"]
@@ -31,7 +31,7 @@ ARGUMENTS = {
 }
 # These count the entries of the nested tables of a machine. Under Hydra, each node has its own: so they run on one node.
 BOUND = ["kvm:dirty_log_page_splitting_test", "kvm:nx_huge_pages_test.sh"]
-ONE_NODE = ["numactl", "--cpunodebind=0", "--"]
+ONE_NODE = ["numactl", "--cpunodebind=1", "--"]
 
 # Not run, and why.
 NEVER = {
@@ -54,7 +54,7 @@ def script(installed, tests, seconds, only, skip):
              "one machine:npt 30 grep Y /sys/module/kvm_amd/parameters/npt"]
     for name in tests:
         if linux_suites.matches(name, only) and not linux_suites.matches(name, skip):
-            bound = ONE_NODE if name in BOUND else []
+            bound = ONE_NODE if name in BOUND else nested.NOT_ON_FIRST_CPU
             lines.append(f"selftest {name} {seconds} {shlex.join([*bound, './' + name.partition(':')[2], *ARGUMENTS.get(name, '').split()])}")
     lines.append("one machine:invariants 30 cat /sys/kernel/mm/hydra/violations")
     return "\n".join(lines)

@@ -226,9 +226,9 @@ TEST_F(vm_copy, copies_permit_no_more_than_their_source)
 	region.memory_size = TABLE_SIZE;
 	region.flags = KVM_MEM_READONLY;
 	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_SET_USER_MEMORY_REGION, &region));
-	hydra_pin_to_node(0);
+	vm_pin_to_node(0);
 	ASSERT_EQ(0, vm_prefault(&self->vm, 0, 0, TABLE_PAGES));
-	hydra_pin_to_node(self->last);
+	vm_pin_to_node(self->last);
 	ASSERT_EQ(0, vm_prefault(&self->vm, self->last, 0, 1));
 	ASSERT_EQ(0, vm_read_tables(&tables));
 	EXPECT_EQ(TABLE_PAGES, tables.local[0]);

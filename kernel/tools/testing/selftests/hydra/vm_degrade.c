@@ -119,7 +119,7 @@ TEST_F(vm_degrade, fallbacks_do_not_add_up)
 	ASSERT_EQ(0, hydra_write_file(LIMIT, "16"));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, write_settings, NULL));
 	for (unsigned long round = 0; round < 64; round++) {
-		hydra_pin_to_node(round % hydra_nodes());
+		vm_pin_to_node(round % hydra_nodes());
 		ASSERT_EQ(0, vm_prefault(&self->vm, 1, round * TABLE_PAGES % VM_REGION_PAGES, 1));
 		ASSERT_EQ(0, vm_read_tables(&tables));
 		/*
@@ -142,7 +142,7 @@ TEST_F(vm_degrade, prefault_beyond_the_limit)
 {
 	unsigned long half = VM_REGION_PAGES / 2;
 
-	hydra_pin_to_node(self->last);
+	vm_pin_to_node(self->last);
 	ASSERT_EQ(0, hydra_write_file(LIMIT, "16"));
 	ASSERT_EQ(0, vm_prefault(&self->vm, 1, 0, half));
 	EXPECT_EQ(1, vm_number("fallback"));

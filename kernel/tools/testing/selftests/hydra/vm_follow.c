@@ -30,7 +30,7 @@ FIXTURE_SETUP(vm_follow)
 	VM_BEGIN();
 	ASSERT_EQ(0, hydra_off());
 	/* The guest's program and the region are there at first. */
-	hydra_pin_to_node(0);
+	vm_pin_to_node(0);
 	ASSERT_EQ(0, vm_make(&self->vm));
 	self->last = hydra_nodes() - 1;
 }

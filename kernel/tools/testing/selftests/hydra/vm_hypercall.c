@@ -49,7 +49,7 @@ FIXTURE_SETUP(vm_hypercall)
 {
 	VM_BEGIN();
 	ASSERT_EQ(0, hydra_off());
-	hydra_pin_to_node(0);
+	vm_pin_to_node(0);
 	ASSERT_EQ(0, vm_make(&self->vm));
 	self->last = hydra_nodes() - 1;
 	memcpy(self->vm.region + PROGRAM * PAGE_SIZE, __builtin_cpu_is("intel") ? intel : amd,
@@ -163,7 +163,7 @@ TEST_F(vm_hypercall, where_vcpus_ran_last)
 	for (int vcpu = 0; vcpu < nr; vcpu++) {
 		ASSERT_EQ(0, vm_run(&self->vm, vcpu, (vcpu + shift) % nr, 0, 1));
 	}
-	hydra_pin_to_node(self->last);
+	vm_pin_to_node(self->last);
 	memset(answer, 0xee, PAGE_SIZE);
 	ASSERT_EQ(0, call(self, 0, KVM_HYDRA_WHERE, guest(ANSWER), nr + 2, 0));
 	/* The one that asks is here. */

@@ -202,7 +202,7 @@ TEST_F(vm_move, settings_that_change_while_a_vcpu_runs)
 	unsigned int runs;
 	void *result;
 
-	hydra_pin_to_node(1);
+	vm_pin_to_node(1);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, change_settings, NULL));
 	for (runs = 0; runs < 40; runs++) {
 		ASSERT_EQ(0, vm_run(&self->vm, runs % 2, runs % (self->last + 1), 0, 512));

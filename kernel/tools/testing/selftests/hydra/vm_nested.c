@@ -175,7 +175,7 @@ static int enter(struct vm *vm, int vcpu, int node)
 	sregs.cs.db = 0;
 	if (ioctl(fd, KVM_SET_SREGS, &sregs) || ioctl(fd, KVM_SET_MSRS, &msrs) != 1)
 		return -errno;
-	hydra_pin_to_node(node);
+	vm_pin_to_node(node);
 	return vm_run_program(vm, vcpu, &regs);
 }
 
@@ -186,7 +186,7 @@ static int leave(struct vm *vm, int vcpu, int node, unsigned long page)
 		.rip = GUEST(PROGRAMS) + END, .rflags = 2, .rsi = VM_REGION + page * PAGE_SIZE,
 	};
 
-	hydra_pin_to_node(node);
+	vm_pin_to_node(node);
 	return vm_run_program(vm, vcpu, &regs);
 }
 
@@ -268,7 +268,7 @@ TEST_F_TIMEOUT(vm_nested, flushes_spare_no_vcpu, LIMIT)
 		};
 		ASSERT_EQ(0, vm_spin(&self->spinners[nr]));
 	}
-	hydra_pin_to_node(0);
+	vm_pin_to_node(0);
 	for (int i = 0; i < nr; i++)
 		begin[i] = vm_vcpu_number(vm, i + 1, "tlb_flush");
 	for (int round = 0; round < DROPS; round++) {

@@ -238,9 +238,16 @@ static int write_pages(struct vm *vm, int vcpu, unsigned long first, unsigned lo
 	return vm_run_program(vm, vcpu, &regs);
 }
 
+void vm_pin_to_node(int node)
+{
+	int cpus[HYDRA_MAX_CPUS];
+
+	hydra_pin_to_cpu(cpus[hydra_node_cpus(node, cpus) - 1]);
+}
+
 int vm_run(struct vm *vm, int vcpu, int node, unsigned long first, unsigned long pages)
 {
-	hydra_pin_to_node(node);
+	vm_pin_to_node(node);
 	return write_pages(vm, vcpu, first, pages, 1);
 }
 
@@ -249,7 +256,7 @@ static void *writer_main(void *arg)
 {
 	struct vm_writer *w = arg;
 
-	hydra_pin_to_node(w->node);
+	vm_pin_to_node(w->node);
 	for (unsigned long i = w->vcpu; !w->ret && !w->stop; i++) {
 		unsigned long part = i % w->parts;
 

@@ -48,6 +48,13 @@ int vm_make_with_rings(struct vm *vm, unsigned int entries);
 void vm_end(struct vm *vm);
 
 /*
+ * The thread goes to a node, to the last CPU: vCPUs are to run there, and not on CPU 0 if its
+ * node has others. In QEMU's emulator (7.2) a CPU that restores floating-point registers also
+ * reads flags of CPU 0 and writes them back (cpu_clear_ignne in QEMU's source), without a lock.
+ * Now and then that undoes a part of an exit from a guest on CPU 0, and nested paging stays on.
+ */
+void vm_pin_to_node(int node);
+/*
  * The thread goes to a node and lets a vCPU write so many pages of the region. Returns 0,
  * -errno of KVM_RUN, or -EPROTO if the guest ended in another way than by its own word.
  */
