@@ -83,8 +83,8 @@ def arguments(*words):
 
 
 @pytest.mark.parametrize("words, right", [((), True), (("--stage", "suites"), True), (("--stage", "suites-debug", "--long"), True),
-                                          (("--only", "fill"), False), (("--stage", "faults"), False)])
-def test_a_number_is_for_linux_own_tests(words, right):
+                                          (("--stage", "faults"), True), (("--only", "fill"), False), (("--stage", "debug"), False)])
+def test_a_number_is_for_stages_that_draw(words, right):
     if right:
         assert test.chosen(arguments("--seed", "7", *words))
     else:
