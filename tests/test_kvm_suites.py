@@ -26,8 +26,8 @@ def stage(*words):
 
 def test_what_the_machine_runs():
     lines = kvm_suites.script("/tests", TESTS, 60, ["*"], ["kvm:vmx_*"]).splitlines()
-    assert "selftest kvm:smm_test 60 ./smm_test" in lines
-    assert "selftest kvm:dirty_log_page_splitting_test 60 numactl --cpunodebind=0 -- ./dirty_log_page_splitting_test -b 16M" in lines
+    assert "selftest kvm:smm_test 60 taskset --cpu-list 1-63 ./smm_test" in lines
+    assert "selftest kvm:dirty_log_page_splitting_test 60 numactl --cpunodebind=1 -- ./dirty_log_page_splitting_test -b 16M" in lines
     assert not [line for line in lines if "vmx_msrs_test" in line] and "machine:invariants" in lines[-1]
     assert f"python3 {suites.HELD}" in lines
     assert [line for line in lines if line.startswith("one machine:npt") and line.endswith("/npt")]
@@ -35,7 +35,7 @@ def test_what_the_machine_runs():
 
 def test_arguments(monkeypatch):
     monkeypatch.setattr(kvm_suites, "ARGUMENTS", {"kvm:smm_test": "-i 2"})
-    assert "selftest kvm:smm_test 60 ./smm_test -i 2" in kvm_suites.script("/tests", TESTS, 60, ["kvm:smm*"], []).splitlines()
+    assert "selftest kvm:smm_test 60 taskset --cpu-list 1-63 ./smm_test -i 2" in kvm_suites.script("/tests", TESTS, 60, ["kvm:smm*"], []).splitlines()
 
 
 def kvms_own(monkeypatch, runs, only=""):
