@@ -219,7 +219,7 @@ static void *drop_others(void *arg)
 {
 	struct dropper *d = arg;
 
-	vm_pin_to_node(0);
+	hydra_pin_to_node(0);
 	while (!d->stop)
 		for (int i = 0; i < d->nr; i++)
 			madvise(d->vm->region + (1 + i) * PAGE_SIZE, PAGE_SIZE, MADV_DONTNEED);

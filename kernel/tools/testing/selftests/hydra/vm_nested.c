@@ -268,7 +268,7 @@ TEST_F_TIMEOUT(vm_nested, flushes_spare_no_vcpu, LIMIT)
 		};
 		ASSERT_EQ(0, vm_spin(&self->spinners[nr]));
 	}
-	vm_pin_to_node(0);
+	hydra_pin_to_node(0);
 	for (int i = 0; i < nr; i++)
 		begin[i] = vm_vcpu_number(vm, i + 1, "tlb_flush");
 	for (int round = 0; round < DROPS; round++) {
