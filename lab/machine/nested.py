@@ -4,7 +4,7 @@
 # The inner machine's processor. xsave: the emulator does not leave the inner machine when that sets XCR0, so KVM never learns of it.
 # svm: KVM of the inner kernel would patch its calls for seconds, and nothing uses it there.
 PROCESSOR = "host,-xsave,-svm"
-# Virtual CPUs do not run on the lab's machine's CPU 0: there the emulator may lose a part of an exit (vm_pin_to_node() in the self tests' vm_util.h).
+# A virtual CPU must not run on CPU 0 of the lab's machine: the emulator may lose a part of an exit there (see vm_pin_to_node() in the self tests' vm_util.h).
 NOT_ON_FIRST_CPU = ["taskset", "--cpu-list", "1-63"]
 # As in vm.KERNEL_PARAMETERS: the clock is an emulator's.
 PARAMETERS = "console=ttyS0 panic=-1 tsc=nowatchdog lpj=10000000 no_timer_check"

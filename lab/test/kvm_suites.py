@@ -29,7 +29,7 @@ ARGUMENTS = {
     "kvm:max_guest_memory_test": "-m 1 -s 1",
     "kvm:memslot_perf_test": "-s 512 -l 1",
 }
-# These count the entries of the nested tables of a machine. Under Hydra, each node has its own: so they run on one node.
+# These count the entries of the nested tables of a machine. Under Hydra, each node has its own: so they run on one node; not on that of CPU 0 (see nested.py).
 BOUND = ["kvm:dirty_log_page_splitting_test", "kvm:nx_huge_pages_test.sh"]
 ONE_NODE = ["numactl", "--cpunodebind=1", "--"]
 

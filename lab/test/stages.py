@@ -24,7 +24,7 @@ STAGES = {
     "suites": Stage("Linux's own tests and stress-ng, on stock and with a policy, drawn by a number, for every process", "lab", only="programs"),
     "vm": Stage("self tests with virtual machines; with --long also on the debug kernel, and KVM's own tests on stock and under Hydra", "lab", only="programs"),
     "debug": Stage("self tests on the debug kernel: KASAN, lockdep, page-table checks", "debug", only="programs"),
-    "faults": Stage("injected faults: rules broken one by one on the debug kernel; does a test notice?", "debug", only="rules"),
+    "faults": Stage("injected faults: rules broken one by one on the debug kernel; does a test notice? A short run breaks every second rule", "debug", only="rules"),
     "races": Stage("self tests on a kernel that looks for data races (KCSAN)", "kcsan", long=True),
     "oracle": Stage("a million operations of the stale-translation oracle", "lab", long=True),
     "suites-debug": Stage("Linux's own tests on the debug kernel", "debug", only="programs", long=True),

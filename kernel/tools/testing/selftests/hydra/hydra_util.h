@@ -65,7 +65,7 @@ int hydra_begin(void);
 /*
  * TEST_HARNESS_MAIN, but on a machine of many CPUs, which may be emulated, tests have longer;
  * and each test's process is forked on node 0, where the test begins: so domain 0 owns the
- * tables of the test's own memory, and the test needs no fills.
+ * tables of the test's own memory, and the main thread needs no fills for it.
  */
 #define HYDRA_HARNESS_MAIN						\
 int main(int argc, char **argv)						\
