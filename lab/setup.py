@@ -16,7 +16,7 @@ from lab.errors import LabError
 # Every Debian package of the lab, the tool and the tests. apache2-bin is the server without a service.
 PACKAGES = """
     apache2-bin bash-completion bc bison build-essential ccache cpio e2fsprogs flex gcc-multilib git help2man kmod
-    libcap-dev libelf-dev libfuse-dev libncurses-dev libnuma-dev libssl-dev liburing-dev linux-source-6.12 numactl
+    libcap-dev libelf-dev libfuse-dev libjson-c-dev libncurses-dev libnuma-dev libssl-dev liburing-dev linux-source-6.12 numactl
     python3-venv qemu-system-x86 rsync spin stress-ng sudo udev wrk xz-utils
 """.split()
 
@@ -27,7 +27,7 @@ BOCHS_PACKAGES = "bochsbios isolinux syslinux-common vgabios xorriso".split()
 PACKAGING = "debhelper dwarves help2man lintian linux-config-6.12 mmdebstrap zstd".split()
 
 # What ./hydra here uses: a server needs no emulator, and no source of Linux.
-HERE = "build-essential git libncurses-dev libnuma-dev python3-venv".split()
+HERE = "build-essential git libjson-c-dev libncurses-dev libnuma-dev python3-venv".split()
 
 REQUIREMENTS = paths.REPO / "lab/requirements.txt"
 

@@ -2,16 +2,13 @@
 """Runs inside the lab's machine: where the entries are that a page walk of a virtual machine reads last.
 
 A machine with a virtual CPU on each node runs walks_inner.c. It sees the nodes, with memory on each; or it sees one node, and
-memory from anywhere, and groups its CPUs (--groups). When each of its CPUs has used all data, it is stopped. Its memory and the
-CPUs' page-table roots say in which of the guest's tables the leaf entry of each page is, and /proc/PID/hydra_vm_map in which nested table that of
-the page's address. Prints one line of JSON: for each node and for all pages of data, how many have both on the node, one, or none.
+memory from anywhere, and groups its CPUs (--groups). When each of its CPUs has used all data, hydractl walks looks at it. Prints one line
+of JSON: for each node and for all pages of data, how many have both entries on the node, one, or none.
 
 Standard library only, any Python 3.9 or later. Messages go to stderr; the exit status is 1 if the measurement could not be made.
 """
 import argparse
-import ctypes
 import json
-import mmap
 import os
 import pathlib
 import re
@@ -25,10 +22,7 @@ import time
 NODE_MIB = 128
 PATIENCE = 240               # seconds for the machine to boot and set up its data
 READY = re.compile(r"^walks: threads (\d+) data 0x([0-9a-f]+) pages (\d+) active (-?\d+)", re.M)
-PRESENT, HUGE, ADDRESS = 1, 1 << 7, 0x000ffffffffff000
-LA57 = 1 << 12
 PAGE = 4096
-MOVE_PAGES = 279             # the number of the system call
 
 
 class Failure(Exception):
@@ -63,9 +57,6 @@ class Monitor:
                 return said["return"]
         raise Failure(f"QEMU has ended during {name}")
 
-    def registers(self):
-        return self.ask("human-monitor-command", **{"command-line": "info registers -a"})
-
 
 def node_cpus(node):
     cpus = set()
@@ -79,7 +70,7 @@ def command(options, directory):
     """QEMU with a CPU and memory on each of the host's nodes, stopped at first."""
     groups = f"hydra_groups={options.groups}" if options.groups else ""
     words = ["qemu-system-x86_64", "-accel", "kvm", "-cpu", options.processor, "-smp", str(options.nodes), "-m", f"{options.nodes * NODE_MIB}M",
-             "-display", "none", "-no-reboot", "-monitor", "none", "-serial", "stdio", "-S", "-qmp", f"unix:{directory}/monitor,server=on,wait=off",
+             "-display", "none", "-no-reboot", "-monitor", "none", "-serial", "stdio", "-S", *(word for name in ("monitor", "second") for word in ("-qmp", f"unix:{directory}/{name},server=on,wait=off")),
              "-kernel", options.image, "-initrd", options.initrd,
              "-append", f"{options.parameters} nopku numa_balancing=disable {groups} -- {options.what} {options.inner} {'rotate' if options.rotate else 'stay'}"]
     for node in range(0 if options.groups else options.nodes):
@@ -104,55 +95,12 @@ def await_ready(machine):
     raise Failure("the inner machine did not come to its end:\n" + said[-2000:])
 
 
-def leaf(memory, root, levels, address):
-    """(the address of the guest's leaf table, that of the page) for a virtual address."""
-    table = root & ADDRESS
-    for level in range(levels, 0, -1):
-        place = table + (address >> 12 + 9 * (level - 1)) % 512 * 8
-        entry = int.from_bytes(memory[place:place + 8], "little")
-        if not entry & PRESENT or (level > 1 and entry & HUGE):
-            raise Failure(f"no small page at {address:#x}, level {level}: {entry:#x}")
-        if level == 1:
-            return table, entry & ADDRESS
-        table = entry & ADDRESS
-    return None
-
-
-def nested_leaves(pid):
-    """{(domain or None, number of 2 MiB): node} of the nested leaf tables."""
-    found = {}
-    for line in pathlib.Path(f"/proc/{pid}/hydra_vm_map").read_text(encoding="ascii").splitlines():
-        if match := re.match(r"domain (\S+) gfn (0x\w+) level 1 node (\d+) ", line):
-            found[None if match[1] == "-" else int(match[1]), int(match[2], 16) // 512] = int(match[3])
-    return found
-
-
-def roots(monitor):
-    """(page-table root, levels) of each CPU."""
-    return [(int(cr3, 16), 5 if int(cr4, 16) & LA57 else 4) for cr3, cr4 in re.findall(r"CR3=(\w+) CR4=(\w+)", monitor.registers())]
-
-
-def host_nodes(monitor, pid, pages):
-    """The host's node of each of the machine's pages; negative: it has none yet."""
-    said = monitor.ask("human-monitor-command", **{"command-line": "gpa2hva 0"})
-    start = int(re.search(r"is (0x\w+)", said)[1], 16)
-    addresses = (ctypes.c_void_p * pages)(*range(start, start + pages * PAGE, PAGE))
-    nodes = (ctypes.c_int * pages)()
-    if ctypes.CDLL(None, use_errno=True).syscall(MOVE_PAGES, pid, ctypes.c_ulong(pages), addresses, None, nodes, 0):
-        raise Failure(f"move_pages: {os.strerror(ctypes.get_errno())}")
-    return nodes
-
-
-def count(memory, root, start, pages, domain, node, nested, nodes):
-    """Of all pages, how many have the guest's leaf entry and the nested one on a node: both, the first alone, the second alone, none."""
-    counts = {"ll": 0, "lr": 0, "rl": 0, "rr": 0}
-    for page in range(pages):
-        table, data = leaf(memory, *root, start + 4096 * page)
-        where = nested.get((domain, data >> 21))
-        if where is None:
-            raise Failure(f"no nested table for the guest's address {data:#x}, domain {domain}")
-        counts["lr"[nodes[table // PAGE] != node] + "lr"[where != node]] += 1
-    return counts
+def seen(said, nodes, pages):
+    """What hydractl walks --json says of each node's CPU, by the first letters of where the guest's entry is and where the nested one."""
+    domains = json.loads(said)["per_domain"]
+    if [(domain["node"], domain["vcpus"], domain["pages"], domain["unmapped"]) for domain in domains] != [(node, 1, pages, 0) for node in range(nodes)]:
+        raise Failure(f"not a CPU on each of {nodes} nodes with all {pages} pages mapped: {domains}")
+    return [{guest[0] + host[0]: domain[f"{guest}_{host}"] for guest in ("local", "remote") for host in ("local", "remote")} for domain in domains]
 
 
 def measure(options, directory):
@@ -165,18 +113,16 @@ def measure(options, directory):
                 pathlib.Path(f"/proc/{machine.pid}/hydra_vm").write_text("expose=on", encoding="ascii")
             monitor.ask("cont")
             threads, start, used, inner = await_ready(machine)
-            monitor.ask("stop")
             if threads != options.nodes:
                 raise Failure(f"{threads} threads on {options.nodes} nodes")
-            dump = directory / "memory"
-            monitor.ask("pmemsave", val=0, size=options.nodes * NODE_MIB << 20, filename=str(dump))
             settings = dict(line.split(" ", 1) for line in pathlib.Path(f"/proc/{machine.pid}/hydra_vm").read_text(encoding="ascii").splitlines())
-            pages = options.nodes * NODE_MIB * 256
-            nodes = host_nodes(monitor, machine.pid, pages) if options.groups else [page // (NODE_MIB * 256) for page in range(pages)]
-            active, nested = int(settings["active"]), nested_leaves(machine.pid)
-            with open(dump, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
-                walks = [count(memory, root, start, used, node if active else None, node, nested, nodes) for node, root in enumerate(roots(monitor))]
-            return {"nodes": options.nodes, "pages": used, "inner": inner, "active": active, "walks": walks}
+            said = subprocess.run(["hydractl", "walks", "--json", "--stop", f"--monitor={directory}/second", f"--range={start:x}-{start + used * PAGE:x}", str(machine.pid)],
+                                  stdout=subprocess.PIPE, check=False)
+            if said.returncode:
+                raise Failure(f"hydractl walks: exit status {said.returncode}")
+            if not monitor.ask("query-status")["running"]:
+                raise Failure("hydractl walks left the machine stopped")
+            return {"nodes": options.nodes, "pages": used, "inner": inner, "active": int(settings["active"]), "walks": seen(said.stdout, options.nodes, used)}
         finally:
             machine.kill()
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpulist.h"
 #include "kernel.h"
 #include "procfile.h"
 
@@ -40,20 +41,13 @@ static void add_cpu(uint64_t cpu, uint64_t node)
 	node_of_cpu[cpu] = node;
 }
 
-/* @list is as in "0-3,8". */
 static void add_cpus(const char *list, uint64_t node)
 {
-	char *end;
+	uint64_t first, last;
 
-	while (isdigit((unsigned char)*list)) {
-		uint64_t first = strtoull(list, &end, 10), last = first;
-
-		if (*end == '-')
-			last = strtoull(end + 1, &end, 10);
+	while ((list = cpulist_next(list, &first, &last)))
 		for (uint64_t cpu = first; cpu <= last; cpu++)
 			add_cpu(cpu, node);
-		list = end + (*end == ',');
-	}
 }
 
 static void read_nodes(void)
@@ -95,30 +89,38 @@ static size_t place_of(struct thread_nodes *nodes, uint64_t node)
 	return place;
 }
 
+bool thread_cpu(pid_t pid, const char *thread, uint64_t *cpu)
+{
+	char *path = process_path(pid, "task"), *file, *text;
+	bool there;
+
+	file = must_have(asprintf(&file, "%s/%s/stat", path, thread) < 0 ? NULL : file);
+	text = file_read(file);
+	there = text;
+	if (there)
+		*cpu = stat_field(text, STAT_PROCESSOR);
+	free(text);
+	free(file);
+	free(path);
+	return there;
+}
+
 /* Count the threads of one look. */
 static void look(struct thread_nodes *now, pid_t pid)
 {
-	char *path = process_path(pid, "task"), *file;
+	char *path = process_path(pid, "task");
 	DIR *directory = opendir(path);
 	struct dirent *entry;
 
 	while (directory && (entry = readdir(directory))) {
-		char *text;
 		size_t place;
 		uint64_t cpu;
 
-		if (!isdigit((unsigned char)*entry->d_name))
+		if (!isdigit((unsigned char)*entry->d_name) || !thread_cpu(pid, entry->d_name, &cpu))
 			continue;
-		file = must_have(asprintf(&file, "%s/%s/stat", path, entry->d_name) < 0 ? NULL : file);
-		text = file_read(file);
-		free(file);
-		if (!text)
-			continue;
-		cpu = stat_field(text, STAT_PROCESSOR);
 		now->threads++;
 		place = place_of(now, cpu < cpus ? node_of_cpu[cpu] : 0);
 		now->node[place].threads++;
-		free(text);
 	}
 	if (directory)
 		closedir(directory);

@@ -3,6 +3,7 @@
 #ifndef THREADS_H
 #define THREADS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -22,6 +23,9 @@ void thread_nodes_free(struct thread_nodes *nodes);
 
 /* "0,2-3", to be freed. */
 char *thread_nodes_list(const struct thread_nodes *nodes);
+
+/* The CPU on which a thread of process @pid ran last; false if there is no such thread. */
+bool thread_cpu(pid_t pid, const char *thread, uint64_t *cpu);
 
 /* Field @field of /proc/PID/stat, counted from 1 as in proc(5); 0 if @text has none. Not for the first two. */
 uint64_t stat_field(const char *text, unsigned int field);
