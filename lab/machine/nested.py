@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A virtual machine inside the lab's machine: QEMU with KVM, on the emulated processor's SVM and nested paging."""
 
+from lab import paths
+
+# Run in the lab's machine before others make virtual machines there: see the text in it.
+HELD = str(paths.REPO / "lab/machine/guest_held_vms.py")
 # The inner machine's processor. xsave: the emulator does not leave the inner machine when that sets XCR0, so KVM never learns of it.
 # svm: KVM of the inner kernel would patch its calls for seconds, and nothing uses it there.
 PROCESSOR = "host,-xsave,-svm"

@@ -6,7 +6,7 @@ import typing
 
 from lab import paths, progress, setup
 from lab.kernel import build
-from lab.machine import programs, vm
+from lab.machine import nested, programs, vm
 from lab.measure import limits, measure, report, values
 
 TIME_LIMIT = 540             # seconds for one boot's measurements, unless the bench says otherwise
@@ -36,6 +36,7 @@ class Bench:
     packages: tuple = ()     # Debian packages that it needs besides the lab's
     made: typing.Callable = tuple            # () -> files from elsewhere; a word that is the name of one stands for it
     disk: bool = False       # the programs work on a disk
+    machines: bool = False   # the programs make virtual machines: others are held meanwhile
     limit: int = TIME_LIMIT
     counted: typing.Callable | None = None   # () -> the values, where the meter counts them and there are no steps
     on: typing.Callable | None = None        # (number of nodes) -> the same measurement there
@@ -74,7 +75,8 @@ def run(bench):
     steps = [{"doing": f"{step.case}, {step.policy}{f', run {number}' if bench.runs > 1 else ''}", "settings": step.settings,
               "command": step.command} for number, step in plan(bench)]
     command = ["/usr/bin/python3", "-I", str(paths.REPO / "lab/measure/guest_programs.py"),
-               "--programs", *map(str, tools), "--plan", json.dumps(steps), *(["--disk"] if bench.disk else [])]
+               "--programs", *map(str, tools), "--plan", json.dumps(steps), *(["--disk"] if bench.disk else []),
+               *(["--held", nested.HELD] if bench.machines else [])]
     with progress.counting("measuring", len(steps)) as bar:
         progress.say(f"booting {bench.machine.nodes} nodes of {bench.machine.cpus_per_node} CPUs for {bench.name}")
         return entries_of(bench, measure.run_guest(command, bench.machine, bar, image, bench.limit * bench.runs, bench.name))

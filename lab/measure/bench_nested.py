@@ -92,4 +92,4 @@ BENCH = Bench(
     "Its replicas are complete from the start: 3, 6 and 12 GiB of nested tables for 1, 2 and 4 copies of 1.5 TiB (table 6), and no exit to warm a further "
     "node. A machine that moves runs 1.8 to 3.1 times as long with its tables left behind (figure 3). A flush interrupts every vCPU. Times, and the walks of "
     "a program rather than its entries, an emulator does not show.",
-    why_fixed="the guest's memory is divided among 4 nodes in whole leaf tables")
+    machines=True, why_fixed="the guest's memory is divided among 4 nodes in whole leaf tables")

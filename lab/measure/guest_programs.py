@@ -56,7 +56,10 @@ def main():
     options.add_argument("--programs", nargs="+", required=True)
     options.add_argument("--disk", action="store_true", help="the working directory is on a disk, not in memory")
     options.add_argument("--plan", type=json.loads, required=True)
+    options.add_argument("--held", help="run this first: it holds virtual machines until the end")
     options = options.parse_args()
+    if options.held:
+        subprocess.run([sys.executable, options.held], check=True)
     here = copied(options.programs)
     if options.disk:
         use_disk()

@@ -9,7 +9,7 @@ import xml.etree.ElementTree
 
 from lab import children, paths, progress
 from lab.kernel import build
-from lab.machine import console, ktap, programs, vm
+from lab.machine import console, ktap, nested, programs, vm
 from lab.machine.ktap import Outcome
 
 SELFTEST_LIMIT = 400         # seconds for one program
@@ -25,7 +25,6 @@ LONG_ORACLE = [(vm.Machine(nodes=2, cpus_per_node=1, memory="2G"), 920_000, "two
 OTHER_POLICIES = ["hydra,filter=entry", "hydra,filter=accessed", "hydra,domains=llc", "mitosis", "radixvm", "abis"]
 OTHER_OPERATIONS = 20_000
 VM = "vm_"                   # begins the names of self tests with virtual machines, which have a stage of their own
-HELD = str(paths.REPO / "lab/test/guest_held_vms.py")
 # The variants whose threads never sleep take six times as long as the other variants. Their purpose is to find a missing
 # flush, on the usual machine, with the lab's kernel; runs with another purpose skip these variants.
 SLEEPING = {"coherence": "-V whole_tables_running", "pages": "-V whole_tables_running", "huge": "-V running"}
@@ -130,15 +129,19 @@ def in_machine(config, only="", arguments="", words=None, vms=False):
                      words={} if only else words)
 
 
-def long_oracle():
-    """A million operations, for rare interleavings; takes hours."""
+def oracle_runs():
+    """(policy, machine, operations, name) of each part of the long oracle."""
+    return [*(("hydra", *run) for run in LONG_ORACLE), *((policy, MACHINE, OTHER_OPERATIONS, policy) for policy in OTHER_POLICIES)]
+
+
+def long_oracle(only=""):
+    """A million operations, for rare interleavings; takes hours. Only the parts with a word in their name."""
     tests = [test for test in programs.selftests(build.tree()) if test.name == "oracle"]
     outcomes = []
-    runs = [("hydra", *run) for run in LONG_ORACLE]
-    runs += [(policy, MACHINE, OTHER_OPERATIONS, policy) for policy in OTHER_POLICIES]
-    for policy, machine, operations, name in runs:
-        outcomes += selftests(tests, machine, f"{name}, {operations} operations", seconds=operations // SLOWEST[machine.config],
-                              arguments=f"--policy {policy} --operations {operations}")
+    for policy, machine, operations, name in oracle_runs():
+        if only in name:
+            outcomes += selftests(tests, machine, f"{name}, {operations} operations", seconds=operations // SLOWEST[machine.config],
+                                  arguments=f"--policy {policy} --operations {operations}")
     return outcomes
 
 
@@ -154,7 +157,7 @@ def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, a
     # that Linux has already removed. nopku: Linux writes PKRU when it delivers a signal, and QEMU then empties the TLB,
     # which would hide stale entries from a test that catches SIGSEGV.
     machine = dataclasses.replace(machine, append=[*machine.append, "numa_balancing=disable", "nopku"])
-    held = HELD if any(test.name.startswith(VM) for test in tests) else ""
+    held = nested.HELD if any(test.name.startswith(VM) for test in tests) else ""
     command = ["env", f"ARGUMENTS={arguments}", f"BROKEN={broken}", f"HELD={held}", "sh", str(paths.REPO / "lab/test/guest_selftests.sh"), str(seconds),
                *(f"{test} {words[test.name]}" if words and test.name in words else str(test) for test in tests)]
     with progress.counting(f"self tests ({label or machine.config})", len(tests) + 1) as bar:
