@@ -92,13 +92,30 @@ def test_a_number_is_for_stages_that_draw(words, right):
             test.chosen(arguments("--seed", "7", *words))
 
 
+@pytest.mark.parametrize("words", [("--only", "sharer"), ("--long",)])
+def test_a_number_that_means_nothing_is_refused(words):
+    with pytest.raises(LabError, match="means nothing"):
+        test.chosen(arguments("--stage", "faults", "--seed", "7", *words))
+
+
+def test_parts_of_the_long_oracle(monkeypatch):
+    ran = []
+    monkeypatch.setattr(suites.programs, "selftests", lambda _tree: [])
+    monkeypatch.setattr(suites.build, "tree", lambda: None)
+    monkeypatch.setattr(suites, "selftests", lambda _tests, machine, label, **more: ran.append((label, more["arguments"])) or [])
+    suites.long_oracle("abis")
+    assert ran == [("abis, 20000 operations", "--policy abis --operations 20000")]
+    suites.long_oracle()
+    assert len(ran) == 1 + len(suites.oracle_runs()) == 1 + len(suites.LONG_ORACLE) + len(suites.OTHER_POLICIES)
+
+
 def test_the_stages_to_run():
     assert test.chosen(arguments()) == ["host", "machine", "off", "packages", "selftests", "modes", "suites", "vm", "debug", "faults"]
     assert test.chosen(arguments("--long")) == list(stages.STAGES)
     assert test.chosen(arguments("--only", "fill")) == ["selftests"]
     assert test.chosen(arguments("--only", "sharer", "--stage", "faults")) == ["faults"]
     with pytest.raises(LabError, match="as a whole"):
-        test.chosen(arguments("--only", "two", "--stage", "faults", "--stage", "oracle"))
+        test.chosen(arguments("--only", "two", "--stage", "faults", "--stage", "races"))
     assert test.chosen(arguments("--only", "oracle", "--arguments=--seed 7")) == ["selftests"]
     for words in (["--stage", "debug"], ["--only", "oracle", "--stage", "modes"]):
         with pytest.raises(LabError, match="chosen with --only"):
@@ -107,7 +124,7 @@ def test_the_stages_to_run():
 
 @pytest.mark.parametrize("stage, right, listed", [
     ("selftests", "oracle", "coherence"), ("debug", "oracle", "coherence"), ("modes", "levels", "levels"),
-    ("faults", "sharer", "skip-set"), ("pcid", "PCID", "PCID, no neighbours"),
+    ("faults", "sharer", "skip-set"), ("oracle", "abis", "mitosis"), ("pcid", "PCID", "PCID, no neighbours"),
     ("suites", "mm:cow", "stress-vm:brk"), ("suites-debug", "ldt_gdt_64", "x86:ldt_gdt")])
 def test_a_wrong_word_is_refused_with_the_right_ones_before_anything_is_built(monkeypatch, tmp_path, stage, right, listed):
     monkeypatch.setenv("HYDRA_CACHE", str(tmp_path))

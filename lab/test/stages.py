@@ -26,7 +26,7 @@ STAGES = {
     "debug": Stage("self tests on the debug kernel: KASAN, lockdep, page-table checks", "debug", only="programs"),
     "faults": Stage("injected faults: rules broken one by one on the debug kernel; does a test notice? A short run breaks every second rule", "debug", only="rules"),
     "races": Stage("self tests on a kernel that looks for data races (KCSAN)", "kcsan", long=True),
-    "oracle": Stage("a million operations of the stale-translation oracle", "lab", long=True),
+    "oracle": Stage("a million operations of the stale-translation oracle, and some under each other policy", "lab", only="runs", long=True),
     "suites-debug": Stage("Linux's own tests on the debug kernel", "debug", only="programs", long=True),
     "pcid": Stage("self tests and an injected fault on an emulated Intel processor with PCID and VMX (Bochs)", "debug", only="boots", long=True),
 }

@@ -32,7 +32,7 @@ RUN = {
     "debug": ("KUnit and self tests [debug kernel]", lambda a: suites.in_machine("debug", a.only, a.arguments, {} if a.long else suites.ONE_FILTER)),
     "faults": ("injected faults [debug kernel]", lambda a: faults.run(a.only, a.long, a.seed)),
     "races": ("data races [KCSAN kernel]", lambda _: races.run()),
-    "oracle": ("oracle, a million operations", lambda _: suites.long_oracle()),
+    "oracle": ("oracle, a million operations", lambda a: suites.long_oracle(a.only)),
     "suites-debug": ("Linux's own tests [debug kernel]", lambda a: linux.outcomes("debug", a.long, a.only, a.seed)),
     "pcid": ("PCID", lambda a: pcid.run(a.only)),
 }
@@ -48,6 +48,7 @@ NAMES = {
     "suites": lambda _: linux.names(),
     "suites-debug": lambda _: linux.names(),
     "vm": lambda a: kvm_suites.names(a.long),
+    "oracle": lambda _: [name for *_, name in suites.oracle_runs()],
     "pcid": lambda _: [*(boot.name for boot in pcid.BOOTS), pcid.FAULTS],
 }
 
@@ -103,6 +104,8 @@ def chosen(arguments):
         raise LabError("--arguments is for self tests chosen with --only, of the stages selftests, vm and debug", status=2)
     if arguments.seed is not None and not set(arguments.stage or ([] if arguments.only else ["suites"])) & {"suites", "suites-debug", "faults"}:
         raise LabError("--seed is for the stages suites, suites-debug and faults", "Other tests that draw random numbers take --arguments=\"--seed N\".", status=2)
+    if arguments.seed is not None and arguments.stage == ["faults"] and (arguments.only or arguments.long):
+        raise LabError("--seed chooses the half of the rules that a short run of the stage faults breaks: with --only and with --long it means nothing", status=2)
     if arguments.stage:
         whole = [name for name in arguments.stage if arguments.only and not stages.STAGES[name].only]
         if whole:
