@@ -21,10 +21,10 @@
 
 /*
  * KVM_ENABLE_CAP of a VM, at any time: args[0] is a pointer to struct hydra_settings, args[1]
- * its size, args[2] 0 or KVM_HYDRA_FOLLOW; flags and args[3] are 0. A VM can have the domains
- * machine, or the domains node with lazy replication and the filters none or table.
- * KVM_CHECK_EXTENSION: whether it can have the domains node. KVM_HYDRA_FOLLOW: the tables of
- * a VM with the domains machine move to the node of their data.
+ * its size, args[2] 0 or of KVM_HYDRA_FOLLOW and KVM_HYDRA_EXPOSE (linux/hydra_para.h); flags
+ * and args[3] are 0. A VM can have the domains machine, or the domains node with lazy replication
+ * and the filters none or table. KVM_CHECK_EXTENSION: whether it can have the domains node.
+ * KVM_HYDRA_FOLLOW: the tables of a VM with the domains machine move to the node of their data.
  */
 #define KVM_CAP_HYDRA		0x48594452
 #define KVM_HYDRA_FOLLOW	1

@@ -69,7 +69,7 @@
 	(GFP_KERNEL_ACCOUNT | __GFP_THISNODE | __GFP_NORETRY | __GFP_NOWARN)
 
 /* A table that is to move, to the node @nid */
-struct hydra_vm_place {
+struct hydra_vm_due {
 	gfn_t gfn;
 	int nid;
 };
@@ -81,7 +81,7 @@ struct hydra_vm_place {
  * @room: how many more tables may move
  * @level: that of the tables which are looked at now
  * @nr: how many of them are to move
- * @place: these
+ * @due: these
  */
 struct hydra_vm_pass {
 	struct hydra_vm *vm;
@@ -89,7 +89,7 @@ struct hydra_vm_pass {
 	unsigned int room;
 	int level;
 	unsigned int nr;
-	struct hydra_vm_place place[HYDRA_VM_PASS];
+	struct hydra_vm_due due[HYDRA_VM_PASS];
 };
 
 /* A table that moves. @sp: NULL if it stays. */
@@ -136,7 +136,7 @@ static int hydra_vm_best_node(const struct kvm_mmu_page *sp)
 }
 
 /* Note the table below an entry, if its level is looked at now and it is to move. */
-static bool hydra_vm_note_place(struct kvm_mmu_page *root, struct tdp_iter *iter, void *data)
+static bool hydra_vm_note_due(struct kvm_mmu_page *root, struct tdp_iter *iter, void *data)
 {
 	struct hydra_vm_pass *pass = data;
 	const struct kvm_mmu_page *sp;
@@ -147,7 +147,7 @@ static bool hydra_vm_note_place(struct kvm_mmu_page *root, struct tdp_iter *iter
 	sp = spte_to_child_sp(iter->old_spte);
 	nid = hydra_vm_best_node(sp);
 	if (nid != page_to_nid(virt_to_page(sp->spt)) && !node_isset(nid, pass->full))
-		pass->place[pass->nr++] = (struct hydra_vm_place){ sp->gfn, nid };
+		pass->due[pass->nr++] = (struct hydra_vm_due){ sp->gfn, nid };
 	return pass->nr < pass->room && READ_ONCE(pass->vm->follow);
 }
 
@@ -218,7 +218,7 @@ static struct page *hydra_vm_move_page(struct hydra_vm_pass *pass, int nid)
  * Context: process context, no locks; a reference to the root.
  */
 static void hydra_vm_move_tables(struct hydra_vm_pass *pass, struct kvm_mmu_page *root,
-				 const struct hydra_vm_place *place, unsigned int nr)
+				 const struct hydra_vm_due *due, unsigned int nr)
 {
 	struct hydra_vm_move moves[HYDRA_VM_MOVES] = { };
 	struct kvm *kvm = pass->vm->kvm;
@@ -227,16 +227,16 @@ static void hydra_vm_move_tables(struct hydra_vm_pass *pass, struct kvm_mmu_page
 	u64 old;
 
 	for (i = 0; i < nr; i++)
-		moves[i].page = hydra_vm_move_page(pass, place[i].nid);
+		moves[i].page = hydra_vm_move_page(pass, due[i].nid);
 	write_lock(&kvm->mmu_lock);
 	rcu_read_lock();
 	for (i = 0; i < nr && !root->role.invalid; i++) {
 		move = &moves[i];
 		if (!move->page)
 			continue;
-		move->sp = hydra_vm_table_at(root, place[i].gfn, pass->level, &move->parent);
+		move->sp = hydra_vm_table_at(root, due[i].gfn, pass->level, &move->parent);
 		/* Another table may be in its place, and be where it ought to be. */
-		if (!move->sp || page_to_nid(virt_to_page(move->sp->spt)) == place[i].nid) {
+		if (!move->sp || page_to_nid(virt_to_page(move->sp->spt)) == due[i].nid) {
 			move->sp = NULL;
 			continue;
 		}
@@ -272,10 +272,10 @@ static bool hydra_vm_follow_level(struct hydra_vm_pass *pass, struct kvm_mmu_pag
 	bool cut;
 
 	pass->nr = 0;
-	cut = !hydra_vm_each_entry(kvm, root, pass->level + 1, hydra_vm_note_place, pass);
+	cut = !hydra_vm_each_entry(kvm, root, pass->level + 1, hydra_vm_note_due, pass);
 	read_unlock(&kvm->mmu_lock);
 	for (i = 0; i < pass->nr && READ_ONCE(pass->vm->follow); i += HYDRA_VM_MOVES) {
-		hydra_vm_move_tables(pass, root, &pass->place[i],
+		hydra_vm_move_tables(pass, root, &pass->due[i],
 				     min(pass->nr - i, HYDRA_VM_MOVES));
 		cond_resched();
 	}
