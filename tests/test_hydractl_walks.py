@@ -15,7 +15,7 @@ import pytest
 
 PAGE, AREA = 4096, 2 << 20
 PRESENT, HUGE, NO_EXECUTE = 0x67, 0x80, 1 << 63
-ROOT, UPPER, MIDDLE, LEAF, ROOT5 = (AREA + number * PAGE for number in range(1, 6))
+ROOT, UPPER, MIDDLE, ROOT5, ISOLATED, LEAF = (AREA + number * PAGE for number in range(1, 7))
 DATA, HUGE_DATA = 3 * AREA, 4 * AREA          # small pages, and a huge page
 ADDRESS = 0x7f0000000000                      # 512 small pages; after them, the huge page
 PR_SET_PTRACER, ANY = 0x59616d61, ctypes.c_ulong(-1)
@@ -44,7 +44,7 @@ class Qemu:
         ctypes.CDLL(None).prctl(PR_SET_PTRACER, ANY, 0, 0, 0)
         self.memory = ctypes.create_string_buffer(3 * AREA)
         self.start = (ctypes.addressof(self.memory) + PAGE - 1) // PAGE * PAGE
-        self.cr3, self.cr4, self.efer = ROOT, 0x6f0, 0xd01
+        self.roots, self.cr4, self.efer = [ROOT, ROOT], 0x6f0, 0xd01
         self.asked, self.running, self.refuse, self.mute = [], True, "", False
         self.vcpus = (os.getpid(), os.getpid() + 1)
         for table, entry, target in ((ROOT, 254, UPPER), (UPPER, 0, MIDDLE), (MIDDLE, 0, LEAF)):
@@ -98,7 +98,7 @@ class Qemu:
         if name == "query-cpus-fast":
             return [{"cpu-index": index, "thread-id": thread, "qom-path": "x"} for index, thread in enumerate(self.vcpus)]
         if more == "info registers -a":
-            return "".join(f"\r\nCPU#{index}\r\nRAX=0000000000000000 CR=1\r\nCR0=80050033 CR2=00007f0000000000 CR3={self.cr3:016x} CR4={self.cr4:08x}\r\n"
+            return "".join(f"\r\nCPU#{index}\r\nRAX=0000000000000000 CR=1\r\nCR0=80050033 CR2=00007f0000000000 CR3={self.roots[index]:016x} CR4={self.cr4:08x}\r\n"
                            f"EFER={self.efer:016x}\r\n" for index in (0, 1))
         if found := re.match("gpa2hva 0x([0-9a-f]+)", more):
             address = int(found[1], 16)
@@ -170,9 +170,28 @@ def test_a_range_of_addresses(qemu):
     assert qemu.domains("--range", f"0-{ADDRESS:x}")[0]["pages"] == 0
 
 
+def test_a_range_within_a_huge_page(qemu):
+    start = ADDRESS + AREA + 7 * PAGE
+    assert qemu.domains("--range", f"{start:x}-{start + 2 * PAGE + 1:x}")[0]["pages"] == 3
+    assert qemu.domains("--range", f"{ADDRESS + AREA - PAGE:x}-{ADDRESS + AREA + PAGE:x}")[0]["pages"] == 2
+
+
+def test_the_two_roots_of_a_program_count_once(qemu, kernel):
+    """Page-table isolation: the kernel's root has the same tables, which it may not execute."""
+    qemu.enter(ISOLATED, 254, UPPER | PRESENT | NO_EXECUTE)
+    qemu.enter(ISOLATED, 256, UPPER | PRESENT)
+    qemu.roots = [ROOT, ISOLATED]
+    (kernel.hydra / "domains").write_text("0 node 0 cpus 0-3\n")
+    (only,) = qemu.domains()
+    assert (only["vcpus"], only["page_tables"], only["pages"]) == (2, 1, 1024)
+    qemu.enter(ISOLATED, 253, UPPER | PRESENT)
+    (only,) = qemu.domains()
+    assert (only["page_tables"], only["pages"]) == (2, 3 * 1024)
+
+
 def test_five_levels(qemu):
     qemu.enter(ROOT5, 0, ROOT | PRESENT)
-    qemu.cr3, qemu.cr4 = ROOT5 | 0x800, 0x16f0
+    qemu.roots, qemu.cr4 = [ROOT5 | 0x800] * 2, 0x16f0
     # Both halves of the fourth level, and no half of the fifth
     assert qemu.domains()[0]["pages"] == 2 * 1024
     assert qemu.domains("--range", f"0-{1 << 47:x}")[0]["pages"] == 1024
@@ -197,8 +216,26 @@ def test_the_table_for_people(qemu):
 
 
 def test_each_area_is_asked_for_once(qemu):
+    """For its first and its last page."""
     qemu.domains()
-    assert sum(asked.startswith("gpa2hva") for asked in qemu.asked) == 1
+    assert [asked for asked in qemu.asked if asked.startswith("gpa2hva")] == [f"gpa2hva {AREA:#x}", f"gpa2hva {2 * AREA - PAGE:#x}"]
+
+
+def test_an_area_in_two_pieces_is_asked_for_by_page(qemu):
+    """The last level is in another piece of the process's memory, which does not follow the first."""
+    other = ctypes.create_string_buffer(2 * PAGE)
+    place = (ctypes.addressof(other) + PAGE - 1) // PAGE * PAGE
+    ctypes.memmove(place, qemu.start + LEAF, PAGE)
+    for page in range(512):
+        qemu.enter(LEAF, page, 0)
+    answer = qemu.answer
+
+    def answer_in_pieces(name, more):
+        if more.startswith("gpa2hva") and int(more.split()[1], 16) >= LEAF:
+            return f"Host virtual address for {more.split()[1]} (other) is {place + int(more.split()[1], 16) - LEAF:#x}\r\n"
+        return answer(name, more)
+    qemu.answer = answer_in_pieces
+    assert qemu.domains()[0]["pages"] == 1024
 
 
 @pytest.mark.parametrize("options, changes", [((), []), (("--stop",), ["stop", "cont"])])
@@ -269,6 +306,44 @@ def test_maps_that_say_too_little(qemu, text, message):
     qemu.map.write_text(text)
     done = qemu.run()
     assert done.returncode == 2 and message in done.stderr
+
+
+def test_a_machine_that_answers_late_goes_on(qemu):
+    answer = qemu.answer
+
+    def answer_late(name, more):
+        if more == "info registers -a":
+            time.sleep(11)
+        return answer(name, more)
+    qemu.answer = answer_late
+    done = qemu.run("--stop")
+    assert done.returncode == 2 and "no answer in ten seconds\n" in done.stderr and "still be stopped" not in done.stderr
+    assert qemu.running
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT, signal.SIGTSTP])
+def test_signals_wait_until_the_machine_goes_on(qemu, kernel, number):
+    slow, answer = threading.Event(), qemu.answer
+
+    def answer_late(name, more):
+        if more == "info registers -a":
+            slow.wait(30)
+        return answer(name, more)
+    qemu.answer = answer_late
+    with subprocess.Popen([kernel.program, "walks", "--monitor", qemu.path, "--stop", str(os.getpid())], env=kernel.environment(),
+                          stdout=subprocess.DEVNULL) as child:
+        assert wait_until(lambda: "info registers -a" in qemu.asked) and not qemu.running
+        child.send_signal(number)
+        slow.set()
+        assert wait_until(lambda: qemu.running)
+        child.send_signal(signal.SIGCONT)
+        child.wait(30)
+
+
+def test_a_refusal_to_go_on_is_told(qemu):
+    qemu.refuse = "cont"
+    done = qemu.run("--stop")
+    assert done.returncode == 2 and "may still be stopped" in done.stderr
 
 
 def test_a_monitor_that_another_program_uses(qemu):

@@ -16,15 +16,15 @@
 #include "qmp.h"
 
 /*
- * QEMU is asked for the place of an area once. Memory that QEMU has put at one address is in
- * one piece within 2 MiB, but for the first MiB with its holes for devices.
+ * QEMU is asked for the place of 2 MiB once, if they are in one piece there, as its memory almost
+ * always is. Near the holes for devices, and where pieces of odd sizes meet, QEMU is asked for
+ * each page.
  */
 #define AREA		0x200000ULL
-#define FIRST_AREA	GUEST_PAGE
 
 struct area {
-	uint64_t start;
-	char *place;		/* NULL: no memory */
+	uint64_t start, size;
+	char *place;		/* NULL: no memory, or several pieces */
 };
 
 static pid_t process;
@@ -34,6 +34,8 @@ static int compare(const void *a, const void *b)
 {
 	const struct area *left = a, *right = b;
 
+	if (left->size != right->size)
+		return left->size < right->size ? -1 : 1;
 	return left->start < right->start ? -1 : left->start > right->start;
 }
 
@@ -51,19 +53,38 @@ static char *ask_place(uint64_t start)
 	return place;
 }
 
-/* The address in the process, or NULL */
-static char *place_of(uint64_t address)
+/* The place of the area with the address, or NULL */
+static char *place_of_area(uint64_t address, uint64_t size)
 {
-	uint64_t size = address < AREA ? FIRST_AREA : AREA;
-	struct area key = { .start = address & ~(size - 1) }, **found, *area;
+	struct area key = { .start = address & ~(size - 1), .size = size }, **found, *area;
+	char *last;
 
 	found = tfind(&key, &areas, compare);
 	if (!found) {
 		area = must_have(malloc(sizeof(*area)));
-		*area = (struct area){ .start = key.start, .place = ask_place(key.start) };
+		*area = key;
+		area->place = ask_place(key.start);
+		if (area->place && size > GUEST_PAGE) {
+			last = ask_place(key.start + size - GUEST_PAGE);
+			if (last != area->place + size - GUEST_PAGE)
+				area->place = NULL;
+		}
 		found = must_have(tsearch(area, &areas, compare));
 	}
-	return (*found)->place ? (*found)->place + (address - key.start) : NULL;
+	return (*found)->place;
+}
+
+/* The address in the process, or NULL */
+static char *place_of(uint64_t address)
+{
+	uint64_t size = AREA;
+	char *place = place_of_area(address, size);
+
+	if (!place) {
+		size = GUEST_PAGE;
+		place = place_of_area(address, size);
+	}
+	return place ? place + (address & (size - 1)) : NULL;
 }
 
 void guest_memory_of(pid_t pid)
@@ -78,9 +99,11 @@ bool guest_read_table(uint64_t address, uint64_t entries[GUEST_ENTRIES])
 
 	if (!there.iov_base)
 		return false;
-	if (process_vm_readv(process, &here, 1, &there, 1, 0) != GUEST_PAGE)
+	if (process_vm_readv(process, &here, 1, &there, 1, 0) == GUEST_PAGE)
+		return true;
+	if (errno != EFAULT)
 		error(EXIT_ERROR, errno, "cannot read the memory of process %d", process);
-	return true;
+	return false;
 }
 
 bool guest_page_node(uint64_t address, uint64_t *node)

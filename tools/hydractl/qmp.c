@@ -20,9 +20,12 @@
 #include "kernel.h"
 
 #define PATIENCE 10	/* seconds for an answer */
+#define LAST_WAITS 6	/* times PATIENCE, for the answer on the way out */
 
 static const char *monitor;
 static FILE *stream;
+static int requests;	/* so far. Each has its number: late answers are not taken for others */
+static bool greeted;
 static bool stopped;
 static sigset_t signals;
 
@@ -34,57 +37,90 @@ static _Noreturn void fail(const char *what)
 
 static _Noreturn void no_answer(void)
 {
+	if (errno == EAGAIN && greeted)
+		fail("no answer in ten seconds");
 	if (errno == EAGAIN)
 		fail("no answer in ten seconds. QEMU talks to one program at a time: give it a monitor that no other program uses, with -qmp unix:PATH,server=on,wait=off");
 	fail("the connection ended. Is that a monitor of QEMU's machine protocol (-qmp)?");
 }
 
-/* The next message */
-static struct json_object *receive(void)
+/* The next message; NULL and errno if there is none */
+static struct json_object *next_message(void)
 {
 	struct json_object *message;
 	char *line = NULL;
 	size_t size;
 
+	/* After a wait that was too long, the stream would not read again. */
+	clearerr(stream);
 	errno = 0;
-	if (getline(&line, &size, stream) < 0)
-		no_answer();
+	if (getline(&line, &size, stream) < 0) {
+		free(line);
+		return NULL;
+	}
 	message = json_tokener_parse(line);
 	free(line);
 	if (!message)
-		fail("its answer is not of QEMU's machine protocol");
+		errno = EBADMSG;
 	return message;
 }
 
-static void send_text(const char *text)
+static struct json_object *receive(void)
 {
-	size_t length = strlen(text);
+	struct json_object *message = next_message();
 
-	if (send(fileno(stream), text, length, MSG_NOSIGNAL) != (ssize_t)length)
+	if (!message && errno == EBADMSG)
+		fail("its answer is not of QEMU's machine protocol");
+	if (!message)
 		no_answer();
+	return message;
+}
+
+/* Is the message an answer to the last request? Events and late answers are not. */
+static bool answers(struct json_object *message)
+{
+	struct json_object *id;
+
+	return json_object_object_get_ex(message, "id", &id) &&
+	       json_object_get_int(id) == requests;
+}
+
+static struct json_object *request(const char *name, struct json_object *arguments)
+{
+	struct json_object *made = must_have(json_object_new_object());
+
+	json_object_object_add(made, "execute", must_have(json_object_new_string(name)));
+	json_object_object_add(made, "id", must_have(json_object_new_int(++requests)));
+	if (arguments)
+		json_object_object_add(made, "arguments", arguments);
+	return made;
+}
+
+/* Takes over @made. False and errno. */
+static bool sent(struct json_object *made)
+{
+	const char *text = json_object_to_json_string_ext(made, JSON_C_TO_STRING_PLAIN);
+	char *line = must_have(asprintf(&line, "%s\n", text ?: "") < 0 ? NULL : line);
+	ssize_t length = strlen(line), done = send(fileno(stream), line, length, MSG_NOSIGNAL);
+
+	free(line);
+	json_object_put(made);
+	return done == length;
 }
 
 static struct json_object *ask(const char *name, struct json_object *arguments)
 {
-	struct json_object *request = must_have(json_object_new_object()), *message, *part;
-	const char *text;
+	struct json_object *message, *part;
 
-	json_object_object_add(request, "execute", must_have(json_object_new_string(name)));
-	if (arguments)
-		json_object_object_add(request, "arguments", arguments);
-	text = json_object_to_json_string_ext(request, JSON_C_TO_STRING_PLAIN);
-	send_text(text ?: "");
-	send_text("\n");
-	json_object_put(request);
-	/* Events may come before the answer. */
-	for (;; json_object_put(message)) {
-		message = receive();
-		if (json_object_object_get_ex(message, "error", &part))
-			error(EXIT_ERROR, 0, "%s: %s: %s", monitor, name,
-			      json_object_get_string(json_object_object_get(part, "desc")) ?: "refused");
-		if (json_object_object_get_ex(message, "return", &part))
-			break;
-	}
+	if (!sent(request(name, arguments)))
+		no_answer();
+	for (message = receive(); !answers(message); message = receive())
+		json_object_put(message);
+	if (json_object_object_get_ex(message, "error", &part))
+		error(EXIT_ERROR, 0, "%s: %s: %s", monitor, name,
+		      json_object_get_string(json_object_object_get(part, "desc")) ?: "refused");
+	if (!json_object_object_get_ex(message, "return", &part))
+		fail("its answer is not of QEMU's machine protocol");
 	json_object_get(part);
 	json_object_put(message);
 	return part;
@@ -158,6 +194,7 @@ void qmp_open(const char *path)
 	if (!json_object_object_get_ex(greeting, "QMP", NULL))
 		fail("this is not a monitor of QEMU's machine protocol (-qmp)");
 	json_object_put(greeting);
+	greeted = true;
 	json_object_put(ask_for("qmp_capabilities"));
 }
 
@@ -167,19 +204,37 @@ void qmp_open(const char *path)
  */
 static void leave(void)
 {
-	static const char text[] = "{\"execute\": \"cont\", \"id\": \"leaving\"}\n";
-	char *line = NULL;
-	size_t size;
+	struct json_object *message;
+	int waits = LAST_WAITS;
 	bool done = false;
 
 	if (!stopped)
 		return;
-	if (send(fileno(stream), text, strlen(text), MSG_NOSIGNAL) > 0)
-		while (!done && getline(&line, &size, stream) >= 0)
-			done = strstr(line, "leaving");
-	free(line);
+	if (!sent(request("cont", NULL)))
+		waits = 0;
+	while (waits) {
+		message = next_message();
+		if (!message && errno != EAGAIN)
+			break;
+		if (!message) {
+			waits--;
+		} else if (answers(message)) {
+			waits = 0;
+			done = json_object_object_get_ex(message, "return", NULL);
+		}
+		json_object_put(message);
+	}
 	if (!done)
 		fprintf(stderr, "%s: %s: the machine may still be stopped\n", program_invocation_name, monitor);
+}
+
+bool qmp_interrupted(void)
+{
+	sigset_t pending;
+
+	return stopped && !sigpending(&pending) &&
+	       (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) ||
+		sigismember(&pending, SIGHUP) || sigismember(&pending, SIGQUIT));
 }
 
 void qmp_stop(void)
@@ -194,6 +249,10 @@ void qmp_stop(void)
 	sigaddset(&signals, SIGHUP);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGQUIT);
+	sigaddset(&signals, SIGTSTP);
+	sigaddset(&signals, SIGTTOU);
+	sigaddset(&signals, SIGPIPE);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	atexit(leave);
 	stopped = true;

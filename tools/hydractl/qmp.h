@@ -3,6 +3,7 @@
 #ifndef QMP_H
 #define QMP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -28,5 +29,8 @@ char *qmp_human(const char *line);
  */
 void qmp_stop(void);
 void qmp_go_on(void);
+
+/* Waits a signal that will end this program, so that what takes long should be left? */
+bool qmp_interrupted(void);
 
 #endif /* QMP_H */

@@ -23,11 +23,13 @@
 
 #define PRESENT		1ULL
 #define HUGE_PAGE	(1ULL << 7)
+#define HUGE_LEVELS	3
 #define ADDRESS		0x000ffffffffff000ULL
 #define LEVEL_BITS	9
 #define PAGE_BITS	12
 #define CR4_LA57	(1ULL << 12)
 #define EFER_LMA	(1ULL << 10)
+#define LAST		(1ULL << 56)	/* no user address is higher */
 #define PER_LEAF_TABLE	512ULL		/* frames of a nested leaf table */
 
 struct options {
@@ -48,6 +50,13 @@ static const char *const where_keys[WHERES] = {
 struct root {
 	uint64_t table;
 	unsigned int levels;
+	uint64_t entry[GUEST_ENTRIES / 2];	/* those for user addresses */
+};
+
+/* A virtual CPU, and the CPU of the host on which it ran last */
+struct place {
+	int index;
+	uint64_t cpu;
 };
 
 struct walkers {
@@ -73,7 +82,7 @@ enum { STOP = 's', RANGE = 'r', QMP = 'm' };
 static const struct argp_option own_options[] = {
 	{ "monitor", QMP, "SOCKET", 0, "The Unix socket of a monitor of QEMU's machine protocol which no other program uses. QEMU has one with -qmp unix:SOCKET,server=on,wait=off; several are possible", 0 },
 	{ "stop", STOP, NULL, 0, "Stop the machine meanwhile, so that its page tables do not change under the look. It goes on afterwards", 0 },
-	{ "range", RANGE, "START-END", 0, "Count pages with these virtual addresses of the guest only (hexadecimal, as in /proc/PID/maps of the guest)", 0 },
+	{ "range", RANGE, "START-END", 0, "Count pages with these virtual addresses of the guest's programs only (hexadecimal, as in /proc/PID/maps of the guest)", 0 },
 	{ 0 }
 };
 
@@ -87,8 +96,12 @@ static void parse_range(const struct argp_state *state, const char *text, struct
 		argp_error(state, "'%s' is no range START-END", text);
 	text = end + 1;
 	options->end = strtoull(text, &end, 16);
-	if (end == text || *end || errno || options->end <= options->start)
+	if (end == text || *end || errno || options->end <= options->start ||
+	    options->end > LAST)
 		argp_error(state, "'%s' is no end of a range", text);
+	/* Whole pages */
+	options->start &= -(uint64_t)GUEST_PAGE;
+	options->end = (options->end + GUEST_PAGE - 1) & -(uint64_t)GUEST_PAGE;
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -125,8 +138,9 @@ static const struct argp argp = {
 	.parser = parse_option,
 	.children = children,
 	.args_doc = "PID",
-	.doc = "A virtual machine's CPU that misses its TLB walks two page tables: the guest's, and the nested one of the host. Show for the machine of process PID (QEMU), for each domain of CPUs: of the pages that the programs have which its virtual CPUs run now, how many are reached through last entries on the domain's node (LOCAL) or on another (REMOTE). The first word is for the guest's page table, the second for the nested one, as in figure 2 of the vMitosis paper (ASPLOS 2021). UNMAPPED pages have no nested entry for this domain yet. Works under every policy of the host and of the guest.\v"
-	       "Counted are 4 KiB pages with user addresses, each once for each domain whose virtual CPUs have the program's page table loaded, not how often a program reaches them. Where the host maps some of a gigabyte by 2 MiB pages, the rest of that gigabyte counts as mapped, too. Programs in a machine within the machine are not seen. Without --stop, what the guest changes meanwhile may be counted wrongly.\n\n"
+	.doc = "A virtual machine's CPU that misses its TLB walks two page tables: the guest's, and the nested one of the host. Show for the machine of process PID (QEMU), for each domain of CPUs: of the pages that the programs have which its virtual CPUs run now (an idle one: ran last), how many are reached through last entries on the domain's node (LOCAL) or on another (REMOTE). The first word is for the guest's page table, the second for the nested one, as in figure 2 of the vMitosis paper (ASPLOS 2021). UNMAPPED pages have no nested table for this domain yet. Works under every policy of the host and of the guest.\v"
+	       "Counted are 4 KiB pages with user addresses, once for each page table of the guest that virtual CPUs of the domain have loaded; not how often a program reaches them. A page counts by the nested table in which its entry is, or will be: the kernel tells of tables, not of entries. Virtual CPUs that run a machine within the machine spoil the count: their registers are those of that machine. Without --stop, what the guest changes meanwhile may be counted wrongly.\n\n"
+	       "If hydractl is killed with signal 9 during --stop, the machine stays stopped (QEMU: cont).\n\n"
 	       "Cost: the kernel walks all nested tables, and the guest's page tables are read out of QEMU's memory. For a single look, not for monitoring. Needs the permission to trace the process.\n\n"
 	       "Example: hydractl walks --monitor /run/vm.qmp --stop $(pidof qemu-system-x86_64)\n\n"
 	       "Exit status: 0 done; 2 an error.",
@@ -197,13 +211,38 @@ static struct walkers *walkers_on(struct walks *walks, uint64_t cpu)
 	kernel_unexpected("domains", "a CPU in none of them");
 }
 
-static void add_root(struct walkers *walkers, struct root root)
+/*
+ * With page-table isolation, Linux has two roots for a program, which lead to the same tables. The
+ * kernel's root forbids it to execute the program's pages.
+ */
+static bool same_tables(const struct root *a, const struct root *b)
 {
+	bool some = false;
+
+	for (int i = 0; i < GUEST_ENTRIES / 2; i++) {
+		if ((a->entry[i] ^ b->entry[i]) & (ADDRESS | PRESENT))
+			return false;
+		some |= a->entry[i] & PRESENT;
+	}
+	return some;
+}
+
+static void add_root(struct walkers *walkers, uint64_t table, unsigned int levels)
+{
+	uint64_t entry[GUEST_ENTRIES];
+	struct root *root;
+
+	if (!guest_read_table(table, entry))
+		return;
+	walkers->root = must_have(reallocarray(walkers->root, walkers->roots + 1, sizeof(*root)));
+	root = &walkers->root[walkers->roots];
+	root->table = table;
+	root->levels = levels;
+	memcpy(root->entry, entry, sizeof(root->entry));
 	for (size_t i = 0; i < walkers->roots; i++)
-		if (walkers->root[i].table == root.table)
+		if (walkers->root[i].table == table || same_tables(&walkers->root[i], root))
 			return;
-	walkers->root = must_have(reallocarray(walkers->root, walkers->roots + 1, sizeof(root)));
-	walkers->root[walkers->roots++] = root;
+	walkers->roots++;
 }
 
 static uint64_t register_of(const char *text, const char *name)
@@ -230,34 +269,40 @@ static const char *registers_of(const char *all, int index)
 	return at;
 }
 
-/* The page tables which the vCPUs have loaded, and on which CPUs of the host they ran last */
-static void load_roots(struct walks *walks, pid_t pid)
+/* Where the vCPUs ran last: before anything wakes them. To be freed. */
+static struct place *load_places(pid_t pid, size_t *count)
 {
-	size_t count;
-	struct qmp_vcpu *vcpus = qmp_vcpus(&count);
-	char *all = qmp_human("info registers -a"), thread[16];
+	struct qmp_vcpu *vcpus = qmp_vcpus(count);
+	struct place *places = must_have(calloc(*count + 1, sizeof(*places)));
+	char thread[16];
+
+	for (size_t i = 0; i < *count; i++) {
+		snprintf(thread, sizeof(thread), "%d", vcpus[i].thread);
+		places[i].index = vcpus[i].index;
+		if (!thread_cpu(pid, thread, &places[i].cpu))
+			error(EXIT_ERROR, 0, "the machine of this monitor is not that of process %d, which has no thread %s", pid, thread);
+	}
+	free(vcpus);
+	return places;
+}
+
+/* The page tables which the vCPUs have loaded */
+static void load_roots(struct walks *walks, const struct place *places, size_t count)
+{
+	char *all = qmp_human("info registers -a");
 
 	for (size_t i = 0; i < count; i++) {
-		const char *registers = registers_of(all, vcpus[i].index);
-		struct walkers *walkers;
-		struct root root;
-		uint64_t cpu;
+		const char *registers = registers_of(all, places[i].index);
+		struct walkers *walkers = walkers_on(walks, places[i].cpu);
 
-		snprintf(thread, sizeof(thread), "%d", vcpus[i].thread);
-		if (!thread_cpu(pid, thread, &cpu))
-			error(EXIT_ERROR, 0, "the machine of this monitor is not that of process %d, which has no thread %s", pid, thread);
-		walkers = walkers_on(walks, cpu);
 		walkers->vcpus++;
-		if (register_of(registers, "EFER=") & EFER_LMA) {
-			root.table = register_of(registers, "CR3=") & ADDRESS;
-			root.levels = register_of(registers, "CR4=") & CR4_LA57 ? 5 : 4;
-			add_root(walkers, root);
-		} else {
+		if (register_of(registers, "EFER=") & EFER_LMA)
+			add_root(walkers, register_of(registers, "CR3=") & ADDRESS,
+				 register_of(registers, "CR4=") & CR4_LA57 ? 5 : 4);
+		else
 			walks->not_64_bit++;
-		}
 	}
 	free(all);
-	free(vcpus);
 }
 
 /* Pages that one entry of the guest maps from @gfn on: counted by nested leaf tables. */
@@ -284,24 +329,26 @@ static void count_table(const struct walks *walks, struct walkers *walkers, uint
 			unsigned int level, uint64_t start, unsigned int entries)
 {
 	uint64_t size = 1ULL << (PAGE_BITS + LEVEL_BITS * (level - 1)), node = 0;
-	uint64_t entry[GUEST_ENTRIES], next;
+	uint64_t entry[GUEST_ENTRIES], next, from, end;
 	bool asked = false, local = false;
 
 	if (!guest_read_table(table, entry))
 		return;
-	for (unsigned int i = 0; i < entries; i++, start += size) {
+	for (unsigned int i = 0; i < entries && !qmp_interrupted(); i++, start += size) {
 		if (!(entry[i] & PRESENT) || start + size <= walks->start || start >= walks->end)
 			continue;
 		next = entry[i] & ADDRESS;
-		if (level > 1 && !(entry[i] & HUGE_PAGE)) {
+		if (level > HUGE_LEVELS || (level > 1 && !(entry[i] & HUGE_PAGE))) {
 			count_table(walks, walkers, next, level - 1, start, GUEST_ENTRIES);
 			continue;
 		}
 		if (!asked)
 			local = guest_page_node(table, &node) && node == walkers->node;
 		asked = true;
-		count_pages(walks, walkers, local, (next & ~(size - 1)) >> PAGE_BITS,
-			    size >> PAGE_BITS);
+		from = start < walks->start ? walks->start - start : 0;
+		end = walks->end - start < size ? walks->end - start : size;
+		count_pages(walks, walkers, local, ((next & ~(size - 1)) + from) >> PAGE_BITS,
+			    (end - from) >> PAGE_BITS);
 	}
 }
 
@@ -391,8 +438,10 @@ static void walks_free(struct walks *walks)
 
 int command_walks(int argc, char **argv)
 {
-	struct options options = { .end = UINT64_MAX };
+	struct options options = { .end = LAST };
 	struct walks walks = { 0 };
+	struct place *places;
+	size_t vcpus;
 	char *name;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
@@ -403,9 +452,10 @@ int command_walks(int argc, char **argv)
 	walks.end = options.end;
 	qmp_open(options.monitor);
 	guest_memory_of(options.view.pid);
+	places = load_places(options.view.pid, &vcpus);
 	if (options.stop)
 		qmp_stop();
-	load_roots(&walks, options.view.pid);
+	load_roots(&walks, places, vcpus);
 	load_nested(&walks, options.view.pid);
 	count(&walks);
 	qmp_go_on();
@@ -414,6 +464,7 @@ int command_walks(int argc, char **argv)
 	else
 		print_walks(options.view.pid, name, &walks);
 	free(name);
+	free(places);
 	walks_free(&walks);
 	return 0;
 }
