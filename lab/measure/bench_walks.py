@@ -53,6 +53,7 @@ def taken(step, seen):
     shares = [{key: number / seen["pages"] for key, number in walks.items()} for walks in seen["walks"]]
     average = {key: sum(share[key] for share in shares) / len(shares) for key in shares[0]}
     others = shares[1:]
+    found += [(metric, seen[metric], unit) for metric, unit in (("interrupts_per_munmap", "CPUs"), ("exits_per_munmap", "exits"))]
     return found + [("both_local_share", average["ll"], "share"), ("both_remote_share", average["rr"], "share"), ("one_remote_share", average["lr"] + average["rl"], "share"),
                     ("least_local_share", min(share["ll"] for share in shares), "share"), ("first_local_share", shares[0]["ll"], "share"),
                     ("others_remote_share", min(share["rr"] for share in others), "share"),
@@ -93,6 +94,8 @@ LINES = (
     Line("walks", "uniform", "both_remote_share", "with both on other nodes", "", ""),
     Line("walks", "uniform", "least_local_share", "both local, on the node with the least", "", "most"),
     Line("walks", "uniform", "least_far_guest_share", "the guest's entry alone on another node, on the node with the least", "", ""),
+    Line("walks", "uniform", "interrupts_per_munmap", f"CPUs which the guest interrupts for a munmap of a page that one of its {NODES} CPUs has used", "", ""),
+    Line("walks", "uniform", "exits_per_munmap", "exits to the host for such a munmap (without those of the guest's clocks)", "", ""),
     Line("walks", "one", "first_local_share", f"both local, seen from node 0, {CASES['one']}", "", "most"),
     Line("walks", "one", "others_remote_share", "both remote, seen from the other nodes (the one with the least)", "", ""),
     Line("walks", "one", "least_local_share", "both local, on the node with the least", "", "most"),

@@ -3,7 +3,8 @@
 
 A machine with a virtual CPU on each node runs walks_inner.c. It sees the nodes, with memory on each; or it sees one node, and
 memory from anywhere, and groups its CPUs (--groups). When each of its CPUs has used all data, hydractl walks looks at it. Prints one line
-of JSON: for each node and for all pages of data, how many have both entries on the node, one, or none.
+of JSON: for each node and for all pages of data, how many have both entries on the node, one, or none; and what a munmap in the
+guest costs the host.
 
 Standard library only, any Python 3.9 or later. Messages go to stderr; the exit status is 1 if the measurement could not be made.
 """
@@ -21,7 +22,9 @@ import time
 
 NODE_MIB = 128
 PATIENCE = 240               # seconds for the machine to boot and set up its data
-READY = re.compile(r"^walks: threads (\d+) data 0x([0-9a-f]+) pages (\d+) active (-?\d+)", re.M)
+QUIET = 2                    # seconds in which the machine does nothing, for the exits of its clocks
+READY = re.compile(r"^walks: threads (\d+) data (0x[0-9a-f]+) pages (\d+) active (-?\d+)\n", re.M)
+UNMAPPED = re.compile(r"^walks: munmaps (\d+) interrupts (\d+)\n", re.M)
 PAGE = 4096
 
 
@@ -34,6 +37,7 @@ class Monitor:
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(PATIENCE)
         for _ in range(600):
             try:
                 self.socket.connect(str(path))
@@ -84,15 +88,33 @@ def pin(monitor):
         os.sched_setaffinity(cpu["thread-id"], node_cpus(cpu["cpu-index"]) - {0})
 
 
-def await_ready(machine):
-    """What the inner program says when all is set up."""
+def await_words(machine, words):
+    """The numbers of a line which the inner program says."""
     said, end = "", time.monotonic() + PATIENCE
     while time.monotonic() < end and machine.poll() is None:
         if select.select([machine.stdout], [], [], 1)[0]:
             said += os.read(machine.stdout.fileno(), 65536).decode(errors="replace").replace("\r", "")
-            if found := READY.search(said):
-                return [int(number, base) for number, base in zip(found.groups(), (10, 16, 10, 10))]
+            if found := words.search(said):
+                return [int(number, 0) for number in found.groups()]
     raise Failure("the inner machine did not come to its end:\n" + said[-2000:])
+
+
+def exits(monitor):
+    """How often the machine's CPUs have left the guest."""
+    said = monitor.ask("query-stats", target="vcpu", providers=[{"provider": "kvm", "names": ["exits"]}])
+    return sum(stat["value"] for vcpu in said for stat in vcpu["stats"])
+
+
+def munmaps(machine, monitor):
+    """For each munmap in the guest: CPUs interrupted there, and exits of all virtual CPUs, without those of as long a time in which the guest does nothing."""
+    quiet = exits(monitor)
+    time.sleep(QUIET)
+    before, begun = exits(monitor), time.monotonic()
+    machine.stdin.write(b"\n")
+    machine.stdin.flush()
+    calls, interrupts = await_words(machine, UNMAPPED)
+    left = exits(monitor) - before - (before - quiet) * (time.monotonic() - begun) / QUIET
+    return {"interrupts_per_munmap": interrupts / calls, "exits_per_munmap": max(left, 0) / calls}
 
 
 def seen(said, nodes, pages):
@@ -105,24 +127,24 @@ def seen(said, nodes, pages):
 
 def measure(options, directory):
     pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled").write_text("never", encoding="ascii")
-    with subprocess.Popen(command(options, directory), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as machine:
+    with subprocess.Popen(command(options, directory), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as machine:
         try:
             monitor = Monitor(directory / "monitor")
             pin(monitor)
             if options.groups == "pv":
                 pathlib.Path(f"/proc/{machine.pid}/hydra_vm").write_text("expose=on", encoding="ascii")
             monitor.ask("cont")
-            threads, start, used, inner = await_ready(machine)
+            threads, start, used, inner = await_words(machine, READY)
             if threads != options.nodes:
                 raise Failure(f"{threads} threads on {options.nodes} nodes")
             settings = dict(line.split(" ", 1) for line in pathlib.Path(f"/proc/{machine.pid}/hydra_vm").read_text(encoding="ascii").splitlines())
             said = subprocess.run(["hydractl", "walks", "--json", "--stop", f"--monitor={directory}/second", f"--range={start:x}-{start + used * PAGE:x}", str(machine.pid)],
-                                  stdout=subprocess.PIPE, check=False)
+                                  stdout=subprocess.PIPE, timeout=PATIENCE, check=False)
             if said.returncode:
                 raise Failure(f"hydractl walks: exit status {said.returncode}")
             if not monitor.ask("query-status")["running"]:
                 raise Failure("hydractl walks left the machine stopped")
-            return {"nodes": options.nodes, "pages": used, "inner": inner, "active": int(settings["active"]), "walks": seen(said.stdout, options.nodes, used)}
+            return {"nodes": options.nodes, "pages": used, "inner": inner, "active": int(settings["active"]), "walks": seen(said.stdout, options.nodes, used), **munmaps(machine, monitor)}
         finally:
             machine.kill()
 
@@ -144,7 +166,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="walks-", dir="/dev/shm") as directory:
         try:
             print(json.dumps(measure(options, pathlib.Path(directory))))
-        except (Failure, OSError, KeyError) as error:
+        except (Failure, OSError, KeyError, subprocess.TimeoutExpired) as error:
             print(f"guest_walks.py: {type(error).__name__}: {error}", file=sys.stderr)
             return 1
     return 0

@@ -7,6 +7,10 @@
  *     uniform: the first page of each 2 MiB, and so the leaf table, is of the nodes in turn; each
  *	other page is of a node drawn by its number.
  *     one: the thread on node 0 sets up everything.
+ *
+ * At each line on the console, the thread on node 0 maps, writes and unmaps a page MUNMAPS times, in
+ * a leaf table that no other thread uses, and says how many CPUs were interrupted for flushes
+ * meanwhile.
  */
 #include <linux/hydra.h>
 #include <pthread.h>
@@ -25,11 +29,14 @@
 #define LEAF_PAGES	512UL			/* pages of a leaf table */
 #define PAGES		8192UL
 #define MAX_THREADS	16
+#define MUNMAPS		1000
 
 static int threads;
 static int uniform;
 static volatile char *data;
 static pthread_barrier_t barrier;
+static pthread_barrier_t answered;
+static volatile int asked;			/* lines on the console */
 
 static void die(const char *what)
 {
@@ -50,6 +57,27 @@ static int owner(unsigned long page)
 	drawn = (drawn ^ drawn >> 16) * 0x45d9f3b;
 	drawn = (drawn ^ drawn >> 16) * 0x45d9f3b;
 	return (drawn ^ drawn >> 16) % threads;
+}
+
+/* A page with nothing else within its 2 MiB */
+static void map_and_unmap(void)
+{
+	size_t size = 2 * LEAF_PAGES * PAGE_SIZE;
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+	char *area, *page;
+
+	area = mmap(NULL, size, PROT_NONE, flags | MAP_NORESERVE, -1, 0);
+	if (area == MAP_FAILED)
+		die("mmap");
+	page = area + -(uintptr_t)area % (LEAF_PAGES * PAGE_SIZE);
+	for (int i = 0; i < MUNMAPS; i++) {
+		if (mmap(page, PAGE_SIZE, PROT_READ | PROT_WRITE, flags | MAP_FIXED, -1, 0) != page)
+			die("mmap");
+		*(volatile char *)page = 1;
+		if (munmap(page, PAGE_SIZE))
+			die("munmap");
+	}
+	munmap(area, size);
 }
 
 static void *use(void *arg)
@@ -76,9 +104,39 @@ static void *use(void *arg)
 	if (sum != PAGES)
 		die("the data");
 	pthread_barrier_wait(&barrier);
-	for (;;)
+	for (int done = 0;;) {
 		__asm__ volatile("" : : "r" (sum++));
+		if (self || done == asked)
+			continue;
+		done = asked;
+		map_and_unmap();
+		pthread_barrier_wait(&answered);
+	}
 	return NULL;
+}
+
+/* How often CPUs were interrupted for flushes: the line "TLB:" of /proc/interrupts */
+static unsigned long interrupts(void)
+{
+	FILE *file = fopen("/proc/interrupts", "r");
+	unsigned long sum = 0;
+	char line[1024], *at, *end;
+
+	while (file && fgets(line, sizeof(line), file)) {
+		at = line + strspn(line, " ");
+		if (strncmp(at, "TLB:", 4))
+			continue;
+		for (at += 4;; at = end) {
+			unsigned long count = strtoul(at, &end, 10);
+
+			if (at == end)
+				break;
+			sum += count;
+		}
+	}
+	if (file)
+		fclose(file);
+	return sum;
 }
 
 /* A number of /proc/self/hydra */
@@ -120,7 +178,9 @@ int main(int argc, char **argv)
 		.domains = HYDRA_DOMAINS_NODE, .replication = HYDRA_REPLICATE_LAZY,
 		.prefetch = HYDRA_PREFETCH_MAX, .filter = HYDRA_FILTER_TABLE,
 	};
+	unsigned long before;
 	pthread_t thread;
+	char line[16];
 
 	/* What stands behind "--" in the kernel's command line */
 	if (argc != 4)
@@ -143,6 +203,7 @@ int main(int argc, char **argv)
 	if (madvise((void *)data, PAGES * PAGE_SIZE, MADV_NOHUGEPAGE))
 		die("madvise");
 	pthread_barrier_init(&barrier, NULL, threads + 1);
+	pthread_barrier_init(&answered, NULL, 2);
 	for (intptr_t i = 0; i < threads; i++)
 		if (pthread_create(&thread, NULL, use, (void *)i))
 			die("pthread_create");
@@ -151,6 +212,12 @@ int main(int argc, char **argv)
 	printf("walks: threads %d data %#lx pages %lu active %ld\n", threads, (uintptr_t)data, PAGES,
 	       number("active"));
 	fflush(stdout);
-	for (;;)
-		pause();
+	while (fgets(line, sizeof(line), stdin)) {
+		before = interrupts();
+		asked++;
+		pthread_barrier_wait(&answered);
+		printf("walks: munmaps %d interrupts %lu\n", MUNMAPS, interrupts() - before);
+		fflush(stdout);
+	}
+	die("the console");
 }
