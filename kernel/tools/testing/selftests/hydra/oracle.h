@@ -220,6 +220,7 @@ extern struct kind {
 #define HYDRA_ONLY	256
 #define NEEDS_FAILURES	512	/* allocations that fail */
 #define NEEDS_IDLE	1024	/* Linux's marks of idle pages */
+#define NEEDS_NODES	2048	/* memory on several nodes */
 	unsigned int weight;
 	/* False: Linux refused the operation, which then does not count */
 	bool (*begin)(struct op *op);

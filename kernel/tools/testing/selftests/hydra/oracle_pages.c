@@ -273,5 +273,8 @@ const char *prepare_pages(void)
 	for (int node = 0; node <= numa_max_node() && node < 64; node++)
 		if (numa_node_size64(node, NULL) > 0)
 			memory_nodes[nr_memory_nodes++] = node;
+	for (struct kind *k = kinds; k < kinds + nr_kinds; k++)
+		if (k->flags & NEEDS_NODES && nr_memory_nodes < 2)
+			k->unavailable = "memory on one node only";
 	return NULL;
 }
