@@ -83,6 +83,7 @@ def programs(monkeypatch, tmp_path):
         return [Outcome(test.name, "passed") for test in tests]
     monkeypatch.setattr(suites, "selftests", selftests)
     monkeypatch.setattr(kvm_suites, "kvms_own", lambda only: [Outcome("kvm:smm_test", "passed")] if only in "kvm:smm_test" else [])
+    monkeypatch.setattr(kvm_suites.guests, "run", lambda only: [Outcome("NO-P", "passed")] if only in "NO-P" else [])
     return boots
 
 
@@ -94,9 +95,10 @@ def test_self_tests_with_virtual_machines_have_their_own_stage(programs):
 
 
 def test_a_long_run_has_all(programs):
-    assert len(kvm_suites.run(True, "", "")) == 3
+    assert len(kvm_suites.run(True, "", "")) == 4
     assert programs == [("lab", ["vm_fill", "vm_move"], False), ("debug", ["vm_fill", "vm_move"], False)]
     assert list(kvm_suites.run(True, "smm", "")) == ["KVM's own tests"]
+    assert list(kvm_suites.run(True, "NO-P", "")) == ["self tests in a machine in the machine"]
 
 
 def test_no_self_test_with_a_virtual_machine_is_a_failure(programs, monkeypatch):

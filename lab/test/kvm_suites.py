@@ -10,7 +10,7 @@ import shlex
 from lab import paths
 from lab.kernel import build
 from lab.machine import nested, programs, vm
-from lab.test import linux_suites, suites
+from lab.test import guests, linux_suites, suites
 
 POLICIES = ["hydra,prefetch=0", "hydra,prefetch=9"]
 # The parameters: see suites.selftests(). Some tests have machines of a gigabyte.
@@ -81,14 +81,16 @@ def kvms_own(only=""):
 def names(long):
     """The programs that are known before a build, KVM's own only if the cache holds a kernel tree."""
     ours = [name for name in programs.selftest_names() if name.startswith(suites.VM)]
-    return ours + ([name for name in linux_suites.sources(["kvm"]) if name not in NEVER] if long else [])
+    return ours + ([*(kind.name for kind in guests.KINDS), *(name for name in linux_suites.sources(["kvm"]) if name not in NEVER)] if long else [])
 
 
 def run(long, only, arguments):
-    """The self tests with virtual machines; with long, on the debug kernel, too, and KVM's own tests. A dict of outcomes."""
+    """The self tests with virtual machines; with long, on the debug kernel, too, self tests in a machine in the machine, and KVM's own
+    tests. A dict of outcomes."""
     groups = {"self tests with virtual machines": suites.in_machine("lab", only, arguments, vms=True)}
     if long:
         groups["self tests with virtual machines [debug kernel]"] = suites.in_machine("debug", only, arguments, vms=True)
+        groups["self tests in a machine in the machine"] = guests.run(only)
         groups["KVM's own tests"] = kvms_own(only)
     # A word may be in names of one group alone.
     return {title: outcomes for title, outcomes in groups.items() if outcomes or not only} if any(groups.values()) else groups
