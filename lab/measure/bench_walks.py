@@ -70,6 +70,10 @@ def check(values, columns):
     for column in columns:
         seen = [get(case, column, "as_wished") for case in CASES]
         yield Check("walks", f"{column}: each machine and its program ran as wished", str(seen), seen == [1] * len(CASES))
+    for column in columns:
+        seen = [get(case, column, "interrupts_per_munmap") for case in CASES]
+        low, high = (NODES - 1.5, NODES - 0.95) if COLUMNS[column][1] == "linux" else (0, 0.05)
+        yield Check("walks", f"{column}: CPUs which the guest interrupts for a munmap of a page of one CPU: {low:g} to {high:g}", f"{seen}", low <= min(seen) and max(seen) <= high)
     yield within("uniform", "Linux", "both_local_share", "both entries local", 0.03, 0.09)
     yield within("uniform", "Linux", "both_remote_share", "both remote", 0.50, 0.62)
     yield within("uniform", "Linux", "one_remote_share", "one remote", 0.32, 0.44)
