@@ -53,6 +53,6 @@ def test_the_file_system(tmp_path, monkeypatch):
     monkeypatch.setitem(guests.TESTS, "env", "--some words")
     archive = guests.initrd(NO_F, [pathlib.Path("/usr/bin/env")], tmp_path)
     names = {str(path.relative_to(tmp_path / "root")) for path in (tmp_path / "root").rglob("*")}
-    assert archive.stat().st_size and {"init", "commands", "bin/sh", "guest_selftests.sh", "usr/bin/env", "usr/bin/timeout"} <= names
+    assert archive.stat().st_size and {"init", "commands", "bin/sh", "guest_selftests.sh", "tests/env", "usr/bin/timeout"} <= names
     said = (tmp_path / "root/commands").read_text()
-    assert "3/0/1/2 2,3/0/1" in said and "sh /guest_selftests.sh 600 '/usr/bin/env --some words'" in said
+    assert "3/0/1/2 2,3/0/1" in said and "sh /guest_selftests.sh 600 '/tests/env --some words'" in said

@@ -98,10 +98,13 @@ def initrd(kind, tests, directory):
     status, said = children.run(["gcc", "-static", "-O2", "-Wall", "-Werror", "-o", root / "init", paths.REPO / "lab/test/guest_init.c"])
     if status:
         raise LabError(f"guest_init.c does not compile: {said[-1000:]}")
-    initramfs.lay(root, [*map(initramfs.program, OTHERS), *tests])
-    initramfs.put(root, initramfs.program("sh"), "/bin/sh")
+    initramfs.lay(root, map(initramfs.program, OTHERS))
+    for source, target in ((initramfs.program("sh"), "/bin/sh"), *((test, f"/tests/{test.name}") for test in tests)):
+        initramfs.put(root, source, target)
+        for library in initramfs.libraries(source):
+            initramfs.put(root, library, library)
     initramfs.put(root, paths.REPO / "lab/test/guest_selftests.sh", "/guest_selftests.sh")
-    words = [shlex.quote(f"{test} {TESTS[test.name]}".strip()) for test in tests]
+    words = [shlex.quote(f"/tests/{test.name} {TESTS[test.name]}".strip()) for test in tests]
     (root / "commands").write_text(INNER.format(regroup=" ".join(kind.regroup), start="regroup &" if kind.regroup else ": >/tmp/changed",
                                                 seconds=SECONDS, tests=" ".join(words)), encoding="utf-8")
     initramfs.pack(root, pathlib.Path(directory) / "initrd")

@@ -47,6 +47,7 @@ static struct {
 	bool groups;		/* a single node: groups of CPUs take the place of nodes */
 	int nodes;
 	int id[HYDRA_MAX_NODES];
+	struct bitmask *group[HYDRA_MAX_NODES];
 } machine;
 
 /* The CPUs of a domain of kind node: what it has at this moment, in the words of libnuma */
@@ -97,10 +98,15 @@ static void learn_machine(void)
 		if (hydra_node_cpus(machine.nodes, cpus) > 0)
 			machine.nodes++;
 	}
-	machine.groups = machine.nodes == 1;
-	while (machine.groups && machine.nodes < HYDRA_MAX_NODES &&
-	       cpus_of(domain_cpus(machine.nodes), cpus) > 0)
-		machine.nodes++;
+	/* CPUs may go to other groups meanwhile: what a test calls a node keeps its CPUs. */
+	for (id = 0; machine.nodes == 1 && id < HYDRA_MAX_NODES; id++) {
+		machine.group[id] = domain_cpus(id);
+		if (!machine.group[id])
+			break;
+	}
+	machine.groups = id > 1;
+	if (machine.groups)
+		machine.nodes = id;
 	machine.known = true;
 }
 
@@ -118,12 +124,11 @@ int hydra_node_id(int node)
 
 int hydra_node_cpus(int node, int cpus[HYDRA_MAX_CPUS])
 {
-	struct bitmask *mask;
+	struct bitmask *mask = numa_allocate_cpumask();
 
-	if (machine.groups)
-		return cpus_of(domain_cpus(node), cpus);
-	mask = numa_allocate_cpumask();
-	if (numa_node_to_cpus(machine.id[node], mask)) {
+	if (machine.groups) {
+		copy_bitmask_to_bitmask(machine.group[node], mask);
+	} else if (numa_node_to_cpus(machine.id[node], mask)) {
 		numa_free_cpumask(mask);
 		return 0;
 	}
