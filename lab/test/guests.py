@@ -22,7 +22,7 @@ NODES, MIB = 4, 192          # and memory of the inner machine on each node
 MACHINE = vm.Machine(nodes=NODES, cpus_per_node=2, memory="3G", append=["nopku", "numa_balancing=disable"])
 SECONDS = 600                # for one program; its CPUs are those of a machine in an emulated machine
 TESTS = {"coherence": "-V whole_tables_running", "bystanders": "", "oracle": "--operations 300"}
-OTHERS = ["sleep", "timeout", "cat"]
+OTHERS = ["sleep", "timeout", "cat", "mkswap", "mkfs.ext4"]
 
 
 @dataclasses.dataclass
