@@ -169,7 +169,7 @@ static void *walk_tables(void *arg)
 }
 
 /* Node 0 frees tables. Threads of other nodes walk the tables in the kernel, and share none. */
-TEST_F_TIMEOUT(bystanders, free_tables_while_other_nodes_walk_them, 60)
+TEST_F_TIMEOUT(bystanders, free_tables_while_other_nodes_walk_them, 180)
 {
 	pthread_t walkers[HYDRA_MAX_NODES];
 	int cpus[HYDRA_MAX_CPUS];
