@@ -46,6 +46,7 @@ def test_the_machines(built):
     assert "nodeid=3" in scripts["NV"] and "nodeid" not in scripts["NO-P"] + scripts["NO-F"]
     assert "hydra_groups=pv" in scripts["NO-P"] and "--expose" in scripts["NO-P"] and "turn + 1" in scripts["NO-P"]
     assert "--expose" not in scripts["NO-F"] and "turn + 0" in scripts["NO-F"]
+    assert all("-smp 4,sockets=4" in script for script in scripts.values())      # a socket in two nodes is a warning
     assert all("run -- taskset" in script and guests.nested.HELD in script for script in scripts.values())
 
 

@@ -73,7 +73,7 @@ def node_cpus(node):
 def command(options, directory):
     """QEMU with a CPU and memory on each of the host's nodes, stopped at first."""
     groups = f"hydra_groups={options.groups}" if options.groups else ""
-    words = ["qemu-system-x86_64", "-accel", "kvm", "-cpu", options.processor, "-smp", str(options.nodes), "-m", f"{options.nodes * NODE_MIB}M",
+    words = ["qemu-system-x86_64", "-accel", "kvm", "-cpu", options.processor, "-smp", f"{options.nodes},sockets={options.nodes}", "-m", f"{options.nodes * NODE_MIB}M",
              "-display", "none", "-no-reboot", "-monitor", "none", "-serial", "stdio", "-S", *(word for name in ("monitor", "second") for word in ("-qmp", f"unix:{directory}/{name},server=on,wait=off")),
              "-kernel", options.image, "-initrd", options.initrd,
              "-append", f"{options.parameters} nopku numa_balancing=disable {groups} -- {options.what} {options.inner} {'rotate' if options.rotate else 'stay'}"]

@@ -113,7 +113,7 @@ def initrd(kind, tests, directory):
 
 def commands(kind, archive):
     """What the lab's machine runs."""
-    inner = nested.command(build.kernel("lab"), archive, NODES, f"{NODES * MIB}M", f"nopku numa_balancing=disable loglevel=5 {kind.parameters}")
+    inner = nested.command(build.kernel("lab"), archive, f"{NODES},sockets={NODES}", f"{NODES * MIB}M", f"nopku numa_balancing=disable loglevel=5 {kind.parameters}")
     for node in range(NODES if kind.sees_nodes else 0):
         inner += ["-object", f"memory-backend-ram,id=m{node},size={MIB}M,host-nodes={node},policy=bind", "-numa", f"node,nodeid={node},cpus={node},memdev=m{node}"]
     hydractl = shlex.quote(str(programs.hydractl()))
