@@ -30,7 +30,7 @@ char *qmp_human(const char *line);
 void qmp_stop(void);
 void qmp_go_on(void);
 
-/* Waits a signal that will end this program, so that what takes long should be left? */
+/* Is a signal waiting that will end this program? What takes long is left then. */
 bool qmp_interrupted(void);
 
 #endif /* QMP_H */
