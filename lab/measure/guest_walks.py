@@ -73,8 +73,9 @@ def node_cpus(node):
 def command(options, directory):
     """QEMU with a CPU and memory on each of the host's nodes, stopped at first."""
     groups = f"hydra_groups={options.groups}" if options.groups else ""
+    monitors = [word for name in ("monitor", "second") for word in ("-qmp", f"unix:{directory}/{name},server=on,wait=off")]
     words = ["qemu-system-x86_64", "-accel", "kvm", "-cpu", options.processor, "-smp", f"{options.nodes},sockets={options.nodes}", "-m", f"{options.nodes * NODE_MIB}M",
-             "-display", "none", "-no-reboot", "-monitor", "none", "-serial", "stdio", "-S", *(word for name in ("monitor", "second") for word in ("-qmp", f"unix:{directory}/{name},server=on,wait=off")),
+             "-display", "none", "-no-reboot", "-monitor", "none", "-serial", "stdio", "-S", *monitors,
              "-kernel", options.image, "-initrd", options.initrd,
              "-append", f"{options.parameters} nopku numa_balancing=disable {groups} -- {options.what} {options.inner} {'rotate' if options.rotate else 'stay'}"]
     for node in range(0 if options.groups else options.nodes):

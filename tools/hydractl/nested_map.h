@@ -21,8 +21,8 @@ bool nested_map_load(struct nested_map *map, const struct vm_lines *lines);
 void nested_map_free(struct nested_map *map);
 
 /*
- * The node of the table with the leaf entry through which the vCPUs of @domain reach the
- * guest's page frame @gfn; false if the frame is not mapped for them.
+ * The node of the table in which the leaf entry is, or will be, through which the vCPUs of @domain
+ * reach the guest's page frame @gfn. False if there is no such table yet, or an empty one.
  */
 bool nested_leaf_node(const struct nested_map *map, uint64_t domain, uint64_t gfn, uint64_t *node);
 
