@@ -399,7 +399,12 @@ TEST_F(coherence, shared_file)
 		ASSERT_EQ(0, ftruncate(fd, SIZE));
 		ASSERT_EQ(self->area, mmap(self->area, SIZE, PROT_READ | PROT_WRITE,
 					   MAP_SHARED | MAP_FIXED, fd, 0));
-		hydra_write_pages(owner, self->area, PAGES, 1);
+		/* all nodes read new pages, which stay clean, then a copy is written through */
+		EXPECT_EQ(0, hydra_probe(owner, self->area, PAGES, HYDRA_READABLE, 0));
+		PROBE_ALL(self->area, PAGES, HYDRA_READABLE, 0);
+		EXPECT_EQ(0, hydra_smaps(self->area, "Private_Dirty"));
+		hydra_write_pages(self->last - owner, self->area, PAGES, 1);
+		EXPECT_EQ(PAGES, hydra_smaps(self->area, "Private_Dirty"));
 		PROBE_ALL(self->area, PAGES, HYDRA_READ_WRITE, 1);
 
 		EXPECT_EQ(0, hydra_syscall(0, SYS_madvise, (long)self->area, SIZE / 4,
