@@ -55,6 +55,7 @@ CATCHERS = {
     "forget-solo": ["coherence", "bystanders -t punch_hole_while_another_thread_switches"],
     "move-quietly": ["coherence -t mremap_tables"],
     "free-early": ["bystanders -t free_tables_while_other_nodes_walk_them"],
+    "stray-accessed": ["filters -t pages_interrupt_their_last_users", "filters -t huge_page_dropped_after_its_accessed_bits_were_cleared"],
     "mark-lost-at-aging": ["filters -t page_dropped_after_its_accessed_bits_were_cleared"],
     "mark-lost-at-fill": ["filters -t page_filled_again_by_its_node_before_its_flush",
                           "filters -t page_replaced_by_another_node_before_its_flush"],

@@ -16,6 +16,7 @@ class Mode:
     machine: Machine
     tests: list
     long: bool = False       # only with --long
+    words: dict = dataclasses.field(default_factory=dict)        # the arguments of single programs
     sleeping: bool = False   # always without the variants whose threads never sleep; other modes only without --long
 
 
@@ -33,6 +34,10 @@ MODES = [
     # One node: groups of CPUs take the place of nodes. Without the oracle, which waits until it has seen replicas reclaimed: those
     # from the pools of groups are not. Short runs of it, which do not wait, are in guests.py.
     Mode("groups of CPUs", Machine(nodes=1, cpus_per_node=8, append=["hydra_groups=0,4/1,5/2,6/3,7"]), ["groups", "coherence"]),
+    # The debug kernel takes the latencies between CPUs from here, as an emulator has none: even CPUs are near each other, and odd ones.
+    Mode("groups that were measured", Machine(nodes=1, cpus_per_node=4, config="debug", append=[
+        "hydra_groups=measure hydra_latency=0,125,50,125,125,0,125,62,52,125,0,125,125,60,125,0"]), ["groups"],
+         words={"groups": "-t bad_input_changes_nothing -t cpus_move_as_measured"}),
     Mode("pages of a gigabyte", Machine(nodes=2, memory="6G", append=["hugepagesz=1G hugepages=1"]), ["huge"]),
     Mode("5 levels, isolated tables", Machine(append=["pti=on"]), EVERYTHING, long=True),
     Mode("4 levels, tables not isolated, no THP", Machine(append=["no5lvl pti=off transparent_hugepage=never"]),
@@ -64,7 +69,7 @@ def run(long=False, only=""):
         else:
             groups[mode.name] = suites.selftests([where[name] for name in mode.tests], mode.machine, mode.name,
                                                  seconds=limit(mode.machine),
-                                                 words=suites.SLEEPING if mode.sleeping or not long else {})
+                                                 words={**(suites.SLEEPING if mode.sleeping or not long else {}), **mode.words})
     if not groups:
         raise LabError(f"no mode is called like '{only}'", "Those that take long are run with --long only.")
     return groups

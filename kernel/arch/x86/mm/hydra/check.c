@@ -72,6 +72,15 @@ static void hydra_check_copy(struct hydra_checker *w, unsigned long addr, pteval
 		hydra_violated(w, 4, addr, "dirty while the canonical entry is clean");
 }
 
+/* A copy that is not present has no accessed bit: filter "accessed" rests on that. */
+static void hydra_check_stray(struct hydra_checker *w, unsigned long addr, pteval_t copy)
+{
+	if (!hydra_trusts_accessed || !hydra_stray(copy))
+		return;
+	hydra_violated(w, 3, addr, "accessed and not present");
+	hydra_stray_accessed();
+}
+
 /* Invariant 5, in part: the page is a page table, and has a reference. */
 static bool hydra_check_alive(struct hydra_checker *w, unsigned long addr, void *table)
 {
@@ -146,9 +155,8 @@ static void hydra_check_leaf(struct hydra_checker *w, const struct hydra_iter *i
 		goto unlock;
 	for (i = 0; i < PTRS_PER_PTE; i++) {
 		val = READ_ONCE(table[i]);
-		if (table != canonical && hydra_trusts_accessed && hydra_stray(val))
-			hydra_violated(w, 3, it->addr + i * PAGE_SIZE,
-				       "accessed and not present");
+		if (table != canonical)
+			hydra_check_stray(w, it->addr + i * PAGE_SIZE, val);
 		if (!hydra_present(val))
 			continue;
 		if (table == canonical)
@@ -173,6 +181,7 @@ static void hydra_check_huge(struct hydra_checker *w, struct hydra_table *t,
 	spin_lock(ptl);
 	val = READ_ONCE(*entry);
 	copy = READ_ONCE(*own);
+	hydra_check_stray(w, addr, copy);
 	if (hydra_leaf(copy)) {
 		if (!hydra_mask_test(w->d, &t->sharers))
 			hydra_violated(w, 3, addr, "copy of an entry it is no sharer of");

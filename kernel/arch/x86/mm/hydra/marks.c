@@ -78,6 +78,27 @@ bool hydra_trusts_accessed __ro_after_init = true;
 bool hydra_marks_failed __read_mostly;
 
 /**
+ * hydra_cpu_refused - do CPUs of this kind set the accessed bit first?
+ * @vendor: X86_VENDOR_*
+ * @vfm: vendor, family and model, as in struct cpuinfo_x86
+ *
+ * Context: any. Return: NULL if their manual promises that, or the reason why not.
+ */
+const char *hydra_cpu_refused(u8 vendor, u32 vfm)
+{
+	switch (vendor) {
+	case X86_VENDOR_INTEL:
+		if (vfm == INTEL_XEON_PHI_KNL || vfm == INTEL_XEON_PHI_KNM)
+			return "Xeon Phi sets accessed bits of entries not present";
+		return NULL;
+	case X86_VENDOR_AMD:
+	case X86_VENDOR_HYGON:
+		return NULL;
+	}
+	return "the vendor of this CPU does not promise to set the accessed bit first";
+}
+
+/**
  * hydra_accessed_refused - can this machine run filter "accessed"?
  *
  * Context: any; after early_cpu_init().
@@ -87,17 +108,7 @@ const char *hydra_accessed_refused(void)
 {
 	if (READ_ONCE(hydra_marks_failed))
 		return "an accessed bit was set in an entry that was not present";
-	switch (boot_cpu_data.x86_vendor) {
-	case X86_VENDOR_INTEL:
-		if (boot_cpu_data.x86_vfm == INTEL_XEON_PHI_KNL ||
-		    boot_cpu_data.x86_vfm == INTEL_XEON_PHI_KNM)
-			return "Xeon Phi sets accessed bits of entries not present";
-		return NULL;
-	case X86_VENDOR_AMD:
-	case X86_VENDOR_HYGON:
-		return NULL;
-	}
-	return "the vendor of this CPU does not promise to set the accessed bit first";
+	return hydra_cpu_refused(boot_cpu_data.x86_vendor, boot_cpu_data.x86_vfm);
 }
 
 /**

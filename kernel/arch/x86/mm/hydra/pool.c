@@ -196,23 +196,11 @@ static void hydra_pool_wake(struct hydra_pool *pool)
 		queue_work_on(cpu, system_long_wq, &pool->work);
 }
 
-/**
- * hydra_pool_get - a page from the pool of a group
- * @d: the domain of the group
- *
- * Context: any but interrupts.
- * Return: an empty page, of which the caller has a reference; or NULL: the pool is empty.
- */
-struct page *hydra_pool_get(unsigned int d)
+static struct page *hydra_pool_get_from(struct hydra_pool *pool)
 {
-	struct hydra_pool *pool;
 	struct page *page;
 	bool low;
 
-	/* A number of the kind before, see hydra_set_kind() */
-	if (d >= nr_pools)
-		return NULL;
-	pool = &pools[d];
 	spin_lock(&pool->lock);
 	page = hydra_pool_take(pool);
 	low = pool->nr_free < POOL_LOW && time_after_eq(jiffies, READ_ONCE(pool->look_at));
@@ -222,6 +210,19 @@ struct page *hydra_pool_get(unsigned int d)
 	if (page)
 		clear_page(page_address(page));
 	return page;
+}
+
+/**
+ * hydra_pool_get - a page from the pool of a group
+ * @d: the domain of the group
+ *
+ * Context: any but interrupts.
+ * Return: an empty page, of which the caller has a reference; or NULL: the pool is empty.
+ */
+struct page *hydra_pool_get(unsigned int d)
+{
+	/* A number of the kind before, see hydra_set_kind() */
+	return d < nr_pools ? hydra_pool_get_from(&pools[d]) : NULL;
 }
 
 /* Have the host move pages to a domain. Return: how many are there, or negative: refused. */

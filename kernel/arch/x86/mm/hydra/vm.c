@@ -82,6 +82,16 @@ int hydra_vm_settings_check(struct hydra_vm_settings *s)
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_check);
 
+/* As hydra_vm_settings_check(). What no VM can have is refused with a line in the log. */
+static int hydra_vm_settings_accept(struct hydra_vm_settings *s)
+{
+	int ret = hydra_vm_settings_check(s);
+
+	if (ret == -EOPNOTSUPP)
+		pr_info_ratelimited("settings refused for a VM: a VM has domains machine or node, replication lazy, and filter none or table\n");
+	return ret;
+}
+
 /* Take a word that is about VMs alone. Return: false if it is not. */
 static bool hydra_vm_take_word(const char *word, struct hydra_vm_settings *s)
 {
@@ -131,7 +141,7 @@ int hydra_vm_settings_parse(const char *text, struct hydra_vm_settings *s)
 		strlcat(others, word, sizeof(others));
 	}
 	ret = nr ? hydra_settings_parse(others, &s->packed) : 0;
-	return ret ?: hydra_vm_settings_check(s);
+	return ret ?: hydra_vm_settings_accept(s);
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_parse);
 
@@ -152,7 +162,7 @@ int hydra_vm_settings_read(const void __user *from, u64 size, u64 flags,
 		return -EINVAL;
 	s->follow = flags & KVM_HYDRA_FOLLOW;
 	s->expose = flags & KVM_HYDRA_EXPOSE;
-	return hydra_settings_read(from, size, &s->packed) ?: hydra_vm_settings_check(s);
+	return hydra_settings_read(from, size, &s->packed) ?: hydra_vm_settings_accept(s);
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_read);
 

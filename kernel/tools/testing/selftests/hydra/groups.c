@@ -18,6 +18,7 @@
 #define TIMES		30	/* pages that are dropped while CPUs move */
 #define MOVED		10	/* after each move */
 #define REGROUP		HYDRA_SYSFS "regroup"
+#define LATENCY		"/sys/module/kernel/parameters/hydra_latency"
 
 /* Which domain each CPU is in */
 struct groups {
@@ -109,6 +110,15 @@ FIXTURE_TEARDOWN(groups)
 	hydra_assert_consistent();
 }
 
+/* Has this kernel measured its groups? */
+static bool measured(void)
+{
+	char line[4096];
+
+	return hydra_read_file("/proc/cmdline", line, sizeof(line)) > 0 &&
+	       strstr(line, "hydra_groups=measure");
+}
+
 TEST_F(groups, bad_input_changes_nothing)
 {
 	const char * const wrong[] = { "\n", "0", "x", "0-99999", "0-1/1-2", "-1", "never" };
@@ -119,8 +129,9 @@ TEST_F(groups, bad_input_changes_nothing)
 		EXPECT_EQ(-EINVAL, hydra_write_file(REGROUP, wrong[i]))
 			TH_LOG("\"%s\"", wrong[i]);
 	}
-	/* There is no source to ask: nodes, or a list of the operator. */
-	EXPECT_EQ(-EOPNOTSUPP, hydra_write_file(REGROUP, "again"));
+	/* Nodes, or a list of the operator: there is no source to ask. */
+	if (!measured())
+		EXPECT_EQ(-EOPNOTSUPP, hydra_write_file(REGROUP, "again"));
 	ASSERT_LT(0, hydra_read_file(HYDRA_SYSFS "domains", after, sizeof(after)));
 	EXPECT_STREQ(before, after);
 }
@@ -137,6 +148,69 @@ TEST_F(groups, file_shows_where_cpus_are)
 	EXPECT_EQ(0, write_groups(&self->before));
 	read_groups(&now);
 	EXPECT_EQ(0, memcmp(&self->before, &now, sizeof(g)));
+}
+
+/*
+ * Debug kernels take latencies from this file in place of a measurement. So many nanoseconds
+ * lie between CPUs of one group, and of two groups. Return: 0 or a negative errno.
+ */
+static int write_latencies(const struct groups *g, int inside, int across)
+{
+	char text[1024] = "";
+	size_t length = 0;
+
+	for (int a = 0; a < g->cpus; a++)
+		for (int b = 0; b < g->cpus; b++)
+			length += snprintf(text + length, sizeof(text) - length, "%d,",
+					   a == b ? 0 : g->of[a] == g->of[b] ? inside : across);
+	return hydra_write_file(LATENCY, text);
+}
+
+/*
+ * A new measurement moves CPUs. Groups keep their numbers, so that each keeps the pool that is
+ * near to it. What a measurement cannot tell changes nothing.
+ */
+TEST_F(groups, cpus_move_as_measured)
+{
+	struct groups *before = &self->before, g = *before, now;
+	int cpu = g.cpus - 1;
+
+	if (!measured())
+		SKIP(return, "boot with hydra_groups=measure");
+	if (write_latencies(before, 50, 125))
+		SKIP(return, "needs CONFIG_HYDRA_MM_INJECT");
+	/* At boot */
+	ASSERT_EQ(2, hydra_nodes());
+	for (int i = 0; i < g.cpus; i++) {
+		EXPECT_EQ(i % 2, before->of[i]) TH_LOG("CPU %d", i);
+	}
+	/* One CPU goes to the other group. */
+	g.of[cpu] = !g.of[cpu];
+	EXPECT_EQ(0, write_latencies(&g, 50, 125));
+	EXPECT_EQ(0, hydra_write_file(REGROUP, "again"));
+	read_groups(&now);
+	EXPECT_EQ(0, memcmp(&g, &now, sizeof(g)));
+	/* All are equally far; then there are more groups than domains. */
+	EXPECT_EQ(0, write_latencies(&g, 50, 50));
+	EXPECT_EQ(-EAGAIN, hydra_write_file(REGROUP, "again"));
+	for (int i = 0; i < g.cpus; i++)
+		now.of[i] = i % 3;
+	EXPECT_EQ(0, write_latencies(&now, 50, 125));
+	EXPECT_EQ(-ERANGE, hydra_write_file(REGROUP, "again"));
+	read_groups(&now);
+	EXPECT_EQ(0, memcmp(&g, &now, sizeof(g)));
+	/* CPU 0 changes groups: each group has most CPUs in common with its old one. */
+	g = *before;
+	EXPECT_EQ(0, write_groups(before));
+	g.of[0] = 1;
+	EXPECT_EQ(0, write_latencies(&g, 50, 125));
+	EXPECT_EQ(0, hydra_write_file(REGROUP, "again"));
+	read_groups(&now);
+	EXPECT_EQ(0, memcmp(&g, &now, sizeof(g)));
+	EXPECT_EQ(0, write_latencies(before, 50, 125));
+	EXPECT_EQ(0, hydra_write_file(REGROUP, "again"));
+	read_groups(&now);
+	EXPECT_EQ(0, memcmp(before, &now, sizeof(now)));
 }
 
 /* Fills of a spinner that looks at pages which the main thread has written just now */

@@ -124,8 +124,17 @@ static void hydra_test_gather_marked(struct kunit *test)
 	__hydra_gather_add_huge(&g, &canonical[8]);
 	KUNIT_EXPECT_EQ(test, BIT(1) | BIT(2), g.sharers.bits[0]);
 	KUNIT_EXPECT_EQ(test, HUGE_A, copies[1][8]);
+	/* A CPU that breaks its promise takes the filter from all address spaces. */
+	WRITE_ONCE(hydra_marks_failed, true);
+	KUNIT_EXPECT_NOT_NULL(test, hydra_accessed_refused());
+	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP, hydra_settings_check(1, 0, 9, HYDRA_FILTER_ACCESSED));
+	__hydra_gather_init(&g, false);
+	__hydra_gather_add_huge(&g, &canonical[7]);
+	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(1) | BIT(2), g.sharers.bits[0]);
+	WRITE_ONCE(hydra_marks_failed, false);
 	/* With the filter by table, a flush must reach all sharers. */
 	h->mm->hydra_settings = HYDRA_HYDRA_SETTINGS;
+	__hydra_gather_init(&g, false);
 	__hydra_gather_add_huge(&g, &canonical[7]);
 	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(1) | BIT(2), g.sharers.bits[0]);
 }

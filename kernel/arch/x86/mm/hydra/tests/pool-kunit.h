@@ -67,9 +67,12 @@ static void hydra_test_pool(struct kunit *test)
 	__free_page(first);
 	hydra_pool_collect(pool);
 	KUNIT_EXPECT_EQ(test, pool->nr_free, 1);
-	spin_lock(&pool->lock);
-	KUNIT_EXPECT_PTR_EQ(test, hydra_pool_take(pool), first);
-	spin_unlock(&pool->lock);
+	/* A table is empty, whatever the last one has left. */
+	memset(page_address(first), 0x5a, PAGE_SIZE);
+	/* No worker looks at this pool. */
+	pool->look_at = jiffies + 3600 * HZ;
+	KUNIT_EXPECT_PTR_EQ(test, hydra_pool_get_from(pool), first);
+	KUNIT_EXPECT_NULL(test, memchr_inv(page_address(first), 0, PAGE_SIZE));
 	hydra_test_pool_use(test, first);
 	for (i = 0; i < CHUNK_PAGES; i++) {
 		page = list_first_entry(&pool->chunks, struct hydra_chunk, list)->first + i;

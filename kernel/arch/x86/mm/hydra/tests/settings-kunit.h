@@ -4,6 +4,9 @@
 
 #include <kunit/test.h>
 
+#include <asm/cpu_device_id.h>
+#include <asm/processor.h>
+
 static void hydra_test_parse(struct kunit *test)
 {
 	u32 s = HYDRA_LINUX_SETTINGS;
@@ -121,6 +124,18 @@ static void hydra_test_check_settings(struct kunit *test)
 			hydra_settings_check(1, 0, 9, HYDRA_FILTER_ACCESSED));
 }
 
+/* Filter "accessed" runs on CPUs only whose manual promises what marks rest on. */
+static void hydra_test_cpu_refused(struct kunit *test)
+{
+	KUNIT_EXPECT_NULL(test, hydra_cpu_refused(X86_VENDOR_INTEL, INTEL_SKYLAKE_X));
+	KUNIT_EXPECT_NULL(test, hydra_cpu_refused(X86_VENDOR_AMD, 0));
+	KUNIT_EXPECT_NULL(test, hydra_cpu_refused(X86_VENDOR_HYGON, 0));
+	KUNIT_EXPECT_NOT_NULL(test, hydra_cpu_refused(X86_VENDOR_INTEL, INTEL_XEON_PHI_KNL));
+	KUNIT_EXPECT_NOT_NULL(test, hydra_cpu_refused(X86_VENDOR_INTEL, INTEL_XEON_PHI_KNM));
+	KUNIT_EXPECT_NOT_NULL(test, hydra_cpu_refused(X86_VENDOR_CENTAUR, 0));
+	KUNIT_EXPECT_NOT_NULL(test, hydra_cpu_refused(X86_VENDOR_UNKNOWN, 0));
+}
+
 static void hydra_test_names(struct kunit *test)
 {
 	/* The longest name, and one that is too long */
@@ -158,6 +173,7 @@ static struct kunit_case hydra_settings_cases[] = {
 	KUNIT_CASE(hydra_test_parse_refuses),
 	KUNIT_CASE(hydra_test_format),
 	KUNIT_CASE(hydra_test_check_settings),
+	KUNIT_CASE(hydra_test_cpu_refused),
 	KUNIT_CASE(hydra_test_names),
 	{}
 };
