@@ -4,6 +4,7 @@
  * a vCPU for each node, whose guest writes 8 MiB of small pages.
  *
  * shared: the vCPU of each node writes all pages, one node after another.
+ * pair: the same for two nodes; the vCPUs of the others do not run.
  * private: each writes pages of its own, in leaf tables of its own.
  * moved: a vCPU writes all pages, goes to the last node, and writes them there.
  * followed: the same, and the memory goes to the last node, too. If the machine has one tree, its
@@ -98,15 +99,15 @@ static void say_places(void)
 	json_close_list();
 }
 
-/* The vCPUs of all nodes write, in turn; how many exits each took for missing entries. */
-static void use(bool shared)
+/* The vCPUs of some nodes write, in turn; how many exits each took for missing entries. */
+static void use(int nodes, bool shared)
 {
 	unsigned long pages = shared ? VM_REGION_PAGES : VM_REGION_PAGES / hydra_nodes();
 	long exits[HYDRA_MAX_NODES];
 
 	if (!shared && pages % TABLE_PAGES)
 		error(EXIT_LACKING, 0, "%d nodes cannot have whole leaf tables of their own", hydra_nodes());
-	for (int node = 0; node < hydra_nodes(); node++) {
+	for (int node = 0; node < nodes; node++) {
 		unsigned long first = shared ? 0 : node * pages;
 		long before;
 
@@ -117,7 +118,7 @@ static void use(bool shared)
 		exits[node] = vm_faults(&vm, node) - before;
 	}
 	json_open_list("exits");
-	for (int node = 0; node < hydra_nodes(); node++)
+	for (int node = 0; node < nodes; node++)
 		json_number(NULL, exits[node]);
 	json_close_list();
 	say_places();
@@ -257,9 +258,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'w':
 		what = arg;
-		if (strcmp(what, "shared") && strcmp(what, "private") && strcmp(what, "moved") &&
-		    strcmp(what, "followed") && strcmp(what, "dropped"))
-			argp_error(state, "unknown case '%s': choose shared, private, moved, followed or dropped", arg);
+		if (strcmp(what, "shared") && strcmp(what, "pair") && strcmp(what, "private") &&
+		    strcmp(what, "moved") && strcmp(what, "followed") && strcmp(what, "dropped"))
+			argp_error(state, "unknown case '%s': choose shared, pair, private, moved, followed or dropped", arg);
 		return 0;
 	case ARGP_KEY_END:
 		if (!what)
@@ -271,7 +272,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option argp_options[] = {
-	{ "what", 'w', "CASE", 0, "shared, private, moved, followed or dropped: see the head of nested.c", 0 },
+	{ "what", 'w', "CASE", 0, "shared, pair, private, moved, followed or dropped: see the head of nested.c", 0 },
 	{ 0 }
 };
 
@@ -290,6 +291,8 @@ int main(int argc, char **argv)
 	missing = vm_missing();
 	if (missing)
 		error(EXIT_LACKING, 0, "%s", missing);
+	if (hydra_nodes() < 2)
+		error(EXIT_LACKING, 0, "this machine has one node");
 	must(hydra_stop_balancing(), "NUMA balancing");
 	must(vm_set_idle("0"), "vm_idle_seconds");
 	must(vm_make(&vm), "cannot make a virtual machine");
@@ -306,7 +309,7 @@ int main(int argc, char **argv)
 	else if (!strcmp(what, "dropped"))
 		drop();
 	else
-		use(!strcmp(what, "shared"));
+		use(strcmp(what, "pair") ? hydra_nodes() : 2, strcmp(what, "private"));
 	json_number("fallbacks", vm_number("fallbacks"));
 	json_close_object();
 	vm_end(&vm);

@@ -73,8 +73,11 @@ def configure(shop, options):
 
 def touched():
     """What make is asked for to compile our files, and Linux's files that the patches change."""
-    patched = source.linux_files(source.hook_series(), source.overlay_files())
-    return ["arch/x86/mm/hydra/", "fs/proc/hydra.o", *(f"{name[:-2]}.o" for name in patched if name.endswith(".c"))]
+    ours = source.overlay_files()
+    patched = source.linux_files(source.hook_series(), ours)
+    # No Makefile is in that directory of ours, so its files are named one by one.
+    kvms = [name for name in ours if name.startswith("arch/x86/kvm/hydra/")]
+    return ["arch/x86/mm/hydra/", "fs/proc/hydra.o", *(f"{name[:-2]}.o" for name in [*kvms, *patched] if name.endswith(".c"))]
 
 
 def compile_ours(flavour):
