@@ -58,6 +58,7 @@ class Machine:
     emulator: tuple = ()     # further options of QEMU; DIRECTORY stands for the run's directory
     users: tuple = ()        # options of QEMU that the user gave
     distances: tuple = ()    # rows of distances between the nodes; none: QEMU's
+    threads: int = 1         # CPUs of a core
     kvm: bool = False        # the host's processor runs the machine, not the emulator
 
     def check(self):
@@ -72,6 +73,8 @@ class Machine:
             raise LabError("the machine needs CPUs and memory", status=2)
         if self.cpus_per_node < 1 or self.nodes * self.cpus_per_node > 64:
             raise LabError(f"--cpus-per-node {self.cpus_per_node}: must be at least 1, and 64 CPUs at most in all", status=2)
+        if self.cpus_per_node % self.threads:
+            raise LabError(f"a node of {self.cpus_per_node} CPUs cannot have cores of {self.threads}", status=2)
         if self.node_mib() < 64:
             raise LabError(f"--memory {self.memory}: each of the {self.nodes} nodes needs 64 MiB at least", status=2)
         if self.mib() > host_mib():
@@ -92,7 +95,7 @@ class Machine:
     def arguments(self):
         """What describes the machine to virtme-run."""
         sockets = self.nodes - len(self.cpuless)
-        cpus = f"{sockets * self.cpus_per_node},sockets={sockets},cores={self.cpus_per_node},threads=1"
+        cpus = f"{sockets * self.cpus_per_node},sockets={sockets},cores={self.cpus_per_node // self.threads},threads={self.threads}"
         memory = self.node_mib() * (self.nodes - len(self.memoryless))
         arguments, first = ["--memory", f"{memory}M", "--cpus", cpus], 0
         for node in range(self.nodes):

@@ -170,6 +170,55 @@ TEST_F(eager, pages_that_one_node_populates_are_in_all_tables)
 	first_pass_is_free(_metadata, self, 1, ALL, 1, 0);
 }
 
+/*
+ * A child writes pages which its parent has, so each is copied. Return: 0 if the first pass of
+ * the other nodes over the copies takes no fill, for an exit status.
+ */
+static int copy_in_child(FIXTURE_DATA(eager) *self, uint64_t seed)
+{
+	static struct reads r;
+	struct hydra_stats before, after;
+
+	hydra_start_workers(HYDRA_SLEEP);
+	for (int i = 0; i < 2; i++)
+		for (int node = 0; node <= self->last; node++) {
+			r = (struct reads){ self->warm, PAGES, 1, SEED };
+			hydra_run(node, read_first_words, &r);
+		}
+	touch_own_pages();
+	write_on_node(0, self->area, seed);
+	for (int i = 0; i < 2; i++)
+		if (hydra_read_stats(getpid(), &before))
+			return 1;
+	for (int node = 1; node <= self->last; node++) {
+		r = (struct reads){ self->area, ALL, STEP, seed };
+		hydra_run(node, read_first_words, &r);
+		if (r.mistakes)
+			return 2;
+	}
+	if (hydra_read_stats(getpid(), &after))
+		return 1;
+	for (int node = 1; node <= self->last; node++)
+		if (hydra_on_node(&after, node)->fills != hydra_on_node(&before, node)->fills)
+			return 3;
+	return hydra_consistent(getpid()) ? 0 : 4;
+}
+
+TEST_F(eager, pages_copied_by_a_child_are_in_all_its_tables)
+{
+	int child;
+
+	hydra_map(self->area, ALL);
+	write_on_node(0, self->area, SEED);
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child)
+		_exit(copy_in_child(self, SEED + 1));
+	/* 3: a node had to ask for what node 0 has */
+	EXPECT_EQ(0, hydra_wait_child(child));
+	read_on_node(_metadata, 1, self->area, ALL, STEP, SEED);
+}
+
 TEST_F(eager, pages_copied_after_fork_are_in_all_tables)
 {
 	int hold[2], child;

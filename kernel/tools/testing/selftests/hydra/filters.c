@@ -1089,6 +1089,29 @@ TEST_F_TIMEOUT(aged, pages_interrupt_no_cpu_that_was_flushed_since, 60)
 		expect_at_most(_metadata, STRAY, &spin.spinners[i]);
 }
 
+/* As above, and Linux reclaims the pages: its flush has no targets. */
+TEST_F_TIMEOUT(aged, reclaimed_pages_interrupt_no_cpu_that_was_flushed_since, 60)
+{
+	int fd = memfd_create("filters", MFD_CLOEXEC), pagemap = open_pagemap();
+
+	ASSERT_EQ(0, ftruncate(fd, SIZE));
+	ASSERT_EQ(self->area, mmap(self->area, SIZE, PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_FIXED, fd, 0));
+	use_and_age(_metadata, self->area, 1);
+	wait_for_next_second();
+	hydra_empty_tlbs();
+	await_all();
+	begin_count(_metadata);
+	ASSERT_EQ(0, madvise(self->area, SIZE, MADV_PAGEOUT));
+	end_count(_metadata);
+	for (size_t page = 0; page < PAGES; page++)
+		EXPECT_FALSE(is_mapped(pagemap, self->area + page * PAGE_SIZE));
+	for (int i = 0; i < spin.count; i++)
+		expect_at_most(_metadata, STRAY, &spin.spinners[i]);
+	close(pagemap);
+	close(fd);
+}
+
 /* The spinners use the pages again after the flush: the flush does not count. */
 TEST_F_TIMEOUT(aged, pages_used_after_a_flush_are_gone, 60)
 {

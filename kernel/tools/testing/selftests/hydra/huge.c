@@ -82,6 +82,11 @@ FIXTURE_VARIANT_ADD(huge, idle) {
 	.filter = HYDRA_FILTER_TABLE, .wait = HYDRA_SLEEP,
 };
 
+/* Targets by the marks of huge entries, also of a gigabyte */
+FIXTURE_VARIANT_ADD(huge, marked) {
+	.filter = HYDRA_FILTER_ACCESSED, .wait = HYDRA_SLEEP,
+};
+
 FIXTURE_SETUP(huge)
 {
 	HYDRA_BEGIN();
