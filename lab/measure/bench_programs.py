@@ -9,7 +9,6 @@ from lab.measure.values import Line
 
 NODES, PER_NODE = 4, 2
 COMPILED = ("rates.o", "repeat.o", "replace.o", "run.o", "set.o", "tables.o", "view.o", "watch.o")
-NOT_YET = "No advice yet: it has not been compared under the policies."
 LIMIT = 1200                 # seconds: on a busy host a step may take a minute
 WORK = str(paths.REPO / "lab/measure/guest_apps.py")
 # case: (the words for guest_apps.py, what is done, who should switch what on)
