@@ -30,7 +30,7 @@ def nothing_is_measured(monkeypatch):
 
 
 FIXED = ("prefetch", "nested", "walks", "pipeline-64", "sharing", "people", "operations", "programs")
-SIZES = {"pipeline": (2, 16), "footprint": (2, 16), "spinners": (2, 8), "allocators": (2, 16)}
+SIZES = {"pipeline": (2, 16), "footprint": (2, 16), "spinners": (2, 8), "allocators": (1, 16)}
 
 
 def test_each_measurement_has_other_sizes_or_says_why_not():
@@ -50,7 +50,7 @@ def test_a_fixed_number_of_nodes_is_said_with_the_reason(name):
 
 @pytest.mark.parametrize("name, number, said", [("spinners", 9, "2 to 8 nodes: each node has 8 CPUs"), ("pipeline", 1, "2 to 16 nodes: a page goes"),
                                                 ("pipeline", 17, "2 to 16"), ("footprint", 3, "2, 4, 6, 8, 10, 12, 14 or 16 nodes: pairs"),
-                                                ("allocators", 1, "2 to 16")])
+                                                ("allocators", 17, "1 to 16")])
 def test_a_number_of_nodes_that_it_cannot_have(name, number, said):
     with pytest.raises(LabError, match=f"--nodes {number}: '{name}' can have {said}"):
         verbs.bench_verb(words(name, "--nodes", str(number)))

@@ -12,7 +12,7 @@ def results(change=None):
     made = steps.Results(rows)
     for row in rows:
         for name, column in operations.COLUMNS.items():
-            for sharing in operations.SHARINGS:
+            for sharing in operations.sharings_of(row.name):
                 numbers = {"instructions": 1000, **dict.fromkeys(KNOWN, 0), "interrupts": 0, "copies": 0}
                 if row.name in operations.ROWS:
                     numbers["interrupts"] = operations.expected(row.name, sharing, column)
@@ -44,7 +44,7 @@ def test_good_values_keep_every_limit():
 @pytest.mark.parametrize("change, said", [
     (spoil("known", "apart", "hydra", locked=8), "known instructions"),
     *((spoil(row, sharing, policy, interrupts=operations.expected(row, sharing, operations.COLUMNS[policy]) + 1), f"{row}, {what}: interrupts")
-      for row in operations.ROWS for sharing, what in operations.SHARINGS.items() for policy in operations.COLUMNS),
+      for row in operations.ROWS for sharing in operations.sharings_of(row) for what in (operations.SHARINGS[sharing],) for policy in operations.COLUMNS),
     (spoil("mprotect-4k", "together", "accessed", copies=5), "one table more"),
     (spoil("mprotect-4k", "apart", "accessed", copies=1), "one table more"),
     (spoil("minor-fault", "apart", "accessed", instructions=1001), "ABIS: 9 % more time"),

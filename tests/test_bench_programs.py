@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Whole programs under each policy: what is counted while one works, and what is said when one fails."""
 import json
+import os
 import subprocess
 import sys
 
@@ -67,3 +68,40 @@ def test_the_files_from_elsewhere_are_words_of_the_commands(monkeypatch, tmp_pat
     monkeypatch.setattr(bench_programs.programs, "java", lambda: tmp_path)
     words = {word for step in bench_programs.BENCH.steps for word in step.command}
     assert {path.name for path in bench_programs.made()} == {"memcached", "Allocating.class"} <= words
+
+
+PROTECTED = """
+import ctypes, os, select, threading
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+pieces = [libc.malloc(1 << 20) for _ in range(2)]
+
+def rights():
+    found = set()
+    for line in open("/proc/self/maps"):
+        begin, end = (int(part, 16) for part in line.split()[0].split("-"))
+        found |= {line.split()[1] for piece in pieces if begin <= piece < end}
+    return found
+
+def wake():
+    while rights() != {"r--p"}:
+        pass
+    os.write(ends[1], b"x")
+
+ends = os.pipe()
+waiting = select.epoll()
+waiting.register(ends[0], select.EPOLLIN)
+for _ in range(3):
+    threading.Thread(target=wake).start()
+    waiting.poll()
+    os.read(ends[0], 1)
+    print(rights() == {"rw-p"}, flush=True)
+"""
+
+
+def test_a_store_is_writable_only_between_two_waits():
+    """The other thread wakes the first one when it has seen the store read-only."""
+    from lab.machine import programs
+    done = subprocess.run([sys.executable, "-I", "-c", PROTECTED], env={**os.environ, "LD_PRELOAD": str(programs.workloads() / "protect_store.so")},
+                          capture_output=True, text=True, check=False, timeout=300)
+    assert (done.returncode, done.stdout) == (0, "True\nTrue\nTrue\n"), done.stderr

@@ -2,6 +2,7 @@
 """The builds of programs: each has the sources in its name, of no other clone."""
 import os
 import shutil
+import subprocess
 
 import pytest
 
@@ -73,3 +74,12 @@ def test_builds_that_no_machine_can_still_use_go(cache, monkeypatch):
 def test_the_names_of_the_self_tests_are_known_before_anything_is_built(monkeypatch):
     monkeypatch.setattr(programs, "build", lambda *_: pytest.fail("it builds"))
     assert {"fill", "coherence", "oracle"} <= set(programs.selftest_names()) < set(programs.selftest_names(everything=True))
+
+
+def test_a_workload_without_a_function_is_not_linked(tmp_path):
+    """With --no-warnings, binutils 2.40 links it all the same, and the program calls address 0."""
+    for name in ("workloads", "tools/hydractl", programs.SELFTESTS, "kernel/include/uapi/linux"):
+        shutil.copytree(paths.REPO / name, tmp_path / name)
+    (tmp_path / "workloads/tlb_line.c").write_text("typedef int nothing;\n")
+    done = subprocess.run(["make", "-s", "-C", tmp_path / "workloads", f"O={tmp_path}/out", f"{tmp_path}/out/steps"], capture_output=True, text=True, check=False)
+    assert done.returncode and "undefined reference to `tlb_interrupts'" in done.stderr

@@ -109,9 +109,11 @@ static _Noreturn void *work(void *argument)
 void turns_run(const struct turns *asked_for)
 {
 	struct machine machine = machine_read();
-	size_t number = 0;
+	size_t number = 0, least;
 
 	turns = asked_for;
+	if (turns->alone)
+		machine.node_count = machine.node[0].cpu_count = 1;
 	if (turns->kind->prepare)
 		turns->kind->prepare();
 	for (size_t i = 0; i < machine.node_count; i++) {
@@ -122,8 +124,10 @@ void turns_run(const struct turns *asked_for)
 			machine.node[i].cpu_count = turns->per_node;
 		count += machine.node[i].cpu_count;
 	}
-	if (count < 2 || count > TURNS_MOST)
-		error(EXIT_LACKING, 0, "%zu threads: this needs 2 to %lu", count, TURNS_MOST);
+	/* One thread is enough for who asks for so few: it shows what is counted while nobody is interrupted. */
+	least = turns->alone || turns->per_node ? 1 : 2;
+	if (count < least || count > TURNS_MOST)
+		error(EXIT_LACKING, 0, "%zu threads: this needs %zu to %lu", count, least, TURNS_MOST);
 	workers = aligned_alloc(_Alignof(struct worker), count * sizeof(*workers));
 	if (!workers)
 		error(EXIT_FAILURE, errno, "list of threads");
@@ -182,8 +186,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			argp_error(state, "'%s' is not a number of seconds", arg);
 		return 0;
 	case 'n':
-		if (!parse_u64(arg, &chosen->per_node) || !chosen->per_node)
+		if (!parse_u64(arg, &chosen->per_node))
 			argp_error(state, "'%s' is not a number of threads", arg);
+		chosen->alone = !chosen->per_node;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (!chosen->kinds || chosen->kind)
@@ -203,7 +208,7 @@ static const struct argp_option argp_options[] = {
 	{ "rounds", 'r', "N", 0,
 	  "Each thread takes so many turns (default 3). Those of the first round are not counted", 0 },
 	{ "seconds", 't', "S", 0, "Stop after S seconds (default 20), but not before the second round is over", 0 },
-	{ "per-node", 'n', "N", 0, "Threads on the first N CPUs of each node", 0 },
+	{ "per-node", 'n', "N", 0, "Threads on the first N CPUs of each node; 0: one thread in all", 0 },
 	{ 0 }
 };
 

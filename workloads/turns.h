@@ -39,6 +39,7 @@ struct turns {
 	/* What all threads do when one asks by turns_ask_all(); may be NULL. */
 	void (*asked)(struct worker *worker);
 	uint64_t per_node;		/* threads on so many CPUs of each node; 0: on all */
+	bool alone;			/* one thread in all, on the first CPU of the first node */
 	uint64_t rounds;
 	double seconds;			/* stop after so many, but not before the second round is over */
 };

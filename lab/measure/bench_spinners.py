@@ -9,13 +9,14 @@ from lab.measure.steps import CLOCK, COUNTED, UNWATCHED
 from lab.measure.values import Line
 
 NODES, PER_NODE = 8, 8       # nodes unless --nodes says otherwise
-THREADS = (1, 2, 4, 8)
+THREADS = (0, 1, 2, 4, 8)      # on each node; 0: the calling thread is alone
+ALONE_ROUNDS = 40            # of one thread, so that nine of ten operations are more than one
 CALLS = {"protect": "mprotect", "local": "mmap, touch, munmap"}
 
 
 def steps():
     return tuple(Step(f"{call} {threads}", policy, ("--policy", policy),
-                      ("patterns", call, "--per-node", str(threads), "--rounds", "3", "--seconds", "3"))
+                      ("patterns", call, "--per-node", str(threads), "--rounds", str(3 if threads else ALONE_ROUNDS), "--seconds", "3"))
                  for call in CALLS for threads in THREADS for policy in policies.POLICIES)
 
 
@@ -25,7 +26,13 @@ def taken(_, seen):
 
 
 def expected(policy, threads, nodes=NODES):
+    if not threads:
+        return 0
     return {"linux": nodes * threads - 1, "mitosis": nodes * threads - 1, "hydra": threads - 1}.get(policy, 0)
+
+
+def busy(threads, node="node"):
+    return f"{threads} busy thread{'s' * (threads > 1)} on each {node}" if threads else "no thread busy but the caller"
 
 
 def check_on(nodes):
@@ -35,14 +42,13 @@ def check_on(nodes):
                 for policy in columns:
                     seen, agreeing = (values.get("spinners", f"{call} {threads}", policy, metric) for metric in ("interrupts", "agreeing_share"))
                     wanted = expected(policy, threads, nodes)
-                    yield Check("spinners", f"{CALLS[call]}, {threads} busy threads on each node, {policies.called(policy)}: exactly {wanted}",
+                    yield Check("spinners", f"{CALLS[call]}, {busy(threads)}, {policies.called(policy)}: exactly {wanted}",
                                 f"{seen} in {100 * agreeing:.0f} % of the operations", seen == wanted and agreeing >= LEAST_AGREEING)
     return check
 
 
 def lines(nodes):
-    return tuple(Line("spinners", f"{call} {threads}", "interrupts", f"interrupts per {what}, {threads} busy thread{'s' * (threads > 1)} on each of {nodes} nodes",
-                      "") for call, what in CALLS.items() for threads in THREADS)
+    return tuple(Line("spinners", f"{call} {threads}", "interrupts", f"interrupts per {what}, {busy(threads, f'of {nodes} nodes')}", "") for call, what in CALLS.items() for threads in THREADS)
 
 
 def on(nodes):

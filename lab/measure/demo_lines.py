@@ -5,6 +5,12 @@ from lab.measure.values import Line
 CPUS = 2                     # of each node
 NOISE = 0.1                  # how much Apache's counts differ from one run to the next
 
+# Times and rates: no column wins, and the words say why.
+WAITS = "No column wins: the time is that of waits for interrupts, and an emulator whose CPUs share a few real ones makes these longer than a real machine."
+REQUESTS = "No column wins: more requests are better, but an emulator's memory is equally far from all nodes, and its interrupts are slow."
+ONE_NODE = "No column wins: all threads of the server are on one node, and what differs is the emulator's time for interrupts and page tables of two cores."
+QUIET = "No column wins: one thread runs, nothing is shared, and an emulator's time differs by more than the policies do."
+
 
 def of_loop(row, operation, each, nodes):
     far, near = "remote-spinners", "remote-and-local-spinners"
@@ -34,22 +40,21 @@ def lines(loops, wide):
         Line("locality", "shared", "local_leaf_share", f"page-table entries of data which all {wide} nodes read: share which a node reaches in its own memory",
              "The share is that of the node which has the least. Under Linux all these tables are on the node which wrote the data.", "most"),
         Line("locality", "private", "local_leaf_share", "page-table entries of data which each node keeps private: share which a node reaches in its own memory",
-             "Under Linux each node reaches also the entries of the other nodes' data, which it never reads; those of its own data are local there, too. "
-             "So no column wins.", ""),
+             "No column wins: the entries of a node's own data are local under Linux, too, and the node never reads those of the other nodes' data.", ""),
         Line("locality", "shared", "pagetable_kib", f"page tables, KiB: data which all {wide} nodes read",
              "What local reads of shared data cost: a copy of each page table on each node, or for each core."),
         Line("locality", "private", "pagetable_kib", "page tables, KiB: data which each node keeps private (1 GiB)",
              "Mitosis copies each page table to all nodes. The others copy it to those which use it."),
         Line("mprotect", "remote-spinners", "us_per_op", "an emulator's time, Linux = 1: mprotect, threads busy on the other nodes",
-             "A wait for interrupts is long in an emulator whose CPUs share a few real ones.", ""),
+             WAITS, ""),
         Line("munmap", "remote-spinners", "us_per_op", "an emulator's time, Linux = 1: mmap, touch, munmap, threads busy on the other nodes",
-             "The same.", ""),
-        Line("apache", "quiet", "requests_per_s", "an emulator's requests per second, Linux = 1: one CPU of each node", "More is better.", ""),
-        Line("apache", "all-cpus", "requests_per_s", "an emulator's requests per second, Linux = 1: all CPUs", "More is better.", ""),
-        Line("mprotect", "quiet", "us_per_op", "an emulator's time, Linux = 1: mprotect, no other thread", "Nothing is shared: all do the same work.", ""),
-        Line("munmap", "quiet", "us_per_op", "an emulator's time, Linux = 1: mmap, touch, munmap, no other thread", "The same.", ""),
-        Line("apache", "one-node", "requests_per_s", "an emulator's requests per second, Linux = 1: one node", "More is better.", ""),
-        Line("locality", "quiet", "us_per_op", "an emulator's time, Linux = 1: one thread writes and reads 64 MiB", "Nothing is shared.", ""),
+             WAITS, ""),
+        Line("apache", "quiet", "requests_per_s", "an emulator's requests per second, Linux = 1: one CPU of each node", REQUESTS, ""),
+        Line("apache", "all-cpus", "requests_per_s", "an emulator's requests per second, Linux = 1: all CPUs", REQUESTS, ""),
+        Line("mprotect", "quiet", "us_per_op", "an emulator's time, Linux = 1: mprotect, no other thread", QUIET, ""),
+        Line("munmap", "quiet", "us_per_op", "an emulator's time, Linux = 1: mmap, touch, munmap, no other thread", QUIET, ""),
+        Line("apache", "one-node", "requests_per_s", "an emulator's requests per second, Linux = 1: one node", ONE_NODE, ""),
+        Line("locality", "quiet", "us_per_op", "an emulator's time, Linux = 1: one thread writes and reads 64 MiB", QUIET, ""),
     ]
 
 

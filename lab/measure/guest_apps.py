@@ -21,7 +21,10 @@ JAVA = "/usr/lib/jvm/java-17-openjdk-amd64/bin/java"
 PORT = 7000
 THREADS = len(os.sched_getaffinity(0))
 QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+REQUESTS, KEYS = 200, 1000   # of each client to memcached with a protected store; what each store has
 SECONDS = 300                # for one program to start, or for its work: a busy host is slow
+
+servers = []                 # what start() has started
 
 
 class Failure(Exception):
@@ -64,21 +67,21 @@ def until(right, what, seconds=SECONDS):
         time.sleep(0.05)
 
 
-def answers():
+def answers(port):
     try:
-        with socket.create_connection(("127.0.0.1", PORT), timeout=10):
+        with socket.create_connection(("127.0.0.1", port), timeout=10):
             return True
     except ConnectionRefusedError:
         return False
 
 
-def start(arguments, **how):
-    """A process that ends with this one."""
+def start(arguments, port=PORT, **how):
+    """A server that ends with this process."""
     process = subprocess.Popen(arguments, **{**QUIET, **how})
-    until(lambda: process.poll() is not None or answers(), f"{arguments[0]} answers")
+    servers.append(process)
+    until(lambda: process.poll() is not None or answers(port), f"{arguments[0]} answers")
     if process.poll() is not None:
         raise Failure(f"{arguments[0]} ended with status {process.returncode}")
-    return process
 
 
 def all_of(*commands):
@@ -96,9 +99,9 @@ def saving():
 
 def redis(threads):
     # Debian's redis-tools has the server, called redis-check-rdb unless it is started by its name, and starts no service.
-    server = start(["redis-server", "--port", str(PORT), "--save", "", "--dir", str(HOME), "--io-threads", str(threads), "--io-threads-do-reads", "yes",
-                    "--rdb-key-save-delay", "200", "--rdbcompression", "no"],      # microseconds a key: saving takes as long as of a large store
-                   executable="/usr/bin/redis-check-rdb")
+    start(["redis-server", "--port", str(PORT), "--save", "", "--dir", str(HOME), "--io-threads", str(threads), "--io-threads-do-reads", "yes",
+           "--rdb-key-save-delay", "200", "--rdbcompression", "no"],      # microseconds a key: saving takes as long as of a large store
+          executable="/usr/bin/redis-check-rdb")
     load = ["redis-benchmark", "-p", str(PORT), "-t", "set", "-r", "10000", "-d", "1000", "-P", "16", "-q", "-n"]
     subprocess.run([*load, "10000"], check=True, **QUIET)
 
@@ -109,11 +112,11 @@ def redis(threads):
                 raise Failure("redis does not save")
         written, processes = all_of([*load, "5000"])
         return lambda: written() and not saving(), processes
-    return work, server
+    return work
 
 
 def memcached(path):
-    server = start([path, "-p", str(PORT), "-U", "0", "-u", "root", "-t", str(THREADS), "-m", "64"])
+    start([path, "-p", str(PORT), "-U", "0", "-u", "root", "-t", str(THREADS), "-m", "64"])
 
     def client(number):
         chosen = random.Random(number)
@@ -124,34 +127,71 @@ def memcached(path):
                 if answer.readline() != b"STORED\r\n":
                     raise Failure("memcached does not store")
 
-    def work():
-        children = []
-        for number in range(THREADS):
-            children.append(os.fork())
-            if not children[-1]:
+    return lambda: clients(client)
+
+
+def clients(client):
+    """A process for each CPU that calls client(its number)."""
+    children = []
+    for number in range(THREADS):
+        children.append(os.fork())
+        if not children[-1]:
+            try:
                 client(number)
                 os._exit(0)
+            finally:
+                os._exit(1)
 
-        def over():
-            for child in list(children):
-                pid, status = os.waitpid(child, os.WNOHANG)
-                if pid:
-                    children.remove(child)
-                if pid and status:
-                    raise Failure("a client of memcached failed")
-            return not children
-        return over, []
-    return work, server
+    def over():
+        for child in list(children):
+            pid, status = os.waitpid(child, os.WNOHANG)
+            if pid:
+                children.remove(child)
+            if pid and status:
+                raise Failure("a client of memcached failed")
+        return not children
+    return over, []
+
+
+def protected(path, library):
+    """As in the Hydra paper, section 5.6.4: servers of two threads, whose store can be written only during requests; one request in ten stores."""
+    ports = range(PORT, PORT + max(1, THREADS // 2))
+    for port in ports:
+        start([path, "-p", str(port), "-U", "0", "-u", "root", "-t", "2", "-m", "64", "-o", "no_lru_maintainer,no_lru_crawler,no_slab_reassign,no_hashexpand"],
+              port, env={**os.environ, "LD_PRELOAD": library})
+
+    def ask(link, answer, key, store):
+        name = b"%032d" % key
+        link.sendall(b"set %s 0 0 256\r\n%s\r\n" % (name, b"x" * 256) if store else b"get %s\r\n" % name)
+        got = [answer.readline() for _ in range(1 if store else 3)]
+        if got[-1] != (b"STORED\r\n" if store else b"END\r\n"):
+            raise Failure(f"memcached does not {'store' if store else 'find'}: {got}")
+
+    def fill(port):
+        with socket.create_connection(("127.0.0.1", port)) as link:
+            answer = link.makefile("rb")
+            for key in range(KEYS):
+                ask(link, answer, key, True)
+
+    def client(number):
+        chosen = random.Random(number)
+        with socket.create_connection(("127.0.0.1", ports[number % len(ports)])) as link:
+            answer = link.makefile("rb")
+            for _ in range(REQUESTS):
+                ask(link, answer, chosen.randrange(KEYS), chosen.random() < 0.1)
+    for port in ports:
+        fill(port)
+    return lambda: clients(client)
 
 
 def java(compiled):
     compiled = pathlib.Path(compiled)
-    return lambda: all_of([JAVA, "-XX:+UseG1GC", "-XX:-UsePerfData", "-Xms32m", "-Xmx256m", "-cp", str(compiled.parent), compiled.stem, str(THREADS)]), None
+    return lambda: all_of([JAVA, "-XX:+UseG1GC", "-XX:-UsePerfData", "-Xms32m", "-Xmx256m", "-cp", str(compiled.parent), compiled.stem, str(THREADS)])
 
 
 def make(directory, *names):
     objects = HOME / "objects"
-    return lambda: all_of(["make", "-s", f"-j{THREADS}", "-C", directory, f"O={objects}", *(str(objects / name) for name in names)]), None
+    return lambda: all_of(["make", "-s", f"-j{THREADS}", "-C", directory, f"O={objects}", *(str(objects / name) for name in names)])
 
 
 def pbzip2():
@@ -170,7 +210,7 @@ def pbzip2():
         subprocess.run(["mkswap", "-q", "/dev/zram0"], check=True)
         subprocess.run(["swapon", "/dev/zram0"], check=True)
     enter = f"echo $$ >{group}/cgroup.procs; exec pbzip2 -p{THREADS} -b2 -kf {data}"
-    return lambda: all_of(["sh", "-c", enter]), None
+    return lambda: all_of(["sh", "-c", enter])
 
 
 def measure(work, tables_before):
@@ -188,22 +228,20 @@ def measure(work, tables_before):
     return {"interrupts": interrupts() - before, "pagetable_kib": max(tables) - tables_before, "seconds": time.monotonic() - begun}
 
 
-WORKS = {"redis": redis, "cache": memcached, "jvm": java, "make": make, "compress": pbzip2}
+WORKS = {"redis": redis, "cache": memcached, "protected": protected, "jvm": java, "make": make, "compress": pbzip2}
 
 
 def main():
     name, *arguments = sys.argv[1:]
-    server = None
     tables = settled()
     HOME.mkdir()
     try:
-        work, server = WORKS[name](*arguments)
-        print(json.dumps(measure(work, tables)))
+        print(json.dumps(measure(WORKS[name](*arguments), tables)))
     except (Failure, OSError, subprocess.CalledProcessError) as failure:
         print(f"{name}: {failure}", file=sys.stderr)
         return 1
     finally:
-        if server:
+        for server in servers:
             server.kill()
             server.wait()
         shutil.rmtree(HOME, ignore_errors=True)

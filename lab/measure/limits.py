@@ -9,6 +9,7 @@ SPINNERS_ELSEWHERE = 14      # the demo's first machine: 7 other nodes of 2 CPUs
 NODES = 4                    # the demo's second machine
 QUIET = 1.05                 # Hydra's time at most, where nothing is shared, for each of Linux's
 ROUNDING = 0.9               # a spinner may be off its CPU for a moment: this share of the interrupts must arrive
+ALL_CPUS = {"abis": 0.1, "hydra": 0.5}     # Apache on all CPUs: interrupts at most, for each of Linux's. ABIS's paper has 10 % of them
 NONE = 0.05                  # interrupts per operation that belong to none: Linux's own, now and then
 
 
@@ -90,9 +91,11 @@ def apache(values, row):
     linux, hydra = (values.get(row, "quiet", policy, "requests_per_s") for policy in ("linux", "hydra"))
     yield Check(row, "the same: an emulator's requests per second under Hydra at least those under Linux",
                 f"{hydra / linux if linux else 0:.2f} of Linux's", hydra >= linux > 0)
-    linux, hydra = (values.get(row, "all-cpus", policy, "interrupts_per_request") for policy in ("linux", "hydra"))
-    yield Check(row, "server threads on all CPUs: fewer interrupts per request under Hydra (not asserted)", f"{hydra:.2f} against {linux:.2f}",
-                hydra < linux, asserted=False)
+    linux = values.get(row, "all-cpus", "linux", "interrupts_per_request")
+    for policy, most in ALL_CPUS.items():
+        seen = values.get(row, "all-cpus", policy, "interrupts_per_request")
+        yield Check(row, f"server threads on all CPUs: under {policies.called(policy)} at least {100 * (1 - most):.0f} % fewer interrupts per request",
+                    f"{seen:.2f} against {linux:.2f}", linux > 0 and seen <= most * linux)
 
 
 def locality(values, row):

@@ -25,7 +25,7 @@ class Line:
     metric: str
     title: str               # what was counted, and when
     words: str               # what it means
-    better: str = "fewest"   # or "most"; empty: no column wins
+    better: str = "fewest"   # or "most"; empty: no column wins (the demo's words say why)
     drawn: bool = False      # in the picture, though no column wins
     about: float = 0         # columns that differ from the best by at most this share win with it
 
