@@ -16,6 +16,7 @@
 #define LIMIT		120	/* seconds for a test: vCPUs spin on all CPUs of an emulated machine */
 #define VCPUS		64
 #define PLACE		0UL	/* the page of the region that is taken away */
+#define UNUSED		(VM_REGION_PAGES - 1)	/* a page that no guest touches */
 
 FIXTURE(vm_bystanders) {
 	struct vm vm;
@@ -133,6 +134,33 @@ TEST_F_TIMEOUT(vm_bystanders, page_used_by_one_node, LIMIT)
 		EXPECT_EQ(on_last_node(self, i) ? DROPS : 0, flushes[i])
 			TH_LOG("vCPU %d on node %d", i, self->node[i]);
 	}
+}
+
+/*
+ * The VMM's memory has the page, and no tree has it. A vCPU that was asked for a flush does it
+ * before it enters the guest again, so at the latest before its program ends.
+ */
+TEST_F_TIMEOUT(vm_bystanders, page_that_no_vcpu_has_used, LIMIT)
+{
+	long before[VCPUS], after[VCPUS], asked;
+	int nr;
+
+	spin_on(_metadata, self, 0);
+	nr = self->nr;
+	asked = vm_number("vcpus_flushed");
+	read_flushes(self, before);
+	for (int round = 0; round < DROPS; round++) {
+		*vm_word(&self->vm, UNUSED) = round;
+		ASSERT_EQ(0, madvise(self->vm.region + UNUSED * PAGE_SIZE, PAGE_SIZE,
+				     MADV_DONTNEED));
+	}
+	ASSERT_EQ(0, vm_spin_end(&self->vm, self->spinners, nr));
+	read_flushes(self, after);
+	self->nr = 0;
+	for (int i = 0; i < nr; i++) {
+		EXPECT_EQ(before[i], after[i]) TH_LOG("vCPU %d on node %d", i, self->node[i]);
+	}
+	EXPECT_EQ(asked, vm_number("vcpus_flushed"));
 }
 
 TEST_F_TIMEOUT(vm_bystanders, all_without_the_filter, LIMIT)

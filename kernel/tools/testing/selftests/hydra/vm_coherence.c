@@ -248,4 +248,69 @@ TEST_F_TIMEOUT(vm_coherence, memslot_with_other_memory, LIMIT)
 	}
 }
 
+/* Put a half of the region at a place, which is as far from the next one as the region is long. */
+static int put_half(struct vm *vm, int half, int place)
+{
+	struct kvm_userspace_memory_region region = {
+		.slot = 1 + half,
+		.guest_phys_addr = VM_REGION + place * VM_REGION_PAGES * PAGE_SIZE,
+		.memory_size = VM_REGION_PAGES / 2 * PAGE_SIZE,
+		.userspace_addr = (uintptr_t)vm->region + half * VM_REGION_PAGES / 2 * PAGE_SIZE,
+	};
+
+	return ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region) ? -errno : 0;
+}
+
+/*
+ * Two memslots, and three places. One memslot moves to the free place, the other one to where
+ * the first was. A tree with an entry from before would lead a guest to the other half.
+ */
+static void move_memslots(struct __test_metadata *_metadata, FIXTURE_DATA(vm_coherence) *self)
+{
+	struct kvm_userspace_memory_region none = { .slot = 1, .guest_phys_addr = VM_REGION };
+	struct vm *vm = &self->vm;
+	int place[2] = { 0, 1 }, free = 2;
+
+	ASSERT_EQ(0, ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &none));
+	ASSERT_EQ(0, put_half(vm, 0, place[0]));
+	ASSERT_EQ(0, put_half(vm, 1, place[1]));
+	for (unsigned int round = 1; round <= CHANGES; round++) {
+		int left = place[0];
+
+		for (int node = 0; node <= self->last; node++) {
+			ASSERT_EQ(0, vm_run(vm, node, node, place[0] * VM_REGION_PAGES, PAGES));
+			ASSERT_EQ(0, vm_run(vm, node, node, place[1] * VM_REGION_PAGES, 2 * PAGES));
+		}
+		for (unsigned long page = 0; page < VM_REGION_PAGES; page++) {
+			bool used = page % (VM_REGION_PAGES / 2) <
+				    (page < VM_REGION_PAGES / 2 ? PAGES : 2 * PAGES);
+
+			ASSERT_EQ(used ? round * (self->last + 1) : 0, *vm_word(vm, page))
+				TH_LOG("round %u, page %lu", round, page);
+		}
+		ASSERT_TRUE(vm_consistent());
+		ASSERT_EQ(0, put_half(vm, 0, free));
+		ASSERT_EQ(0, put_half(vm, 1, left));
+		place[0] = free;
+		free = place[1];
+		place[1] = left;
+	}
+}
+
+TEST_F_TIMEOUT(vm_coherence, memslots_that_move, LIMIT)
+{
+	move_memslots(_metadata, self);
+}
+
+/* As above, but KVM takes only the entries of the memslot away, not all trees. */
+TEST_F_TIMEOUT(vm_coherence, memslots_that_move_alone, LIMIT)
+{
+	struct kvm_enable_cap quirk = {
+		.cap = KVM_CAP_DISABLE_QUIRKS2, .args[0] = KVM_X86_QUIRK_SLOT_ZAP_ALL,
+	};
+
+	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_ENABLE_CAP, &quirk));
+	move_memslots(_metadata, self);
+}
+
 HYDRA_HARNESS_MAIN

@@ -3,7 +3,9 @@
  * A VM with a tree of nested page tables per node: each tree is filled by the faults of its
  * own vCPUs, and lies on its node.
  */
+#include <numaif.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "kselftest_harness.h"
 #include "vm_util.h"
@@ -104,6 +106,56 @@ TEST_F(vm_fill, page_dropped_by_the_host_is_gone_in_all_trees)
 			  *vm_word(&self->vm, i))
 			TH_LOG("page %lu", i);
 	}
+}
+
+/* The policy is for the VMM's data. */
+TEST_F(vm_fill, memory_policy_of_the_vmm_places_no_table)
+{
+	unsigned long here = 1UL << hydra_node_id(0);
+	struct vm_tables tables;
+	int node;
+
+	ASSERT_EQ(0, set_mempolicy(MPOL_BIND, &here, 64));
+	for (node = 0; node < hydra_nodes(); node++) {
+		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, TABLE_PAGES));
+	}
+	ASSERT_EQ(0, vm_read_tables(&tables));
+	for (node = 0; node < hydra_nodes(); node++) {
+		EXPECT_EQ(TABLE_PAGES + 1, tables.local[node]) TH_LOG("node %d", node);
+		EXPECT_EQ(0, tables.remote[node]) TH_LOG("node %d", node);
+		EXPECT_EQ(tables.tables[0], tables.tables[node]) TH_LOG("node %d", node);
+	}
+	EXPECT_EQ(0, vm_number("misplaced"));
+}
+
+/* The cpuset is for the tables, too. The kernel counts those that are not at home. */
+TEST_F(vm_fill, tables_stay_in_the_cpuset)
+{
+	int last = hydra_nodes() - 1;
+	struct vm_tables tables;
+	char group[64];
+
+	ASSERT_EQ(0, hydra_make_group(group));
+	if (hydra_write_number(group, "../cgroup.subtree_control", "+cpuset")) {
+		rmdir(group);
+		SKIP(return, "no cpuset controller (CONFIG_CPUSETS)");
+	}
+	EXPECT_EQ(0, hydra_write_number(group, "cpuset.mems", "%d", hydra_node_id(0)));
+	EXPECT_EQ(0, hydra_write_number(group, "cgroup.procs", "%d", 0));
+	EXPECT_EQ(0, vm_number("misplaced"));
+	EXPECT_EQ(0, vm_run(&self->vm, last, last, 0, TABLE_PAGES));
+	EXPECT_EQ(0, vm_read_tables(&tables));
+	EXPECT_EQ(0, tables.local[last]);
+	EXPECT_EQ(TABLE_PAGES + 1, tables.remote[last]);
+	EXPECT_EQ(0, tables.tables[last]);
+	EXPECT_LT(0, tables.tables[0]);
+	/* Also the tables that the vCPU keeps for its next fault */
+	EXPECT_LE(tables.tables[0], vm_number("misplaced"));
+	EXPECT_TRUE(vm_consistent());
+	EXPECT_EQ(0, vm_number("fallbacks"));
+	EXPECT_EQ(0, hydra_write_number(group, "../cgroup.procs", "%d", 0));
+	rmdir(group);
+	hydra_write_file("/sys/fs/cgroup/cgroup.subtree_control", "-cpuset");
 }
 
 TEST(process_without_settings_makes_a_stock_vm)

@@ -2,13 +2,17 @@
 /*
  * /proc/PID/hydra_vm: what a VM inherits, what its settings may be, and for which processes.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/hydra_para.h>
 #include <pthread.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +21,23 @@
 
 #define INHERIT		"/sys/module/kvm/parameters/hydra"
 #define ENDS		20	/* VMs that end while their files are used */
+#define KILLS		8	/* VMMs that are killed while their files are used */
+#define ALLOW		HYDRA_SYSFS "allow"
+#define VIOLATIONS	HYDRA_SYSFS "violations"
+#define VMS		"/sys/kernel/debug/kvm"
+#define FILES		4
+
+/* Since Linux 6.8 */
+#ifndef KVM_CAP_VM_TYPES
+#define KVM_CAP_VM_TYPES	235
+#endif
+#ifndef KVM_X86_SW_PROTECTED_VM
+#define KVM_X86_SW_PROTECTED_VM	1
+#endif
+
+static const char * const files[FILES] = {
+	"hydra_vm", "hydra_vm_tables", "hydra_vm_map", "hydra_vm_check"
+};
 
 FIXTURE(vm_interface) {
 	struct vm vm;
@@ -31,8 +52,11 @@ FIXTURE_SETUP(vm_interface)
 FIXTURE_TEARDOWN(vm_interface)
 {
 	hydra_write_file(INHERIT, "Y");
-	if (!self->vm.fd)
+	if (!self->vm.fd) {
+		vm_set_idle("30");
+		hydra_restore_balancing();
 		return;
+	}
 	EXPECT_TRUE(vm_consistent());
 	vm_end(&self->vm);
 }
@@ -155,6 +179,167 @@ TEST_F(vm_interface, bad_caps_change_nothing)
 	EXPECT_STREQ(before, after);
 }
 
+/* A VM without vCPUs and memory, of a protected type if this kernel has one. -ENODEV: none */
+static int make_protected(void)
+{
+	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), fd = -ENODEV;
+	int types = ioctl(kvm, KVM_CHECK_EXTENSION, KVM_CAP_VM_TYPES);
+
+	if (types > 0 && types & 1 << KVM_X86_SW_PROTECTED_VM) {
+		fd = ioctl(kvm, KVM_CREATE_VM, KVM_X86_SW_PROTECTED_VM);
+		fd = fd < 0 ? -errno : fd;
+	}
+	close(kvm);
+	return fd;
+}
+
+/* Has the kernel said this since the log was opened? */
+static bool has_said(int log, const char *what)
+{
+	char text[2048];
+	ssize_t got;
+
+	/* A read gives one message; EPIPE: some have been overwritten. */
+	while ((got = read(log, text, sizeof(text) - 1)) > 0 || errno == EPIPE) {
+		text[got > 0 ? got : 0] = 0;
+		if (strstr(text, what))
+			return true;
+	}
+	return false;
+}
+
+TEST_F(vm_interface, vm_of_a_protected_type_is_stock)
+{
+	static const char * const refused[] = {
+		"hydra", "domains=node", "hydra,prefetch=9,filter=none", "tables=follow",
+		"expose=on", "linux,expose=on", "linux,tables=follow",
+	};
+	struct hydra_settings node = { .domains = HYDRA_DOMAINS_NODE };
+	struct hydra_settings machine = { .domains = HYDRA_DOMAINS_MACHINE };
+	struct kvm_enable_cap cap = {
+		.cap = KVM_CAP_HYDRA, .args = { (uintptr_t)&node, sizeof(node) },
+	};
+	char before[4096], after[4096], said[128];
+	struct vm vm = { .fd = -1 };
+	int log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+	ASSERT_LE(0, log);
+	ASSERT_LE(0, lseek(log, 0, SEEK_END));
+	vm.fd = make_protected();
+	if (vm.fd == -ENODEV)
+		SKIP(return, "no VMs of a protected type (CONFIG_KVM_SW_PROTECTED_VM)");
+	ASSERT_LE(0, vm.fd);
+	snprintf(said, sizeof(said), "[%d] is stock: the VM is of a protected type", getpid());
+	EXPECT_TRUE(has_said(log, said));
+	close(log);
+	EXPECT_TRUE(shows("refused the VM is of a protected type\n"));
+	EXPECT_TRUE(shows("policy linux\n"));
+	EXPECT_EQ(0, vm_number("active"));
+	EXPECT_EQ(0, vm_number("fallback"));
+	EXPECT_EQ(0, ioctl(vm.fd, KVM_CHECK_EXTENSION, KVM_CAP_HYDRA));
+	ASSERT_LT(0, read_settings(before, sizeof(before)));
+	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
+		EXPECT_EQ(-EOPNOTSUPP, vm_set(refused[i])) TH_LOG("'%s'", refused[i]);
+	}
+	EXPECT_EQ(EOPNOTSUPP, enable_cap(&vm, &cap));
+	cap.args[0] = (uintptr_t)&machine;
+	cap.args[2] = KVM_HYDRA_EXPOSE;
+	EXPECT_EQ(EOPNOTSUPP, enable_cap(&vm, &cap));
+	cap.args[2] = KVM_HYDRA_FOLLOW;
+	EXPECT_EQ(EOPNOTSUPP, enable_cap(&vm, &cap));
+	ASSERT_LT(0, read_settings(after, sizeof(after)));
+	EXPECT_STREQ(before, after);
+	/* What it has, it may ask for. */
+	cap.args[2] = 0;
+	EXPECT_EQ(0, enable_cap(&vm, &cap));
+	EXPECT_EQ(0, vm_set("linux"));
+	EXPECT_EQ(0, vm_set("tables=stay,expose=off"));
+	EXPECT_TRUE(shows("policy linux\n"));
+	EXPECT_EQ(0, vm_number("active"));
+	close(vm.fd);
+}
+
+/* How often the file has a line */
+static int times(const char *line)
+{
+	char text[16384], *at = text;
+	int found = 0;
+
+	if (read_settings(text, sizeof(text)) < 0)
+		return -1;
+	while ((at = strstr(at, line))) {
+		found++;
+		at += strlen(line);
+	}
+	return found;
+}
+
+TEST_F(vm_interface, text_is_for_all_vms_of_the_process)
+{
+	int other;
+
+	ASSERT_EQ(0, vm_make(&self->vm));
+	EXPECT_FALSE(shows("vm 1\n"));
+	other = ioctl(self->vm.kvm, KVM_CREATE_VM, 0);
+	ASSERT_LE(0, other);
+	EXPECT_TRUE(shows("vm 0\n"));
+	EXPECT_TRUE(shows("vm 1\n"));
+	EXPECT_FALSE(shows("vm 2\n"));
+	EXPECT_EQ(2, times("prefetch 4\n"));
+	EXPECT_EQ(0, vm_set("prefetch=7"));
+	EXPECT_EQ(2, times("prefetch 7\n"));
+	EXPECT_EQ(-EINVAL, vm_set("prefetch=10"));
+	EXPECT_EQ(-EOPNOTSUPP, vm_set("domains=core"));
+	EXPECT_EQ(2, times("prefetch 7\n"));
+	EXPECT_EQ(2, times("active 1\n"));
+	EXPECT_EQ(0, vm_set("linux"));
+	EXPECT_EQ(2, times("active 0\n"));
+	EXPECT_EQ(0, vm_set("hydra"));
+	EXPECT_EQ(2, times("active 1\n"));
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, 64));
+	EXPECT_TRUE(vm_consistent());
+	close(other);
+	EXPECT_FALSE(shows("vm 1\n"));
+	EXPECT_EQ(1, times("active 1\n"));
+}
+
+static void expect_all_or_none(struct __test_metadata *_metadata, int vms)
+{
+	char before[16384], after[16384];
+
+	EXPECT_EQ(vms, times("vm "));
+	ASSERT_LT(0, read_settings(before, sizeof(before)));
+	EXPECT_EQ(-EOPNOTSUPP, vm_set("hydra,prefetch=7"));
+	EXPECT_EQ(-EOPNOTSUPP, vm_set("linux,expose=on"));
+	ASSERT_LT(0, read_settings(after, sizeof(after)));
+	EXPECT_STREQ(before, after);
+}
+
+/* The one that refuses is older than the other VM, or younger, or both. */
+TEST_F(vm_interface, text_that_one_vm_refuses_changes_none)
+{
+	int older = make_protected(), younger;
+
+	if (older == -ENODEV)
+		SKIP(return, "no VMs of a protected type (CONFIG_KVM_SW_PROTECTED_VM)");
+	ASSERT_LE(0, older);
+	ASSERT_EQ(0, vm_make(&self->vm));
+	EXPECT_EQ(1, times("active 1\n"));
+	expect_all_or_none(_metadata, 2);
+	younger = make_protected();
+	ASSERT_LE(0, younger);
+	expect_all_or_none(_metadata, 3);
+	close(older);
+	expect_all_or_none(_metadata, 2);
+	EXPECT_EQ(1, times("active 1\n"));
+	EXPECT_EQ(0, vm_set("linux"));
+	EXPECT_EQ(2, times("policy linux\n"));
+	EXPECT_EQ(2, times("active 0\n"));
+	close(younger);
+	EXPECT_EQ(0, vm_set("hydra,prefetch=7"));
+	EXPECT_EQ(7, vm_number("prefetch"));
+}
+
 /* The map has each table that the census counts, where the census says. */
 TEST_F(vm_interface, map_names_each_table)
 {
@@ -195,7 +380,7 @@ TEST_F(vm_interface, map_names_each_table)
 
 TEST_F(vm_interface, bad_input_changes_nothing)
 {
-	static char long_text[200];
+	static char long_text[200], longest[128], longer[129];
 	const struct {
 		const char *text;
 		int err;
@@ -206,6 +391,8 @@ TEST_F(vm_interface, bad_input_changes_nothing)
 		{ "prefetch=-1", EINVAL }, { "filter=all", EINVAL },
 		{ "prefetch=9,domains=nod", EINVAL }, { long_text, EINVAL },
 		{ "fast", EINVAL }, { "hydra,prefetch=10", EINVAL },
+		{ "speed=9", EINVAL }, { "hydra,speed=9", EINVAL },
+		{ "prefetch=9,speed=9", EINVAL }, { longest, EINVAL }, { longer, EINVAL },
 		{ "hydra,filter=entry", EOPNOTSUPP },
 		{ "domains=llc", EOPNOTSUPP }, { "domains=core", EOPNOTSUPP },
 		{ "replication=eager", EOPNOTSUPP }, { "mitosis", EOPNOTSUPP },
@@ -216,6 +403,8 @@ TEST_F(vm_interface, bad_input_changes_nothing)
 
 	memset(long_text, 'x', sizeof(long_text) - 1);
 	memcpy(long_text, "prefetch=1,", 11);
+	memset(longest, 'x', sizeof(longest) - 1);
+	memset(longer, 'x', sizeof(longer) - 1);
 	ASSERT_EQ(0, vm_make(&self->vm));
 	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, 64));
 	ASSERT_LT(0, read_settings(before, sizeof(before)));
@@ -228,6 +417,106 @@ TEST_F(vm_interface, bad_input_changes_nothing)
 	EXPECT_EQ(0, vm_set("prefetch=9,filter=none"));
 	EXPECT_EQ(9, vm_number("prefetch"));
 	EXPECT_EQ(1, vm_number("active"));
+}
+
+/* Good settings with spaces behind them: of a text with 128 bytes, nothing is taken. */
+TEST_F(vm_interface, longest_text)
+{
+	char text[129];
+
+	memset(text, ' ', sizeof(text) - 1);
+	memcpy(text, "prefetch=7", 10);
+	text[128] = 0;
+	ASSERT_EQ(0, vm_make(&self->vm));
+	EXPECT_EQ(-EINVAL, vm_set(text));
+	EXPECT_EQ(4, vm_number("prefetch"));
+	text[127] = 0;
+	EXPECT_EQ(0, vm_set(text));
+	EXPECT_EQ(7, vm_number("prefetch"));
+}
+
+/* The parameters of the machine that are about VMs */
+TEST_F(vm_interface, bad_parameters_change_nothing)
+{
+	static const char idle[] = HYDRA_SYSFS "vm_idle_seconds";
+	static const char limit[] = HYDRA_SYSFS "vm_table_limit_kib";
+	static const struct {
+		const char *path, *text;
+	} tries[] = {
+		{ idle, " " }, { idle, "x" }, { idle, "-1" }, { idle, "5x" }, { idle, "1 2" },
+		{ idle, "1.5" }, { idle, "0x10" }, { idle, "4294967296" }, { idle, "never" },
+		{ limit, " " }, { limit, "x" }, { limit, "-1" }, { limit, "1k" }, { limit, "maxx" },
+		{ limit, "max 1" }, { limit, "0x10" }, { limit, "18446744073709551615" },
+		{ limit, "18446744073709551616" },
+		{ INHERIT, "2" }, { INHERIT, "maybe" }, { INHERIT, "-1" }, { INHERIT, " " },
+	};
+	char before[64], after[64];
+
+	EXPECT_EQ(0, hydra_write_file(idle, "7\n"));
+	EXPECT_EQ(0, hydra_write_file(limit, "4096\n"));
+	EXPECT_EQ(0, hydra_write_file(INHERIT, "N\n"));
+	EXPECT_EQ(7, hydra_number(idle, NULL));
+	EXPECT_EQ(4096, hydra_number(limit, NULL));
+	for (size_t i = 0; i < sizeof(tries) / sizeof(*tries); i++) {
+		EXPECT_LT(0, hydra_read_file(tries[i].path, before, sizeof(before)));
+		EXPECT_EQ(-EINVAL, hydra_write_file(tries[i].path, tries[i].text))
+			TH_LOG("'%s' to %s", tries[i].text, tries[i].path);
+		EXPECT_LT(0, hydra_read_file(tries[i].path, after, sizeof(after)));
+		EXPECT_STREQ(before, after) TH_LOG("'%s' to %s", tries[i].text, tries[i].path);
+	}
+	EXPECT_EQ(0, hydra_write_file(limit, "max"));
+}
+
+/*
+ * A process makes a VM, which takes over its settings, and must not change them: root, or nobody
+ * with a file descriptor of /dev/kvm. Return: 0, or bits that say what was not refused
+ */
+static int choose_without_right(int kvm, bool nobody)
+{
+	struct hydra_settings machine = { .domains = HYDRA_DOMAINS_MACHINE };
+	struct kvm_enable_cap cap = {
+		.cap = KVM_CAP_HYDRA, .args = { (uintptr_t)&machine, sizeof(machine) },
+	};
+	struct passwd *user = getpwnam("nobody");
+	struct vm vm = { .kvm = kvm };
+
+	if (nobody && (!user || setgid(user->pw_gid) || setuid(user->pw_uid) ||
+		       prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)))
+		return 255;
+	vm.fd = ioctl(kvm, KVM_CREATE_VM, 0);
+	if (vm.fd < 0 || vm_number("active") != 1)
+		return 254;
+	return (enable_cap(&vm, &cap) != EPERM) | (vm_set("linux") != -EPERM) << 1 |
+	       (vm_set("prefetch=1") != -EPERM) << 2 |
+	       (vm_number("active") != 1 || vm_number("prefetch") != 4) << 3;
+}
+
+static int in_child(int kvm, bool nobody)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(choose_without_right(kvm, nobody));
+	return pid < 0 ? -1 : hydra_wait_child(pid);
+}
+
+TEST_F(vm_interface, process_that_may_not_choose)
+{
+	char allow[64];
+
+	ASSERT_EQ(0, vm_make(&self->vm));
+	ASSERT_LT(0, hydra_read_file(ALLOW, allow, sizeof(allow)));
+	EXPECT_EQ(0, hydra_write_file(ALLOW, "cap_sys_nice"));
+	EXPECT_EQ(0, in_child(self->vm.kvm, true));
+	EXPECT_EQ(0, vm_set("prefetch=5"));
+	EXPECT_EQ(0, hydra_write_file(ALLOW, "nobody"));
+	EXPECT_EQ(0, in_child(self->vm.kvm, true));
+	EXPECT_EQ(0, in_child(self->vm.kvm, false));
+	EXPECT_EQ(-EPERM, vm_set("prefetch=6"));
+	EXPECT_EQ(5, vm_number("prefetch"));
+	EXPECT_EQ(0, hydra_write_file(ALLOW, allow));
+	EXPECT_EQ(0, vm_set("prefetch=6"));
+	EXPECT_EQ(6, vm_number("prefetch"));
 }
 
 /* Return: errno, as the exit status of a process of another user. */
@@ -249,38 +538,103 @@ static int as_nobody(const char *path, int mode)
 
 TEST_F(vm_interface, vms_of_another_user)
 {
-	static const char * const files[] = { "hydra_vm", "hydra_vm_tables", "hydra_vm_check" };
 	char path[64];
 
 	ASSERT_EQ(0, vm_make(&self->vm));
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < FILES; i++) {
 		snprintf(path, sizeof(path), "/proc/%d/%s", getpid(), files[i]);
 		EXPECT_EQ(i ? EACCES : EPERM, as_nobody(path, i ? O_RDONLY : O_RDWR)) TH_LOG("%s", path);
 	}
 	EXPECT_EQ(1, vm_number("active"));
 }
 
-TEST_F(vm_interface, process_that_is_gone)
+/* A process with a VM, whose vCPUs run in turn, or wait for ever. Return: the pid, or -1 */
+static pid_t begin_vmm(bool runs)
 {
-	char path[64], text[64];
-	int fd, status;
-	pid_t pid = fork();
+	static struct vm vm;
+	int ready[2];
+	pid_t pid;
+	char c;
 
-	ASSERT_LE(0, pid);
+	if (pipe(ready))
+		return -1;
+	pid = fork();
 	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (vm_make(&vm) || vm_run(&vm, 0, 0, 0, 64) || write(ready[1], "r", 1) != 1)
+			_exit(1);
+		for (int i = 0; runs; i++)
+			if (vm_run(&vm, i % vm.nr, i % vm.nr, 0, 64))
+				_exit(1);
 		pause();
 		_exit(0);
 	}
-	snprintf(path, sizeof(path), "/proc/%d/hydra_vm", pid);
-	fd = open(path, O_RDWR);
-	ASSERT_LE(0, fd);
+	close(ready[1]);
+	if (pid > 0 && read(ready[0], &c, 1) != 1)
+		pid = -1;
+	close(ready[0]);
+	return pid;
+}
+
+/* KVM has a directory for each VM. Return: how many of a process there are, or -1 */
+static int vms_of(pid_t pid)
+{
+	DIR *all = opendir(VMS);
+	struct dirent *vm;
+	int found = 0, id;
+
+	if (!all)
+		return -1;
+	while ((vm = readdir(all)))
+		found += sscanf(vm->d_name, "%d-", &id) == 1 && id == pid;
+	closedir(all);
+	return found;
+}
+
+static void open_files(struct __test_metadata *_metadata, pid_t pid, int fds[FILES])
+{
+	char path[64];
+
+	for (int i = 0; i < FILES; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/%s", pid, files[i]);
+		fds[i] = open(path, i ? O_RDONLY : O_RDWR);
+		ASSERT_LE(0, fds[i]) TH_LOG("%s", path);
+	}
+}
+
+/* First it is a zombie, then it is no more. */
+TEST_F(vm_interface, process_that_is_gone)
+{
+	long violations = hydra_number(VIOLATIONS, NULL);
+	pid_t pid = begin_vmm(false);
+	int fds[FILES], status;
+	char text[16384];
+	siginfo_t info;
+
+	ASSERT_LT(0, pid);
+	open_files(_metadata, pid, fds);
+	for (int i = 0; i < FILES; i++) {
+		EXPECT_LT(5, pread(fds[i], text, sizeof(text), 0)) TH_LOG("%s", files[i]);
+		EXPECT_EQ(0, strncmp(text, "vm 0\n", 5)) TH_LOG("%s", files[i]);
+	}
+	EXPECT_NE(0, vms_of(pid));
 	ASSERT_EQ(0, kill(pid, SIGKILL));
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	EXPECT_EQ(-1, write(fd, "hydra", 5));
-	EXPECT_EQ(ESRCH, errno);
-	EXPECT_EQ(-1, read(fd, text, sizeof(text)));
-	EXPECT_EQ(ESRCH, errno);
-	close(fd);
+	ASSERT_EQ(0, waitid(P_PID, pid, &info, WEXITED | WNOWAIT));
+	for (int gone = 0; gone < 2; gone++) {
+		EXPECT_EQ(-1, write(fds[0], "hydra", 5));
+		EXPECT_EQ(ESRCH, errno);
+		for (int i = 0; i < FILES; i++) {
+			EXPECT_EQ(-1, pread(fds[i], text, sizeof(text), 0)) TH_LOG("%s", files[i]);
+			EXPECT_EQ(ESRCH, errno) TH_LOG("%s", files[i]);
+		}
+		/* The VM has ended, although the files are open. */
+		EXPECT_GE(0, vms_of(pid));
+		if (!gone)
+			ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	}
+	for (int i = 0; i < FILES; i++)
+		close(fds[i]);
+	EXPECT_EQ(violations, hydra_number(VIOLATIONS, NULL));
 }
 
 static volatile bool stop;
@@ -301,6 +655,8 @@ static void *use_files(void *unused)
 		if (hydra_read_file("/proc/self/hydra_vm_check", text, sizeof(text)) < 0 ||
 		    strstr(text, "violation N"))
 			return "the checker found something";
+		if (hydra_read_file("/proc/self/hydra_vm_map", text, sizeof(text)) < 0)
+			return "the map could not be read";
 	}
 	return NULL;
 }
@@ -320,6 +676,84 @@ TEST_F_TIMEOUT(vm_interface, files_are_used_while_vms_end, 120)
 	stop = true;
 	ASSERT_EQ(0, pthread_join(thread, &wrong));
 	EXPECT_EQ(NULL, wrong) TH_LOG("%s", (char *)wrong);
+}
+
+/* A thread that uses the files of another process until that is no more */
+struct user {
+	pid_t pid;
+	int fds[FILES];
+	volatile unsigned long rounds;
+	volatile bool ended;
+};
+
+static const char *use_files_until_gone(struct user *u)
+{
+	char path[64], text[16384];
+	bool gone = false;
+
+	while (!gone) {
+		const char *settings = u->rounds % 2 ? "hydra,prefetch=4" : "linux";
+
+		/* ENOENT: the process is still there, and its VM is not. */
+		if (write(u->fds[0], settings, strlen(settings)) < 0 && errno != ENOENT &&
+		    errno != ESRCH)
+			return "settings were refused";
+		for (int i = 0; i < FILES; i++) {
+			ssize_t got = pread(u->fds[i], text, sizeof(text) - 1, 0);
+
+			if (got < 0 && errno != ESRCH)
+				return "an open file could not be read";
+			gone |= got < 0;
+			text[got < 0 ? 0 : got] = 0;
+			if (strstr(text, "violation N"))
+				return "the checker found something";
+			snprintf(path, sizeof(path), "/proc/%d/%s", u->pid, files[i]);
+			got = hydra_read_file(path, text, sizeof(text));
+			if (got < 0 && got != -ESRCH && got != -ENOENT)
+				return "a file could not be read";
+			if (got >= 0 && strstr(text, "violation N"))
+				return "the checker found something";
+		}
+		u->rounds++;
+	}
+	return NULL;
+}
+
+static void *use_files_of(void *arg)
+{
+	struct user *u = arg;
+	const char *wrong = use_files_until_gone(u);
+
+	u->ended = true;
+	return (void *)wrong;
+}
+
+TEST_F_TIMEOUT(vm_interface, files_are_used_while_a_vmm_is_killed, 120)
+{
+	long violations = hydra_number(VIOLATIONS, NULL);
+
+	for (int i = 0; i < KILLS; i++) {
+		struct user u = { .pid = begin_vmm(true) };
+		pthread_t thread;
+		void *wrong;
+		int status;
+
+		ASSERT_LT(0, u.pid);
+		open_files(_metadata, u.pid, u.fds);
+		ASSERT_EQ(0, pthread_create(&thread, NULL, use_files_of, &u));
+		while (u.rounds <= i && !u.ended)
+			usleep(100);
+		ASSERT_EQ(0, kill(u.pid, SIGKILL));
+		ASSERT_EQ(u.pid, waitpid(u.pid, &status, 0));
+		EXPECT_TRUE(WIFSIGNALED(status)) TH_LOG("the VMM ended by itself");
+		ASSERT_EQ(0, pthread_join(thread, &wrong));
+		EXPECT_EQ(NULL, wrong) TH_LOG("%s", (char *)wrong);
+		EXPECT_LT(0, u.rounds);
+		EXPECT_GE(0, vms_of(u.pid));
+		for (int j = 0; j < FILES; j++)
+			close(u.fds[j]);
+	}
+	EXPECT_EQ(violations, hydra_number(VIOLATIONS, NULL));
 }
 
 HYDRA_HARNESS_MAIN
