@@ -87,7 +87,7 @@ CATCHERS = {
     "ignore-names": ["interface -t default_for_programs_by_name"],
     "regroup-half": ["groups -t dropped_pages_are_gone_for_cpus_that_have_moved"],
     "switch-all": ["split -t switching_interrupts_no_other_process"],
-    "vm-wrong-home": ["vm_fill -t each_domain_faults_once_for_each_page"],
+    "vm-wrong-home": ["vm_fill -t each_domain_faults_once_for_each_page", "vm_fill -t memory_policy_of_the_vmm_places_no_table"],
     "vm-keep-cache": ["vm_move -t vcpu_takes_the_tree_of_its_new_node"],
     "vm-skip-move": ["vm_move -t vcpu_takes_the_tree_of_its_new_node"],
     "vm-keep-trees": ["vm_move -t other_settings_free_the_trees", "vm_degrade -t beyond_the_limit"],

@@ -468,10 +468,13 @@ int hydra_vm_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap)
 int hydra_vm_init(struct kvm *kvm)
 {
 	struct hydra_vm *vm = kzalloc(sizeof(*vm), GFP_KERNEL_ACCOUNT);
-	struct hydra_vm_settings s;
+	struct hydra_vm_settings s = {};
 
 	if (!vm)
 		return -ENOMEM;
+	/* As a process begins: a text that names one key leaves the others there. */
+	hydra_vm_settings_parse("linux", &s);
+	vm->settings = s.packed;
 	vm->kvm = kvm;
 	vm->refused = hydra_vm_refused(kvm);
 	INIT_DELAYED_WORK(&vm->tidy, hydra_vm_tidy_work);
