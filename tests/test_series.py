@@ -172,6 +172,21 @@ def test_what_a_step_compiles_are_the_files_that_the_series_changes_and_their_di
     assert [name for name in wanted if name.endswith(".o") and name.startswith(("mm/", "arch/x86/mm/", "fs/proc/"))] == []
 
 
+def test_files_of_kvm_are_compiled_once_their_option_exists():
+    options = series_steps.options_of(source.OURS)
+    assert {"HYDRA_MM", "KVM_HYDRA"} <= options
+    assert "arch/x86/kvm/hydra/core.o" in series_steps.kvms_targets(source.overlay_files(source.OURS))
+    assert series_steps.kvms_targets({"arch/x86/kvm/hydra/hydra.h": "", "arch/x86/mm/hydra/core.c": ""}) == []
+
+
+def test_a_symbol_of_hydra_in_kvm_without_its_option_is_named(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(series_steps.build, "configure", lambda *found: seen.append(found[3]["KVM_HYDRA"]))
+    monkeypatch.setattr(series_steps.build, "run_make", lambda *found: seen.append(found[3]))
+    monkeypatch.setattr(series_steps, "symbols", lambda *_: [("hydra_vm_key", "U"), ("hydra_vm_key", "D")])
+    assert series_steps.without_kvms(source.Tree(tmp_path), tmp_path) == "hydra_vm_key" and seen == ["n", ["arch/x86/kvm/"]]
+
+
 def test_a_symbol_of_hydra_that_no_object_defines_is_missed(tmp_path):
     put(tmp_path, {"mm/a.c": "int hydra_b(void); int hydra_c(void); int other(void);\nint hydra_a(void) { return hydra_b() + hydra_c() + other(); }\n",
                    "fs/b.c": "int hydra_b(void) { return 0; }\n"})

@@ -2,7 +2,8 @@
 """./hydra test --stage series: the kernel compiles after each patch, with Hydra off and, once the option exists, on.
 
 All steps use one tree, one after the other, so that make compiles again only the files that a patch changes. Nothing is
-linked. Instead of a link, a check: every symbol of Hydra that an object needs is defined in an object.
+linked. Instead of a link, a check: every symbol of Hydra that an object needs is defined in an object. At the end KVM is compiled
+with Hydra and without CONFIG_KVM_HYDRA: no object of KVM may need or define a symbol of Hydra.
 """
 import contextlib
 import os
@@ -15,7 +16,9 @@ from lab import children, paths, progress
 from lab.errors import LabError
 from lab.kernel import build, kconfig, series, source
 
-OPTION = re.compile(r"^(?:menu)?config +(HYDRA_\w+)$", re.M)
+OPTION = re.compile(r"^(?:menu)?config +((?:KVM_)?HYDRA\w*)$", re.M)
+HYDRAS = ("HYDRA_", "KVM_HYDRA")        # how the names of Hydra's options begin
+KVM, KVMS = "arch/x86/kvm/", "arch/x86/kvm/hydra/"
 
 # Compiled: DIRECTORIES as configured, each further C file of Linux that a patch of the series changes, and INCLUDERS, other
 # files with a header of Linux that a patch changes.
@@ -65,14 +68,25 @@ def targets(parts, ours):
     return DIRECTORIES + sorted(f"{name[:-2]}.o" for name in files if not name.startswith(tuple(DIRECTORIES)))
 
 
-def missing_symbols(objects, wanted):
-    """Hydra's symbols that an object needs and no object defines."""
+def kvms_targets(texts):
+    """Our files of KVM, which no directory's Makefile names: KVM's own does."""
+    return sorted(f"{name[:-2]}.o" for name in texts if name.startswith(KVMS) and name.endswith(".c"))
+
+
+def symbols(objects, wanted):
+    """(name, kind) of each symbol of Hydra in objects."""
     archives = [f"{name}built-in.a" if name.endswith("/") else name for name in wanted]
     status, output = children.run(["nm", "--portability", "--quiet", *archives], cwd=objects)
     if status:
         raise LabError(f"nm failed:\n    {output.strip()}")
     found = [line.split()[:2] for line in output.splitlines() if len(line.split()) > 1]
-    return sorted({name for name, kind in found if "hydra" in name and kind in "Uvw"} - {name for name, kind in found if kind not in "Uvw"})
+    return [(name, kind) for name, kind in found if "hydra" in name]
+
+
+def missing_symbols(objects, wanted):
+    """Hydra's symbols that an object needs and no object defines."""
+    found = symbols(objects, wanted)
+    return sorted({name for name, kind in found if kind in "Uvw"} - {name for name, kind in found if kind not in "Uvw"})
 
 
 def each_step(ours=source.OURS):
@@ -95,16 +109,29 @@ def each_step(ours=source.OURS):
             options = options_of(directory)
             for state in ["off", "on"] if "HYDRA_MM" in options else ["off"]:
                 name = f"step {number} of {len(parts)}, {parts[number - 1].path.name}, Hydra {state}"
-                why = compiled(tree, objects[state], f"series-{number:02}-{state}", options, wanted)
+                kvms = kvms_targets(texts) if state == "on" and "KVM_HYDRA" in options else []
+                why = compiled(tree, objects[state], f"series-{number:02}-{state}", options, wanted + kvms)
                 progress.say(f"{name}: {'does not compile' if why else 'compiles'}")
                 outcomes.append((name, why))
+        if "KVM_HYDRA" in options:
+            outcomes.append(("KVM without CONFIG_KVM_HYDRA has no symbol of Hydra", without_kvms(tree, objects["on"])))
     return outcomes
+
+
+def without_kvms(tree, objects):
+    """Compile KVM in the tree of all patches, with Hydra and without CONFIG_KVM_HYDRA; returns a complaint or an empty string."""
+    try:
+        build.configure(tree.path, objects, "series-kvm", kconfig.merged("lab") | {"KVM_HYDRA": "n", "WERROR": "y"})
+        build.run_make(tree.path, objects, "series-kvm", [KVM])
+        return " ".join(sorted({name for name, _ in symbols(objects, [KVM])}))
+    except LabError as error:
+        return str(error)
 
 
 def compiled(tree, objects, label, options, wanted):
     """Compile in the current tree; returns a complaint or an empty string. Sets Hydra's options that the tree declares."""
     config = "lab" if label.endswith("-on") else "off"
-    settings = {name: value for name, value in kconfig.merged(config).items() if not name.startswith("HYDRA_") or name in options}
+    settings = {name: value for name, value in kconfig.merged(config).items() if not name.startswith(HYDRAS) or name in options}
     try:
         build.configure(tree.path, objects, label, settings | {"WERROR": "y"})
         build.run_make(tree.path, objects, label, ["--keep-going", *wanted])
