@@ -312,8 +312,9 @@ def test_signals_wait_until_the_machine_goes_on(qemu, kernel, number):
             slow.wait(30)
         return answer(name, more)
     qemu.answer = answer_late
+    # A shell starts programs in the background with SIGINT and SIGQUIT ignored, and these tests inherit that.
     with subprocess.Popen([kernel.program, "walks", "--monitor", qemu.path, "--stop", str(os.getpid())], env=kernel.environment(),
-                          stdout=subprocess.DEVNULL) as child:
+                          stdout=subprocess.DEVNULL, preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as child:
         assert wait_until(lambda: "info registers -a" in qemu.asked) and not qemu.running
         child.send_signal(number)
         slow.set()
