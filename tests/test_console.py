@@ -92,6 +92,9 @@ EARLY = """\
 def test_an_interrupt_that_came_too_early_is_not_held_against_hydra():
     assert console.early_interrupt(EARLY.format("identify_cpu"))
     assert not console.early_interrupt(EARLY.format("zap_pte_range"))
+    # Or in a function that identify_cpu() has called; a line with a question mark is no call
+    called = EARLY.format("get_cpu_vendor") + "[    1.224815]  ? get_cpu_vendor+0x65/0x1b0\n[    1.224815]  {}identify_cpu+0x2b8/0x1660\n"
+    assert console.early_interrupt(called.format("")) and not console.early_interrupt(called.format("? "))
     assert not console.early_interrupt(EARLY.format("identify_cpu").replace("wild-memory-access", "use-after-free"))
     assert console.trouble(EARLY.format("identify_cpu"))
     assert "KASAN" in console.spoilt(EARLY.format("identify_cpu")) and console.spoilt("") == ""

@@ -55,11 +55,11 @@ def stale_breakpoint(log):
 def early_interrupt(log):
     """Whether KASAN mistook an address because of an interrupt during the identification of the first CPU.
 
-    identify_cpu() clears the features of the CPU, then detects the features again. For an interrupt in between, the CPU has
+    identify_cpu() clears the features of the CPU, then detects the features again, itself and by functions that it calls. For an interrupt in between, the CPU has
     four levels of page tables. With five levels, KASAN reports a wild access, and after the first report KASAN reports no
     more.
     """
-    return bool(re.search(r"BUG: KASAN: wild-memory-access .*\n(?:.*\n){0,40}?.*RIP: 0010:identify_cpu\+", log.replace("\r", "")))
+    return bool(re.search(r"BUG: KASAN: wild-memory-access .*\n(?:.*\n){0,40}?(?:.*RIP: 0010:|\[[ .\d]+\]  )identify_cpu\+", log.replace("\r", "")))
 
 
 def impossible_flags(log):
