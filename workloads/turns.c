@@ -124,7 +124,7 @@ void turns_run(const struct turns *asked_for)
 			machine.node[i].cpu_count = turns->per_node;
 		count += machine.node[i].cpu_count;
 	}
-	/* One thread is enough for who asks for so few: it shows what is counted while nobody is interrupted. */
+	/* A caller that asks for one thread gets one: it shows what is counted while no CPU is interrupted. */
 	least = turns->alone || turns->per_node ? 1 : 2;
 	if (count < least || count > TURNS_MOST)
 		error(EXIT_LACKING, 0, "%zu threads: this needs %zu to %lu", count, least, TURNS_MOST);

@@ -49,7 +49,7 @@ def lines(nodes):
     for kind, (_, what) in KINDS.items():
         for allocator, (_, _, called) in ALLOCATORS.items():
             case = f"{allocator} {kind}"
-            words = [f"A thread on each of {nodes} nodes; {what}." if nodes > 1 else f"One thread on one node, so nobody is interrupted; {what}.", WORDS.get(case) or WORDS.get(allocator, "")]
+            words = [f"A thread on each of {nodes} nodes; {what}." if nodes > 1 else f"One thread on one node, so no CPU is interrupted; {what}.", WORDS.get(case) or WORDS.get(allocator, "")]
             yield Line("allocators", case, "interrupts_per_op", f"{kind}, {called}: interrupts for each allocation and free", " ".join(filter(None, words)))
     for allocator in ("mmap", "jemalloc"):
         yield Line("allocators", f"{allocator} stateful", "pagetable_kib", f"stateful, {ALLOCATORS[allocator][2]}: page tables, KiB", "")

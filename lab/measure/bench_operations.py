@@ -13,7 +13,7 @@ ROWS = {"minor-fault": "page fault", "write-after-fork": "write fault after fork
         "map-unmap-4m": "mmap, touch, munmap of 4 MiB", "mprotect-4k": "mprotect of a page", "mprotect-4m": "mprotect of 4 MiB", "dontneed-4k": "MADV_DONTNEED of a page",
         "dontneed-2m": "MADV_DONTNEED of 2 MiB", "mremap-4m": "mremap of 4 MiB"}
 SHARINGS = {"apart": "nothing shared", "together": "all nodes have read the memory"}
-SELF_CONTAINED = ("map-unmap-4m",)      # the operation makes its memory and unmaps it: nobody else can have read it
+SELF_CONTAINED = ("map-unmap-4m",)      # the operation makes its memory and unmaps it: no other node can have read it
 COLUMNS = {name: "hydra, accessed" if name == "accessed" else name for name in steps.WAYS}
 FINE = COLUMNS["accessed"]
 RULE = {"apart": 1.01, "together": 1.10}        # by `accessed` for each instruction by `table`, if users are to run `accessed`
