@@ -470,8 +470,9 @@ TEST_F(vm_interface, bad_parameters_change_nothing)
 }
 
 /*
- * A process makes a VM, which takes over its settings, and must not change them: root, or nobody
- * with a file descriptor of /dev/kvm. Return: 0, or bits that say what was not refused
+ * A process makes a VM, which takes over its settings, and must not change them: a process of
+ * root, or of the user "nobody" with a file descriptor of /dev/kvm. Return: 0, or bits that say
+ * what was not refused
  */
 static int choose_without_right(int kvm, bool nobody)
 {
