@@ -35,9 +35,23 @@ static void warm_up(struct __test_metadata *_metadata, struct vm *vm, int vcpu, 
 	ASSERT_EQ(0, vm_run(vm, vcpu, node, 0, 1));
 }
 
-TEST_F(vm_fill, each_domain_faults_once_for_each_page)
+/* The tree of each node has so many pages of the region, and all its tables are on the node. */
+static void expect_local(struct __test_metadata *_metadata, unsigned long pages)
 {
 	struct vm_tables tables;
+
+	ASSERT_EQ(0, vm_read_tables(&tables));
+	for (int node = 0; node < hydra_nodes(); node++) {
+		/* And the page of the program */
+		EXPECT_EQ(pages + 1, tables.local[node]) TH_LOG("node %d", node);
+		EXPECT_EQ(0, tables.remote[node]) TH_LOG("node %d", node);
+		EXPECT_EQ(tables.tables[0], tables.tables[node]) TH_LOG("node %d", node);
+	}
+	EXPECT_EQ(0, vm_number("misplaced"));
+}
+
+TEST_F(vm_fill, each_domain_faults_once_for_each_page)
+{
 	int node;
 
 	ASSERT_EQ(1, vm_number("active"));
@@ -51,14 +65,7 @@ TEST_F(vm_fill, each_domain_faults_once_for_each_page)
 		EXPECT_EQ(VM_REGION_PAGES - 1, vm_faults(&self->vm, node) - before)
 			TH_LOG("node %d", node);
 	}
-	ASSERT_EQ(0, vm_read_tables(&tables));
-	for (node = 0; node < hydra_nodes(); node++) {
-		/* And the page of the program */
-		EXPECT_EQ(VM_REGION_PAGES + 1, tables.local[node]) TH_LOG("node %d", node);
-		EXPECT_EQ(0, tables.remote[node]) TH_LOG("node %d", node);
-		EXPECT_EQ(tables.tables[0], tables.tables[node]) TH_LOG("node %d", node);
-	}
-	EXPECT_EQ(0, vm_number("misplaced"));
+	expect_local(_metadata, VM_REGION_PAGES);
 	/* Every vCPU wrote every page. */
 	for (unsigned long i = 0; i < VM_REGION_PAGES; i++) {
 		ASSERT_EQ(hydra_nodes() + (i == 0) * hydra_nodes(),
@@ -112,20 +119,13 @@ TEST_F(vm_fill, page_dropped_by_the_host_is_gone_in_all_trees)
 TEST_F(vm_fill, memory_policy_of_the_vmm_places_no_table)
 {
 	unsigned long here = 1UL << hydra_node_id(0);
-	struct vm_tables tables;
 	int node;
 
 	ASSERT_EQ(0, set_mempolicy(MPOL_BIND, &here, 64));
 	for (node = 0; node < hydra_nodes(); node++) {
 		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, TABLE_PAGES));
 	}
-	ASSERT_EQ(0, vm_read_tables(&tables));
-	for (node = 0; node < hydra_nodes(); node++) {
-		EXPECT_EQ(TABLE_PAGES + 1, tables.local[node]) TH_LOG("node %d", node);
-		EXPECT_EQ(0, tables.remote[node]) TH_LOG("node %d", node);
-		EXPECT_EQ(tables.tables[0], tables.tables[node]) TH_LOG("node %d", node);
-	}
-	EXPECT_EQ(0, vm_number("misplaced"));
+	expect_local(_metadata, TABLE_PAGES);
 }
 
 /* The cpuset is for the tables, too. The kernel counts those that are not at home. */
