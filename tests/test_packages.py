@@ -125,6 +125,17 @@ def test_the_package_has_the_version_of_the_tool():
     assert re.match(r"hydractl \(([^)]*)\)", (DEBIAN / "changelog").read_text(encoding="utf-8"))[1] == of_tool
 
 
+def test_the_documents_that_the_tool_names_are_in_the_package():
+    texts = [path.read_text(encoding="utf-8") for path in [*TOOL.glob("*.c"), TOOL / "man/hydractl.h2m"]]
+    named = {name for text in texts for name in re.findall(r"docs/[\w-]+\.md", text)}
+    shipped = [name for kind in ("docs", "examples") for name in (DEBIAN / f"hydractl.{kind}").read_text(encoding="utf-8").split()]
+    inputs = {path for source in programs.SOURCES["package-hydractl"] for path in programs.files_below(paths.REPO / source)}
+    assert "docs/hydractl.md" in named <= set(shipped) and "tools/bpftrace/flushes.bt" in shipped
+    assert [name for name in shipped if paths.REPO / name not in inputs] == []
+    copied = re.search(r"^cp -r --parents (.*) \S+$", (DEBIAN / "build-in").read_text(encoding="utf-8"), re.M)[1].split()
+    assert [name for name in shipped if not any(name.startswith(f"{source}/") for source in copied)] == []
+
+
 @pytest.fixture
 def boot_default(tmp_path):
     """The service's script with a directory in place of /sys and /run."""

@@ -20,7 +20,8 @@ SELFTESTS = "kernel/tools/testing/selftests/hydra"
 SHARED = ("vm_util.c", "vm_util.h", "hydra_util.c", "hydra_util.h", "linux_uapi.h")    # by a workload and the self tests
 # By program: the directory of the Makefile, and further inputs.
 SOURCES = {"hydractl": ("tools/hydractl", INTERFACE), "workloads": ("workloads", "tools/hydractl", INTERFACE, *(f"{SELFTESTS}/{name}" for name in SHARED)),
-           "package-hydractl": ("debian", "tools/hydractl", INTERFACE), "selftests": (SELFTESTS, INTERFACE),
+           "package-hydractl": ("debian", "tools/hydractl", "tools/bpftrace", INTERFACE, *(f"docs/{name}.md" for name in ("hydractl", "monitoring", "virtual-machines"))),
+           "selftests": (SELFTESTS, INTERFACE),
            "steps-plugin": ("lab/measure/steps_plugin.c",), "java": ("workloads/Allocating.java",)}
 HARNESS = ("lib.mk", "kselftest.h", "kselftest_harness.h")     # of the kernel tree, for the self tests
 KEEP = 6                      # builds of each program

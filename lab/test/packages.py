@@ -12,7 +12,8 @@ from lab.machine.ktap import Outcome
 from lab.package import chroot, flavours, kernels, tool
 
 FILES = ["usr/bin/hydractl", "etc/default/hydra", "usr/lib/systemd/system/hydra.service", "usr/libexec/hydra/boot-default",
-         "usr/share/bash-completion/completions/hydractl", "etc/systemd/system/sysinit.target.wants/hydra.service"]
+         "usr/share/bash-completion/completions/hydractl", "usr/share/doc/hydractl/hydractl.md.gz", "usr/share/doc/hydractl/examples/flushes.bt",
+         "etc/systemd/system/sysinit.target.wants/hydra.service"]
 CHOICES = ["etc/default/hydra", "etc/systemd/system/sysinit.target.wants/hydra.service"]      # Debian keeps them until a purge
 APT = ["apt-get", "-o", "Dpkg::Use-Pty=0", "-y"]
 NO_ADDRESS = "bogus-mail-host,bogus-mail-host-in-debian-changelog"
