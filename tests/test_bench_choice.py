@@ -29,6 +29,10 @@ def nothing_is_measured(monkeypatch):
         monkeypatch.setattr(where, name, lambda *_, **__: pytest.fail("it measured"))
 
 
+def test_each_measurement_has_the_column_that_is_always_measured():
+    assert [one.name for one in benches.BENCHES.values() if not one.counted and "linux" not in one.columns()] == []
+
+
 FIXED = ("prefetch", "nested", "walks", "pipeline-64", "sharing", "people", "operations", "programs")
 SIZES = {"pipeline": (2, 16), "footprint": (2, 16), "spinners": (2, 8), "allocators": (1, 16)}
 

@@ -9,7 +9,7 @@ from lab import children, paths
 from lab.errors import LabError
 from lab.kernel import build
 from lab.machine import initramfs, nested, vm
-from lab.measure import bench_nested
+from lab.measure import bench_nested, policies
 from lab.measure.bench import Bench, Step
 from lab.measure.limits import Check
 from lab.measure.values import Line
@@ -18,9 +18,12 @@ NODES = 4
 CASES = {"uniform": "data of all nodes alike", "one": "data set up by one thread, on node 0"}
 # column: (the policy of QEMU, and so of the nested tables; that of the guest's program; more of the machine). The last three see one node:
 # what they are told of their CPUs, and in the last that is wrong.
-COLUMNS = {"Linux": ("linux", "linux"), "gPT alone": ("linux", "hydra"), "ePT alone": ("hydra", "linux"), "both": ("hydra", "hydra"),
+COLUMNS = {"linux": ("linux", "linux"), "gPT alone": ("linux", "hydra"), "ePT alone": ("hydra", "linux"), "both": ("hydra", "hydra"),
            "NO-P": ("hydra", "hydra", "--groups", "pv"), "NO-F": ("hydra", "hydra", "--groups", "0/1/2/3"),
            "NO-F rotated": ("hydra", "hydra", "--groups", "0/1/2/3", "--rotate")}
+# Exits to the host for a munmap that interrupts the other CPUs of the guest: from 2 to 17 in several boots, as the CPUs sleep meanwhile or not. For one
+# that interrupts none, what the exits of the guest's clocks differ by, which are taken off: 0.7 on a busy host. So the two are compared within a boot.
+EXITS, OF_LINUX = (1.5, 20), 0.5
 SOURCE = paths.REPO / "lab/measure/walks_inner.c"
 HERE = paths.REPO / "lab/measure/guest_walks.py"
 INITRD = "walks-initrd"
@@ -67,21 +70,26 @@ def check(values, columns):
 
     def within(case, column, metric, words, low, high):
         seen = get(case, column, metric)
-        return Check("walks", f"{CASES[case]}, {column}: {words}: {percent(low)} to {percent(high)}", percent(seen), low <= seen <= high)
+        return Check("walks", f"{CASES[case]}, {policies.called(column)}: {words}: {percent(low)} to {percent(high)}", percent(seen), low <= seen <= high)
     for column in columns:
         seen = [get(case, column, "as_wished") for case in CASES]
-        yield Check("walks", f"{column}: each machine and its program ran as wished", str(seen), seen == [1] * len(CASES))
+        yield Check("walks", f"{policies.called(column)}: each machine and its program ran as wished", str(seen), seen == [1] * len(CASES))
     for column in columns:
         seen = [get(case, column, "interrupts_per_munmap") for case in CASES]
-        low, high = (NODES - 1.5, NODES - 0.95) if COLUMNS[column][1] == "linux" else (0, 0.05)
-        yield Check("walks", f"{column}: CPUs which the guest interrupts for a munmap of a page of one CPU: {low:g} to {high:g}", f"{seen}", low <= min(seen) and max(seen) <= high)
-    yield within("uniform", "Linux", "both_local_share", "both entries local", 0.03, 0.09)
-    yield within("uniform", "Linux", "both_remote_share", "both remote", 0.50, 0.62)
-    yield within("uniform", "Linux", "one_remote_share", "one remote", 0.32, 0.44)
+        ours = COLUMNS[column][1] == "hydra"
+        low, high = (0, 0.05) if ours else (NODES - 1.5, NODES - 0.95)
+        yield Check("walks", f"{policies.called(column)}: CPUs which the guest interrupts for a munmap of a page of one CPU: {low:g} to {high:g}", f"{seen}", low <= min(seen) and max(seen) <= high)
+        seen, of_linux = ([get(case, which, "exits_per_munmap") for case in CASES] for which in (column, "linux"))
+        low, high = (0, OF_LINUX * min(of_linux)) if ours else EXITS
+        words = f"at most {OF_LINUX:g} of Linux's" if ours else f"{low:g} to {high:g}"
+        yield Check("walks", f"{policies.called(column)}: exits to the host for such a munmap: {words}", f"{seen}", low <= min(seen) and max(seen) <= high)
+    yield within("uniform", "linux", "both_local_share", "both entries local", 0.03, 0.09)
+    yield within("uniform", "linux", "both_remote_share", "both remote", 0.50, 0.62)
+    yield within("uniform", "linux", "one_remote_share", "one remote", 0.32, 0.44)
     for column in {"gPT alone", "ePT alone"} & set(columns):
         yield within("uniform", column, "both_local_share", "both entries local", 0.19, 0.31)
-    yield within("one", "Linux", "first_local_share", "both entries local on node 0", 0.80, 1)
-    yield within("one", "Linux", "others_remote_share", "both remote on each other node", 0.80, 1)
+    yield within("one", "linux", "first_local_share", "both entries local on node 0", 0.80, 1)
+    yield within("one", "linux", "others_remote_share", "both remote on each other node", 0.80, 1)
     for case in CASES:
         for column in {"both", "NO-P", "NO-F"} & set(columns):
             yield within(case, column, "least_local_share", "both entries local on each node", 1, 1)
@@ -120,4 +128,4 @@ BENCH = Bench(
     f"the guest's tables of another node, the paper's worst case. {bench_nested.NOT_HERE}",
     made=made, machines=True, limit=2400, why_fixed="the machine has a CPU and memory on each of 4 nodes")
 # For the demo: each machine inside the machine takes half a minute.
-BRIEF = dataclasses.replace(BENCH, paper=PAPER, steps=tuple(step for step in BENCH.steps if step.policy in ("Linux", "ePT alone", "both")))
+BRIEF = dataclasses.replace(BENCH, paper=PAPER, steps=tuple(step for step in BENCH.steps if step.policy in ("linux", "ePT alone", "both")))
