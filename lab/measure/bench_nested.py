@@ -18,7 +18,8 @@ CASES = {"shared": f"{NODES} nodes use all pages", "pair": "two nodes use all pa
 SHARERS = {"shared": NODES, "pair": 2}
 COLUMNS = ("linux", "hydra")         # a machine has a tree for each node, or one
 NOT_HERE = ("Not measurable in an emulator: all times (figures 1 and 3 to 6, table 5), interference by other programs, the processor's caches of page walks, "
-            "waiting for mmu_lock, lazy against eager replicas, and the stopwatch of NO-F. All shares are of page-table entries, not of a program's page walks.")
+            "waiting for mmu_lock, and the stopwatch of NO-F. All shares are of page-table entries, not of a program's page walks. Eager replicas of nested "
+            "tables, vMitosis's own policy, are not built.")
 
 
 def steps():
