@@ -152,6 +152,7 @@ int hydra_vm_flush(struct kvm *kvm)
 	u32 trees = 0;
 	unsigned long i;
 
+	/* Pairs with smp_store_release() in hydra_vm_count_changes(): the numbers come after. */
 	if (!static_branch_unlikely(&hydra_vm_key.key) || !smp_load_acquire(&vm->counts) ||
 	    !hydra_vm_filters(READ_ONCE(vm->settings)) || kvm_shadow_root_allocated(kvm))
 		return -EOPNOTSUPP;

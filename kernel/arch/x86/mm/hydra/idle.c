@@ -146,6 +146,7 @@ static bool hydra_cpu_flushed(int cpu, u64 ctx_id, u32 *since)
 	for (asid = 0; asid < TLB_NR_DYN_ASIDS; asid++) {
 		u32 second = READ_ONCE(per_cpu(hydra_context_flushed_in, cpu)[asid]);
 
+		/* data_race(): the CPU writes its contexts plainly. */
 		if (data_race(READ_ONCE(state->ctxs[asid].ctx_id)) != ctx_id)
 			continue;
 		found = true;
@@ -157,6 +158,7 @@ static bool hydra_cpu_flushed(int cpu, u64 ctx_id, u32 *since)
 	 * switch_mm_irqs_off(): LOADED_MM_SWITCHING, then the context.
 	 */
 	smp_rmb();
+	/* data_race(): as above. */
 	return found || data_race(READ_ONCE(state->loaded_mm)) != LOADED_MM_SWITCHING;
 }
 
