@@ -13,7 +13,7 @@ import test_benches
 import test_measure
 
 from lab import paths
-from lab.measure import bench, bench_allocators, bench_operations, bench_patterns, bench_walks, benches, limits, policies, steps_limits
+from lab.measure import bench, bench_allocators, bench_operations, bench_patterns, bench_walks, benches, limits, policies, steps_limits, steps_samples
 
 README = (paths.REPO / "README.md").read_text(encoding="utf-8")
 LAB = (paths.REPO / "docs/lab.md").read_text(encoding="utf-8")
@@ -284,3 +284,26 @@ def test_the_examples_of_the_advice_are_the_labs(begin):
     heading, cells = next((heading, cells) for heading, rows in tables(LAB) for cells in rows if cells[0].startswith(row))
     allowed = [[float(number.replace(",", "")) for number in NUMBER.findall(cells[heading.index(column)])] for column in columns]
     assert len(seen) >= len(columns) and all(min(ends) <= number <= max(ends) for number, ends in zip(seen, allowed)), (seen, allowed)
+
+
+def test_the_rule_for_accessed_is_the_benchs():
+    assert numbers(r"executes at most ([\d.]+) of the instructions where nothing is shared, ([\d.]+) where all nodes share", TOOL) == list(bench_operations.RULE.values())
+    assert numbers(r"`\./hydra bench operations` asserts ([\d.]+)", TOOL) == [bench_operations.KEPT["together"]]
+
+
+def test_what_the_meter_is_checked_by_is_what_the_lab_says():
+    known = numbers(r"executes ([\d,]+) instructions more than the row `nothing`, (\d+) of them locked.*? and touches (\d+) lines", LAB)
+    assert known == [steps_samples.KNOWN["instructions"], steps_samples.KNOWN["locked"], steps_samples.KNOWN_REMOTE]
+
+
+def test_the_example_with_four_nodes_is_what_is_expected():
+    text = (paths.REPO / "docs/researchers.md").read_text(encoding="utf-8")
+    seen = numbers(r"local (\d+) interrupts under Linux and (\d+) under Hydra, to the next node (\d+) and (\d+), global (\d+) and (\d+)\.", text)
+    assert seen == [bench_patterns.expected(policy, case, 4, 2) for case in ("local", "other_node", "global") for policy in ("linux", "hydra")]
+
+
+def test_the_thresholds_of_the_advice_are_the_tools():
+    code = (paths.REPO / "tools/hydractl/advice.c").read_text(encoding="utf-8")
+    interrupts, mib = numbers(r"#define MANY_INTERRUPTS (\d+)\b.*#define LARGE_TABLES_KIB \((\d+) \* 1024\)", code)
+    assert numbers(r"\| `hydra` \| (\d+) interrupts to other nodes per second", TOOL) == numbers(r"\| `cores` \| (\d+) interrupts per second within nodes", TOOL) == [interrupts]
+    assert numbers(r"\| `walks` \| (\d+) MiB of page tables or more", TOOL) == [mib]
