@@ -126,7 +126,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ "policy", 'p', "POLICY", 0,
-	  "linux: one page table for all. hydra: page tables per NUMA node, TLB shootdowns only to the nodes that share a table. mitosis: each node has all page tables, shootdowns as in Linux. radixvm: page tables per core, shootdowns only to the cores that have a page. abis: page tables per core, shootdowns only to the cores that have used a page. hydra-nofilter: page tables per node, shootdowns as in Linux",
+	  "linux: one page table for all. hydra: page tables per NUMA node, TLB shootdowns only to the nodes that share a table. mitosis: each node has all page tables, shootdowns as in Linux. radixvm: page tables per core, shootdowns of up to 2 MiB only to the cores that have a page. abis: page tables per core, shootdowns of up to 2 MiB only to the cores that have used a page. hydra-nofilter: page tables per node, shootdowns as in Linux",
 	  0 },
 	{ "domains", 'D', "KIND", 0,
 	  "Which CPUs share page tables, and are interrupted together. node: the CPUs of a NUMA node. llc: of a last-level cache. core: of a core", 0 },
