@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Counting tests: no failure may count as passed, no missing test may be forgotten."""
+import contextlib
+
 import pytest
 
 from lab import cli
@@ -68,6 +70,26 @@ def test_the_summary_counts(capsys):
     shown = capsys.readouterr().out
     assert "minutes: kernel builds 0.1, host 1.0, selftests 2.5\n" in shown
     assert "FAILED three" in shown and "[because]" in shown and "mm:cow: two" in shown and "why not" in shown and "a [debug]" in shown
+
+
+def test_a_kernel_built_in_a_stage_is_no_minute_of_the_stage(capsys, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(test.time, "monotonic", lambda: clock[0])
+    monkeypatch.setitem(test.build.SPENT, "seconds", 60.0)       # of an earlier call
+
+    def work(seconds, building):
+        with test.build.timed("built") if building else contextlib.nullcontext():
+            clock[0] += seconds
+
+    def modes(_):
+        work(30, False)
+        work(120, True)              # another configuration
+        return [Outcome("one", "passed")]
+    monkeypatch.setattr(test.build, "kernel", lambda _config: work(240, clock[0] == 0))
+    monkeypatch.setitem(test.RUN, "modes", ("modes", modes))
+    arguments = cli.parser().parse_args(["test", "--stage", "modes"])
+    assert test.test_verb(arguments) == 0
+    assert "minutes: kernel builds 6.0, modes 0.5\n" in capsys.readouterr().out
 
 
 def test_the_summary_tells_the_seeds(capsys):

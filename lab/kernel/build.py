@@ -4,6 +4,7 @@
 An image is kept under the hash of all inputs: a second call without a change finds the image and builds nothing; an image is
 moved into place whole or not at all; a build of another working copy does not remove the image of a running machine.
 """
+import contextlib
 import hashlib
 import os
 import re
@@ -17,6 +18,7 @@ from lab.kernel import kconfig, source
 
 KEEP_IMAGES = 6               # per configuration
 FULL_BUILD_STEPS = {"lab": 2060, "debug": 2110, "kcsan": 2110, "off": 2040}    # until the first full build has counted the steps
+SPENT = {"seconds": 0.0}      # that this ./hydra has built kernels
 OWN = "+own"                  # ends the label of a configuration with a user's options on top
 STEP = re.compile(r"^  ([A-Z][A-Z0-9_]+) +(\S+)")
 
@@ -215,6 +217,17 @@ def touched_without_hydra():
         return names
 
 
+@contextlib.contextmanager
+def timed(what):
+    """The block builds a kernel: say how long it took, and add the time to SPENT. Yields a dict for the number of steps."""
+    start, done = time.monotonic(), {"steps": 0}
+    try:
+        yield done
+        progress.say(f"{what} in {(time.monotonic() - start) / 60:.1f} min ({done['steps']} steps)")
+    finally:
+        SPENT["seconds"] += time.monotonic() - start
+
+
 def kernel(config="lab", own=()):
     """The path of a current bzImage, built if need be; own: a user's options on top of the configuration."""
     label = config + OWN if own else config
@@ -225,17 +238,15 @@ def kernel(config="lab", own=()):
     with paths.locked("kernel"):
         if final.exists():
             return final / "bzImage"
-        start = time.monotonic()
-        paths.remove_parts(paths.cache_dir("images"))
-        base = source.base_tree()
-        key, changed = lay(base, config, own)
-        objects = objects_of(base.path, label)
-        fresh = not (objects / "vmlinux").exists()
-        if fresh:
-            paths.need_space(objects, 4, "build the kernel")
-        progress.say(f"Linux {source.version(base.path)}, configuration {label}: {changed} files changed in the tree")
-        configure(base.path, objects, label, kconfig.merged(config, own), complain_of(own, config) if own else complain)
-        steps = compile_image(base.path, objects, label)
-        image = store_image(objects, key, label)
-        progress.say(f"built in {(time.monotonic() - start) / 60:.1f} min ({steps} steps)")
-        return image
+        with timed("built") as done:
+            paths.remove_parts(paths.cache_dir("images"))
+            base = source.base_tree()
+            key, changed = lay(base, config, own)
+            objects = objects_of(base.path, label)
+            fresh = not (objects / "vmlinux").exists()
+            if fresh:
+                paths.need_space(objects, 4, "build the kernel")
+            progress.say(f"Linux {source.version(base.path)}, configuration {label}: {changed} files changed in the tree")
+            configure(base.path, objects, label, kconfig.merged(config, own), complain_of(own, config) if own else complain)
+            done["steps"] = compile_image(base.path, objects, label)
+            return store_image(objects, key, label)

@@ -163,11 +163,9 @@ def make(flavour, options=None):
         if total:
             paths.need_space(shop.objects, GIB.get(flavour, 40), f"build the kernel package {flavour}")
         known = version_of(shop, key)
-        start = time.monotonic()
         variables = [f"KBUILD_BUILD_VERSION={known['version'].rpartition('-')[2]}", f"KBUILD_BUILD_TIMESTAMP={known['date']}"]
-        done = build.run_make(shop.tree, shop.objects, shop.label, [*variables, "all"], total)
-        if total:
-            (shop.home / "steps").write_text(str(done), encoding="ascii")
-        packages = store.keep(flavour, key, make_packages(shop, known["version"], variables))
-        progress.say(f"built {flavour} in {(time.monotonic() - start) / 60:.1f} min ({done} steps)")
-        return packages
+        with build.timed(f"built {flavour}") as done:
+            done["steps"] = build.run_make(shop.tree, shop.objects, shop.label, [*variables, "all"], total)
+            if total:
+                (shop.home / "steps").write_text(str(done["steps"]), encoding="ascii")
+            return store.keep(flavour, key, make_packages(shop, known["version"], variables))
