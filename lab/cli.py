@@ -37,7 +37,9 @@ Environment:
 
 
 class Parser(argparse.ArgumentParser):
-    """An option whose value is options of another program takes a value that begins with a dash."""
+    """An option whose value is options of another program takes a value that begins with a dash; an error shows the verb's own usage."""
+
+    of_verb = {}             # the parsers of the verbs, by name
 
     def parse_args(self, args=None, namespace=None):
         words, joined = list(sys.argv[1:] if args is None else args), []
@@ -45,13 +47,17 @@ class Parser(argparse.ArgumentParser):
             word = words.pop(0)
             taken = word == "--qemu-args" and words and words[0] != "--"
             joined.append(f"{word}={words.pop(0)}" if taken else word)
-        return super().parse_args(joined + words, namespace)
+        made, unknown = self.parse_known_args(joined + words, namespace)
+        if unknown:
+            self.of_verb[made.verb].error(f"unrecognized arguments: {' '.join(unknown)}")
+        return made
 
 
 def parser():
     raw = argparse.RawDescriptionHelpFormatter
     top = Parser(prog="./hydra", description=INTRO, epilog=ENDING, formatter_class=raw)
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
+    top.of_verb = verbs.choices
 
     demo = verbs.add_parser("demo", formatter_class=raw, help="show what Hydra does, in numbers", description="""\
 Boot NUMA machines on the Hydra kernel and measure four things, each under five policies: that of Linux, those that
@@ -287,7 +293,8 @@ def main(argv):
             if arguments.verb == "here":
                 from lab.measure import this_machine
                 this_machine.refuse()       # before a package is installed
-            setup.ensure(argv)
+            if not (arguments.verb == "bench" and arguments.list):       # what a list takes is there
+                setup.ensure(argv)
             from lab import children
             children.die_by_exception()
             return dispatch(arguments)

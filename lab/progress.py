@@ -5,12 +5,6 @@ import sys
 import threading
 import time
 
-from rich.console import Console
-from rich.progress import (BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn,
-                           TimeRemainingColumn)
-
-err = Console(stderr=True, highlight=False)
-
 
 class Lines:
     """For logs: one line at the start and one each half minute."""
@@ -45,12 +39,14 @@ class Bar:
 @contextlib.contextmanager
 def counting(what, total=None):
     """Yields an object whose advance(steps, note) moves the bar; total=None: the number of steps is not known."""
-    if not err.is_terminal:
+    if not sys.stderr.isatty():
         yield Lines(what, total)
         return
+    from rich.console import Console         # late: ./hydra bench --list works before setup has installed it
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     known = [BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()] if total else [SpinnerColumn()]
     columns = [TextColumn("{task.description}"), *known, TimeElapsedColumn(), TextColumn("[dim]{task.fields[note]}")]
-    with Progress(*columns, console=err, transient=True) as progress:
+    with Progress(*columns, console=Console(stderr=True, highlight=False), transient=True) as progress:
         yield Bar(progress, progress.add_task(what, total=total, note=""))
 
 
@@ -58,7 +54,7 @@ class Waiting:
     """On a terminal, a line that counts seconds until the block ends; elsewhere one line at the start."""
 
     def __init__(self, what):
-        self.what, self.shown, self.lock = what, err.is_terminal, threading.Lock()
+        self.what, self.shown, self.lock = what, sys.stderr.isatty(), threading.Lock()
         self.second = -1
         if not self.shown:
             say(f"{what} …")
@@ -67,15 +63,15 @@ class Waiting:
         with self.lock:
             if self.shown and int(seconds) > self.second:
                 self.second = int(seconds)
-                err.file.write(f"\r\033[Khydra: {self.what}: {self.second} s")
-                err.file.flush()
+                sys.stderr.write(f"\r\033[Khydra: {self.what}: {self.second} s")
+                sys.stderr.flush()
 
     def end(self):
         with self.lock:
             if self.shown:
                 self.shown = False
-                err.file.write("\r\033[K")
-                err.file.flush()
+                sys.stderr.write("\r\033[K")
+                sys.stderr.flush()
 
     def before(self, sink):
         """The sink, with the line ended before the first bytes."""

@@ -354,6 +354,13 @@ def test_wrong_words(words, said):
     assert caught.value.status == 2
 
 
+def test_a_wrong_name_gets_the_names_on_one_line():
+    with pytest.raises(LabError) as caught:
+        verbs.bench_verb(cli.parser().parse_args(["bench", "nothing"]))
+    assert "\n" not in caught.value.todo and "--list" in caught.value.todo
+    assert all(name in caught.value.todo for name in [*verbs.measure.ROWS, *benches.BENCHES, "steps"])
+
+
 def test_the_guest_runs_each_program_under_its_settings(tmp_path, capsys, monkeypatch):
     for name, text in (("hydractl", 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'), ("works", 'echo "{\\"n\\": $1}"'),
                        ("silent", "exit 0"), ("fails", "echo {}; exit 3")):

@@ -4,6 +4,7 @@ import contextlib
 import os
 import resource
 import subprocess
+import sys
 
 import pytest
 
@@ -117,6 +118,23 @@ def test_trying_an_output_leaves_nothing_and_keeps_what_was_there(tmp_path):
 def test_without_a_verb_the_help_is_shown(capsys):
     assert cli.main([]) == 2
     assert "Start here:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["kernel", "extra"], ["test", "--lnog"], ["bench", "munmap", "x"], ["run", "--nodse", "2"]])
+def test_a_wrong_word_shows_the_usage_of_its_verb(capsys, words):
+    with pytest.raises(SystemExit) as caught:
+        cli.parser().parse_args(words)
+    shown = capsys.readouterr().err
+    assert caught.value.code == 2 and shown.startswith(f"usage: ./hydra {words[0]} ") and f"./hydra {words[0]}: error: " in shown
+
+
+def test_a_list_needs_no_package(tmp_path):
+    """Neither Debian's nor Python's: a Python without the packages of the environment prints the list, and the cache stays as it is."""
+    code = "import sys; sys.path = [path for path in sys.path if 'site-packages' not in path]; " \
+           "from lab import cli, setup; setup.ensure = None; sys.exit(cli.main(['bench', '--list']))"
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=False, cwd=paths.REPO,
+                          env=dict(os.environ, HYDRA_CACHE=str(tmp_path / "cache"), PYTHONDONTWRITEBYTECODE="1", PYTHONPATH=""))
+    assert done.returncode == 0 and "footprint" in done.stdout and not list((tmp_path / "cache").glob("venv*")), done.stderr
 
 
 def test_no_space_is_said(tmp_path):

@@ -2,10 +2,6 @@
 """Shows measured values: a table with plain words under each row, a picture, and the limits."""
 import io
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
 from lab import paths
 from lab.measure import policies
 from lab.measure.values import Values, differing as differing_counts, spread, verdict, winners
@@ -13,8 +9,20 @@ from lab.measure.values import Values, differing as differing_counts, spread, ve
 
 def printer():
     """Tables as wide as the terminal; elsewhere as wide as they need."""
+    from rich.console import Console         # late: ./hydra bench --list works before setup has installed it
     out = Console(highlight=False)
     return out if out.is_terminal else Console(highlight=False, width=120)
+
+
+def escape(text):
+    from rich.markup import escape as escaped
+    return escaped(text)
+
+
+def titled(title, **options):
+    """An empty table."""
+    from rich.table import Table
+    return Table(title=title, title_justify="left", title_style="bold", **options)
 
 
 def cell(values, line, policy, best):
@@ -31,7 +39,7 @@ def table(title, lines, entries):
     lines = [line for line in lines if values.has(line)]
     columns = list(dict.fromkeys(policy for line in lines for policy in values.of(line)))
     out = printer()
-    grid = Table(title=escape(title), title_justify="left", title_style="bold", show_lines=True, padding=(0, 0, 0, 1),
+    grid = titled(escape(title), show_lines=True, padding=(0, 0, 0, 1),
                  caption="* the column wins this row.", caption_justify="left")
     grid.add_column("")
     for policy in columns:
@@ -47,7 +55,7 @@ def table(title, lines, entries):
 def table_across(title, lines, entries):
     """The same values with a row for each policy and a column for each line: for many policies and few lines."""
     values = Values(entries)
-    grid = Table(title=escape(title), title_justify="left", title_style="bold")
+    grid = titled(escape(title))
     grid.add_column("")
     for line in lines:
         grid.add_column(escape(line.title), justify="right")
@@ -65,7 +73,7 @@ def differing(entries):
     if not found:
         out.print("Every count is the same in each run.\n")
         return
-    grid = Table(title="Counts that differ between runs", title_justify="left", title_style="bold")
+    grid = titled("Counts that differ between runs")
     for heading in ("", "policy", "what", "in each run"):
         grid.add_column(heading)
     for (_, case, policy, metric), seen in found.items():
@@ -77,7 +85,7 @@ def differing(entries):
 def verdicts(checks, note=""):
     """Print the limits as passed or failed; returns how many failed that must not."""
     out = printer()
-    grid = Table(title="Expected results", title_justify="left", title_style="bold")
+    grid = titled("Expected results")
     for heading in ("", "row", "limit", "measured"):
         grid.add_column(heading)
     for check in checks:

@@ -2,9 +2,6 @@
 """Shows what was counted: tables, the functions that make a difference, a picture, JSON."""
 import json
 
-from rich.markup import escape
-from rich.table import Table
-
 from lab import paths
 from lab.measure import report, steps, steps_limits
 from lab.measure.steps_samples import COUNTS, METRICS, UNITS, Disagreement
@@ -61,7 +58,7 @@ def tables(results):
     out.width = max(out.width, 150)
     for nodes in results.nodes():
         policies = [name for name in results.policies() if any((nodes, name, row.name) in results.measured for row in results.rows)]
-        grid = Table(title=f"Instructions on {nodes} nodes, and how many for each of Linux's", title_justify="left", title_style="bold",
+        grid = report.titled(f"Instructions on {nodes} nodes, and how many for each of Linux's",
                      caption="~ the least: the samples do not agree to the unit. w: it waited for other CPUs; one pass of such a "
                              "loop is counted. i: hit by interrupts, which are not counted.", caption_justify="left")
         grid.add_column("row")
@@ -75,11 +72,11 @@ def tables(results):
                 out.print(beyond_linux(results, nodes, pair))
     for (nodes, policy, row), measured in results.measured.items():
         for metric, error in measured.errors.items():
-            out.print(escape(f"{row}, {policy}, {nodes} nodes: no number of {metric}: {error}"))
+            out.print(report.escape(f"{row}, {policy}, {nodes} nodes: no number of {metric}: {error}"))
 
 
 def beyond_linux(results, nodes, pair):
-    grid = Table(title=f"{pair[0]} beyond {pair[1]} on {nodes} nodes (·: the same)", title_justify="left", title_style="bold")
+    grid = report.titled(f"{pair[0]} beyond {pair[1]} on {nodes} nodes (·: the same)")
     grid.add_column("row")
     for metric in MORE:
         grid.add_column(HEADINGS[metric], justify="right")
@@ -92,7 +89,7 @@ def beyond_linux(results, nodes, pair):
 
 def limits(outcomes):
     """The limits with what was measured where one is not kept; those not met yet are in yellow."""
-    grid = Table(title="Limits", title_justify="left", title_style="bold")
+    grid = report.titled("Limits")
     for heading in ("limit", "at most", "kept", "not kept"):
         grid.add_column(heading)
     verdicts = [outcome for outcome in outcomes if isinstance(outcome, steps_limits.Verdict)]
@@ -100,7 +97,7 @@ def limits(outcomes):
         here = [verdict for verdict in verdicts if verdict.limit.name == name]
         limit = here[0].limit
         others = "".join(f", {most:g} in some" for most in sorted({*limit.by_row.values()} - {limit.limit}))
-        broken = [f"[{'red' if verdict.failed else 'yellow'}]{verdict.row}[/]: {escape(verdict.seen or 'no number')}"
+        broken = [f"[{'red' if verdict.failed else 'yellow'}]{verdict.row}[/]: {report.escape(verdict.seen or 'no number')}"
                   for verdict in here if verdict.result != "passed"]
         grid.add_row(f"[bold]{name}[/]: {limit.what}", f"{limit.limit:g}{others}",
                      f"{sum(verdict.result == 'passed' for verdict in here)} of {len(here)}", "\n".join(broken))
@@ -118,7 +115,7 @@ def functions(results, most):
                 lines = differences(results, nodes, row, pair)[:most]
                 if lines:
                     out.print(f"[bold]{row}[/], {pair[0]} beyond {pair[1]}, {nodes} nodes: " +
-                              escape(", ".join(f"{name} {count:+,d}" for name, count in lines)), soft_wrap=True)
+                              report.escape(", ".join(f"{name} {count:+,d}" for name, count in lines)), soft_wrap=True)
 
 
 def differences(results, nodes, row, pair):

@@ -58,9 +58,10 @@ def bench_verb(arguments):
     refuse(arguments, steps_verbs.OPTIONS, "is for the measurement 'steps' only")
     if arguments.workload is not None:
         return workload_verb(arguments)
-    if arguments.name not in [*measure.ROWS, *benches.BENCHES]:
+    names = [*measure.ROWS, *benches.BENCHES]
+    if arguments.name not in names:
         what = f"there is no measurement '{arguments.name}'" if arguments.name else "no measurement named"
-        raise LabError(what, "These are there:\n    " + listing().replace("\n", "\n    "), status=2)
+        raise LabError(what, f"There are {', '.join(names)}, and steps; ./hydra bench --list says what they are.", status=2)
     refuse(arguments, OF_WORKLOAD, f"is for --workload only; '{arguments.name}' has a machine of its own")
     measurement = bench_of(arguments) if arguments.name in benches.BENCHES else row_of(arguments)
     paths.try_output(arguments.json, arguments.csv, arguments.png)
