@@ -119,23 +119,92 @@ def test_waiting_has_an_end(tmp_path, monkeypatch):
     assert "panicked" in vm.wait(Child(), tmp_path, 60)
 
 
+STALE = """\
+[   28.663100] Oops: int3: 0000 [#1] SMP NOPTI\r
+[   28.664200] RIP: 0010:exc_page_fault+0x1c1/0x310\r
+[   28.664300] Code: 00 00 0f 1f 44 00 eb <0e> 48 8b\r
+[   28.670000] Kernel panic - not syncing: Fatal exception in interrupt\r
+"""
+
+
+@pytest.fixture
+def boots(cache, monkeypatch):
+    """A faked machine: what each boot leaves, the last one again and again. Returns what runs a command, and the directories."""
+    made = []
+
+    def runs(*left, **options):
+        def fake_boot(_command, _machine, directory, *_):
+            log, started, said, ended = left[min(len(made), len(left) - 1)]
+            made.append(directory)
+            (directory / "console.log").write_text(log)
+            (directory / "output").write_text(said)
+            if started:
+                (directory / "started").touch()
+            if started and not (log or ended):
+                (directory / "status").write_text("3\n")
+            if options.get("stdin"):
+                os.read(options["stdin"].fileno(), 100)
+            return ended
+        monkeypatch.setattr(vm, "boot", fake_boot)
+        return vm.run(["true"], **options), made
+    monkeypatch.setattr(vm.build, "kernel", lambda _config: "bzImage")
+    monkeypatch.setattr(vm.programs, "hydractl", lambda: "hydractl")
+    return runs
+
+
 @pytest.mark.parametrize("started, log, ended, again", [
     (False, "[ 0.6] pci 0000:00:02.0: BAR 1\n", "", True), (True, "[ 0.6] pci\n", "", False), (False, WARNING, "", False),
     (False, "[ 0.6] pci\n", "the machine did not boot within 300 s", False)])
-def test_only_a_dead_emulator_is_started_again(cache, monkeypatch, started, log, ended, again):
-    boots = []
+def test_only_a_dead_emulator_is_started_again(boots, started, log, ended, again):
+    result, made = boots((log, started, "", ended))
+    assert result.status == vm.MACHINE_FAILED
+    assert len(made) == (vm.BOOT_ATTEMPTS if again else 1)
 
-    def fake_boot(_command, _machine, directory, *_):
-        boots.append(directory)
-        (directory / "console.log").write_text(log)
-        if started:
-            (directory / "started").touch()
-        return ended
-    monkeypatch.setattr(vm, "boot", fake_boot)
-    monkeypatch.setattr(vm.build, "kernel", lambda _config: "bzImage")
-    monkeypatch.setattr(vm.programs, "hydractl", lambda: "hydractl")
-    assert vm.run(["true"]).status == vm.MACHINE_FAILED
-    assert len(boots) == (vm.BOOT_ATTEMPTS if again else 1)
+
+@pytest.mark.parametrize("started", [False, True])
+def test_a_run_that_the_emulator_spoilt_starts_again_and_says_why(boots, capsys, started):
+    result, made = boots((STALE, started, "", ""), ("", True, "", ""))
+    assert (result.status, result.trouble, len(made)) == (3, "", 2)
+    assert "once more: the emulator ran a breakpoint that was gone" in capsys.readouterr().err
+
+
+def test_a_run_that_the_emulator_spoils_each_time(boots):
+    result, made = boots((STALE, True, "", ""))
+    assert (result.status, len(made)) == (vm.MACHINE_FAILED, vm.BOOT_ATTEMPTS)
+
+
+@pytest.mark.parametrize("left", ["output", "out/values"])
+def test_a_run_that_has_shown_something_says_what_it_was(boots, monkeypatch, left):
+    monkeypatch.setattr(vm, "has_results", lambda _: left == "out/values")
+    result, made = boots((STALE, True, "one\n" if left == "output" else "", ""))
+    assert (result.status, len(made)) == (vm.MACHINE_FAILED, 1)
+    first, second, *report = result.trouble.splitlines()
+    assert "the emulator ran a breakpoint that was gone" in first and "nothing of Hydra" in second and "Oops: int3" in "".join(report)
+
+
+def test_a_crash_of_the_kernel_is_not_the_emulators(boots):
+    result, made = boots((STALE.replace("eb <0e>", "cc <0e>"), True, "", ""))
+    assert len(made) == 1 and result.trouble.startswith("kernel crash")
+
+
+def test_another_machine_gets_the_same_input(boots, tmp_path):
+    (tmp_path / "input").write_text("gone. words")
+    with open(tmp_path / "input", encoding="ascii") as stdin:
+        os.lseek(stdin.fileno(), 6, os.SEEK_SET)
+        result, made = boots((STALE, True, "", ""), ("", True, "", ""), stdin=stdin)
+        assert (result.status, len(made)) == (3, 2)
+        os.lseek(stdin.fileno(), 6, os.SEEK_SET)
+        assert os.read(stdin.fileno(), 5) == b"words"
+
+
+@pytest.mark.parametrize("started, boots_made", [(True, 1), (False, 2)])
+def test_input_from_a_pipe_is_read_once(boots, started, boots_made):
+    reader, writer = os.pipe()
+    with open(reader, encoding="ascii") as stdin, open(writer, "w", encoding="ascii") as typed:
+        typed.write("a word for each machine" * 50)
+        typed.flush()
+        result, made = boots((STALE, started, "", ""), ("", True, "", ""), stdin=stdin)
+    assert len(made) == boots_made and (result.status == 3) == (boots_made == 2)
 
 
 @pytest.fixture

@@ -268,6 +268,7 @@ def run(command, machine=Machine(), timeout=RUN_LIMIT, stdin=None, on_output=Non
     machine.check()
     image = image or build.kernel(machine.config)
     search = os.path.dirname(programs.hydractl())
+    begin = offset(stdin)
     for attempt in range(1, BOOT_ATTEMPTS + 1):
         directory = run_dir()
         ended = boot(command, virtme_command(image, machine, directory), directory, search, timeout, stdin,
@@ -275,9 +276,27 @@ def run(command, machine=Machine(), timeout=RUN_LIMIT, stdin=None, on_output=Non
         if not ended and machine.users and not (directory / "started").exists() and not read(directory / "console.log"):
             return Result(MACHINE_FAILED, f"QEMU ended before the kernel's first message, given --qemu-args '{shlex.join(machine.users)}'. "
                           "What QEMU says of them stands above.", directory)
-        if attempt == BOOT_ATTEMPTS or not emulator_died(directory, ended):
+        why = emulator_died(directory, ended) or (console.spoilt(read(directory / "console.log")) if unseen(directory, stdin, begin) else "")
+        if attempt == BOOT_ATTEMPTS or not why:
             return verdict(directory, ended)
-        progress.say("the emulator died before the machine was up; booting it again")
+        progress.say(f"once more: {why}")
+        if begin is not None:
+            os.lseek(stdin.fileno(), begin, os.SEEK_SET)
+
+
+def offset(stdin):
+    """Where the command's input begins in its file; None: there is no input, or it can be read once only."""
+    try:
+        return None if stdin is None else os.lseek(stdin.fileno(), 0, os.SEEK_CUR)
+    except OSError:
+        return None
+
+
+def unseen(directory, stdin, begin):
+    """Whether the user has seen nothing of the run, so that another one can take its place."""
+    if has_results(directory) or read(directory / "output"):
+        return False
+    return stdin is None or begin is not None or not (directory / "started").exists()
 
 
 def collect(command, machine, timeout, watch=lambda text: None, image=None):
@@ -319,8 +338,9 @@ def boot(command, machine_command, directory, search, timeout, stdin, on_output,
 
 
 def emulator_died(directory, ended):
-    """QEMU 7.2 now and then fails an assertion while the kernel looks for PCI devices."""
-    return not ended and not (directory / "started").exists() and not console.trouble(read(directory / "console.log"))
+    """The words for it if it did: QEMU 7.2 now and then fails an assertion while the kernel looks for PCI devices."""
+    died = not ended and not (directory / "started").exists() and not console.trouble(read(directory / "console.log"))
+    return "the emulator died before the machine was up" if died else ""
 
 
 def verdict(directory, ended):
@@ -334,6 +354,8 @@ def verdict(directory, ended):
         trouble = f"{why}; the end of its console:\n    {console.tail(log)}"
     elif ended:
         trouble = f"{ended}\n{trouble}".strip()
+    if why := console.spoilt(log):
+        trouble = f"{why}.\n  This says nothing of Hydra: call again. The kernel's report:\n{trouble}"
     if ended.startswith("the time limit"):
         return Result(TIMED_OUT, trouble, directory)
     if trouble:
