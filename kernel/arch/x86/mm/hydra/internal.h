@@ -205,6 +205,9 @@ extern bool hydra_marks_failed;
 
 const char *hydra_accessed_refused(void);
 const char *hydra_cpu_refused(u8 vendor, u32 vfm);
+
+#define HYPERVISOR_NAME_LEN	12
+const char *hydra_hypervisor_refused(const char *name);
 void hydra_stray_accessed(void);
 bool hydra_take_marks(struct hydra_mm *h, unsigned int d, pteval_t *copies,
 		      unsigned int nr, enum hydra_look look);

@@ -65,9 +65,13 @@
 #include <linux/preempt.h>
 
 #include <asm/cpu_device_id.h>
+#include <asm/cpufeature.h>
 #include <asm/processor.h>
 
 #include "internal.h"
+
+/* The leaf of CPUID with the name of the hypervisor, if there is one */
+#define CPUID_HYPERVISOR_NAME	0x40000000
 
 DEFINE_PER_CPU_SHARED_ALIGNED(struct hydra_published, hydra_published);
 
@@ -98,6 +102,32 @@ const char *hydra_cpu_refused(u8 vendor, u32 vfm)
 	return "the vendor of this CPU does not promise to set the accessed bit first";
 }
 
+/* Hypervisors whose page walks set the accessed bit first, by their name in CPUID. */
+static const char * const hydra_hypervisors[] = {
+	"KVMKVMKVM\0\0\0", "XenVMMXenVMM", "Microsoft Hv", "TCGTCGTCGTCG",
+};
+
+/**
+ * hydra_hypervisor_refused - do page walks under this hypervisor set the accessed bit first?
+ * @name: HYPERVISOR_NAME_LEN characters of CPUID
+ *
+ * A hypervisor that has no nested page tables walks the tables of its guest in software. Then
+ * what the manual of the CPU promises does not count. KVM and Xen put only entries with
+ * the accessed bit into their shadow tables, and QEMU's emulator sets the bit in its walk.
+ * All CPUs that Hyper-V needs have nested page tables.
+ *
+ * Context: any. Return: NULL if they do, or the reason why that is not known.
+ */
+const char *hydra_hypervisor_refused(const char *name)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(hydra_hypervisors); i++)
+		if (!memcmp(name, hydra_hypervisors[i], HYPERVISOR_NAME_LEN))
+			return NULL;
+	return "this hypervisor is not known to set the accessed bit first";
+}
+
 /**
  * hydra_accessed_refused - can this machine run filter "accessed"?
  *
@@ -106,8 +136,15 @@ const char *hydra_cpu_refused(u8 vendor, u32 vfm)
  */
 const char *hydra_accessed_refused(void)
 {
+	u32 eax, name[3];
+
 	if (READ_ONCE(hydra_marks_failed))
 		return "an accessed bit was set in an entry that was not present";
+	if (boot_cpu_has(X86_FEATURE_HYPERVISOR)) {
+		cpuid(CPUID_HYPERVISOR_NAME, &eax, &name[0], &name[1], &name[2]);
+		if (hydra_hypervisor_refused((char *)name))
+			return hydra_hypervisor_refused((char *)name);
+	}
 	return hydra_cpu_refused(boot_cpu_data.x86_vendor, boot_cpu_data.x86_vfm);
 }
 

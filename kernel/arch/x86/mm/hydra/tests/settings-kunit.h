@@ -134,6 +134,14 @@ static void hydra_test_cpu_refused(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, hydra_cpu_refused(X86_VENDOR_INTEL, INTEL_XEON_PHI_KNM));
 	KUNIT_EXPECT_NOT_NULL(test, hydra_cpu_refused(X86_VENDOR_CENTAUR, 0));
 	KUNIT_EXPECT_NOT_NULL(test, hydra_cpu_refused(X86_VENDOR_UNKNOWN, 0));
+	/* A hypervisor may walk page tables in software. */
+	KUNIT_EXPECT_NULL(test, hydra_hypervisor_refused("KVMKVMKVM\0\0\0"));
+	KUNIT_EXPECT_NULL(test, hydra_hypervisor_refused("XenVMMXenVMM"));
+	KUNIT_EXPECT_NULL(test, hydra_hypervisor_refused("Microsoft Hv"));
+	KUNIT_EXPECT_NULL(test, hydra_hypervisor_refused("TCGTCGTCGTCG"));
+	KUNIT_EXPECT_NOT_NULL(test, hydra_hypervisor_refused("VMwareVMware"));
+	KUNIT_EXPECT_NOT_NULL(test, hydra_hypervisor_refused("VBoxVBoxVBox"));
+	KUNIT_EXPECT_NOT_NULL(test, hydra_hypervisor_refused("\0\0\0\0\0\0\0\0\0\0\0"));
 }
 
 static void hydra_test_names(struct kunit *test)
