@@ -100,6 +100,26 @@ static inline void hydra_gather_add_huge(struct hydra_gather *g,
 		__hydra_gather_add_huge(g, entry);
 }
 
+/*
+ * May a TLB hold a huge entry that came from a domain tree? If not, a flush that spares
+ * domains leaves none behind, and there is nothing to wait for: each empty entry of a large
+ * range costs this test.
+ *
+ * Context: the caller has read an entry as none, without the lock.
+ */
+static inline bool hydra_had_huge(const struct mm_struct *mm)
+{
+	if (!mm_has_hydra(mm))
+		return false;
+	/*
+	 * The entry before hydra_mm.huge. Pairs with the lock of the entry's table: a domain
+	 * sets hydra_mm.huge, and copies the entry, under the lock, and the entry is cleared
+	 * under the lock.
+	 */
+	smp_rmb();
+	return READ_ONCE(mm->hydra->huge);
+}
+
 /**
  * hydra_wait_pmd_clear - wait for the flush of the CPU that cleared a PMD entry
  * @mm: the address space
@@ -114,7 +134,7 @@ static inline void hydra_gather_add_huge(struct hydra_gather *g,
  */
 static inline bool hydra_wait_pmd_clear(struct mm_struct *mm, pmd_t *pmd)
 {
-	return !mm_has_hydra(mm) || __hydra_wait_pmd_clear(mm, pmd);
+	return !hydra_had_huge(mm) || __hydra_wait_pmd_clear(mm, pmd);
 }
 
 /**
@@ -130,7 +150,7 @@ static inline bool hydra_wait_pmd_clear(struct mm_struct *mm, pmd_t *pmd)
  */
 static inline void hydra_wait_pud_clear(struct mm_struct *mm, pud_t *pud)
 {
-	if (mm_has_hydra(mm))
+	if (hydra_had_huge(mm))
 		spin_unlock(pud_lock(mm, pud));
 }
 

@@ -87,6 +87,7 @@ struct hydra_domain {
  *	space is not active, see hydra_set_kind().
  * @eager: replication "eager" is set: each domain gets an entry as soon as one domain has
  *	the entry; written under mmap_lock
+ * @huge: a domain has had a copy of a huge entry. Set before the copy, and stays
  * @active: CPUs use domain trees; written under mmap_lock
  * @trees: domains that have a tree in use. Set under mmap_lock before the first
  *	fill of the domain.
@@ -119,6 +120,7 @@ struct hydra_mm {
 	struct mm_struct *mm;
 	bool active;
 	bool eager;
+	bool huge;
 	u8 kind;
 	bool counting;
 	hydra_mask_t trees;

@@ -564,6 +564,9 @@ static enum hydra_result hydra_fill_huge(struct hydra_request *r,
 		return HYDRA_MISS;
 	if (!hydra_leaf(READ_ONCE(*entry)))
 		goto unlock;
+	/* Before the copy; pairs with hydra_had_huge(). */
+	if (!READ_ONCE(r->h->huge))
+		WRITE_ONCE(r->h->huge, true);
 	val = hydra_use(r, entry);
 	if (!hydra_lock_domain(r))
 		goto unlock;

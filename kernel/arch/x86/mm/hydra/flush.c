@@ -508,7 +508,8 @@ bool hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
  * of entries cleared or changed by the gather. A CPU clearing a huge entry outside
  * a gather, e.g. in move_pages_huge_pmd() or __discard_anon_folio_pmd_locked(),
  * flushes before dropping the PMD lock. So wait for the lock. Some callers put the
- * entry back.
+ * entry back. (As long as no domain has had a copy of a huge entry, none is in the TLB of a
+ * CPU that a flush spares: hydra_had_huge().)
  *
  *     CPU 0: clears outside a gather      CPU 1: zap_pmd_range()
  *     ------------------------------      ----------------------
