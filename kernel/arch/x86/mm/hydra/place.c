@@ -29,7 +29,12 @@
 /* How many leaf tables to try before taking a shared one */
 #define TRIES		32
 
-/* Does the leaf table of a mapping at @addr belong to a domain other than @d? */
+/*
+ * Does the leaf table of a mapping at @addr belong to a domain other than @d?
+ *
+ * A table in which @d was placed last, or that @d alone uses, is no other domain's. So only
+ * the first mapping in a table looks at the places of all domains.
+ */
 static bool hydra_other_domain_uses(struct hydra_mm *h, unsigned int d, unsigned long addr,
 				    unsigned long length)
 {
@@ -42,6 +47,9 @@ static bool hydra_other_domain_uses(struct hydra_mm *h, unsigned int d, unsigned
 			    HYDRA_LEAF_ONLY, HYDRA_BY_TABLE, &sharers);
 	if (hydra_mask_other(d, &sharers))
 		return true;
+	if (end <= start + PMD_SIZE &&
+	    (hydra_mask_test(d, &sharers) || h->domain[d]->place == start))
+		return false;
 	for_each_hydra_domain(other, &h->trees)
 		if (other != d && h->domain[other]->place >= start &&
 		    h->domain[other]->place < end)
