@@ -191,7 +191,7 @@ bool hydra_take_marks(struct hydra_mm *h, unsigned int d, pteval_t *copies,
 		while (val & HYDRA_PTE_CACHED) {
 			if (hydra_stray(val))
 				hydra_stray_accessed();
-			found |= !hydra_is_void(h, d, val);
+			found = found || !(val & HYDRA_PTE_STAMP) || !hydra_is_void(h, d, val);
 			if (look != HYDRA_TAKE_MARKS ||
 			    try_cmpxchg(&copies[i], &val, val & ~(pteval_t)HYDRA_PTE_MARK))
 				break;
