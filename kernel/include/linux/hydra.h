@@ -248,30 +248,6 @@ static inline bool hydra_entry_missing(struct mm_struct *mm, void *entry,
 	return own_root && __hydra_entry_missing(mm->hydra, entry);
 }
 
-/* Exit: arch/x86/mm/hydra/propagate.c */
-void __hydra_exit_entries(void *entry, unsigned int nr);
-
-/**
- * hydra_exit_entries - entries of a leaf table are about to be cleared
- * @mm: the address space
- * @entry: the first entry
- * @nr: how many
- * @full: the whole address space is torn down: no thread runs it
- *
- * If @full, the replicas keep their entries until the table is freed. No
- * instruction of any CPU can use them: a CPU that still has a domain root loaded
- * is lazy and runs a kernel thread. The canonical entries get the accessed bits of
- * the replicas now.
- *
- * Context: the table's lock.
- */
-static inline void hydra_exit_entries(struct mm_struct *mm, void *entry,
-				      unsigned int nr, bool full)
-{
-	if (hydra_shared(mm, entry) && full)
-		__hydra_exit_entries(entry, nr);
-}
-
 /* Collapses and moves of leaf tables: arch/x86/mm/hydra/flush.c */
 void __hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd);
 void __hydra_move_table(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd,
@@ -396,8 +372,6 @@ static inline bool hydra_fault_atomic(struct mm_struct *mm, unsigned long addr,
 static inline bool hydra_on_own_root(const struct mm_struct *mm) { return false; }
 static inline bool hydra_entry_missing(struct mm_struct *mm, void *entry,
 				       bool own_root) { return false; }
-static inline void hydra_exit_entries(struct mm_struct *mm, void *entry,
-				      unsigned int nr, bool full) { }
 static inline struct hydra_mm *hydra_collapse_begin(struct mm_struct *mm) { return NULL; }
 static inline void hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd) { }
 static inline void hydra_collapse_end(struct hydra_mm *h) { }

@@ -40,7 +40,7 @@ extern unsigned long hydra_word_base;
 #define hydra_set_child_ptes	__set_ptes
 
 /*
- * ptep_modify_prot_start() and _commit() between hydra_change_begin() and
+ * ptep_modify_prot_start() and _commit() between hydra_change_part() and
  * hydra_change_end(). With paravirt functions of a hypervisor, both keep their own
  * hooks.
  */
@@ -58,7 +58,6 @@ extern unsigned long hydra_word_base;
 #define hydra_get_and_clear(mm, addr, ptep)	__ptep_get_and_clear(mm, ptep)
 
 void __hydra_entries_set(void *entry, unsigned int nr);
-void __hydra_change_begin(void *entry, unsigned long size);
 asmlinkage void __hydra_change_end(void *entry);
 unsigned long hydra_entry_exchange(void *entry, unsigned long val);
 int __hydra_test_and_clear_young(void *entry);
@@ -115,35 +114,13 @@ static __always_inline void hydra_entries_set(struct mm_struct *mm, void *entry,
 }
 
 /**
- * hydra_change_begin - clear replicas before the caller changes canonical entries
- * @vma: area of the entries
- * @entry: the first entry, in a leaf table
- * @size: how many bytes the entries map
- *
- * The canonical entries get the accessed bits of their replicas. No domain gets a
- * replica of the entries again while the caller holds the lock of the table. So the
- * caller changes the entries as if there were no replicas, and calls
- * hydra_change_end() before it drops the lock. The struct hydra_table remembers the
- * range: a variable of the caller's loop would cost a register where nothing is
- * shared.
- *
- * Context: the table's lock.
- */
-static __always_inline void hydra_change_begin(const struct vm_area_struct *vma,
-					       void *entry, unsigned long size)
-{
-	if (static_branch_unlikely(&hydra_key.key) && hydra_shared(vma->vm_mm, entry))
-		__hydra_change_begin(entry, size);
-}
-
-/**
  * hydra_change_end - update replicas after the caller has changed canonical entries
  * @entry: any entry of the table
  *
  * The call keeps all registers, see hydra/thunk.S. The word alone is tested: if it is a
  * pointer, mm->hydra is set.
  *
- * Context: the table's lock, held since hydra_change_begin().
+ * Context: the table's lock, held since hydra_change_part().
  */
 static __always_inline void hydra_change_end(void *entry)
 {
@@ -188,7 +165,6 @@ static __always_inline bool hydra_young(void *entry, unsigned int nr)
 #define hydra_modify_prot_start		ptep_modify_prot_start
 #define hydra_modify_prot_commit	ptep_modify_prot_commit
 #define hydra_get_and_clear		ptep_get_and_clear
-#define hydra_change_begin(vma, entry, size)	do { } while (0)
 #define hydra_change_end(entry)		do { } while (0)
 
 static __always_inline bool hydra_shared(const struct mm_struct *mm,

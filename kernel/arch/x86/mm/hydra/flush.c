@@ -47,6 +47,12 @@
 /* Larger flushes look up by table: the lookup would read too many entries. */
 #define LOOK_MAX		PMD_SIZE
 
+/*
+ * So many copies are looked at with interrupts off, or one of each sharer. See "Progress and
+ * latency" in Documentation/mm/hydra/rules.rst.
+ */
+#define LOOK_AT_ONCE		PTRS_PER_PTE
+
 /* Does every flush of an address space go to every domain now? */
 static bool hydra_unfiltered(struct hydra_mm *h)
 {
@@ -158,7 +164,7 @@ static unsigned long hydra_add_sharers_from(struct hydra_mm *h, unsigned long ad
 					    enum hydra_look look, hydra_mask_t *mask)
 {
 	pgd_t pgdval = READ_ONCE(*pgd_offset(h->mm, addr));
-	/* By entry, interrupts are off for the entries of one table at a time. */
+	/* By entry, the caller has chosen a range with few copies: one table at a time. */
 	unsigned long next = look == HYDRA_BY_TABLE ? pud_addr_end(addr, end) :
 						      pmd_addr_end(addr, end);
 	p4d_t p4dval;
@@ -241,9 +247,24 @@ static bool hydra_targets_others(struct hydra_mm *h, const hydra_mask_t *targets
 	return hydra_mask_other(hydra_this_domain(h), &rest);
 }
 
+/* Look at the marks in a range, part by part. Interrupts are on between the parts. */
+static void hydra_look_in_parts(struct hydra_mm *h, unsigned long start,
+				unsigned long end, enum hydra_huge huge,
+				enum hydra_look look, unsigned int nr_sharers,
+				hydra_mask_t *targets)
+{
+	unsigned long next, part = max(LOOK_AT_ONCE / nr_sharers, 1) * PAGE_SIZE;
+
+	for (; start < end; start = next) {
+		next = min(start + part, end);
+		hydra_range_sharers(h, start, next, huge, look, targets);
+	}
+}
+
 /*
  * Look up by table. Then, if the range is short enough, keep the sharers that may have
- * one of its entries in a TLB.
+ * one of its entries in a TLB. It is short enough if it has HYDRA_COPIES_MAX copies at
+ * most: to read more takes as long as the interrupts that the look could spare.
  *
  * A look at the entries can spare other domains only. If there are none, no mark is taken
  * and nothing is published: a flush of private tables writes no line that other CPUs read.
@@ -253,16 +274,25 @@ static noinline void hydra_narrow_targets(struct hydra_mm *h, unsigned long star
 					  enum hydra_look look, hydra_mask_t *targets)
 {
 	hydra_mask_t already = *targets, sharers;
+	unsigned int nr_sharers;
+	unsigned long copies;
 
 	hydra_range_sharers(h, start, end, huge, HYDRA_BY_TABLE, targets);
 	if (look == HYDRA_BY_TABLE || end - start > LOOK_MAX ||
 	    READ_ONCE(hydra_marks_failed) || !hydra_targets_others(h, targets, &already))
 		return;
+	nr_sharers = bitmap_weight(targets->bits, HYDRA_MAX_DOMAINS);
+	copies = PHYS_PFN(end - start) * nr_sharers;
+	if (copies > HYDRA_COPIES_MAX)
+		return;
 	sharers = *targets;
 	*targets = already;
 	if (look == HYDRA_TAKE_MARKS)
 		hydra_publish(h, start, end);
-	hydra_range_sharers(h, start, end, huge, look, targets);
+	if (copies <= LOOK_AT_ONCE)
+		hydra_range_sharers(h, start, end, huge, look, targets);
+	else
+		hydra_look_in_parts(h, start, end, huge, look, nr_sharers, targets);
 	hydra_add_published(h, start, end, &sharers, targets);
 }
 

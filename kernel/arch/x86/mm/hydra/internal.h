@@ -134,6 +134,19 @@ static inline bool hydra_is_home(const struct hydra_mm *h, unsigned int d, const
 	return hydra_is_home_of(hydra_kind_of(h), d, table);
 }
 
+/*
+ * How many copies, entries times sharers, are changed or read under one lock of a table, or
+ * looked at by one flush. See "Progress and latency" in
+ * Documentation/mm/hydra/rules.rst.
+ */
+#define HYDRA_COPIES_MAX	(4 * PTRS_PER_PTE)
+
+/* How many entries of a table with so many sharers are that at most? At least one. */
+static inline unsigned int hydra_entries_at_once(const hydra_mask_t *sharers)
+{
+	return max(HYDRA_COPIES_MAX / (bitmap_weight(sharers->bits, HYDRA_MAX_DOMAINS) ?: 1), 1);
+}
+
 /* core.c */
 struct hydra_mm *hydra_alloc(struct mm_struct *mm);
 void hydra_free(struct hydra_mm *h);

@@ -20,7 +20,7 @@
  */
 
 #include <linux/export.h>
-#include <linux/hydra_fork.h>
+#include <linux/hydra_loops.h>
 #include <linux/mm.h>
 
 #include "internal.h"
@@ -172,7 +172,7 @@ EXPORT_SYMBOL_GPL(__hydra_entries_set);
  * used the last page, which was prefetched perhaps, does not get the next one.
  *
  * With paravirt functions of a hypervisor, mprotect() clears entries by an accessor with a
- * hook of its own: between hydra_change_begin() and hydra_change_end(), nothing ends.
+ * hook of its own: between hydra_change_part() and hydra_change_end(), nothing ends.
  */
 static enum hydra_refill hydra_refill_at_end(const struct hydra_table *t)
 {
@@ -204,10 +204,21 @@ static unsigned long hydra_clear_copies(struct hydra_table *t, void *entry,
 	return young;
 }
 
+/*
+ * The end of the entries, from @addr on, that one part of a loop takes: see
+ * linux/hydra_loops.h.
+ */
+static unsigned long hydra_part(const struct hydra_table *t, unsigned long addr,
+				unsigned long end)
+{
+	return min(addr + hydra_entries_at_once(&t->sharers) * PAGE_SIZE, end);
+}
+
 /**
- * __hydra_change_begin - clear the replicas of entries that are about to be changed
+ * __hydra_change_part - clear the replicas of entries that are about to be changed
  * @entry: the first canonical entry, of a leaf table
- * @size: how many bytes the entries map
+ * @addr: address of the entry
+ * @end: the address after those of the entries
  *
  * A CPU of the domain may set the accessed bit of a replica until the replica is
  * cleared. So clear each replica first, and then set its accessed bit in the canonical
@@ -216,17 +227,20 @@ static unsigned long hydra_clear_copies(struct hydra_table *t, void *entry,
  * Links that are due are cut here, too: if each change is propagated to replicas, their
  * domains never fault, and hydra_fill_leaf() does not get to it.
  *
- * Context: see hydra_change_begin().
+ * Context: see hydra_change_part().
+ * Return: see hydra_change_part().
  */
-void __hydra_change_begin(void *entry, unsigned long size)
+unsigned long __hydra_change_part(void *entry, unsigned long addr, unsigned long end)
 {
 	struct hydra_table *t = hydra_table_of(entry);
-	unsigned int d = 0, i, changed, nr = size >> PAGE_SHIFT;
+	unsigned int d = 0, i, changed, nr;
 	pteval_t *copy, was;
 
 	if (!t)
-		return;
+		return end;
 	VM_WARN_ON_ONCE(t->nr_changed);
+	end = hydra_part(t, addr, end);
+	nr = PHYS_PFN(end - addr);
 	if (hydra_links_due(t))
 		hydra_cut_links(t, hydra_table_start(entry), hydra_this_domain(t->hmm));
 	t->changed = hydra_entry_index(entry);
@@ -242,6 +256,7 @@ void __hydra_change_begin(void *entry, unsigned long size)
 		hydra_replica_end(t, d);
 		hydra_propagated(t, entry, d, changed);
 	}
+	return end;
 }
 
 /**
@@ -256,10 +271,29 @@ asmlinkage void __hydra_change_end(void *entry)
 
 	if (!t)
 		return;
-	/* The table's lock is held: the table was shared at hydra_change_begin(), too. */
+	/* The table's lock is held: the table was shared at hydra_change_part(), too. */
 	VM_WARN_ON_ONCE(!t->nr_changed);
 	__hydra_entries_set(hydra_table_start(entry) + t->changed, t->nr_changed);
+	t->changed = 0;
 	t->nr_changed = 0;
+}
+
+/**
+ * __hydra_copy_part - fork() is about to copy entries of a leaf table
+ * @mm: address space of the parent
+ * @entry: the first canonical entry
+ * @addr: address of the entry
+ * @end: the address after those of the entries
+ *
+ * Context: see hydra_copy_part().
+ * Return: see hydra_copy_part().
+ */
+unsigned long __hydra_copy_part(struct mm_struct *mm, void *entry, unsigned long addr,
+				unsigned long end)
+{
+	struct hydra_table *t = hydra_shared(mm, entry) ? hydra_table_of(entry) : NULL;
+
+	return t ? hydra_part(t, addr, end) : end;
 }
 
 /**
@@ -272,7 +306,12 @@ asmlinkage void __hydra_change_end(void *entry)
  */
 void __hydra_entries_copied(struct mm_struct *mm, void *first, void *end)
 {
-	hydra_entries_set(mm, first, (pteval_t *)end - (pteval_t *)first);
+	unsigned int nr = (pteval_t *)end - (pteval_t *)first;
+
+	if (!hydra_shared(mm, first))
+		return;
+	VM_WARN_ON_ONCE(nr > hydra_entries_at_once(&hydra_table_of(first)->sharers));
+	__hydra_entries_set(first, nr);
 }
 
 /**
@@ -406,23 +445,50 @@ bool __hydra_young(void *entry, unsigned int nr)
 }
 EXPORT_SYMBOL_GPL(__hydra_young);
 
-/**
- * __hydra_exit_entries - set the accessed bits of replicas in the canonical entries
- * @entry: the first entry, of a leaf table
- * @nr: how many
- *
- * Context: see hydra_exit_entries().
+/*
+ * Set the accessed bits of replicas in the canonical entries. Each entry is folded once:
+ * need_resched() may end the part before its first entry is cleared, and the caller comes
+ * back to the same entry.
  */
-void __hydra_exit_entries(void *entry, unsigned int nr)
+static void hydra_fold_at_exit(struct hydra_table *t, pteval_t *entry, unsigned int nr)
 {
-	struct hydra_table *t = hydra_table_of(entry);
-	unsigned int d = 0;
+	unsigned int d = 0, first = hydra_entry_index(entry), end = first + nr;
 	pteval_t *copy;
 
-	for (; t && (copy = hydra_replica_begin(t, entry, &d)); d++) {
-		hydra_fold_accessed(copy, entry, t->level, nr);
+	/* Exit goes through the table upwards. */
+	if (t->changed > first) {
+		entry += t->changed - first;
+		first = t->changed;
+	}
+	if (first >= end)
+		return;
+	for (; (copy = hydra_replica_begin(t, entry, &d)); d++) {
+		hydra_fold_accessed(copy, entry, t->level, end - first);
 		hydra_replica_end(t, d);
 	}
+	t->changed = end;
+}
+
+/**
+ * __hydra_zap_part - entries of a leaf table are about to be cleared
+ * @entry: the first entry
+ * @addr: address of the entry
+ * @end: the address after those of the entries
+ * @full: the whole address space is torn down
+ *
+ * Context: see hydra_zap_part().
+ * Return: see hydra_zap_part().
+ */
+unsigned long __hydra_zap_part(void *entry, unsigned long addr, unsigned long end, bool full)
+{
+	struct hydra_table *t = hydra_table_of(entry);
+
+	if (!t)
+		return end;
+	end = hydra_part(t, addr, end);
+	if (full)
+		hydra_fold_at_exit(t, entry, PHYS_PFN(end - addr));
+	return end;
 }
 
 #include "tests/propagate-kunit.h"

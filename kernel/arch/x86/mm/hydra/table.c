@@ -387,7 +387,8 @@ unsigned long hydra_table_detach(struct ptdesc *ptdesc)
  * @level: of both tables
  * @nr: how many entries
  *
- * With cmpxchg: some callers do not hold the lock of the table.
+ * With cmpxchg(), as some callers do not hold the lock of the table; at most one for each
+ * canonical entry, however many domains have accessed it.
  */
 void hydra_fold_accessed(pteval_t *copies, pteval_t *canonical, u8 level,
 			 unsigned int nr)
@@ -401,7 +402,8 @@ void hydra_fold_accessed(pteval_t *copies, pteval_t *canonical, u8 level,
 		    (level != HYDRA_PTE && !hydra_leaf(copy)))
 			continue;
 		val = READ_ONCE(canonical[i]);
-		while (hydra_present(val) && !((copy ^ val) & PTE_PFN_MASK) &&
+		while (hydra_present(val) && !(val & _PAGE_ACCESSED) &&
+		       !((copy ^ val) & PTE_PFN_MASK) &&
 		       !try_cmpxchg(&canonical[i], &val, val | _PAGE_ACCESSED))
 			;
 	}

@@ -23,6 +23,11 @@
 #define CHANCES		8	/* for a thread to come while the kind changes */
 /* A core that links a shared table is interrupted so often before the link is cut. */
 #define LINKED		9
+/*
+ * So many copies (pages times cores) a flush looks at, and a loop of Linux changes under one
+ * lock: see "Progress and latency" in Documentation/mm/hydra/rules.rst
+ */
+#define COPIES_MAX	2048
 
 /* The domains of a kind, as the kernel numbers them */
 struct domain {
@@ -331,6 +336,129 @@ TEST_F_TIMEOUT(cores, page_handed_to_another_core_interrupts_that_core_only, 120
 			TH_LOG("CPU %d has had the page, and is not interrupted", s->cpu);
 		expect_quiet(_metadata, LINKED + STRAY, s);
 	}
+}
+
+/*
+ * All cores share a leaf table, and one core drops pages of its own there. Few pages have few
+ * copies: the flush looks which core may have one of them in its TLB, and interrupts no
+ * core. Many pages have too many copies to look at: the flush interrupts all cores.
+ */
+TEST_F_TIMEOUT(cores, flush_of_many_copies_does_not_look_at_them, 120)
+{
+	const size_t few = COPIES_MAX / nr_domains, many = TABLE_PAGES - PAGES;
+	char *own = self->area + PAGES * PAGE_SIZE;
+
+	if (many * nr_domains <= COPIES_MAX)
+		SKIP(return, "needs five cores");
+	ASSERT_GT(many, few);
+	hydra_map(self->area, TABLE_PAGES);
+	*(volatile uint64_t *)self->area = 5;
+	spin_on_all_cpus();
+	ASSERT_TRUE(watch_all((uint64_t *)self->area, 5));
+	/* The owner's link is cut. */
+	for (int i = 0; i < COSTLY; i++) {
+		*(volatile char *)own = 1;
+		ASSERT_EQ(0, madvise(own, PAGE_SIZE, MADV_DONTNEED));
+	}
+	for (int all = 0; all < 2; all++) {
+		const size_t pages = all ? many : few;
+
+		ASSERT_EQ(0, read_interrupts(before));
+		for (int i = 0; i < COSTLY; i++) {
+			for (size_t page = 0; page < pages; page++)
+				own[page * PAGE_SIZE] = 1;
+			ASSERT_EQ(0, madvise(own, pages * PAGE_SIZE, MADV_DONTNEED));
+			await_all();
+		}
+		ASSERT_EQ(0, read_interrupts(after));
+		if (!all)
+			expect_quiet(_metadata, LINKED + STRAY, NULL);
+		for (int i = 0; all && i < spin.count; i++) {
+			int cpu = spin.spinners[i].cpu;
+
+			EXPECT_LE(MOST(COSTLY), after[cpu] - before[cpu])
+				TH_LOG("CPU %d is not interrupted", cpu);
+		}
+	}
+}
+
+/* Go to each CPU, and try to read and to write a word of each page of a table. */
+static void expect_pages(struct __test_metadata *_metadata, uint64_t *words, uint64_t value,
+			 bool writable)
+{
+	for (int cpu = 0; cpu < numa_num_configured_cpus(); cpu++) {
+		int wrong = 0;
+
+		hydra_pin_to_cpu(cpu);
+		for (size_t page = 0; page < TABLE_PAGES; page++) {
+			uint64_t *word = words + page * PAGE_WORDS, seen = 0;
+
+			if (hydra_try_read(word, &seen) || seen != value + page)
+				wrong++;
+			if (!hydra_try_write(word, value + page) != writable)
+				wrong++;
+		}
+		EXPECT_EQ(0, wrong)
+			TH_LOG("CPU %d: %d pages are wrong", cpu, wrong);
+	}
+}
+
+/*
+ * All cores have copies of a whole leaf table, so mprotect(), fork() and munmap() change it in
+ * parts. No page is left out.
+ */
+TEST_F_TIMEOUT(cores, table_of_all_cores_changes_in_parts, 240)
+{
+	uint64_t *words = (uint64_t *)self->area, value;
+	int go[2];
+	pid_t child;
+	char c;
+
+	if (TABLE_PAGES * nr_domains <= COPIES_MAX)
+		SKIP(return, "needs five cores");
+	hydra_map(self->area, TABLE_PAGES);
+	for (size_t page = 0; page < TABLE_PAGES; page++)
+		words[page * PAGE_WORDS] = 100 + page;
+	spin_on_all_cpus();
+	await_all();
+	expect_pages(_metadata, words, 100, true);
+	ASSERT_EQ(0, mprotect(words, TABLE_SIZE, PROT_READ));
+	expect_pages(_metadata, words, 100, false);
+	ASSERT_EQ(0, mprotect(words, TABLE_SIZE, PROT_READ | PROT_WRITE));
+	expect_pages(_metadata, words, 100, true);
+	hydra_assert_consistent();
+
+	/* What the parent writes after fork(), on any core, the child does not see. */
+	ASSERT_EQ(0, pipe(go));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		if (read(go[0], &c, 1) != 1)
+			_exit(1);
+		for (size_t page = 0; page < TABLE_PAGES; page++)
+			if (words[page * PAGE_WORDS] != 100 + page)
+				_exit(2);
+		_exit(0);
+	}
+	for (size_t page = 0; page < TABLE_PAGES; page++) {
+		hydra_pin_to_cpu(page % numa_num_configured_cpus());
+		words[page * PAGE_WORDS] = 10000 + page;
+	}
+	ASSERT_EQ(1, write(go[1], "x", 1));
+	EXPECT_EQ(0, hydra_wait_child(child));
+	expect_pages(_metadata, words, 10000, true);
+	hydra_assert_consistent();
+
+	/* The table stays, and loses its pages. */
+	ASSERT_EQ(0, madvise(words, TABLE_SIZE, MADV_DONTNEED));
+	for (int cpu = 0; cpu < numa_num_configured_cpus(); cpu++) {
+		hydra_pin_to_cpu(cpu);
+		for (size_t page = 0; page < TABLE_PAGES; page++) {
+			ASSERT_EQ(0, hydra_try_read(words + page * PAGE_WORDS, &value));
+			ASSERT_EQ(0, value);
+		}
+	}
+	hydra_pin_to_cpu(0);
 }
 
 /* The kind changes */

@@ -272,6 +272,70 @@ static void hydra_test_publish(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, preempt_count());
 }
 
+/* Map a leaf table at address 0 of the address space. */
+static void hydra_test_map(struct kunit *test, struct hydra_mm *h, pteval_t *leaf)
+{
+	pteval_t *pmd = hydra_test_page(test), *pud = hydra_test_page(test), *top = pud;
+
+	pmd[0] = _PAGE_TABLE | __pa(leaf);
+	pud[0] = _PAGE_TABLE | __pa(pmd);
+	if (pgtable_l5_enabled()) {
+		pteval_t *p4d = hydra_test_page(test);
+
+		p4d[0] = _PAGE_TABLE | __pa(pud);
+		top = hydra_test_page(test);
+		top[0] = _PAGE_TABLE | __pa(p4d);
+	}
+	h->mm->pgd = (pgd_t *)top;
+}
+
+/*
+ * A leaf table is shared by as many domains as there can be, which have their own copies of
+ * it. A flush looks at so many of them at most.
+ */
+static void hydra_test_look_bound(struct kunit *test)
+{
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
+	unsigned int d, nr = HYDRA_COPIES_MAX / HYDRA_MAX_DOMAINS;
+	pteval_t *canonical = hydra_test_page(test);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PTE);
+	hydra_mask_t all, many, few;
+	bool published;
+
+	if (HYDRA_MAX_DOMAINS < 5 || !nr)
+		kunit_skip(test, "CONFIG_HYDRA_MM_MAX_DOMAINS is less than 5, or very large");
+	KUNIT_ASSERT_TRUE(test, zalloc_cpumask_var(&h->flushing, GFP_KERNEL));
+	hydra_test_map(test, h, canonical);
+	for (d = 0; d < HYDRA_MAX_DOMAINS; d++) {
+		t->table[d] = hydra_test_page(test);
+		hydra_mask_set(d, &t->sharers);
+	}
+	t->table[2][nr - 1] = HYDRA_PTE_CACHED;
+	t->table[1][nr] = HYDRA_PTE_CACHED;
+	all = t->sharers;
+	/* A page more would be too many copies: the flush goes by table, and takes no mark. */
+	hydra_mask_zero(&many);
+	migrate_disable();
+	hydra_narrow_targets(h, 0, (nr + 1) * PAGE_SIZE, HYDRA_LEAF_ONLY, HYDRA_TAKE_MARKS, &many);
+	published = this_cpu_read(hydra_published.h);
+	hydra_unpublish();
+	KUNIT_EXPECT_FALSE(test, published);
+	KUNIT_EXPECT_TRUE(test, hydra_mask_subset(&all, &many));
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_CACHED, t->table[2][nr - 1]);
+	/* This is looked at in parts, of which the last one has a mark. */
+	hydra_mask_zero(&few);
+	hydra_narrow_targets(h, 0, nr * PAGE_SIZE, HYDRA_LEAF_ONLY, HYDRA_TAKE_MARKS, &few);
+	published = this_cpu_read(hydra_published.h);
+	hydra_unpublish();
+	migrate_enable();
+	free_cpumask_var(h->flushing);
+	KUNIT_EXPECT_TRUE(test, published);
+	KUNIT_EXPECT_EQ(test, 1, bitmap_weight(few.bits, HYDRA_MAX_DOMAINS));
+	KUNIT_EXPECT_TRUE(test, hydra_mask_test(2, &few));
+	KUNIT_EXPECT_EQ(test, 0, t->table[2][nr - 1]);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_CACHED, t->table[1][nr]);
+}
+
 #undef HUGE_A
 
 static struct kunit_case hydra_flush_cases[] = {
@@ -281,6 +345,7 @@ static struct kunit_case hydra_flush_cases[] = {
 	KUNIT_CASE(hydra_test_marked),
 	KUNIT_CASE(hydra_test_linked_hits),
 	KUNIT_CASE(hydra_test_publish),
+	KUNIT_CASE(hydra_test_look_bound),
 	{}
 };
 

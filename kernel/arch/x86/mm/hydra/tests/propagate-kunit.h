@@ -250,7 +250,7 @@ static void hydra_test_young(struct kunit *test)
 	copy[1] = PAGE_B | _PAGE_ACCESSED;
 	KUNIT_EXPECT_FALSE(test, __hydra_young(entry, 1));
 	KUNIT_EXPECT_TRUE(test, __hydra_young(entry, 2));
-	__hydra_exit_entries(entry, 2);
+	KUNIT_EXPECT_EQ(test, 2 * PAGE_SIZE, __hydra_zap_part(entry, 0, 2 * PAGE_SIZE, true));
 	KUNIT_EXPECT_EQ(test, PAGE_A, entry[0]);
 	KUNIT_EXPECT_EQ(test, PAGE_B | _PAGE_ACCESSED, entry[1]);
 	KUNIT_EXPECT_EQ(test, 0, __hydra_test_and_clear_young(&entry[0]));
@@ -305,7 +305,7 @@ static void hydra_test_unused(struct kunit *test)
  * Before mprotect() changes entries, the copies are cleared, and the canonical entries
  * get their accessed bits.
  */
-static void hydra_test_change_begin(struct kunit *test)
+static void hydra_test_change_part(struct kunit *test)
 {
 	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PTE, false);
 	pteval_t *entry = &tree.canonical[100];
@@ -315,7 +315,7 @@ static void hydra_test_change_begin(struct kunit *test)
 	tree.copy[0][100] = PAGE_A;
 	tree.copy[0][101] = PAGE_B;
 	tree.copy[1][101] = PAGE_B | _PAGE_ACCESSED;
-	__hydra_change_begin(entry, 2 * PAGE_SIZE);
+	KUNIT_EXPECT_EQ(test, 2 * PAGE_SIZE, __hydra_change_part(entry, 0, 2 * PAGE_SIZE));
 	KUNIT_EXPECT_EQ(test, PAGE_A, entry[0]);
 	KUNIT_EXPECT_EQ(test, PAGE_B | _PAGE_ACCESSED, entry[1]);
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, tree.copy[0][100]);
@@ -336,6 +336,82 @@ static void hydra_test_change_begin(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, tree.copy[1][102]);
 }
 
+/*
+ * A leaf table is shared by as many domains as there can be. mprotect() changes its entries
+ * part by part.
+ */
+static void hydra_test_parts(struct kunit *test)
+{
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
+	pteval_t *canonical = hydra_test_page(test);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PTE);
+	unsigned long addr, end, before, most = max(HYDRA_COPIES_MAX, HYDRA_MAX_DOMAINS);
+	unsigned int d, i;
+
+	hydra_test_stats(test, h);
+	for (i = 0; i < PTRS_PER_PTE; i++)
+		canonical[i] = PAGE_A;
+	for (d = 0; d < HYDRA_MAX_DOMAINS; d++) {
+		t->table[d] = hydra_test_page(test);
+		hydra_mask_set(d, &t->sharers);
+		for (i = 0; i < PTRS_PER_PTE; i++)
+			t->table[d][i] = PAGE_A | _PAGE_ACCESSED;
+	}
+	for (addr = 0; addr < PMD_SIZE; addr = end) {
+		before = hydra_test_propagated(h);
+		end = __hydra_change_part(&canonical[pte_index(addr)], addr, PMD_SIZE);
+		KUNIT_ASSERT_GT(test, end, addr);
+		KUNIT_ASSERT_LE(test, end, PMD_SIZE);
+		KUNIT_EXPECT_EQ(test, PHYS_PFN(end - addr) * HYDRA_MAX_DOMAINS,
+				hydra_test_propagated(h) - before);
+		KUNIT_EXPECT_LE(test, hydra_test_propagated(h) - before, most);
+		__hydra_change_end(canonical);
+	}
+	KUNIT_EXPECT_EQ(test, 2 * PTRS_PER_PTE * HYDRA_MAX_DOMAINS, hydra_test_propagated(h));
+	for (d = 0; d < HYDRA_MAX_DOMAINS; d++)
+		for (i = 0; i < PTRS_PER_PTE; i++)
+			if (t->table[d][i] != (PAGE_A | MARK))
+				KUNIT_FAIL(test, "domain %u, entry %u: %lx", d, i, t->table[d][i]);
+	/* The loops of munmap(), exit and fork() take parts of the same size. */
+	end = min(most / HYDRA_MAX_DOMAINS, PTRS_PER_PTE) * PAGE_SIZE;
+	KUNIT_EXPECT_EQ(test, end, __hydra_zap_part(canonical, 0, PMD_SIZE, false));
+	KUNIT_EXPECT_EQ(test, end, __hydra_zap_part(canonical, 0, PMD_SIZE, true));
+	KUNIT_EXPECT_EQ(test, end, hydra_part(t, 0, PMD_SIZE));
+	/* Few domains: the whole table at once. */
+	bitmap_zero(t->sharers.bits, HYDRA_MAX_DOMAINS);
+	hydra_mask_set(1, &t->sharers);
+	KUNIT_EXPECT_EQ(test, PMD_SIZE, hydra_part(t, 0, PMD_SIZE));
+}
+
+/*
+ * At exit, zap_pte_range() may come back to an entry that it has not cleared, because another
+ * thread needs the CPU. The entry is not folded again.
+ */
+static void hydra_test_exit_folds_once(struct kunit *test)
+{
+	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PTE, true);
+	pteval_t *entry = &tree.canonical[100], *copy = &tree.copy[1][100];
+	unsigned int i;
+
+	for (i = 0; i < 3; i++) {
+		entry[i] = PAGE_A;
+		copy[i] = PAGE_A | _PAGE_ACCESSED;
+	}
+	__hydra_zap_part(entry, 0, 2 * PAGE_SIZE, false);
+	KUNIT_EXPECT_EQ(test, PAGE_A, entry[0]);
+	__hydra_zap_part(entry, 0, 2 * PAGE_SIZE, true);
+	KUNIT_EXPECT_EQ(test, PAGE_A | _PAGE_ACCESSED, entry[0]);
+	KUNIT_EXPECT_EQ(test, PAGE_A | _PAGE_ACCESSED, entry[1]);
+	KUNIT_EXPECT_EQ(test, PAGE_A, entry[2]);
+	entry[0] = PAGE_A;
+	entry[1] = PAGE_A;
+	__hydra_zap_part(entry, 0, 2 * PAGE_SIZE, true);
+	KUNIT_EXPECT_EQ(test, PAGE_A, entry[0]);
+	__hydra_zap_part(&entry[1], PAGE_SIZE, 3 * PAGE_SIZE, true);
+	KUNIT_EXPECT_EQ(test, PAGE_A, entry[1]);
+	KUNIT_EXPECT_EQ(test, PAGE_A | _PAGE_ACCESSED, entry[2]);
+}
+
 #undef PAGE_A
 #undef PAGE_B
 #undef HUGE_A
@@ -351,7 +427,9 @@ static struct kunit_case hydra_propagate_cases[] = {
 	KUNIT_CASE(hydra_test_split),
 	KUNIT_CASE(hydra_test_young),
 	KUNIT_CASE(hydra_test_unused),
-	KUNIT_CASE(hydra_test_change_begin),
+	KUNIT_CASE(hydra_test_change_part),
+	KUNIT_CASE(hydra_test_parts),
+	KUNIT_CASE(hydra_test_exit_folds_once),
 	{}
 };
 

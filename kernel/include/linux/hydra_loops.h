@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Hydra's hooks in Linux's loops over the entries of a leaf table: fork(), mprotect(),
+ * munmap() and exit.
+ *
+ * Such a loop holds the table's lock, and changes each domain's copy of each entry. So
+ * where many domains share the table, the loop takes the entries part by part, and drops
+ * the lock in between. See "Progress and latency" in
+ * Documentation/mm/hydra/rules.rst.
+ */
+#ifndef _LINUX_HYDRA_LOOPS_H
+#define _LINUX_HYDRA_LOOPS_H
+
+#include <linux/hydra_pgtable.h>
+
+#ifdef CONFIG_HYDRA_MM
+
+unsigned long __hydra_copy_part(struct mm_struct *mm, void *entry, unsigned long addr,
+				unsigned long end);
+void __hydra_entries_copied(struct mm_struct *mm, void *first, void *end);
+unsigned long __hydra_change_part(void *entry, unsigned long addr, unsigned long end);
+unsigned long __hydra_zap_part(void *entry, unsigned long addr, unsigned long end,
+			       bool full);
+
+/**
+ * hydra_copy_part - fork() is about to copy entries of a leaf table
+ * @mm: address space of the parent
+ * @entry: the first canonical entry of the parent
+ * @addr: address of the entry
+ * @end: the address after those of the entries
+ *
+ * All but the test of the key is out of line, as in hydra_entries_copied().
+ *
+ * Context: the table's lock.
+ * Return: where the caller drops the lock, and goes on if it is not @end.
+ */
+static __always_inline unsigned long hydra_copy_part(struct mm_struct *mm, void *entry,
+						     unsigned long addr, unsigned long end)
+{
+	if (static_branch_unlikely(&hydra_key.key))
+		return __hydra_copy_part(mm, entry, addr, end);
+	return end;
+}
+
+/**
+ * hydra_entries_copied - update the replicas of entries that fork() write-protected
+ * @mm: address space of the parent
+ * @first: the first canonical entry of the parent, in a leaf table
+ * @end: the entry after the last one
+ *
+ * All but the test of the key is out of line: otherwise the loop of copy_pte_range()
+ * needs an instruction more for each entry.
+ *
+ * Context: the table's lock, held since the entries were changed.
+ */
+static __always_inline void hydra_entries_copied(struct mm_struct *mm, void *first,
+						 void *end)
+{
+	if (static_branch_unlikely(&hydra_key.key))
+		__hydra_entries_copied(mm, first, end);
+}
+
+/**
+ * hydra_change_part - clear replicas before the caller changes canonical entries
+ * @vma: area of the entries
+ * @entry: the first entry, in a leaf table
+ * @addr: address of the entry
+ * @end: the address after those of the entries
+ *
+ * The canonical entries get the accessed bits of their replicas. No domain gets a
+ * replica of the entries again while the caller holds the lock of the table. So the
+ * caller changes the entries as if there were no replicas, and calls
+ * hydra_change_end() before it drops the lock. The struct hydra_table remembers the
+ * range: a variable of the caller's loop would cost a register where nothing is
+ * shared.
+ *
+ * Context: the table's lock.
+ * Return: the end of the entries that the caller may change now. Then the caller drops the
+ * lock, and goes on if it is not @end.
+ */
+static __always_inline unsigned long hydra_change_part(const struct vm_area_struct *vma,
+						       void *entry, unsigned long addr,
+						       unsigned long end)
+{
+	if (static_branch_unlikely(&hydra_key.key) && hydra_shared(vma->vm_mm, entry))
+		return __hydra_change_part(entry, addr, end);
+	return end;
+}
+
+/**
+ * hydra_zap_part - entries of a leaf table are about to be cleared
+ * @mm: the address space
+ * @entry: the first entry
+ * @addr: address of the entry
+ * @end: the address after those of the entries
+ * @full: the whole address space is torn down: no thread runs it
+ *
+ * If @full, the replicas keep their entries until the table is freed. No
+ * instruction of any CPU can use them: a CPU that still has a domain root loaded
+ * is lazy and runs a kernel thread. The canonical entries get the accessed bits of
+ * the replicas now.
+ *
+ * Context: the table's lock.
+ * Return: the end of the entries that the caller may clear now. Then the caller drops the
+ * lock, and goes on if it is not @end.
+ */
+static __always_inline unsigned long hydra_zap_part(const struct mm_struct *mm, void *entry,
+						    unsigned long addr, unsigned long end,
+						    bool full)
+{
+	if (hydra_shared(mm, entry))
+		return __hydra_zap_part(entry, addr, end, full);
+	return end;
+}
+
+#else /* !CONFIG_HYDRA_MM */
+
+#define hydra_copy_part(mm, entry, addr, end)		(end)
+#define hydra_entries_copied(mm, first, end)		do { } while (0)
+#define hydra_change_part(vma, entry, addr, end)		(end)
+#define hydra_zap_part(mm, entry, addr, end, full)	(end)
+
+#endif /* CONFIG_HYDRA_MM */
+#endif /* _LINUX_HYDRA_LOOPS_H */
