@@ -62,7 +62,7 @@ unsigned int hydra_vm_nr_domains(void);
 int hydra_vm_home(unsigned int d);
 
 /* vm_place.c */
-int hydra_vm_page_node(unsigned long address, bool write);
+int hydra_vm_page_node(unsigned long address);
 long hydra_vm_pages_place(const unsigned long *address, unsigned int nr, int nid);
 
 extern unsigned long hydra_vm_table_limit;

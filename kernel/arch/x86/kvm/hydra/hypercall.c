@@ -9,12 +9,28 @@
  * which does not know the hypercall, so the guest needs nothing else to find out.
  *
  * All answers are of a moment: the host may move vCPUs and memory at any time.
+ *
+ * T20. No call waits for user space. A page that is missing may be one that a userfaultfd is to
+ * bring, and its handler may never answer. KVM_RUN would not return for a signal then, and the
+ * section of kvm->srcu would not end:
+ *
+ *     vCPU's thread: a hypercall           VMM
+ *     --------------------------           ---
+ *     faults, waits for a page
+ *                                          signals the vCPU's thread, to stop the VM
+ *     goes on waiting: only SIGKILL ends
+ *       it
+ *                                          waits for the vCPU, for ever
+ *
+ * So a page is only looked at (KVM_HYDRA_LOOK, KVM_HYDRA_PLACE), and an answer is written only to
+ * memory that is there: the guest writes it first (KVM_HYDRA_WHERE).
  */
 
 #include <linux/hydra_vm.h>
 #include <linux/kvm_host.h>
 #include <linux/kvm_para.h>
 #include <linux/slab.h>
+#include <linux/uaccess.h>
 
 #include "mmu.h"
 
@@ -23,9 +39,6 @@
 /* The most vCPUs of one question, and pages of one move */
 #define HYDRA_VM_WHERE_MAX	4096
 #define HYDRA_VM_PLACE_MAX	512
-
-/* In an answer: no domain, or no vCPU of this number */
-#define HYDRA_VM_NOWHERE	0xffU
 
 /* KVM_HYDRA_WHERE: the domains of the CPUs on which vCPUs ran last, by their APIC ids */
 static long hydra_vm_where(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr)
@@ -41,37 +54,39 @@ static long hydra_vm_where(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr)
 	domain = kmalloc(nr, GFP_KERNEL_ACCOUNT);
 	if (!domain)
 		return -KVM_EFAULT;
-	memset(domain, HYDRA_VM_NOWHERE, nr);
+	memset(domain, KVM_HYDRA_NOWHERE, nr);
 	kvm_for_each_vcpu(i, other, vcpu->kvm) {
 		cpu = READ_ONCE(other->cpu);
 		if (other->vcpu_id < nr && cpu >= 0)
 			domain[other->vcpu_id] =
 				min(hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu),
-				    HYDRA_VM_NOWHERE);
+				    (unsigned int)KVM_HYDRA_NOWHERE);
 	}
+	/* T20 */
+	pagefault_disable();
 	if (kvm_vcpu_write_guest(vcpu, gpa, domain, nr))
 		ret = -KVM_EFAULT;
+	pagefault_enable();
 	kfree(domain);
 	return ret;
 }
 
-/* KVM_HYDRA_LOOK: the domain of the node of a page */
+/* KVM_HYDRA_LOOK: the domain of the node of a page, if it is there */
 static long hydra_vm_look(struct kvm_vcpu *vcpu, gpa_t gpa)
 {
 	unsigned long address;
 	unsigned int d;
-	bool writable;
 	int nid;
 
-	address = kvm_vcpu_gfn_to_hva_prot(vcpu, gpa_to_gfn(gpa), &writable);
+	address = kvm_vcpu_gfn_to_hva_prot(vcpu, gpa_to_gfn(gpa), NULL);
 	if (kvm_is_error_hva(address))
 		return -KVM_EFAULT;
-	nid = hydra_vm_page_node(address, writable);
+	nid = hydra_vm_page_node(address);
 	if (nid < 0)
-		return -KVM_EFAULT;
+		return KVM_HYDRA_NOWHERE;
 	for (d = 0; d < hydra_vm_nr_domains(); d++)
 		if (hydra_vm_home(d) == nid)
-			return d;
+			return min(d, (unsigned int)KVM_HYDRA_NOWHERE);
 	/* A node without CPUs */
 	return -KVM_EOPNOTSUPP;
 }

@@ -47,8 +47,8 @@
 
 /* The most vCPUs that a host tells about at once */
 #define WHERE_MAX	4096
-/* In the host's answer: no domain */
-#define NOWHERE		0xff
+/* How often the memory of an answer is written, if the host has taken it away again */
+#define WHERE_TRIES	10
 /* In a plan: the group of a CPU that is offline */
 #define NOBODY		U16_MAX
 
@@ -140,7 +140,7 @@ static long __init hydra_host_domains(void)
  */
 static int hydra_ask_host(unsigned int nr, u16 *group)
 {
-	unsigned int cpu, most = 0;
+	unsigned int cpu, most = 0, i;
 	u8 *domain;
 	long ret;
 
@@ -153,11 +153,16 @@ static int hydra_ask_host(unsigned int nr, u16 *group)
 	domain = kmalloc(most, GFP_KERNEL);
 	if (!domain)
 		return -ENOMEM;
-	ret = kvm_hypercall3(KVM_HC_HYDRA, KVM_HYDRA_WHERE, virt_to_phys(domain), most);
+	/* The host writes only to memory that it has. */
+	for (i = 0, ret = -KVM_EFAULT; i < WHERE_TRIES && ret == -KVM_EFAULT; i++) {
+		memset(domain, KVM_HYDRA_NOWHERE, most);
+		barrier_data(domain);
+		ret = kvm_hypercall3(KVM_HC_HYDRA, KVM_HYDRA_WHERE, virt_to_phys(domain), most);
+	}
 	for_each_possible_cpu(cpu) {
 		unsigned int id = cpu_physical_id(cpu);
 
-		if (!ret && id < most && domain[id] != NOWHERE && domain[id] < nr)
+		if (!ret && id < most && domain[id] != KVM_HYDRA_NOWHERE && domain[id] < nr)
 			group[cpu] = domain[id];
 	}
 	kfree(domain);

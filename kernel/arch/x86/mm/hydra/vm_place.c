@@ -16,20 +16,32 @@
 
 /**
  * hydra_vm_page_node - on which node is a page of the current process?
- * @address: its address; the page is brought in if it is not there
- * @write: the page may be written: not the page of zeros, which is everywhere
+ * @address: its address
  *
- * Context: process context; may sleep. Return: the node, or -EFAULT.
+ * The page is only looked at (T20): nothing is brought in, copied or waited for.
+ *
+ * Context: process context; may sleep.
+ * Return: the node; -ENOENT if no page is there now, or the page of zeros, which is everywhere;
+ * -EINTR if the task is being killed.
  */
-int hydra_vm_page_node(unsigned long address, bool write)
+int hydra_vm_page_node(unsigned long address)
 {
-	struct page *page;
-	int nid;
+	struct mm_struct *mm = current->mm;
+	struct vm_area_struct *vma;
+	struct folio *folio = NULL;
+	struct folio_walk walk;
+	int nid = -ENOENT;
 
-	if (get_user_pages_unlocked(address, 1, &page, write ? FOLL_WRITE : 0) != 1)
-		return -EFAULT;
-	nid = page_to_nid(page);
-	put_page(page);
+	if (mmap_read_lock_killable(mm))
+		return -EINTR;
+	vma = vma_lookup(mm, address);
+	if (vma)
+		folio = folio_walk_start(&walk, vma, address, 0);
+	if (folio) {
+		nid = folio_nid(folio);
+		folio_walk_end(&walk, vma);
+	}
+	mmap_read_unlock(mm);
 	return nid;
 }
 EXPORT_SYMBOL_GPL(hydra_vm_page_node);
@@ -103,7 +115,7 @@ static bool hydra_vm_page_move(struct vm_area_struct *vma, unsigned long address
  * Context: process context; may sleep.
  * Return: how many are on the node; or, and nothing has moved, -EFAULT if an address is in no
  * area, -EPERM if the memory policy of an area or of the task, or its cpuset, does not let it
- * be there.
+ * be there, -EINTR if the task is being killed.
  */
 long hydra_vm_pages_place(const unsigned long *address, unsigned int nr, int nid)
 {
@@ -114,7 +126,8 @@ long hydra_vm_pages_place(const unsigned long *address, unsigned int nr, int nid
 
 	/* Pages that this CPU has just brought in are on no list yet, and would stay. */
 	lru_add_drain();
-	mmap_read_lock(mm);
+	if (mmap_read_lock_killable(mm))
+		return -EINTR;
 	/* Under the lock: when a cpuset changes, Linux takes it for writing before it moves pages. */
 	if (!node_isset(nid, cpuset_current_mems_allowed))
 		ret = -EPERM;

@@ -4,13 +4,16 @@
  * what it answers, to which guests, and that it moves nothing against the operator's will.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/hydra_para.h>
+#include <linux/userfaultfd.h>
 #include <numaif.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -178,16 +181,119 @@ TEST_F(vm_hypercall, where_vcpus_ran_last)
 	EXPECT_EQ(0, call(self, 0, KVM_HYDRA_WHERE, guest(ANSWER) - 100, 4096, 0));
 }
 
+/* What /proc/self/pagemap says of a page of the region: 0 if nothing is there */
+static uint64_t entry_of(const struct vm *vm, unsigned long page)
+{
+	unsigned long address = (unsigned long)vm->region + page * PAGE_SIZE;
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	uint64_t entry = 0;
+
+	if (pread(fd, &entry, sizeof(entry), address / PAGE_SIZE * sizeof(entry)) < 0)
+		entry = 0;
+	close(fd);
+	return entry;
+}
+
+/* A look brings no page in. */
 TEST_F(vm_hypercall, where_pages_are)
 {
+	volatile char *zeros = self->vm.region + VM_REGION_PAGES / 2 * PAGE_SIZE;
+
 	for (int node = 0; node <= self->last; node++) {
 		ASSERT_EQ(0, bind(&self->vm, node, 1, MPOL_BIND, node));
-		/* Brought in by the call itself */
 		ASSERT_EQ(0, madvise(self->vm.region + node * PAGE_SIZE, PAGE_SIZE,
 				     MADV_DONTNEED));
+		EXPECT_EQ(KVM_HYDRA_NOWHERE, call(self, 0, KVM_HYDRA_LOOK, guest(node), 0, 0));
+		EXPECT_EQ(0, entry_of(&self->vm, node));
+		*vm_word(&self->vm, node) = 1;
 		EXPECT_EQ(node, call(self, 0, KVM_HYDRA_LOOK, guest(node), 0, 0));
 		EXPECT_EQ(node, call(self, 0, KVM_HYDRA_LOOK, guest(node) + 100, 0, 0));
 	}
+	/* The page of zeros, which is everywhere */
+	ASSERT_EQ(0, madvise((void *)zeros, PAGE_SIZE, MADV_DONTNEED));
+	ASSERT_EQ(0, *zeros);
+	EXPECT_EQ(KVM_HYDRA_NOWHERE,
+		  call(self, 0, KVM_HYDRA_LOOK, guest(VM_REGION_PAGES / 2), 0, 0));
+}
+
+static volatile int signals;
+
+static void count_signal(int number)
+{
+	signals++;
+}
+
+/* A thread that runs a call of the guest, and what has become of it */
+struct caller {
+	FIXTURE_DATA(vm_hypercall) *self;
+	unsigned int what;
+	long ret;
+	volatile int tid;
+	volatile bool ended;
+};
+
+static void *caller_main(void *arg)
+{
+	struct caller *c = arg;
+
+	c->tid = gettid();
+	c->ret = call(c->self, 0, c->what, guest(0), PAGES, 0);
+	c->ended = true;
+	return NULL;
+}
+
+/*
+ * No call waits for a page that a userfaultfd is to bring: its handler may never answer, and a
+ * signal has to end KVM_RUN. A handler that does answer, after two seconds and some signals,
+ * lets the test end otherwise.
+ */
+TEST_F(vm_hypercall, no_call_waits_for_user_space)
+{
+	const long answers[] = {
+		[KVM_HYDRA_WHERE] = -EFAULT,
+		[KVM_HYDRA_LOOK] = KVM_HYDRA_NOWHERE,
+		[KVM_HYDRA_PLACE] = 0,
+	};
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register missing = {
+		.range = { (uintptr_t)self->vm.region, PAGES * PAGE_SIZE },
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	int fd = syscall(__NR_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0)
+		SKIP(return, "no userfaultfd");
+	signal(SIGUSR1, count_signal);
+	ASSERT_EQ(0, ioctl(fd, UFFDIO_API, &api));
+	ASSERT_EQ(0, ioctl(fd, UFFDIO_REGISTER, &missing));
+	ASSERT_EQ(0, madvise(self->vm.region, PAGES * PAGE_SIZE, MADV_DONTNEED));
+	for (unsigned int what = KVM_HYDRA_WHERE; what <= KVM_HYDRA_PLACE; what++) {
+		struct caller c = { .self = self, .what = what };
+		struct uffd_msg message;
+		pthread_t thread;
+
+		ASSERT_EQ(0, pthread_create(&thread, NULL, caller_main, &c));
+		for (int i = 0; i < 200 && !c.ended; i++) {
+			usleep(10000);
+			if (i > 100)
+				syscall(__NR_tgkill, getpid(), c.tid, SIGUSR1);
+		}
+		/* The call asks for no page. If it waits for one, it gets it now. */
+		EXPECT_TRUE(c.ended) TH_LOG("call %u waits", what);
+		EXPECT_GT(0, read(fd, &message, sizeof(message)));
+		if (!c.ended) {
+			ASSERT_EQ(0, ioctl(fd, UFFDIO_UNREGISTER, &missing.range));
+			pthread_join(thread, NULL);
+			ASSERT_EQ(0, ioctl(fd, UFFDIO_REGISTER, &missing));
+			ASSERT_EQ(0, madvise(self->vm.region, PAGES * PAGE_SIZE, MADV_DONTNEED));
+			continue;
+		}
+		pthread_join(thread, NULL);
+		EXPECT_EQ(answers[what], c.ret) TH_LOG("call %u", what);
+		EXPECT_EQ(0, entry_of(&self->vm, 0));
+	}
+	EXPECT_EQ(0, signals);
+	close(fd);
 }
 
 TEST_F(vm_hypercall, pages_go_to_a_domain_with_their_words)
@@ -308,6 +414,8 @@ TEST_F(vm_hypercall, pages_of_others_stay)
 	}
 	EXPECT_EQ(0, call(self, 0, KVM_HYDRA_PLACE, guest(0), PAGES, self->last));
 	EXPECT_EQ(0, call(self, 0, KVM_HYDRA_LOOK, guest(PAGES - 1) + 4, 0, 0));
+	/* Nothing was copied: both processes still have the page. */
+	EXPECT_EQ(1ULL << 63, entry_of(&self->vm, PAGES - 1) & (1ULL << 63 | 1ULL << 56));
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 	EXPECT_EQ(PAGES, place(self, 0, PAGES, self->last));
