@@ -10,7 +10,6 @@
 
 struct file;
 struct mm_struct;
-struct module;
 struct seq_file;
 
 /**
@@ -29,18 +28,17 @@ struct hydra_vm_settings {
 
 /**
  * struct hydra_vm_ops - what KVM does for /proc/PID/hydra_vm and its neighbours
- * @owner: KVM's module
  * @set: give settings, as text, to the VMs of an address space
  * @show: settings and counters of the VMs
  * @tables: where the nested tables of the VMs are
  * @map: each nested table of the VMs
  * @check: compare the nested trees of the VMs, and report what breaks a rule
  *
- * Called in process context, with a reference to the module, and by several tasks at once.
+ * Called in process context, with a reference to the vendor's module, and by several tasks at
+ * once.
  * A call puts all VMs that it got before it returns.
  */
 struct hydra_vm_ops {
-	struct module *owner;
 	int (*set)(struct mm_struct *mm, const char *text);
 	void (*show)(struct mm_struct *mm, struct seq_file *m);
 	void (*tables)(struct mm_struct *mm, struct seq_file *m);
@@ -48,7 +46,7 @@ struct hydra_vm_ops {
 	void (*check)(struct mm_struct *mm, struct seq_file *m);
 };
 
-void hydra_vm_register(const struct hydra_vm_ops *ops);
+void hydra_vm_register(const struct hydra_vm_ops *ops, const void *vendor);
 void hydra_vm_unregister(void);
 int hydra_vm_settings_parse(const char *text, struct hydra_vm_settings *s);
 int hydra_vm_settings_check(struct hydra_vm_settings *s);

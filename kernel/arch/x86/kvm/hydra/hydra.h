@@ -120,7 +120,7 @@ int hydra_vm_check_cap(const struct kvm *kvm);
 int hydra_vm_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap);
 void hydra_vm_stop(struct kvm *kvm);
 void hydra_vm_free(struct kvm *kvm);
-int hydra_vm_load(void);
+void hydra_vm_load(void);
 void hydra_vm_unload(void);
 
 /* check.c */
@@ -256,7 +256,7 @@ static inline unsigned long hydra_vm_hypercall(struct kvm_vcpu *vcpu, unsigned l
 static inline void hydra_vm_stop(struct kvm *kvm) { }
 static inline void hydra_vm_free(struct kvm *kvm) { }
 static inline void hydra_vm_end(struct kvm *kvm) { }
-static inline int hydra_vm_load(void) { return 0; }
+static inline void hydra_vm_load(void) { }
 static inline void hydra_vm_unload(void) { }
 
 #define hydra_vm_split_table(kvm, d, gfp) ((void *)get_zeroed_page(gfp))

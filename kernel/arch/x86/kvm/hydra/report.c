@@ -8,7 +8,6 @@
 
 #include <linux/hydra_vm.h>
 #include <linux/list.h>
-#include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/seq_file.h>
 
@@ -19,12 +18,16 @@
  * The VM of an address space after another, with a reference, or NULL. VMs that are being
  * destroyed are left out. The reference to the other VM, which keeps it in the list, is
  * put, and that may destroy the VM: not under kvm_lock.
+ *
+ * A task that is being killed gets none: a writer of kvm.nx_huge_pages holds kvm_lock while it
+ * waits for the slots_lock of each VM, which may be held for as long as a VMM likes.
  */
 static struct kvm *hydra_vm_next(const struct mm_struct *mm, struct kvm *last)
 {
 	struct kvm *kvm = list_prepare_entry(last, &vm_list, vm_list), *next = NULL;
 
-	mutex_lock(&kvm_lock);
+	if (mutex_lock_killable(&kvm_lock))
+		goto out;
 	list_for_each_entry_continue(kvm, &vm_list, vm_list) {
 		if (kvm->mm == mm && kvm_get_kvm_safe(kvm)) {
 			next = kvm;
@@ -32,6 +35,7 @@ static struct kvm *hydra_vm_next(const struct mm_struct *mm, struct kvm *last)
 		}
 	}
 	mutex_unlock(&kvm_lock);
+out:
 	if (last)
 		kvm_put_kvm(last);
 	return next;
@@ -162,7 +166,6 @@ static void hydra_vm_check_all(struct mm_struct *mm, struct seq_file *m)
 }
 
 static const struct hydra_vm_ops hydra_vm_kvm_ops = {
-	.owner = THIS_MODULE,
 	.set = hydra_vm_set_all,
 	.show = hydra_vm_show_all,
 	.tables = hydra_vm_tables_all,
@@ -171,19 +174,20 @@ static const struct hydra_vm_ops hydra_vm_kvm_ops = {
 };
 
 /**
- * hydra_vm_load - KVM has been loaded
+ * hydra_vm_load - a vendor's module (kvm_intel, kvm_amd) has set up KVM
  *
- * Context: process context. Return: 0.
+ * Context: process context, the module's init.
  */
-int hydra_vm_load(void)
+void hydra_vm_load(void)
 {
 	hydra_vm_idle_load();
-	hydra_vm_register(&hydra_vm_kvm_ops);
-	return 0;
+	hydra_vm_register(&hydra_vm_kvm_ops, kvm_x86_ops.vcpu_load);
 }
 
 /**
- * hydra_vm_unload - KVM is about to be unloaded
+ * hydra_vm_unload - the vendor's module is about to be unloaded
+ *
+ * There is no VM, and no reader of the files above has a reference to one.
  *
  * Context: process context.
  */
@@ -191,6 +195,6 @@ void hydra_vm_unload(void)
 {
 	hydra_vm_unregister();
 	hydra_vm_idle_unload();
-	/* Its work is in this module. */
+	/* Its work is in kvm.ko, and no VM of another vendor's module needs the key yet. */
 	static_key_deferred_flush(&hydra_vm_key);
 }

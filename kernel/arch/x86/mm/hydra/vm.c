@@ -16,11 +16,24 @@
 #include "internal.h"
 
 /*
- * KVM, or NULL while the module is not there. The mutex is not held during calls: a call
- * may wait for a VM's slots_lock, and that for a VMM which answers no userfaultfd. A
- * reference to the module keeps KVM there instead.
+ * KVM, or NULL while no vendor's module (kvm_intel, kvm_amd) is there, and that module. The mutex
+ * is not held during calls: a call may wait for a VM's slots_lock, and that for a VMM which
+ * answers no userfaultfd. A reference to the vendor's module keeps all code there instead. A
+ * reference to kvm.ko, which the vendor's module keeps there, would not do: the caller may hold
+ * the last reference to a VM, and its end calls the vendor.
+ *
+ *     CPU 0: a reader of hydra_vm          CPU 1
+ *     ---------------------------          -----
+ *     has a reference to a VM
+ *                                          the VMM ends: it closes its files, and with them
+ *                                            its references to the vendor's module
+ *                                          rmmod kvm_intel: refused, as the reader has one
+ *     puts the VM: kvm_destroy_vm() calls
+ *       vmx_vm_destroy()
+ *     puts the module
  */
 static const struct hydra_vm_ops *hydra_vm_ops;
+static struct module *hydra_vm_owner;
 static DEFINE_MUTEX(hydra_vm_mutex);
 
 /* The most memory for nested tables of one VM that has a tree per node, in tables */
@@ -32,20 +45,24 @@ unsigned int hydra_vm_idle_seconds __read_mostly = 30;
 EXPORT_SYMBOL_GPL(hydra_vm_idle_seconds);
 
 /**
- * hydra_vm_register - KVM is there
+ * hydra_vm_register - KVM is there, with a vendor's module
  * @ops: its functions
+ * @vendor: the address of any function of the vendor's module
  *
- * Context: process context.
+ * Context: process context, the module's init.
  */
-void hydra_vm_register(const struct hydra_vm_ops *ops)
+void hydra_vm_register(const struct hydra_vm_ops *ops, const void *vendor)
 {
 	guard(mutex)(&hydra_vm_mutex);
+	preempt_disable();
+	hydra_vm_owner = __module_address((unsigned long)vendor);
+	preempt_enable();
 	hydra_vm_ops = ops;
 }
 EXPORT_SYMBOL_GPL(hydra_vm_register);
 
 /**
- * hydra_vm_unregister - KVM is about to go
+ * hydra_vm_unregister - the vendor's module is about to go
  *
  * No function of KVM is being called: the module has no reference left.
  *
@@ -245,11 +262,26 @@ int hydra_vm_home(unsigned int d)
 }
 EXPORT_SYMBOL_GPL(hydra_vm_home);
 
-/* KVM with a reference to its module, or NULL */
+/*
+ * KVM with a reference to the vendor's module, or NULL. While the module's init runs, it has no
+ * VM yet; and if the init fails, the module goes whatever references it has.
+ */
 static const struct hydra_vm_ops *hydra_vm_ops_get(void)
 {
 	guard(mutex)(&hydra_vm_mutex);
-	return hydra_vm_ops && try_module_get(hydra_vm_ops->owner) ? hydra_vm_ops : NULL;
+	if (!hydra_vm_ops)
+		return NULL;
+#ifdef CONFIG_MODULES
+	if (hydra_vm_owner && READ_ONCE(hydra_vm_owner->state) == MODULE_STATE_COMING)
+		return NULL;
+#endif
+	return try_module_get(hydra_vm_owner) ? hydra_vm_ops : NULL;
+}
+
+/* Only while a reference is held, so the owner is the one that it is of. */
+static void hydra_vm_ops_put(void)
+{
+	module_put(hydra_vm_owner);
 }
 
 /**
@@ -269,7 +301,7 @@ int hydra_vm_set_text(struct mm_struct *mm, const char *text)
 	if (!ops)
 		return -ENOENT;
 	ret = ops->set(mm, text);
-	module_put(ops->owner);
+	hydra_vm_ops_put();
 	return ret;
 }
 
@@ -286,7 +318,7 @@ int hydra_vm_show(struct mm_struct *mm, struct seq_file *m)
 
 	if (ops) {
 		ops->show(mm, m);
-		module_put(ops->owner);
+		hydra_vm_ops_put();
 	}
 	return 0;
 }
@@ -304,7 +336,7 @@ int hydra_vm_show_tables(struct mm_struct *mm, struct seq_file *m)
 
 	if (ops) {
 		ops->tables(mm, m);
-		module_put(ops->owner);
+		hydra_vm_ops_put();
 	}
 	return 0;
 }
@@ -322,7 +354,7 @@ int hydra_vm_show_map(struct mm_struct *mm, struct seq_file *m)
 
 	if (ops) {
 		ops->map(mm, m);
-		module_put(ops->owner);
+		hydra_vm_ops_put();
 	}
 	return 0;
 }
@@ -340,7 +372,7 @@ int hydra_vm_check(struct mm_struct *mm, struct seq_file *m)
 
 	if (ops) {
 		ops->check(mm, m);
-		module_put(ops->owner);
+		hydra_vm_ops_put();
 	}
 	return 0;
 }
