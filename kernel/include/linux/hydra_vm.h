@@ -63,6 +63,9 @@ int hydra_vm_home(unsigned int d);
 int hydra_vm_page_node(unsigned long address);
 long hydra_vm_pages_place(const unsigned long *address, unsigned int nr, int nid);
 
+/* groups.c */
+bool hydra_has_groups(void);
+
 extern unsigned long hydra_vm_table_limit;
 extern unsigned int hydra_vm_idle_seconds;
 extern atomic_long_t hydra_violations;

@@ -409,6 +409,8 @@ static const char *hydra_vm_refused(const struct kvm *kvm)
 {
 	if (!tdp_mmu_enabled)
 		return "KVM does not use its TDP MMU (npt=0, ept=0 or tdp_mmu=0)";
+	if (hydra_has_groups())
+		return "groups of CPUs take the place of nodes (hydra_groups=)";
 	if (kvm && kvm->arch.vm_type != KVM_X86_DEFAULT_VM)
 		return "the VM is of a protected type";
 #if IS_ENABLED(CONFIG_HYPERV)

@@ -29,6 +29,7 @@
 #include <linux/cc_platform.h>
 #include <linux/cpu.h>
 #include <linux/cpuhotplug.h>
+#include <linux/hydra_vm.h>
 #include <linux/init.h>
 #include <linux/kvm_para.h>
 #include <linux/mm.h>
@@ -65,6 +66,21 @@ static unsigned int regroup_seconds;
 static DEFINE_MUTEX(hydra_regroup_lock);
 static void hydra_regroup_work(struct work_struct *work);
 static DECLARE_DELAYED_WORK(regroup_work, hydra_regroup_work);
+
+/**
+ * hydra_has_groups - do groups take the place of nodes?
+ *
+ * KVM has no pools: its nested tables, and what it tells a guest, are by the nodes of memory, of
+ * which there is one.
+ *
+ * Context: any, once the kernel has booted.
+ * Return: true if the domains of kind node are groups.
+ */
+bool hydra_has_groups(void)
+{
+	return source != HYDRA_GROUPS_OFF;
+}
+EXPORT_SYMBOL_GPL(hydra_has_groups);
 
 static int __init hydra_groups_setup(char *text)
 {

@@ -4,9 +4,13 @@
  * whose host moves its CPUs.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/hydra_para.h>
+#include <linux/kvm.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -110,13 +114,19 @@ FIXTURE_TEARDOWN(groups)
 	hydra_assert_consistent();
 }
 
-/* Has this kernel measured its groups? */
-static bool measured(void)
+/* Was the kernel booted with a parameter? */
+static bool booted_with(const char *parameter)
 {
 	char line[4096];
 
 	return hydra_read_file("/proc/cmdline", line, sizeof(line)) > 0 &&
-	       strstr(line, "hydra_groups=measure");
+	       strstr(line, parameter);
+}
+
+/* Has this kernel measured its groups? */
+static bool measured(void)
+{
+	return booted_with("hydra_groups=measure");
 }
 
 TEST_F(groups, bad_input_changes_nothing)
@@ -148,6 +158,44 @@ TEST_F(groups, file_shows_where_cpus_are)
 	EXPECT_EQ(0, write_groups(&self->before));
 	read_groups(&now);
 	EXPECT_EQ(0, memcmp(&self->before, &now, sizeof(g)));
+}
+
+/*
+ * Groups know nodes of memory by their pools, and KVM has none: a VM with a tree for each group
+ * would have all of them anywhere, and its guest would be told wrong places.
+ */
+TEST_F(groups, kvm_has_one_tree)
+{
+	struct hydra_settings nodes = {
+		.domains = HYDRA_DOMAINS_NODE, .replication = HYDRA_REPLICATE_LAZY,
+	};
+	struct hydra_settings machine = { .domains = HYDRA_DOMAINS_MACHINE };
+	struct kvm_enable_cap cap = {
+		.cap = KVM_CAP_HYDRA, .args = { (uintptr_t)&nodes, sizeof(nodes) },
+	};
+	int kvm, vm;
+
+	if (!booted_with("hydra_groups="))
+		SKIP(return, "boot with hydra_groups=");
+	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	if (kvm < 0)
+		SKIP(return, "no /dev/kvm");
+	/* The process has a policy of its own, which the VM cannot take over. */
+	vm = ioctl(kvm, KVM_CREATE_VM, 0);
+	ASSERT_LE(0, vm);
+	EXPECT_EQ(0, ioctl(vm, KVM_CHECK_EXTENSION, KVM_CAP_HYDRA));
+	EXPECT_EQ(-EOPNOTSUPP, hydra_write_file("/proc/self/hydra_vm", "hydra"));
+	EXPECT_EQ(-EOPNOTSUPP, hydra_write_file("/proc/self/hydra_vm", "expose=on"));
+	EXPECT_EQ(0, hydra_write_file("/proc/self/hydra_vm", "linux"));
+	EXPECT_EQ(-1, ioctl(vm, KVM_ENABLE_CAP, &cap));
+	EXPECT_EQ(EOPNOTSUPP, errno);
+	cap.args[0] = (uintptr_t)&machine;
+	EXPECT_EQ(0, ioctl(vm, KVM_ENABLE_CAP, &cap));
+	cap.args[2] = KVM_HYDRA_EXPOSE;
+	EXPECT_EQ(-1, ioctl(vm, KVM_ENABLE_CAP, &cap));
+	EXPECT_EQ(EOPNOTSUPP, errno);
+	close(vm);
+	close(kvm);
 }
 
 /*
