@@ -66,7 +66,9 @@ static void hydra_count_reach(struct hydra_reach *reach, u8 level, pteval_t *tab
 		pteval_t val = table ? READ_ONCE(table[i]) : 0;
 
 		if (level == HYDRA_PTE ? hydra_present(val) : hydra_leaf(val)) {
-			if (hydra_is_home_of(reach->kind, reach->d, table))
+			if (hydra_is_home_of(reach->kind, reach->d, table) &&
+			    !(hydra_has_pools(reach->kind) &&
+			      hydra_page_is_away(virt_to_page(table))))
 				reach->local++;
 			else
 				reach->remote++;

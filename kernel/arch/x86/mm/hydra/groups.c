@@ -18,10 +18,14 @@
  * asks or measures once more, and regroup_seconds does so from time to time; a list of CPUs
  * there is taken as it is, also where nodes are the domains.
  *
+ * With pv a group stands for a domain of the host, and the host numbers its domains: another host,
+ * to which the guest has migrated, otherwise. See hydra_map_groups().
+ *
  * The groups are the domains of kind node. Their tables come from pools, see pool.c. The
  * caches and cores that a guest sees are not looked at.
  *
- * Locking: hydra_regroup_lock is held while CPUs move, or the plan for that is made.
+ * Locking: hydra_regroup_lock is held while CPUs move, or the plan for that is made, and while
+ * host_of is written.
  */
 
 #define pr_fmt(fmt) "hydra: " fmt
@@ -62,6 +66,8 @@ enum hydra_groups_source {
 
 static enum hydra_groups_source source;
 static char *list __initdata;
+/* With pv, by group: the domain of the host, or KVM_HYDRA_NOWHERE if that is not known */
+static u8 *host_of;
 static unsigned int regroup_seconds;
 static DEFINE_MUTEX(hydra_regroup_lock);
 static void hydra_regroup_work(struct work_struct *work);
@@ -151,10 +157,10 @@ static long __init hydra_host_domains(void)
 }
 
 /*
- * Ask the host on which domains the CPUs run. A CPU that the host knows nothing of keeps the
- * group that @group has for it.
+ * Ask the host on which domains the CPUs run: by CPU, KVM_HYDRA_NOWHERE for those that the host
+ * knows nothing of.
  */
-static int hydra_ask_host(unsigned int nr, u16 *group)
+static int hydra_ask_host(u8 *where)
 {
 	unsigned int cpu, most = 0, i;
 	u8 *domain;
@@ -178,11 +184,103 @@ static int hydra_ask_host(unsigned int nr, u16 *group)
 	for_each_possible_cpu(cpu) {
 		unsigned int id = cpu_physical_id(cpu);
 
-		if (!ret && id < most && domain[id] != KVM_HYDRA_NOWHERE && domain[id] < nr)
-			group[cpu] = domain[id];
+		where[cpu] = id < most ? domain[id] : KVM_HYDRA_NOWHERE;
 	}
 	kfree(domain);
 	return ret ? -EIO : 0;
+}
+
+/*
+ * Which group is to stand for a domain of the host that has none? One on whose own domain no CPU
+ * is; of these, the one whose CPUs are on the new domain now.
+ * @used: domains of the host that CPUs are on
+ */
+static unsigned int hydra_free_group(unsigned int nr, unsigned int domain, const u8 *where,
+				     const u8 *host, const u16 *group, const unsigned long *used)
+{
+	unsigned int cpu, g, common, best = nr, most = 0;
+
+	for (g = 0; g < nr; g++) {
+		if (host[g] != KVM_HYDRA_NOWHERE && test_bit(host[g], used))
+			continue;
+		common = 0;
+		for_each_possible_cpu(cpu)
+			common += group[cpu] == g && where[cpu] == domain;
+		if (best == nr || common > most) {
+			best = g;
+			most = common;
+		}
+	}
+	/* As many groups as domains, at least */
+	VM_WARN_ON_ONCE(best == nr);
+	return best;
+}
+
+/**
+ * hydra_map_groups - find the groups of CPUs that are on domains of the host
+ * @nr: how many groups there are
+ * @where: by CPU, the domain of the host, or KVM_HYDRA_NOWHERE
+ * @host: by group, the domain of the host that it stands for, or KVM_HYDRA_NOWHERE; updated
+ * @group: by CPU, its group; updated. A CPU that is nowhere keeps its group.
+ *
+ * A domain keeps its group, as the group's pool is there. After a migration the host may have
+ * other numbers: then groups keep their CPUs, and their pools are moved.
+ *
+ * Context: may sleep. Return: 0; or -ERANGE, and nothing has changed: CPUs are on more domains
+ * than there are groups.
+ */
+static int hydra_map_groups(unsigned int nr, const u8 *where, u8 *host, u16 *group)
+{
+	DECLARE_BITMAP(used, KVM_HYDRA_NOWHERE) = {};
+	unsigned int cpu, domain;
+
+	for_each_possible_cpu(cpu)
+		if (where[cpu] != KVM_HYDRA_NOWHERE)
+			__set_bit(where[cpu], used);
+	if (bitmap_weight(used, KVM_HYDRA_NOWHERE) > nr)
+		return -ERANGE;
+	for_each_set_bit(domain, used, KVM_HYDRA_NOWHERE)
+		if (!memchr(host, domain, nr))
+			WRITE_ONCE(host[hydra_free_group(nr, domain, where, host, group, used)],
+				   domain);
+	for_each_possible_cpu(cpu)
+		if (where[cpu] != KVM_HYDRA_NOWHERE)
+			group[cpu] = (u8 *)memchr(host, where[cpu], nr) - host;
+	return 0;
+}
+
+/* Ask the host, and group the CPUs as it says. Return: 0 or a negative errno. */
+static int hydra_ask_groups(unsigned int nr, u16 *group)
+{
+	u8 *where = kmalloc(nr_cpu_ids, GFP_KERNEL);
+	int ret;
+
+	if (!where)
+		return -ENOMEM;
+	ret = hydra_ask_host(where) ?: hydra_map_groups(nr, where, host_of, group);
+	kfree(where);
+	return ret;
+}
+
+/*
+ * Has the host at boot so many domains? Begin with the host's own numbers.
+ * Return: how many groups; 0: it does not tell
+ */
+static unsigned int __init hydra_groups_of_host(unsigned int most, u16 *group)
+{
+	long nr = hydra_host_domains();
+	unsigned int d;
+
+	if (nr < 1)
+		return 0;
+	/* The CPUs may be on fewer than the host has. */
+	nr = min3(nr, (long)most, (long)KVM_HYDRA_NOWHERE);
+	host_of = kmalloc(nr, GFP_KERNEL);
+	if (!host_of)
+		return 0;
+	for (d = 0; d < nr; d++)
+		host_of[d] = d;
+	return hydra_ask_groups(nr, group) ? 0 : nr;
 }
 
 /* Return: how many groups there are; 0: ignore the boot parameter, the log says why. */
@@ -192,9 +290,10 @@ static unsigned int __init hydra_groups_from_source(unsigned int most, u16 *grou
 
 	switch (source) {
 	case HYDRA_GROUPS_PV:
-		nr = hydra_host_domains();
-		if (nr < 1 || hydra_ask_host(nr, group)) {
-			pr_err("hydra_groups=pv: the host does not tell (a host with Hydra does, for a VM with expose=on)\n");
+		nr = hydra_groups_of_host(most, group);
+		if (!nr) {
+			pr_err("hydra_groups=pv: the host does not tell (a host with Hydra does, for a VM with expose=on), or CPUs are on more than %u of its domains\n",
+			       most);
 			return 0;
 		}
 		break;
@@ -245,6 +344,8 @@ unsigned int __init hydra_groups_at_boot(u16 **group, unsigned int most)
 		return nr;
 	}
 	source = HYDRA_GROUPS_OFF;
+	kfree(host_of);
+	host_of = NULL;
 	kfree(by_cpu);
 	return 0;
 }
@@ -302,16 +403,38 @@ static int hydra_measure_again(unsigned int nr, u16 *group)
 	return hydra_keep_numbers(found, group);
 }
 
+/*
+ * Ask the host again. If it does not tell, or tells of more domains than there are groups, CPUs
+ * stay in their groups, and no memory is moved any more: it might be moved away from them.
+ */
+static int hydra_ask_again(unsigned int nr, u16 *group)
+{
+	bool placing = memchr_inv(host_of, KVM_HYDRA_NOWHERE, nr);
+	unsigned int cpu, d;
+	int ret;
+
+	for_each_possible_cpu(cpu)
+		group[cpu] = hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu);
+	ret = hydra_ask_groups(nr, group);
+	if (!ret)
+		return 0;
+	for (d = 0; d < nr; d++)
+		WRITE_ONCE(host_of[d], KVM_HYDRA_NOWHERE);
+	if (placing)
+		pr_warn("the host does not tell any more where the CPUs are, or they are on more than %u of its domains (error %d): where the pools of page tables are is not known, and they do not grow\n",
+			nr, ret);
+	return ret;
+}
+
 /* What the host, or a measurement, says now. Context: hydra_regroup_lock. */
 static int hydra_groups_again(u16 *group)
 {
-	unsigned int cpu, nr = hydra_kinds[HYDRA_DOMAINS_NODE].nr;
+	unsigned int nr = hydra_kinds[HYDRA_DOMAINS_NODE].nr;
 
+	lockdep_assert_held(&hydra_regroup_lock);
 	switch (source) {
 	case HYDRA_GROUPS_PV:
-		for_each_possible_cpu(cpu)
-			group[cpu] = hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu);
-		return hydra_ask_host(nr, group);
+		return hydra_ask_again(nr, group);
 	case HYDRA_GROUPS_MEASURE:
 		return hydra_measure_again(nr, group);
 	default:
@@ -333,6 +456,9 @@ static int hydra_regroup(char *text)
 	ret = text ? hydra_groups_parse(text, nr, group) : hydra_groups_again(group);
 	if (ret >= 0)
 		hydra_move_cpus(group);
+	/* Also if no CPU moves: memory may have. */
+	if (!ret && !text && source == HYDRA_GROUPS_PV)
+		hydra_pools_place();
 	mutex_unlock(&hydra_regroup_lock);
 	kfree(group);
 	return min(ret, 0);
@@ -454,7 +580,7 @@ static int __init hydra_groups_init(void)
 		return ret;
 	for (d = 0; d < kind->nr; d++)
 		pr_info("group %u: CPUs %*pbl\n", d, cpumask_pr_args(kind->cpus[d]));
-	ret = hydra_pools_start(kind->nr, source == HYDRA_GROUPS_PV);
+	ret = hydra_pools_start(kind->nr, host_of);
 	if (ret)
 		return ret;
 	if (source != HYDRA_GROUPS_LIST)

@@ -95,8 +95,10 @@ unsigned int hydra_measure_groups(u16 *group);
 DECLARE_STATIC_KEY_FALSE(hydra_pools_key);
 extern unsigned long hydra_pool_limit;
 int hydra_pool_of(const struct page *page);
+bool hydra_page_is_away(const struct page *page);
 struct page *hydra_pool_get(unsigned int d);
-int hydra_pools_start(unsigned int nr, bool ask);
+int hydra_pools_start(unsigned int nr, const u8 *host);
+void hydra_pools_place(void);
 int hydra_pools_show(char *buf);
 
 static inline bool hydra_has_pools(const struct hydra_kind *kind)

@@ -10,7 +10,9 @@
  *   never used is allocated by the host now, on the node of that CPU, unless the host has
  *   another policy.
  * - If the guest may ask the host (hydra_groups=pv), it has the host move the pages, and gives
- *   back those that do not get there.
+ *   back those that do not get there. Each time that the guest asks where its CPUs are, it has
+ *   the pages moved again: the host, or another one to which the guest has migrated, may have
+ *   put them elsewhere.
  *
  * T18. The pool holds a reference of each of its pages for good. A page that is in use as a
  * table has a second one, which is dropped when Linux frees the table, on whatever path that
@@ -28,8 +30,12 @@
  * A CPU that inspects pages of memory by number (compaction, e.g.) may hold a reference more
  * for a moment. The pool takes the page for one in use until it looks again.
  *
+ * A page that is not where it should be any more leaves the pool, but not as long as it is a
+ * table: the home of a table does not change, see hydra_has_owner(). The page is marked as away,
+ * and goes to Linux's allocator when the worker finds it freed.
+ *
  * An empty pool is no error: the table comes from anywhere, and counts as misplaced. Roots,
- * and Linux's own tables above the leaf tables, are not from pools. A pool gives no page
+ * and Linux's own tables above the leaf tables, are not from pools. A pool gives no other page
  * back, and its pages are charged to no memory cgroup, so hydra_pool_limit bounds them.
  */
 
@@ -50,18 +56,27 @@
 /* With fewer free pages than this, the worker looks for more, up to so many. */
 #define POOL_LOW	64
 #define POOL_ENOUGH	128
-/* How long a pool that got no memory does not ask again, and one that stayed low does not look */
+/*
+ * How long a pool that got no memory does not ask again, at most if it is refused time after time,
+ * and one that stayed low does not look
+ */
 #define POOL_PAUSE	(10 * HZ)
+#define POOL_PAUSE_MAX	(3600 * HZ)
 #define LOOK_PAUSE	(HZ / 10)
+/* Chunks that are kept aside, so that another one is tried */
+#define ASIDE_MAX	8
 
 /**
- * struct hydra_chunk - 2 MiB of a pool; never freed
- * @list: of the pool's chunks
+ * struct hydra_chunk - 2 MiB of a pool; never freed, also if all pages have left the pool, and
+ *	Linux's allocator has given them to another chunk
+ * @list: of the pool's chunks, to which the pool's worker alone adds; or of those kept aside
  * @first: the first page
  * @d: the domain of the pool
- * @ours: pages that belong to the pool; written before the chunk can be found
+ * @ours: pages that belong to the pool; set before the chunk can be found. The bit of a page that
+ *	is no table is cleared under the pool's lock.
  * @used: pages that have been handed out, and perhaps been freed since; guarded by the pool's
  *	lock
+ * @away: of these, pages that are not where they should be; guarded by the pool's lock
  */
 struct hydra_chunk {
 	struct list_head list;
@@ -69,21 +84,25 @@ struct hydra_chunk {
 	unsigned int d;
 	DECLARE_BITMAP(ours, CHUNK_PAGES);
 	DECLARE_BITMAP(used, CHUNK_PAGES);
+	DECLARE_BITMAP(away, CHUNK_PAGES);
 };
 
 /**
  * struct hydra_pool - the pool of a group
  * @d: the domain of the group
- * @lock: guards all that follows, but for @work
+ * @lock: guards all that follows, but for @again, @pause and @work
  * @free: pages, by their lru
  * @chunks: all chunks
  * @nr_free: length of @free
  * @nr_pages: pages of all chunks
+ * @nr_away: of these, pages that are not where they should be
  * @misplaced: tables that were not to be had, as the pool was empty: they came from elsewhere,
  *	or, replicas, the domain uses Linux's table
  * @refused: pages that were not where they should be
  * @look_at: jiffies from which the worker looks for freed pages again
  * @grow_at: jiffies from which the worker asks for memory again
+ * @pause: how long the next pause is, if the host moves nothing; the worker's
+ * @again: the worker is to have all pages moved again
  * @work: finds pages: freed ones, or more memory
  */
 struct hydra_pool {
@@ -93,10 +112,13 @@ struct hydra_pool {
 	struct list_head chunks;
 	unsigned long nr_free;
 	unsigned long nr_pages;
+	unsigned long nr_away;
 	unsigned long misplaced;
 	unsigned long refused;
 	unsigned long look_at;
 	unsigned long grow_at;
+	unsigned long pause;
+	bool again;
 	struct work_struct work;
 };
 
@@ -107,7 +129,8 @@ unsigned long hydra_pool_limit = ULONG_MAX;
 static struct hydra_pool *pools;
 static unsigned int nr_pools;
 static atomic_long_t pooled_pages;
-static bool ask_host;
+/* By group, the domain of the host that it is on, or KVM_HYDRA_NOWHERE; NULL: no host is asked */
+static const u8 *host_of;
 /* Chunks by the number of their first page, in units of chunks */
 static DEFINE_XARRAY(chunks);
 
@@ -129,6 +152,30 @@ int hydra_pool_of(const struct page *page)
 	return chunk && test_bit(page_to_pfn(page) % CHUNK_PAGES, chunk->ours) ? chunk->d : -1;
 }
 
+/**
+ * hydra_page_is_away - is a page of a pool not where it should be?
+ * @page: any page
+ *
+ * Context: any; the answer may be old. Return: true, if the host has said so.
+ */
+bool hydra_page_is_away(const struct page *page)
+{
+	const struct hydra_chunk *chunk = hydra_chunk_of(page);
+
+	return chunk && test_bit(page_to_pfn(page) % CHUNK_PAGES, chunk->away);
+}
+
+/* A page that is no table leaves the pool, and its reference is dropped. */
+static void hydra_page_leave(struct hydra_pool *pool, struct hydra_chunk *chunk, unsigned int i)
+{
+	lockdep_assert_held(&pool->lock);
+	VM_WARN_ON_ONCE(test_bit(i, chunk->used));
+	clear_bit(i, chunk->ours);
+	pool->nr_pages--;
+	atomic_long_dec(&pooled_pages);
+	__free_page(&chunk->first[i]);
+}
+
 /*
  * Find pages of a chunk that have been freed. A page with an error of the memory stays out:
  * Linux's allocator would retire it.
@@ -144,6 +191,11 @@ static void hydra_chunk_collect(struct hydra_pool *pool, struct hydra_chunk *chu
 		/* The last use of the table before ours; pairs with put_page(). */
 		smp_acquire__after_ctrl_dep();
 		clear_bit(i, chunk->used);
+		if (test_and_clear_bit(i, chunk->away)) {
+			pool->nr_away--;
+			hydra_page_leave(pool, chunk, i);
+			continue;
+		}
 		list_add(&chunk->first[i].lru, &pool->free);
 		pool->nr_free++;
 	}
@@ -225,38 +277,104 @@ struct page *hydra_pool_get(unsigned int d)
 	return d < nr_pools ? hydra_pool_get_from(&pools[d]) : NULL;
 }
 
-/* Have the host move pages to a domain. Return: how many are there, or negative: refused. */
-static long hydra_host_places(struct page *page, unsigned int nr, unsigned int d)
+/*
+ * Have the host move some pages of a chunk to a domain of its own. If a part of them gets there,
+ * find out which by asking for each half.
+ * @there: the pages that are there are set
+ * Context: may sleep. Return: 0; negative: of some pages the host does not say where they are.
+ */
+static long hydra_pages_place(struct hydra_chunk *chunk, unsigned int first, unsigned int nr,
+			      u8 host, unsigned long *there)
 {
-	return kvm_hypercall4(KVM_HC_HYDRA, KVM_HYDRA_PLACE, PFN_PHYS(page_to_pfn(page)), nr, d);
+	phys_addr_t at = PFN_PHYS(page_to_pfn(chunk->first) + first);
+	long ret = kvm_hypercall4(KVM_HC_HYDRA, KVM_HYDRA_PLACE, at, nr, host);
+
+	cond_resched();
+	/* The operator does not let them be there. */
+	if (ret == -KVM_EPERM)
+		return 0;
+	if (ret <= 0)
+		return ret;
+	if (ret >= nr) {
+		bitmap_set(there, first, nr);
+		return 0;
+	}
+	return hydra_pages_place(chunk, first, nr / 2, host, there) ?:
+	       hydra_pages_place(chunk, first + nr / 2, nr - nr / 2, host, there);
 }
 
-/* Which pages of a chunk are where they have to be? Return: how many. */
+/* Which pages of a new chunk are where they have to be? Return: how many. */
 static unsigned int hydra_chunk_place(struct hydra_chunk *chunk)
 {
-	long there = CHUNK_PAGES;
-	unsigned int i, nr = 0;
+	u8 host = host_of ? READ_ONCE(host_of[chunk->d]) : 0;
 
-	if (ask_host)
-		there = hydra_host_places(chunk->first, CHUNK_PAGES, chunk->d);
-	if (there == CHUNK_PAGES) {
+	if (!host_of)
 		bitmap_fill(chunk->ours, CHUNK_PAGES);
-		return CHUNK_PAGES;
-	}
-	for (i = 0; i < CHUNK_PAGES && there >= 0; i++) {
-		there = hydra_host_places(&chunk->first[i], 1, chunk->d);
-		if (there != 1)
-			continue;
-		__set_bit(i, chunk->ours);
-		nr++;
-	}
-	return nr;
+	else if (host != KVM_HYDRA_NOWHERE)
+		hydra_pages_place(chunk, 0, CHUNK_PAGES, host, chunk->ours);
+	return bitmap_weight(chunk->ours, CHUNK_PAGES);
 }
 
-/* Without a host that moves memory, it is where the CPU is that writes it first. */
+/* Tables that are not where they should be are marked, all other pages leave the pool. */
+static void hydra_chunk_sort(struct hydra_pool *pool, struct hydra_chunk *chunk,
+			     const unsigned long *there)
+{
+	unsigned int i;
+
+	spin_lock(&pool->lock);
+	for_each_set_bit(i, chunk->ours, CHUNK_PAGES) {
+		if (test_bit(i, there)) {
+			pool->nr_away -= test_and_clear_bit(i, chunk->away);
+			continue;
+		}
+		if (test_bit(i, chunk->used)) {
+			pool->nr_away += !test_and_set_bit(i, chunk->away);
+			continue;
+		}
+		/* With an error of the memory it is perhaps not in the list. */
+		if (PageHWPoison(&chunk->first[i]))
+			continue;
+		pool->refused++;
+		list_del(&chunk->first[i].lru);
+		pool->nr_free--;
+		hydra_page_leave(pool, chunk, i);
+	}
+	spin_unlock(&pool->lock);
+}
+
+/* Have the pages of a chunk moved again. What the host does not tell changes nothing. */
+static void hydra_chunk_place_again(struct hydra_pool *pool, struct hydra_chunk *chunk)
+{
+	DECLARE_BITMAP(there, CHUNK_PAGES) = {};
+	u8 host = READ_ONCE(host_of[pool->d]);
+	unsigned int first, end;
+
+	if (host == KVM_HYDRA_NOWHERE)
+		return;
+	for_each_set_bitrange(first, end, chunk->ours, CHUNK_PAGES)
+		if (hydra_pages_place(chunk, first, end - first, host, there))
+			return;
+	hydra_chunk_sort(pool, chunk, there);
+}
+
+/* Have all pages of a pool moved again. Context: the pool's worker, which alone adds chunks. */
+static void hydra_pool_place(struct hydra_pool *pool)
+{
+	struct hydra_chunk *chunk;
+
+	list_for_each_entry(chunk, &pool->chunks, list)
+		hydra_chunk_place_again(pool, chunk);
+}
+
+/*
+ * May this CPU get memory for a group? Without a host that moves memory, it is where the CPU is
+ * that writes it first. A host that moves it has to have told where the group is.
+ */
 static bool hydra_in_group(unsigned int d)
 {
-	return ask_host || hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, raw_smp_processor_id()) == d;
+	if (host_of)
+		return READ_ONCE(host_of[d]) != KVM_HYDRA_NOWHERE;
+	return hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, raw_smp_processor_id()) == d;
 }
 
 /* Return: NULL, too, if the worker is not, or no longer, on a CPU of the group. */
@@ -285,53 +403,97 @@ static struct hydra_chunk *hydra_chunk_alloc(unsigned int d)
 	return NULL;
 }
 
-/* Add 2 MiB to a pool. Return: how many pages that were. */
-static unsigned int hydra_pool_grow(struct hydra_pool *pool)
+/*
+ * Add 2 MiB to a pool. If the host moves none of them, they are kept aside: Linux's allocator would
+ * give the same ones again.
+ * Return: how many pages that were; -ENOMEM, and none is aside
+ */
+static int hydra_pool_grow(struct hydra_pool *pool, struct list_head *aside)
 {
 	struct hydra_chunk *chunk;
 	unsigned int i, nr;
 
 	if (atomic_long_add_return(CHUNK_PAGES, &pooled_pages) > hydra_pool_limit >> PAGE_SHIFT) {
 		atomic_long_sub(CHUNK_PAGES, &pooled_pages);
-		return 0;
+		return -ENOMEM;
 	}
 	chunk = hydra_chunk_alloc(pool->d);
-	nr = chunk ? hydra_chunk_place(chunk) : 0;
+	if (!chunk) {
+		atomic_long_sub(CHUNK_PAGES, &pooled_pages);
+		return -ENOMEM;
+	}
+	nr = hydra_chunk_place(chunk);
 	if (nr && xa_err(xa_store(&chunks, page_to_pfn(chunk->first) >> CHUNK_ORDER, chunk,
 				  GFP_KERNEL))) {
 		bitmap_zero(chunk->ours, CHUNK_PAGES);
 		nr = 0;
 	}
-	atomic_long_sub(CHUNK_PAGES - nr, &pooled_pages);
-	if (!chunk)
-		return 0;
 	spin_lock(&pool->lock);
-	if (nr)
-		list_add(&chunk->list, &pool->chunks);
+	list_add(&chunk->list, nr ? &pool->chunks : aside);
 	for_each_set_bit(i, chunk->ours, CHUNK_PAGES)
 		list_add_tail(&chunk->first[i].lru, &pool->free);
 	pool->nr_free += nr;
 	pool->nr_pages += nr;
 	pool->refused += CHUNK_PAGES - nr;
 	spin_unlock(&pool->lock);
+	if (!nr)
+		return 0;
+	atomic_long_sub(CHUNK_PAGES - nr, &pooled_pages);
 	for_each_clear_bit(i, chunk->ours, CHUNK_PAGES)
 		__free_page(&chunk->first[i]);
-	if (!nr)
-		kfree(chunk);
 	return nr;
+}
+
+static void hydra_free_aside(struct list_head *aside)
+{
+	struct hydra_chunk *chunk, *next;
+	unsigned int i;
+
+	list_for_each_entry_safe(chunk, next, aside, list) {
+		for (i = 0; i < CHUNK_PAGES; i++)
+			__free_page(&chunk->first[i]);
+		atomic_long_sub(CHUNK_PAGES, &pooled_pages);
+		kfree(chunk);
+	}
+}
+
+/* Try some chunks. The memory of a guest may be of a kind that the host cannot move at all. */
+static void hydra_pool_grow_or_pause(struct hydra_pool *pool)
+{
+	unsigned long pause = POOL_PAUSE;
+	LIST_HEAD(aside);
+	int nr, i = 0;
+
+	do {
+		nr = hydra_pool_grow(pool, &aside);
+	} while (nr >= 0 && nr < CHUNK_PAGES / 2 && ++i < ASIDE_MAX);
+	if (nr >= CHUNK_PAGES / 2) {
+		pool->pause = POOL_PAUSE;
+	} else {
+		if (!list_empty(&aside)) {
+			pause = pool->pause;
+			pool->pause = min(2 * pause, POOL_PAUSE_MAX);
+		}
+		WRITE_ONCE(pool->grow_at, jiffies + pause);
+	}
+	hydra_free_aside(&aside);
 }
 
 static void hydra_pool_work(struct work_struct *work)
 {
 	struct hydra_pool *pool = container_of(work, struct hydra_pool, work);
 
+	if (xchg(&pool->again, false)) {
+		hydra_pool_place(pool);
+		pool->pause = POOL_PAUSE;
+		WRITE_ONCE(pool->grow_at, jiffies);
+	}
 	if (READ_ONCE(pool->nr_free) < POOL_LOW)
 		hydra_pool_collect(pool);
 	/* Far more than what wakes the worker, or it would look again soon */
 	if (READ_ONCE(pool->nr_free) < POOL_ENOUGH && hydra_in_group(pool->d) &&
-	    time_after_eq(jiffies, READ_ONCE(pool->grow_at)) &&
-	    hydra_pool_grow(pool) < CHUNK_PAGES / 2)
-		WRITE_ONCE(pool->grow_at, jiffies + POOL_PAUSE);
+	    time_after_eq(jiffies, READ_ONCE(pool->grow_at)))
+		hydra_pool_grow_or_pause(pool);
 	if (READ_ONCE(pool->nr_free) < POOL_ENOUGH)
 		WRITE_ONCE(pool->look_at, jiffies + LOOK_PAUSE);
 }
@@ -345,6 +507,7 @@ static void hydra_pool_init(struct hydra_pool *pool, unsigned int d)
 	INIT_WORK(&pool->work, hydra_pool_work);
 	pool->look_at = jiffies;
 	pool->grow_at = jiffies;
+	pool->pause = POOL_PAUSE;
 }
 
 /**
@@ -365,8 +528,8 @@ int hydra_pools_show(char *buf)
 		spin_lock(&pool->lock);
 		len += sysfs_emit_at(buf, len, "group %u pages %lu free %lu", d, pool->nr_pages,
 				     pool->nr_free);
-		len += sysfs_emit_at(buf, len, " misplaced %lu refused %lu\n", pool->misplaced,
-				     pool->refused);
+		len += sysfs_emit_at(buf, len, " misplaced %lu refused %lu away %lu\n",
+				     pool->misplaced, pool->refused, pool->nr_away);
 		spin_unlock(&pool->lock);
 	}
 	return len;
@@ -375,18 +538,19 @@ int hydra_pools_show(char *buf)
 /**
  * hydra_pools_start - make the pools, and fill them
  * @nr: how many groups there are
- * @ask: the host moves memory where the guest wants it
+ * @host: by group, the domain of the host that it is on, or KVM_HYDRA_NOWHERE; kept, and may
+ *	change: see hydra_pools_place(). NULL: no host moves memory where the guest wants it.
  *
  * Context: process context, once; may sleep. Return: 0 or -ENOMEM.
  */
-int hydra_pools_start(unsigned int nr, bool ask)
+int hydra_pools_start(unsigned int nr, const u8 *host)
 {
 	unsigned int d;
 
 	pools = kcalloc(nr, sizeof(*pools), GFP_KERNEL);
 	if (!pools)
 		return -ENOMEM;
-	ask_host = ask;
+	host_of = host;
 	/* Each group could map all memory twice, by small pages. */
 	hydra_pool_limit = nr * round_up(totalram_pages() / 256, CHUNK_PAGES) << PAGE_SHIFT;
 	for (d = 0; d < nr; d++)
@@ -398,6 +562,22 @@ int hydra_pools_start(unsigned int nr, bool ask)
 		flush_work(&pools[d].work);
 	}
 	return 0;
+}
+
+/**
+ * hydra_pools_place - have all pages moved again to where their groups are
+ *
+ * Context: any; a worker does it later.
+ */
+void hydra_pools_place(void)
+{
+	unsigned int d;
+
+	for (d = 0; d < nr_pools; d++) {
+		WRITE_ONCE(pools[d].again, true);
+		/* On any CPU: the host moves the pages. */
+		queue_work(system_long_wq, &pools[d].work);
+	}
 }
 
 #include "tests/pool-kunit.h"

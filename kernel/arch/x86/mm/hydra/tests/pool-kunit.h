@@ -34,19 +34,21 @@ static void hydra_test_pool(struct kunit *test)
 	struct page *page, *first = NULL;
 	unsigned long limit = hydra_pool_limit;
 	unsigned int i, nr, d;
+	LIST_HEAD(aside);
 
 	KUNIT_ASSERT_NOT_NULL(test, pool);
-	if (ask_host)
+	if (host_of)
 		kunit_skip(test, "the host places the memory");
 	/* The memory is of the group of the CPU that writes it. */
 	migrate_disable();
 	d = hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, raw_smp_processor_id());
 	hydra_pool_init(pool, d);
 	hydra_pool_limit = ULONG_MAX;
-	nr = hydra_pool_grow(pool);
+	nr = hydra_pool_grow(pool, &aside);
 	hydra_pool_limit = limit;
 	migrate_enable();
 	KUNIT_ASSERT_EQ(test, nr, CHUNK_PAGES);
+	KUNIT_EXPECT_TRUE(test, list_empty(&aside));
 	spin_lock(&pool->lock);
 	for (nr = 0; (page = hydra_pool_take(pool)); nr++) {
 		KUNIT_EXPECT_EQ(test, page_ref_count(page), 2);
@@ -82,6 +84,69 @@ static void hydra_test_pool(struct kunit *test)
 	hydra_test_pool_free(pool);
 }
 
+/*
+ * Of a chunk, a free page and a page in use are not where they should be: the first leaves the
+ * pool at once, the other when it is no table any more. Its home does not change before.
+ */
+static void hydra_test_pool_away(struct kunit *test)
+{
+	struct hydra_pool *pool = kunit_kzalloc(test, sizeof(*pool), GFP_KERNEL);
+	DECLARE_BITMAP(there, CHUNK_PAGES);
+	unsigned long limit = hydra_pool_limit, before = atomic_long_read(&pooled_pages);
+	struct page *page, *free;
+	struct hydra_chunk *chunk;
+	LIST_HEAD(aside);
+	unsigned int d;
+	int nr;
+
+	KUNIT_ASSERT_NOT_NULL(test, pool);
+	if (host_of)
+		kunit_skip(test, "the host places the memory");
+	migrate_disable();
+	d = hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, raw_smp_processor_id());
+	hydra_pool_init(pool, d);
+	/* No worker looks at this pool. */
+	pool->look_at = jiffies + 3600 * HZ;
+	hydra_pool_limit = ULONG_MAX;
+	nr = hydra_pool_grow(pool, &aside);
+	hydra_pool_limit = limit;
+	migrate_enable();
+	KUNIT_ASSERT_EQ(test, nr, CHUNK_PAGES);
+	chunk = list_first_entry(&pool->chunks, struct hydra_chunk, list);
+	page = hydra_pool_get_from(pool);
+	free = list_first_entry(&pool->free, struct page, lru);
+	bitmap_fill(there, CHUNK_PAGES);
+	hydra_chunk_sort(pool, chunk, there);
+	KUNIT_EXPECT_EQ(test, pool->refused, 0);
+	__clear_bit(page - chunk->first, there);
+	__clear_bit(free - chunk->first, there);
+	hydra_chunk_sort(pool, chunk, there);
+	hydra_chunk_sort(pool, chunk, there);
+	KUNIT_EXPECT_EQ(test, hydra_pool_of(free), -1);
+	KUNIT_EXPECT_FALSE(test, hydra_page_is_away(free));
+	KUNIT_EXPECT_EQ(test, hydra_pool_of(page), d);
+	KUNIT_EXPECT_TRUE(test, hydra_page_is_away(page));
+	KUNIT_EXPECT_EQ(test, pool->nr_away, 1);
+	KUNIT_EXPECT_EQ(test, pool->refused, 1);
+	KUNIT_EXPECT_EQ(test, pool->nr_pages, CHUNK_PAGES - 1);
+	KUNIT_EXPECT_EQ(test, pool->nr_free, CHUNK_PAGES - 2);
+	/* The host has moved it back. */
+	__set_bit(page - chunk->first, there);
+	hydra_chunk_sort(pool, chunk, there);
+	KUNIT_EXPECT_EQ(test, pool->nr_away, 0);
+	KUNIT_EXPECT_FALSE(test, hydra_page_is_away(page));
+	__clear_bit(page - chunk->first, there);
+	hydra_chunk_sort(pool, chunk, there);
+	hydra_test_pool_use(test, page);
+	hydra_pool_collect(pool);
+	KUNIT_EXPECT_EQ(test, hydra_pool_of(page), -1);
+	KUNIT_EXPECT_EQ(test, pool->nr_away, 0);
+	KUNIT_EXPECT_EQ(test, pool->nr_pages, CHUNK_PAGES - 2);
+	KUNIT_EXPECT_EQ(test, pool->nr_free, CHUNK_PAGES - 2);
+	hydra_test_pool_free(pool);
+	KUNIT_EXPECT_EQ(test, atomic_long_read(&pooled_pages), before);
+}
+
 /* A page of no pool */
 static void hydra_test_pool_of(struct kunit *test)
 {
@@ -97,11 +162,12 @@ static void hydra_test_pool_limit(struct kunit *test)
 {
 	struct hydra_pool *pool = kunit_kzalloc(test, sizeof(*pool), GFP_KERNEL);
 	unsigned long limit = hydra_pool_limit;
+	LIST_HEAD(aside);
 
 	KUNIT_ASSERT_NOT_NULL(test, pool);
 	hydra_pool_init(pool, 0);
 	hydra_pool_limit = 0;
-	KUNIT_EXPECT_EQ(test, hydra_pool_grow(pool), 0);
+	KUNIT_EXPECT_EQ(test, hydra_pool_grow(pool, &aside), -ENOMEM);
 	hydra_pool_limit = limit;
 	spin_lock(&pool->lock);
 	KUNIT_EXPECT_NULL(test, hydra_pool_take(pool));
@@ -111,6 +177,7 @@ static void hydra_test_pool_limit(struct kunit *test)
 
 static struct kunit_case hydra_pool_cases[] = {
 	KUNIT_CASE(hydra_test_pool),
+	KUNIT_CASE(hydra_test_pool_away),
 	KUNIT_CASE(hydra_test_pool_of),
 	KUNIT_CASE(hydra_test_pool_limit),
 	{}
