@@ -61,7 +61,7 @@ int hydra_vm_home(unsigned int d);
 
 /* vm_place.c */
 int hydra_vm_page_node(unsigned long address);
-long hydra_vm_pages_place(const unsigned long *address, unsigned int nr, int nid);
+long hydra_vm_pages_place(const unsigned long *address, unsigned int nr, int nid, long *budget);
 
 /* groups.c */
 bool hydra_has_groups(void);

@@ -30,7 +30,8 @@
  *	without CPUs. A look changes nothing: it brings in no page, and copies none that is shared.
  * @KVM_HYDRA_PLACE: move memory to a domain. Arguments: a physical address, a number of 4 KiB
  *	pages up to 512, and the domain. Gives how many are there now. Pages in use may stay;
- *	pages that the VMM shares with other processes, and pinned ones, do.
+ *	pages that the VMM shares with other processes, and pinned ones, do; and so do pages beyond
+ *	those that the host moves in a second.
  *	-KVM_EPERM, and nothing moves, if the VMM's memory policy or cpuset forbids it
  */
 enum kvm_hydra_call {

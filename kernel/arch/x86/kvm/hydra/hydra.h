@@ -45,6 +45,7 @@ struct hydra_vm_tree {
  *	and by a vCPU that gets no memory for a table.
  * @follow: tables of the shared tree move to the node of their data; set under slots_lock
  * @expose: the guest may ask for its places; set under slots_lock
+ * @placed: the time up to which the guest has spent what may be moved for it, see hypercall.c
  * @keyed: the VM counts in hydra_vm_key; set under hydra_vm_key_mutex, and never cleared
  * @counts: changes of entries are counted; set under slots_lock and mmu_lock, never cleared
  * @trees: one for each domain, and the shared tree; allocated before @keyed is set
@@ -75,6 +76,7 @@ struct hydra_vm {
 	bool expose;
 	bool keyed;
 	bool counts;
+	atomic64_t placed;
 	struct hydra_vm_tree *trees;
 	struct delayed_work tidy;
 	struct delayed_work following;

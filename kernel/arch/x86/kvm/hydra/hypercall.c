@@ -29,6 +29,9 @@
 #include <linux/hydra_vm.h>
 #include <linux/kvm_host.h>
 #include <linux/kvm_para.h>
+#include <linux/ktime.h>
+#include <linux/math64.h>
+#include <linux/moduleparam.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -39,6 +42,12 @@
 /* The most vCPUs of one question, and pages of one move */
 #define HYDRA_VM_WHERE_MAX	4096
 #define HYDRA_VM_PLACE_MAX	512
+
+/* Pages a second that are moved for the guest of a VM, and for how long it may save them up */
+static unsigned int hydra_place_pages __read_mostly = 8192;
+module_param(hydra_place_pages, uint, 0644);
+MODULE_PARM_DESC(hydra_place_pages, "Pages a second that Hydra moves for the guest of a VM; 0: none");
+#define HYDRA_VM_PLACE_NS	(4 * NSEC_PER_SEC)
 
 /* KVM_HYDRA_WHERE: the domains of the CPUs on which vCPUs ran last, by their APIC ids */
 static long hydra_vm_where(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr)
@@ -91,12 +100,41 @@ static long hydra_vm_look(struct kvm_vcpu *vcpu, gpa_t gpa)
 	return -KVM_EOPNOTSUPP;
 }
 
+/* What a page costs, in nanoseconds; 0: none is to be moved */
+static s64 hydra_vm_page_cost(void)
+{
+	unsigned int pages = READ_ONCE(hydra_place_pages);
+
+	return pages ? max(NSEC_PER_SEC / pages, 1L) : 0;
+}
+
+/*
+ * Take from what may be moved for a guest now. The time is spent from @placed on; what was not
+ * spent for HYDRA_VM_PLACE_NS is lost. Several vCPUs may come at once.
+ * Return: how many pages, up to @nr
+ */
+static long hydra_vm_budget(struct hydra_vm *vm, unsigned long nr, s64 cost)
+{
+	s64 now = ktime_get_ns(), spent = atomic64_read(&vm->placed), from, pages;
+
+	if (!cost)
+		return 0;
+	do {
+		from = max(spent, now - HYDRA_VM_PLACE_NS);
+		/* Large pages, or another CPU's clock, may have gone beyond. */
+		pages = from < now ? min_t(s64, nr, div64_s64(now - from, cost)) : 0;
+	} while (!atomic64_try_cmpxchg(&vm->placed, &spent, from + pages * cost));
+	return pages;
+}
+
 /* KVM_HYDRA_PLACE: move pages to the home of a domain */
 static long hydra_vm_place(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr, unsigned long d)
 {
+	struct hydra_vm *vm = vcpu->kvm->arch.hydra;
 	unsigned long *address, i;
+	s64 cost = hydra_vm_page_cost();
 	bool writable;
-	long ret;
+	long ret, budget;
 
 	if (!PAGE_ALIGNED(gpa) || !nr || nr > HYDRA_VM_PLACE_MAX || d >= hydra_vm_nr_domains())
 		return -KVM_EINVAL;
@@ -108,7 +146,10 @@ static long hydra_vm_place(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr, u
 		if (kvm_is_error_hva(address[i]) || !writable)
 			break;
 	}
-	ret = i == nr ? hydra_vm_pages_place(address, nr, hydra_vm_home(d)) : -EFAULT;
+	budget = hydra_vm_budget(vm, nr, cost);
+	ret = i == nr ? hydra_vm_pages_place(address, nr, hydra_vm_home(d), &budget) : -EFAULT;
+	/* Back what was not needed, or take what was needed more */
+	atomic64_sub(budget * cost, &vm->placed);
 	kfree(address);
 	if (ret == -EPERM)
 		return -KVM_EPERM;

@@ -29,7 +29,7 @@
  *                                            its references to the vendor's module
  *                                          rmmod kvm_intel: refused, as the reader has one
  *     puts the VM: kvm_destroy_vm() calls
- *       vmx_vm_destroy()
+ *       the vendor's module
  *     puts the module
  */
 static const struct hydra_vm_ops *hydra_vm_ops;

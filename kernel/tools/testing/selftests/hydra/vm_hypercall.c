@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
@@ -317,6 +318,27 @@ TEST_F(vm_hypercall, pages_go_to_a_domain_with_their_words)
 	/* A page that is not there is nowhere. */
 	ASSERT_EQ(0, madvise(self->vm.region, PAGE_SIZE, MADV_DONTNEED));
 	EXPECT_EQ(1, call(self, 0, KVM_HYDRA_PLACE, guest(0), 2, self->last));
+}
+
+/* The host bounds how many pages it moves. Pages that are there already cost nothing. */
+TEST_F(vm_hypercall, pages_move_at_a_rate)
+{
+	const char *file = "/sys/module/kvm/parameters/hydra_place_pages";
+	time_t start;
+	long moved;
+
+	ASSERT_EQ(PAGES, place(self, 0, PAGES, 0));
+	ASSERT_EQ(0, hydra_write_file(file, "0"));
+	EXPECT_EQ(0, call(self, 0, KVM_HYDRA_PLACE, guest(0), PAGES, self->last));
+	EXPECT_EQ(PAGES, call(self, 0, KVM_HYDRA_PLACE, guest(0), PAGES, 0));
+	/* One page a second, and those of four seconds at once */
+	start = time(NULL);
+	EXPECT_EQ(0, hydra_write_file(file, "1"));
+	moved = call(self, 0, KVM_HYDRA_PLACE, guest(0), PAGES, self->last);
+	EXPECT_LE(1, moved);
+	EXPECT_GE(5 + time(NULL) - start, moved);
+	EXPECT_EQ(0, hydra_write_file(file, "8192"));
+	EXPECT_EQ(PAGES, place(self, 0, PAGES, self->last));
 }
 
 /* T19: what the operator has bound stays, and so does all else of the same call. */
