@@ -7,7 +7,8 @@ import pytest
 from lab.test import guests
 
 PROGRAM = "\n### begin {name}\nTAP version 13\n1..1\nok 1 one\n\n### end {name} 0 9\n"
-GOOD = ("".join(PROGRAM.format(name=name) for name in guests.TESTS) + "### regrouped 25 violations 0\n### ended 0\nvm 0\npolicy hydra\n"
+GOOD = ("".join(PROGRAM.format(name=name) for name in guests.TESTS) +
+        "".join(f"group {group} pages 512 free 400 misplaced 0 refused 0 away 0\n" for group in range(guests.NODES)) + "### regrouped 25 violations 0\n### ended 0\nvm 0\npolicy hydra\n"
         "active 1\nmoves 25\nfallbacks 0\n" + 5 * "vm 0\ntables 5 entries 99 violations 0\n" + 5 * "spread\n" + "### host's violations 0\n")
 NV, NO_P, NO_F = guests.KINDS
 
@@ -17,7 +18,7 @@ def failed(kind, text):
 
 
 def test_a_machine_whose_tests_passed():
-    assert not failed(NO_P, GOOD) and len(guests.judge(NO_P, GOOD)) == 9
+    assert not failed(NO_P, GOOD) and len(guests.judge(NO_P, GOOD)) == 10
 
 
 @pytest.mark.parametrize("right, wrong, what", [
@@ -25,7 +26,7 @@ def test_a_machine_whose_tests_passed():
     ("### regrouped 25 violations 0", "", "page tables"), ("25 violations 0", "25 violations 2", "the machine's page tables"),
     ("active 1", "active 0", "a nested tree"), ("fallbacks 0", "fallbacks 1", "a nested tree"), ("99 violations 0", "99 violations 1", "nested page tables"),
     (2 * "vm 0\ntables 5 entries 99 violations 0\n", "", "nested page tables"), ("host's violations 0", "host's violations 1", "nested page tables"),
-    ("moves 25", "moves 3", "virtual CPUs move"), (4 * "spread\n", "", "on all nodes"),
+    ("moves 25", "moves 3", "virtual CPUs move"), ("group 3 pages 512", "group 3 pages 0", "has placed"), ("group 0", "group of", "has placed"), (4 * "spread\n", "", "on all nodes"),
     ("### ended 0", "[    9.9] WARNING: CPU: 1 PID: 7 at arch/x86/mm/hydra/fill.c:7 hydra_fill+0x1/0x2\n### ended 0", "kernel log")])
 def test_what_is_wrong_is_said(right, wrong, what):
     assert right in GOOD and any(what in name for name in failed(NO_P, GOOD.replace(right, wrong, 1)))

@@ -57,6 +57,7 @@ regroup() {{
 ARGUMENTS= BROKEN=none HELD= sh /guest_selftests.sh {seconds} {tests}
 changed=0
 while read -r _; do changed=$((changed + 1)); done </tmp/changed
+[ ! -e pools ] || cat pools
 echo "### regrouped $changed violations $(cat violations)"
 """
 
@@ -138,6 +139,8 @@ def judge(kind, text):
     verdict("a nested tree for each node", state.get("active") == "1" and state.get("fallbacks") == "0", f"{state}")
     verdict("virtual CPUs on all nodes", len(re.findall("^spread$", text, re.M)) >= 5, "not seen five times")
     if kind.exposed:
+        pools = re.findall(r"^group (\d+ pages \d+ .*)$", text, re.M)
+        verdict("pages that the host has placed", len(pools) == NODES and not any(" pages 0 " in pool for pool in pools), f"{pools}")
         verdict("virtual CPUs move", int(state.get("moves", 0)) >= 20, f"{state}")
     checks = re.findall(r"^tables .* violations (\d+)$", text, re.M)
     verdict("nested page tables", len(checks) >= 5 and set(checks) == {"0"} and "### host's violations 0\n" in text, f"violations: {checks}")
