@@ -10,7 +10,7 @@
  *
  * All answers are of a moment: the host may move vCPUs and memory at any time.
  *
- * T20. No call waits for user space. A page that is missing may be one that a userfaultfd is to
+ * T21. No call waits for user space. A page that is missing may be one that a userfaultfd is to
  * bring, and its handler may never answer. KVM_RUN would not return for a signal then, and the
  * section of kvm->srcu would not end:
  *
@@ -71,7 +71,7 @@ static long hydra_vm_where(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr)
 				min(hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu),
 				    (unsigned int)KVM_HYDRA_NOWHERE);
 	}
-	/* T20 */
+	/* T21 */
 	pagefault_disable();
 	if (kvm_vcpu_write_guest(vcpu, gpa, domain, nr))
 		ret = -KVM_EFAULT;

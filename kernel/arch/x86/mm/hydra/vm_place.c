@@ -18,7 +18,7 @@
  * hydra_vm_page_node - on which node is a page of the current process?
  * @address: its address
  *
- * The page is only looked at (T20): nothing is brought in, copied or waited for.
+ * The page is only looked at (T21): nothing is brought in, copied or waited for.
  *
  * Context: process context; may sleep.
  * Return: the node; -ENOENT if no page is there now, or the page of zeros, which is everywhere;
