@@ -207,6 +207,11 @@ def test_input_from_a_pipe_is_read_once(boots, started, boots_made):
     assert len(made) == boots_made and (result.status == 3) == (boots_made == 2)
 
 
+@pytest.mark.parametrize("how, given", [({}, True), ({"ready": False}, False), ({"config": "off"}, False), ({"kvm": True}, False)])
+def test_the_emulators_kernel_is_not_patched_while_programs_run(tmp_path, how, given):
+    assert ("hydra_ready" in vm.virtme_command("bzImage", vm.Machine(**how), tmp_path)) == given
+
+
 @pytest.fixture
 def held(monkeypatch):
     """The locks on runs: when a lock is closed, the run's ./hydra has ended."""

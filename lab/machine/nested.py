@@ -11,7 +11,7 @@ PROCESSOR = "host,-xsave,-svm"
 # A virtual CPU must not run on CPU 0 of the lab's machine: the emulator may lose a part of an exit there (see vm_pin_to_node() in the self tests' vm_util.h).
 NOT_ON_FIRST_CPU = ["taskset", "--cpu-list", "1-63"]
 # As in vm.KERNEL_PARAMETERS: the clock is an emulator's.
-PARAMETERS = "console=ttyS0 panic=-1 tsc=nowatchdog lpj=10000000 no_timer_check"
+PARAMETERS = "console=ttyS0 panic=-1 tsc=nowatchdog lpj=10000000 no_timer_check hydra_ready"
 
 
 def command(image, initrd, cpus=2, memory="256M", parameters=""):

@@ -40,8 +40,9 @@ KERNEL_PARAMETERS = [
     "softlockup_panic=1", "hung_task_panic=1", "sysctl.kernel.watchdog_thresh=60", "sysctl.kernel.panic_on_rcu_stall=1",
     "tsc=nowatchdog", "lpj=10000000",        # otherwise Linux distrusts the emulator's clock and measures for seconds
     "no_timer_check",                        # else Linux panics if the timer's interrupt is late because the host is busy
+    "hydra_ready",                           # else the emulator may run a breakpoint that is gone: console.stale_breakpoint()
 ]
-OF_EMULATOR = ("tsc=nowatchdog", "lpj=10000000")      # not under KVM, where the clock is the processor's
+OF_EMULATOR = ("tsc=nowatchdog", "lpj=10000000", "hydra_ready")      # not under KVM: the processor has the clock, and runs no code that is gone
 # Without it, virtme-run takes QEMU's old machine, and falls back to the emulator without a word.
 KVM_MACHINE = ("-machine", "q35,accel=kvm")
 
@@ -60,6 +61,7 @@ class Machine:
     distances: tuple = ()    # rows of distances between the nodes; none: QEMU's
     threads: int = 1         # CPUs of a core
     kvm: bool = False        # the host's processor runs the machine, not the emulator
+    ready: bool = True       # the kernel's code is patched for Hydra at boot, and not when a program comes under Hydra or leaves
 
     def check(self):
         if not 1 <= self.nodes <= 16:
@@ -191,7 +193,8 @@ def virtme_command(image, machine, directory):
                "--rwdir", f"{SHARED}={directory}"]
     for path in WRITABLE:
         command += ["--overlay-rwdir", path]
-    ours = [word for word in KERNEL_PARAMETERS if not (machine.kvm and word in OF_EMULATOR)]
+    without = {*(OF_EMULATOR if machine.kvm else ()), *(() if machine.ready and machine.config != "off" else ("hydra_ready",))}
+    ours = [word for word in KERNEL_PARAMETERS if word not in without]
     for parameter in [*ours, *(word for words in machine.append for word in words.split())]:
         command += ["-a", parameter]
     command += ["--script-sh", f"sh {SHARED}/command"]

@@ -153,7 +153,7 @@ def guest_steps(plan, config, nodes, rows):
 def machine(nodes, plugin, symbols, functions):
     options = f"{plugin},symbols={symbols},out=DIRECTORY/samples"
     return vm.Machine(nodes=nodes, cpus_per_node=2, memory=f"{NODE_MIB * nodes}M", append=[CLOCK, UNWATCHED, QUIET],
-                      emulator=(*COUNTED, "-plugin", options + (",functions=on" if functions else "")))
+                      ready=False, emulator=(*COUNTED, "-plugin", options + (",functions=on" if functions else "")))
 
 
 def boot(plan, config, nodes, rows, results, bar):

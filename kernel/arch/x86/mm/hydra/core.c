@@ -1098,6 +1098,31 @@ void hydra_watch(void)
 }
 
 /*
+ * Boot parameter hydra_ready: the branches are on before the second CPU starts, and stay
+ * on. So no program that comes under Hydra, or leaves, makes the kernel patch its code.
+ */
+static bool ready __initdata;
+
+static int __init hydra_ready_setup(char *text)
+{
+	if (*text)
+		return 0;
+	ready = true;
+	return 1;
+}
+__setup("hydra_ready", hydra_ready_setup);
+
+static int __init hydra_ready_init(void)
+{
+	if (!ready || hydra_refused_by_machine())
+		return 0;
+	hydra_watch();
+	static_branch_deferred_inc(&hydra_key);
+	return 0;
+}
+early_initcall(hydra_ready_init);
+
+/*
  * The settings of a process image that inherits none; 0: those of stock Linux
  *
  * @name: of the program that begins; NULL: not known yet, or a process forks

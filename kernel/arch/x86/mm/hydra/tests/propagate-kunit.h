@@ -418,6 +418,32 @@ static void hydra_test_exit_folds_once(struct kunit *test)
 #undef TABLE
 #undef MARK
 
+/* The branches are on for as long as there is a struct hydra_mm, and a while longer. */
+static void hydra_test_key(struct kunit *test)
+{
+	struct mm_struct *mm = kunit_kzalloc(test, sizeof(*mm), GFP_KERNEL);
+	struct hydra_mm *h;
+	bool ready;
+
+	KUNIT_ASSERT_NOT_NULL(test, mm);
+	static_key_deferred_flush(&hydra_key);
+	/* With hydra_ready this test switches the code as a boot without it does. */
+	ready = static_key_enabled(&hydra_key.key);
+	if (ready)
+		static_branch_dec(&hydra_key.key);
+	KUNIT_EXPECT_FALSE(test, static_branch_unlikely(&hydra_key.key));
+	h = hydra_alloc(mm);
+	KUNIT_EXPECT_NOT_NULL(test, h);
+	KUNIT_EXPECT_TRUE(test, static_branch_unlikely(&hydra_key.key));
+	if (h)
+		hydra_free(h);
+	KUNIT_EXPECT_TRUE(test, static_branch_unlikely(&hydra_key.key));
+	static_key_deferred_flush(&hydra_key);
+	KUNIT_EXPECT_FALSE(test, static_branch_unlikely(&hydra_key.key));
+	if (ready)
+		static_branch_inc(&hydra_key.key);
+}
+
 static struct kunit_case hydra_propagate_cases[] = {
 	KUNIT_CASE(hydra_test_update_copy),
 	KUNIT_CASE(hydra_test_mark_present),
@@ -430,6 +456,7 @@ static struct kunit_case hydra_propagate_cases[] = {
 	KUNIT_CASE(hydra_test_change_part),
 	KUNIT_CASE(hydra_test_parts),
 	KUNIT_CASE(hydra_test_exit_folds_once),
+	KUNIT_CASE(hydra_test_key),
 	{}
 };
 
