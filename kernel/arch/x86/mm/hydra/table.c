@@ -93,6 +93,13 @@ unsigned long hydra_replicas_total(void)
  * @h: address space
  * @gfp: how
  *
+ * The object is in no counter that the OOM killer reads, like Linux's objects beside tables
+ * (VMAs, locks of tables with lock debugging). It is made for a table that two domains use, or
+ * whose user has a replica, and takes about 8 bytes for each domain of the kind: 600 bytes for
+ * 64 domains, beside 4 KiB for each replica, which is counted. The memory cgroup is charged for
+ * it. Roots are not counted either, as Linux does not count its own: there is one for each
+ * domain.
+ *
  * Return: the object, or NULL. The caller frees it with kfree() if no word points
  * to it.
  */
@@ -214,16 +221,13 @@ static void hydra_page_free_rcu(struct rcu_head *head)
  * @h: address space
  * @table: the table; a CPU can walk it at most until the CPU's interrupts are on again: a
  *	CPU that leaves the address space still has the root for some instructions
+ *
+ * The memory cgroup is charged until then. (The shrinker uncharges before.)
  */
 void hydra_page_free(struct hydra_mm *h, pteval_t *table)
 {
 	struct ptdesc *ptdesc = hydra_page_retire(h, table);
 
-	/*
-	 * Uncharge the memory cgroup now: the shrinker's caller does not wait for
-	 * RCU.
-	 */
-	memcg_kmem_uncharge_page(ptdesc_page(ptdesc), 0);
 	call_rcu(&ptdesc->pt_rcu_head, hydra_page_free_rcu);
 }
 
