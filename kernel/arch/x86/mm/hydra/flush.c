@@ -619,6 +619,9 @@ void __hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd)
 		spin_unlock(&h->domain[d]->lock);
 	}
 	canonical = hydra_next_table(pmd_val(pmd));
+	/* Else the first split could come before the flush, and a domain could link the table. */
+	lockdep_assert(lockdep_is_held(&h->mm->mmap_lock) ||
+		       lockdep_is_held(ptlock_ptr(virt_to_ptdesc(canonical))));
 	word = hydra_table_detach(virt_to_ptdesc(canonical));
 	if (hydra_word_solo(word))
 		hydra_cut_solo(hydra_table_of(pmdp), hydra_entry_index(pmdp),
