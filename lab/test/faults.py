@@ -51,6 +51,8 @@ CATCHERS = {
     "mix-places": ["place -t nodes_share_no_leaf_table"],
     "split-single": ["split -t one_thread_is_plain_linux_wherever_it_goes"],
     "wait-on-resume": ["split -t thread_that_comes_does_not_wait_for_mmap_lock"],
+    "wait-for-vmas": ["servers -t server_splits_mitosis"],
+    "wait-for-cpus": ["servers -t cpu_goes_offline_while_server_splits"],
     "lodge-quietly": ["degrade -t flush_reaches_domain_without_root"],
     "forget-solo": ["coherence", "bystanders -t punch_hole_while_another_thread_switches"],
     "move-quietly": ["coherence -t mremap_tables"],

@@ -271,7 +271,10 @@ long hydra_check_mm(struct mm_struct *mm, struct seq_file *m)
 		mmap_write_lock(mm);
 	else if (mmap_write_lock_killable(mm))
 		return -EINTR;
-	hydra_lock_out_faults(mm);
+	if (hydra_lock_out_faults(mm, true)) {
+		mmap_write_unlock(mm);
+		return -EINTR;
+	}
 	w.h = mm_hydra(mm);
 	for (; w.h && w.d < hydra_kind_of(w.h)->nr; w.d++)
 		if (w.h->domain[w.d])

@@ -96,8 +96,8 @@
  * is freed: context switches and flushes read without a lock.
  *
  * Locking: settings and hydra_mm::active change, and hydra_promote() creates trees,
- * under mmap_lock held for writing. hydra_deactivate() also waits for faults with
- * only a VMA locked. Atomic fills hold neither lock. An atomic fill reads
+ * under mmap_lock held for writing. hydra_deactivate() also needs all VMAs locked
+ * (hydra_lock_out_faults()). Atomic fills hold neither lock. An atomic fill reads
  * hydra_mm::active again under the lock of each table before changing the table,
  * and hydra_deactivate() takes the same locks after clearing active.
  */
@@ -105,6 +105,8 @@
 #define pr_fmt(fmt) "hydra: " fmt
 
 #include <linux/hugetlb.h>
+#include <linux/kthread.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
@@ -118,8 +120,17 @@
 
 #include "internal.h"
 
-/* More than the number of flushes under way at one moment. */
+/*
+ * More than the number of flushes that begin and raise a generation between two
+ * instructions of a CPU with interrupts off, see hydra_deactivate().
+ *
+ * Each split, each tree and each return takes one gap. A generation has 64 bits, so a
+ * larger gap would be less safe: with 40 bits a program that changes its settings 10,000
+ * times a second would wrap its generations after half an hour. With 24 bits it needs
+ * years, and an address space beyond GENERATION_MAX is not split any more.
+ */
 #define GENERATION_GAP	BIT_ULL(24)
+#define GENERATION_MAX	BIT_ULL(62)
 
 /*
  * How long a process with a single thread keeps its trees: more threads may start.
@@ -135,7 +146,19 @@
 #define LOCK_TRIES	20
 #define WAIT_AGAIN	(10 * HZ)
 
+/* How many ticks hydra_splitter() waits in the queue of mmap_lock */
+#define QUEUE_TICKS	10
+
 #define HYDRA_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
+/* Under locks, and on the way to user mode: reclaim may wait for this very thread. */
+#define HYDRA_GFP_AT_ONCE	(HYDRA_GFP & ~__GFP_DIRECT_RECLAIM)
+
+#ifdef CONFIG_LOCKDEP
+/* Held by code that must wait for nothing without a bound, see hydra_teach_lockdep(). */
+struct lockdep_map hydra_no_wait_map =
+	STATIC_LOCKDEP_MAP_INIT("hydra_no_wait_map", &hydra_no_wait_map);
+#endif
 
 DEFINE_STATIC_KEY_FALSE(hydra_watch_key);
 
@@ -173,30 +196,57 @@ static bool hydra_wants_domains(u32 settings)
 	return hydra_domains_setting(settings) != HYDRA_DOMAINS_MACHINE;
 }
 
+/* A time in jiffies, before which no address space is split: memory was short. */
+static unsigned long no_memory_until;
+
+static bool hydra_memory_is_short(void)
+{
+	return time_before(jiffies, READ_ONCE(no_memory_until));
+}
+
 /**
  * hydra_alloc - allocate a struct hydra_mm
  * @mm: its address space
+ * @may_wait: reclaim memory, and enable hydra_key, for which the caller waits for a CPU
+ *	that goes online or offline; false: do without
  *
- * Context: process context; mmap_lock not held: the first call enables hydra_key, under
- * cpus_read_lock().
+ * A process that is counted forks with @may_wait, and does not wait for CPUs: hydra_key is on
+ * as long as the parent has its struct hydra_mm.
+ *
+ * Context: process context; with @may_wait, mmap_lock is not held.
  * Return: the struct hydra_mm, or NULL.
  */
-struct hydra_mm *hydra_alloc(struct mm_struct *mm)
+struct hydra_mm *hydra_alloc(struct mm_struct *mm, bool may_wait)
 {
+	/* alloc_percpu_gfp() takes no mutex if it must not reclaim. */
+	gfp_t gfp = may_wait ? HYDRA_GFP : HYDRA_GFP_AT_ONCE;
 	struct hydra_mm *h;
 
-	h = kzalloc(struct_size(h, domain, hydra_nr_domains), HYDRA_GFP);
+	if (may_wait)
+		hydra_assert_may_wait();
+	h = kzalloc(struct_size(h, domain, hydra_nr_domains), gfp);
 	if (!h)
-		return NULL;
-	h->stats = alloc_percpu_gfp(struct hydra_stats, HYDRA_GFP);
-	if (!h->stats || !zalloc_cpumask_var(&h->flushing, HYDRA_GFP)) {
+		goto no_memory;
+	h->stats = alloc_percpu_gfp(struct hydra_stats, gfp);
+	if (!h->stats || !zalloc_cpumask_var(&h->flushing, gfp))
+		goto no_memory;
+	h->mm = mm;
+	if (static_key_fast_inc_not_disabled(&hydra_key.key.key))
+		return h;
+	if (may_wait) {
+		static_branch_deferred_inc(&hydra_key);
+		return h;
+	}
+	goto free;
+no_memory:
+	WRITE_ONCE(no_memory_until, jiffies + HZ);
+free:
+	if (h) {
+		free_cpumask_var(h->flushing);
 		free_percpu(h->stats);
 		kfree(h);
-		return NULL;
 	}
-	h->mm = mm;
-	static_branch_deferred_inc(&hydra_key);
-	return h;
+	return NULL;
 }
 
 /**
@@ -235,33 +285,98 @@ static u64 hydra_next_generation(struct hydra_mm *h)
 	return gen + GENERATION_GAP;
 }
 
-/*
- * Unshare PMD tables of hugetlb: one struct hydra_table cannot serve several
- * address spaces. want_pmd_share() shares none once a kind is set.
+/* vma_start_write() that does not wait, or that a fatal signal ends. Return: 0 or -EINTR. */
+static int hydra_lock_vma(struct vm_area_struct *vma, bool wait)
+{
+	unsigned int seq;
+
+	if (__is_vma_write_locked(vma, &seq))
+		return 0;
+	if (!down_write_trylock(&vma->vm_lock->lock) &&
+	    (!wait || down_write_killable(&vma->vm_lock->lock)))
+		return -EINTR;
+	WRITE_ONCE(vma->vm_lock_seq, seq);
+	up_write(&vma->vm_lock->lock);
+	return 0;
+}
+
+/**
+ * hydra_lock_out_faults - wait for the faults that hold only a VMA
+ * @mm: the address space
+ * @wait: false: do not wait
+ *
+ * A fault may last as long as a file system takes for an answer, which may be a thread of
+ * this very process, or of none that lives. So a fatal signal ends the wait.
+ *
+ * Context: mmap_lock held for writing. Only atomic faults run until the caller
+ * drops mmap_lock.
+ * Return: 0; or -EINTR, with some VMAs locked until the caller drops mmap_lock.
  */
-static void hydra_unshare_hugetlb(struct mm_struct *mm)
+int hydra_lock_out_faults(struct mm_struct *mm, bool wait)
 {
 	VMA_ITERATOR(vmi, mm, 0);
 	struct vm_area_struct *vma;
 
-	for_each_vma(vmi, vma)
-		if (is_vm_hugetlb_page(vma))
-			hugetlb_unshare_all_pmds(vma);
+	if (wait)
+		hydra_assert_may_wait();
+	for_each_vma(vmi, vma) {
+		/* A failed fork leaves XA_ZERO_ENTRY for all VMAs that it did not copy. */
+		if (xa_is_zero(vma))
+			break;
+		if (hydra_lock_vma(vma, wait))
+			return -EINTR;
+	}
+	return 0;
+}
+
+/*
+ * Unshare PMD tables of hugetlb: one struct hydra_table cannot serve several
+ * address spaces. want_pmd_share() shares none once a kind is set.
+ *
+ * As hugetlb_unshare_all_pmds(), but waits for no lock: a fault that holds the VMA, or the
+ * lock of the reverse map, may be reclaiming memory for a new huge page.
+ *
+ * Context: mmap_lock held for writing. Return: false if a lock is busy.
+ */
+static bool hydra_unshare_hugetlb(struct mm_struct *mm)
+{
+	VMA_ITERATOR(vmi, mm, 0);
+	struct vm_area_struct *vma;
+	unsigned long addr;
+
+	for_each_vma(vmi, vma) {
+		struct address_space *mapping;
+
+		addr = ALIGN(vma->vm_start, PUD_SIZE);
+		if (!is_vm_hugetlb_page(vma) || !(vma->vm_flags & VM_MAYSHARE) ||
+		    addr >= ALIGN_DOWN(vma->vm_end, PUD_SIZE))
+			continue;
+		mapping = vma->vm_file->f_mapping;
+		if (hydra_lock_vma(vma, false) || !i_mmap_trylock_write(mapping))
+			return false;
+		/* As if the VMA were split in the middle of each PMD table */
+		for (; addr < ALIGN_DOWN(vma->vm_end, PUD_SIZE); addr += PUD_SIZE)
+			hugetlb_split(vma, addr + PMD_SIZE);
+		i_mmap_unlock_write(mapping);
+	}
+	return true;
 }
 
 /*
  * From now on domains may have trees. At first no domain has a tree.
- * Context: mmap_lock held for writing; CPUs may run the address space.
+ * Context: mmap_lock held for writing; the kind is set; CPUs may run the address space.
+ * Return: false if a lock of hugetlb is busy, or the generations are used up.
  */
-static void hydra_activate(struct hydra_mm *h)
+static bool hydra_activate(struct hydra_mm *h)
 {
 	unsigned int d, cpu;
 	u64 gen;
 
 	mmap_assert_write_locked(h->mm);
-	hydra_unshare_hugetlb(h->mm);
-	atomic_inc(&h->unfiltered);
 	gen = hydra_next_generation(h);
+	if (gen > GENERATION_MAX || !hydra_unshare_hugetlb(h->mm))
+		return false;
+	atomic_inc(&h->unfiltered);
 	h->refused = hydra_kind_of(h)->overflow;
 	/*
 	 * Domains with a tree before the last return use the canonical root, too. A
@@ -302,6 +417,7 @@ static void hydra_activate(struct hydra_mm *h)
 	 */
 	smp_mb__before_atomic();
 	atomic_dec(&h->unfiltered);
+	return true;
 }
 
 /*
@@ -360,7 +476,7 @@ static struct hydra_domain *hydra_domain_alloc(struct hydra_mm *h, unsigned int 
 	int home = hydra_kind_of(h)->home[d];
 	struct hydra_domain *dom;
 
-	dom = kzalloc_node(sizeof(*dom), HYDRA_GFP, home);
+	dom = kzalloc_node(sizeof(*dom), HYDRA_GFP_AT_ONCE, home);
 	if (!dom)
 		return NULL;
 	spin_lock_init(&dom->lock);
@@ -373,24 +489,31 @@ static struct hydra_domain *hydra_domain_alloc(struct hydra_mm *h, unsigned int 
 	return dom;
 }
 
+/* Does the domain lack a tree, and can have one? */
+static bool hydra_lacks_tree(struct hydra_mm *h, unsigned int d)
+{
+	return !hydra_mask_test(d, &h->trees) && !hydra_mask_test(d, &h->refused);
+}
+
 /*
- * Give a domain an empty tree. See "Split" in the head of this file.
+ * Give a domain an empty tree, unless it has one. See "Split" in the head of this file.
  * Context: mmap_lock held for writing, hydra_lock_ldt(); the address space is
  * active.
+ * Return: false if memory is short. The domain stays universal, and asks again.
  */
-static void hydra_promote(struct hydra_mm *h, unsigned int d)
+static bool hydra_promote(struct hydra_mm *h, unsigned int d)
 {
 	struct hydra_domain *dom = h->domain[d];
 
 	mmap_assert_write_locked(h->mm);
-	if (hydra_mask_test(d, &h->trees) || hydra_mask_test(d, &h->refused))
-		return;
+	if (!hydra_lacks_tree(h, d))
+		return true;
 	if (!dom)
 		dom = hydra_domain_alloc(h, d);
 	if (!dom) {
-		hydra_mask_set(d, &h->refused);
+		WRITE_ONCE(no_memory_until, jiffies + HZ);
 		hydra_stat_add(h, HYDRA_STAT_FALLBACKS, 1);
-		return;
+		return false;
 	}
 	atomic64_set(&dom->tlb_gen, hydra_next_generation(h));
 	/*
@@ -427,6 +550,7 @@ static void hydra_promote(struct hydra_mm *h, unsigned int d)
 	if (dom->root == dom->pgd)
 		hydra_mask_clear_atomic(d, &h->universal);
 	spin_unlock(&dom->lock);
+	return true;
 }
 
 /* A link of a single domain needs no cut: it is freed with the domain's PMD table. */
@@ -487,29 +611,10 @@ static void hydra_release_tables(struct hydra_mm *h)
 	}
 }
 
-/**
- * hydra_lock_out_faults - wait for the faults that hold only a VMA
- * @mm: the address space
- *
- * Context: mmap_lock held for writing. Only atomic faults run until the caller
- * drops mmap_lock.
- */
-void hydra_lock_out_faults(struct mm_struct *mm)
-{
-	VMA_ITERATOR(vmi, mm, 0);
-	struct vm_area_struct *vma;
-
-	for_each_vma(vmi, vma) {
-		/* A failed fork leaves XA_ZERO_ENTRY for all VMAs that it did not copy. */
-		if (xa_is_zero(vma))
-			break;
-		vma_start_write(vma);
-	}
-}
-
 /*
  * Make the address space plain Linux again. See "Return" in the head of this file.
- * Context: mmap_lock held for writing; CPUs may run the address space.
+ * Context: mmap_lock held for writing, hydra_lock_out_faults(): a fill may sleep while it
+ * uses a struct hydra_table. CPUs may run the address space.
  */
 static void hydra_deactivate(struct hydra_mm *h)
 {
@@ -519,12 +624,15 @@ static void hydra_deactivate(struct hydra_mm *h)
 
 	mmap_assert_write_locked(mm);
 	atomic_inc(&h->unfiltered);
+	/* Flushes that read active as true in between must be fewer than GENERATION_GAP. */
+	local_irq_disable();
 	atomic64_set(&mm->context.tlb_gen, hydra_next_generation(h));
 	/*
 	 * unfiltered, tlb_gen before active; pairs with the smp_rmb() in
 	 * hydra_raise_inactive().
 	 */
 	smp_store_release(&h->active, false);
+	local_irq_enable();
 	/* active before universal; pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
 	smp_mb();
 	/*
@@ -538,8 +646,6 @@ static void hydra_deactivate(struct hydra_mm *h)
 	VM_WARN_ON_ONCE(!hydra_mask_subset(&run, &hydra_kind_of(h)->all));
 	for_each_hydra_domain(d, &run)
 		hydra_switch_roots(mm, &mm->context.tlb_gen, hydra_kind_of(h)->cpus[d]);
-	/* A fill may sleep while using a struct hydra_table. */
-	hydra_lock_out_faults(mm);
 	hydra_release_tables(h);
 	for_each_hydra_domain(d, &h->trees)
 		WRITE_ONCE(h->domain[d]->root, mm->pgd);
@@ -566,6 +672,57 @@ u32 hydra_settings_get(struct mm_struct *mm)
 			  HYDRA_LINUX_SETTINGS;
 }
 
+/*
+ * Has the process of a task several threads? Another thread may end meanwhile. The next switch
+ * to the process finds it gone.
+ *
+ * Kernel threads that work for the process count here, because Linux counts them: those of
+ * io_uring, and of vhost. A switch has no time to look at each thread, so
+ * __hydra_resume_user_mode() does.
+ */
+static bool hydra_has_threads(struct task_struct *tsk)
+{
+	return READ_ONCE(tsk->signal->nr_threads) > 1;
+}
+
+/* How many threads of a process are kernel threads that work for it? Stops at @enough others. */
+static unsigned int hydra_nr_workers(struct task_struct *tsk, unsigned int enough)
+{
+	unsigned int workers = 0, others = 0;
+	struct task_struct *t;
+
+	guard(rcu)();
+	for_each_thread(tsk, t) {
+		if (data_race(t->flags) & PF_USER_WORKER)
+			workers++;
+		else if (++others == enough)
+			break;
+	}
+	return workers;
+}
+
+/* Has the process of the current task several threads that run its code? */
+static bool hydra_has_user_threads(void)
+{
+	return hydra_has_threads(current) &&
+	       READ_ONCE(current->signal->nr_threads) > 1 + hydra_nr_workers(current, 2);
+}
+
+/*
+ * The same for an address space of another process, to which the caller holds one reference in
+ * mm_users. A process made by clone(CLONE_VM) counts, too.
+ */
+static bool hydra_has_users(struct mm_struct *mm)
+{
+	struct task_struct *owner = NULL;
+
+	guard(rcu)();
+#ifdef CONFIG_MEMCG
+	owner = rcu_dereference(mm->owner);
+#endif
+	return atomic_read(&mm->mm_users) > 2 + (owner ? hydra_nr_workers(owner, UINT_MAX) : 0);
+}
+
 /* May this thread's domain split the address space, or get a tree? */
 static bool hydra_may_split(struct task_struct *tsk, struct mm_struct *mm)
 {
@@ -577,12 +734,6 @@ static bool hydra_may_split(struct task_struct *tsk, struct mm_struct *mm)
 		return false;
 	/* A child of vfork() runs in the address space of the parent, for a short time. */
 	return !tsk->vfork_done;
-}
-
-/* Does the domain lack a tree, and can have one? */
-static bool hydra_lacks_tree(struct hydra_mm *h, unsigned int d)
-{
-	return !hydra_mask_test(d, &h->trees) && !hydra_mask_test(d, &h->refused);
 }
 
 /* mmap_write_lock() without the wait */
@@ -638,55 +789,16 @@ static bool hydra_came_late(struct mm_struct *mm)
 }
 
 /*
- * Take the locks under which an address space is split, or returns.
- *
- * On its way to user mode a thread waits for the locks a few ticks at most: the
- * holder of mmap_lock may be waiting for this very thread, if the thread serves a
- * file system that its own process uses. The thread does not queue for mmap_lock: a
- * queued writer would keep readers out. A thread that slept comes here again before
- * it reaches user mode, because the switch set TIF_NOTIFY_RESUME, and so does rseq.
- * So one thread waits, and after a wait in vain no thread waits for WAIT_AGAIN. The
- * next switch tries again, or hydra_ask(), each with one look at the locks.
- *
- * @first: true: to split the address space, or to give a domain its tree; false: to
- *	return to plain Linux
- *
- * Return: false if the locks are busy, or not needed any more.
- */
-static bool hydra_lock_on_resume(struct mm_struct *mm, bool first)
-{
-	unsigned long *no_wait = hydra_no_wait(mm);
-	unsigned int tries;
-
-	if (!hydra_may_wait(mm))
-		return hydra_trylock(mm, 1);
-	if (hydra_trylock(mm, LOCK_LOOKS))
-		return true;
-	WRITE_ONCE(*no_wait, jiffies + HZ);
-	for (tries = 0; tries < LOCK_TRIES; tries++) {
-		schedule_timeout_interruptible(1);
-		if (first && hydra_came_late(mm))
-			return false;
-		if (hydra_trylock(mm, LOCK_LOOKS)) {
-			WRITE_ONCE(*no_wait, jiffies);
-			return true;
-		}
-		if (signal_pending(current))
-			return false;
-	}
-	/* The thread may have moved to a CPU with another time: write that one, too. */
-	WRITE_ONCE(*hydra_no_wait(mm), jiffies + WAIT_AGAIN);
-	return false;
-}
-
-/*
  * A thread that could not have the locks goes on in user mode, on the canonical root: each
  * flush interrupts its CPU. A thread that never sleeps would not ask again at a switch. So
- * a timer of this CPU asks the thread that runs then.
+ * a timer of this CPU asks the thread that runs then. If that is a thread of the process that
+ * may not split it, the timer comes again, but not for as long as such a thread runs.
  */
 #define ASK_AGAIN	(HZ / 10 + 1)
+#define ASK_TRIES	20
 
 static DEFINE_PER_CPU(struct timer_list, hydra_ask_timer);
+static DEFINE_PER_CPU(unsigned int, hydra_ask_tries);
 
 /* Context: timer, on the CPU where it was set. */
 static void hydra_ask(struct timer_list *timer)
@@ -698,7 +810,7 @@ static void hydra_ask(struct timer_list *timer)
 	/* A switch between threads of one process asks no thread: ask the next one. */
 	if (hydra_may_split(current, mm))
 		set_tsk_thread_flag(current, TIF_NOTIFY_RESUME);
-	else
+	else if (this_cpu_dec_return(hydra_ask_tries))
 		mod_timer(timer, jiffies + ASK_AGAIN);
 }
 
@@ -706,12 +818,10 @@ static void hydra_ask_again(void)
 {
 	struct timer_list *timer = get_cpu_ptr(&hydra_ask_timer);
 
+	this_cpu_write(hydra_ask_tries, ASK_TRIES);
 	mod_timer(timer, jiffies + ASK_AGAIN);
 	put_cpu_ptr(&hydra_ask_timer);
 }
-
-/* A time in jiffies, before which no address space is split: memory was short. */
-static unsigned long no_memory_until;
 
 /* Note the replication that the settings ask for. Context: mmap_lock held for writing. */
 static void hydra_note_eager(struct hydra_mm *h)
@@ -724,30 +834,33 @@ static void hydra_note_eager(struct hydra_mm *h)
 /*
  * Split an address space, unless it is split already, and give trees to the domains
  * of the CPUs that run it.
+ *
+ * Under replication "eager", all domains get trees, also those that threads may come to. A
+ * fault may give a table to some of the domains while others have no tree yet. The next fault
+ * in the table finds that (hydra_all_joined()), and gives it to the others.
+ *
  * Context: mmap_lock held for writing, hydra_lock_ldt(); the settings want domains.
+ * Return: false if it could not be done, or not for all domains: try again later.
  */
-static void hydra_split_locked(struct hydra_mm *h)
+static bool hydra_split_locked(struct hydra_mm *h)
 {
 	unsigned int d, cpu;
+	bool done = true;
 	hydra_mask_t run;
 
 	if (!h->active) {
 		hydra_set_kind(h, hydra_domains_setting(h->mm->hydra_settings));
-		hydra_activate(h);
+		if (!hydra_activate(h))
+			return false;
 	}
 	hydra_mask_zero(&run);
-	/*
-	 * Replication "eager": the domains that threads may come to, too. No fault gives
-	 * a table to some of the domains while others have no tree yet.
-	 */
-	if (hydra_eager(h)) {
-		hydra_lock_out_faults(h->mm);
+	if (hydra_eager(h))
 		hydra_mask_add(&run, &hydra_kind_of(h)->all);
-	}
 	for_each_cpu(cpu, mm_cpumask(h->mm))
 		hydra_mask_set(hydra_domain_of_cpu(h->kind, cpu), &run);
 	for_each_hydra_domain(d, &run)
-		hydra_promote(h, d);
+		done &= hydra_promote(h, d);
+	return done;
 }
 
 /**
@@ -770,49 +883,215 @@ void hydra_attach(struct mm_struct *mm, struct hydra_mm **new)
 }
 
 /*
- * hydra_split_locked() on the way to user mode.
+ * Give an address space its struct hydra_mm, and split it, if its settings still ask for that.
+ *
+ * @new: as for hydra_attach()
+ *
+ * Context: as hydra_split_locked(). Return: false: try again later.
+ */
+static bool hydra_attach_and_split(struct mm_struct *mm, struct hydra_mm **new)
+{
+	if (!hydra_wants_domains(mm->hydra_settings))
+		return true;
+	hydra_attach(mm, new);
+	return mm->hydra && hydra_split_locked(mm->hydra);
+}
+
+/*
+ * The splitter: a kernel thread that splits address spaces whose own threads could not do it
+ * on their way to user mode, because they must not wait there:
+ *
+ * - for mmap_lock, if threads of the process hold it nearly always. The splitter waits in the
+ *   queue of the lock, but for QUEUE_TICKS only: a queued writer keeps readers out, and the
+ *   holder of the lock may be waiting for one of these. A timer ends the wait by a signal.
+ * - for memory, and for hydra_key: the splitter waits for these without a bound, before it
+ *   takes a lock.
+ *
+ * It serves one address space at a time. A process that comes meanwhile asks again.
+ */
+static struct task_struct *splitter __ro_after_init;
+static struct mm_struct *queued;	/* with a reference to the mm_struct */
+static struct timer_list queue_timer;
+
+static void hydra_end_queueing(struct timer_list *timer)
+{
+	send_sig(SIGKILL, splitter, 1);
+}
+
+/* Ask the splitter. Context: process context. Return: false if it is busy. */
+static bool hydra_queue(struct mm_struct *mm)
+{
+	if (!splitter || READ_ONCE(queued))
+		return READ_ONCE(queued) == mm;
+	mmgrab(mm);
+	/* Full barrier; pairs with set_current_state() in hydra_splitter(). */
+	if (cmpxchg(&queued, NULL, mm)) {
+		mmdrop(mm);
+		return false;
+	}
+	wake_up_process(splitter);
+	return true;
+}
+
+/* mmap_write_lock(), but for QUEUE_TICKS at most. Context: the splitter. */
+static bool hydra_queue_for_lock(struct mm_struct *mm)
+{
+	bool locked;
+
+	mod_timer(&queue_timer, jiffies + QUEUE_TICKS);
+	locked = !mmap_write_lock_killable(mm);
+	timer_delete_sync(&queue_timer);
+	flush_signals(current);
+	return locked;
+}
+
+static void hydra_split_queued(struct mm_struct *mm)
+{
+	struct hydra_mm *new = NULL;
+
+	if (!READ_ONCE(mm->hydra)) {
+		new = hydra_alloc(mm, true);
+		if (!new)
+			return;
+	}
+	if (hydra_queue_for_lock(mm)) {
+		if (hydra_trylock_ldt(mm)) {
+			/* Not an address space that ends, or that a thread has left by execve() */
+			if (mmget_not_zero(mm)) {
+				if (hydra_has_users(mm))
+					hydra_attach_and_split(mm, &new);
+				mmput_async(mm);
+			}
+			hydra_unlock_ldt(mm);
+		}
+		mmap_write_unlock(mm);
+	}
+	if (new)
+		hydra_free(new);
+}
+
+/*
+ * Allocations charged to the memory cgroup of a process, on behalf of which another one, or a
+ * kernel thread, splits its address space. Return: for hydra_charge_end().
+ */
+static struct mem_cgroup *hydra_charge_begin(struct mm_struct *mm)
+{
+	struct mem_cgroup *memcg = get_mem_cgroup_from_mm(mm);
+
+	set_active_memcg(memcg);
+	return memcg;
+}
+
+static void hydra_charge_end(struct mem_cgroup *memcg)
+{
+	set_active_memcg(NULL);
+	mem_cgroup_put(memcg);
+}
+
+static int hydra_splitter(void *unused)
+{
+	struct mem_cgroup *memcg;
+	struct mm_struct *mm;
+
+	allow_signal(SIGKILL);
+	for (;;) {
+		set_current_state(TASK_IDLE);
+		mm = READ_ONCE(queued);
+		if (!mm) {
+			schedule();
+			continue;
+		}
+		__set_current_state(TASK_RUNNING);
+		memcg = hydra_charge_begin(mm);
+		hydra_split_queued(mm);
+		hydra_charge_end(memcg);
+		WRITE_ONCE(queued, NULL);
+		mmdrop(mm);
+	}
+	return 0;
+}
+
+/*
+ * One try to split an address space on the way to user mode. Waits for nothing: the holder of
+ * a lock may be waiting for this very thread, if the thread serves a file system or a block
+ * device that its own process, or the kernel, uses.
+ *
+ * @looks: how often to look at the locks
+ *
+ * Context: process context, no locks. Return: false if it could not be done.
+ */
+static bool hydra_try_split(struct mm_struct *mm, unsigned int looks)
+{
+	struct hydra_mm *new = NULL;
+	bool done = false;
+
+	if (hydra_memory_is_short() || !hydra_trylock(mm, looks))
+		return false;
+	if (!mm->hydra)
+		new = hydra_alloc(mm, false);
+	if (mm->hydra || new)
+		done = hydra_attach_and_split(mm, &new);
+	mmap_write_unlock(mm);
+	hydra_unlock_ldt(mm);
+	if (new)
+		hydra_free(new);
+	return done;
+}
+
+/*
+ * Split an address space on the way to user mode, or give this CPU's domain its tree.
+ *
+ * If the thread cannot do it at once, it asks the splitter, and waits a few ticks at most. A
+ * thread that slept comes here again before it reaches user mode, because the switch set
+ * TIF_NOTIFY_RESUME, and so does rseq. So one thread waits, and after a wait in vain no thread
+ * waits for WAIT_AGAIN. The next switch tries again, or hydra_ask(), each with one look at the
+ * locks.
+ *
  * Context: process context, no locks. Return: false if it could not be done.
  */
 static bool hydra_split(struct mm_struct *mm)
 {
-	struct hydra_mm *new = NULL;
-	bool locked;
+	bool asked = false;
+	unsigned int tries;
 
-	if (!READ_ONCE(mm->hydra)) {
-		/* The allocation may sleep: see hydra_lock_on_resume(). */
-		if ((rwsem_is_locked(&mm->mmap_lock) && !hydra_may_wait(mm)) ||
-		    time_before(jiffies, READ_ONCE(no_memory_until)))
+	if (!hydra_may_wait(mm))
+		return hydra_try_split(mm, 1);
+	if (hydra_try_split(mm, LOCK_LOOKS))
+		return true;
+	WRITE_ONCE(*hydra_no_wait(mm), jiffies + HZ);
+	for (tries = 0; tries < LOCK_TRIES; tries++) {
+		if (hydra_memory_is_short() || signal_pending(current))
 			return false;
-		new = hydra_alloc(mm);
-		if (!new) {
-			WRITE_ONCE(no_memory_until, jiffies + HZ);
-			return false;
+		asked |= hydra_queue(mm);
+		schedule_timeout_interruptible(1);
+		if (hydra_came_late(mm) || hydra_try_split(mm, LOCK_LOOKS)) {
+			WRITE_ONCE(*hydra_no_wait(mm), jiffies);
+			return true;
 		}
 	}
-	locked = hydra_lock_on_resume(mm, true);
-	if (!locked)
-		goto free;
-	if (hydra_wants_domains(mm->hydra_settings)) {
-		hydra_attach(mm, &new);
-		hydra_split_locked(mm->hydra);
-	}
-	mmap_write_unlock(mm);
-	hydra_unlock_ldt(mm);
-free:
-	if (new)
-		hydra_free(new);
-	return locked;
+	/*
+	 * The thread may have moved to a CPU with another time: write that one, too. If the
+	 * splitter was busy with other processes, wait for it at the next try.
+	 */
+	WRITE_ONCE(*hydra_no_wait(mm), jiffies + (asked ? WAIT_AGAIN : 0));
+	return false;
 }
 
 /*
- * A process has a single thread again: return.
- * Context: that thread, no locks.
+ * A process has a single thread again: return, if no lock is busy.
+ * Context: that thread, on its way to user mode; no locks. Return: false: try again later.
  */
-static void hydra_unsplit(struct mm_struct *mm)
+static bool hydra_unsplit(struct mm_struct *mm)
 {
-	if (!hydra_lock_on_resume(mm, false))
-		return;
-	if (mm->hydra->active && atomic_read(&mm->mm_users) == 1) {
+	bool done = true;
+
+	if (!hydra_trylock(mm, LOCK_LOOKS))
+		return false;
+	if (!mm->hydra->active || atomic_read(&mm->mm_users) != 1) {
+		/* Not any more */
+	} else if (hydra_lock_out_faults(mm, false)) {
+		done = false;
+	} else {
 		hydra_deactivate(mm->hydra);
 		/* If the thread moves later, the switch to it reads this home. */
 		preempt_disable();
@@ -821,12 +1100,7 @@ static void hydra_unsplit(struct mm_struct *mm)
 	}
 	mmap_write_unlock(mm);
 	hydra_unlock_ldt(mm);
-}
-
-/* Another thread may end meanwhile. The next switch to the process finds it gone. */
-static bool hydra_has_threads(struct task_struct *tsk)
-{
-	return READ_ONCE(tsk->signal->nr_threads) > 1;
+	return done;
 }
 
 /* Should a process with a single thread return to plain Linux? */
@@ -914,6 +1188,16 @@ struct hydra_domain *__hydra_switching(struct mm_struct *next,
 	return dom;
 }
 
+/*
+ * The only thread that runs the process's code has come to this domain: the home follows, unless
+ * a split has stored another one meanwhile. No other thread can make one that runs elsewhere.
+ */
+static void hydra_go_home(struct mm_struct *mm, u32 home)
+{
+	guard(preempt)();
+	(void)cmpxchg(&mm->hydra_home, home, hydra_home_here(hydra_home_kind(home)));
+}
+
 /**
  * __hydra_resume_user_mode - split an address space, or return it to plain Linux
  * @mm: the address space of the current thread
@@ -926,6 +1210,7 @@ struct hydra_domain *__hydra_switching(struct mm_struct *next,
 void __hydra_resume_user_mode(struct mm_struct *mm)
 {
 	struct hydra_mm *h;
+	bool done = true;
 	u32 home;
 
 	if (!hydra_wants_domains(READ_ONCE(mm->hydra_settings)) ||
@@ -938,14 +1223,19 @@ void __hydra_resume_user_mode(struct mm_struct *mm)
 	 */
 	smp_rmb();
 	h = mm_hydra(mm);
+	if (h ? !hydra_returns(h, current) && !hydra_lacks_tree(h, hydra_this_domain(h)) :
+		home == HYDRA_HOME_SPLIT || !hydra_home_known(home) || hydra_at_home(home))
+		return;
+	hydra_no_wait_begin();
 	if (h && hydra_returns(h, current))
-		hydra_unsplit(mm);
-	else if (h ? hydra_lacks_tree(h, hydra_this_domain(h)) :
-		 hydra_has_threads(current) && home != HYDRA_HOME_SPLIT &&
-		 hydra_home_known(home) && !hydra_at_home(home)) {
-		if (!hydra_split(mm))
-			hydra_ask_again();
-	}
+		done = hydra_unsplit(mm);
+	else if (h || hydra_has_user_threads())
+		done = hydra_split(mm);
+	else if (hydra_has_threads(current))
+		hydra_go_home(mm, home);
+	hydra_no_wait_end();
+	if (!done)
+		hydra_ask_again();
 }
 
 /* The value of mm->hydra_home for an address space that gets settings now */
@@ -1006,6 +1296,7 @@ static int hydra_settings_change(struct mm_struct *mm, const u32 *old, u32 setti
 	ret = hydra_lock_ldt(mm);
 	if (ret)
 		return ret;
+	restart = false;
 	ret = mmap_write_lock_killable(mm);
 	if (ret)
 		goto unlock;
@@ -1013,6 +1304,10 @@ static int hydra_settings_change(struct mm_struct *mm, const u32 *old, u32 setti
 		ret = -EAGAIN;
 	} else {
 		restart = hydra_restarts(mm, settings);
+		if (restart)
+			ret = hydra_lock_out_faults(mm, true);
+	}
+	if (!ret) {
 		WRITE_ONCE(mm->hydra_settings, settings | SETTINGS_CHOSEN);
 		if (mm->hydra)
 			hydra_note_eager(mm->hydra);
@@ -1023,15 +1318,12 @@ static int hydra_settings_change(struct mm_struct *mm, const u32 *old, u32 setti
 			/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
 			smp_mb();
 			/*
-			 * A caller from another process holds one reference in
-			 * mm_users.
-			 *
 			 * Now: threads that stay in user mode do not come to
 			 * __hydra_resume_user_mode().
 			 */
 			if (hydra_runs_in_several(mm, kind) &&
-			    (mm == current->mm ? hydra_has_threads(current) :
-			     atomic_read(&mm->mm_users) > 2)) {
+			    (mm == current->mm ? hydra_has_user_threads() :
+			     hydra_has_users(mm))) {
 				hydra_attach(mm, new);
 				*lacks = !mm->hydra;
 				if (mm->hydra)
@@ -1058,6 +1350,7 @@ unlock:
 int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
 {
 	struct hydra_mm *new = NULL;
+	struct mem_cgroup *memcg;
 	bool lacks = false;
 	int ret;
 
@@ -1068,16 +1361,18 @@ int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
 			return -EOPNOTSUPP;
 		}
 		hydra_watch();
-		if (!READ_ONCE(mm->hydra) &&
-		    hydra_runs_in_several(mm, hydra_domains_setting(settings)))
-			new = hydra_alloc(mm);
 	}
+	memcg = hydra_charge_begin(mm);
+	if (hydra_wants_domains(settings) && !READ_ONCE(mm->hydra) &&
+	    hydra_runs_in_several(mm, hydra_domains_setting(settings)))
+		new = hydra_alloc(mm, true);
 	ret = hydra_settings_change(mm, old, settings, &new, &lacks);
 	/* A thread has come to a second domain meanwhile, or there was no memory: once more. */
 	if (lacks)
-		new = hydra_alloc(mm);
+		new = hydra_alloc(mm, true);
 	if (lacks && new)
 		hydra_settings_change(mm, &settings, settings, &new, &lacks);
+	hydra_charge_end(memcg);
 	if (new)
 		hydra_free(new);
 	return ret;
@@ -1093,6 +1388,7 @@ int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
  */
 void hydra_watch(void)
 {
+	hydra_assert_may_wait();
 	if (!static_key_enabled(&hydra_watch_key))
 		static_branch_enable(&hydra_watch_key);
 }
@@ -1282,12 +1578,60 @@ void hydra_degrade(struct hydra_mm *h, unsigned int d)
 	hydra_switch_roots(h->mm, &dom->tlb_gen, hydra_kind_of(h)->cpus[d]);
 }
 
+/*
+ * Code on the way to user mode, and fills, must not wait for anything that may in turn wait
+ * for this very thread: see "Waiting" in Documentation/mm/hydra/rules.rst. Tell lockdep so: such
+ * code holds hydra_no_wait_map, and here it is taken with each such thing held. From then on
+ * lockdep reports code that takes them in the other order, also through a third lock.
+ */
+static void __init hydra_teach_lockdep(void)
+{
+	struct vm_area_struct *vma;
+	struct mm_struct *mm;
+
+	if (!IS_ENABLED(CONFIG_LOCKDEP))
+		return;
+	mm = mm_alloc();
+	vma = mm ? vm_area_alloc(mm) : NULL;
+	if (vma) {
+		down_read(&mm->context.ldt_usr_sem);
+		mmap_read_lock(mm);
+		down_read(&vma->vm_lock->lock);
+		hydra_no_wait_begin();
+		hydra_no_wait_end();
+		up_read(&vma->vm_lock->lock);
+		mmap_read_unlock(mm);
+		up_read(&mm->context.ldt_usr_sem);
+		vm_area_free(vma);
+	}
+	if (mm)
+		mmput(mm);
+	/* CPUs that go online or offline, and thereby all static keys and code patching */
+	cpus_read_lock();
+	hydra_no_wait_begin();
+	hydra_no_wait_end();
+	cpus_read_unlock();
+	/* Reclaim, and thereby all mutexes whose holders allocate memory */
+	fs_reclaim_acquire(GFP_KERNEL);
+	hydra_no_wait_begin();
+	hydra_no_wait_end();
+	fs_reclaim_release(GFP_KERNEL);
+}
+
 static int __init hydra_core_init(void)
 {
+	struct task_struct *thread;
 	int cpu;
 
 	for_each_possible_cpu(cpu)
 		timer_setup(per_cpu_ptr(&hydra_ask_timer, cpu), hydra_ask, TIMER_PINNED);
+	hydra_teach_lockdep();
+	timer_setup(&queue_timer, hydra_end_queueing, 0);
+	thread = kthread_create(hydra_splitter, NULL, "hydra_splitter");
+	if (IS_ERR(thread))
+		return PTR_ERR(thread);
+	splitter = thread;
+	wake_up_process(thread);
 	return 0;
 }
 core_initcall(hydra_core_init);

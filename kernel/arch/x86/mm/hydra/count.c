@@ -104,7 +104,7 @@ int hydra_count_set(struct mm_struct *mm, bool on)
 			return -ENOMEM;
 		refcount_set(&sum->users, 1);
 		if (!READ_ONCE(mm->hydra)) {
-			new = hydra_alloc(mm);
+			new = hydra_alloc(mm, true);
 			ret = new ? 0 : -ENOMEM;
 		}
 	}
@@ -151,7 +151,8 @@ struct hydra_mm *hydra_count_inherit(struct mm_struct *mm)
 	 */
 	if (!smp_load_acquire(&from->counting))
 		return NULL;
-	h = hydra_alloc(mm);
+	/* Waits for no CPU, only for memory, as fork() does: hydra_key is on, for @from. */
+	h = hydra_alloc(mm, true);
 	if (!h)
 		return NULL;
 	refcount_inc(&from->sum->users);

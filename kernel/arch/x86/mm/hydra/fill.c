@@ -840,6 +840,13 @@ static void hydra_fill_others(const struct hydra_request *asked)
 	}
 }
 
+/*
+ * Reclaim for an upper table starts no I/O, and does not enter a file system. A thread that
+ * serves a block device has locked its memory, and relies on it that Linux allocates nothing
+ * for a fault there. A fill may: and must not wait for that very thread.
+ */
+#define GFP_UPPER	(GFP_PGTABLE_USER & ~(__GFP_IO | __GFP_FS))
+
 /**
  * __hydra_fault_done - fill the entry of a fault that Linux has handled
  * @h: address space of the process that faults, active
@@ -866,7 +873,7 @@ void __hydra_fault_done(struct hydra_mm *h, struct vm_area_struct *vma,
 		.exec = flags & FAULT_FLAG_INSTRUCTION,
 		.shstk = vma->vm_flags & VM_SHADOW_STACK,
 		/* Do not invoke the OOM killer: without memory the domain is degraded. */
-		.gfp = GFP_PGTABLE_USER | __GFP_RETRY_MAYFAIL | __GFP_NOWARN,
+		.gfp = GFP_UPPER | __GFP_RETRY_MAYFAIL | __GFP_NOWARN,
 	};
 
 	/* A fault on behalf of another process fills nothing. */
@@ -877,10 +884,12 @@ void __hydra_fault_done(struct hydra_mm *h, struct vm_area_struct *vma,
 		r.vm_end = TASK_SIZE_MAX;
 		r.degree = HYDRA_PREFETCH_MAX;
 	}
+	hydra_no_wait_begin();
 	if (hydra_fill_retry(&r) == HYDRA_NOMEM)
 		hydra_degrade(h, d);
 	else if (hydra_eager(h))
 		hydra_fill_others(&r);
+	hydra_no_wait_end();
 }
 
 /**

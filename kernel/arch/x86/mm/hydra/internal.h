@@ -150,11 +150,32 @@ static inline unsigned int hydra_entries_at_once(const hydra_mask_t *sharers)
 }
 
 /* core.c */
-struct hydra_mm *hydra_alloc(struct mm_struct *mm);
+#ifdef CONFIG_LOCKDEP
+extern struct lockdep_map hydra_no_wait_map;
+#endif
+
+/* Begin and end code that must wait for nothing without a bound. See hydra_teach_lockdep(). */
+static inline void hydra_no_wait_begin(void)
+{
+	lock_map_acquire(&hydra_no_wait_map);
+}
+
+static inline void hydra_no_wait_end(void)
+{
+	lock_map_release(&hydra_no_wait_map);
+}
+
+/* Called by each function of Hydra that may wait without a bound */
+static inline void hydra_assert_may_wait(void)
+{
+	lockdep_assert(!lock_is_held(&hydra_no_wait_map));
+}
+
+struct hydra_mm *hydra_alloc(struct mm_struct *mm, bool may_wait);
 void hydra_free(struct hydra_mm *h);
 void hydra_attach(struct mm_struct *mm, struct hydra_mm **new);
 void hydra_watch(void);
-void hydra_lock_out_faults(struct mm_struct *mm);
+int hydra_lock_out_faults(struct mm_struct *mm, bool wait);
 void hydra_degrade(struct hydra_mm *h, unsigned int d);
 
 /* count.c */

@@ -22,13 +22,14 @@
  *
  * Linux keeps the kernel half of the root in sync like that of mm->pgd.
  *
+ * Reclaims no memory: the caller holds mmap_lock, and may be on the way to user mode.
+ *
  * Return: the root, or NULL.
  */
 pgd_t *hydra_pgd_alloc(struct mm_struct *mm, int nid)
 {
-	struct page *page = alloc_pages_node(nid, GFP_PGTABLE_USER |
-					     __GFP_RETRY_MAYFAIL | __GFP_NOWARN,
-					     PGD_ALLOCATION_ORDER);
+	struct page *page = alloc_pages_node(nid, (GFP_PGTABLE_USER & ~__GFP_DIRECT_RECLAIM) |
+					     __GFP_NOWARN, PGD_ALLOCATION_ORDER);
 
 	if (!page)
 		return NULL;
@@ -231,6 +232,7 @@ void hydra_sync_ldt(struct mm_struct *mm)
  */
 int hydra_lock_ldt(struct mm_struct *mm)
 {
+	hydra_assert_may_wait();
 	if (boot_cpu_has(X86_FEATURE_PTI))
 		return down_read_killable(&mm->context.ldt_usr_sem);
 	return 0;

@@ -180,10 +180,21 @@ TEST_F_TIMEOUT(no_root, flush_reaches_domain_without_root, 90)
 		hydra_run(last, nap, NULL);
 		ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
 	} while (!stats.fallbacks && ++naps < 500);
-	ASSERT_EQ(0, hydra_fail_allocations(0));
 	EXPECT_LT(0, stats.fallbacks);
 	EXPECT_FALSE(hydra_on_node(&stats, last)->own_root);
 
+	ASSERT_EQ(0, mprotect(area, PAGES * PAGE_SIZE, PROT_READ));
+	PROBE_ALL(area, PAGES, HYDRA_READ_ONLY, SEED);
+	ASSERT_EQ(0, mprotect(area, PAGES * PAGE_SIZE, PROT_NONE));
+	PROBE_ALL(area, PAGES, HYDRA_NO_ACCESS, 0);
+
+	/* The kernel asks again: a lack of memory is not for ever. */
+	ASSERT_EQ(0, hydra_fail_allocations(0));
+	for (naps = 0; !hydra_on_node(&stats, last)->own_root && naps < 100; naps++) {
+		usleep(100000);
+		ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
+	}
+	EXPECT_TRUE(hydra_on_node(&stats, last)->own_root);
 	ASSERT_EQ(0, mprotect(area, PAGES * PAGE_SIZE, PROT_READ));
 	PROBE_ALL(area, PAGES, HYDRA_READ_ONLY, SEED);
 	ASSERT_EQ(0, munmap(area, PAGES * PAGE_SIZE));

@@ -4,6 +4,7 @@
  * plain Linux until threads run on two nodes, and again once a single thread is left.
  */
 #include <fcntl.h>
+#include <linux/io_uring.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -255,6 +256,50 @@ TEST_F_TIMEOUT(split, thread_that_comes_does_not_wait_for_mmap_lock, 90)
 	ASSERT_EQ(0, pthread_join(comer, NULL));
 }
 
+#define BUSY_THREADS	8
+#define BUSY_PAGES	4096UL
+
+static atomic_bool stop_busy;
+
+/* Holds mmap_lock for reading nearly all the time, and maps no memory. */
+static void *keep_lock(void *area)
+{
+	while (!atomic_load(&stop_busy))
+		if (madvise(area, BUSY_PAGES * PAGE_SIZE, MADV_POPULATE_READ))
+			abort();
+	return NULL;
+}
+
+/*
+ * So many threads hold mmap_lock for reading in turn that it is never free for a look. The
+ * kernel has to wait in the queue of the lock.
+ */
+TEST_F_TIMEOUT(split, thread_that_comes_gets_a_tree_while_all_use_mmap_lock, 90)
+{
+	pthread_t comer, busy[BUSY_THREADS];
+	int cpus[HYDRA_MAX_CPUS], tries;
+
+	hydra_node_cpus(1, cpus);
+	CPU_ZERO(&coming.cpus);
+	CPU_SET(cpus[0], &coming.cpus);
+	coming.page = hydra_map(hydra_reserve(BUSY_PAGES * PAGE_SIZE), BUSY_PAGES);
+	coming.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, coming.pagemap);
+	atomic_store(&coming.done, false);
+	atomic_store(&coming.stop, false);
+	for (int i = 0; i < BUSY_THREADS; i++)
+		ASSERT_EQ(0, pthread_create(&busy[i], NULL, keep_lock, coming.page));
+	ASSERT_EQ(0, pthread_create(&comer, NULL, come, NULL));
+	for (tries = 0; !(trees() & 2) && tries < TREE_SECONDS * 10; tries++)
+		usleep(100000);
+	EXPECT_TRUE(trees() & 2);
+	atomic_store(&stop_busy, true);
+	atomic_store(&coming.stop, true);
+	for (int i = 0; i < BUSY_THREADS; i++)
+		ASSERT_EQ(0, pthread_join(busy[i], NULL));
+	ASSERT_EQ(0, pthread_join(comer, NULL));
+}
+
 #define CPUS	"/sys/devices/system/cpu/"
 
 static void set_online(struct __test_metadata *_metadata, const int *cpus, int count, bool online)
@@ -399,6 +444,43 @@ TEST_F(split, child_of_vfork_elsewhere_splits_nothing)
 	ASSERT_LT(0, child);
 	EXPECT_EQ(0, hydra_wait_child(child));
 	EXPECT_FALSE(is_split());
+}
+
+/*
+ * io_uring's kernel thread, which looks for requests all the time, is a thread of the process for
+ * Linux. It runs no code of the program, and is no reason to split.
+ */
+TEST_F(split, kernel_thread_of_io_uring_splits_nothing)
+{
+	int cpus[HYDRA_MAX_CPUS], ring;
+	struct io_uring_params params = {
+		.flags = IORING_SETUP_SQPOLL | IORING_SETUP_SQ_AFF,
+		.sq_thread_idle = 60000,	/* milliseconds: until the end of the test */
+	};
+
+	hydra_node_cpus(0, cpus);
+	params.sq_thread_cpu = cpus[1];
+	ring = syscall(SYS_io_uring_setup, 4, &params);
+	ASSERT_LE(0, ring)
+		TH_LOG("needs CONFIG_IO_URING");
+	ASSERT_EQ(2, hydra_number("/proc/self/status", "Threads:"));
+	for (int node = self->last; node >= 0; node--) {
+		hydra_pin_to_node(node);
+		EXPECT_FALSE(is_split())
+			TH_LOG("on node %d", hydra_node_id(node));
+	}
+	hydra_pin_to_node(self->last);
+	ASSERT_EQ(0, hydra_off());
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	EXPECT_FALSE(is_split());
+	/* A second thread of the program is one. */
+	hydra_pin_to_node(0);
+	struct visit v;
+
+	begin_visit(_metadata, &v, 1, self->area);
+	EXPECT_TRUE(is_split());
+	end_visit(&v);
+	close(ring);
 }
 
 /* The parent has trees. The child inherits the settings and has no trees. */

@@ -432,7 +432,7 @@ static void hydra_test_key(struct kunit *test)
 	if (ready)
 		static_branch_dec(&hydra_key.key);
 	KUNIT_EXPECT_FALSE(test, static_branch_unlikely(&hydra_key.key));
-	h = hydra_alloc(mm);
+	h = hydra_alloc(mm, true);
 	KUNIT_EXPECT_NOT_NULL(test, h);
 	KUNIT_EXPECT_TRUE(test, static_branch_unlikely(&hydra_key.key));
 	if (h)
