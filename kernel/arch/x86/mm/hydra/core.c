@@ -151,8 +151,11 @@
 
 #define HYDRA_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
-/* Under locks, and on the way to user mode: reclaim may wait for this very thread. */
-#define HYDRA_GFP_AT_ONCE	(HYDRA_GFP & ~__GFP_DIRECT_RECLAIM)
+/*
+ * Under locks, and on the way to user mode: reclaim that starts I/O, or enters a file system,
+ * may wait for this very thread. A full memory cgroup gives back clean pages all the same.
+ */
+#define HYDRA_GFP_AT_ONCE	(HYDRA_GFP & ~(__GFP_IO | __GFP_FS))
 
 #ifdef CONFIG_LOCKDEP
 /* Held by code that must wait for nothing without a bound, see hydra_teach_lockdep(). */
@@ -196,12 +199,20 @@ static bool hydra_wants_domains(u32 settings)
 	return hydra_domains_setting(settings) != HYDRA_DOMAINS_MACHINE;
 }
 
-/* A time in jiffies, before which no address space is split: memory was short. */
-static unsigned long no_memory_until;
+/*
+ * A time in jiffies, before which no thread splits an address space on this CPU: memory was
+ * short. For each CPU: a memory cgroup that is full keeps no other process from a split.
+ */
+static DEFINE_PER_CPU(unsigned long, no_memory_until);
 
 static bool hydra_memory_is_short(void)
 {
-	return time_before(jiffies, READ_ONCE(no_memory_until));
+	return time_before(jiffies, raw_cpu_read(no_memory_until));
+}
+
+static void hydra_memory_was_short(void)
+{
+	raw_cpu_write(no_memory_until, jiffies + HZ);
 }
 
 /**
@@ -218,7 +229,7 @@ static bool hydra_memory_is_short(void)
  */
 struct hydra_mm *hydra_alloc(struct mm_struct *mm, bool may_wait)
 {
-	/* alloc_percpu_gfp() takes no mutex if it must not reclaim. */
+	/* alloc_percpu_gfp() takes a mutex with GFP_KERNEL alone. */
 	gfp_t gfp = may_wait ? HYDRA_GFP : HYDRA_GFP_AT_ONCE;
 	struct hydra_mm *h;
 
@@ -239,7 +250,7 @@ struct hydra_mm *hydra_alloc(struct mm_struct *mm, bool may_wait)
 	}
 	goto free;
 no_memory:
-	WRITE_ONCE(no_memory_until, jiffies + HZ);
+	hydra_memory_was_short();
 free:
 	if (h) {
 		free_cpumask_var(h->flushing);
@@ -349,14 +360,19 @@ static bool hydra_unshare_hugetlb(struct mm_struct *mm)
 
 		addr = ALIGN(vma->vm_start, PUD_SIZE);
 		if (!is_vm_hugetlb_page(vma) || !(vma->vm_flags & VM_MAYSHARE) ||
+		    huge_page_size(hstate_vma(vma)) != PMD_SIZE ||
 		    addr >= ALIGN_DOWN(vma->vm_end, PUD_SIZE))
 			continue;
 		mapping = vma->vm_file->f_mapping;
 		if (hydra_lock_vma(vma, false) || !i_mmap_trylock_write(mapping))
 			return false;
-		/* As if the VMA were split in the middle of each PMD table */
-		for (; addr < ALIGN_DOWN(vma->vm_end, PUD_SIZE); addr += PUD_SIZE)
-			hugetlb_split(vma, addr + PMD_SIZE);
+		/* As if the VMA were split in the middle of each PMD table that is shared */
+		for (; addr < ALIGN_DOWN(vma->vm_end, PUD_SIZE); addr += PUD_SIZE) {
+			pte_t *entry = hugetlb_walk(vma, addr, PMD_SIZE);
+
+			if (entry && hugetlb_pmd_shared(entry))
+				hugetlb_split(vma, addr + PMD_SIZE);
+		}
 		i_mmap_unlock_write(mapping);
 	}
 	return true;
@@ -511,7 +527,7 @@ static bool hydra_promote(struct hydra_mm *h, unsigned int d)
 	if (!dom)
 		dom = hydra_domain_alloc(h, d);
 	if (!dom) {
-		WRITE_ONCE(no_memory_until, jiffies + HZ);
+		hydra_memory_was_short();
 		hydra_stat_add(h, HYDRA_STAT_FALLBACKS, 1);
 		return false;
 	}
@@ -993,7 +1009,7 @@ static int hydra_splitter(void *unused)
 	struct mem_cgroup *memcg;
 	struct mm_struct *mm;
 
-	allow_signal(SIGKILL);
+	allow_kernel_signal(SIGKILL);
 	for (;;) {
 		set_current_state(TASK_IDLE);
 		mm = READ_ONCE(queued);
@@ -1060,9 +1076,9 @@ static bool hydra_split(struct mm_struct *mm)
 		return true;
 	WRITE_ONCE(*hydra_no_wait(mm), jiffies + HZ);
 	for (tries = 0; tries < LOCK_TRIES; tries++) {
+		asked |= hydra_queue(mm);
 		if (hydra_memory_is_short() || signal_pending(current))
 			return false;
-		asked |= hydra_queue(mm);
 		schedule_timeout_interruptible(1);
 		if (hydra_came_late(mm) || hydra_try_split(mm, LOCK_LOOKS)) {
 			WRITE_ONCE(*hydra_no_wait(mm), jiffies);
@@ -1071,9 +1087,10 @@ static bool hydra_split(struct mm_struct *mm)
 	}
 	/*
 	 * The thread may have moved to a CPU with another time: write that one, too. If the
-	 * splitter was busy with other processes, wait for it at the next try.
+	 * splitter was busy with other processes, wait for it soon, but not at once: the
+	 * splitter may be reclaiming memory that this very thread has to write.
 	 */
-	WRITE_ONCE(*hydra_no_wait(mm), jiffies + (asked ? WAIT_AGAIN : 0));
+	WRITE_ONCE(*hydra_no_wait(mm), jiffies + (asked ? WAIT_AGAIN : HZ));
 	return false;
 }
 
@@ -1326,8 +1343,9 @@ static int hydra_settings_change(struct mm_struct *mm, const u32 *old, u32 setti
 			     hydra_has_users(mm))) {
 				hydra_attach(mm, new);
 				*lacks = !mm->hydra;
-				if (mm->hydra)
-					hydra_split_locked(mm->hydra);
+				/* No timer asks the threads: ask the splitter. */
+				if (mm->hydra && !hydra_split_locked(mm->hydra))
+					hydra_queue(mm);
 			}
 		}
 	}

@@ -22,14 +22,16 @@
  *
  * Linux keeps the kernel half of the root in sync like that of mm->pgd.
  *
- * Reclaims no memory: the caller holds mmap_lock, and may be on the way to user mode.
+ * Reclaim starts no I/O, and enters no file system: the caller holds mmap_lock, and may be on
+ * the way to user mode.
  *
  * Return: the root, or NULL.
  */
 pgd_t *hydra_pgd_alloc(struct mm_struct *mm, int nid)
 {
-	struct page *page = alloc_pages_node(nid, (GFP_PGTABLE_USER & ~__GFP_DIRECT_RECLAIM) |
-					     __GFP_NOWARN, PGD_ALLOCATION_ORDER);
+	struct page *page = alloc_pages_node(nid, (GFP_PGTABLE_USER & ~(__GFP_IO | __GFP_FS)) |
+					     __GFP_RETRY_MAYFAIL | __GFP_NOWARN,
+					     PGD_ALLOCATION_ORDER);
 
 	if (!page)
 		return NULL;
