@@ -83,6 +83,8 @@ CATCHERS = {
     "allow-anybody": ["count -t allowed_processes_choose_settings"],
     "count-set-uid": ["count -t set_uid_program_is_not_counted"],
     "lose-ended": ["count -t ended_processes_are_summed"],
+    "count-idle": ["count -t and_interrupted_are_what_linux_interrupts"],
+    "count-twice": ["count -t and_interrupted_are_what_linux_interrupts"],
     "skip-group": ["misc -t limit_of_a_cgroup_holds", "misc -t limit_of_the_parent_holds_for_two_children"],
     "charge-borrower": ["misc -t borrower_of_the_memory_is_not_charged"],
     "keep-group-charge": ["misc -t replicas_are_charged_until_they_are_freed"],

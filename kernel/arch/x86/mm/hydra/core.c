@@ -1178,6 +1178,9 @@ struct hydra_domain *__hydra_switching(struct mm_struct *next,
 		dom = hydra_lodge(h, d);
 		/* For hydra_context_flushed(), before the CPU flushes. */
 		this_cpu_write(hydra_switch_second, hydra_second());
+		/* The flushing CPUs read the line: write it only if it changes. */
+		if (this_cpu_read(hydra_lazy_left))
+			this_cpu_write(hydra_lazy_left, NULL);
 	}
 	/* execve() passes no task when it switches to the new address space. */
 	if (!tsk)

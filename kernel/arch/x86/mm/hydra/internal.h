@@ -343,6 +343,12 @@ void hydra_switch_roots(struct mm_struct *mm, atomic64_t *gen, const struct cpum
 void hydra_leave_contexts(void);
 
 /* tlb.c */
+/*
+ * The address space whose mm_cpumask() this lazy CPU would have left on Linux, or NULL. Written
+ * by flushing CPUs, and by the CPU itself when it runs a thread again; compared only.
+ */
+DECLARE_PER_CPU_SHARED_ALIGNED(struct mm_struct *, hydra_lazy_left);
+
 unsigned int hydra_pick_cpus(unsigned long *picked, const unsigned long *running,
 			     const unsigned long *cpus, unsigned int first,
 			     unsigned int last);

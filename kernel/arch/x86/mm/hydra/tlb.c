@@ -35,6 +35,10 @@
  * @targets: domains to reach
  * @interrupted: number of CPUs interrupted, without the sender
  * @across: number of these that are on another node than the sender
+ * @own: Linux would not make this flush
+ * @debt: how many busy CPUs such flushes have interrupted, less those that later flushes
+ *	on this CPU have spared
+ * @debtor: their address space; compared only
  * @cpus: the CPUs to reach; empty between flushes
  * @gen: generations by target, with several targets
  * @batched: by target of hydra_flush_batched(): how many entries it flushes
@@ -46,6 +50,9 @@ struct hydra_flush {
 	hydra_mask_t targets;
 	unsigned int interrupted;
 	unsigned int across;
+	bool own;
+	unsigned int debt;
+	struct mm_struct *debtor;
 	cpumask_t cpus;
 	u64 gen[HYDRA_MAX_DOMAINS];
 	s64 batched[HYDRA_MAX_DOMAINS];
@@ -55,6 +62,8 @@ static DEFINE_PER_CPU_SHARED_ALIGNED(struct hydra_flush, hydra_flush_state);
 
 /* The root in CR3, of any address space */
 DEFINE_PER_CPU(pgd_t *, hydra_loaded_root);
+
+DEFINE_PER_CPU_SHARED_ALIGNED(struct mm_struct *, hydra_lazy_left);
 
 /*
  * Raise the generation of a target. Like inc_mm_tlb_gen(), a full barrier between
@@ -177,24 +186,6 @@ static void hydra_pick_targets(struct hydra_mm *h, struct hydra_flush *f)
 				kind->span[d].first, kind->span[d].last);
 }
 
-/* Does a CPU of the targets, except @self, run the address space? */
-static bool hydra_runs_elsewhere(struct hydra_mm *h, struct hydra_flush *f, int self)
-{
-	const unsigned long *running = cpumask_bits(mm_cpumask(h->mm));
-	const struct hydra_kind *kind = hydra_kind_of(h);
-	unsigned int d, i;
-
-	for_each_hydra_domain(d, &f->targets) {
-		const unsigned long *cpus = cpumask_bits(kind->cpus[d]);
-
-		for (i = kind->span[d].first; i <= kind->span[d].last; i++)
-			if (READ_ONCE(running[i]) & cpus[i] &
-			    ~(i == BIT_WORD(self) ? BIT_MASK(self) : 0))
-				return true;
-	}
-	return false;
-}
-
 static void hydra_unpick_targets(struct hydra_mm *h, struct hydra_flush *f)
 {
 	const struct hydra_kind *kind = hydra_kind_of(h);
@@ -215,6 +206,9 @@ static bool hydra_should_flush_tlb(int cpu, void *data)
 	if (cpu != info->initiating_cpu) {
 		f->interrupted++;
 		f->across += hydra_across(cpu, info->initiating_cpu);
+		/* A lazy CPU leaves mm_cpumask(), as on Linux when tables are freed next. */
+		if (f->own && !READ_ONCE(per_cpu(cpu_tlbstate_shared.is_lazy, cpu)))
+			f->debt++;
 	}
 	return true;
 }
@@ -231,13 +225,67 @@ static void hydra_flush_func(void *data)
 	flush_tlb_func(&info);
 }
 
-/* @told: number of CPUs to flush, including this CPU; UINT_MAX: all */
-static void hydra_flush_counted(struct hydra_mm *h, struct hydra_flush *f,
-				unsigned int told)
+/*
+ * Would Linux interrupt a CPU of mm_cpumask()? Linux asks should_flush_tlb(), which leaves
+ * out a lazy CPU. A CPU of the mask that is not lazy has the address space loaded, or is
+ * about to load it, or has just left it. So one line of the CPU is read here, where Linux
+ * reads two. That line changes only when the CPU becomes lazy, or stops being so.
+ *
+ * If tables are freed, Linux asks nothing, and interrupts a lazy CPU, too. That CPU then
+ * leaves the mask, so Linux interrupts it once, until it runs a thread again. Under Hydra
+ * a spared CPU stays in the mask. So the flushing CPU notes that the CPU would have left
+ * on Linux, and __hydra_switching() forgets that. If the CPU stops being lazy just now,
+ * the note may come too late, and one CPU is counted once too seldom.
+ */
+static bool hydra_linux_interrupts(struct mm_struct *mm, unsigned int cpu,
+				   bool freed_tables)
 {
-	unsigned int run = cpumask_weight(mm_cpumask(h->mm));
-	unsigned int spared = run > told ? run - told : 0;
+	if (!READ_ONCE(per_cpu(cpu_tlbstate_shared.is_lazy, cpu)))
+		return true;
+	if (!freed_tables || READ_ONCE(per_cpu(hydra_lazy_left, cpu)) == mm)
+		return false;
+	WRITE_ONCE(per_cpu(hydra_lazy_left, cpu), mm);
+	return true;
+}
 
+/* How many CPUs that are not in f->cpus, the CPUs to reach, would Linux interrupt? */
+static unsigned int hydra_count_spared(struct hydra_mm *h, struct hydra_flush *f)
+{
+	unsigned int cpu, self = smp_processor_id(), nr = 0;
+
+	if (f->own)
+		return 0;
+	for_each_cpu_andnot(cpu, mm_cpumask(h->mm), &f->cpus)
+		if (cpu != self && hydra_linux_interrupts(h->mm, cpu, f->info.freed_tables))
+			nr++;
+	return nr;
+}
+
+/*
+ * A flush of Hydra's own interrupts CPUs that Linux leaves alone: f->debt. So that both
+ * counters together stay what Linux would have interrupted, these are taken from what this
+ * CPU spares next: after mremap() has moved a table, in Linux's own flush of the same
+ * range, before the lock of the table is dropped.
+ *
+ * Return: how many CPUs to count as spared.
+ */
+static unsigned int hydra_pay_debt(struct hydra_mm *h, struct hydra_flush *f,
+				   unsigned int spared)
+{
+	unsigned int paid;
+
+	if (f->debtor != h->mm)
+		return spared;
+	paid = min(f->debt, spared);
+	f->debt -= paid;
+	return spared - paid;
+}
+
+/* @spared: the CPUs that Linux would have interrupted besides */
+static void hydra_flush_counted(struct hydra_mm *h, struct hydra_flush *f,
+				unsigned int spared)
+{
+	spared = hydra_pay_debt(h, f, spared);
 	hydra_stat_add(h, HYDRA_STAT_FLUSHES, 1);
 	if (f->interrupted)
 		hydra_stat_add(h, HYDRA_STAT_INTERRUPTED, f->interrupted);
@@ -254,11 +302,12 @@ static void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f, bool 
 				unsigned long start, unsigned long end,
 				unsigned int stride_shift, bool freed_tables)
 {
+	const struct cpumask *cpus = mm_cpumask(h->mm);
 	struct flush_tlb_info *info = &f->info;
 	int self = smp_processor_id(), nr = -1;
 	struct mm_struct *mm = h->mm;
 	u32 second = hydra_second();
-	unsigned int told;
+	unsigned int spared = 0;
 	bool mine;
 
 	lockdep_assert_preemption_disabled();
@@ -291,27 +340,21 @@ static void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f, bool 
 
 	mine = mm == this_cpu_read(cpu_tlbstate.loaded_mm) &&
 	       (all || hydra_mask_test(hydra_this_domain(h), &f->targets));
-	told = mine;
-	if (all ? cpumask_any_but(mm_cpumask(mm), self) < nr_cpu_ids :
-		  hydra_runs_elsewhere(h, f, self)) {
+	if (!all) {
+		hydra_pick_targets(h, f);
+		cpus = &f->cpus;
+		/* Before the interrupts: as Linux's loop would find the CPUs. */
+		spared = hydra_count_spared(h, f);
+	}
+	if (cpumask_any_but(cpus, self) < nr_cpu_ids) {
 		smp_call_func_t func = nr > 1 ? hydra_flush_func : flush_tlb_func;
-		const struct cpumask *cpus = mm_cpumask(mm);
 
-		if (!all) {
-			hydra_pick_targets(h, f);
-			cpus = &f->cpus;
-		}
-		told = cpumask_weight(cpus) +
-		       (cpumask_test_cpu(self, mm_cpumask(mm)) &&
-			!cpumask_test_cpu(self, cpus));
 		info->trim_cpumask = should_trim_cpumask(mm);
 		count_vm_tlb_event(NR_TLB_REMOTE_FLUSH);
 		trace_tlb_flush(TLB_REMOTE_SEND_IPI, end == TLB_FLUSH_ALL ?
 				TLB_FLUSH_ALL : (end - start) >> PAGE_SHIFT);
 		on_each_cpu_cond_mask(hydra_should_flush_tlb, func, info, true,
 				      cpus);
-		if (!all)
-			hydra_unpick_targets(h, f);
 	} else if (mine) {
 		lockdep_assert_irqs_enabled();
 		local_irq_disable();
@@ -321,12 +364,13 @@ static void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f, bool 
 			flush_tlb_func(info);
 		local_irq_enable();
 	}
+	if (!all)
+		hydra_unpick_targets(h, f);
 	if (nr < 0 && !READ_ONCE(h->counting))
 		return;
 	if (nr >= 0 && end == TLB_FLUSH_ALL)
 		hydra_domains_flushed(h, &f->targets, second);
-	/* A CPU that has come to the address space meanwhile was not spared. */
-	hydra_flush_counted(h, f, all ? UINT_MAX : told);
+	hydra_flush_counted(h, f, spared);
 }
 
 /* May the flush take marks? One that steps over huge pages leaves small pages. */
@@ -407,7 +451,7 @@ void hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
 }
 
 /**
- * hydra_flush_domains - flush a range for domains with links cut
+ * hydra_flush_domains - flush a range for domains with links cut, as Linux would not
  * @h: address space
  * @start: first address
  * @end: end of the range, exclusive
@@ -427,7 +471,13 @@ void hydra_flush_domains(struct hydra_mm *h, unsigned long start,
 	preempt_disable();
 	f = this_cpu_ptr(&hydra_flush_state);
 	f->targets = *domains;
+	if (f->debtor != h->mm) {
+		f->debtor = h->mm;
+		f->debt = 0;
+	}
+	f->own = true;
 	hydra_flush_targets(h, f, false, start, end, PAGE_SHIFT, true);
+	f->own = false;
 	preempt_enable();
 }
 
@@ -505,6 +555,18 @@ static void hydra_batches_flushed(struct hydra_batches *b, s64 added)
 		;
 }
 
+/* Count a flush that Linux would make for all CPUs, and that has no CPU to reach here. */
+static void hydra_flush_nothing(struct hydra_mm *h, struct hydra_flush *f)
+{
+	f->info.start = 0;
+	f->info.end = TLB_FLUSH_ALL;
+	f->info.freed_tables = false;
+	f->interrupted = 0;
+	f->across = 0;
+	hydra_mask_zero(&f->targets);
+	hydra_flush_counted(h, f, hydra_count_spared(h, f));
+}
+
 /**
  * hydra_flush_batched - flush_tlb_batched_pending() of an address space with a hydra_mm
  * @mm: the address space; it may be plain Linux again
@@ -548,8 +610,10 @@ void hydra_flush_batched(struct mm_struct *mm)
 			hydra_mask_set(d, &due);
 	}
 	all = hydra_batches_due(&h->batches);
-	if (!all && hydra_mask_empty(&due))
+	if (!all && hydra_mask_empty(&due)) {
+		hydra_flush_nothing(h, f);
 		return;
+	}
 	f->targets = due;
 	hydra_flush_targets(h, f, all, 0, TLB_FLUSH_ALL, PAGE_SHIFT, false);
 	for_each_hydra_domain(d, &due)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Counting: flushes of a process that is plain Linux, sums of ended processes, and which
- * processes may choose settings (/sys/kernel/mm/hydra/allow).
+ * Counting: what Linux would interrupt, flushes of a process that is plain Linux, sums of
+ * ended processes, and which processes may choose settings (/sys/kernel/mm/hydra/allow).
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -412,6 +414,306 @@ TEST_F(count, file_opened_without_the_capability)
 	close(tell[0]);
 	close(pidfd);
 	close(fd);
+}
+
+/*
+ * "cpus_spared" is what Linux would have interrupted besides. So the same program first runs
+ * under the settings of Linux, then under Hydra: the interrupts that /proc/interrupts counts
+ * under Linux are those under Hydra and those spared, for CPUs that are busy with the
+ * process, idle, or busy with another process.
+ */
+enum role {
+	BUSY,		/* a thread of the process runs */
+	IDLE,		/* a thread has run last, and sleeps: the CPU is lazy */
+	ELSEWHERE,	/* a thread has run, and another process runs now */
+};
+
+#define OPERATIONS	4	/* of one batch */
+#define BATCHES		9	/* of which the usual one counts */
+
+static struct {
+	int cpus[HYDRA_MAX_CPUS];
+	pthread_t threads[HYDRA_MAX_CPUS];
+	pid_t others[HYDRA_MAX_CPUS];
+	int count, nr_others;
+	atomic_uint turn, awake;
+	atomic_bool stop;
+} sleepers;
+
+static void *sleeper_main(void *cpu)
+{
+	unsigned int turn;
+
+	hydra_pin_to_cpu(*(int *)cpu);
+	while (!atomic_load(&sleepers.stop)) {
+		turn = atomic_load(&sleepers.turn);
+		atomic_fetch_add(&sleepers.awake, 1);
+		while (atomic_load(&sleepers.turn) == turn)
+			hydra_futex_wait(&sleepers.turn, turn);
+	}
+	return NULL;
+}
+
+static void next_turn(void)
+{
+	atomic_store(&sleepers.awake, 0);
+	atomic_fetch_add(&sleepers.turn, 1);
+	syscall(SYS_futex, &sleepers.turn, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* All sleepers run, and sleep again. */
+static void wake_sleepers(void)
+{
+	if (!sleepers.count)
+		return;
+	next_turn();
+	while (atomic_load(&sleepers.awake) < sleepers.count)
+		usleep(1000);
+	usleep(20000);
+}
+
+static void start_sleeper(int cpu)
+{
+	int i = sleepers.count++;
+
+	sleepers.cpus[i] = cpu;
+	if (pthread_create(&sleepers.threads[i], NULL, sleeper_main, &sleepers.cpus[i]))
+		abort();
+}
+
+/* Another process, which never sleeps, on the CPU of a sleeper */
+static int start_other(int cpu)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		hydra_pin_to_cpu(cpu);
+		while (getppid() != 1)
+			for (int i = 0; i < 1000; i++)
+				__builtin_ia32_pause();
+		_exit(0);
+	}
+	sleepers.others[sleepers.nr_others++] = child;
+	return child < 0 ? -errno : 0;
+}
+
+FIXTURE(spared) {
+	char *area, *alone;
+	char *from, *to;	/* where mremap() moves a table back and forth */
+	int busy, idle;		/* CPUs, without that of the main thread */
+	int busy_away, idle_away;	/* of these, on the other nodes */
+};
+
+FIXTURE_VARIANT(spared) {
+	enum role first, others;	/* what the CPUs of each node do */
+};
+
+FIXTURE_VARIANT_ADD(spared, busy) { .first = BUSY, .others = BUSY };
+FIXTURE_VARIANT_ADD(spared, idle) { .first = IDLE, .others = IDLE };
+FIXTURE_VARIANT_ADD(spared, mixed) { .first = IDLE, .others = BUSY };
+FIXTURE_VARIANT_ADD(spared, elsewhere) { .first = ELSEWHERE, .others = ELSEWHERE };
+
+FIXTURE_SETUP(spared)
+{
+	int cpus[HYDRA_MAX_CPUS], count;
+
+	HYDRA_BEGIN();
+	ASSERT_EQ(0, spinners_begin(&self->area, &self->alone));
+	ASSERT_EQ(0, hydra_off());
+	self->from = hydra_reserve(TABLE_SIZE);
+	self->to = hydra_reserve(TABLE_SIZE);
+	hydra_map(self->area, TABLE_PAGES);
+	hydra_map(self->from, TABLE_PAGES);
+	for (int node = 0; node < hydra_nodes(); node++) {
+		count = hydra_node_cpus(node, cpus);
+		if (!node)
+			hydra_pin_to_cpu(cpus[0]);
+		for (int i = !node; i < count; i++) {
+			enum role role = i ? variant->others : variant->first;
+
+			if (role == BUSY) {
+				start_spinner(node, cpus[i]);
+				self->busy++;
+				self->busy_away += node > 0;
+				continue;
+			}
+			start_sleeper(cpus[i]);
+			if (role == ELSEWHERE) {
+				ASSERT_EQ(0, start_other(cpus[i]));
+				continue;
+			}
+			self->idle++;
+			self->idle_away += node > 0;
+		}
+	}
+}
+
+FIXTURE_TEARDOWN(spared)
+{
+	for (int i = 0; i < sleepers.nr_others; i++) {
+		kill(sleepers.others[i], SIGKILL);
+		hydra_wait_child(sleepers.others[i]);
+	}
+	atomic_store(&sleepers.stop, true);
+	next_turn();
+	for (int i = 0; i < sleepers.count; i++)
+		pthread_join(sleepers.threads[i], NULL);
+	EXPECT_EQ(0, spinners_end());
+	hydra_assert_consistent();
+}
+
+static int op_protect(FIXTURE_DATA(spared) *self)
+{
+	int err = mprotect(self->area, PAGE_SIZE, PROT_READ);
+
+	err |= mprotect(self->area, PAGE_SIZE, PROT_READ | PROT_WRITE);
+	*(volatile char *)self->area = 1;
+	return err;
+}
+
+/* A page alone in its leaf table, which munmap() frees */
+static int op_unmap(FIXTURE_DATA(spared) *self)
+{
+	hydra_map(self->alone, 1);
+	*(volatile char *)self->alone = 1;
+	return munmap(self->alone, PAGE_SIZE);
+}
+
+/* Hydra flushes before Linux does: the CPUs of the first flush are not spared in the second. */
+static int op_move(FIXTURE_DATA(spared) *self)
+{
+	char *from = self->from;
+
+	*(volatile char *)from = 1;
+	self->from = self->to;
+	self->to = from;
+	return mremap(from, TABLE_SIZE, TABLE_SIZE, MREMAP_MAYMOVE | MREMAP_FIXED,
+		      self->from) != self->from;
+}
+
+/* What a batch of operations has counted */
+struct batch {
+	long interrupts;	/* by Linux */
+	long interrupted, spared;	/* by Hydra */
+};
+
+static long all_interrupts(void)
+{
+	static uint64_t count[HYDRA_MAX_CPUS];
+	long sum = 0;
+
+	if (read_interrupts(count))
+		return -1;
+	for (int cpu = 0; cpu < HYDRA_MAX_CPUS; cpu++)
+		sum += count[cpu];
+	return sum;
+}
+
+static int run_batch(FIXTURE_DATA(spared) *self, int (*op)(FIXTURE_DATA(spared) *),
+		     struct batch *batch)
+{
+	int err = 0;
+
+	wake_sleepers();
+	batch->interrupted = -number("cpus_interrupted");
+	batch->spared = -number("cpus_spared");
+	batch->interrupts = -all_interrupts();
+	for (int i = 0; i < OPERATIONS; i++) {
+		await_all();
+		err |= op(self);
+	}
+	batch->interrupts += all_interrupts();
+	batch->interrupted += number("cpus_interrupted");
+	batch->spared += number("cpus_spared");
+	return err;
+}
+
+static bool same(const struct batch *a, const struct batch *b)
+{
+	return a->interrupts == b->interrupts && a->interrupted == b->interrupted &&
+	       a->spared == b->spared;
+}
+
+/*
+ * The batch that came most often. In others, a kernel thread or another process has run on a
+ * CPU for a moment, or interrupts were those of other processes.
+ */
+static int usual_batch(FIXTURE_DATA(spared) *self, int (*op)(FIXTURE_DATA(spared) *),
+		       struct batch *usual)
+{
+	struct batch batches[BATCHES];
+	int err, most = 0;
+
+	/* Once before: tables are allocated, the program's own pages are filled. */
+	err = run_batch(self, op, batches);
+	for (int i = 0; i < BATCHES; i++) {
+		int times = 1;
+
+		err |= run_batch(self, op, &batches[i]);
+		for (int j = 0; j < i; j++)
+			times += same(&batches[i], &batches[j]);
+		if (times > most) {
+			most = times;
+			*usual = batches[i];
+		}
+	}
+	return err;
+}
+
+static bool all_have_trees(void)
+{
+	struct hydra_stats stats;
+
+	if (hydra_read_stats(getpid(), &stats) || !stats.split)
+		return false;
+	for (int node = 0; node < hydra_nodes(); node++)
+		if (!hydra_on_node(&stats, node)->own_root)
+			return false;
+	return true;
+}
+
+TEST_F_TIMEOUT(spared, and_interrupted_are_what_linux_interrupts, 120)
+{
+	static const struct {
+		const char *name;
+		int (*op)(FIXTURE_DATA(spared) *);
+		bool frees;	/* tables: Linux interrupts an idle CPU, once */
+	} ops[] = {
+		{ "mprotect", op_protect, false },
+		{ "munmap with its table", op_unmap, true },
+		{ "mremap of a table", op_move, false },
+	};
+	struct batch linux_does[ARRAY_SIZE(ops)], hydra_does;
+
+	for (int i = 0; i < ARRAY_SIZE(ops); i++) {
+		struct batch *batch = &linux_does[i];
+
+		ASSERT_EQ(0, usual_batch(self, ops[i].op, batch));
+		EXPECT_EQ(0, batch->interrupted + batch->spared);
+		/* Otherwise the test would show nothing. */
+		EXPECT_LE(OPERATIONS * self->busy + (ops[i].frees ? self->idle : 0),
+			  batch->interrupts)
+			TH_LOG("%s: %d busy and %d idle CPUs", ops[i].name, self->busy,
+			       self->idle);
+	}
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	for (int i = 0; i < 500 && !all_have_trees(); i++) {
+		wake_sleepers();
+		usleep(10000);
+	}
+	ASSERT_TRUE(all_have_trees());
+	for (int i = 0; i < ARRAY_SIZE(ops); i++) {
+		ASSERT_EQ(0, usual_batch(self, ops[i].op, &hydra_does));
+		EXPECT_EQ(hydra_does.interrupts, hydra_does.interrupted);
+		EXPECT_EQ(linux_does[i].interrupts, hydra_does.interrupted + hydra_does.spared)
+			TH_LOG("%s: Linux interrupts %ld CPUs; Hydra %ld, and counts %ld as spared",
+			       ops[i].name, linux_does[i].interrupts, hydra_does.interrupted,
+			       hydra_does.spared);
+		EXPECT_LE(OPERATIONS * self->busy_away + (ops[i].frees ? self->idle_away : 0),
+			  hydra_does.spared)
+			TH_LOG("%s: %d busy and %d idle CPUs on other nodes", ops[i].name,
+			       self->busy_away, self->idle_away);
+	}
 }
 
 HYDRA_HARNESS_MAIN

@@ -13,6 +13,7 @@
 #define PAGES	64UL
 #define TABLES	3UL
 #define SEED	0x5eed
+#define REPAID	1000	/* flushes at most, until CPUs count as spared again */
 #define PATIENCE 120	/* seconds until a test is taken for hung: the threads never sleep */
 
 FIXTURE(reclaim) {
@@ -95,16 +96,24 @@ TEST_F_TIMEOUT(reclaim, nothing_stale_is_left, PATIENCE)
 TEST_F_TIMEOUT(reclaim, domains_leave_the_sharers, PATIENCE)
 {
 	struct hydra_stats before, after;
-	uint64_t flushes;
+	uint64_t flushes = 1, spared = 0;
 
 	drop_replicas(_metadata);
-	ASSERT_EQ(0, hydra_read_stats(getpid(), &before));
-	ASSERT_EQ(0, mprotect(self->area, PAGES * PAGE_SIZE, PROT_READ));
-	ASSERT_EQ(0, hydra_read_stats(getpid(), &after));
-	flushes = after.flushes - before.flushes;
-	EXPECT_LT(0, flushes);
-	EXPECT_GE(flushes, after.cpus_interrupted - before.cpus_interrupted);
-	EXPECT_LE((hydra_nodes() - 1) * flushes, after.cpus_spared - before.cpus_spared);
+	/*
+	 * The flushes of reclaim interrupted CPUs that Linux leaves alone. The next flushes of
+	 * this CPU count as many less as spared, so flush until that is over.
+	 */
+	for (int i = 0; i < REPAID && spared < (hydra_nodes() - 1) * flushes; i++) {
+		ASSERT_EQ(0, mprotect(self->area, PAGES * PAGE_SIZE, PROT_READ | PROT_WRITE));
+		ASSERT_EQ(0, hydra_read_stats(getpid(), &before));
+		ASSERT_EQ(0, mprotect(self->area, PAGES * PAGE_SIZE, PROT_READ));
+		ASSERT_EQ(0, hydra_read_stats(getpid(), &after));
+		flushes = after.flushes - before.flushes;
+		spared = after.cpus_spared - before.cpus_spared;
+		EXPECT_LT(0, flushes);
+		EXPECT_GE(flushes, after.cpus_interrupted - before.cpus_interrupted);
+	}
+	EXPECT_LE((hydra_nodes() - 1) * flushes, spared);
 }
 
 /* Linux sees the accesses of a node whose replica is then freed. */
