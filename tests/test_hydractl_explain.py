@@ -71,7 +71,9 @@ LARGE = 17 * 1024
     ([0, 2], 400, {"sent": 10 * MANY, "across": 10}, "cores", "Policy hydra would not help"),
     ([0, 1], 400, {"sent": 10 * MANY}, "cores", "hydractl set --policy abis 12"),
     ([0, 2], LARGE, {"sent": 20, "across": 10}, "walks", "may read up to 17 MiB of them on another node"),
-    ([0, 2], 400, {"sent": 20, "across": 10}, "quiet", "fewer than 1000, and page tables of 400 KiB are smaller than 16384 KiB"),
+    ([0, 2], 400, {"sent": 20, "across": 10}, "quiet", "saved (50 %), which is fewer than 1000, and page tables of 400 KiB are smaller than 16384 KiB"),
+    ([0, 2], 400, {"sent": 20, "across": 10}, "quiet", "Little to gain: at most "),
+    ([0, 2], 400, {"sent": 20}, "quiet", "Nothing to gain: at most 0.0 of "),
     ([0, 1], LARGE, {"sent": 20}, "one-node", "all threads ran on one node"),
     ([3], LARGE, {}, "one-node", "the process has a single thread"),
     ([3], LARGE, {"sent": 10, "across": 10}, "one-node", "the process has a single thread"),        # it has moved
@@ -85,6 +87,7 @@ def test_advice_under_linux(two_nodes, cpus, tables, growth, advice, says):
 @pytest.mark.parametrize("cpus, tables, growth, advice, says", [
     ([0, 2], 400, {"sent": MANY, "spared": 9 * MANY}, "keep", "(90 %), for 108 KiB of Hydra's tables"),
     ([0, 2], 400, {"sent": 10 * MANY, "across": 10 * MANY}, "off", "hydractl off 12 gives 108 KiB back"),
+    ([0, 2], 400, {"sent": 10, "spared": 30}, "off", "interrupts/s that Linux would send (75 %), which is fewer than 1000"),
     ([0, 2], LARGE + 108, {"spared": 10}, "walks", "page tables of 17 MiB are large"),
     ([0, 2], 16 * 1024 + 107, {"spared": 10}, "off", "page tables of 16383 KiB are small"),
     ([0, 1], 400, {}, "one-node", "Nothing to gain"),
@@ -112,11 +115,13 @@ def test_the_text_for_one_process(two_nodes):
     assert done.returncode == 0 and done.stderr == "" and "\033" not in done.stdout
     lines = done.stdout.splitlines()
     assert lines[0].startswith("process 12 (evil\\033[31m), policy linux, watched for ")
-    assert "(75.0 %)" in lines[3] and {"  3 threads", "  2 of them ran last on node 0", "  1 of them ran last on node 1", "  400 KiB of page tables"} <= set(lines)
+    # The advice comes first.
+    assert lines[1] == "" and lines[2].startswith("Switch Hydra on (hydractl set --policy hydra 12)")
+    assert any(line.endswith("(75.0 %)") for line in lines) and {"  3 threads", "  2 of them ran last on node 0", "  1 of them ran last on node 1", "  400 KiB of page tables"} <= set(lines)
     assert "  440 KiB more at most with Hydra: (nodes - 1) x page tables + nodes x 20 KiB" in lines
     assert {"  page tables on node 0: 300 KiB", "  CPUs of node 0 reach 90.0 % of the pages through page tables of their node"} <= set(lines)
     assert not any("CPUs of node 1" in line for line in lines)
-    assert any(line.startswith("Switch Hydra on (hydractl set --policy hydra 12)") for line in lines) and BARRIER in lines[-1]
+    assert BARRIER in lines[-1]
 
 
 @pytest.fixture
@@ -292,7 +297,7 @@ def test_a_process_that_cannot_be_counted(two_nodes, hydra, refusal, message):
 
 def test_processes_that_cannot_be_counted_are_left_out(family):
     done = family.run("explain", "--all", "--seconds", SECONDS, preexec_fn=refuses_changes(errno.EACCES))
-    assert done.returncode == 0 and done.stderr == "hydractl: 3 processes left out: not permitted to read them (be root)\n"
+    assert done.returncode == 0 and done.stderr == "hydractl: 3 processes left out: not permitted to read (be root)\n"
     done = family.run("explain", "--tree", 13, "--seconds", SECONDS, preexec_fn=refuses_changes(errno.EACCES))
     assert done.returncode == 2 and done.stderr.endswith("hydractl: no process can be counted\n")
     (family.proc / "20" / "hydra").write_text("policy linux\n")
@@ -337,3 +342,32 @@ def test_the_progress_is_for_terminals_only(family):
     with family.counting(**GROWN):
         done = family.run("explain", 13, "--seconds", SECONDS)
     assert "left" not in done.stdout + done.stderr and os.path.exists(family.program)
+
+
+def test_the_threshold_can_be_chosen(two_nodes):
+    two_nodes.process(12, hydra=LINUX)
+    two_nodes.threads(12, 0, 2)
+    with two_nodes.counting(p12=later(sent=200, across=180)):
+        done = two_nodes.run("explain", 12, "--seconds", SECONDS, "--threshold", 10, "--json")
+    process, = json.loads(done.stdout)["processes"]
+    assert process["advice"] == "hydra" and "90 % of" in process["sentence"]
+    done = two_nodes.run("explain", 12, "--threshold", "many")
+    assert done.returncode == 2 and "threshold 'many' is not a number of interrupts per second" in done.stderr
+
+
+def test_a_process_that_is_not_split_yet(two_nodes):
+    """Nothing of what it counts tells what the policy will do."""
+    late = HYDRA.partition("domain 0")[0].replace("split 1", "split 0")
+    got = watched(two_nodes, 12, [0, 2], text=late, sent=10)
+    assert (got["advice"], got["split_state"]) == ("not-split", "asleep")
+    assert got["sentence"].startswith("Policy hydra does nothing yet: the process is not split yet: threads ran last in several domains")
+    assert watched(two_nodes, 13, [0, 1], text=late, sent=10)["advice"] == "one-node"
+
+
+def test_no_header_without_a_row(two_nodes):
+    for pid in (12, 13):
+        two_nodes.process(pid, hydra=LINUX)
+        two_nodes.threads(pid, 0, 2)
+    with two_nodes.counting(p12=later(), p13=later()):
+        lines = two_nodes.run("explain", "--all", "--seconds", SECONDS).stdout.splitlines()
+    assert lines[0] == "2 processes without a TLB flush, and with nothing to gain"

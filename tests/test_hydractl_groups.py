@@ -128,4 +128,4 @@ def test_what_cannot_be_understood_is_left_out_of_the_sums(family):
     (family.proc / "12" / "hydra").write_text("policy hydra\n")
     done = family.run("status", "--system", "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["processes"] == 5
-    assert "1 processes left out: cannot make sense of" in done.stderr
+    assert "1 process left out: cannot make sense of" in done.stderr

@@ -92,7 +92,7 @@ def test_what_is_watched_goes_meanwhile(kernel, kind):
     directory = kernel.cgroup("/work", 12)
     command = [kernel.program, "top", "--batch", "--delay", "0.2", *(["--tree", "12"] if kind == "tree" else ["--cgroup", "/work"])]
     with subprocess.Popen(command, env=kernel.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
-        assert "1 processes" in child.stdout.readline()
+        assert "1 process, " in child.stdout.readline()
         kernel.end(12)
         (directory / "cgroup.procs").unlink()
         directory.rmdir()
@@ -158,7 +158,7 @@ def is_restored(terminal):
 def test_the_table_at_80_columns(draws):
     terminal = draws()
     lines = terminal.until("q quit").splitlines()
-    assert lines[0].endswith("  1 processes under Hydra of the system")
+    assert lines[0].endswith("  1 process under Hydra of the system")
     assert lines[1:5] == [
         "sent 0/s  spared 0/s (0%)  fills 0/s  replicas 84 KiB",
         "node 0: 0 fills/s, 40 KiB   node 1: 0 fills/s, 44 KiB",
@@ -173,7 +173,7 @@ def test_keys(draws, kernel):
     terminal = draws()
     terminal.until("q quit")
     for keys, shown in [(b">", " *SPARED/S "), (b"?", "interrupts saved per second"), (b"?", " *SPARED/S "),
-                        (b"\r", "domains=node,replication=lazy,"), (b"i", " *SPARED/S "), (b"<<", " *PID "), (b"a", "1 processes of"),
+                        (b"\r", "domains=node,replication=lazy,"), (b"i", " *SPARED/S "), (b"<<", " *PID "), (b"a", "1 process of"),
                         (b"px", "the policy stays")]:
         terminal.keys(keys)
         terminal.until(shown)

@@ -10,16 +10,15 @@
 
 /*
  * Rules of thumb. An interrupt for a TLB shootdown takes some 2 us on the interrupted CPU,
- * so fewer than these take less than 0.2 % of a CPU. Page tables of this size map 8 GiB by
- * pages of 4 KiB, and do not stay in the L2 cache of a core.
+ * so fewer than MANY_INTERRUPTS per second take less than 0.2 % of a CPU. Page tables of this
+ * size map 8 GiB by pages of 4 KiB, and do not stay in the L2 cache of a core.
  */
-#define MANY_INTERRUPTS 1000		/* per second */
 #define LARGE_TABLES_KIB (16 * 1024)
 
 const char *const advice_words[] = {
 	[ADVICE_HYDRA] = "hydra", [ADVICE_CORES] = "cores", [ADVICE_WALKS] = "walks",
 	[ADVICE_KEEP] = "keep", [ADVICE_OFF] = "off", [ADVICE_ONE_NODE] = "one-node",
-	[ADVICE_QUIET] = "quiet",
+	[ADVICE_QUIET] = "quiet", [ADVICE_NOT_SPLIT] = "not-split",
 };
 
 bool spans_nodes(const struct observation *seen)
@@ -50,13 +49,16 @@ enum advice advice_for(const struct observation *seen)
 {
 	bool large = linux_kib(seen) >= LARGE_TABLES_KIB;
 
-	if (seen->active && seen->spared >= MANY_INTERRUPTS)
+	if (seen->active && seen->spared >= seen->many)
 		return ADVICE_KEEP;
+	/* The counters tell of the time before. */
+	if (seen->late && spans_nodes(seen))
+		return ADVICE_NOT_SPLIT;
 	if (seen->active && spans_nodes(seen))
 		return large ? ADVICE_WALKS : ADVICE_OFF;
-	if (!seen->active && seen->across >= MANY_INTERRUPTS)
+	if (!seen->active && seen->across >= seen->many)
 		return ADVICE_HYDRA;
-	if (!seen->active && within(seen) >= MANY_INTERRUPTS)
+	if (!seen->active && within(seen) >= seen->many)
 		return ADVICE_CORES;
 	if (!spans_nodes(seen))
 		return ADVICE_ONE_NODE;
@@ -75,7 +77,7 @@ static int hydra_sentence(char **text, const struct observation *seen)
 	rate_text(across, seen->across);
 	rate_text(sent, seen->sent);
 	rate_text(inside, within(seen));
-	if (within(seen) >= MANY_INTERRUPTS)
+	if (within(seen) >= seen->many)
 		snprintf(more, sizeof(more), "; %s/s stay within a node, which only core domains (--policy abis or radixvm) might save",
 			 inside);
 	return asprintf(text, "Switch Hydra on (hydractl set --policy hydra %d): it would save at most the %s interrupts/s that go to other nodes, %.0f %% of %s/s, and fewer if the nodes use the same memory%s.",
@@ -110,21 +112,28 @@ char *advice_sentence(const struct observation *seen)
 		length = walks_sentence(&text, seen);
 		break;
 	case ADVICE_KEEP:
-		length = asprintf(&text, "Keep policy %s: it spares %.0f of %.0f interrupts/s (%.0f %%), for %" PRIu64 " KiB of Hydra's tables.",
+		length = asprintf(&text, "Keep policy %s: it spares %.0f of the %.0f interrupts/s that Linux would send (%.0f %%), for %" PRIu64 " KiB of Hydra's tables.",
 				  seen->policy, seen->spared, seen->spared + seen->sent,
 				  share(seen->spared, seen->spared + seen->sent), seen->hydra_kib);
 		break;
 	case ADVICE_OFF:
-		length = asprintf(&text, "Policy %s does little: it spares %.1f interrupts/s, fewer than %d, and page tables of %" PRIu64 " KiB are small; hydractl off %d gives %" PRIu64 " KiB back.",
-				  seen->policy, seen->spared, MANY_INTERRUPTS, linux_kib(seen), seen->pid, seen->hydra_kib);
+		length = asprintf(&text, "Policy %s does little: it spares %.1f of the %.1f interrupts/s that Linux would send (%.0f %%), which is fewer than %g, and page tables of %" PRIu64 " KiB are small; hydractl off %d gives %" PRIu64 " KiB back.",
+				  seen->policy, seen->spared, seen->spared + seen->sent,
+				  share(seen->spared, seen->spared + seen->sent), seen->many,
+				  linux_kib(seen), seen->pid, seen->hydra_kib);
 		break;
 	case ADVICE_ONE_NODE:
 		length = asprintf(&text, "Nothing to gain: %s, so a policy would change nothing, and cost nothing, until threads run on several nodes.",
 				  seen->threads > 1 ? "all threads ran on one node" : "the process has a single thread");
 		break;
+	case ADVICE_NOT_SPLIT:
+		length = asprintf(&text, "Policy %s does nothing yet: the process is %s.", seen->policy, seen->late);
+		break;
 	case ADVICE_QUIET:
-		length = asprintf(&text, "Nothing to gain: %.1f interrupts/s to other nodes are fewer than %d, and page tables of %" PRIu64 " KiB are smaller than %d KiB.",
-				  seen->across, MANY_INTERRUPTS, seen->table_kib, LARGE_TABLES_KIB);
+		length = asprintf(&text, "%s to gain: at most %.1f of %.1f interrupts/s would be saved (%.0f %%), which is fewer than %g, and page tables of %" PRIu64 " KiB are smaller than %d KiB.",
+				  seen->across > 0 ? "Little" : "Nothing", seen->across, seen->sent,
+				  share(seen->across, seen->sent), seen->many, seen->table_kib,
+				  LARGE_TABLES_KIB);
 		break;
 	}
 	return must_have(length < 0 ? NULL : text);

@@ -7,18 +7,22 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum advice { ADVICE_HYDRA, ADVICE_CORES, ADVICE_WALKS, ADVICE_KEEP, ADVICE_OFF, ADVICE_ONE_NODE, ADVICE_QUIET };
+enum advice { ADVICE_HYDRA, ADVICE_CORES, ADVICE_WALKS, ADVICE_KEEP, ADVICE_OFF, ADVICE_ONE_NODE, ADVICE_QUIET, ADVICE_NOT_SPLIT };
 
 /* What is known of the process. */
 struct observation {
 	pid_t pid;
 	const char *policy;
 	bool active;			/* the policy is not linux */
+	const char *late;		/* of an active process: why it is not split; else NULL */
 	double flushes, sent, across, spared;	/* per second */
+	double many;			/* interrupts per second: not few */
 	uint64_t threads, nodes;	/* how many */
 	uint64_t table_kib;		/* of all page tables, those of Hydra included */
 	uint64_t hydra_kib;		/* of Hydra's */
 };
+
+#define MANY_INTERRUPTS 1000		/* usually */
 
 /* Do threads of the process run on several nodes? */
 bool spans_nodes(const struct observation *seen);

@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "json.h"
 #include "kernel.h"
+#include "split.h"
 #include "view.h"
 
 static const struct argp argp = {
@@ -104,15 +105,18 @@ static bool nothing_to_check(const struct result *result)
 	return !result->count && !result->tables;
 }
 
-static void json_result(pid_t pid, const char *name, const struct result *result)
+static void json_result(pid_t pid, const char *name, const struct result *result,
+			enum split split)
 {
 	json_open_object(NULL);
 	json_number("pid", pid);
 	json_string("comm", name);
-	if (nothing_to_check(result))
+	if (nothing_to_check(result)) {
 		json_null("ok");
-	else
+		json_string("split_state", split_words[split]);
+	} else {
 		json_bool("ok", !result->count);
+	}
 	if (!result->count) {
 		json_number("tables", result->tables);
 		json_number("entries", result->entries);
@@ -135,11 +139,14 @@ static void json_result(pid_t pid, const char *name, const struct result *result
 	json_close_object();
 }
 
-static void print_result(pid_t pid, const char *name, const struct result *result)
+/* @why: there is nothing to check, or NULL */
+static void print_result(pid_t pid, const char *name, const struct result *result,
+			 const char *why)
 {
 	print_process_name(pid, name);
 	if (nothing_to_check(result)) {
-		printf(": nothing to check, no node has page tables of its own for it\n");
+		printf(": nothing to check, no node has page tables of its own for it%s%s\n",
+		       why ? ": " : "", why ?: "");
 		return;
 	}
 	if (!result->count) {
@@ -157,12 +164,28 @@ static void print_result(pid_t pid, const char *name, const struct result *resul
 	}
 }
 
+/* As split_sentence(), to be freed. */
+static char *why_not_split(pid_t pid, enum split *split)
+{
+	char *text = process_file(pid, "hydra"), *why = NULL;
+	struct process process;
+
+	*split = SPLIT_LINUX;
+	if (text && !process_load(&process, pid, text)) {
+		*split = split_of(&process);
+		why = split_sentence(&process, *split);
+		process_free(&process);
+	}
+	return why;
+}
+
 int command_check(int argc, char **argv)
 {
 	struct view view = { 0 };
 	struct result result;
+	enum split split = SPLIT_DONE;
 	const char *nonsense;
-	char *text, *name;
+	char *text, *name, *why = NULL;
 	int status;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &view);
@@ -174,11 +197,14 @@ int command_check(int argc, char **argv)
 	if (nonsense)
 		process_unexpected(view.pid, "hydra_check", nonsense);
 	name = process_name(view.pid);
+	if (nothing_to_check(&result))
+		why = why_not_split(view.pid, &split);
 	if (view.json)
-		json_result(view.pid, name, &result);
+		json_result(view.pid, name, &result, split);
 	else
-		print_result(view.pid, name, &result);
+		print_result(view.pid, name, &result, why);
 	status = result.count ? EXIT_VIOLATIONS : 0;
+	free(why);
 	free(name);
 	free(result.violation);
 	free(text);

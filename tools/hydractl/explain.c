@@ -29,13 +29,14 @@
 struct options {
 	struct view view;
 	struct group group;
-	double seconds;
+	double seconds, many;
 	bool tables;
 };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct options *options = state->input;
+	uint64_t many;
 
 	switch (key) {
 	case ARGP_KEY_INIT:
@@ -44,6 +45,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 's':
 		options->seconds = parse_seconds(state, "time", arg);
+		return 0;
+	case 'm':
+		if (!parse_u64(arg, &many))
+			argp_error(state, "threshold '%s' is not a number of interrupts per second", arg);
+		options->many = many;
 		return 0;
 	case 't':
 		options->tables = true;
@@ -61,6 +67,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option explain_options[] = {
 	{ "seconds", 's', "SECONDS", 0, "How long to watch; 10, unless given", 0 },
+	{ "threshold", 'm', "NUMBER", 0, "How many interrupts per second are many; 1000, unless given", 0 },
 	{ "tables", 't', NULL, 0, "Look at the page tables of several processes, too: each waits meanwhile, as of 'hydractl tables'. For a single PID, hydractl always does", 0 },
 	{ 0 }
 };
@@ -81,7 +88,7 @@ static const struct argp argp = {
 	       "\n"
 	       "SENT/S: interrupts for TLB shootdowns per second, one for each CPU. ACROSS/S: of these, to CPUs of another node than the flushing CPU: the most that --policy hydra can save. NODES: where the threads ran last. TABLE-KIB: the page tables. COST-KIB: what Hydra's page tables would take at most, (nodes - 1) x TABLE-KIB + nodes x 20 KiB; under a policy, what they take.\n"
 	       "\n"
-	       "ADVICE: hydra: switch it on. cores: only --policy abis or radixvm might help. walks: few interrupts, but large page tables, which threads on several nodes read. keep, off: of processes under a policy. one-node, quiet: nothing to gain.\v"
+	       "ADVICE: hydra: switch it on. cores: only --policy abis or radixvm might help. walks: few interrupts, but large page tables, which threads on several nodes read. keep, off, not-split: of processes under a policy. one-node, quiet: nothing to gain.\v"
 	       "For example:\n"
 	       "  hydractl explain 1234\n"
 	       "  hydractl explain --unit mysql --seconds 60\n"
@@ -307,15 +314,20 @@ static void print_subject(const struct subject *subject, size_t wide)
 	const struct observation *seen = &subject->seen;
 	char *name = must_have(printable(subject->name)), *sentence;
 
-	print_fact(0, wide, "process %d (%s), policy %s, watched for %.1f s:", subject->pid, name, seen->policy, subject->seconds);
+	print_fact(0, wide, "process %d (%s), policy %s, watched for %.1f s", subject->pid, name, seen->policy, subject->seconds);
 	free(name);
+	putchar('\n');
+	sentence = advice_sentence(seen);
+	print_wrapped(sentence, 0, wide);
+	free(sentence);
+	putchar('\n');
 	print_fact(2, wide, "%.1f TLB flushes/s", seen->flushes);
 	print_fact(2, wide, "%.1f interrupts sent/s, one for each CPU", seen->sent);
 	print_fact(2, wide, "%.1f/s of these to CPUs of another node (%.1f %%)", seen->across,
 		   seen->sent > 0 ? 100 * seen->across / seen->sent : 0);
 	if (seen->active)
-		print_fact(2, wide, "%.1f interrupts spared/s", seen->spared);
-	print_fact(2, wide, "%" PRIu64 " threads", seen->threads);
+		print_fact(2, wide, "%.1f interrupts spared/s, which Linux would send besides", seen->spared);
+	print_fact(2, wide, "%" PRIu64 " thread%s", seen->threads, plural_s(seen->threads));
 	for (size_t i = 0; i < subject->nodes.count; i++)
 		print_fact(2, wide, "%zu of them ran last on node %" PRIu64, subject->nodes.node[i].threads,
 			   subject->nodes.node[i].node);
@@ -326,31 +338,30 @@ static void print_subject(const struct subject *subject, size_t wide)
 		print_fact(2, wide, "%" PRIu64 " KiB more at most with Hydra: (nodes - 1) x page tables + nodes x %d KiB",
 			   most_kib(seen), ROOT_KIB);
 	print_tables(&subject->tables, wide);
-	putchar('\n');
-	sentence = advice_sentence(seen);
-	print_wrapped(sentence, 0, wide);
-	free(sentence);
 }
 
 static void print_table(const struct subjects *subjects, size_t wide, bool tables)
 {
 	bool shown[EXPLAIN_COLUMNS];
-	size_t left_out = 0;
+	size_t rows = 0, left_out = 0;
 
 	fit(wide, shown);
-	print_row(shown, NULL);
 	for (size_t i = 0; i < subjects->count; i++) {
 		const struct subject *subject = &subjects->subject[i];
 
 		if (subject->ended)
 			continue;
-		if (has_something_to_gain(&subject->seen) || subject->seen.flushes > 0)
-			print_row(shown, subject);
-		else
+		if (!has_something_to_gain(&subject->seen) && !(subject->seen.flushes > 0)) {
 			left_out++;
+			continue;
+		}
+		if (!rows++)
+			print_row(shown, NULL);
+		print_row(shown, subject);
 	}
 	if (left_out)
-		print_fact(0, wide, "and %zu processes without a TLB flush, and with nothing to gain", left_out);
+		print_fact(0, wide, "%s%zu process%s without a TLB flush, and with nothing to gain",
+			   rows ? "and " : "", left_out, plural_es(left_out));
 	for (size_t i = 0; i < subjects->count; i++) {
 		const struct subject *subject = &subjects->subject[i];
 		char *sentence, *name;
@@ -384,6 +395,7 @@ static void json_subject(const struct subject *subject)
 	json_real("seconds", subject->seconds);
 	json_string("policy", seen->policy);
 	json_bool("active", seen->active);
+	json_string("split_state", split_words[subject->split]);
 	json_real("flushes_per_second", seen->flushes);
 	json_real("sent_per_second", seen->sent);
 	json_real("across_per_second", seen->across);
@@ -493,7 +505,7 @@ static void print_all(const struct options *options, const struct subjects *subj
 
 int command_explain(int argc, char **argv)
 {
-	struct options options = { .view.pid_optional = true, .seconds = USUAL_SECONDS };
+	struct options options = { .view.pid_optional = true, .seconds = USUAL_SECONDS, .many = MANY_INTERRUPTS };
 	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 	struct subjects subjects;
 	int signal, status = 0;
@@ -518,7 +530,7 @@ int command_explain(int argc, char **argv)
 		error(EXIT_ERROR, 0, "no process can be counted");
 	}
 	signal = wait_for(options.seconds, subjects.count, &signals);
-	subjects_look(&subjects, options.view.pid || options.tables);
+	subjects_look(&subjects, options.view.pid || options.tables, options.many);
 	subjects_restore();
 	if (signal && signal != SIGINT)
 		raise(signal);

@@ -9,7 +9,8 @@
 
 /* Exit statuses of hydractl; the last three are as in env(1), nice(1), timeout(1). */
 enum {
-	EXIT_VIOLATIONS = 1,
+	EXIT_VIOLATIONS = 1,	/* of check */
+	EXIT_NOT_SPLIT = 1,	/* of set --wait */
 	EXIT_ERROR = 2,
 	EXIT_GONE = 3,		/* what was watched has ended */
 	EXIT_RUN_ERROR = 125,

@@ -101,7 +101,7 @@ static const struct argp argp = {
 	       "  status   show settings and counters\n"
 	       "  top      show what happens per second, until ended\n"
 	       "  tables   show the page tables through which each node reaches memory\n"
-	       "  vm       show the virtual machines of a process, and their nested page tables\n"
+	       "  vm       show the virtual machines of a process, and their page tables\n"
 	       "  walks    show where the page walks of a virtual machine end, on which nodes\n"
 	       "  check    check the invariants of a process's page tables\n"
 	       "  export   write the counters for Prometheus\n"
@@ -111,7 +111,7 @@ static const struct argp argp = {
 	       "  hydractl status\n"
 	       "  hydractl set --policy linux 1234\n"
 	       "\n"
-	       "Exit status: 0 done; 1 'check' found violations; 2 an error; 3 what was watched has ended. "
+	       "Exit status: 0 done; 1 'check' found violations, or 'set --wait' waited in vain; 2 an error; 3 what was watched has ended. "
 	       "'run' and 'stat': the program's; 125 hydractl failed; 126 the program cannot be run; 127 there is no such program.\n"
 	       "\n"
 	       "Environment, for testing hydractl itself: HYDRACTL_PROC and HYDRACTL_SYS stand in for /proc and /sys.",

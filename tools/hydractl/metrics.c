@@ -112,11 +112,11 @@ static const struct {
 	const char *key;
 	unsigned int factor;
 } per_process[] = {
-	{ { "hydra_process_split", "gauge", "1: threads run on several nodes, and CPUs use page tables per domain." }, "split", 1 },
+	{ { "hydra_process_split", "gauge", "1: the domains have page tables of their own." }, "split", 1 },
 	{ { "hydra_process_flushes_total", "counter", "TLB flushes." }, "flushes", 1 },
 	{ { "hydra_process_cpus_interrupted_total", "counter", "Interrupts sent for the flushes, one for each CPU." }, "cpus_interrupted", 1 },
 	{ { "hydra_process_cpus_interrupted_across_total", "counter", "Of these, the interrupts of CPUs on another node than the flushing CPU's." }, "cpus_interrupted_across", 1 },
-	{ { "hydra_process_cpus_spared_total", "counter", "Interrupts saved: CPUs that ran the process and were not interrupted." }, "cpus_spared", 1 },
+	{ { "hydra_process_cpus_spared_total", "counter", "Interrupts saved: CPUs that Linux would have interrupted besides, so not those that are idle." }, "cpus_spared", 1 },
 	{ { "hydra_process_fills_total", "counter", "Entries that a domain asked for and which were copied." }, "fills", 1 },
 	{ { "hydra_process_prefetched_entries_total", "counter", "Entries copied in the same fills." }, "prefetched", 1 },
 	{ { "hydra_process_propagated_entries_total", "counter", "Copies changed because the original changed." }, "propagated", 1 },

@@ -169,7 +169,11 @@ int command_off(int argc, char **argv)
 		failed = switch_off_named(options.pid, options.pids, &changed);
 	else
 		failed = switch_off_group(&options.group, &changed);
-	printf("%zu %s under Hydra, and plain Linux now\n", changed, changed == 1 ? "process was" : "processes were");
+	if (changed)
+		printf("%zu process%s under Hydra, and plain Linux now\n", changed,
+		       changed == 1 ? " was" : "es were");
+	else
+		printf("no process %s\n", failed ? "has become plain Linux" : "was under Hydra");
 	if (options.group.kind == GROUP_SYSTEM)
 		say_default();
 	free(options.pid);

@@ -11,6 +11,7 @@
 #include "json.h"
 #include "kernel.h"
 #include "settings.h"
+#include "text.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
 
@@ -143,7 +144,7 @@ void json_pairs(const struct record *record)
 		json_value(record->pair[i].key, record->pair[i].value);
 }
 
-void json_process(const struct process *process)
+void json_process(const struct process *process, const char *split)
 {
 	const struct records *records = &process->records;
 	const struct record *domain;
@@ -154,6 +155,7 @@ void json_process(const struct process *process)
 	for (size_t i = 0; i < records->count; i++)
 		if (records->record[i].count == 1)
 			json_pairs(&records->record[i]);
+	json_string("split_state", split);
 	json_open_list("per_domain");
 	for (size_t next = 0; (domain = process_domain(process, &next)); ) {
 		json_open_object(NULL);
@@ -200,11 +202,11 @@ void processes_free(struct processes *processes)
 void processes_say_left_out(const struct processes *processes)
 {
 	if (processes->unreadable)
-		error(0, 0, "%u processes left out: not permitted to read them (be root)",
-		      processes->unreadable);
+		error(0, 0, "%u process%s left out: not permitted to read (be root)",
+		      processes->unreadable, plural_es(processes->unreadable));
 	if (processes->not_understood)
-		error(0, 0, "%u processes left out: cannot make sense of what the kernel says of them: is hydractl of the same version as the kernel?",
-		      processes->not_understood);
+		error(0, 0, "%u process%s left out: cannot make sense of what the kernel says there: is hydractl of the same version as the kernel?",
+		      processes->not_understood, plural_es(processes->not_understood));
 }
 
 static int is_process(const struct dirent *entry)

@@ -43,7 +43,8 @@ bool process_active(const struct process *process);
 /* The next "domain" line from record *@next on, or NULL; start with *@next = 0. */
 const struct record *process_domain(const struct process *process, size_t *next);
 
-void json_process(const struct process *process);
+/* @split: of split_words */
+void json_process(const struct process *process, const char *split);
 
 /* A number if @value is one, else a string. */
 void json_value(const char *key, const char *value);

@@ -146,7 +146,8 @@ static int draw_totals(const struct screen *screen)
 	int y = 0, x = 0;
 
 	strftime(clock, sizeof(clock), "%T", localtime(&seconds));
-	y = draw_format(y, "%s  %zu processes%s of %s%s", clock, watch->table.count,
+	y = draw_format(y, "%s  %zu process%s%s of %s%s", clock, watch->table.count,
+			plural_es(watch->table.count),
 			watch->all ? "" : " under Hydra", title,
 			watch->after.unreadable ? " (not all readable: be root)" : "");
 	free(title);

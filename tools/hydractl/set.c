@@ -2,21 +2,33 @@
 /* hydractl set: change the policy of a running process. */
 #include <argp.h>
 #include <error.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "change.h"
 #include "commands.h"
+#include "json.h"
 #include "kernel.h"
+#include "process.h"
+#include "repeat.h"
 #include "settings.h"
+#include "split.h"
 #include "view.h"
+
+#define USUAL_WAIT 60
+#define LOOK_AGAIN 0.05
 
 struct options {
 	struct settings_choice choice;
 	struct view view;
+	double wait;		/* seconds; 0: not at all */
 	bool vm;
 	struct vm_settings more;
 };
 
 static const struct argp_option own_options[] = {
+	{ "wait", 'w', "SECONDS", OPTION_ARG_OPTIONAL, "Wait until the process is split, at most SECONDS; 60, unless given", 0 },
+	{ "json", 'j', NULL, 0, "Print JSON", 0 },
 	{ "vm", 'V', NULL, 0, "Change the virtual machines of process PID (as of QEMU), not the process. A setting not named is that of the policy, which is hydra if none is named", 0 },
 	{ "follow", 'F', NULL, 0, "With --vm: one tree of nested page tables, as under policy linux, and its tables move to the node of the guest's memory", 0 },
 	{ "expose", 'X', NULL, 0, "With --vm: the kernel of the guest may ask on which nodes its CPUs and its memory are, and have memory moved, within the memory policy and the cpuset of the process", 0 },
@@ -33,11 +45,16 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct options *options = state->input;
 
-	(void)arg;
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &options->choice;
 		state->child_inputs[1] = &options->view;
+		return 0;
+	case 'w':
+		options->wait = arg ? parse_seconds(state, "time", arg) : USUAL_WAIT;
+		return 0;
+	case 'j':
+		options->view.json = true;
 		return 0;
 	case 'V':
 		options->vm = true;
@@ -49,6 +66,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		options->more.expose = true;
 		return 0;
 	case ARGP_KEY_END:
+		if (options->vm && (options->wait > 0 || options->view.json))
+			argp_error(state, "--wait and --json are for processes, not for virtual machines");
 		if ((options->more.follow || options->more.expose) && !options->vm)
 			argp_error(state, "--follow and --expose are for virtual machines: give --vm too");
 		if (options->more.follow && !options->choice.policy)
@@ -56,7 +75,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		if (options->more.follow && !follows(&options->choice))
 			argp_error(state, "--follow is for virtual machines with one tree: no --policy but linux, and no other setting");
 		if (!options->choice.policy && !settings_chosen(&options->choice) && !options->more.expose)
-			argp_error(state, "nothing to set: give --policy, --domains, --replication, --prefetch or --filter");
+			argp_error(state, "nothing to set: give --policy, --domains, --replication, --prefetch or --filter (or --vm with one of them, for virtual machines)");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -70,9 +89,9 @@ static const struct argp argp = {
 	.parser = parse_option,
 	.children = children,
 	.args_doc = "PID",
-	.doc = "Change the policy of a running process. Without --policy, the settings not named stay.\v"
+	.doc = "Change the policy of a running process. Without --policy, the settings not named stay. Prints what that has done: a process gets page tables for each node (it is split) when its threads run on two nodes, and as soon as one of them finds the lock of its memory free. Until then it is plain Linux.\v"
 	       "Cost: when a node gets its own page tables or loses its page tables (for example by a change of --domains, or to --replication eager), the CPUs that run the process are interrupted; a loss also delays the page faults of the process. The start of Hydra for the first process of the system, and the end of the last process, interrupt every CPU of the machine, to patch the kernel's code.\n\n"
-	       "Exit status: 0 done; 2 an error, nothing changed.",
+	       "Exit status: 0 done, also if the process is not split yet; 1 not split when the time of --wait was over; 2 an error, nothing changed; 3 the process has ended meanwhile.",
 };
 
 static struct hydra_settings current_settings(pid_t pid)
@@ -84,6 +103,63 @@ static struct hydra_settings current_settings(pid_t pid)
 		process_unexpected(pid, "hydra", "settings");
 	records_free(&records);
 	return settings;
+}
+
+/*
+ * The process as it is now. Exit if it has ended. False if the kernel's text is not
+ * understood.
+ */
+static bool look(pid_t pid, struct process *process, enum split *split)
+{
+	char *text = process_file(pid, "hydra");
+
+	if (!text)
+		error(EXIT_GONE, 0, "process %d has ended", pid);
+	if (process_load(process, pid, text))
+		return false;
+	*split = split_of(process);
+	return true;
+}
+
+/* Say what the settings have done. Returns the exit status. */
+static int report(const struct options *options)
+{
+	pid_t pid = options->view.pid;
+	double begun = now();
+	struct process process;
+	enum split split;
+	char *late;
+	bool known;
+
+	while ((!(known = look(pid, &process, &split)) || split > SPLIT_LINUX) &&
+	       now() < begun + options->wait) {
+		if (known)
+			process_free(&process);
+		sleep_until(now() + LOOK_AGAIN);
+	}
+	if (!known) {
+		error(0, 0, "process %d has the settings, but hydractl cannot make sense of what the kernel says of it now: is hydractl of the same version as the kernel?",
+		      pid);
+		return options->wait > 0 ? EXIT_NOT_SPLIT : 0;
+	}
+	late = split_sentence(&process, split);
+	if (options->view.json) {
+		json_open_object(NULL);
+		json_number("pid", process.pid);
+		json_string("comm", process.name);
+		json_string("policy", process_text(&process, "policy"));
+		json_string("split_state", split_words[split]);
+		json_real("waited", options->wait > 0 ? now() - begun : 0);
+		json_close_object();
+	} else {
+		print_process_name(process.pid, process.name);
+		printf(": policy %s, %s\n", process_text(&process, "policy"),
+		       split == SPLIT_DONE ? "split: its domains have page tables of their own" :
+		       split == SPLIT_LINUX ? "one page table for all CPUs" : late);
+	}
+	free(late);
+	process_free(&process);
+	return options->wait > 0 && split > SPLIT_LINUX ? EXIT_NOT_SPLIT : 0;
 }
 
 int command_set(int argc, char **argv)
@@ -109,5 +185,5 @@ int command_set(int argc, char **argv)
 			   process_change(options.view.pid, &settings);
 	if (why)
 		error(EXIT_ERROR, 0, "%s", why);
-	return 0;
+	return options.vm ? 0 : report(&options);
 }

@@ -87,8 +87,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'p':
 		choice->policy = policy_find(arg);
 		if (!choice->policy)
-			argp_error(state, "unknown policy '%s': choose linux, hydra, mitosis, radixvm, abis or hydra-nofilter",
-				   arg);
+			argp_error(state, "unknown policy '%s': choose linux, hydra, mitosis, radixvm, abis or hydra-nofilter%s",
+				   arg, strpbrk(arg, ",:=") ?
+				   "; a setting is an option of its own, as in --policy abis --prefetch 3" : "");
 		return 0;
 	case 'D':
 		choice->domains = name_index(domains_names, ARRAY_SIZE(domains_names), arg);

@@ -99,9 +99,12 @@ static void print_remarks(FILE *out, const struct tally *tally)
 	if (tally->with_others)
 		fprintf(out, " hydractl itself was counted when it started: processes that hydractl did not start, counted with it, are in the sums if they ended meanwhile.\n");
 	if (tally->running)
-		fprintf(out, " %u of the processes still run, and were counted until now.\n", tally->running);
+		fprintf(out, " %u of the processes still run%s, and %s counted until now.\n", tally->running,
+			tally->running == 1 ? "s" : "", tally->running == 1 ? "was" : "were");
 	if (tally->unreadable)
-		fprintf(out, " %u processes that still run are missing: not permitted to read them (be root).\n",
+		fprintf(out, tally->unreadable == 1 ?
+			" %u process that still runs is missing: not permitted to read it (be root).\n" :
+			" %u processes that still run are missing: not permitted to read them (be root).\n",
 			tally->unreadable);
 	if (tally->may_count_twice)
 		fprintf(out, " The kernel lacks CONFIG_KCMP: processes that share memory may be counted twice.\n");
@@ -119,7 +122,7 @@ static void print_summary(FILE *out, const struct summary *summary)
 	print_line(out, number[SUM_INTERRUPTED], "interrupts sent (CPUs interrupted)");
 	if (tally->across_told)
 		print_share(out, number[SUM_ACROSS], "to CPUs of another node", number[SUM_INTERRUPTED], "those sent");
-	print_share(out, number[SUM_SPARED], "interrupts spared (CPUs spared)", interrupted_or_spared(tally), "both");
+	print_share(out, number[SUM_SPARED], "interrupts spared, which Linux would have sent", interrupted_or_spared(tally), "both");
 	fprintf(out, "%16" PRIu64 "  fills, and %" PRIu64 " entries prefetched\n", number[SUM_FILLS],
 		number[SUM_PREFETCHED]);
 	print_line(out, number[SUM_PROPAGATED], "entries propagated");

@@ -13,6 +13,7 @@
 #include "json.h"
 #include "kernel.h"
 #include "process.h"
+#include "split.h"
 #include "sums.h"
 #include "text.h"
 #include "view.h"
@@ -75,9 +76,15 @@ static void print_process(const struct process *process)
 	bool header = false;
 
 	print_process_name(process->pid, process->name);
-	printf("%s\n", process_active(process) ? "" :
-	       counted(process) ? ": not under Hydra, but its flushes are counted" :
-	       ": not under Hydra, its counters stand still");
+	if (process_active(process)) {
+		char *late = split_sentence(process, split_of(process));
+
+		printf("%s%s\n", late ? ": " : "", late ?: "");
+		free(late);
+	} else {
+		printf(": not under Hydra, %s\n", counted(process) ? "but its flushes are counted" :
+		       "its counters stand still");
+	}
 	for (size_t i = 0; i < records->count; i++)
 		if (records->record[i].count == 1)
 			printf("  %-29s %s\n", records->record[i].pair[0].key,
@@ -104,7 +111,7 @@ static int status_process(const struct view *view)
 	if (gap)
 		process_unexpected(view->pid, "hydra", gap);
 	if (view->json)
-		json_process(&process);
+		json_process(&process, split_words[split_of(&process)]);
 	else
 		print_process(&process);
 	process_free(&process);
@@ -182,9 +189,31 @@ static void json_system(const struct system *system)
 	json_close_list();
 	json_open_list("processes");
 	for (size_t i = 0; i < system->processes.count; i++)
-		json_process(&system->processes.process[i]);
+		json_process(&system->processes.process[i],
+			     split_words[split_of(&system->processes.process[i])]);
 	json_close_list();
 	json_close_object();
+}
+
+/* The processes that have a policy, threads in several domains, and no page tables for each. */
+static void print_late(const struct processes *processes)
+{
+	const char *gap = "\n";
+
+	for (size_t i = 0; i < processes->count; i++) {
+		const struct process *process = &processes->process[i];
+		enum split split = split_of(process);
+		char *name, *sentence;
+
+		if (!split_is_late(split))
+			continue;
+		name = must_have(printable(process->name));
+		sentence = split_sentence(process, split);
+		printf("%s%d (%s): %s\n", gap, process->pid, name, sentence);
+		gap = "";
+		free(sentence);
+		free(name);
+	}
 }
 
 static void print_system(const struct system *system)
@@ -223,6 +252,7 @@ static void print_system(const struct system *system)
 		       records_get(records, "cpus_spared"));
 		free(name);
 	}
+	print_late(&system->processes);
 }
 
 static void free_system(struct system *system)

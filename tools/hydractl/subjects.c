@@ -13,6 +13,7 @@
 #include "kernel.h"
 #include "rates.h"
 #include "repeat.h"
+#include "split.h"
 
 #define STAT_START 22
 
@@ -80,6 +81,7 @@ static void drop(struct subject *subject)
 	process_free(&subject->before);
 	free(subject->name);
 	thread_nodes_free(&subject->nodes);
+	free(subject->late);
 }
 
 static void begin(struct subjects *subjects, pid_t pid, bool named)
@@ -152,7 +154,7 @@ static double per_second(const struct subject *subject, const char *key)
 		    subject->seconds);
 }
 
-static void look(struct subject *subject, bool tables)
+static void look(struct subject *subject, bool tables, double many)
 {
 	char *text = process_file(subject->pid, "hydra");
 
@@ -163,6 +165,8 @@ static void look(struct subject *subject, bool tables)
 	if (subject->ended)
 		return;
 	thread_nodes_look(&subject->nodes, subject->pid);
+	subject->split = split_of(&subject->after);
+	subject->late = split_sentence(&subject->after, subject->split);
 	read_table_kib(subject);
 	if (tables)
 		read_leaf_tables(subject);
@@ -170,10 +174,12 @@ static void look(struct subject *subject, bool tables)
 		.pid = subject->pid,
 		.policy = process_text(&subject->after, "policy"),
 		.active = process_active(&subject->after),
+		.late = subject->late,
 		.flushes = per_second(subject, "flushes"),
 		.sent = per_second(subject, "cpus_interrupted"),
 		.across = per_second(subject, "cpus_interrupted_across"),
 		.spared = per_second(subject, "cpus_spared"),
+		.many = many,
 		.threads = subject->nodes.threads,
 		.nodes = subject->nodes.count,
 		.table_kib = subject->seen.table_kib,
@@ -182,10 +188,10 @@ static void look(struct subject *subject, bool tables)
 	};
 }
 
-void subjects_look(struct subjects *subjects, bool tables)
+void subjects_look(struct subjects *subjects, bool tables, double many)
 {
 	for (size_t i = 0; i < subjects->count; i++)
-		look(&subjects->subject[i], tables);
+		look(&subjects->subject[i], tables, many);
 }
 
 static const struct subject *find(pid_t pid)

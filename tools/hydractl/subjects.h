@@ -9,6 +9,7 @@
 #include "advice.h"
 #include "leaf_tables.h"
 #include "process.h"
+#include "split.h"
 #include "threads.h"
 
 struct subject {
@@ -20,6 +21,8 @@ struct subject {
 	struct process before, after;
 	struct thread_nodes nodes;
 	struct leaf_tables tables;	/* if asked for and permitted, else empty */
+	enum split split;
+	char *late;			/* why it is not split, or NULL */
 	struct observation seen;
 };
 
@@ -36,8 +39,8 @@ struct subjects {
  */
 void subjects_begin(struct subjects *subjects, const pid_t *pids, size_t count, bool named);
 
-/* Look again, and with @tables also at the page tables. */
-void subjects_look(struct subjects *subjects, bool tables);
+/* Look again, and with @tables also at the page tables. @many: see struct observation. */
+void subjects_look(struct subjects *subjects, bool tables, double many);
 
 /* Stop counting those that hydractl switched on, and what they have started since. */
 void subjects_restore(void);

@@ -87,6 +87,16 @@ void print_wrapped(const char *text, size_t indent, size_t columns)
 	putchar('\n');
 }
 
+const char *plural_s(uint64_t count)
+{
+	return count == 1 ? "" : "s";
+}
+
+const char *plural_es(uint64_t count)
+{
+	return count == 1 ? "" : "es";
+}
+
 int width(int columns, const char *text)
 {
 	for (; *text; text++)

@@ -25,6 +25,10 @@ char *printable(const char *text);
 /* Print @text, with a newline, in lines of at most @columns, each behind @indent spaces; broken at spaces. */
 void print_wrapped(const char *text, size_t indent, size_t columns);
 
+/* How a word ends for @count of it: with "s" or "es", or as it is. */
+const char *plural_s(uint64_t count);
+const char *plural_es(uint64_t count);
+
 /* The width for printf() that fills @columns with the UTF-8 text @text, one column a character. */
 int width(int columns, const char *text);
 

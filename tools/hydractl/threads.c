@@ -89,20 +89,30 @@ static size_t place_of(struct thread_nodes *nodes, uint64_t node)
 	return place;
 }
 
-bool thread_cpu(pid_t pid, const char *thread, uint64_t *cpu)
+bool thread_look(pid_t pid, const char *thread, uint64_t *cpu, bool *runs)
 {
-	char *path = process_path(pid, "task"), *file, *text;
+	char *path = process_path(pid, "task"), *file, *text, *state;
 	bool there;
 
 	file = must_have(asprintf(&file, "%s/%s/stat", path, thread) < 0 ? NULL : file);
 	text = file_read(file);
 	there = text;
-	if (there)
+	if (there) {
 		*cpu = stat_field(text, STAT_PROCESSOR);
+		state = strrchr(text, ')');
+		*runs = state && !strncmp(state, ") R", 3);
+	}
 	free(text);
 	free(file);
 	free(path);
 	return there;
+}
+
+bool thread_cpu(pid_t pid, const char *thread, uint64_t *cpu)
+{
+	bool runs;
+
+	return thread_look(pid, thread, cpu, &runs);
 }
 
 /* Count the threads of one look. */

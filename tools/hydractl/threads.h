@@ -27,6 +27,9 @@ char *thread_nodes_list(const struct thread_nodes *nodes);
 /* The CPU on which a thread of process @pid ran last; false if there is no such thread. */
 bool thread_cpu(pid_t pid, const char *thread, uint64_t *cpu);
 
+/* The same, and whether the thread runs, or waits for a CPU alone. */
+bool thread_look(pid_t pid, const char *thread, uint64_t *cpu, bool *runs);
+
 /* Field @field of /proc/PID/stat, counted from 1 as in proc(5); 0 if @text has none. Not for the first two. */
 uint64_t stat_field(const char *text, unsigned int field);
 

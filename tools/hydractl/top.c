@@ -14,6 +14,7 @@
 #include "kernel.h"
 #include "repeat.h"
 #include "screen.h"
+#include "text.h"
 #include "watch.h"
 
 #define USUAL_DELAY 2
@@ -151,8 +152,9 @@ static void print_look(const struct watch *watch)
 	time_t seconds = time(NULL);
 
 	strftime(clock, sizeof(clock), "%F %T", localtime(&seconds));
-	printf("%s  %zu processes, %.1f s: %s sent/s, %s spared/s, %s fills/s, %llu KiB of replicas\n", clock,
-	       watch->table.count, watch->seconds, rate_text(sent, total->sent),
+	printf("%s  %zu process%s, %.1f s: %s sent/s, %s spared/s, %s fills/s, %llu KiB of replicas\n", clock,
+	       watch->table.count, plural_es(watch->table.count), watch->seconds,
+	       rate_text(sent, total->sent),
 	       rate_text(spared, total->spared), rate_text(fills, total->fills),
 	       (unsigned long long)total->replica_kib);
 	for (size_t i = 0; i < total->node_count; i++)
