@@ -256,7 +256,10 @@ static unsigned int hydra_count_spared(struct hydra_mm *h, struct hydra_flush *f
 	if (f->own)
 		return 0;
 	for_each_cpu_andnot(cpu, mm_cpumask(h->mm), &f->cpus)
-		if (cpu != self && hydra_linux_interrupts(h->mm, cpu, f->info.freed_tables))
+		/* A CPU of a target that has come meanwhile was not spared. */
+		if (cpu != self &&
+		    !hydra_mask_test(hydra_domain_of_cpu(h->kind, cpu), &f->targets) &&
+		    hydra_linux_interrupts(h->mm, cpu, f->info.freed_tables))
 			nr++;
 	return nr;
 }
