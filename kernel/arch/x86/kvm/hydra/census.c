@@ -50,6 +50,31 @@ static unsigned int hydra_vm_vcpus(struct kvm *kvm, unsigned int d)
 	return nr;
 }
 
+/* The tree that vCPUs on a domain's CPUs reach; 0: the shared tree */
+static unsigned int hydra_vm_reached(struct kvm *kvm, unsigned int d)
+{
+	unsigned int own, tree, found;
+	struct kvm_vcpu *vcpu;
+	unsigned long i;
+
+	if (!READ_ONCE(kvm->arch.hydra->per_node) || d >= HYDRA_VM_MAX_DOMAINS)
+		return 0;
+	own = d + 1;
+	found = own;
+	/* Another domain's, if the VMM may not use the memory of the domain's home */
+	kvm_for_each_vcpu(i, vcpu, kvm) {
+		int cpu = READ_ONCE(vcpu->cpu);
+
+		tree = hydra_vm_tree_of(vcpu);
+		if (cpu < 0 || !tree || hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu) != d)
+			continue;
+		if (tree == own)
+			return own;
+		found = tree;
+	}
+	return found;
+}
+
 /**
  * hydra_vm_next_root - one root after another
  * @kvm: the VM
@@ -176,11 +201,9 @@ void hydra_vm_show_tables_of(struct kvm *kvm, struct seq_file *m)
 		read_unlock(&kvm->mmu_lock);
 	}
 	for (d = 0; d < nr; d++) {
-		unsigned int own = 0;
+		unsigned int own = hydra_vm_reached(kvm, d);
 		unsigned long local, all = 0;
 
-		if (READ_ONCE(kvm->arch.hydra->per_node) && d < HYDRA_VM_MAX_DOMAINS)
-			own = d + 1;
 		local = c->leaves[own].on[hydra_vm_home(d)];
 		for (nid = 0; nid < MAX_NUMNODES; nid++)
 			all += c->leaves[own].on[nid];

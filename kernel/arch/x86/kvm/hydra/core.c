@@ -34,8 +34,8 @@
  * without a flush.
  *
  * Dropping trees. hydra_vm_tidy() drops the trees that no vCPU is to load any more: the
- * domain trees after the VM went back to the shared tree, or the shared tree; and trees that
- * no vCPU has used for some time (idle.c). (T12) Roots
+ * domain trees after the VM went back to the shared tree, or the shared tree. Trees that no
+ * vCPU has used for some time are dropped in another way (idle.c). (T12) Roots
  * become invalid, and all vCPUs are asked to free their roots, in one critical section of
  * mmu_lock. kvm_make_all_cpus_request() waits for the vCPUs to leave the guest, so no vCPU
  * uses a table when kvm_tdp_mmu_zap_invalidated_roots() frees the tables. Nothing else may
@@ -105,46 +105,23 @@ static bool hydra_vm_uses(const struct hydra_vm *vm, unsigned int d)
 	return d || hydra_vm_nr_domains() > HYDRA_VM_MAX_DOMAINS;
 }
 
-/* Is a valid tree to be dropped? */
-static bool hydra_vm_is_due(const struct hydra_vm *vm, unsigned int d, u32 loaded,
-			    unsigned long *wait)
-{
-	if (!hydra_vm_uses(vm, d))
-		return true;
-	return !(loaded & BIT(d)) && hydra_vm_is_idle(vm, d, wait);
-}
-
 /*
- * Drop the trees that no vCPU is to load any more, and idle trees. See the head of this file.
+ * Drop the trees that no vCPU is to load any more. See the head of this file.
  * @ask: vCPUs are to change trees
  * Context: process context, slots_lock.
  */
 static void hydra_vm_tidy(struct kvm *kvm, bool ask)
 {
-	struct hydra_vm *vm = kvm->arch.hydra;
-	unsigned long wait = ULONG_MAX;
 	struct kvm_mmu_page *root;
-	u32 loaded, found = 0, kept = 0, idle = 0;
+	bool found = false;
 
 	lockdep_assert_held(&kvm->slots_lock);
 	write_lock(&kvm->mmu_lock);
-	loaded = hydra_vm_loaded_trees(kvm);
 	list_for_each_entry(root, &kvm->arch.tdp_mmu_roots, link) {
-		unsigned int d = root->role.domain;
-
-		/* A tree may have a second root, for system management mode: both go, or none. */
-		if (root->role.invalid || (kept & BIT(d)))
+		if (root->role.invalid || hydra_vm_uses(kvm->arch.hydra, root->role.domain))
 			continue;
-		if (!(found & BIT(d)) && !hydra_vm_is_due(vm, d, loaded, &wait)) {
-			kept |= BIT(d);
-			continue;
-		}
-		if (hydra_vm_uses(vm, d))
-			idle |= BIT(d);
-		/* As kvm_tdp_mmu_invalidate_all_roots() does */
-		root->tdp_mmu_scheduled_root_to_zap = true;
-		root->role.invalid = true;
-		found |= BIT(d);
+		hydra_vm_invalidate(root);
+		found = true;
 	}
 	/* In the critical section that has made the roots invalid (T12) */
 	if (found)
@@ -154,11 +131,6 @@ static void hydra_vm_tidy(struct kvm *kvm, bool ask)
 	write_unlock(&kvm->mmu_lock);
 	if (found)
 		kvm_tdp_mmu_zap_invalidated_roots(kvm);
-	atomic_long_add(hweight32(idle), &vm->dropped);
-	/* The next tree may be idle then. */
-	if (wait != ULONG_MAX)
-		queue_delayed_work(system_unbound_wq, &vm->tidy,
-				   min(wait, HYDRA_VM_LONGEST_WAIT));
 }
 
 /* Let hydra_vm_tidy() come at once, or as soon as it can have slots_lock. */
@@ -170,15 +142,51 @@ static void hydra_vm_tidy_soon(struct hydra_vm *vm)
 static void hydra_vm_tidy_work(struct work_struct *work)
 {
 	struct hydra_vm *vm = container_of(to_delayed_work(work), struct hydra_vm, tidy);
+	struct hydra_vm_place place = { };
+	unsigned long wait;
+	bool more;
 
-	if (!mutex_trylock(&vm->kvm->slots_lock)) {
-		/* Also if a vCPU has asked meanwhile to come much later. */
-		mod_delayed_work(system_unbound_wq, &vm->tidy, HZ / 10);
-		return;
+	do {
+		wait = ULONG_MAX;
+		if (!mutex_trylock(&vm->kvm->slots_lock)) {
+			/* Also if a vCPU has asked meanwhile to come much later. */
+			mod_delayed_work(system_unbound_wq, &vm->tidy, HZ / 10);
+			return;
+		}
+		/* After a fallback vCPUs are to leave their trees. hydra_vm_set() asks itself. */
+		hydra_vm_tidy(vm->kvm, !READ_ONCE(vm->per_node));
+		more = hydra_vm_drop_idle(vm->kvm, &place, &wait);
+		mutex_unlock(&vm->kvm->slots_lock);
+		cond_resched();
+	} while (more);
+	/* The next tree may be idle then. */
+	if (wait != ULONG_MAX)
+		queue_delayed_work(system_unbound_wq, &vm->tidy,
+				   min(wait, HYDRA_VM_LONGEST_WAIT));
+}
+
+/**
+ * hydra_vm_allowed_domain - the domain in the place of one whose home a task may not use
+ * @d: the domain, counted from 0
+ *
+ * Context: any. Return: the domain whose home is the nearest of those that the current task may
+ * take memory from; @d if there is none.
+ */
+unsigned int hydra_vm_allowed_domain(unsigned int d)
+{
+	unsigned int i, nearest = d;
+	int distance, least = INT_MAX;
+
+	for (i = 0; i < hydra_vm_nr_domains(); i++) {
+		if (!node_isset(hydra_vm_home(i), cpuset_current_mems_allowed))
+			continue;
+		distance = node_distance(hydra_vm_home(d), hydra_vm_home(i));
+		if (distance < least) {
+			least = distance;
+			nearest = i;
+		}
 	}
-	/* After a fallback the vCPUs are to leave their trees. hydra_vm_set() asks itself. */
-	hydra_vm_tidy(vm->kvm, !READ_ONCE(vm->per_node));
-	mutex_unlock(&vm->kvm->slots_lock);
+	return nearest;
 }
 
 /**
@@ -249,12 +257,14 @@ int __hydra_vm_reload(struct kvm_vcpu *vcpu)
 	return kvm_mmu_reload(vcpu);
 }
 
-/* From now on all vCPUs use the shared tree (T14). Context: process context. */
+/* From now on all vCPUs use the shared tree (T14). Context: process context, a vCPU's task. */
 static void hydra_vm_fall_back(struct hydra_vm *vm)
 {
 	if (!xchg(&vm->per_node, false))
 		return;
 	atomic_long_inc(&vm->fallbacks);
+	pr_warn_ratelimited("a VM of process %d goes back to one tree: no memory for a table, or vm_table_limit_kib is reached\n",
+			    task_tgid_nr(current));
 	hydra_vm_tidy_soon(vm);
 }
 
@@ -337,17 +347,40 @@ int __hydra_vm_topup(struct kvm_vcpu *vcpu)
 }
 
 /**
+ * __hydra_vm_splits - may huge pages of a tree be split without a fault?
+ * @kvm: the VM
+ * @d: the domain of the tree
+ *
+ * KVM splits huge pages when it begins to log dirty pages, so that the guest's first write does
+ * not have to. That would give all trees tables for all of the guest's memory, at the moment
+ * when a migration begins. One tree is split, as on stock KVM: that of the first vCPU. In the
+ * other trees the first write to a huge page splits it, and takes one of the exits that the log
+ * needs in any case.
+ *
+ * Context: any. Return: true if they may.
+ */
+bool __hydra_vm_splits(struct kvm *kvm, unsigned int d)
+{
+	const struct kvm_vcpu *first = kvm_get_vcpu(kvm, 0);
+
+	return first && d == hydra_vm_tree_of(first);
+}
+
+/**
  * __hydra_vm_split_table - a table for a huge page that is split without a fault
  * @kvm: the VM
  * @d: the domain of the tree
  *
  * All entries are written before the table is linked, so the content does not matter.
- * Without memory the huge page is not split, as in stock KVM: nothing needs to fall back.
+ * Without memory the huge page is not split, as in stock KVM: nothing needs to fall back. Half
+ * of the VM's limit is left to faults, which would fall back.
  *
  * Context: may sleep. Return: the table or NULL.
  */
 void *__hydra_vm_split_table(struct kvm *kvm, unsigned int d)
 {
+	if (atomic64_read(&kvm->arch.tdp_mmu_pages) >= READ_ONCE(hydra_vm_table_limit) / 2)
+		return NULL;
 	return hydra_vm_table(kvm, d);
 }
 
@@ -401,6 +434,9 @@ int hydra_vm_set(struct kvm *kvm, const struct hydra_vm_settings *s)
 		mod_delayed_work(system_unbound_wq, &vm->following, 0);
 	}
 	mutex_unlock(&kvm->slots_lock);
+	/* For idle trees. A VM that is being made has none, and hydra_vm_stop() may not follow. */
+	if (s->per_node && atomic_read(&kvm->online_vcpus))
+		hydra_vm_tidy_soon(vm);
 	return 0;
 }
 

@@ -15,8 +15,11 @@ struct tdp_iter;
 
 #ifdef CONFIG_KVM_HYDRA
 
+#include <linux/cpuset.h>
 #include <linux/hydra_types.h>
+#include <linux/hydra_vm.h>
 #include <linux/jump_label_ratelimit.h>
+#include <linux/nodemask.h>
 #include <linux/workqueue.h>
 
 /* The role of a table has 5 bits for the domain. Number 0 is the shared tree. */
@@ -100,13 +103,18 @@ extern struct static_key_false_deferred hydra_vm_key;
 void __hydra_vm_move(struct kvm_vcpu *vcpu);
 int __hydra_vm_reload(struct kvm_vcpu *vcpu);
 int __hydra_vm_topup(struct kvm_vcpu *vcpu);
+bool __hydra_vm_splits(struct kvm *kvm, unsigned int d);
 void *__hydra_vm_split_table(struct kvm *kvm, unsigned int d);
+unsigned int hydra_vm_allowed_domain(unsigned int d);
 
 /* copy.c */
 void __hydra_vm_fill_around(struct kvm_vcpu *vcpu, struct kvm_page_fault *fault);
 
 /* For copy.c: arch/x86/kvm/mmu/tdp_mmu.c */
 int hydra_vm_set_absent(struct kvm *kvm, struct tdp_iter *iter, u64 new_spte);
+
+/* For idle.c: arch/x86/kvm/mmu/tdp_mmu.c */
+void hydra_vm_zap(struct kvm *kvm, struct tdp_iter *iter);
 
 /* flush.c; hydra_vm_flush() is declared in asm/kvm_host.h. */
 void __hydra_vm_changed(struct kvm *kvm, u64 __rcu *sptep, u64 old, u64 new);
@@ -128,15 +136,21 @@ void hydra_vm_unload(void);
 /* check.c */
 void hydra_vm_end(struct kvm *kvm);
 
-/* The domain whose tree a CPU has to load; 0: the shared tree. Context: any. */
+/*
+ * The domain whose tree the current task has to load on a CPU; 0: the shared tree. A tree for a
+ * node on which the task may have no memory would have its tables elsewhere.
+ * Context: any.
+ */
 static inline unsigned int hydra_vm_domain(const struct kvm *kvm, int cpu)
 {
 	unsigned int d;
 
 	if (!READ_ONCE(kvm->arch.hydra->per_node))
 		return 0;
-	d = hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu) + 1;
-	return d <= HYDRA_VM_MAX_DOMAINS ? d : 0;
+	d = hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu);
+	if (!node_isset(hydra_vm_home(d), cpuset_current_mems_allowed))
+		d = hydra_vm_allowed_domain(d);
+	return d < HYDRA_VM_MAX_DOMAINS ? d + 1 : 0;
 }
 
 /*
@@ -201,6 +215,12 @@ static inline int hydra_vm_topup(struct kvm_vcpu *vcpu)
 	return hydra_vm_loaded_domain(vcpu) ? __hydra_vm_topup(vcpu) : 0;
 }
 
+/* May huge pages of a tree be split without a fault? See __hydra_vm_splits(). */
+static inline bool hydra_vm_splits(struct kvm *kvm, unsigned int d)
+{
+	return !static_branch_unlikely(&hydra_vm_key.key) || __hydra_vm_splits(kvm, d);
+}
+
 /* A table for a huge page that is split without a fault, or NULL. Context: may sleep. */
 static inline void *hydra_vm_split_table(struct kvm *kvm, unsigned int d, gfp_t gfp)
 {
@@ -233,6 +253,7 @@ static inline void hydra_vm_settle(struct kvm *kvm)
 #else /* !CONFIG_KVM_HYDRA */
 
 static inline unsigned int hydra_vm_loaded_domain(const struct kvm_vcpu *vcpu) { return 0; }
+static inline bool hydra_vm_splits(struct kvm *kvm, unsigned int d) { return true; }
 static inline void hydra_vm_load_vcpu(struct kvm_vcpu *vcpu, int cpu) { }
 static inline void hydra_vm_move(struct kvm_vcpu *vcpu) { }
 static inline void hydra_vm_check_request(struct kvm_vcpu *vcpu) { }

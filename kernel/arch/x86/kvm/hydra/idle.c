@@ -8,24 +8,34 @@
  * A vCPU that comes back fills a new tree.
  *
  * A tree is used while a vCPU has loaded it, also while the vCPU waits for an interrupt.
- * __hydra_vm_move() notes when a vCPU leaves a tree, and hydra_vm_tidy() comes
+ * __hydra_vm_move() notes when a vCPU leaves a tree, and hydra_vm_tidy_work() comes
  * hydra_vm_idle_seconds later. A vCPU may come to the tree at just that moment:
  *
- *     CPU 0: hydra_vm_tidy()              CPU 1: a vCPU comes to the tree
- *     ----------------------              -------------------------------
+ *     CPU 0: hydra_vm_drop_idle()         CPU 1: a vCPU comes to the tree
+ *     ---------------------------         -------------------------------
  *     takes mmu_lock for writing
  *     finds no vCPU in the tree
  *                                         writes its domain
  *                                         waits for mmu_lock, to look for a root
- *     makes the roots invalid
- *     asks all vCPUs to free such roots
+ *     takes away a part of the tree,
+ *       or makes its roots invalid
  *     gives up mmu_lock
- *                                         finds no valid root, and makes another
+ *                                         finds the valid root, or makes another
+ *                                         loads the root, and flushes it (T9)
  *
- * A vCPU that has written its domain before CPU 0 looks keeps the tree.
+ * A vCPU that has written its domain before CPU 0 looks keeps the tree. So CPU 0 flushes no
+ * vCPU, and asks none to free its roots: a vCPU of another domain has none of the tree, because
+ * __hydra_vm_move() frees its roots before it writes the domain (T20). vCPUs that go on
+ * running elsewhere are not interrupted when a tree is dropped.
+ *
+ * The VMM needs slots_lock for its log of dirty pages, for memslots and for eventfds, and did not
+ * choose the time. So a tree is emptied in parts, while it is still valid, and slots_lock is given
+ * up in between. Afterwards the tree has upper tables only, and goes at once. A part that is
+ * gone is filled again if a vCPU comes back meanwhile. No tree goes while dirty pages are
+ * logged: to zap a tree asks the host for each page, and a migration has no time for that.
  *
  * If the machine is short of memory, idle trees do not wait for their time. The shrinker only
- * asks for that: hydra_vm_tidy() needs slots_lock, whose holder may be waiting for memory.
+ * asks for that: hydra_vm_tidy_work() needs slots_lock, whose holder may be waiting for memory.
  */
 
 #include <linux/hydra_vm.h>
@@ -34,20 +44,23 @@
 
 #include "mmu.h"
 #include "mmu/mmu_internal.h"
+#include "mmu/spte.h"
+#include "mmu/tdp_iter.h"
+#include "mmu/tdp_mmu.h"
 
 #include "hydra.h"
 #include "internal.h"
 
+/* So many entries are looked at, and taken away, under one hold of slots_lock and mmu_lock */
+#define HYDRA_VM_PART	2048
+
 static struct shrinker *hydra_vm_shrinker;
 
-/**
- * hydra_vm_loaded_trees - which trees have vCPUs
- * @kvm: the VM
- *
- * Context: any. vCPUs may come to a tree, or leave it, meanwhile.
- * Return: a bit for each domain; bit 0: the shared tree.
+/*
+ * Which trees have vCPUs: a bit for each domain; bit 0: the shared tree. vCPUs may come to a
+ * tree, or leave it, meanwhile.
  */
-u32 hydra_vm_loaded_trees(struct kvm *kvm)
+static u32 hydra_vm_loaded_trees(struct kvm *kvm)
 {
 	struct kvm_vcpu *vcpu;
 	unsigned long i;
@@ -68,19 +81,15 @@ static bool hydra_vm_alone_for(const struct hydra_vm *vm, unsigned int d, unsign
 	return !*left;
 }
 
-/**
- * hydra_vm_is_idle - has a tree had no vCPU for long enough?
- * @vm: Hydra's state of the VM
- * @d: the domain of the tree, which no vCPU has loaded
+/*
+ * Has a tree that no vCPU has loaded been without one for long enough?
  * @wait: shortened to the time until the tree is idle, in jiffies
- *
- * Context: any. Return: true if the tree is to be dropped.
  */
-bool hydra_vm_is_idle(const struct hydra_vm *vm, unsigned int d, unsigned long *wait)
+static bool hydra_vm_is_idle(const struct hydra_vm *vm, unsigned int d, unsigned long *wait)
 {
 	unsigned long seconds = READ_ONCE(hydra_vm_idle_seconds), left;
 
-	if (xchg(&vm->trees[d].pressed, false))
+	if (READ_ONCE(vm->trees[d].pressed))
 		return true;
 	if (!seconds)
 		return false;
@@ -100,6 +109,119 @@ unsigned long hydra_vm_idle_wait(void)
 	unsigned long seconds = READ_ONCE(hydra_vm_idle_seconds);
 
 	return seconds ? min(seconds * HZ, HYDRA_VM_LONGEST_WAIT) : HYDRA_VM_LONGEST_WAIT;
+}
+
+/* A valid root of a tree that is idle, or NULL */
+static struct kvm_mmu_page *hydra_vm_idle_root(struct kvm *kvm, unsigned long *wait)
+{
+	struct hydra_vm *vm = kvm->arch.hydra;
+	struct kvm_mmu_page *root;
+	u32 loaded;
+
+	lockdep_assert_held_write(&kvm->mmu_lock);
+	loaded = hydra_vm_loaded_trees(kvm);
+	list_for_each_entry(root, &kvm->arch.tdp_mmu_roots, link) {
+		unsigned int d = root->role.domain;
+
+		if (!root->role.invalid && !(loaded & BIT(d)) && hydra_vm_is_idle(vm, d, wait))
+			return root;
+	}
+	return NULL;
+}
+
+/*
+ * Take away a part of a tree that no vCPU has: leaf tables, and the entries of huge pages
+ * beside them. No vCPU is flushed (T20).
+ * Return: true if there was nothing left.
+ */
+static bool hydra_vm_empty(struct kvm *kvm, struct kvm_mmu_page *root,
+			   struct hydra_vm_place *place)
+{
+	unsigned int seen = 0;
+	struct tdp_iter iter;
+	bool done = true;
+
+	lockdep_assert_held_write(&kvm->mmu_lock);
+	if (place->role != root->role.word)
+		*place = (struct hydra_vm_place){ .role = root->role.word };
+	rcu_read_lock();
+	for_each_tdp_pte_min_level(iter, root, PG_LEVEL_2M, place->next, kvm_mmu_max_gfn() + 1) {
+		if (seen >= HYDRA_VM_PART) {
+			place->next = iter.gfn;
+			done = false;
+			break;
+		}
+		seen++;
+		if (!is_shadow_present_pte(iter.old_spte) || iter.level > PG_LEVEL_2M)
+			continue;
+		if (!is_last_spte(iter.old_spte, iter.level))
+			seen += SPTE_ENT_PER_PAGE;
+		hydra_vm_zap(kvm, &iter);
+	}
+	rcu_read_unlock();
+	return done;
+}
+
+/* Has a vCPU loaded a root, or does it keep it to load it again? */
+static bool hydra_vm_has_root(const struct kvm_vcpu *vcpu, const struct kvm_mmu_page *root)
+{
+	const struct kvm_mmu *mmu = &vcpu->arch.root_mmu;
+	bool has = READ_ONCE(mmu->root.hpa) == __pa(root->spt);
+
+	for (unsigned int i = 0; i < KVM_MMU_NUM_PREV_ROOTS; i++)
+		has |= READ_ONCE(mmu->prev_roots[i].hpa) == __pa(root->spt);
+	return has;
+}
+
+/* A root of an idle, empty tree becomes invalid. T20: no vCPU has to be asked to free it. */
+static void hydra_vm_drop_root(struct kvm *kvm, struct kvm_mmu_page *root)
+{
+	unsigned int d = root->role.domain;
+	struct kvm_mmu_page *other;
+	struct kvm_vcpu *vcpu;
+	unsigned long i;
+
+	if (IS_ENABLED(CONFIG_HYDRA_MM_DEBUG))
+		kvm_for_each_vcpu(i, vcpu, kvm)
+			WARN_ON_ONCE(hydra_vm_has_root(vcpu, root));
+	hydra_vm_invalidate(root);
+	/* A tree may have a second root, for system management mode. */
+	list_for_each_entry(other, &kvm->arch.tdp_mmu_roots, link)
+		if (!other->role.invalid && other->role.domain == d)
+			return;
+	atomic_long_inc(&kvm->arch.hydra->dropped);
+}
+
+/**
+ * hydra_vm_drop_idle - take away a part of an idle tree, or drop it
+ * @kvm: the VM
+ * @place: where to go on
+ * @wait: shortened to the time until to look again, in jiffies
+ *
+ * Context: process context, slots_lock.
+ * Return: true if there may be more to do. The caller gives up slots_lock before.
+ */
+bool hydra_vm_drop_idle(struct kvm *kvm, struct hydra_vm_place *place, unsigned long *wait)
+{
+	struct kvm_mmu_page *root;
+	bool empty = false;
+
+	/* The log of dirty pages begins and ends under slots_lock. */
+	lockdep_assert_held(&kvm->slots_lock);
+	write_lock(&kvm->mmu_lock);
+	root = hydra_vm_idle_root(kvm, wait);
+	if (root && atomic_read(&kvm->nr_memslots_dirty_logging)) {
+		*wait = min(*wait, hydra_vm_idle_wait());
+		root = NULL;
+	}
+	if (root)
+		empty = hydra_vm_empty(kvm, root, place);
+	if (empty)
+		hydra_vm_drop_root(kvm, root);
+	write_unlock(&kvm->mmu_lock);
+	if (empty)
+		kvm_tdp_mmu_zap_invalidated_roots(kvm);
+	return root;
 }
 
 /*

@@ -8,6 +8,8 @@
 #include <linux/kvm_types.h>
 #include <linux/types.h>
 
+#include "mmu/mmu_internal.h"
+
 struct hydra_vm;
 struct hydra_vm_settings;
 struct kvm_mmu_page;
@@ -18,11 +20,24 @@ struct work_struct;
 /* core.c */
 int hydra_vm_set(struct kvm *kvm, const struct hydra_vm_settings *s);
 
+/* No vCPU may load the tree from now on. Context: mmu_lock for writing. */
+static inline void hydra_vm_invalidate(struct kvm_mmu_page *root)
+{
+	/* As kvm_tdp_mmu_invalidate_all_roots() does */
+	root->tdp_mmu_scheduled_root_to_zap = true;
+	root->role.invalid = true;
+}
+
 /* idle.c */
-u32 hydra_vm_loaded_trees(struct kvm *kvm);
+/* Where hydra_vm_drop_idle() goes on: with the tree of this role, from this frame on */
+struct hydra_vm_place {
+	u32 role;
+	gfn_t next;
+};
+
 /* The longest time between two looks at an idle tree: the seconds may be set meanwhile. */
 #define HYDRA_VM_LONGEST_WAIT	(30UL * HZ)
-bool hydra_vm_is_idle(const struct hydra_vm *vm, unsigned int d, unsigned long *wait);
+bool hydra_vm_drop_idle(struct kvm *kvm, struct hydra_vm_place *place, unsigned long *wait);
 unsigned long hydra_vm_idle_wait(void);
 void hydra_vm_idle_load(void);
 void hydra_vm_idle_unload(void);

@@ -5,6 +5,9 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "kselftest_harness.h"
 #include "vm_util.h"
@@ -87,10 +90,81 @@ static void check_back(struct __test_metadata *_metadata, struct vm *vm, int las
 
 TEST_F(vm_degrade, beyond_the_limit)
 {
+	int log = vm_open_log();
+	char said[64];
+
+	ASSERT_LE(0, log);
 	ASSERT_EQ(0, hydra_write_file(LIMIT, "16"));
 	check_fallen_back(_metadata, &self->vm, self->last);
+	snprintf(said, sizeof(said), "a VM of process %d goes back to one tree", getpid());
+	EXPECT_TRUE(vm_has_said(log, said));
+	close(log);
 	ASSERT_EQ(0, hydra_write_file(LIMIT, "max"));
 	check_back(_metadata, &self->vm, self->last, 1);
+}
+
+/* A huge page from small ones. A page that the kernel holds for a moment prevents it. */
+static int collapse(char *begin)
+{
+	int ret = -1;
+
+	for (int tries = 0; tries < 100 && ret; tries++) {
+		ret = madvise(begin, TABLE_SIZE, MADV_COLLAPSE) ? -errno : 0;
+		if (ret)
+			usleep(10000);
+	}
+	return ret;
+}
+
+/* All vCPUs write to all pages, which are huge ones. Counts the tables. */
+static void write_huge_pages(struct __test_metadata *_metadata, FIXTURE_DATA(vm_degrade) *self,
+			     struct vm_tables *tables)
+{
+	for (int node = 0; node <= self->last; node++) {
+		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, VM_REGION_PAGES));
+	}
+	ASSERT_EQ(0, vm_read_tables(tables));
+	for (int node = 0; node <= self->last; node++) {
+		/* And the page of the program */
+		ASSERT_EQ(VM_REGION_PAGES / TABLE_PAGES + 1, tables->local[node]);
+	}
+}
+
+/*
+ * KVM splits huge pages when it begins to log dirty pages. A tree gets tables for all of them,
+ * as on stock KVM, and no other tree. So a VM with a limit keeps its trees.
+ */
+TEST_F(vm_degrade, log_of_huge_pages_needs_tables_for_one_tree)
+{
+	struct vm_tables before, after;
+	char limit[32];
+
+	if (madvise(self->vm.region, VM_REGION_PAGES * PAGE_SIZE, MADV_HUGEPAGE))
+		SKIP(return, "no huge pages (CONFIG_TRANSPARENT_HUGEPAGE)");
+	for (unsigned long page = 0; page < VM_REGION_PAGES; page += TABLE_PAGES) {
+		ASSERT_EQ(0, collapse(self->vm.region + page * PAGE_SIZE));
+	}
+	write_huge_pages(_metadata, self, &before);
+	ASSERT_EQ(0, vm_log(&self->vm, true));
+	ASSERT_EQ(0, vm_read_tables(&after));
+	EXPECT_EQ(vm_all_tables(&before) + VM_REGION_PAGES / TABLE_PAGES, vm_all_tables(&after));
+	EXPECT_EQ(VM_REGION_PAGES + 1, after.local[0]);
+	ASSERT_EQ(0, vm_log(&self->vm, false));
+
+	/* Now there is room for two tables in each tree, and for two more. */
+	write_huge_pages(_metadata, self, &before);
+	snprintf(limit, sizeof(limit), "%ld",
+		 (vm_number("nested_tables") + 2 * (self->last + 1) + 2) * PAGE_SIZE / 1024);
+	ASSERT_EQ(0, hydra_write_file(LIMIT, limit));
+	ASSERT_EQ(0, vm_log(&self->vm, true));
+	for (int node = 0; node <= self->last; node++) {
+		/* In two huge pages */
+		ASSERT_EQ(0, vm_run(&self->vm, node, node, TABLE_PAGES - 1, 2));
+	}
+	EXPECT_EQ(0, vm_number("fallbacks"));
+	EXPECT_EQ(1, vm_number("active"));
+	EXPECT_TRUE(vm_consistent());
+	ASSERT_EQ(0, vm_log(&self->vm, false));
 }
 
 static volatile bool stop_settings;

@@ -423,6 +423,27 @@ long vm_vcpu_number(struct vm *vm, int vcpu, const char *name)
 	return found;
 }
 
+int vm_open_log(void)
+{
+	int log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+	return log < 0 || lseek(log, 0, SEEK_END) < 0 ? -errno : log;
+}
+
+bool vm_has_said(int log, const char *what)
+{
+	char text[2048];
+	ssize_t got;
+
+	/* A read gives one message; EPIPE: some have been overwritten. */
+	while ((got = read(log, text, sizeof(text) - 1)) > 0 || errno == EPIPE) {
+		text[got > 0 ? got : 0] = 0;
+		if (strstr(text, what))
+			return true;
+	}
+	return false;
+}
+
 long vm_number(const char *key)
 {
 	return hydra_number("/proc/self/hydra_vm", key);

@@ -128,6 +128,11 @@ int vm_set_idle(const char *seconds);
 /* Wait until so many idle trees of the VM have been dropped. False: that takes too long. */
 bool vm_await_dropped(long trees);
 
+/* The kernel's messages from now on. -errno, or what vm_has_said() takes */
+int vm_open_log(void);
+/* Has the kernel said this since the log was opened, or since the last question? */
+bool vm_has_said(int log, const char *what);
+
 /* A number of /proc/self/hydra_vm; negative: no such line */
 long vm_number(const char *key);
 int vm_set(const char *text);
