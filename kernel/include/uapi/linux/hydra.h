@@ -14,7 +14,8 @@
  *
  * fork() and execve() inherit the settings. A call that fails changes nothing:
  * EINVAL for a value without a meaning, EOPNOTSUPP for a value not supported by the
- * kernel or the machine.
+ * kernel or the machine. The structure may grow: E2BIG for members that the kernel does not
+ * know, and that are not 0.
  */
 #define PR_SET_HYDRA		0x48590001
 #define PR_GET_HYDRA		0x48590002
@@ -23,7 +24,8 @@
  * KVM_ENABLE_CAP of a VM, at any time: args[0] is a pointer to struct hydra_settings, args[1]
  * its size, args[2] 0 or of KVM_HYDRA_FOLLOW and KVM_HYDRA_EXPOSE (linux/hydra_para.h); flags
  * and args[3] are 0. A VM can have the domains machine, or the domains node with lazy replication
- * and the filters none or table. KVM_CHECK_EXTENSION: whether it can have the domains node.
+ * and the filters none or table. KVM_CHECK_EXTENSION: the flags that the kernel knows, or 0 if
+ * the VM cannot have the domains node.
  * KVM_HYDRA_FOLLOW: the tables of a VM with the domains machine move to the node of their data.
  */
 #define KVM_CAP_HYDRA		0x48594452

@@ -4,7 +4,9 @@
  * Documentation/mm/hydra/vm.rst.
  *
  * The checker holds mmu_lock for writing from beginning to end, so that faults, flushes and
- * frees wait, and the numbers belong together: only an administrator may ask for it.
+ * frees wait, and the numbers belong together: only an administrator may ask for it. The CPU does
+ * nothing else meanwhile, and looks up each entry in each other tree. So a VM with many tables
+ * is not checked, unless the administrator raises hydra_check_tables.
  * Entries still change in two ways: hardware sets accessed and dirty bits, and
  * fast_page_fault() makes entries writable.
  *
@@ -28,6 +30,7 @@
 #define pr_fmt(fmt) "hydra: " fmt
 
 #include <linux/hydra_vm.h>
+#include <linux/moduleparam.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 
@@ -38,6 +41,11 @@
 
 #include "hydra.h"
 #include "internal.h"
+
+/* Tables for 16 GiB of small pages: 4 million entries, below a second for a few trees */
+static unsigned long hydra_check_tables __read_mostly = 8192;
+module_param(hydra_check_tables, ulong, 0644);
+MODULE_PARM_DESC(hydra_check_tables, "A VM with more nested tables is not checked by hydra_vm_check");
 
 /* A page that may be written unlogged */
 struct hydra_vm_unlogged {
@@ -243,14 +251,20 @@ static void hydra_vm_check_numbers(struct hydra_vm_walk *w)
  * Context: process context, mmu_lock is not held. With @m no lock of KVM, and no section of
  * kvm->srcu, because the holder of slots_lock may wait for such a section.
  * Return: how many violations there are. The caller adds them to hydra_violations, once.
- * 0 also if the task is being killed.
+ * 0 also if the task is being killed, or if the VM is too large.
  */
 long hydra_vm_check_vm(struct kvm *kvm, struct seq_file *m)
 {
+	long violations, tables = atomic64_read(&kvm->arch.tdp_mmu_pages);
 	struct hydra_vm_walk *w;
-	long violations;
 	int idx;
 
+	if (tables > READ_ONCE(hydra_check_tables)) {
+		if (m)
+			seq_printf(m, "not checked: %ld tables, and kvm.hydra_check_tables is %lu\n",
+				   tables, READ_ONCE(hydra_check_tables));
+		return 0;
+	}
 	w = kzalloc(sizeof(*w), GFP_KERNEL);
 	if (!w)
 		return 0;

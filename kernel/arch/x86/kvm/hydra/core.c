@@ -461,11 +461,14 @@ static const char *hydra_vm_refused(const struct kvm *kvm)
  * hydra_vm_check_cap - KVM_CHECK_EXTENSION with KVM_CAP_HYDRA
  * @kvm: the VM, or NULL
  *
- * Return: 1 if the VM, or one of the default type, can have a tree per node; else 0.
+ * Return: the flags for args[2] that this kernel knows, if the VM, or one of the default type,
+ * can have a tree per node; else 0.
  */
 int hydra_vm_check_cap(const struct kvm *kvm)
 {
-	return kvm ? !kvm->arch.hydra->refused : !hydra_vm_refused(NULL);
+	if (kvm ? kvm->arch.hydra->refused : hydra_vm_refused(NULL))
+		return 0;
+	return KVM_HYDRA_FOLLOW | KVM_HYDRA_EXPOSE;
 }
 
 /**
@@ -474,8 +477,8 @@ int hydra_vm_check_cap(const struct kvm *kvm)
  * @cap: what the VMM asks for; its flags are 0
  *
  * Context: process context, no locks.
- * Return: 0; or, with nothing changed, -EINVAL, -EFAULT, -EOPNOTSUPP, -EPERM, -ENOMEM or
- * -EINTR.
+ * Return: 0; or, with nothing changed, -EINVAL, -E2BIG, -EFAULT, -EOPNOTSUPP, -EPERM, -ENOMEM
+ * or -EINTR.
  */
 int hydra_vm_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap)
 {

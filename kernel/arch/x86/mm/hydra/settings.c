@@ -347,18 +347,23 @@ int hydra_names_format(char *buf)
  * @size: what the program takes for its size
  * @settings: set to the packed settings
  *
+ * The structure may grow: a program may know more members than this kernel, if they are 0.
+ *
  * Context: process context, no locks.
- * Return: 0, -EINVAL, -EFAULT, -EOPNOTSUPP, or -EPERM if the process may not choose.
+ * Return: 0, -EINVAL, -E2BIG, -EFAULT, -EOPNOTSUPP, or -EPERM if the process may not choose.
  */
 int hydra_settings_read(const void __user *from, u64 size, u32 *settings)
 {
 	struct hydra_settings s;
 	int ret;
 
-	if (size != sizeof(s))
+	if (size < sizeof(s))
 		return -EINVAL;
-	if (copy_from_user(&s, from, sizeof(s)))
-		return -EFAULT;
+	if (size > PAGE_SIZE)
+		return -E2BIG;
+	ret = copy_struct_from_user(&s, sizeof(s), from, size);
+	if (ret)
+		return ret;
 	ret = hydra_settings_check(s.domains, s.replication, s.prefetch, s.filter);
 	if (ret)
 		return ret;
@@ -376,7 +381,7 @@ int hydra_settings_read(const void __user *from, u64 size, u32 *settings)
  * @arg5: 0
  *
  * Context: process context, no locks.
- * Return: 0; or, with nothing changed, -EINVAL, -EOPNOTSUPP, -EFAULT, -EPERM, -ENOMEM
+ * Return: 0; or, with nothing changed, -EINVAL, -E2BIG, -EOPNOTSUPP, -EFAULT, -EPERM, -ENOMEM
  * or -EINTR.
  */
 long hydra_prctl_set(unsigned long arg2, unsigned long arg3,
@@ -398,8 +403,10 @@ long hydra_prctl_set(unsigned long arg2, unsigned long arg3,
  * @arg4: 0
  * @arg5: 0
  *
+ * What the program knows more of is set to 0.
+ *
  * Context: process context, no locks.
- * Return: 0, -EINVAL or -EFAULT.
+ * Return: 0, -EINVAL, -E2BIG or -EFAULT.
  */
 long hydra_prctl_get(unsigned long arg2, unsigned long arg3,
 		     unsigned long arg4, unsigned long arg5)
@@ -412,9 +419,14 @@ long hydra_prctl_get(unsigned long arg2, unsigned long arg3,
 		.filter = hydra_filter_setting(now),
 	};
 
-	if (arg3 != sizeof(s) || arg4 || arg5)
+	if (arg3 < sizeof(s) || arg4 || arg5)
 		return -EINVAL;
-	return copy_to_user((void __user *)arg2, &s, sizeof(s)) ? -EFAULT : 0;
+	if (arg3 > PAGE_SIZE)
+		return -E2BIG;
+	if (copy_to_user((void __user *)arg2, &s, sizeof(s)) ||
+	    clear_user((void __user *)arg2 + sizeof(s), arg3 - sizeof(s)))
+		return -EFAULT;
+	return 0;
 }
 
 static int __init hydra_setup(char *text)

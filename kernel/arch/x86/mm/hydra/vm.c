@@ -128,7 +128,7 @@ static bool hydra_vm_take_word(const char *word, struct hydra_vm_settings *s)
 /**
  * hydra_vm_settings_parse - read settings of a VM from text
  * @text: as for hydra_settings_parse(); tables=stay, tables=follow, expose=off or expose=on may
- *	be among the words
+ *	be among the words. Or "again"
  * @s: updated
  *
  * A policy decides all keys: with it tables stay, and nothing is exposed, unless the text says
@@ -145,6 +145,9 @@ int hydra_vm_settings_parse(const char *text, struct hydra_vm_settings *s)
 	if (strscpy(words, text, sizeof(words)) < 0)
 		return -EINVAL;
 	rest = strim(words);
+	/* All settings stay, also where VMs of one process have different ones. */
+	if (!strcmp(rest, "again"))
+		return hydra_vm_settings_accept(s);
 	/* Without a key, the first word is a policy. */
 	if (strcspn(rest, "=,") == strcspn(rest, ",")) {
 		s->follow = false;
@@ -170,7 +173,7 @@ EXPORT_SYMBOL_GPL(hydra_vm_settings_parse);
  * @s: set to the settings
  *
  * Context: process context, no locks.
- * Return: 0, -EINVAL, -EFAULT, -EOPNOTSUPP, or -EPERM if the process may not choose.
+ * Return: 0, -EINVAL, -E2BIG, -EFAULT, -EOPNOTSUPP, or -EPERM if the process may not choose.
  */
 int hydra_vm_settings_read(const void __user *from, u64 size, u64 flags,
 			   struct hydra_vm_settings *s)

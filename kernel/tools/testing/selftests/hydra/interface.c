@@ -295,7 +295,7 @@ static char *page_before_nothing(void)
 TEST_F(interface, bad_sizes_and_pointers_change_nothing)
 {
 	static const unsigned long sizes[] = {
-		0, 4, 15, 17, 32, PAGE_SIZE, 1UL << 32 | 16, 1UL << 63 | 16, -16UL, -1UL,
+		0, 4, 15, PAGE_SIZE + 1, 1UL << 32 | 16, 1UL << 63 | 16, -16UL, -1UL,
 	};
 	char *end = page_before_nothing(), *read_only, *page;
 	struct hydra_settings s = hydra_settings, before, seen;
@@ -310,10 +310,12 @@ TEST_F(interface, bad_sizes_and_pointers_change_nothing)
 	ASSERT_EQ(0, hydra_on(7, HYDRA_FILTER_NONE));
 	ASSERT_EQ(0, hydra_get(&before));
 	for (int i = 0; i < ARRAY_SIZE(sizes); i++) {
+		int err = sizes[i] < sizeof(s) ? EINVAL : E2BIG;
+
 		EXPECT_EQ(-1, prctl(PR_SET_HYDRA, &s, sizes[i], 0, 0));
-		EXPECT_EQ(EINVAL, errno);
+		EXPECT_EQ(err, errno);
 		EXPECT_EQ(-1, prctl(PR_GET_HYDRA, &seen, sizes[i], 0, 0));
-		EXPECT_EQ(EINVAL, errno);
+		EXPECT_EQ(err, errno);
 	}
 	for (int i = 0; i < ARRAY_SIZE(nowhere); i++) {
 		EXPECT_EQ(-1, prctl(PR_SET_HYDRA, nowhere[i], sizeof(s), 0, 0));
@@ -337,6 +339,36 @@ TEST_F(interface, bad_sizes_and_pointers_change_nothing)
 	ASSERT_EQ(0, prctl(PR_SET_HYDRA, end - sizeof(s), sizeof(s), 0, 0));
 	ASSERT_EQ(0, hydra_get(&seen));
 	EXPECT_TRUE(same(&s, &seen));
+}
+
+/* A program may know more members than the kernel: they have to be 0, and become 0. */
+TEST_F(interface, settings_of_a_newer_program)
+{
+	char *page = mmap(NULL, PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
+	struct hydra_settings s = hydra_settings, seen;
+
+	ASSERT_NE(MAP_FAILED, page);
+	for (size_t size = sizeof(s) + 1; size <= PAGE_SIZE; size += size < 64 ? 1 : 504) {
+		s.prefetch = size % 8;
+		memcpy(page, &s, sizeof(s));
+		ASSERT_EQ(0, prctl(PR_SET_HYDRA, page, size, 0, 0)) TH_LOG("size %zu", size);
+		memset(page, 0x5a, PAGE_SIZE);
+		ASSERT_EQ(0, prctl(PR_GET_HYDRA, page, size, 0, 0)) TH_LOG("size %zu", size);
+		EXPECT_EQ(0, memcmp(page, &s, sizeof(s)));
+		for (size_t i = sizeof(s); i < PAGE_SIZE; i++)
+			ASSERT_EQ(i < size ? 0 : 0x5a, page[i]);
+		memset(page, 0, PAGE_SIZE);
+		page[size - 1] = 1;
+		s.prefetch = 9;
+		memcpy(page, &s, sizeof(s));
+		EXPECT_EQ(-1, prctl(PR_SET_HYDRA, page, size, 0, 0));
+		EXPECT_EQ(E2BIG, errno);
+		page[size - 1] = 0;
+		ASSERT_EQ(0, hydra_get(&seen));
+		EXPECT_EQ(size % 8, seen.prefetch);
+	}
+	munmap(page, PAGE_SIZE);
 }
 
 #define TEXT_MAX	128	/* a text has to be shorter */

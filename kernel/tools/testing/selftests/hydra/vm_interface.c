@@ -20,6 +20,7 @@
 #include "vm_util.h"
 
 #define INHERIT		"/sys/module/kvm/parameters/hydra"
+#define CHECKED		"/sys/module/kvm/parameters/hydra_check_tables"
 #define ENDS		20	/* VMs that end while their files are used */
 #define KILLS		8	/* VMMs that are killed while their files are used */
 #define ALLOW		HYDRA_SYSFS "allow"
@@ -52,6 +53,7 @@ FIXTURE_SETUP(vm_interface)
 FIXTURE_TEARDOWN(vm_interface)
 {
 	hydra_write_file(INHERIT, "Y");
+	hydra_write_file(CHECKED, "8192");
 	if (!self->vm.fd) {
 		vm_set_idle("30");
 		hydra_restore_balancing();
@@ -123,11 +125,18 @@ TEST_F(vm_interface, vmm_changes_the_settings)
 	struct kvm_enable_cap cap = {
 		.cap = KVM_CAP_HYDRA, .args = { (uintptr_t)&node, sizeof(node) },
 	};
+	struct {
+		struct hydra_settings known;
+		uint32_t more;
+	} longer = { .known = { .domains = HYDRA_DOMAINS_NODE, .prefetch = 5 } };
 
 	ASSERT_EQ(0, hydra_off());
 	ASSERT_EQ(0, vm_make(&self->vm));
-	EXPECT_EQ(1, ioctl(self->vm.kvm, KVM_CHECK_EXTENSION, KVM_CAP_HYDRA));
-	EXPECT_EQ(1, ioctl(self->vm.fd, KVM_CHECK_EXTENSION, KVM_CAP_HYDRA));
+	/* The flags that the third argument may have */
+	EXPECT_EQ(KVM_HYDRA_FOLLOW | KVM_HYDRA_EXPOSE,
+		  ioctl(self->vm.kvm, KVM_CHECK_EXTENSION, KVM_CAP_HYDRA));
+	EXPECT_EQ(KVM_HYDRA_FOLLOW | KVM_HYDRA_EXPOSE,
+		  ioctl(self->vm.fd, KVM_CHECK_EXTENSION, KVM_CAP_HYDRA));
 	EXPECT_EQ(0, vm_number("active"));
 	ASSERT_EQ(0, enable_cap(&self->vm, &cap));
 	EXPECT_EQ(1, vm_number("active"));
@@ -137,6 +146,48 @@ TEST_F(vm_interface, vmm_changes_the_settings)
 	cap.args[0] = (uintptr_t)&machine;
 	ASSERT_EQ(0, enable_cap(&self->vm, &cap));
 	EXPECT_EQ(0, vm_number("active"));
+	/* A VMM that knows more members than the kernel, which are 0 */
+	cap.args[0] = (uintptr_t)&longer;
+	cap.args[1] = sizeof(longer);
+	ASSERT_EQ(0, enable_cap(&self->vm, &cap));
+	EXPECT_EQ(5, vm_number("prefetch"));
+	longer.more = 1;
+	longer.known.prefetch = 6;
+	EXPECT_EQ(E2BIG, enable_cap(&self->vm, &cap));
+	EXPECT_EQ(5, vm_number("prefetch"));
+}
+
+/* The checker stops the VM: the administrator bounds for how long. */
+TEST_F(vm_interface, large_vm_is_not_checked)
+{
+	char text[4096];
+
+	ASSERT_EQ(0, vm_make(&self->vm));
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
+	ASSERT_LT(1, vm_number("nested_tables"));
+	ASSERT_EQ(0, hydra_write_file(CHECKED, "1"));
+	EXPECT_LT(0, hydra_read_file("/proc/self/hydra_vm_check", text, sizeof(text)));
+	EXPECT_TRUE(strstr(text, "not checked: ") && !strstr(text, "violations")) TH_LOG("%s", text);
+	EXPECT_EQ(0, hydra_write_file(CHECKED, "8192"));
+	EXPECT_TRUE(vm_consistent());
+}
+
+TEST_F(vm_interface, settings_again)
+{
+	char before[4096], after[4096];
+
+	ASSERT_EQ(0, vm_make(&self->vm));
+	ASSERT_EQ(0, vm_set("hydra,prefetch=3,expose=on"));
+	ASSERT_LT(0, read_settings(before, sizeof(before)));
+	EXPECT_EQ(0, vm_set("again"));
+	ASSERT_LT(0, read_settings(after, sizeof(after)));
+	EXPECT_STREQ(before, after);
+	EXPECT_EQ(-EINVAL, vm_set("again,prefetch=4"));
+	EXPECT_EQ(-EINVAL, vm_set("prefetch=4,again"));
+	ASSERT_EQ(0, vm_set("linux,tables=follow"));
+	EXPECT_EQ(0, vm_set("again"));
+	EXPECT_TRUE(shows("tables follow\n"));
+	EXPECT_TRUE(shows("policy linux\n"));
 }
 
 TEST_F(vm_interface, bad_caps_change_nothing)
@@ -150,7 +201,7 @@ TEST_F(vm_interface, bad_caps_change_nothing)
 		int err;
 	} tries[] = {
 		{ &good, sizeof(good) - 1, 0, 0, EINVAL }, { &good, 0, 0, 0, EINVAL },
-		{ &good, sizeof(good) + (1UL << 32), 0, 0, EINVAL },
+		{ &good, sizeof(good) + (1UL << 32), 0, 0, E2BIG },
 		{ &good, sizeof(good), 1, 0, EINVAL }, { &good, sizeof(good), 0, 1, EINVAL },
 		{ (void *)16, sizeof(good), 0, 0, EFAULT }, { &far, sizeof(far), 0, 0, EINVAL },
 		{ &none, sizeof(none), 0, 0, EINVAL }, { &eager, sizeof(eager), 0, 0, EOPNOTSUPP },
@@ -195,21 +246,6 @@ static int make_protected(void)
 	return fd;
 }
 
-/* Has the kernel said this since the log was opened? */
-static bool has_said(int log, const char *what)
-{
-	char text[2048];
-	ssize_t got;
-
-	/* A read gives one message; EPIPE: some have been overwritten. */
-	while ((got = read(log, text, sizeof(text) - 1)) > 0 || errno == EPIPE) {
-		text[got > 0 ? got : 0] = 0;
-		if (strstr(text, what))
-			return true;
-	}
-	return false;
-}
-
 TEST_F(vm_interface, vm_of_a_protected_type_is_stock)
 {
 	static const char * const refused[] = {
@@ -223,16 +259,15 @@ TEST_F(vm_interface, vm_of_a_protected_type_is_stock)
 	};
 	char before[4096], after[4096], said[128];
 	struct vm vm = { .fd = -1 };
-	int log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	int log = vm_open_log();
 
 	ASSERT_LE(0, log);
-	ASSERT_LE(0, lseek(log, 0, SEEK_END));
 	vm.fd = make_protected();
 	if (vm.fd == -ENODEV)
 		SKIP(return, "no VMs of a protected type (CONFIG_KVM_SW_PROTECTED_VM)");
 	ASSERT_LE(0, vm.fd);
 	snprintf(said, sizeof(said), "[%d] is stock: the VM is of a protected type", getpid());
-	EXPECT_TRUE(has_said(log, said));
+	EXPECT_TRUE(vm_has_said(log, said));
 	close(log);
 	EXPECT_TRUE(shows("refused the VM is of a protected type\n"));
 	EXPECT_TRUE(shows("policy linux\n"));
