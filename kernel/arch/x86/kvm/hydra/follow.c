@@ -44,6 +44,7 @@
 #include <linux/gfp.h>
 #include <linux/hydra_vm.h>
 #include <linux/memcontrol.h>
+#include <linux/memory_hotplug.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -104,8 +105,11 @@ static int hydra_vm_entry_node(u64 spte)
 {
 	kvm_pfn_t pfn = spte_to_pfn(spte);
 
-	/* A device's memory is on no node, and the page of zeros is everywhere. */
-	if (!is_shadow_present_pte(spte) || !pfn_valid(pfn) || is_zero_pfn(pfn))
+	/*
+	 * A device's memory, and memory that is offline, are on no node, and the page of zeros is
+	 * everywhere.
+	 */
+	if (!is_shadow_present_pte(spte) || !pfn_to_online_page(pfn) || is_zero_pfn(pfn))
 		return NUMA_NO_NODE;
 	return pfn_to_nid(pfn);
 }
