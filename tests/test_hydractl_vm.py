@@ -81,16 +81,21 @@ def test_no_such_process(kernel, command):
 
 
 @pytest.mark.parametrize("options, written", [
-    (["--policy", "hydra"], "hydra,domains=node,replication=lazy,prefetch=9,filter=table"),
-    (["--prefetch", "4"], "hydra,domains=node,replication=lazy,prefetch=4,filter=table"),
-    (["--policy", "linux"], "linux"),
-    (["--follow"], "linux,tables=follow"),
-    (["--follow", "--policy", "linux"], "linux,tables=follow"),
-    (["--follow", "--expose"], "linux,tables=follow,expose=on"),
-    (["--expose"], "hydra,domains=node,replication=lazy,prefetch=9,filter=table,expose=on"),
-    (["--expose", "--policy", "linux"], "linux,expose=on"),
+    (["--policy", "hydra"], "domains=node,replication=lazy,prefetch=9,filter=table,tables=stay"),
+    (["--policy", "hydra", "--prefetch", "4"], "domains=node,replication=lazy,prefetch=4,filter=table,tables=stay"),
+    (["--prefetch", "4"], "prefetch=4"),
+    (["--filter", "none", "--domains", "node"], "domains=node,filter=none"),
+    (["--policy", "linux"], "domains=machine,tables=stay"),
+    (["--follow"], "domains=machine,tables=follow"),
+    (["--follow", "--policy", "linux"], "domains=machine,tables=follow"),
+    (["--follow", "--expose"], "domains=machine,tables=follow,expose=on"),
+    (["--expose"], "expose=on"),
+    (["--no-expose"], "expose=off"),
+    (["--expose", "--policy", "linux"], "domains=machine,tables=stay,expose=on"),
+    (["--again"], "again"),
+    (["--again", "--prefetch", "4"], "prefetch=4"),
 ])
-def test_machines_get_settings_and_the_process_keeps_its_own(qemu, options, written):
+def test_machines_get_what_is_named_and_the_process_keeps_its_own(qemu, options, written):
     done = qemu.run("set", "--vm", *options, 7)
     assert done.returncode == 0, done.stderr
     assert (qemu.proc / "7" / "hydra_vm").read_text() == written
@@ -100,6 +105,9 @@ def test_machines_get_settings_and_the_process_keeps_its_own(qemu, options, writ
 @pytest.mark.parametrize("options, message", [
     (["--follow"], "give --vm too"),
     (["--expose"], "give --vm too"),
+    (["--no-expose"], "give --vm too"),
+    (["--again"], "give --vm too"),
+    (["--vm"], "nothing to set"),
     (["--vm", "--follow", "--policy", "hydra"], "one tree"),
     (["--vm", "--policy", "mitosis", "--follow"], "one tree"),
     (["--vm", "--follow", "--prefetch", "4"], "one tree"),
@@ -111,12 +119,21 @@ def test_only_the_tables_of_one_tree_follow(qemu, options, message):
 
 
 def test_settings_for_a_process_without_a_machine(qemu):
-    text = "hydra,domains=node,replication=lazy,prefetch=9,filter=table"
+    text = "domains=node,replication=lazy,prefetch=9,filter=table,tables=stay"
     done = qemu.run("set", "--vm", "--policy", "hydra", 7, preexec_fn=refuses_text(text, errno.ENOENT))
     assert done.returncode == 2 and "process 7 has no virtual machine" in done.stderr
 
 
 def test_settings_which_a_machine_cannot_have(qemu):
-    text = "hydra,domains=node,replication=eager,prefetch=9,filter=none"
+    text = "domains=node,replication=eager,prefetch=9,filter=none,tables=stay"
     done = qemu.run("set", "--vm", "--policy", "mitosis", 7, preexec_fn=refuses_text(text, errno.EOPNOTSUPP))
     assert done.returncode == 2 and f"cannot do '{text}'" in done.stderr
+
+
+@pytest.mark.parametrize("options", [["--prefetch", "4"], ["--filter", "none", "--expose"]])
+def test_settings_of_trees_for_machines_with_one_tree(kernel, options):
+    text = "vm 0\npolicy linux\ndomains machine\nactive 0\n"
+    kernel.process(7, "qemu", hydra=HYDRA, hydra_vm=text)
+    done = kernel.run("set", "--vm", *options, 7)
+    assert done.returncode == 2 and "have one tree, as under policy linux" in done.stderr
+    assert (kernel.proc / "7" / "hydra_vm").read_text() == text

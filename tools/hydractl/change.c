@@ -52,12 +52,20 @@ char *process_change(pid_t pid, const struct hydra_settings *settings)
 	return change(pid, "hydra", must_have(settings_text(settings)), process_failure);
 }
 
-char *vms_change(pid_t pid, const struct hydra_settings *settings, const struct vm_settings *more)
+char *vms_change(pid_t pid, const struct settings_choice *choice, const struct vm_settings *more)
 {
-	char *shared = must_have(settings_text(settings)), *text;
-	int length = asprintf(&text, "%s%s%s", shared, more->follow ? ",tables=follow" : "",
-			      more->expose ? ",expose=on" : "");
+	char *shared = must_have(settings_named_text(choice)), *text;
+	int length = asprintf(&text, "%s%s%s%s%s", shared, more->tables ? ",tables=" : "",
+			      more->tables ? more->tables : "", more->expose ? ",expose=" : "",
+			      more->expose ? more->expose : "");
 
 	free(shared);
-	return change(pid, "hydra_vm", must_have(length < 0 ? NULL : text), vms_failure);
+	must_have(length < 0 ? NULL : text);
+	if (*text == ',')
+		memmove(text, text + 1, strlen(text));
+	if (!*text) {
+		free(text);
+		text = must_have(strdup("again"));
+	}
+	return change(pid, "hydra_vm", text, vms_failure);
 }

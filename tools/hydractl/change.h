@@ -7,17 +7,19 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* What virtual machines have apart from the settings of processes */
+struct settings_choice;
+
+/* What virtual machines have apart from the settings of processes; NULL: it stays. */
 struct vm_settings {
-	bool follow;		/* the tables of a machine's one tree move to its memory */
-	bool expose;		/* the guest may ask where its CPUs and its memory are */
+	const char *tables;	/* "follow": the tables of a machine's one tree move to its memory; or "stay" */
+	const char *expose;	/* "on": the guest may ask where its CPUs and its memory are; or "off" */
 };
 
 /* Give process @pid the settings. Returns NULL, or why that failed, to be freed. */
 char *process_change(pid_t pid, const struct hydra_settings *settings);
 
-/* The same for all virtual machines of the process. */
-char *vms_change(pid_t pid, const struct hydra_settings *settings, const struct vm_settings *more);
+/* The same for all virtual machines of the process: what the two name. If they name nothing, a machine that went back to one tree tries again. */
+char *vms_change(pid_t pid, const struct settings_choice *choice, const struct vm_settings *more);
 
 /* Write @text to /proc/@pid/hydra. False and errno. */
 bool process_write(pid_t pid, const char *text);

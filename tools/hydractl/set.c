@@ -4,6 +4,7 @@
 #include <error.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "change.h"
 #include "commands.h"
@@ -14,6 +15,7 @@
 #include "settings.h"
 #include "split.h"
 #include "view.h"
+#include "vms.h"
 
 #define USUAL_WAIT 60
 #define LOOK_AGAIN 0.05
@@ -22,16 +24,18 @@ struct options {
 	struct settings_choice choice;
 	struct view view;
 	double wait;		/* seconds; 0: not at all */
-	bool vm;
+	bool vm, again;
 	struct vm_settings more;
 };
 
 static const struct argp_option own_options[] = {
 	{ "wait", 'w', "SECONDS", OPTION_ARG_OPTIONAL, "Wait until the process is split, at most SECONDS; 60, unless given", 0 },
 	{ "json", 'j', NULL, 0, "Print JSON", 0 },
-	{ "vm", 'V', NULL, 0, "Change the virtual machines of process PID (as of QEMU), not the process. A setting not named is that of the policy, which is hydra if none is named", 0 },
+	{ "vm", 'V', NULL, 0, "Change the virtual machines of process PID (as of QEMU), not the process. A policy names all settings but --expose", 0 },
 	{ "follow", 'F', NULL, 0, "With --vm: one tree of nested page tables, as under policy linux, and its tables move to the node of the guest's memory", 0 },
 	{ "expose", 'X', NULL, 0, "With --vm: the kernel of the guest may ask on which nodes its CPUs and its memory are, and have memory moved, within the memory policy and the cpuset of the process", 0 },
+	{ "no-expose", 'H', NULL, 0, "With --vm: the guest may not ask", 0 },
+	{ "again", 'A', NULL, 0, "With --vm: settings stay, and a machine that went back to one tree for lack of memory tries again", 0 },
 	{ 0 }
 };
 
@@ -60,21 +64,29 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		options->vm = true;
 		return 0;
 	case 'F':
-		options->more.follow = true;
+		options->more.tables = "follow";
 		return 0;
 	case 'X':
-		options->more.expose = true;
+		options->more.expose = "on";
+		return 0;
+	case 'H':
+		options->more.expose = "off";
+		return 0;
+	case 'A':
+		options->again = true;
 		return 0;
 	case ARGP_KEY_END:
 		if (options->vm && (options->wait > 0 || options->view.json))
 			argp_error(state, "--wait and --json are for processes, not for virtual machines");
-		if ((options->more.follow || options->more.expose) && !options->vm)
-			argp_error(state, "--follow and --expose are for virtual machines: give --vm too");
-		if (options->more.follow && !options->choice.policy)
+		if ((options->more.tables || options->more.expose || options->again) && !options->vm)
+			argp_error(state, "--follow, --expose, --no-expose and --again are for virtual machines: give --vm too");
+		if (options->more.tables && !options->choice.policy)
 			options->choice.policy = policy_find("linux");
-		if (options->more.follow && !follows(&options->choice))
+		if (options->more.tables && !follows(&options->choice))
 			argp_error(state, "--follow is for virtual machines with one tree: no --policy but linux, and no other setting");
-		if (!options->choice.policy && !settings_chosen(&options->choice) && !options->more.expose)
+		if (options->choice.policy && !options->more.tables)
+			options->more.tables = "stay";
+		if (!options->choice.policy && !settings_chosen(&options->choice) && !options->more.expose && !options->again)
 			argp_error(state, "nothing to set: give --policy, --domains, --replication, --prefetch or --filter (or --vm with one of them, for virtual machines)");
 		return 0;
 	default:
@@ -89,7 +101,7 @@ static const struct argp argp = {
 	.parser = parse_option,
 	.children = children,
 	.args_doc = "PID",
-	.doc = "Change the policy of a running process. Without --policy, the settings not named stay. Prints what that has done: a process gets page tables for each node (it is split) when its threads run on two nodes, and as soon as one of them finds the lock of its memory free. Until then it is plain Linux.\v"
+	.doc = "Change the policy of a running process, or of its virtual machines. Without --policy, the settings not named stay. Prints what that has done: a process gets page tables for each node (it is split) when its threads run on two nodes, and as soon as one of them finds the lock of its memory free. Until then it is plain Linux.\v"
 	       "Cost: when a node gets its own page tables or loses its page tables (for example by a change of --domains, or to --replication eager), the CPUs that run the process are interrupted; a loss also delays the page faults of the process. The start of Hydra for the first process of the system, and the end of the last process, interrupt every CPU of the machine, to patch the kernel's code.\n\n"
 	       "Exit status: 0 done, also if the process is not split yet; 1 not split when the time of --wait was over; 2 an error, nothing changed; 3 the process has ended meanwhile.",
 };
@@ -162,27 +174,55 @@ static int report(const struct options *options)
 	return options->wait > 0 && split > SPLIT_LINUX ? EXIT_NOT_SPLIT : 0;
 }
 
+/* Without a tree per node, these settings mean nothing. The kernel would take them. */
+static void require_trees(pid_t pid)
+{
+	bool trees = false;
+	struct vms vms;
+
+	vms_read(&vms, pid, "hydra_vm");
+	for (size_t i = 0; i < vms.count; i++)
+		for (size_t j = 0; j < vms.vm[i].count; j++)
+			trees |= !strcmp(vms.vm[i].line[j].key, "domains") && strcmp(vms.vm[i].line[j].rest, "machine");
+	if (!trees)
+		error(EXIT_ERROR, 0, "the virtual machines of process %d have one tree, as under policy linux, where --replication, --prefetch and --filter mean nothing: give --policy too",
+		      pid);
+	vms_free(&vms);
+}
+
+static char *change_vms(const struct options *options)
+{
+	const struct settings_choice *choice = &options->choice;
+
+	if (!choice->policy && choice->domains < 0 && settings_chosen(choice))
+		require_trees(options->view.pid);
+	return vms_change(options->view.pid, choice, &options->more);
+}
+
+static char *change_process(const struct options *options)
+{
+	struct hydra_settings settings;
+
+	if (options->choice.policy) {
+		settings = settings_choose(&options->choice);
+	} else {
+		settings = current_settings(options->view.pid);
+		if (settings.domains == HYDRA_DOMAINS_MACHINE)
+			error(EXIT_ERROR, 0, "process %d runs under policy linux, where --domains, --replication, --prefetch and --filter mean nothing: give --policy too",
+			      options->view.pid);
+		settings_apply(&settings, &options->choice);
+	}
+	return process_change(options->view.pid, &settings);
+}
+
 int command_set(int argc, char **argv)
 {
 	struct options options = { .choice = SETTINGS_CHOICE_NONE };
-	struct hydra_settings settings;
 	char *why;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
 	kernel_require(EXIT_ERROR);
-
-	if (options.choice.policy || options.vm) {
-		settings = settings_choose(&options.choice);
-	} else {
-		settings = current_settings(options.view.pid);
-		if (settings.domains == HYDRA_DOMAINS_MACHINE)
-			error(EXIT_ERROR, 0, "process %d runs under policy linux, where --domains, --replication, --prefetch and --filter mean nothing: give --policy too",
-			      options.view.pid);
-		settings_apply(&settings, &options.choice);
-	}
-
-	why = options.vm ? vms_change(options.view.pid, &settings, &options.more) :
-			   process_change(options.view.pid, &settings);
+	why = options.vm ? change_vms(&options) : change_process(&options);
 	if (why)
 		error(EXIT_ERROR, 0, "%s", why);
 	return options.vm ? 0 : report(&options);

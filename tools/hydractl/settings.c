@@ -178,6 +178,41 @@ char *settings_text(const struct hydra_settings *settings)
 	return length < 0 ? NULL : text;
 }
 
+char *settings_named_text(const struct settings_choice *choice)
+{
+	struct settings_choice named = *choice;
+	size_t size;
+	char *text;
+	FILE *out;
+
+	if (choice->policy) {
+		struct hydra_settings all = settings_choose(choice);
+
+		named.domains = all.domains;
+		if (all.domains != HYDRA_DOMAINS_MACHINE) {
+			named.replication = all.replication;
+			named.prefetch = all.prefetch;
+			named.filter = all.filter;
+		}
+	}
+	out = open_memstream(&text, &size);
+	if (!out)
+		return NULL;
+	if (named.domains >= 0)
+		fprintf(out, ",domains=%s", domains_names[named.domains]);
+	if (named.replication >= 0)
+		fprintf(out, ",replication=%s", replication_names[named.replication]);
+	if (named.prefetch >= 0)
+		fprintf(out, ",prefetch=%d", named.prefetch);
+	if (named.filter >= 0)
+		fprintf(out, ",filter=%s", filter_names[named.filter]);
+	if (fclose(out))
+		return NULL;
+	if (size)
+		memmove(text, text + 1, size);	/* the first comma */
+	return text;
+}
+
 bool settings_from_records(struct hydra_settings *settings, const struct records *records)
 {
 	int domains = name_index(domains_names, ARRAY_SIZE(domains_names),

@@ -42,6 +42,9 @@ void settings_apply(struct hydra_settings *settings, const struct settings_choic
 /* The text for a write to /proc/PID/hydra, to be freed. */
 char *settings_text(const struct hydra_settings *settings);
 
+/* The same for what @choice names alone; all settings of a policy, if it names one. May be empty. */
+char *settings_named_text(const struct settings_choice *choice);
+
 /*
  * From the names in /proc/PID/hydra. False if a name is unknown.
  */
