@@ -88,6 +88,8 @@ CATCHERS = {
     "skip-group": ["misc -t limit_of_a_cgroup_holds", "misc -t limit_of_the_parent_holds_for_two_children"],
     "charge-borrower": ["misc -t borrower_of_the_memory_is_not_charged"],
     "keep-group-charge": ["misc -t replicas_are_charged_until_they_are_freed"],
+    "keep-group": ["misc -t removed_cgroup_goes_with_its_last_replica"],
+    "keep-p4d": ["memcg -t ended_process_keeps_no_tables"],
     "ignore-names": ["interface -t default_for_programs_by_name"],
     "regroup-half": ["groups -t dropped_pages_are_gone_for_cpus_that_have_moved"],
     "switch-all": ["split -t switching_interrupts_no_other_process"],

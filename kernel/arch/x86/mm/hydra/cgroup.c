@@ -13,6 +13,10 @@
  * So a replica does not have to remember which cgroup to uncharge, and a process does not
  * escape a limit by a move.
  *
+ * The address space has a reference to the cgroup until its last user exits, and each charged
+ * replica has one. So a removed cgroup goes with the last replica. The mm_struct may stay for
+ * long after that, loaded by an idle CPU.
+ *
  * The thread that asks may be of another cgroup: a child of vfork() which clone3() has put
  * into another cgroup, or a kernel thread which has borrowed the address space. So the owner
  * is asked, as the memory controller does. Without that controller Linux notes no owner, and
@@ -58,6 +62,8 @@ bool hydra_cgroup_charge(struct hydra_mm *h)
 {
 	struct misc_cg *cg = READ_ONCE(h->payer), *old;
 
+	/* See hydra_cgroup_leave(). */
+	VM_WARN_ON_ONCE(!atomic_read(&h->mm->mm_users));
 	if (!cg) {
 		cg = hydra_cgroup_of(h->mm);
 		/* Threads may come at once. The reference of the winner stays. */
@@ -67,7 +73,11 @@ bool hydra_cgroup_charge(struct hydra_mm *h)
 			cg = old;
 		}
 	}
-	return !misc_cg_try_charge(MISC_CG_RES_HYDRA, cg, PAGE_SIZE);
+	if (misc_cg_try_charge(MISC_CG_RES_HYDRA, cg, PAGE_SIZE))
+		return false;
+	/* The replica's reference */
+	css_get(&cg->css);
+	return true;
 }
 
 /**
@@ -78,16 +88,21 @@ bool hydra_cgroup_charge(struct hydra_mm *h)
  */
 void hydra_cgroup_uncharge(struct hydra_mm *h)
 {
-	misc_cg_uncharge(MISC_CG_RES_HYDRA, READ_ONCE(h->payer), PAGE_SIZE);
+	struct misc_cg *cg = READ_ONCE(h->payer);
+
+	misc_cg_uncharge(MISC_CG_RES_HYDRA, cg, PAGE_SIZE);
+	put_misc_cg(cg);
 }
 
 /**
- * hydra_cgroup_leave - give the reference to the cgroup back
- * @h: address space that ends, without replicas
+ * hydra_cgroup_leave - give the address space's reference to the cgroup back
+ * @h: address space whose last user exits: it gets no replica any more
+ *
+ * hydra_mm::payer stays, for the replicas that are still charged.
  */
 void hydra_cgroup_leave(struct hydra_mm *h)
 {
-	VM_WARN_ON_ONCE(atomic_long_read(&h->nr_replicas));
+	VM_WARN_ON_ONCE(atomic_read(&h->mm->mm_users));
 	put_misc_cg(h->payer);
 }
 

@@ -273,11 +273,12 @@ void hydra_free(struct hydra_mm *h)
 	for (d = 0; d < hydra_nr_domains; d++) {
 		if (!h->domain[d])
 			continue;
+		VM_WARN_ON_ONCE(atomic_long_read(&h->domain[d]->nr_upper));
 		hydra_pgd_free(h->domain[d]->pgd);
 		kfree(h->domain[d]);
 	}
+	VM_WARN_ON_ONCE(atomic_long_read(&h->nr_replicas));
 	hydra_count_free(h);
-	hydra_cgroup_leave(h);
 	free_cpumask_var(h->flushing);
 	free_percpu(h->stats);
 	kfree(h);
@@ -1547,6 +1548,7 @@ void __hydra_mm_exit(struct mm_struct *mm)
 	long nr;
 
 	hydra_count_exit(mm->hydra);
+	hydra_cgroup_leave(mm->hydra);
 	if (!IS_ENABLED(CONFIG_HYDRA_MM_DEBUG) || !mm_hydra(mm))
 		return;
 	nr = hydra_check_mm(mm, NULL);
@@ -1565,7 +1567,6 @@ void __hydra_mm_destroy(struct mm_struct *mm)
 {
 	struct hydra_mm *h = mm->hydra;
 
-	hydra_free_p4ds(h);
 	mm->hydra = NULL;
 	hydra_free(h);
 }

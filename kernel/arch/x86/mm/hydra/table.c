@@ -52,6 +52,7 @@
 #include <linux/percpu.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 
 #include <asm/pgalloc.h>
 #include <asm/tlb.h>
@@ -324,45 +325,52 @@ int hydra_domain_upper(struct hydra_table *t, unsigned int d, void *entry,
 {
 	struct hydra_mm *h = t->hmm;
 	struct hydra_domain *dom = h->domain[d];
-	pteval_t *page = NULL;
-	int ret = 0;
+	pteval_t *page, *p4d_table = NULL;
+	bool needs_p4d;
+	int ret;
 
+	page = hydra_page_alloc(h, d, gfp);
+	if (!page)
+		return -ENOMEM;
 again:
-	if (!page) {
-		page = hydra_page_alloc(h, d, gfp);
-		if (!page)
-			return -ENOMEM;
-	}
 	spin_lock(&dom->lock);
+	/* Five levels of tables */
+	needs_p4d = !t->parent && !hydra_domain_p4d(dom, t->base);
 	if (t->table[d]) {
 		ret = 0;
 	} else if (!READ_ONCE(h->active) ||
 		   !hydra_same_table(READ_ONCE(*(pteval_t *)entry), want) ||
 		   (t->parent && !t->parent->table[d])) {
 		ret = -EAGAIN;
-	} else if (!t->parent && !hydra_domain_p4d(dom, t->base)) {
-		/*
-		 * Five levels: the page becomes the p4d table; barrier as in
-		 * hydra_link().
-		 */
-		smp_wmb();
-		set_pgd(pgd_offset_pgd(dom->pgd, t->base),
-			__pgd(_PAGE_TABLE | __pa(page)));
-		atomic_long_inc(&dom->nr_upper);
-		spin_unlock(&dom->lock);
-		page = NULL;
-		goto again;
+	} else if (needs_p4d && !p4d_table) {
+		ret = -ENOMEM;
 	} else {
+		if (needs_p4d) {
+			/* As in hydra_link(). */
+			smp_wmb();
+			set_pgd(pgd_offset_pgd(dom->pgd, t->base),
+				__pgd(_PAGE_TABLE | __pa(p4d_table)));
+			atomic_long_inc(&dom->nr_upper);
+			p4d_table = NULL;
+		}
 		WRITE_ONCE(t->table[d], page);
 		/* CPUs of other domains may write the mask at the same time. */
 		hydra_mask_set_atomic(d, &t->users);
 		hydra_link_table(t, d, page);
 		atomic_long_inc(&dom->nr_upper);
 		page = NULL;
+		ret = 0;
 	}
 	spin_unlock(&dom->lock);
+	if (ret == -ENOMEM) {
+		p4d_table = hydra_page_alloc(h, d, gfp);
+		if (p4d_table)
+			goto again;
+	}
 	if (page)
 		hydra_page_free(h, page);
+	if (p4d_table)
+		hydra_page_free(h, p4d_table);
 	return ret;
 }
 
@@ -474,6 +482,35 @@ pteval_t *hydra_table_cut_domain(struct hydra_table *t, unsigned int d,
 }
 
 /*
+ * With five levels of tables: cut a domain's link to a p4d table without entries. A p4d
+ * table maps 256 TiB, so it stands for no table that is freed while the process lives. It
+ * has an entry whenever the domain's lock is free: hydra_domain_upper() links it with its
+ * first entry, and it is cut after its last one. So none is left when the last PUD table
+ * is freed, at exit or before.
+ *
+ * Return: the table, or NULL. The caller flushes the domain and then frees it.
+ */
+static pteval_t *hydra_cut_p4d_table(struct hydra_domain *dom, unsigned long addr)
+{
+	pgd_t *pgd = pgd_offset_pgd(dom->pgd, addr);
+	pteval_t *table = NULL;
+
+	if (!pgtable_l5_enabled())
+		return NULL;
+	spin_lock(&dom->lock);
+	if (!pgd_none(*pgd))
+		table = (pteval_t *)pgd_page_vaddr(*pgd);
+	if (table && !memchr_inv(table, 0, PAGE_SIZE)) {
+		set_pgd(pgd, __pgd(0));
+		atomic_long_dec(&dom->nr_upper);
+	} else {
+		table = NULL;
+	}
+	spin_unlock(&dom->lock);
+	return table;
+}
+
+/*
  * Cut the links of all domains to a table. The domains' own tables are added to the
  * list @own, for the caller to free once the domains are flushed.
  *
@@ -491,6 +528,9 @@ static void hydra_table_cut(struct hydra_table *t, void *canonical,
 		pteval_t *table = hydra_table_cut_domain(t, d, canonical);
 
 		if (table && table != canonical)
+			list_add(&virt_to_ptdesc(table)->pt_list, own);
+		table = t->parent ? NULL : hydra_cut_p4d_table(t->hmm->domain[d], t->base);
+		if (table)
 			list_add(&virt_to_ptdesc(table)->pt_list, own);
 	}
 }
@@ -686,31 +726,6 @@ void hydra_table_release(struct hydra_table *t, void *canonical)
 		hydra_page_free(t->hmm, ptdesc_address(ptdesc));
 	}
 	kfree_rcu(t, rcu);
-}
-
-/**
- * hydra_free_p4ds - free the p4d tables of all domain trees
- * @h: address space; its other tables are freed, no CPU has it loaded
- *
- * A p4d table maps 256 TiB, and is freed with no canonical table.
- */
-void hydra_free_p4ds(struct hydra_mm *h)
-{
-	unsigned int d, i;
-
-	if (!pgtable_l5_enabled())
-		return;
-	for (d = 0; d < hydra_nr_domains; d++) {
-		struct hydra_domain *dom = h->domain[d];
-
-		for (i = 0; dom && i < PGD_KERNEL_START; i++) {
-			if (pgd_none(dom->pgd[i]))
-				continue;
-			hydra_page_free(h, (pteval_t *)pgd_page_vaddr(dom->pgd[i]));
-			atomic_long_dec(&dom->nr_upper);
-			set_pgd(&dom->pgd[i], __pgd(0));
-		}
-	}
 }
 
 static int __init hydra_table_setup(void)

@@ -292,7 +292,6 @@ void hydra_fold_accessed(pteval_t *copies, pteval_t *canonical, u8 level,
 bool hydra_has_owner(const struct hydra_mm *h, const void *canonical);
 pteval_t *hydra_table_cut_domain(struct hydra_table *t, unsigned int d,
 				 void *canonical);
-void hydra_free_p4ds(struct hydra_mm *h);
 
 /* walk.c */
 /**

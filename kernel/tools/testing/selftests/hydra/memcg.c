@@ -97,15 +97,15 @@ static void read_on_all_nodes(void)
 }
 
 /* The process sets the policy and joins the group; node 0 writes memory. */
-static void join(const char *group, const char *policy)
+static void join(const char *group, const char *policy, size_t tables)
 {
 	/* Linux reclaims nothing for replicas: each node needs free memory. */
 	if (hydra_write_file("/proc/sys/vm/drop_caches", "3") ||
 	    hydra_write_policy(getpid(), policy) || group_write(group, "cgroup.procs", getpid()))
 		_exit(102);
 	hydra_start_workers(HYDRA_SLEEP);
-	shared.area = reserve(TABLES);
-	shared.tables = TABLES;
+	shared.area = reserve(tables);
+	shared.tables = tables;
 	hydra_run(0, write_sparse, &shared);
 }
 
@@ -119,7 +119,7 @@ static uint64_t replicas_now(void)
 /* All nodes read, then node 0 writes more memory: as much as fits without replicas. */
 static void outgrow(const char *group, const char *policy)
 {
-	join(group, policy);
+	join(group, policy, TABLES);
 	read_on_all_nodes();
 	if (strcmp(policy, "linux") && replicas_now() < TABLES * (hydra_nodes() - 1))
 		_exit(103);
@@ -170,7 +170,7 @@ static pid_t start(struct __test_metadata *_metadata, const char *group, bool re
 	ASSERT_EQ(0, pipe(go));
 	child = fork();
 	if (!child) {
-		join(group, "hydra");
+		join(group, "hydra", TABLES);
 		if (reads_first)
 			read_on_all_nodes();
 		if (write(ready[1], &c, 1) != 1 || read(go[0], &c, 1) != 1)
@@ -292,6 +292,46 @@ TEST_F_TIMEOUT(memcg, process_on_all_nodes_is_killed, PATIENCE)
 	read_on_all_nodes();
 	hydra_assert_consistent();
 	hydra_stop_workers();
+}
+
+/* To show cpu.stat Linux adds up what the CPUs have counted; else it does every two seconds. */
+static long tables_charged(const char *group)
+{
+	if (group_number(group, "cpu.stat", "usage_usec") < 0)
+		return -1;
+	return group_number(group, "memory.stat", "pagetables");
+}
+
+/*
+ * All threads of the process sleep when it ends. So each CPU that a thread ran on is idle then,
+ * and keeps the mm_struct until another process runs there: the test itself runs on node 0 only.
+ */
+TEST_F_TIMEOUT(memcg, ended_process_keeps_no_tables, PATIENCE)
+{
+	static const char *const policies[] = { "linux", "hydra", "mitosis", "abis" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(policies); i++) {
+		pid_t child;
+		char c = 'r';
+
+		ASSERT_EQ(0, pipe(ready));
+		child = fork();
+		if (!child) {
+			join(self->group, policies[i], 8);
+			read_on_all_nodes();
+			if (write(ready[1], &c, 1) != 1)
+				_exit(105);
+			pause();
+		}
+		ASSERT_EQ(1, read(ready[0], &c, 1));
+		EXPECT_LE((i ? hydra_nodes() : 1) * 8 * PAGE_SIZE, tables_charged(self->group));
+		EXPECT_EQ(0, kill(child, SIGKILL));
+		EXPECT_EQ(128 + SIGKILL, hydra_wait_child(child));
+		for (int tries = 0; tries < 20 && tables_charged(self->group); tries++)
+			usleep(100000);
+		EXPECT_EQ(0, tables_charged(self->group))
+			TH_LOG("policy %s", policies[i]);
+	}
 }
 
 HYDRA_HARNESS_MAIN

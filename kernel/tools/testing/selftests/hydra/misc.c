@@ -324,4 +324,21 @@ TEST_F_TIMEOUT(misc, process_that_moves_escapes_no_limit, PATIENCE)
 	ASSERT_EQ(0, mkdir(self->child[0], 0755));
 }
 
+/* Idle CPUs still have the address space of the ended process loaded, and so its mm_struct. */
+TEST_F_TIMEOUT(misc, removed_cgroup_goes_with_its_last_replica, PATIENCE)
+{
+	struct process p = start(_metadata, self->child[0], self->child[1]);
+	char path[128];
+
+	EXPECT_LT(0, read_more(_metadata, &p));
+	finish(_metadata, &p);
+	EXPECT_TRUE(nothing_is_charged(self->child[0]));
+	ASSERT_EQ(0, rmdir(self->child[0]));
+	snprintf(path, sizeof(path), "%scgroup.stat", self->group);
+	for (int i = 0; i < 50 && hydra_number(path, "nr_dying_subsys_misc"); i++)
+		usleep(100000);
+	EXPECT_EQ(0, hydra_number(path, "nr_dying_subsys_misc"));
+	ASSERT_EQ(0, mkdir(self->child[0], 0755));
+}
+
 HYDRA_HARNESS_MAIN

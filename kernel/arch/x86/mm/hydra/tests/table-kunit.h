@@ -230,49 +230,91 @@ static void hydra_test_free_root(void *root)
 	free_pages((unsigned long)root, PGD_ALLOCATION_ORDER);
 }
 
-/* Domain 1 gets a PUD table. With five levels of tables it gets a p4d table first. */
+/* Cut all links to a table, and free the domains' tables. Return: how many there were. */
+static size_t hydra_test_cut(struct hydra_table *t, pteval_t *canonical)
+{
+	struct ptdesc *ptdesc, *next;
+	LIST_HEAD(own);
+	size_t nr;
+
+	hydra_table_cut(t, canonical, &own);
+	nr = list_count_nodes(&own);
+	list_for_each_entry_safe(ptdesc, next, &own, pt_list)
+		hydra_page_free(t->hmm, ptdesc_address(ptdesc));
+	return nr;
+}
+
+/*
+ * Domain 1 gets two PUD tables. With five levels of tables it gets a p4d table with the first,
+ * and loses the p4d table with the last.
+ */
 static void hydra_test_domain_upper_root(struct kunit *test)
+{
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
+	struct hydra_domain *dom = hydra_test_domain(test, h, 1);
+	const unsigned int nr_p4ds = pgtable_l5_enabled() ? 1 : 0;
+	pteval_t *canonical[2], entry[2];
+	struct hydra_table *t[2];
+	int round, i;
+
+	WRITE_ONCE(h->active, true);
+	dom->pgd = (pgd_t *)__get_free_pages(GFP_KERNEL | __GFP_ZERO, PGD_ALLOCATION_ORDER);
+	KUNIT_ASSERT_NOT_NULL(test, dom->pgd);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, hydra_test_free_root, dom->pgd));
+	for (i = 0; i < 2; i++) {
+		canonical[i] = hydra_test_page(test);
+		entry[i] = _PAGE_TABLE | __pa(canonical[i]);
+		t[i] = hydra_test_table(test, canonical[i], h, HYDRA_PUD);
+		hydra_table_init(t[i], h, NULL, canonical[i], (5 + i) * P4D_SIZE, HYDRA_PUD);
+	}
+	for (round = 0; round < 2; round++) {
+		for (i = 0; i < 2; i++) {
+			p4d_t *p4d;
+
+			KUNIT_EXPECT_EQ(test, 0, hydra_domain_upper(t[i], 1, &entry[i], entry[i],
+								    GFP_KERNEL));
+			KUNIT_ASSERT_NOT_NULL(test, t[i]->table[1]);
+			p4d = hydra_domain_p4d(dom, t[i]->base);
+			KUNIT_ASSERT_NOT_NULL(test, p4d);
+			/* Linux may have added the NX bit to the entry of a root. */
+			KUNIT_EXPECT_TRUE(test,
+					  hydra_same_table(_PAGE_TABLE | __pa(t[i]->table[1]),
+							   p4d_val(*p4d)));
+			KUNIT_EXPECT_EQ(test, BIT(1), t[i]->users.bits[0]);
+			KUNIT_EXPECT_EQ(test, i + 1 + nr_p4ds, atomic_long_read(&dom->nr_upper));
+			KUNIT_EXPECT_EQ(test, (i + 1 + nr_p4ds) * PAGE_SIZE,
+					mm_pgtables_bytes(h->mm));
+		}
+		KUNIT_EXPECT_EQ(test, 1, hydra_test_cut(t[round], canonical[round]));
+		KUNIT_EXPECT_EQ(test, 0, p4d_val(*hydra_domain_p4d(dom, t[round]->base)));
+		KUNIT_EXPECT_EQ(test, 1 + nr_p4ds, atomic_long_read(&dom->nr_upper));
+		KUNIT_EXPECT_EQ(test, 1 + nr_p4ds, hydra_test_cut(t[!round], canonical[!round]));
+		KUNIT_EXPECT_EQ(test, 0, atomic_long_read(&dom->nr_upper));
+		KUNIT_EXPECT_EQ(test, 0, mm_pgtables_bytes(h->mm));
+		KUNIT_EXPECT_NULL(test, memchr_inv(dom->pgd, 0, PAGE_SIZE));
+	}
+}
+
+/* A domain that has nothing to link any more gets no p4d table either. */
+static void hydra_test_domain_upper_root_late(struct kunit *test)
 {
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
 	struct hydra_domain *dom = hydra_test_domain(test, h, 1);
 	pteval_t *canonical = hydra_test_page(test);
 	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PUD);
-	pteval_t entry = _PAGE_TABLE | __pa(canonical), *table;
-	const unsigned int nr_p4ds = pgtable_l5_enabled() ? 1 : 0;
-	p4d_t *p4d;
-	pgd_t *pgd;
+	pteval_t entry = 0;
 
 	WRITE_ONCE(h->active, true);
 	hydra_table_init(t, h, NULL, canonical, 5 * P4D_SIZE, HYDRA_PUD);
 	dom->pgd = (pgd_t *)__get_free_pages(GFP_KERNEL | __GFP_ZERO, PGD_ALLOCATION_ORDER);
 	KUNIT_ASSERT_NOT_NULL(test, dom->pgd);
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, hydra_test_free_root, dom->pgd));
-	KUNIT_EXPECT_EQ(test, 0, hydra_domain_upper(t, 1, &entry, entry, GFP_KERNEL));
-	table = t->table[1];
-	KUNIT_ASSERT_NOT_NULL(test, table);
-	p4d = hydra_domain_p4d(dom, t->base);
-	KUNIT_ASSERT_NOT_NULL(test, p4d);
-	/* Linux may have added the NX bit to the entry of a root. */
-	KUNIT_EXPECT_TRUE(test, hydra_same_table(_PAGE_TABLE | __pa(table), p4d_val(*p4d)));
-	KUNIT_EXPECT_EQ(test, BIT(1), t->users.bits[0]);
-	KUNIT_EXPECT_EQ(test, 1 + nr_p4ds, atomic_long_read(&dom->nr_upper));
-	KUNIT_EXPECT_EQ(test, (1 + nr_p4ds) * PAGE_SIZE, mm_pgtables_bytes(h->mm));
-	KUNIT_EXPECT_PTR_EQ(test, table, hydra_table_cut_domain(t, 1, canonical));
-	KUNIT_EXPECT_EQ(test, 0, p4d_val(*p4d));
-	hydra_page_free(h, table);
-
-	/* The p4d table stays. The next PUD table is linked there. */
-	KUNIT_EXPECT_EQ(test, 0, hydra_domain_upper(t, 1, &entry, entry, GFP_KERNEL));
-	KUNIT_EXPECT_PTR_EQ(test, p4d, hydra_domain_p4d(dom, t->base));
-	KUNIT_EXPECT_EQ(test, 1 + nr_p4ds, atomic_long_read(&dom->nr_upper));
-	table = hydra_table_cut_domain(t, 1, canonical);
-	KUNIT_ASSERT_NOT_NULL(test, table);
-	hydra_page_free(h, table);
-	KUNIT_EXPECT_EQ(test, nr_p4ds, atomic_long_read(&dom->nr_upper));
-	pgd = pgd_offset_pgd(dom->pgd, t->base);
-	if (nr_p4ds)
-		hydra_page_free(h, (pteval_t *)pgd_page_vaddr(*pgd));
+	KUNIT_EXPECT_EQ(test, -EAGAIN, hydra_domain_upper(t, 1, &entry,
+							  _PAGE_TABLE | __pa(canonical),
+							  GFP_KERNEL));
+	KUNIT_EXPECT_EQ(test, 0, atomic_long_read(&dom->nr_upper));
 	KUNIT_EXPECT_EQ(test, 0, mm_pgtables_bytes(h->mm));
+	KUNIT_EXPECT_NULL(test, memchr_inv(dom->pgd, 0, PAGE_SIZE));
 }
 
 /* One leaf table, and domains of which some have their home on its node */
@@ -322,6 +364,7 @@ static struct kunit_case hydra_table_cases[] = {
 	KUNIT_CASE(hydra_test_domain_upper),
 	KUNIT_CASE(hydra_test_domain_upper_late),
 	KUNIT_CASE(hydra_test_domain_upper_root),
+	KUNIT_CASE(hydra_test_domain_upper_root_late),
 	KUNIT_CASE(hydra_test_has_owner),
 	{}
 };
