@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Injected faults and modes: what is tried, and what counts as noticed."""
+import itertools
 import json
 import pathlib
 import re
@@ -44,6 +45,19 @@ def test_no_rule_can_be_broken_without_the_patch():
 def test_the_patch_applies_to_our_files(tmp_path):
     copy = source.with_faults(source.OURS, tmp_path / "copy")
     assert "hydra_breaks" in (copy / "arch/x86/mm/hydra/flush.c").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("patch", sorted(source.OURS.glob("hooks/*.patch")), ids=lambda patch: patch.stem)
+def test_each_hunk_has_as_many_lines_as_its_head_says(patch):
+    """git applies the first lines of a longer hunk, and says nothing of the others."""
+    lines = patch.read_text(encoding="utf-8").splitlines()
+    for at, line in enumerate(lines):
+        head = re.match(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@", line)
+        if not head:
+            continue
+        signs = "".join(itertools.takewhile(lambda sign: sign in "+- \\", (after[:1] or "end" for after in lines[at + 1:])))
+        old, new = (int(count) if count else 1 for count in head.groups())
+        assert (signs.count("-") + signs.count(" "), signs.count("+") + signs.count(" ")) == (old, new), f"{patch.name}:{at + 1}"
 
 
 def test_the_tests_that_are_named_exist():
