@@ -281,7 +281,7 @@ TEST_F_TIMEOUT(reports, forced_write_does_not_reach_the_file, PATIENCE)
 						(uintptr_t)place + i % PAGES * PAGE_SIZE));
 	crowd_await();
 	EXPECT_EQ(0, crowd_end());
-	/* What nobody drops any more all nodes see. */
+	/* All nodes see a page that madvise() no longer drops. */
 	EXPECT_EQ(sizeof(poked), pwrite(mem, &poked, sizeof(poked), (uintptr_t)place));
 	EXPECT_EQ(0, wrong_words(place, 1, POKED));
 	close(file);
