@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The model of the mechanism, searched by Spin: no violation in the model, and a violation in each broken variant.
 
-See model/README.md.
+See model/README.md. A search of the same text finds the same again: the cache keeps what each search printed.
 """
 import concurrent.futures
+import functools
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -50,6 +53,10 @@ NEEDED_ELSEWHERE = {
     ":: ht[0].table[dom] -> hydra_link(dom, 0)": "munmap_while_other_node_reads",
 }
 
+# What a search prints that found an error, and one that did not look everywhere
+VIOLATED = re.compile(r"assertion violated \((\d+)&&")
+INCOMPLETE = re.compile("max search depth too small|out of memory|not completed|truncated")
+
 
 def source(scenario):
     """A scenario with all included files, in one text: Spin names the wrong file for included lines."""
@@ -66,25 +73,43 @@ def variants(scenario):
 VARIANTS = [variant for scenario in STATES for variant in variants(scenario)]
 
 
+@functools.cache
+def spin():
+    """The program and the version."""
+    missing = [name for name in ("spin", "gcc") if not shutil.which(name)]
+    assert not missing, "not installed: " + " ".join(setup.install_command(missing))
+    return subprocess.run(["spin", "-V"], text=True, capture_output=True, check=True).stdout
+
+
 def search(directory, scenario, variant, optimise, slots):
-    """Let Spin make a program that searches a scenario, and run the program to the first error. Returns the output.
+    """Let Spin make a program that searches a scenario, and run the program to the first error. Returns what the program
+    prints: the search, and the list of its states.
 
     The program is run once, so compilation must not take longer than it saves. slots is the logarithm to 2.
     """
-    missing = [name for name in ("spin", "gcc") if not shutil.which(name)]
-    assert not missing, "not installed: " + " ".join(setup.install_command(missing))
-    (directory / "model.pml").write_text(source(scenario), encoding="utf-8")
-    for command in (["spin", *(f"-D{name}" for name in variant), "-a", "model.pml"],
+    text, how = source(scenario), [*(f"-D{name}" for name in variant), optimise, f"-w{slots}"]
+    name = hashlib.sha256(json.dumps([spin(), text, how]).encode()).hexdigest()
+    kept = paths.cache_dir("model") / name[:32]
+    if kept.exists():
+        kept.touch()
+        return json.loads(kept.read_text(encoding="utf-8"))
+    (directory / "model.pml").write_text(text, encoding="utf-8")
+    for command in (["spin", *(word for word in how if word.startswith("-D")), "-a", "model.pml"],
                     ["gcc", "-w", optimise, "-DSAFETY", "-DCOLLAPSE", "-DMEMLIM=2000", "-o", "pan", "pan.c"]):
         subprocess.run(command, cwd=directory, check=True)
-    return pan(directory, "-m10000", f"-w{slots}")
+    printed = [pan(directory, "-m10000", f"-w{slots}"), "" if variant else pan(directory, "-d")]
+    if VIOLATED.search(printed[0]) or ("errors: 0\n" in printed[0] and not INCOMPLETE.search(printed[0])):
+        part = kept.with_suffix(f".{os.getpid()}")
+        part.write_text(json.dumps(printed), encoding="utf-8")
+        part.rename(kept)
+    return printed
 
 
 def pan(directory, *arguments):
     return subprocess.run(["./pan", *arguments], cwd=directory, text=True, capture_output=True, check=False).stdout
 
 
-def unreached(scenario, directory, output):
+def unreached(scenario, output, states):
     """Lines of the scenario's processes that no place of inclusion executes."""
     run = re.findall(r"\brun (\w+)\(", source(scenario).partition("\ninit\n")[2])
 
@@ -93,7 +118,7 @@ def unreached(scenario, directory, output):
                 if process in run for found in re.finditer(pattern, text)}
 
     missed = by_process(output, r"state (\d+), ")
-    known = by_process(pan(directory, "-d"), r"state +(\d+) .* model\.pml:(\d+) =>")
+    known = by_process(states, r"state +(\d+) .* model\.pml:(\d+) =>")
     reached = {line for process, state, line in known if (process, state) not in missed}
     lines = source(scenario).splitlines()
     return {lines[int(line) - 1].strip() for _, _, line in known if line not in reached}
@@ -109,26 +134,25 @@ def searches(request, tmp_path_factory):
             chosen = item.callspec.params["scenario"], item.callspec.params.get("variant")
             directory = tmp_path_factory.mktemp(chosen[0][:20])
             how = ([chosen[1]], "-O0", 20) if chosen[1] else ([], "-Og", 24)
-            begun[chosen] = directory, pool.submit(search, directory, chosen[0], *how)
+            begun[chosen] = pool.submit(search, directory, chosen[0], *how)
     yield begun
     pool.shutdown(cancel_futures=True)
 
 
 @pytest.mark.parametrize("scenario", STATES)
 def test_nothing_is_wrong(scenario, searches):
-    directory, found = searches[scenario, None]
-    output = found.result()
+    output, states = searches[scenario, None].result()
     assert "errors: 0\n" in output, output
-    assert not re.search("max search depth too small|out of memory|not completed|truncated", output), output
+    assert not INCOMPLETE.search(output), output
     assert int(re.search(r"(\d+) states, stored", output)[1]) >= STATES[scenario]
     elsewhere = {line for line, other in NEEDED_ELSEWHERE.items() if other != scenario}
-    assert unreached(scenario, directory, output) <= elsewhere
+    assert unreached(scenario, output, states) <= elsewhere
 
 
 @pytest.mark.parametrize("scenario, variant, invariants", VARIANTS, ids=["-".join(each[:2]) for each in VARIANTS])
 def test_what_is_broken_is_found_out(scenario, variant, invariants, searches):
-    output = searches[scenario, variant][1].result()
-    violated = re.search(r"assertion violated \((\d+)&&", output)
+    output, _ = searches[scenario, variant].result()
+    violated = VIOLATED.search(output)
     assert violated and violated[1] in invariants, output
 
 
