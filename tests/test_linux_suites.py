@@ -224,6 +224,18 @@ def test_each_policy_is_compared_with_the_same_run_on_stock(monkeypatch):
     assert failed and all("[abis]" in name for name in failed)
 
 
+@pytest.mark.parametrize("text, asked", [("ok 1 unmap", []), ("ok 1 unmap # SKIP", ["mm:cow"]), ("not ok 1 unmap", ["mm:cow"])])
+def test_stock_runs_only_what_does_not_pass_with_the_policy(text, asked):
+    runs = []
+
+    def boot(policy, again=()):
+        runs.append((policy, list(again)))
+        return run(program("mm:cow", text if policy != "linux" else "ok 1 unmap"), program("mm:other"), program("machine:policy"))
+    found, _ = linux_suites.compared(boot, "abis", short=True)
+    assert runs[:2] == [("abis", []), *([("linux", asked)] if asked else [])]
+    assert [entry.name for entry in found if entry.kind == "only with Hydra"] == (["mm:cow: unmap"] if "not" in text or "SKIP" in text else [])
+
+
 def test_a_number_draws_the_policy_of_a_short_run_and_the_summary_names_both(monkeypatch):
     taken = []
 

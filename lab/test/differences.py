@@ -156,6 +156,12 @@ def verdict(program, name, stock, hydra, again):
     return found
 
 
+def unclear(run):
+    """The programs of which something does not pass."""
+    return [program for program, cases in run.items()
+            if program.partition(":")[0] != STRICT and any(case.result != "passed" for case in cases.values())]
+
+
 def suspects(verdicts):
     """The programs to run once more."""
     return list(dict.fromkeys(entry.program for entry in verdicts if entry.kind == "only with Hydra" and entry.suite != STRICT))
