@@ -31,6 +31,9 @@ KEEP_RUNS = 20
 RUN_LIMIT = 3600             # seconds for a command, unless the caller says otherwise
 SHARED = "/run/hydra"        # where the machine sees the run's directory
 
+# The first place where the machine's init looks for programs; what stands there keeps the boot short.
+QUIET_BOOT = paths.REPO / "lab/machine/boot"
+
 # Overlays in the machine, so that programs can write to the usual directories; no write reaches the host.
 WRITABLE = ["/etc", "/home", "/opt", "/root", "/srv", "/tmp", "/usr", "/var"]
 
@@ -195,7 +198,7 @@ def virtme_command(image, machine, directory):
         command += ["--overlay-rwdir", path]
     without = {*(OF_EMULATOR if machine.kvm else ()), *(() if machine.ready and machine.config != "off" else ("hydra_ready",))}
     ours = [word for word in KERNEL_PARAMETERS if word not in without]
-    for parameter in [*ours, *(word for words in machine.append for word in words.split())]:
+    for parameter in [f"PATH={QUIET_BOOT}", *ours, *(word for words in machine.append for word in words.split())]:
         command += ["-a", parameter]
     command += ["--script-sh", f"sh {SHARED}/command"]
     # virtme-run either drops the kernel's console or mixes the console with the command's errors. The last word for QEMU
