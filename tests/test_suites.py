@@ -105,7 +105,7 @@ def arguments(*words):
 
 
 @pytest.mark.parametrize("words, right", [((), True), (("--stage", "suites"), True), (("--stage", "suites-debug", "--long"), True),
-                                          (("--stage", "faults"), True), (("--only", "fill"), False), (("--stage", "debug"), False)])
+                                          (("--stage", "faults"), True), (("--stage", "debug"), True), (("--only", "fill"), False), (("--stage", "vm"), False)])
 def test_a_number_is_for_stages_that_draw(words, right):
     if right:
         assert test.chosen(arguments("--seed", "7", *words))
@@ -188,3 +188,15 @@ def test_a_bar_moves_within_a_program(pieces, steps, notes):
     for piece in pieces:
         watcher(piece)
     assert (bar.steps, bar.notes) == (steps, notes)
+
+
+def test_two_short_runs_on_the_debug_kernel_have_all_programs(monkeypatch, tmp_path):
+    names = [tmp_path / name for name in ("coherence", "fill", "huge", "vm_move", "split")]
+    ran = []
+    monkeypatch.setattr(suites.build, "tree", lambda: tmp_path)
+    monkeypatch.setattr(suites.programs, "selftests", lambda *_, **__: names)
+    monkeypatch.setattr(suites, "selftests", lambda tests, *_, **__: ran.append([test.name for test in tests]) or [Outcome("one", "passed")])
+    assert suites.debug(seed=7)[0].seeds == "debug kernel 7" and suites.debug(seed=8)[0].seeds == "debug kernel 8"
+    assert ran == [["fill", "split"], ["coherence", "huge"]]
+    suites.debug(long=True, seed=7)
+    assert ran[2] == ["coherence", "fill", "huge", "split"]

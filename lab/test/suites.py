@@ -2,6 +2,7 @@
 """The test suites, each giving a list of outcomes: host tests, KUnit, self tests, the kernel's own complaints."""
 import dataclasses
 import os
+import random
 import re
 import subprocess
 import sys
@@ -30,6 +31,7 @@ VM = "vm_"                   # begins the names of self tests with virtual machi
 SLEEPING = {"coherence": "-V whole_tables_running", "pages": "-V whole_tables_running", "huge": "-V running"}
 # The debug kernel finds wrong uses of memory and of locks: one of the filters takes all paths of the others.
 ONE_FILTER = {**SLEEPING, "filters": "-V table -V entry"}
+SEEDS = 1000
 MARK = re.compile(r"^### (begin|end) (\S+)(?: (\d+))?(?: (\d+))?$", re.M)
 SEED = re.compile(r"^# repeat with .*?--seed (\d+)", re.M)
 STEP = re.compile(MARK.pattern + r"|^# ((\d+) of (\d+) operations)|^1\.\.(\d+)|^#  RUN +(\S+)", re.M)
@@ -113,13 +115,16 @@ def program(name, output, status, seconds=SELFTEST_LIMIT):
     return outcomes
 
 
-def in_machine(config, only="", arguments="", words=None, vms=False):
+def in_machine(config, only="", arguments="", words=None, vms=False, half=None):
     """KUnit and the self tests in one boot; or only the self tests with a word (only) in the name, with arguments.
 
     Words: the arguments of single programs, by name, if all programs run. Vms: the self tests with virtual machines, without KUnit.
+    Half: 0 or 1, for every second program, from the first or the second on.
     """
     tests = [test for test in programs.selftests(build.tree(), everything=config == "debug")
              if only in test.name and (test.name.startswith(VM) == vms or (only and not vms))]
+    if half is not None:
+        tests = tests[half::2]
     if not tests:
         return []
     want_kunit = not (only or vms)
@@ -127,6 +132,19 @@ def in_machine(config, only="", arguments="", words=None, vms=False):
     label, seconds = ("", SELFTEST_LIMIT) if config == "lab" else (config, DEBUG_LIMIT)
     return selftests(tests, machine, label, want_kunit=want_kunit, seconds=seconds, arguments=arguments,
                      words={} if only else words)
+
+
+def debug(only="", arguments="", long=False, seed=None):
+    """KUnit and the self tests on the debug kernel. A short run has half of the programs, and of the slowest a part.
+
+    Seed: draws the half; without, any number does. Two runs with numbers that follow each other have all programs.
+    """
+    if long or only:
+        return in_machine("debug", only, arguments)
+    seed = random.randrange(SEEDS) if seed is None else seed
+    made = in_machine("debug", arguments=arguments, words=ONE_FILTER, half=seed % 2)
+    made[0].seeds = f"debug kernel {seed}"
+    return made
 
 
 def oracle_runs():

@@ -29,7 +29,7 @@ RUN = {
     "modes": ("modes", lambda a: modes.run(a.long, a.only)),
     "suites": ("Linux's own tests", lambda a: linux.outcomes("lab", a.long, a.only, a.seed)),
     "vm": ("virtual machines", lambda a: kvm_suites.run(a.long, a.only, a.arguments)),
-    "debug": ("KUnit and self tests [debug kernel]", lambda a: suites.in_machine("debug", a.only, a.arguments, {} if a.long else suites.ONE_FILTER)),
+    "debug": ("KUnit and self tests [debug kernel]", lambda a: suites.debug(a.only, a.arguments, a.long, a.seed)),
     "faults": ("injected faults [debug kernel]", lambda a: faults.run(a.only, a.long, a.seed)),
     "races": ("data races [KCSAN kernel]", lambda _: races.run()),
     "oracle": ("oracle, a million operations", lambda a: suites.long_oracle(a.only)),
@@ -102,10 +102,10 @@ def chosen(arguments):
     """The stages to run: the stages of --stage; without --stage, the self tests if --only is given, else all due stages."""
     if arguments.arguments and not (arguments.only and set(arguments.stage or ["selftests"]) <= {"selftests", "vm", "debug"}):
         raise LabError("--arguments is for self tests chosen with --only, of the stages selftests, vm and debug", status=2)
-    if arguments.seed is not None and not set(arguments.stage or ([] if arguments.only else ["suites"])) & {"suites", "suites-debug", "faults"}:
-        raise LabError("--seed is for the stages suites, suites-debug and faults", "Other tests that draw random numbers take --arguments=\"--seed N\".", status=2)
-    if arguments.seed is not None and arguments.stage == ["faults"] and (arguments.only or arguments.long):
-        raise LabError("--seed chooses the half of the rules that a short run of the stage faults breaks: with --only and with --long it means nothing", status=2)
+    if arguments.seed is not None and not set(arguments.stage or ([] if arguments.only else ["suites"])) & {"suites", "suites-debug", "debug", "faults"}:
+        raise LabError("--seed is for the stages suites, suites-debug, debug and faults", "Other tests that draw random numbers take --arguments=\"--seed N\".", status=2)
+    if arguments.seed is not None and (arguments.only or arguments.long) and set(arguments.stage or []) in ({"debug"}, {"faults"}):
+        raise LabError("--seed chooses the half of what a short run of the stage does: with --only and with --long it means nothing", status=2)
     if arguments.stage:
         whole = [name for name in arguments.stage if arguments.only and not stages.STAGES[name].only]
         if whole:
