@@ -146,8 +146,9 @@
 #define LOCK_TRIES	20
 #define WAIT_AGAIN	(10 * HZ)
 
-/* How many ticks hydra_splitter() waits in the queue of mmap_lock */
+/* How many ticks hydra_splitter() waits in the queue of mmap_lock: at first, and at last */
 #define QUEUE_TICKS	10
+#define QUEUE_TICKS_MAX	(8 * QUEUE_TICKS)
 
 #define HYDRA_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
@@ -921,6 +922,8 @@ static bool hydra_attach_and_split(struct mm_struct *mm, struct hydra_mm **new)
  * - for mmap_lock, if threads of the process hold it nearly always. The splitter waits in the
  *   queue of the lock, but for QUEUE_TICKS only: a queued writer keeps readers out, and the
  *   holder of the lock may be waiting for one of these. A timer ends the wait by a signal.
+ *   Then the splitter lets the readers in for as long, and waits twice as long as before, up
+ *   to QUEUE_TICKS_MAX.
  * - for memory, and for hydra_key: the splitter waits for these without a bound, before it
  *   takes a lock.
  *
@@ -950,15 +953,21 @@ static bool hydra_queue(struct mm_struct *mm)
 	return true;
 }
 
-/* mmap_write_lock(), but for QUEUE_TICKS at most. Context: the splitter. */
+/* mmap_write_lock(), but with a bound. Context: the splitter. */
 static bool hydra_queue_for_lock(struct mm_struct *mm)
 {
+	unsigned int ticks;
 	bool locked;
 
-	mod_timer(&queue_timer, jiffies + QUEUE_TICKS);
-	locked = !mmap_write_lock_killable(mm);
-	timer_delete_sync(&queue_timer);
-	flush_signals(current);
+	for (ticks = QUEUE_TICKS; ticks <= QUEUE_TICKS_MAX; ticks *= 2) {
+		mod_timer(&queue_timer, jiffies + ticks);
+		locked = !mmap_write_lock_killable(mm);
+		timer_delete_sync(&queue_timer);
+		flush_signals(current);
+		if (locked)
+			break;
+		schedule_timeout_idle(ticks);
+	}
 	return locked;
 }
 
@@ -1231,6 +1240,7 @@ static void hydra_go_home(struct mm_struct *mm, u32 home)
 void __hydra_resume_user_mode(struct mm_struct *mm)
 {
 	struct hydra_mm *h;
+	unsigned int noio;
 	bool done = true;
 	u32 home;
 
@@ -1247,14 +1257,14 @@ void __hydra_resume_user_mode(struct mm_struct *mm)
 	if (h ? !hydra_returns(h, current) && !hydra_lacks_tree(h, hydra_this_domain(h)) :
 		home == HYDRA_HOME_SPLIT || !hydra_home_known(home) || hydra_at_home(home))
 		return;
-	hydra_no_wait_begin();
+	noio = hydra_no_wait_begin();
 	if (h && hydra_returns(h, current))
 		done = hydra_unsplit(mm);
 	else if (h || hydra_has_user_threads())
 		done = hydra_split(mm);
 	else if (hydra_has_threads(current))
 		hydra_go_home(mm, home);
-	hydra_no_wait_end();
+	hydra_no_wait_end(noio);
 	if (!done)
 		hydra_ask_again();
 }
@@ -1619,8 +1629,7 @@ static void __init hydra_teach_lockdep(void)
 		down_read(&mm->context.ldt_usr_sem);
 		mmap_read_lock(mm);
 		down_read(&vma->vm_lock->lock);
-		hydra_no_wait_begin();
-		hydra_no_wait_end();
+		hydra_no_wait_end(hydra_no_wait_begin());
 		up_read(&vma->vm_lock->lock);
 		mmap_read_unlock(mm);
 		up_read(&mm->context.ldt_usr_sem);
@@ -1630,13 +1639,11 @@ static void __init hydra_teach_lockdep(void)
 		mmput(mm);
 	/* CPUs that go online or offline, and thereby all static keys and code patching */
 	cpus_read_lock();
-	hydra_no_wait_begin();
-	hydra_no_wait_end();
+	hydra_no_wait_end(hydra_no_wait_begin());
 	cpus_read_unlock();
 	/* Reclaim, and thereby all mutexes whose holders allocate memory */
 	fs_reclaim_acquire(GFP_KERNEL);
-	hydra_no_wait_begin();
-	hydra_no_wait_end();
+	hydra_no_wait_end(hydra_no_wait_begin());
 	fs_reclaim_release(GFP_KERNEL);
 }
 

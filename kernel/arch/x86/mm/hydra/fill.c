@@ -875,6 +875,7 @@ void __hydra_fault_done(struct hydra_mm *h, struct vm_area_struct *vma,
 		/* Do not invoke the OOM killer: without memory the domain is degraded. */
 		.gfp = GFP_UPPER | __GFP_RETRY_MAYFAIL | __GFP_NOWARN,
 	};
+	unsigned int noio;
 
 	/* A fault on behalf of another process fills nothing. */
 	if (vma->vm_mm != h->mm || hydra_uses_canonical(h, d))
@@ -884,12 +885,12 @@ void __hydra_fault_done(struct hydra_mm *h, struct vm_area_struct *vma,
 		r.vm_end = TASK_SIZE_MAX;
 		r.degree = HYDRA_PREFETCH_MAX;
 	}
-	hydra_no_wait_begin();
+	noio = hydra_no_wait_begin();
 	if (hydra_fill_retry(&r) == HYDRA_NOMEM)
 		hydra_degrade(h, d);
 	else if (hydra_eager(h))
 		hydra_fill_others(&r);
-	hydra_no_wait_end();
+	hydra_no_wait_end(noio);
 }
 
 /**

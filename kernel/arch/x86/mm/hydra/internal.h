@@ -11,6 +11,7 @@
 #include <linux/jump_label.h>
 #include <linux/mm.h>
 #include <linux/percpu.h>
+#include <linux/sched/mm.h>
 
 #include "settings.h"
 #include "table.h"
@@ -154,14 +155,20 @@ static inline unsigned int hydra_entries_at_once(const hydra_mask_t *sharers)
 extern struct lockdep_map hydra_no_wait_map;
 #endif
 
-/* Begin and end code that must wait for nothing without a bound. See hydra_teach_lockdep(). */
-static inline void hydra_no_wait_begin(void)
+/*
+ * Begin and end code that must wait for nothing without a bound. See hydra_teach_lockdep(). The
+ * constructor of a table may allocate memory for the table's lock, and takes no flags.
+ * Return: for hydra_no_wait_end().
+ */
+static inline unsigned int hydra_no_wait_begin(void)
 {
 	lock_map_acquire(&hydra_no_wait_map);
+	return memalloc_noio_save();
 }
 
-static inline void hydra_no_wait_end(void)
+static inline void hydra_no_wait_end(unsigned int flags)
 {
+	memalloc_noio_restore(flags);
 	lock_map_release(&hydra_no_wait_map);
 }
 

@@ -257,7 +257,7 @@ TEST_F_TIMEOUT(split, thread_that_comes_does_not_wait_for_mmap_lock, 90)
 }
 
 #define BUSY_THREADS	8
-#define BUSY_PAGES	4096UL
+#define BUSY_PAGES	512UL
 
 static atomic_bool stop_busy;
 
