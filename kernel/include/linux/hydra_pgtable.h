@@ -57,6 +57,17 @@ extern unsigned long hydra_word_base;
 /* ptep_get_and_clear() after hydra_shared() has returned false */
 #define hydra_get_and_clear(mm, addr, ptep)	__ptep_get_and_clear(mm, ptep)
 
+/*
+ * A page becomes a table of Linux's tree: its word says that no domain uses the table.
+ * hydra_shared() relies on that. Linux clears page->mapping of no page that it allocates, and
+ * checks at free only with CONFIG_DEBUG_VM whether the last user has cleared it. The constructor
+ * has the line of memory at hand.
+ */
+static inline void hydra_table_ctor(struct ptdesc *ptdesc)
+{
+	ptdesc->__page_mapping = 0;
+}
+
 void __hydra_entries_set(void *entry, unsigned int nr);
 asmlinkage void __hydra_change_end(void *entry);
 unsigned long hydra_entry_exchange(void *entry, unsigned long val);
@@ -159,6 +170,8 @@ static __always_inline bool hydra_young(void *entry, unsigned int nr)
 }
 
 #else /* !CONFIG_HYDRA_MM */
+
+static inline void hydra_table_ctor(struct ptdesc *ptdesc) { }
 
 #define hydra_inlined
 #define hydra_set_child_ptes		set_ptes

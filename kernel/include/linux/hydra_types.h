@@ -93,7 +93,6 @@ struct hydra_domain {
  *	fill of the domain.
  * @universal: domains that every flush includes: their CPUs may use the canonical
  *	root
- * @refused: domains for which no tree could be allocated
  * @counting: flushes are counted while the address space is plain Linux, too, and its
  *	children are counted; see arch/x86/mm/hydra/count.c
  * @stats: counters
@@ -125,7 +124,6 @@ struct hydra_mm {
 	bool counting;
 	hydra_mask_t trees;
 	hydra_mask_t universal;
-	hydra_mask_t refused;
 	struct hydra_stats __percpu *stats;
 	struct hydra_sum *sum;
 	struct hydra_sum *left;

@@ -395,7 +395,6 @@ static bool hydra_activate(struct hydra_mm *h)
 	if (gen > GENERATION_MAX || !hydra_unshare_hugetlb(h->mm))
 		return false;
 	atomic_inc(&h->unfiltered);
-	h->refused = hydra_kind_of(h)->overflow;
 	/*
 	 * Domains with a tree before the last return use the canonical root, too. A
 	 * number beyond those of the kind gets a generation when a later activation can
@@ -510,7 +509,8 @@ static struct hydra_domain *hydra_domain_alloc(struct hydra_mm *h, unsigned int 
 /* Does the domain lack a tree, and can have one? */
 static bool hydra_lacks_tree(struct hydra_mm *h, unsigned int d)
 {
-	return !hydra_mask_test(d, &h->trees) && !hydra_mask_test(d, &h->refused);
+	return !hydra_mask_test(d, &h->trees) &&
+	       !hydra_mask_test(d, &hydra_kind_of(h)->overflow);
 }
 
 /*

@@ -23,6 +23,36 @@ static void hydra_test_word(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, (void *)entry, (void *)hydra_table_of(entry + 511));
 }
 
+/* A driver has left a pointer in page->mapping, and the page becomes a table. */
+static void hydra_test_ctor(struct kunit *test)
+{
+	int level;
+
+	for (level = HYDRA_PTE; level <= HYDRA_PUD; level++) {
+		struct page *page = alloc_page(GFP_KERNEL | __GFP_ZERO);
+		struct ptdesc *ptdesc = page_ptdesc(page);
+
+		KUNIT_ASSERT_NOT_NULL(test, page);
+		ptdesc->__page_mapping = (unsigned long)test;
+		KUNIT_EXPECT_TRUE(test, hydra_word_shared(page_address(page)));
+		if (level == HYDRA_PTE) {
+			KUNIT_EXPECT_TRUE(test, pagetable_pte_ctor(ptdesc));
+			KUNIT_EXPECT_FALSE(test, hydra_word_shared(page_address(page)));
+			pagetable_pte_dtor(ptdesc);
+		} else if (level == HYDRA_PMD) {
+			KUNIT_EXPECT_TRUE(test, pagetable_pmd_ctor(ptdesc));
+			KUNIT_EXPECT_FALSE(test, hydra_word_shared(page_address(page)));
+			pagetable_pmd_dtor(ptdesc);
+		} else {
+			pagetable_pud_ctor(ptdesc);
+			KUNIT_EXPECT_FALSE(test, hydra_word_shared(page_address(page)));
+			pagetable_pud_dtor(ptdesc);
+		}
+		ptdesc->__page_mapping = 0;
+		__free_page(page);
+	}
+}
+
 /* The start address of a table of each level, and the index of its entry in the parent. */
 static void hydra_test_table_init(struct kunit *test)
 {
@@ -358,6 +388,7 @@ static void hydra_test_has_owner(struct kunit *test)
 
 static struct kunit_case hydra_table_cases[] = {
 	KUNIT_CASE(hydra_test_word),
+	KUNIT_CASE(hydra_test_ctor),
 	KUNIT_CASE(hydra_test_table_init),
 	KUNIT_CASE(hydra_test_fold_accessed),
 	KUNIT_CASE(hydra_test_link),
