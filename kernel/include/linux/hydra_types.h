@@ -14,7 +14,13 @@
 #include <linux/spinlock.h>
 #include <uapi/linux/hydra.h>
 
-/* Counters, kept per (address space, CPU that counts). */
+/*
+ * Counters, kept per (address space, CPU that counts).
+ *
+ * HYDRA_STAT_OWN: CPUs that flushes of Hydra's own interrupted, and that Linux would have
+ * left alone. It is not shown: hydra_stat_sum() takes it from what was spared, so that
+ * HYDRA_STAT_INTERRUPTED and HYDRA_STAT_SPARED together are what Linux would have interrupted.
+ */
 enum hydra_stat {
 	HYDRA_STAT_FILLS,
 	HYDRA_STAT_PREFETCHED,
@@ -25,6 +31,8 @@ enum hydra_stat {
 	HYDRA_STAT_SPARED,
 	HYDRA_STAT_FALLBACKS,
 	HYDRA_STAT_RECLAIMED,
+	NR_HYDRA_SHOWN,
+	HYDRA_STAT_OWN = NR_HYDRA_SHOWN,
 	NR_HYDRA_STATS
 };
 
@@ -52,6 +60,7 @@ struct hydra_batches {
  * @pgd: root of the domain tree
  * @tlb_gen: generation of the last flush that includes the domain; replaces
  *	mm->context.tlb_gen for its CPUs while the address space is active
+ * @retry: jiffies at which a degraded domain may have its tree again
  * @lock: guards the entries of the domain tree above its leaf tables
  * @nr_replicas: leaf tables that are private copies
  * @nr_upper: tables of the domain tree above the leaf tables, without @pgd
@@ -61,6 +70,7 @@ struct hydra_batches {
  * @flushed: no CPU of the domain uses a translation from before this second, see
  *	arch/x86/mm/hydra/idle.c
  * @looked: the second in which the contexts of the CPUs were looked at
+ * @pause: how many jiffies the domain was degraded for the last time
  *
  * The first cache line is read at each context switch and fault. The CPUs of the
  * domain, and the CPUs that flush the domain, write it at each flush. The second
@@ -70,6 +80,7 @@ struct hydra_domain {
 	pgd_t *root;
 	pgd_t *pgd;
 	atomic64_t tlb_gen;
+	unsigned long retry;
 
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	atomic_long_t nr_replicas;
@@ -78,6 +89,7 @@ struct hydra_domain {
 	struct hydra_batches batches;
 	u32 flushed;
 	u32 looked;
+	unsigned int pause;
 } ____cacheline_aligned_in_smp;
 
 /**

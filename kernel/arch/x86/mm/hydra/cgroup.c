@@ -62,8 +62,6 @@ bool hydra_cgroup_charge(struct hydra_mm *h)
 {
 	struct misc_cg *cg = READ_ONCE(h->payer), *old;
 
-	/* See hydra_cgroup_leave(). */
-	VM_WARN_ON_ONCE(!atomic_read(&h->mm->mm_users));
 	if (!cg) {
 		cg = hydra_cgroup_of(h->mm);
 		/* Threads may come at once. The reference of the winner stays. */

@@ -34,13 +34,25 @@
  */
 struct hydra_sum {
 	refcount_t users;
-	atomic_long_t n[NR_HYDRA_STATS];
+	atomic_long_t n[NR_HYDRA_SHOWN];
 };
 
 static void hydra_sum_put(struct hydra_sum *sum)
 {
 	if (sum && refcount_dec_and_test(&sum->users))
 		kfree(sum);
+}
+
+static unsigned long hydra_stat_raw(struct hydra_mm *h, enum hydra_stat stat,
+				    const struct cpumask *cpus)
+{
+	unsigned long sum = 0;
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu)
+		if (!cpus || cpumask_test_cpu(cpu, cpus))
+			sum += READ_ONCE(per_cpu_ptr(h->stats, cpu)->n[stat]);
+	return sum;
 }
 
 /**
@@ -54,13 +66,11 @@ static void hydra_sum_put(struct hydra_sum *sum)
 unsigned long hydra_stat_sum(struct hydra_mm *h, enum hydra_stat stat,
 			     const struct cpumask *cpus)
 {
-	unsigned long sum = 0;
-	unsigned int cpu;
+	unsigned long sum = hydra_stat_raw(h, stat, cpus);
 
-	for_each_possible_cpu(cpu)
-		if (!cpus || cpumask_test_cpu(cpu, cpus))
-			sum += READ_ONCE(per_cpu_ptr(h->stats, cpu)->n[stat]);
-	return sum;
+	if (stat != HYDRA_STAT_SPARED)
+		return sum;
+	return sum - min(sum, hydra_stat_raw(h, HYDRA_STAT_OWN, cpus));
 }
 
 /**
@@ -188,7 +198,7 @@ void hydra_count_exit(struct hydra_mm *h)
 
 	if (!h->counting)
 		return;
-	for (i = 0; i < NR_HYDRA_STATS; i++)
+	for (i = 0; i < NR_HYDRA_SHOWN; i++)
 		atomic_long_add(hydra_stat_sum(h, i, NULL), &h->sum->n[i]);
 }
 

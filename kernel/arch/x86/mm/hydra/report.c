@@ -17,7 +17,7 @@
 
 #include "internal.h"
 
-static const char * const stat_names[NR_HYDRA_STATS] = {
+static const char * const stat_names[NR_HYDRA_SHOWN] = {
 	[HYDRA_STAT_FILLS] = "fills",
 	[HYDRA_STAT_PREFETCHED] = "prefetched",
 	[HYDRA_STAT_PROPAGATED] = "propagated",
@@ -61,10 +61,10 @@ int hydra_show_settings(struct mm_struct *mm, struct seq_file *m)
 		   hydra_domains_setting(settings) != HYDRA_DOMAINS_MACHINE);
 	seq_printf(m, "split %d\n", split);
 	seq_printf(m, "count %d\n", h && READ_ONCE(h->counting));
-	for (i = 0; i < NR_HYDRA_STATS; i++)
+	for (i = 0; i < NR_HYDRA_SHOWN; i++)
 		seq_printf(m, "%s %lu\n", stat_names[i],
 			   h ? hydra_stat_sum(h, i, NULL) : 0);
-	for (i = 0; h && i < NR_HYDRA_STATS && hydra_stat_ended(h, i, &ended); i++)
+	for (i = 0; h && i < NR_HYDRA_SHOWN && hydra_stat_ended(h, i, &ended); i++)
 		seq_printf(m, "ended_%s %lu\n", stat_names[i], ended);
 	for (d = 0; h && d < hydra_nr_domains; d++) {
 		struct hydra_domain *dom = READ_ONCE(h->domain[d]);

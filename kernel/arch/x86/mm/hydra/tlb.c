@@ -36,9 +36,6 @@
  * @interrupted: number of CPUs interrupted, without the sender
  * @across: number of these that are on another node than the sender
  * @own: Linux would not make this flush
- * @debt: how many busy CPUs such flushes have interrupted, less those that later flushes
- *	on this CPU have spared
- * @debtor: their address space; compared only
  * @cpus: the CPUs to reach; empty between flushes
  * @gen: generations by target, with several targets
  * @batched: by target of hydra_flush_batched(): how many entries it flushes
@@ -51,8 +48,6 @@ struct hydra_flush {
 	unsigned int interrupted;
 	unsigned int across;
 	bool own;
-	unsigned int debt;
-	struct mm_struct *debtor;
 	cpumask_t cpus;
 	u64 gen[HYDRA_MAX_DOMAINS];
 	s64 batched[HYDRA_MAX_DOMAINS];
@@ -208,7 +203,7 @@ static bool hydra_should_flush_tlb(int cpu, void *data)
 		f->across += hydra_across(cpu, info->initiating_cpu);
 		/* A lazy CPU leaves mm_cpumask(), as on Linux when tables are freed next. */
 		if (f->own && !READ_ONCE(per_cpu(cpu_tlbstate_shared.is_lazy, cpu)))
-			f->debt++;
+			hydra_stat_add(info->mm->hydra, HYDRA_STAT_OWN, 1);
 	}
 	return true;
 }
@@ -264,31 +259,10 @@ static unsigned int hydra_count_spared(struct hydra_mm *h, struct hydra_flush *f
 	return nr;
 }
 
-/*
- * A flush of Hydra's own interrupts CPUs that Linux leaves alone: f->debt. So that both
- * counters together stay what Linux would have interrupted, these are taken from what this
- * CPU spares next: after mremap() has moved a table, in Linux's own flush of the same
- * range, before the lock of the table is dropped.
- *
- * Return: how many CPUs to count as spared.
- */
-static unsigned int hydra_pay_debt(struct hydra_mm *h, struct hydra_flush *f,
-				   unsigned int spared)
-{
-	unsigned int paid;
-
-	if (f->debtor != h->mm)
-		return spared;
-	paid = min(f->debt, spared);
-	f->debt -= paid;
-	return spared - paid;
-}
-
 /* @spared: the CPUs that Linux would have interrupted besides */
 static void hydra_flush_counted(struct hydra_mm *h, struct hydra_flush *f,
 				unsigned int spared)
 {
-	spared = hydra_pay_debt(h, f, spared);
 	hydra_stat_add(h, HYDRA_STAT_FLUSHES, 1);
 	if (f->interrupted)
 		hydra_stat_add(h, HYDRA_STAT_INTERRUPTED, f->interrupted);
@@ -474,10 +448,6 @@ void hydra_flush_domains(struct hydra_mm *h, unsigned long start,
 	preempt_disable();
 	f = this_cpu_ptr(&hydra_flush_state);
 	f->targets = *domains;
-	if (f->debtor != h->mm) {
-		f->debtor = h->mm;
-		f->debt = 0;
-	}
 	f->own = true;
 	hydra_flush_targets(h, f, false, start, end, PAGE_SHIFT, true);
 	f->own = false;
