@@ -146,9 +146,7 @@ static unsigned int hydra_drop_replicas(struct hydra_table *t, pteval_t *canonic
 	list_for_each_entry_safe(ptdesc, next, &tables, pt_list) {
 		hydra_fold_accessed(ptdesc_address(ptdesc), canonical, HYDRA_PTE,
 				    PTRS_PER_PTE);
-		/* Uncharge the memory cgroup now: the shrinker's caller does not wait for RCU. */
-		memcg_kmem_uncharge_page(ptdesc_page(ptdesc), 0);
-		hydra_page_free(h, ptdesc_address(ptdesc));
+		hydra_page_free_uncharged(h, ptdesc_address(ptdesc));
 	}
 	hydra_stat_add(h, HYDRA_STAT_RECLAIMED, nr);
 	hydra_mask_remove(&t->sharers, &dropped);

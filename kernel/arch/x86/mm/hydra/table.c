@@ -223,12 +223,28 @@ static void hydra_page_free_rcu(struct rcu_head *head)
  * @table: the table; a CPU can walk it at most until the CPU's interrupts are on again: a
  *	CPU that leaves the address space still has the root for some instructions
  *
- * The memory cgroup is charged until then. (The shrinker uncharges before.)
+ * The memory cgroup is charged until then.
  */
 void hydra_page_free(struct hydra_mm *h, pteval_t *table)
 {
 	struct ptdesc *ptdesc = hydra_page_retire(h, table);
 
+	call_rcu(&ptdesc->pt_rcu_head, hydra_page_free_rcu);
+}
+
+/**
+ * hydra_page_free_uncharged - hydra_page_free() of a replica that the shrinker has dropped
+ * @h: address space
+ * @table: the table
+ *
+ * Uncharges the memory cgroup now: the shrinker's caller does not wait for RCU. Not before the
+ * destructor, which takes the table from the cgroup's statistics.
+ */
+void hydra_page_free_uncharged(struct hydra_mm *h, pteval_t *table)
+{
+	struct ptdesc *ptdesc = hydra_page_retire(h, table);
+
+	memcg_kmem_uncharge_page(ptdesc_page(ptdesc), 0);
 	call_rcu(&ptdesc->pt_rcu_head, hydra_page_free_rcu);
 }
 

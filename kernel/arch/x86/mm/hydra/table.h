@@ -280,6 +280,7 @@ struct hydra_table *hydra_table_find_or_alloc(struct hydra_mm *h,
 					      u8 level, gfp_t gfp);
 pteval_t *hydra_page_alloc(struct hydra_mm *h, unsigned int d, gfp_t gfp);
 void hydra_page_free(struct hydra_mm *h, pteval_t *table);
+void hydra_page_free_uncharged(struct hydra_mm *h, pteval_t *table);
 int hydra_domain_upper(struct hydra_table *t, unsigned int d, void *entry,
 		       pteval_t want, gfp_t gfp);
 void hydra_table_release(struct hydra_table *t, void *canonical);

@@ -195,6 +195,24 @@ static void finish(struct __test_metadata *_metadata, const char *group, pid_t c
 	EXPECT_EQ(0, group_number(group, "memory.events", "oom_kill"));
 }
 
+/* To show cpu.stat Linux adds up what the CPUs have counted; else it does every two seconds. */
+static long tables_charged(const char *group)
+{
+	if (group_number(group, "cpu.stat", "usage_usec") < 0)
+		return -1;
+	return group_number(group, "memory.stat", "pagetables");
+}
+
+/* No table stays in the statistics of a group whose process has ended. */
+static void expect_no_tables(struct __test_metadata *_metadata, const char *group,
+			     const char *what)
+{
+	for (int tries = 0; tries < 20 && tables_charged(group); tries++)
+		usleep(100000);
+	EXPECT_EQ(0, tables_charged(group))
+		TH_LOG("%s", what);
+}
+
 /* All nodes have read. Then the limit is lowered below what the cgroup has. */
 TEST_F_TIMEOUT(memcg, lower_limit_takes_replicas, PATIENCE)
 {
@@ -210,6 +228,7 @@ TEST_F_TIMEOUT(memcg, lower_limit_takes_replicas, PATIENCE)
 	EXPECT_LT(before.reclaimed, after.reclaimed);
 	EXPECT_GT(before.replica_tables, after.replica_tables);
 	finish(_metadata, self->group, child);
+	expect_no_tables(_metadata, self->group, "reclaimed replicas");
 }
 
 static void fork_once(void)
@@ -294,14 +313,6 @@ TEST_F_TIMEOUT(memcg, process_on_all_nodes_is_killed, PATIENCE)
 	hydra_stop_workers();
 }
 
-/* To show cpu.stat Linux adds up what the CPUs have counted; else it does every two seconds. */
-static long tables_charged(const char *group)
-{
-	if (group_number(group, "cpu.stat", "usage_usec") < 0)
-		return -1;
-	return group_number(group, "memory.stat", "pagetables");
-}
-
 /*
  * All threads of the process sleep when it ends. So each CPU that a thread ran on is idle then,
  * and keeps the mm_struct until another process runs there: the test itself runs on node 0 only.
@@ -327,10 +338,7 @@ TEST_F_TIMEOUT(memcg, ended_process_keeps_no_tables, PATIENCE)
 		EXPECT_LE((i ? hydra_nodes() : 1) * 8 * PAGE_SIZE, tables_charged(self->group));
 		EXPECT_EQ(0, kill(child, SIGKILL));
 		EXPECT_EQ(128 + SIGKILL, hydra_wait_child(child));
-		for (int tries = 0; tries < 20 && tables_charged(self->group); tries++)
-			usleep(100000);
-		EXPECT_EQ(0, tables_charged(self->group))
-			TH_LOG("policy %s", policies[i]);
+		expect_no_tables(_metadata, self->group, policies[i]);
 	}
 }
 
