@@ -20,7 +20,7 @@ unsigned long __hydra_copy_part(struct mm_struct *mm, void *entry, unsigned long
 void __hydra_entries_copied(struct mm_struct *mm, void *first, void *end);
 unsigned long __hydra_change_part(void *entry, unsigned long addr, unsigned long end);
 unsigned long __hydra_zap_part(void *entry, unsigned long addr, unsigned long end,
-			       bool full);
+			       bool shared, bool full);
 
 /**
  * hydra_copy_part - fork() is about to copy entries of a leaf table
@@ -89,7 +89,7 @@ static __always_inline unsigned long hydra_change_part(const struct vm_area_stru
 
 /**
  * hydra_zap_part - entries of a leaf table are about to be cleared
- * @mm: the address space
+ * @vma: area of the entries
  * @entry: the first entry
  * @addr: address of the entry
  * @end: the address after those of the entries
@@ -104,12 +104,12 @@ static __always_inline unsigned long hydra_change_part(const struct vm_area_stru
  * Return: the end of the entries that the caller may clear now. Then the caller drops the
  * lock, and goes on if it is not @end.
  */
-static __always_inline unsigned long hydra_zap_part(const struct mm_struct *mm, void *entry,
-						    unsigned long addr, unsigned long end,
-						    bool full)
+static __always_inline unsigned long hydra_zap_part(const struct vm_area_struct *vma,
+						    void *entry, unsigned long addr,
+						    unsigned long end, bool full)
 {
-	if (hydra_shared(mm, entry))
-		return __hydra_zap_part(entry, addr, end, full);
+	if (hydra_shared(vma->vm_mm, entry))
+		return __hydra_zap_part(entry, addr, end, vma->vm_flags & VM_SHARED, full);
 	return end;
 }
 
@@ -118,7 +118,7 @@ static __always_inline unsigned long hydra_zap_part(const struct mm_struct *mm, 
 #define hydra_copy_part(mm, entry, addr, end)		(end)
 #define hydra_entries_copied(mm, first, end)		do { } while (0)
 #define hydra_change_part(vma, entry, addr, end)		(end)
-#define hydra_zap_part(mm, entry, addr, end, full)	(end)
+#define hydra_zap_part(vma, entry, addr, end, full)	(end)
 
 #endif /* CONFIG_HYDRA_MM */
 #endif /* _LINUX_HYDRA_LOOPS_H */

@@ -469,23 +469,37 @@ static void hydra_fold_at_exit(struct hydra_table *t, pteval_t *entry, unsigned 
 	t->changed = end;
 }
 
+/* How many times as many entries of a shared file one part of munmap() takes */
+#define SHARED_FILE_TIMES	16
+
 /**
  * __hydra_zap_part - entries of a leaf table are about to be cleared
  * @entry: the first entry
  * @addr: address of the entry
  * @end: the address after those of the entries
+ * @shared: of a file that is mapped MAP_SHARED
  * @full: the whole address space is torn down
  *
  * Context: see hydra_zap_part().
  * Return: see hydra_zap_part().
  */
-unsigned long __hydra_zap_part(void *entry, unsigned long addr, unsigned long end, bool full)
+unsigned long __hydra_zap_part(void *entry, unsigned long addr, unsigned long end,
+			       bool shared, bool full)
 {
 	struct hydra_table *t = hydra_table_of(entry);
+	unsigned long nr;
 
 	if (!t)
 		return end;
-	end = hydra_part(t, addr, end);
+	nr = hydra_entries_at_once(&t->sharers);
+	/*
+	 * Where pages of a shared file were written, zap_pte_range() flushes once for each part,
+	 * under the table's lock. So such parts are larger: the lock is held over interrupts of
+	 * other CPUs anyway.
+	 */
+	if (shared && !full)
+		nr *= SHARED_FILE_TIMES;
+	end = min(addr + nr * PAGE_SIZE, end);
 	if (full)
 		hydra_fold_at_exit(t, entry, PHYS_PFN(end - addr));
 	return end;

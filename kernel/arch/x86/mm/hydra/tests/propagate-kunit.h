@@ -250,7 +250,7 @@ static void hydra_test_young(struct kunit *test)
 	copy[1] = PAGE_B | _PAGE_ACCESSED;
 	KUNIT_EXPECT_FALSE(test, __hydra_young(entry, 1));
 	KUNIT_EXPECT_TRUE(test, __hydra_young(entry, 2));
-	KUNIT_EXPECT_EQ(test, 2 * PAGE_SIZE, __hydra_zap_part(entry, 0, 2 * PAGE_SIZE, true));
+	KUNIT_EXPECT_EQ(test, 2 * PAGE_SIZE, __hydra_zap_part(entry, 0, 2 * PAGE_SIZE, false, true));
 	KUNIT_EXPECT_EQ(test, PAGE_A, entry[0]);
 	KUNIT_EXPECT_EQ(test, PAGE_B | _PAGE_ACCESSED, entry[1]);
 	KUNIT_EXPECT_EQ(test, 0, __hydra_test_and_clear_young(&entry[0]));
@@ -374,8 +374,11 @@ static void hydra_test_parts(struct kunit *test)
 				KUNIT_FAIL(test, "domain %u, entry %u: %lx", d, i, t->table[d][i]);
 	/* The loops of munmap(), exit and fork() take parts of the same size. */
 	end = min(most / HYDRA_MAX_DOMAINS, PTRS_PER_PTE) * PAGE_SIZE;
-	KUNIT_EXPECT_EQ(test, end, __hydra_zap_part(canonical, 0, PMD_SIZE, false));
-	KUNIT_EXPECT_EQ(test, end, __hydra_zap_part(canonical, 0, PMD_SIZE, true));
+	KUNIT_EXPECT_EQ(test, end, __hydra_zap_part(canonical, 0, PMD_SIZE, false, false));
+	KUNIT_EXPECT_EQ(test, min(SHARED_FILE_TIMES * end, PMD_SIZE),
+			__hydra_zap_part(canonical, 0, PMD_SIZE, true, false));
+	KUNIT_EXPECT_EQ(test, end, __hydra_zap_part(canonical, 0, PMD_SIZE, true, true));
+	KUNIT_EXPECT_EQ(test, end, __hydra_zap_part(canonical, 0, PMD_SIZE, false, true));
 	KUNIT_EXPECT_EQ(test, end, hydra_part(t, 0, PMD_SIZE));
 	/* Few domains: the whole table at once. */
 	bitmap_zero(t->sharers.bits, HYDRA_MAX_DOMAINS);
@@ -397,17 +400,17 @@ static void hydra_test_exit_folds_once(struct kunit *test)
 		entry[i] = PAGE_A;
 		copy[i] = PAGE_A | _PAGE_ACCESSED;
 	}
-	__hydra_zap_part(entry, 0, 2 * PAGE_SIZE, false);
+	__hydra_zap_part(entry, 0, 2 * PAGE_SIZE, false, false);
 	KUNIT_EXPECT_EQ(test, PAGE_A, entry[0]);
-	__hydra_zap_part(entry, 0, 2 * PAGE_SIZE, true);
+	__hydra_zap_part(entry, 0, 2 * PAGE_SIZE, false, true);
 	KUNIT_EXPECT_EQ(test, PAGE_A | _PAGE_ACCESSED, entry[0]);
 	KUNIT_EXPECT_EQ(test, PAGE_A | _PAGE_ACCESSED, entry[1]);
 	KUNIT_EXPECT_EQ(test, PAGE_A, entry[2]);
 	entry[0] = PAGE_A;
 	entry[1] = PAGE_A;
-	__hydra_zap_part(entry, 0, 2 * PAGE_SIZE, true);
+	__hydra_zap_part(entry, 0, 2 * PAGE_SIZE, false, true);
 	KUNIT_EXPECT_EQ(test, PAGE_A, entry[0]);
-	__hydra_zap_part(&entry[1], PAGE_SIZE, 3 * PAGE_SIZE, true);
+	__hydra_zap_part(&entry[1], PAGE_SIZE, 3 * PAGE_SIZE, false, true);
 	KUNIT_EXPECT_EQ(test, PAGE_A, entry[1]);
 	KUNIT_EXPECT_EQ(test, PAGE_A | _PAGE_ACCESSED, entry[2]);
 }
