@@ -146,6 +146,10 @@
 #define LOCK_TRIES	20
 #define WAIT_AGAIN	(10 * HZ)
 
+/* How long a domain is degraded: at first, and at last */
+#define DEGRADED_MIN	(10 * HZ)
+#define DEGRADED_MAX	(640 * HZ)
+
 /* How many ticks hydra_splitter() waits in the queue of mmap_lock: at first, and at last */
 #define QUEUE_TICKS	10
 #define QUEUE_TICKS_MAX	(8 * QUEUE_TICKS)
@@ -506,15 +510,24 @@ static struct hydra_domain *hydra_domain_alloc(struct hydra_mm *h, unsigned int 
 	return dom;
 }
 
-/* Does the domain lack a tree, and can have one? */
+/*
+ * Does the domain lack a tree, and can have one? A domain that was degraded has one, which it
+ * may use again after a pause.
+ */
 static bool hydra_lacks_tree(struct hydra_mm *h, unsigned int d)
 {
-	return !hydra_mask_test(d, &h->trees) &&
-	       !hydra_mask_test(d, &hydra_kind_of(h)->overflow);
+	struct hydra_domain *dom = READ_ONCE(h->domain[d]);
+
+	if (!dom || !hydra_mask_test(d, &h->trees))
+		return !hydra_mask_test(d, &hydra_kind_of(h)->overflow);
+	return READ_ONCE(dom->root) != dom->pgd && time_after_eq(jiffies, READ_ONCE(dom->retry));
 }
 
 /*
- * Give a domain an empty tree, unless it has one. See "Split" in the head of this file.
+ * Give a domain an empty tree, unless it has one; or let a degraded domain use its tree again. The
+ * hooks have kept that tree coherent, as they go by what it holds, and not by its root. See "Split"
+ * in the head of this file.
+ *
  * Context: mmap_lock held for writing, hydra_lock_ldt(); the address space is
  * active.
  * Return: false if memory is short. The domain stays universal, and asks again.
@@ -526,6 +539,8 @@ static bool hydra_promote(struct hydra_mm *h, unsigned int d)
 	mmap_assert_write_locked(h->mm);
 	if (!hydra_lacks_tree(h, d))
 		return true;
+	if (hydra_mask_test(d, &h->trees))
+		goto load;
 	if (!dom)
 		dom = hydra_domain_alloc(h, d);
 	if (!dom) {
@@ -554,7 +569,9 @@ static bool hydra_promote(struct hydra_mm *h, unsigned int d)
 	 * bit in trees. Pairs with the smp_rmb() there.
 	 */
 	smp_wmb();
+	WRITE_ONCE(dom->retry, jiffies + DEGRADED_MIN);
 	hydra_mask_set(d, &h->trees);
+load:
 	hydra_sync_ldt(h->mm);
 	WRITE_ONCE(dom->root, dom->pgd);
 	hydra_switch_roots(h->mm, &dom->tlb_gen, hydra_kind_of(h)->cpus[d]);
@@ -816,9 +833,9 @@ static bool hydra_came_late(struct mm_struct *mm)
 #define ASK_TRIES	20
 
 static DEFINE_PER_CPU(struct timer_list, hydra_ask_timer);
-static DEFINE_PER_CPU(unsigned int, hydra_ask_tries);
+static DEFINE_PER_CPU(int, hydra_ask_tries);
 
-/* Context: timer, on the CPU where it was set. */
+/* Context: timer, on the CPU where it was set, or on another one if that has gone offline. */
 static void hydra_ask(struct timer_list *timer)
 {
 	struct mm_struct *mm = current->mm;
@@ -828,17 +845,27 @@ static void hydra_ask(struct timer_list *timer)
 	/* A switch between threads of one process asks no thread: ask the next one. */
 	if (hydra_may_split(current, mm))
 		set_tsk_thread_flag(current, TIF_NOTIFY_RESUME);
-	else if (this_cpu_dec_return(hydra_ask_tries))
+	else if (this_cpu_dec_return(hydra_ask_tries) > 0)
 		mod_timer(timer, jiffies + ASK_AGAIN);
+}
+
+/* Context: preemption off. */
+static void hydra_ask_soon(void *unused)
+{
+	this_cpu_write(hydra_ask_tries, ASK_TRIES);
+	mod_timer(this_cpu_ptr(&hydra_ask_timer), jiffies + ASK_AGAIN);
 }
 
 static void hydra_ask_again(void)
 {
-	struct timer_list *timer = get_cpu_ptr(&hydra_ask_timer);
+	guard(preempt)();
+	hydra_ask_soon(NULL);
+}
 
-	this_cpu_write(hydra_ask_tries, ASK_TRIES);
-	mod_timer(timer, jiffies + ASK_AGAIN);
-	put_cpu_ptr(&hydra_ask_timer);
+/* A request from another process was in vain: the threads may be in user mode for long. */
+static void hydra_ask_all(struct mm_struct *mm)
+{
+	on_each_cpu_mask(mm_cpumask(mm), hydra_ask_soon, NULL, false);
 }
 
 /* Note the replication that the settings ask for. Context: mmap_lock held for writing. */
@@ -974,18 +1001,15 @@ static bool hydra_queue_for_lock(struct mm_struct *mm)
 static void hydra_split_queued(struct mm_struct *mm)
 {
 	struct hydra_mm *new = NULL;
+	bool done = false;
 
-	if (!READ_ONCE(mm->hydra)) {
+	if (!READ_ONCE(mm->hydra))
 		new = hydra_alloc(mm, true);
-		if (!new)
-			return;
-	}
-	if (hydra_queue_for_lock(mm)) {
+	if ((READ_ONCE(mm->hydra) || new) && hydra_queue_for_lock(mm)) {
 		if (hydra_trylock_ldt(mm)) {
 			/* Not an address space that ends, or that a thread has left by execve() */
 			if (mmget_not_zero(mm)) {
-				if (hydra_has_users(mm))
-					hydra_attach_and_split(mm, &new);
+				done = !hydra_has_users(mm) || hydra_attach_and_split(mm, &new);
 				mmput_async(mm);
 			}
 			hydra_unlock_ldt(mm);
@@ -994,29 +1018,31 @@ static void hydra_split_queued(struct mm_struct *mm)
 	}
 	if (new)
 		hydra_free(new);
+	if (!done)
+		hydra_ask_all(mm);
 }
 
 /*
  * Allocations charged to the memory cgroup of a process, on behalf of which another one, or a
- * kernel thread, splits its address space. Return: for hydra_charge_end().
+ * kernel thread, splits its address space. @old: for hydra_charge_end(), with the cgroup.
  */
-static struct mem_cgroup *hydra_charge_begin(struct mm_struct *mm)
+static struct mem_cgroup *hydra_charge_begin(struct mm_struct *mm, struct mem_cgroup **old)
 {
 	struct mem_cgroup *memcg = get_mem_cgroup_from_mm(mm);
 
-	set_active_memcg(memcg);
+	*old = set_active_memcg(memcg);
 	return memcg;
 }
 
-static void hydra_charge_end(struct mem_cgroup *memcg)
+static void hydra_charge_end(struct mem_cgroup *memcg, struct mem_cgroup *old)
 {
-	set_active_memcg(NULL);
+	set_active_memcg(old);
 	mem_cgroup_put(memcg);
 }
 
 static int hydra_splitter(void *unused)
 {
-	struct mem_cgroup *memcg;
+	struct mem_cgroup *memcg, *old;
 	struct mm_struct *mm;
 
 	allow_kernel_signal(SIGKILL);
@@ -1028,9 +1054,13 @@ static int hydra_splitter(void *unused)
 			continue;
 		}
 		__set_current_state(TASK_RUNNING);
-		memcg = hydra_charge_begin(mm);
+		memcg = hydra_charge_begin(mm, &old);
 		hydra_split_queued(mm);
-		hydra_charge_end(memcg);
+		hydra_charge_end(memcg, old);
+#ifdef CONFIG_MEMCG
+		/* A thread sleeps for these on its way to user mode, or at the next charge. */
+		current->memcg_nr_pages_over_high = 0;
+#endif
 		WRITE_ONCE(queued, NULL);
 		mmdrop(mm);
 	}
@@ -1224,6 +1254,9 @@ struct hydra_domain *__hydra_switching(struct mm_struct *next,
  */
 static void hydra_go_home(struct mm_struct *mm, u32 home)
 {
+	/* A process made by clone(CLONE_VM) may run at the old home. */
+	if (atomic_read(&mm->mm_users) > 1 + hydra_nr_workers(current, UINT_MAX))
+		return;
 	guard(preempt)();
 	(void)cmpxchg(&mm->hydra_home, home, hydra_home_here(hydra_home_kind(home)));
 }
@@ -1358,8 +1391,9 @@ static int hydra_settings_change(struct mm_struct *mm, const u32 *old, u32 setti
 				hydra_attach(mm, new);
 				*lacks = !mm->hydra;
 				/* No timer asks the threads: ask the splitter. */
-				if (mm->hydra && !hydra_split_locked(mm->hydra))
-					hydra_queue(mm);
+				if (mm->hydra && !hydra_split_locked(mm->hydra) &&
+				    !hydra_queue(mm))
+					hydra_ask_all(mm);
 			}
 		}
 	}
@@ -1382,7 +1416,7 @@ unlock:
 int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
 {
 	struct hydra_mm *new = NULL;
-	struct mem_cgroup *memcg;
+	struct mem_cgroup *memcg, *old_memcg;
 	bool lacks = false;
 	int ret;
 
@@ -1394,7 +1428,7 @@ int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
 		}
 		hydra_watch();
 	}
-	memcg = hydra_charge_begin(mm);
+	memcg = hydra_charge_begin(mm, &old_memcg);
 	if (hydra_wants_domains(settings) && !READ_ONCE(mm->hydra) &&
 	    hydra_runs_in_several(mm, hydra_domains_setting(settings)))
 		new = hydra_alloc(mm, true);
@@ -1404,7 +1438,7 @@ int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
 		new = hydra_alloc(mm, true);
 	if (lacks && new)
 		hydra_settings_change(mm, &settings, settings, &new, &lacks);
-	hydra_charge_end(memcg);
+	hydra_charge_end(memcg, old_memcg);
 	if (new)
 		hydra_free(new);
 	return ret;
@@ -1582,12 +1616,13 @@ void __hydra_mm_destroy(struct mm_struct *mm)
 }
 
 /**
- * hydra_degrade - let a domain use the canonical tree from now on
+ * hydra_degrade - let a domain use the canonical tree for a time
  * @h: address space
  * @d: the domain, which has a tree
  *
  * Called when a table above the leaf tables cannot be allocated: the program
- * continues, and the domain takes part in every flush (invariant 7).
+ * continues, and the domain takes part in every flush (invariant 7). After a pause the domain
+ * may have its tree again: see hydra_lacks_tree(). Each pause is twice as long as the last one.
  *
  * Context: process context, may wait for other CPUs.
  */
@@ -1604,6 +1639,8 @@ void hydra_degrade(struct hydra_mm *h, unsigned int d)
 	hydra_mask_set_atomic(d, &h->universal);
 	/* universal before root; pairs with hydra_raise_targets(). */
 	smp_mb__after_atomic();
+	dom->pause = clamp(2 * dom->pause, DEGRADED_MIN, DEGRADED_MAX);
+	WRITE_ONCE(dom->retry, jiffies + dom->pause);
 	WRITE_ONCE(dom->root, h->mm->pgd);
 	spin_unlock(&dom->lock);
 	hydra_stat_add(h, HYDRA_STAT_FALLBACKS, 1);

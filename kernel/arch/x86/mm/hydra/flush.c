@@ -283,6 +283,7 @@ static noinline void hydra_narrow_targets(struct hydra_mm *h, unsigned long star
 		return;
 	nr_sharers = bitmap_weight(targets->bits, HYDRA_MAX_DOMAINS);
 	copies = PHYS_PFN(end - start) * nr_sharers;
+	/* By table. Such a flush counts no visits of links: it goes to domains with replicas, too. */
 	if (copies > HYDRA_COPIES_MAX)
 		return;
 	sharers = *targets;

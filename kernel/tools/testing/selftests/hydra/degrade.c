@@ -104,6 +104,27 @@ TEST_F(degrade, switching_on_again_gives_the_domain_its_tree)
 	EXPECT_TRUE(hydra_on_node(&stats, self->last)->own_root);
 }
 
+/* The kernel lets ten seconds pass. */
+TEST_F_TIMEOUT(degrade, domain_gets_its_tree_again, 60)
+{
+	struct hydra_stats stats = {};
+
+	for (int tries = 0; tries < 200; tries++) {
+		/* A thread that comes to the node asks. */
+		EXPECT_EQ(0, hydra_probe(self->last, self->area, PAGES, HYDRA_READABLE, SEED));
+		ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
+		if (hydra_on_node(&stats, self->last)->own_root)
+			break;
+		usleep(100000);
+	}
+	EXPECT_TRUE(hydra_on_node(&stats, self->last)->own_root);
+	hydra_assert_consistent();
+	PROBE_ALL(self->area, PAGES, HYDRA_READ_WRITE, SEED);
+	/* The node has links and copies of its own again, and flushes of others spare it. */
+	ASSERT_EQ(0, mprotect(self->area, PAGES * PAGE_SIZE, PROT_NONE));
+	PROBE_ALL(self->area, PAGES, HYDRA_NO_ACCESS, 0);
+}
+
 /* Start a thread that stays on one node. */
 static int start_on_node_1(pthread_t *thread, void *(*fn)(void *), void *arg)
 {
