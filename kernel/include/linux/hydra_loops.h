@@ -12,6 +12,7 @@
 #define _LINUX_HYDRA_LOOPS_H
 
 #include <linux/hydra_pgtable.h>
+#include <linux/mm.h>
 
 #ifdef CONFIG_HYDRA_MM
 
