@@ -23,9 +23,12 @@
  *                                          waits for the vCPU, for ever
  *
  * So a page is only looked at (KVM_HYDRA_LOOK, KVM_HYDRA_PLACE), and an answer is written only to
- * memory that is there: the guest writes it first (KVM_HYDRA_WHERE).
+ * memory that is there: the guest writes it first (KVM_HYDRA_WHERE). There means: in the page table
+ * that Linux keeps for the VMM's process. If that process is under Hydra, the tree which the CPU
+ * has loaded may lack the page for ever, because the guest's writes fill nested trees only.
  */
 
+#include <linux/highmem.h>
 #include <linux/hydra_vm.h>
 #include <linux/kvm_host.h>
 #include <linux/kvm_para.h>
@@ -33,7 +36,6 @@
 #include <linux/math64.h>
 #include <linux/moduleparam.h>
 #include <linux/slab.h>
-#include <linux/uaccess.h>
 
 #include "mmu.h"
 
@@ -49,13 +51,38 @@ module_param(hydra_place_pages, uint, 0644);
 MODULE_PARM_DESC(hydra_place_pages, "Pages a second that Hydra moves for the guest of a VM; 0: none");
 #define HYDRA_VM_PLACE_NS	(4 * NSEC_PER_SEC)
 
+/*
+ * Write an answer to memory that is there, and may be written, now. KVM's usual way, a copy to
+ * user space, would use the loaded tree of the process. Nothing is waited for (T21), not even for
+ * the lock of the page.
+ * Return: 0; -KVM_EFAULT, and a part may have been written.
+ */
+static long hydra_vm_answer(struct kvm_vcpu *vcpu, gpa_t gpa, const u8 *answer, size_t size)
+{
+	struct page *page;
+	size_t part;
+	gfn_t gfn;
+
+	for (; size; size -= part, answer += part, gpa += part) {
+		gfn = gpa_to_gfn(gpa);
+		part = min(size, PAGE_SIZE - offset_in_page(gpa));
+		/* Refuses memslots that are read-only, too. */
+		if (gfn_to_page_many_atomic(kvm_vcpu_gfn_to_memslot(vcpu, gfn), gfn, &page, 1) != 1)
+			return -KVM_EFAULT;
+		memcpy_to_page(page, offset_in_page(gpa), answer, part);
+		kvm_release_page_dirty(page);
+		kvm_vcpu_mark_page_dirty(vcpu, gfn);
+	}
+	return 0;
+}
+
 /* KVM_HYDRA_WHERE: the domains of the CPUs on which vCPUs ran last, by their APIC ids */
 static long hydra_vm_where(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr)
 {
 	struct kvm_vcpu *other;
 	unsigned long i;
-	long ret = 0;
 	u8 *domain;
+	long ret;
 	int cpu;
 
 	if (!nr || nr > HYDRA_VM_WHERE_MAX)
@@ -71,11 +98,7 @@ static long hydra_vm_where(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr)
 				min(hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu),
 				    (unsigned int)KVM_HYDRA_NOWHERE);
 	}
-	/* T21 */
-	pagefault_disable();
-	if (kvm_vcpu_write_guest(vcpu, gpa, domain, nr))
-		ret = -KVM_EFAULT;
-	pagefault_enable();
+	ret = hydra_vm_answer(vcpu, gpa, domain, nr);
 	kfree(domain);
 	return ret;
 }

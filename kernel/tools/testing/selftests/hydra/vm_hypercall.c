@@ -182,6 +182,25 @@ TEST_F(vm_hypercall, where_vcpus_ran_last)
 	EXPECT_EQ(0, call(self, 0, KVM_HYDRA_WHERE, guest(ANSWER) - 100, 4096, 0));
 }
 
+/*
+ * The VMM is under Hydra, too, and its tree for the last node has no table for the answer: only
+ * node 0 has touched that memory, and what the guest does fills no tree of the process.
+ */
+TEST_F(vm_hypercall, where_if_the_tree_of_the_vmm_lacks_the_answer)
+{
+	unsigned char *answer = (unsigned char *)self->vm.region + ANSWER * PAGE_SIZE;
+
+	ASSERT_EQ(0, hydra_on(0, HYDRA_FILTER_NONE));
+	vm_pin_to_node(0);
+	memset(answer, 0xee, PAGE_SIZE);
+	vm_pin_to_node(self->last);
+	for (int i = 0; i < 3; i++) {
+		EXPECT_EQ(0, call(self, 0, KVM_HYDRA_WHERE, guest(ANSWER), self->vm.nr, 0));
+	}
+	EXPECT_EQ(self->last, answer[0]);
+	EXPECT_EQ(0xee, answer[self->vm.nr]);
+}
+
 /* What /proc/self/pagemap says of a page: it is there; no other process has it */
 #define PRESENT		(1ULL << 63)
 #define EXCLUSIVE	(1ULL << 56)
