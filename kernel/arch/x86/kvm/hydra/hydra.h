@@ -63,6 +63,8 @@ struct hydra_vm_tree {
  * @vcpus_flushed: how often a flush has asked a vCPU, and could have spared it
  * @vcpus_spared: how often a flush has spared a vCPU
  * @dropped: idle trees that were dropped
+ * @logged: so many dirty pages are logged that idle trees stay; set under slots_lock, later than
+ *	the log begins or ends
  * @moves: how often a vCPU took the tree of another domain
  * @fallbacks: how often the VM went back to the shared tree for lack of memory
  * @moved_tables: tables that moved to the node of their data
@@ -91,6 +93,7 @@ struct hydra_vm {
 	atomic_long_t vcpus_flushed;
 	atomic_long_t vcpus_spared;
 	atomic_long_t dropped;
+	bool logged;
 	atomic_long_t moves;
 	atomic_long_t fallbacks;
 	atomic_long_t moved_tables;

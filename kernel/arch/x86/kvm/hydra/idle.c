@@ -31,8 +31,9 @@
  * The VMM needs slots_lock for its log of dirty pages, for memslots and for eventfds, and did not
  * choose the time. So a tree is emptied in parts, while it is still valid, and slots_lock is given
  * up in between. Afterwards the tree has upper tables only, and goes at once. A part that is
- * gone is filled again if a vCPU comes back meanwhile. No tree goes while dirty pages are
- * logged: to zap a tree asks the host for each page, and a migration has no time for that.
+ * gone is filled again if a vCPU comes back meanwhile. No tree goes while the dirty pages of more
+ * than an eighth of the memory are logged: to zap a tree asks the host for each page, and a
+ * migration has no time for that. A VMM may log the memory of a screen for as long as the VM lives.
  *
  * If the machine is short of memory, idle trees do not wait for their time. The shrinker only
  * asks for that: hydra_vm_tidy_work() needs slots_lock, whose holder may be waiting for memory.
@@ -192,6 +193,24 @@ static void hydra_vm_drop_root(struct kvm *kvm, struct kvm_mmu_page *root)
 	atomic_long_inc(&kvm->arch.hydra->dropped);
 }
 
+/* Are so many pages logged that idle trees stay? Then the shrinker is not to ask for them. */
+static bool hydra_vm_logs(struct kvm *kvm)
+{
+	bool any = atomic_read(&kvm->nr_memslots_dirty_logging);
+	struct kvm_memory_slot *slot;
+	unsigned long logged = 0;
+	int i, bkt;
+
+	/* The log of dirty pages begins and ends under slots_lock. */
+	lockdep_assert_held(&kvm->slots_lock);
+	for (i = 0; any && i < kvm_arch_nr_memslot_as_ids(kvm); i++) {
+		kvm_for_each_memslot(slot, bkt, __kvm_memslots(kvm, i))
+			logged += kvm_slot_dirty_track_enabled(slot) ? slot->npages : 0;
+	}
+	WRITE_ONCE(kvm->arch.hydra->logged, logged > kvm->nr_memslot_pages / 8);
+	return kvm->arch.hydra->logged;
+}
+
 /**
  * hydra_vm_drop_idle - take away a part of an idle tree, or drop it
  * @kvm: the VM
@@ -206,14 +225,13 @@ bool hydra_vm_drop_idle(struct kvm *kvm, struct hydra_vm_place *place, unsigned 
 	struct kvm_mmu_page *root;
 	bool empty = false;
 
-	/* The log of dirty pages begins and ends under slots_lock. */
 	lockdep_assert_held(&kvm->slots_lock);
+	if (hydra_vm_logs(kvm)) {
+		*wait = min(*wait, hydra_vm_idle_wait());
+		return false;
+	}
 	write_lock(&kvm->mmu_lock);
 	root = hydra_vm_idle_root(kvm, wait);
-	if (root && atomic_read(&kvm->nr_memslots_dirty_logging)) {
-		*wait = min(*wait, hydra_vm_idle_wait());
-		root = NULL;
-	}
 	if (root)
 		empty = hydra_vm_empty(kvm, root, place);
 	if (empty)
@@ -226,7 +244,7 @@ bool hydra_vm_drop_idle(struct kvm *kvm, struct hydra_vm_place *place, unsigned 
 
 /*
  * About how many tables the idle trees of a VM have on a node. Trees that have just lost their
- * vCPU stay: another tree may be copying from them.
+ * vCPU stay: another tree may be copying from them. So do all while much of the memory is logged.
  * @press: they are to be dropped
  */
 static unsigned long hydra_vm_idle_tables(struct kvm *kvm, int nid, bool press)
@@ -236,6 +254,8 @@ static unsigned long hydra_vm_idle_tables(struct kvm *kvm, int nid, bool press)
 	u32 loaded = hydra_vm_loaded_trees(kvm);
 	struct kvm_mmu_page *root;
 
+	if (READ_ONCE(vm->logged))
+		return 0;
 	rcu_read_lock();
 	list_for_each_entry_rcu(root, &kvm->arch.tdp_mmu_roots, link) {
 		unsigned int d = root->role.domain;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/param.h>
 
@@ -234,6 +235,23 @@ TEST_F_TIMEOUT(vm_move, idle_tree_stays_while_pages_are_logged, 90)
 	EXPECT_TRUE(vm_await_dropped(1));
 	ASSERT_EQ(0, vm_read_tables(&tables));
 	EXPECT_EQ(0, tables.tables[0]);
+}
+
+/* A VMM may log the memory of a screen for as long as the VM lives. */
+TEST_F_TIMEOUT(vm_move, idle_tree_is_dropped_while_few_pages_are_logged, 90)
+{
+	struct kvm_userspace_memory_region screen = {
+		.slot = 2, .flags = KVM_MEM_LOG_DIRTY_PAGES,
+		.guest_phys_addr = VM_REGION + 2 * VM_REGION_PAGES * PAGE_SIZE,
+		.memory_size = VM_REGION_PAGES / 16 * PAGE_SIZE,
+		.userspace_addr = (uintptr_t)self->vm.region,
+	};
+
+	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_SET_USER_MEMORY_REGION, &screen));
+	move_and_drop(_metadata, self, "1", false);
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, 1));
+	ASSERT_TRUE(vm_await_dropped(2));
+	move_and_drop(_metadata, self, "3600", true);
 }
 
 TEST_F(vm_move, other_settings_free_the_trees)
