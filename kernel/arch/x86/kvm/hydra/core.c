@@ -142,9 +142,8 @@ static void hydra_vm_tidy_soon(struct hydra_vm *vm)
 static void hydra_vm_tidy_work(struct work_struct *work)
 {
 	struct hydra_vm *vm = container_of(to_delayed_work(work), struct hydra_vm, tidy);
-	struct hydra_vm_place place = { };
+	bool tidied = false, tidied_for = false, per_node, more;
 	unsigned long wait;
-	bool more;
 
 	do {
 		wait = ULONG_MAX;
@@ -154,8 +153,12 @@ static void hydra_vm_tidy_work(struct work_struct *work)
 			return;
 		}
 		/* After a fallback vCPUs are to leave their trees. hydra_vm_set() asks itself. */
-		hydra_vm_tidy(vm->kvm, !READ_ONCE(vm->per_node));
-		more = hydra_vm_drop_idle(vm->kvm, &place, &wait);
+		per_node = READ_ONCE(vm->per_node);
+		if (!tidied || per_node != tidied_for)
+			hydra_vm_tidy(vm->kvm, !per_node);
+		tidied = true;
+		tidied_for = per_node;
+		more = hydra_vm_drop_idle(vm->kvm, &wait);
 		mutex_unlock(&vm->kvm->slots_lock);
 		cond_resched();
 	} while (more);

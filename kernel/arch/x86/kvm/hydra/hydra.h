@@ -40,6 +40,20 @@ struct hydra_vm_tree {
 } ____cacheline_aligned_in_smp;
 
 /**
+ * struct hydra_vm_place - where hydra_vm_drop_idle() goes on to empty a tree
+ * @role: of the root
+ * @left: as of the tree, when this began: a vCPU that comes and leaves may fill all again
+ * @level: of the entries that are taken away, with all below
+ * @next: from this frame on
+ */
+struct hydra_vm_place {
+	u32 role;
+	unsigned long left;
+	int level;
+	gfn_t next;
+};
+
+/**
  * struct hydra_vm - Hydra's state of a VM
  * @kvm: the VM
  * @refused: why the VM cannot have a tree per node, or NULL; fixed when the VM is made
@@ -65,6 +79,7 @@ struct hydra_vm_tree {
  * @dropped: idle trees that were dropped
  * @logged: so many dirty pages are logged that idle trees stay; set under slots_lock, later than
  *	the log begins or ends
+ * @place: for @tidy alone
  * @moves: how often a vCPU took the tree of another domain
  * @fallbacks: how often the VM went back to the shared tree for lack of memory
  * @moved_tables: tables that moved to the node of their data
@@ -94,6 +109,7 @@ struct hydra_vm {
 	atomic_long_t vcpus_spared;
 	atomic_long_t dropped;
 	bool logged;
+	struct hydra_vm_place place;
 	atomic_long_t moves;
 	atomic_long_t fallbacks;
 	atomic_long_t moved_tables;

@@ -30,10 +30,12 @@
  *
  * The VMM needs slots_lock for its log of dirty pages, for memslots and for eventfds, and did not
  * choose the time. So a tree is emptied in parts, while it is still valid, and slots_lock is given
- * up in between. Afterwards the tree has upper tables only, and goes at once. A part that is
- * gone is filled again if a vCPU comes back meanwhile. No tree goes while the dirty pages of more
- * than an eighth of the memory are logged: to zap a tree asks the host for each page, and a
- * migration has no time for that. A VMM may log the memory of a screen for as long as the VM lives.
+ * up in between: first the leaf tables, then the tables above them. Afterwards the tree has few
+ * tables, and goes at once. A part that is gone is filled again if a vCPU comes back meanwhile.
+ *
+ * No tree goes while the dirty pages of more than an eighth of the memory are logged: to zap a tree
+ * asks the host for each page, and a migration has no time for that. A VMM may log the memory of a
+ * screen for as long as the VM lives.
  *
  * If the machine is short of memory, idle trees do not wait for their time. The shrinker only
  * asks for that: hydra_vm_tidy_work() needs slots_lock, whose holder may be waiting for memory.
@@ -132,34 +134,43 @@ static struct kvm_mmu_page *hydra_vm_idle_root(struct kvm *kvm, unsigned long *w
 
 /*
  * Take away a part of a tree that no vCPU has: leaf tables, and the entries of huge pages
- * beside them. No vCPU is flushed (T20).
+ * beside them; or, when these are gone, the tables above. No vCPU is flushed (T20).
  * Return: true if there was nothing left.
  */
-static bool hydra_vm_empty(struct kvm *kvm, struct kvm_mmu_page *root,
-			   struct hydra_vm_place *place)
+static bool hydra_vm_empty(struct kvm *kvm, struct kvm_mmu_page *root)
 {
+	struct hydra_vm *vm = kvm->arch.hydra;
+	unsigned long left = READ_ONCE(vm->trees[root->role.domain].left);
+	struct hydra_vm_place *place = &vm->place;
 	unsigned int seen = 0;
 	struct tdp_iter iter;
 	bool done = true;
 
 	lockdep_assert_held_write(&kvm->mmu_lock);
-	if (place->role != root->role.word)
-		*place = (struct hydra_vm_place){ .role = root->role.word };
+	if (place->role != root->role.word || place->left != left)
+		*place = (struct hydra_vm_place){
+			.role = root->role.word, .left = left, .level = PG_LEVEL_2M,
+		};
 	rcu_read_lock();
-	for_each_tdp_pte_min_level(iter, root, PG_LEVEL_2M, place->next, kvm_mmu_max_gfn() + 1) {
+	for_each_tdp_pte_min_level(iter, root, place->level, place->next, kvm_mmu_max_gfn() + 1) {
 		if (seen >= HYDRA_VM_PART) {
 			place->next = iter.gfn;
 			done = false;
 			break;
 		}
 		seen++;
-		if (!is_shadow_present_pte(iter.old_spte) || iter.level > PG_LEVEL_2M)
+		if (!is_shadow_present_pte(iter.old_spte) || iter.level > place->level)
 			continue;
 		if (!is_last_spte(iter.old_spte, iter.level))
 			seen += SPTE_ENT_PER_PAGE;
 		hydra_vm_zap(kvm, &iter);
 	}
 	rcu_read_unlock();
+	if (done && place->level == PG_LEVEL_2M) {
+		place->level = PG_LEVEL_1G;
+		place->next = 0;
+		return false;
+	}
 	return done;
 }
 
@@ -214,13 +225,12 @@ static bool hydra_vm_logs(struct kvm *kvm)
 /**
  * hydra_vm_drop_idle - take away a part of an idle tree, or drop it
  * @kvm: the VM
- * @place: where to go on
  * @wait: shortened to the time until to look again, in jiffies
  *
- * Context: process context, slots_lock.
+ * Context: process context, slots_lock; hydra_vm_tidy_work() alone.
  * Return: true if there may be more to do. The caller gives up slots_lock before.
  */
-bool hydra_vm_drop_idle(struct kvm *kvm, struct hydra_vm_place *place, unsigned long *wait)
+bool hydra_vm_drop_idle(struct kvm *kvm, unsigned long *wait)
 {
 	struct kvm_mmu_page *root;
 	bool empty = false;
@@ -233,7 +243,7 @@ bool hydra_vm_drop_idle(struct kvm *kvm, struct hydra_vm_place *place, unsigned 
 	write_lock(&kvm->mmu_lock);
 	root = hydra_vm_idle_root(kvm, wait);
 	if (root)
-		empty = hydra_vm_empty(kvm, root, place);
+		empty = hydra_vm_empty(kvm, root);
 	if (empty)
 		hydra_vm_drop_root(kvm, root);
 	write_unlock(&kvm->mmu_lock);

@@ -29,15 +29,9 @@ static inline void hydra_vm_invalidate(struct kvm_mmu_page *root)
 }
 
 /* idle.c */
-/* Where hydra_vm_drop_idle() goes on: with the tree of this role, from this frame on */
-struct hydra_vm_place {
-	u32 role;
-	gfn_t next;
-};
-
 /* The longest time between two looks at an idle tree: the seconds may be set meanwhile. */
 #define HYDRA_VM_LONGEST_WAIT	(30UL * HZ)
-bool hydra_vm_drop_idle(struct kvm *kvm, struct hydra_vm_place *place, unsigned long *wait);
+bool hydra_vm_drop_idle(struct kvm *kvm, unsigned long *wait);
 unsigned long hydra_vm_idle_wait(void);
 void hydra_vm_idle_load(void);
 void hydra_vm_idle_unload(void);
