@@ -360,12 +360,18 @@ int __hydra_vm_topup(struct kvm_vcpu *vcpu)
  * other trees the first write to a huge page splits it, and takes one of the exits that the log
  * needs in any case.
  *
+ * With PML the processor logs writes to small pages, and stock KVM needs no exit for them. But a
+ * huge page that is still there when the log begins loses its write permission, and so do the small
+ * entries that a fault makes of it: each would take an exit. So all trees are split.
+ *
  * Context: any. Return: true if they may.
  */
 bool __hydra_vm_splits(struct kvm *kvm, unsigned int d)
 {
 	const struct kvm_vcpu *first = kvm_get_vcpu(kvm, 0);
 
+	if (kvm_cpu_dirty_log_size())
+		return true;
 	return first && d == hydra_vm_tree_of(first);
 }
 
