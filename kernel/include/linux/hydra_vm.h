@@ -61,7 +61,8 @@ int hydra_vm_home(unsigned int d);
 
 /* vm_place.c */
 int hydra_vm_page_node(unsigned long address);
-long hydra_vm_pages_place(const unsigned long *address, unsigned int nr, int nid, long *budget);
+long hydra_vm_pages_place(const unsigned long *address, unsigned int nr, int nid, long *budget,
+			  bool *later);
 
 /* groups.c */
 bool hydra_has_groups(void);

@@ -15,6 +15,9 @@
  */
 #define KVM_HC_HYDRA		0x48594452
 
+/* An answer beside those of linux/kvm_para.h */
+#define KVM_EAGAIN		11
+
 /* In an answer: no domain */
 #define KVM_HYDRA_NOWHERE	255
 
@@ -30,8 +33,8 @@
  *	without CPUs. A look changes nothing: it brings in no page, and copies none that is shared.
  * @KVM_HYDRA_PLACE: move memory to a domain. Arguments: a physical address, a number of 4 KiB
  *	pages up to 512, and the domain. Gives how many are there now. Pages in use may stay;
- *	pages that the VMM shares with other processes, and pinned ones, do; and so do pages beyond
- *	those that the host moves in a second.
+ *	pages that the VMM shares with other processes, and pinned ones, do.
+ *	-KVM_EAGAIN if pages stay that the host would move a second later; others may have moved.
  *	-KVM_EPERM, and nothing moves, if the VMM's memory policy or cpuset forbids it
  */
 enum kvm_hydra_call {

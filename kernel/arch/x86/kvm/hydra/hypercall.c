@@ -156,7 +156,7 @@ static long hydra_vm_place(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr, u
 	struct hydra_vm *vm = vcpu->kvm->arch.hydra;
 	unsigned long *address, i;
 	s64 cost = hydra_vm_page_cost();
-	bool writable;
+	bool writable, later = false;
 	long ret, budget;
 
 	if (!PAGE_ALIGNED(gpa) || !nr || nr > HYDRA_VM_PLACE_MAX || d >= hydra_vm_nr_domains())
@@ -170,13 +170,17 @@ static long hydra_vm_place(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr, u
 			break;
 	}
 	budget = hydra_vm_budget(vm, nr, cost);
-	ret = i == nr ? hydra_vm_pages_place(address, nr, hydra_vm_home(d), &budget) : -EFAULT;
+	ret = i < nr ? -EFAULT :
+	      hydra_vm_pages_place(address, nr, hydra_vm_home(d), &budget, &later);
 	/* Back what was not needed, or take what was needed more */
 	atomic64_sub(budget * cost, &vm->placed);
 	kfree(address);
 	if (ret == -EPERM)
 		return -KVM_EPERM;
-	return ret < 0 ? -KVM_EFAULT : ret;
+	if (ret < 0)
+		return -KVM_EFAULT;
+	/* If the operator lets no page be moved, there is no later. */
+	return later && cost ? -KVM_EAGAIN : ret;
 }
 
 /**

@@ -86,23 +86,26 @@ static bool hydra_vm_folio_may(const struct folio_walk *walk, struct vm_area_str
  * Move the page at an address, if it is there and on another node. What keeps it where it is
  * for a moment is not waited for.
  * @budget: see hydra_vm_pages_place()
+ * @later: see hydra_vm_pages_place()
  * Return: is it on the node now?
  */
 static bool hydra_vm_page_move(struct vm_area_struct *vma, unsigned long address, int nid,
-			       long *budget)
+			       long *budget, bool *later)
 {
+	bool there, spent = *budget <= 0, moves = false;
 	struct folio_walk walk;
 	struct folio *folio;
-	bool there, moves;
 
 	folio = folio_walk_start(&walk, vma, address, 0);
 	if (!folio)
 		return false;
 	there = folio_nid(folio) == nid;
-	moves = !there && *budget > 0 && hydra_vm_folio_may(&walk, vma, folio) &&
-		!migrate_misplaced_folio_prepare(folio, vma, nid);
-	if (moves)
-		*budget -= folio_nr_pages(folio);
+	if (!there && hydra_vm_folio_may(&walk, vma, folio)) {
+		*later |= spent;
+		moves = !spent && !migrate_misplaced_folio_prepare(folio, vma, nid);
+	}
+	if (!there && !spent)
+		*budget -= moves ? folio_nr_pages(folio) : 1;
 	folio_walk_end(&walk, vma);
 	return there || (moves && !migrate_misplaced_folio(folio, vma, nid));
 }
@@ -112,8 +115,9 @@ static bool hydra_vm_page_move(struct vm_area_struct *vma, unsigned long address
  * @address: the addresses of the pages, which may be in several areas
  * @nr: how many
  * @nid: the node
- * @budget: how many pages may be moved; lowered by those that were tried to move. A large page
- *	may lower it below 0.
+ * @budget: how many pages may be moved; lowered by those that were not on the node, whether they
+ *	moved or not. A large page may lower it below 0.
+ * @later: set if pages stay only because the budget is spent
  *
  * Pages that other tasks use, too, stay, and so do pinned ones. Needs CONFIG_NUMA_BALANCING,
  * which moves pages in the same way; without, none moves.
@@ -123,7 +127,8 @@ static bool hydra_vm_page_move(struct vm_area_struct *vma, unsigned long address
  * area, -EPERM if the memory policy of an area or of the task, or its cpuset, does not let it
  * be there, -EINTR if the task is being killed.
  */
-long hydra_vm_pages_place(const unsigned long *address, unsigned int nr, int nid, long *budget)
+long hydra_vm_pages_place(const unsigned long *address, unsigned int nr, int nid, long *budget,
+			  bool *later)
 {
 	struct mm_struct *mm = current->mm;
 	struct vm_area_struct *vma;
@@ -145,7 +150,8 @@ long hydra_vm_pages_place(const unsigned long *address, unsigned int nr, int nid
 			ret = -EPERM;
 	}
 	for (i = 0; i < nr && ret >= 0; i++)
-		ret += hydra_vm_page_move(vma_lookup(mm, address[i]), address[i], nid, budget);
+		ret += hydra_vm_page_move(vma_lookup(mm, address[i]), address[i], nid, budget,
+					  later);
 	mmap_read_unlock(mm);
 	return ret;
 }
