@@ -63,6 +63,9 @@
 #define POOL_PAUSE	(10 * HZ)
 #define POOL_PAUSE_MAX	(3600 * HZ)
 #define LOOK_PAUSE	(HZ / 10)
+/* If the host moves no more pages for now: after so long it is asked again, and so often */
+#define LATER_PAUSE	HZ
+#define LATER_MAX	60
 /* Chunks that are kept aside, so that another one is tried */
 #define ASIDE_MAX	8
 
@@ -102,7 +105,7 @@ struct hydra_chunk {
  * @look_at: jiffies from which the worker looks for freed pages again
  * @grow_at: jiffies from which the worker asks for memory again
  * @pause: how long the next pause is, if the host moves nothing; the worker's
- * @again: the worker is to have all pages moved again
+ * @again: the worker is to have all pages moved again, and to try so often
  * @work: finds pages: freed ones, or more memory
  */
 struct hydra_pool {
@@ -118,8 +121,8 @@ struct hydra_pool {
 	unsigned long look_at;
 	unsigned long grow_at;
 	unsigned long pause;
-	bool again;
-	struct work_struct work;
+	unsigned int again;
+	struct delayed_work work;
 };
 
 DEFINE_STATIC_KEY_FALSE(hydra_pools_key);
@@ -245,7 +248,7 @@ static void hydra_pool_wake(struct hydra_pool *pool)
 					   cpu_online_mask);
 
 	if (cpu < nr_cpu_ids)
-		queue_work_on(cpu, system_long_wq, &pool->work);
+		queue_delayed_work_on(cpu, system_long_wq, &pool->work, 0);
 }
 
 static struct page *hydra_pool_get_from(struct hydra_pool *pool)
@@ -281,7 +284,8 @@ struct page *hydra_pool_get(unsigned int d)
  * Have the host move some pages of a chunk to a domain of its own. If a part of them gets there,
  * find out which by asking for each half.
  * @there: the pages that are there are set
- * Context: may sleep. Return: 0; negative: of some pages the host does not say where they are.
+ * Context: may sleep. Return: 0; negative: of some pages the host does not say where they are;
+ *	-KVM_EAGAIN: it moves more of them later
  */
 static long hydra_pages_place(struct hydra_chunk *chunk, unsigned int first, unsigned int nr,
 			      u8 host, unsigned long *there)
@@ -303,16 +307,16 @@ static long hydra_pages_place(struct hydra_chunk *chunk, unsigned int first, uns
 	       hydra_pages_place(chunk, first + nr / 2, nr - nr / 2, host, there);
 }
 
-/* Which pages of a new chunk are where they have to be? Return: how many. */
-static unsigned int hydra_chunk_place(struct hydra_chunk *chunk)
+/* Which pages of a new chunk are where they have to be? Return: as hydra_pages_place() */
+static long hydra_chunk_place(struct hydra_chunk *chunk)
 {
 	u8 host = host_of ? READ_ONCE(host_of[chunk->d]) : 0;
 
 	if (!host_of)
 		bitmap_fill(chunk->ours, CHUNK_PAGES);
 	else if (host != KVM_HYDRA_NOWHERE)
-		hydra_pages_place(chunk, 0, CHUNK_PAGES, host, chunk->ours);
-	return bitmap_weight(chunk->ours, CHUNK_PAGES);
+		return hydra_pages_place(chunk, 0, CHUNK_PAGES, host, chunk->ours);
+	return 0;
 }
 
 /* Tables that are not where they should be are marked, all other pages leave the pool. */
@@ -342,28 +346,46 @@ static void hydra_chunk_sort(struct hydra_pool *pool, struct hydra_chunk *chunk,
 	spin_unlock(&pool->lock);
 }
 
-/* Have the pages of a chunk moved again. What the host does not tell changes nothing. */
-static void hydra_chunk_place_again(struct hydra_pool *pool, struct hydra_chunk *chunk)
+/*
+ * Have the pages of a chunk moved again. What the host does not tell changes nothing.
+ * Return: as hydra_pages_place()
+ */
+static long hydra_chunk_place_again(struct hydra_pool *pool, struct hydra_chunk *chunk)
 {
 	DECLARE_BITMAP(there, CHUNK_PAGES) = {};
 	u8 host = READ_ONCE(host_of[pool->d]);
 	unsigned int first, end;
+	long ret;
 
 	if (host == KVM_HYDRA_NOWHERE)
-		return;
-	for_each_set_bitrange(first, end, chunk->ours, CHUNK_PAGES)
-		if (hydra_pages_place(chunk, first, end - first, host, there))
-			return;
+		return 0;
+	for_each_set_bitrange(first, end, chunk->ours, CHUNK_PAGES) {
+		ret = hydra_pages_place(chunk, first, end - first, host, there);
+		if (ret)
+			return ret;
+	}
 	hydra_chunk_sort(pool, chunk, there);
+	return 0;
 }
 
-/* Have all pages of a pool moved again. Context: the pool's worker, which alone adds chunks. */
-static void hydra_pool_place(struct hydra_pool *pool)
+/*
+ * Have all pages of a pool moved again.
+ * Context: the pool's worker, which alone adds chunks.
+ * Return: false: the host moves more of them later. The next call begins with these.
+ */
+static bool hydra_pool_place(struct hydra_pool *pool)
 {
 	struct hydra_chunk *chunk;
 
-	list_for_each_entry(chunk, &pool->chunks, list)
-		hydra_chunk_place_again(pool, chunk);
+	list_for_each_entry(chunk, &pool->chunks, list) {
+		if (hydra_chunk_place_again(pool, chunk) != -KVM_EAGAIN)
+			continue;
+		spin_lock(&pool->lock);
+		list_rotate_to_front(&chunk->list, &pool->chunks);
+		spin_unlock(&pool->lock);
+		return false;
+	}
+	return true;
 }
 
 /*
@@ -406,12 +428,14 @@ static struct hydra_chunk *hydra_chunk_alloc(unsigned int d)
 /*
  * Add 2 MiB to a pool. If the host moves none of them, they are kept aside: Linux's allocator would
  * give the same ones again.
- * Return: how many pages that were; -ENOMEM, and none is aside
+ * Return: how many pages that were; -ENOMEM, and none is aside; -EAGAIN, and one is: the host moves
+ *	more later
  */
 static int hydra_pool_grow(struct hydra_pool *pool, struct list_head *aside)
 {
 	struct hydra_chunk *chunk;
 	unsigned int i, nr;
+	long placed;
 
 	if (atomic_long_add_return(CHUNK_PAGES, &pooled_pages) > hydra_pool_limit >> PAGE_SHIFT) {
 		atomic_long_sub(CHUNK_PAGES, &pooled_pages);
@@ -422,7 +446,8 @@ static int hydra_pool_grow(struct hydra_pool *pool, struct list_head *aside)
 		atomic_long_sub(CHUNK_PAGES, &pooled_pages);
 		return -ENOMEM;
 	}
-	nr = hydra_chunk_place(chunk);
+	placed = hydra_chunk_place(chunk);
+	nr = bitmap_weight(chunk->ours, CHUNK_PAGES);
 	if (nr && xa_err(xa_store(&chunks, page_to_pfn(chunk->first) >> CHUNK_ORDER, chunk,
 				  GFP_KERNEL))) {
 		bitmap_zero(chunk->ours, CHUNK_PAGES);
@@ -437,7 +462,7 @@ static int hydra_pool_grow(struct hydra_pool *pool, struct list_head *aside)
 	pool->refused += CHUNK_PAGES - nr;
 	spin_unlock(&pool->lock);
 	if (!nr)
-		return 0;
+		return placed == -KVM_EAGAIN ? -EAGAIN : 0;
 	atomic_long_sub(CHUNK_PAGES - nr, &pooled_pages);
 	for_each_clear_bit(i, chunk->ours, CHUNK_PAGES)
 		__free_page(&chunk->first[i]);
@@ -470,7 +495,9 @@ static void hydra_pool_grow_or_pause(struct hydra_pool *pool)
 	if (nr >= CHUNK_PAGES / 2) {
 		pool->pause = POOL_PAUSE;
 	} else {
-		if (!list_empty(&aside)) {
+		if (nr == -EAGAIN) {
+			pause = LATER_PAUSE;
+		} else if (!list_empty(&aside)) {
 			pause = pool->pause;
 			pool->pause = min(2 * pause, POOL_PAUSE_MAX);
 		}
@@ -481,10 +508,15 @@ static void hydra_pool_grow_or_pause(struct hydra_pool *pool)
 
 static void hydra_pool_work(struct work_struct *work)
 {
-	struct hydra_pool *pool = container_of(work, struct hydra_pool, work);
+	struct hydra_pool *pool = container_of(to_delayed_work(work), struct hydra_pool, work);
+	unsigned int tries = xchg(&pool->again, 0);
 
-	if (xchg(&pool->again, false)) {
-		hydra_pool_place(pool);
+	if (tries) {
+		if (!hydra_pool_place(pool) && tries > 1) {
+			/* Unless all are to be moved again by now */
+			cmpxchg(&pool->again, 0, tries - 1);
+			queue_delayed_work(system_long_wq, &pool->work, LATER_PAUSE);
+		}
 		pool->pause = POOL_PAUSE;
 		WRITE_ONCE(pool->grow_at, jiffies);
 	}
@@ -504,7 +536,7 @@ static void hydra_pool_init(struct hydra_pool *pool, unsigned int d)
 	spin_lock_init(&pool->lock);
 	INIT_LIST_HEAD(&pool->free);
 	INIT_LIST_HEAD(&pool->chunks);
-	INIT_WORK(&pool->work, hydra_pool_work);
+	INIT_DELAYED_WORK(&pool->work, hydra_pool_work);
 	pool->look_at = jiffies;
 	pool->grow_at = jiffies;
 	pool->pause = POOL_PAUSE;
@@ -559,7 +591,7 @@ int hydra_pools_start(unsigned int nr, const u8 *host)
 	static_branch_enable(&hydra_pools_key);
 	for (d = 0; d < nr; d++) {
 		hydra_pool_wake(&pools[d]);
-		flush_work(&pools[d].work);
+		flush_delayed_work(&pools[d].work);
 	}
 	return 0;
 }
@@ -574,9 +606,9 @@ void hydra_pools_place(void)
 	unsigned int d;
 
 	for (d = 0; d < nr_pools; d++) {
-		WRITE_ONCE(pools[d].again, true);
+		WRITE_ONCE(pools[d].again, LATER_MAX);
 		/* On any CPU: the host moves the pages. */
-		queue_work(system_long_wq, &pools[d].work);
+		mod_delayed_work(system_long_wq, &pools[d].work, 0);
 	}
 }
 
