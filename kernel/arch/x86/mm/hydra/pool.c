@@ -228,7 +228,8 @@ static struct page *hydra_pool_take(struct hydra_pool *pool)
 			pool->misplaced++;
 			return NULL;
 		}
-		list_del(&page->lru);
+		/* hydra_chunk_sort() finds that the page is in no list. */
+		list_del_init(&page->lru);
 		pool->nr_free--;
 		/* An error of the memory: the page stays out, as Linux's allocator does it. */
 	} while (PageHWPoison(page));
@@ -335,8 +336,11 @@ static void hydra_chunk_sort(struct hydra_pool *pool, struct hydra_chunk *chunk,
 			pool->nr_away += !test_and_set_bit(i, chunk->away);
 			continue;
 		}
-		/* With an error of the memory it is perhaps not in the list. */
-		if (PageHWPoison(&chunk->first[i]))
+		/*
+		 * With an error of the memory it is perhaps in no list, also if Linux is told
+		 * later that there is none.
+		 */
+		if (PageHWPoison(&chunk->first[i]) || list_empty(&chunk->first[i].lru))
 			continue;
 		pool->refused++;
 		list_del(&chunk->first[i].lru);
