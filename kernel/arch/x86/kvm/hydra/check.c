@@ -5,8 +5,8 @@
  *
  * The checker holds mmu_lock for writing from beginning to end, so that faults, flushes and
  * frees wait, and the numbers belong together: only an administrator may ask for it. The CPU does
- * nothing else meanwhile, and looks up each entry in each other tree. So a VM with many tables
- * is not checked, unless the administrator raises hydra_check_tables.
+ * nothing else meanwhile, and looks up each entry in each other tree. So a VM with many tables,
+ * times trees, is not checked, unless the administrator raises hydra_check_tables.
  * Entries still change in two ways: hardware sets accessed and dirty bits, and
  * fast_page_fault() makes entries writable.
  *
@@ -42,10 +42,10 @@
 #include "hydra.h"
 #include "internal.h"
 
-/* Tables for 16 GiB of small pages: 4 million entries, below a second for a few trees */
-static unsigned long hydra_check_tables __read_mostly = 8192;
+/* 8 million looks at an entry: below a second. As for 8 GiB of small pages in two trees */
+static unsigned long hydra_check_tables __read_mostly = 16384;
 module_param(hydra_check_tables, ulong, 0644);
-MODULE_PARM_DESC(hydra_check_tables, "A VM with more nested tables is not checked by hydra_vm_check");
+MODULE_PARM_DESC(hydra_check_tables, "A VM with more nested tables, times its trees, is not checked by hydra_vm_check");
 
 /* A page that may be written unlogged */
 struct hydra_vm_unlogged {
@@ -202,6 +202,27 @@ static void hydra_vm_walk(struct hydra_vm_walk *w)
 	w->domain = 0;
 }
 
+/*
+ * Are there so few tables that the CPU may look up each entry in each tree?
+ * Context: mmu_lock for writing.
+ */
+static bool hydra_vm_is_small(struct hydra_vm_walk *w)
+{
+	unsigned long tables = atomic64_read(&w->kvm->arch.tdp_mmu_pages), trees = 0;
+	unsigned long limit = READ_ONCE(hydra_check_tables);
+	struct kvm_mmu_page *root;
+
+	lockdep_assert_held_write(&w->kvm->mmu_lock);
+	list_for_each_entry(root, &w->kvm->arch.tdp_mmu_roots, link)
+		trees += !root->role.invalid;
+	if (tables * max(trees, 1UL) <= limit)
+		return true;
+	if (w->m)
+		seq_printf(w->m, "not checked: %lu tables, %lu trees, and kvm.hydra_check_tables is %lu\n",
+			   tables, trees, limit);
+	return false;
+}
+
 /* N3: one valid root for a role; a vCPU has a root of the domain that its role says. */
 static void hydra_vm_check_roots(struct hydra_vm_walk *w)
 {
@@ -255,16 +276,11 @@ static void hydra_vm_check_numbers(struct hydra_vm_walk *w)
  */
 long hydra_vm_check_vm(struct kvm *kvm, struct seq_file *m)
 {
-	long violations, tables = atomic64_read(&kvm->arch.tdp_mmu_pages);
 	struct hydra_vm_walk *w;
+	long violations;
+	bool small;
 	int idx;
 
-	if (tables > READ_ONCE(hydra_check_tables)) {
-		if (m)
-			seq_printf(m, "not checked: %ld tables, and kvm.hydra_check_tables is %lu\n",
-				   tables, READ_ONCE(hydra_check_tables));
-		return 0;
-	}
 	w = kzalloc(sizeof(*w), GFP_KERNEL);
 	if (!w)
 		return 0;
@@ -278,7 +294,8 @@ long hydra_vm_check_vm(struct kvm *kvm, struct seq_file *m)
 	w->looks_at_log = m && kvm_use_dirty_bitmap(kvm) && !kvm_cpu_dirty_log_size();
 	idx = srcu_read_lock(&kvm->srcu);
 	write_lock(&kvm->mmu_lock);
-	if (tdp_mmu_enabled) {
+	small = !tdp_mmu_enabled || hydra_vm_is_small(w);
+	if (small && tdp_mmu_enabled) {
 		hydra_vm_walk(w);
 		hydra_vm_check_roots(w);
 		hydra_vm_check_numbers(w);
@@ -291,11 +308,11 @@ long hydra_vm_check_vm(struct kvm *kvm, struct seq_file *m)
 	if (m)
 		hydra_vm_check_log(w);
 	srcu_read_unlock(&kvm->srcu, idx);
-	if (m) {
+	if (m)
 		mutex_unlock(&kvm->slots_lock);
+	if (m && small)
 		seq_printf(m, "tables %lu misplaced %lu violations %ld\n", w->below_roots,
 			   w->misplaced, w->violations);
-	}
 	violations = w->violations;
 	kfree(w);
 	return violations;
