@@ -393,6 +393,33 @@ void *__hydra_vm_split_table(struct kvm *kvm, unsigned int d)
 	return hydra_vm_table(kvm, d);
 }
 
+/*
+ * A VM is to have a setting of its own: it counts in the key from now on.
+ * Return: 0; -ENOMEM; -EINTR if the task is being killed.
+ */
+static int hydra_vm_begin(struct hydra_vm *vm)
+{
+	struct hydra_vm_tree *trees;
+
+	/* Before the mutex, which is that of all VMs: to reclaim memory may take long. */
+	trees = kcalloc(HYDRA_VM_MAX_DOMAINS + 1, sizeof(*trees), GFP_KERNEL_ACCOUNT);
+	if (!trees)
+		return -ENOMEM;
+	if (mutex_lock_killable(&hydra_vm_key_mutex)) {
+		kfree(trees);
+		return -EINTR;
+	}
+	if (!vm->keyed) {
+		swap(vm->trees, trees);
+		static_branch_deferred_inc(&hydra_vm_key);
+		/* Pairs with smp_load_acquire() where @keyed is read: @trees are there. */
+		smp_store_release(&vm->keyed, true);
+	}
+	mutex_unlock(&hydra_vm_key_mutex);
+	kfree(trees);
+	return 0;
+}
+
 /**
  * hydra_vm_set - change the settings of a VM
  * @kvm: the VM; vCPUs may run
@@ -407,19 +434,13 @@ int hydra_vm_set(struct kvm *kvm, const struct hydra_vm_settings *s)
 {
 	struct hydra_vm *vm = kvm->arch.hydra;
 	bool own = s->per_node || s->follow;
+	int ret;
 
 	/* Before per_node: vCPUs that are asked to move have to find the branch enabled. */
-	if (own) {
-		guard(mutex)(&hydra_vm_key_mutex);
-		if (!vm->keyed) {
-			vm->trees = kcalloc(HYDRA_VM_MAX_DOMAINS + 1, sizeof(*vm->trees),
-					    GFP_KERNEL_ACCOUNT);
-			if (!vm->trees)
-				return -ENOMEM;
-			static_branch_deferred_inc(&hydra_vm_key);
-		}
-		/* Pairs with smp_load_acquire() in hydra_vm_shrink(). */
-		smp_store_release(&vm->keyed, true);
+	if (own && !smp_load_acquire(&vm->keyed)) {
+		ret = hydra_vm_begin(vm);
+		if (ret)
+			return ret;
 	}
 	/*
 	 * The holder of slots_lock may wait for vCPUs, and these for a VMM that answers no
