@@ -298,9 +298,10 @@ def outcomes(config="lab", long=False, only="", seed=None):
     """
     made, stock = [], None
     seed = random.randrange(SEEDS) if seed is None else seed
+    selection = "all" if long else "short selection, on stock only what does not pass"
     for policy in POLICIES if long else [drawn(seed)]:
         found, stock = verdicts(config=config, long=long, only=[f"*{only}*"], policy=policy, stock=stock)
-        title = f"Linux's own tests on stock and with policy {policy} for every process ({'all' if long else 'short selection, on stock only what does not pass'}, {config})"
+        title = f"Linux's own tests on stock and with policy {policy} for every process ({selection}, {config})"
         left_out = {} if long else LONG_ONLY
         chosen = [suite for suite in (*SELFTESTS, *STRESSORS) if f"{suite}:*" not in left_out]
         made += [outcome.on(policy) for outcome in judged(found, title, chosen, only)]
