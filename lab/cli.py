@@ -245,7 +245,7 @@ The stages, in their order:
     test.add_argument("--stage", action="append", choices=list(stages.STAGES), metavar="STAGE", help="only this stage (may be repeated)")
     test.add_argument("--only", metavar="WORD", default="", help="only what has WORD in its name: self tests, or of another stage's tests, modes or rules")
     test.add_argument("--arguments", metavar="WORDS", default="", help="what to give to the self tests that --only chooses")
-    test.add_argument("--seed", type=int, metavar="N", help="the number that draws the policy for Linux's own tests (stage suites), the half of the self tests (stage debug) and of the rules to break (stage faults); see the summary")
+    test.add_argument("--seed", type=int, metavar="N", help="the number that draws the policy for Linux's own tests (stage suites), the third of the self tests (stage debug) and of the rules to break (stage faults); see the summary")
     return top
 
 

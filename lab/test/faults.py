@@ -10,6 +10,7 @@ from lab import paths, progress
 from lab.kernel import build
 from lab.machine import console, programs, vm
 from lab.machine.ktap import Outcome
+from lab.test.stages import SHARES
 
 LIMIT = 240                  # seconds for one run of a program
 RUNS = 3                     # at most, of a test that did not notice: on a busy host a test may miss an injected fault once
@@ -140,13 +141,13 @@ def runs(rule):
 def tries(only="", long=False, seed=0):
     """(name, rule, test) of each try, or of those with a word in the name.
 
-    In a short run: of every second rule, from the first or the second on (seed), the first test, and the first of each program that is no
-    rule's first. Two runs with numbers that follow each other try all rules.
+    In a short run: of every third rule, from the first, second or third on (seed), the first test, and the first of each program that is no
+    rule's first. Three runs with numbers that follow each other try all rules.
     """
     rules = {**CATCHERS, **HARMLESS}
     tried = {tests[0].split()[0] for tests in rules.values()}
     named = []
-    for rule, tests in list(rules.items()) if long or only else list(rules.items())[seed % 2::2]:
+    for rule, tests in list(rules.items()) if long or only else list(rules.items())[seed % SHARES::SHARES]:
         for test in tests:
             program = test.split()[0]
             if long or only or test == tests[0] or program not in tried:
@@ -239,7 +240,7 @@ def show(results, due):
 
 
 def run(only="", long=False, seed=None):
-    """Break every rule in turn, or the rules with a word in the name, or in a short run every second rule; a list of outcomes.
+    """Break every rule in turn, or the rules with a word in the name, or in a short run every third rule; a list of outcomes.
 
     Seed: draws the rules of a short run; without, any number does.
     """

@@ -3,6 +3,9 @@
 import dataclasses
 
 
+SHARES = 3                   # short runs that together have all of the stages debug and faults
+
+
 @dataclasses.dataclass
 class Stage:
     what: str
@@ -23,8 +26,8 @@ STAGES = {
     "modes": Stage("self tests with 4 and 5 levels, isolated tables, huge pages, odd machines", "lab", only="modes"),
     "suites": Stage("Linux's own tests and stress-ng, on stock and with a policy, drawn by a number, for every process", "lab", only="programs"),
     "vm": Stage("self tests with virtual machines; with --long also on the debug kernel, self tests in a machine in the machine, and KVM's own tests on stock and under Hydra", "lab", only="programs"),
-    "debug": Stage("self tests on the debug kernel: KASAN, lockdep, page-table checks. A short run has every second program", "debug", only="programs"),
-    "faults": Stage("injected faults: rules broken one by one on the debug kernel; does a test notice? A short run breaks every second rule", "debug", only="rules"),
+    "debug": Stage("self tests on the debug kernel: KASAN, lockdep, page-table checks. A short run has every third program", "debug", only="programs"),
+    "faults": Stage("injected faults: rules broken one by one on the debug kernel; does a test notice? A short run breaks every third rule", "debug", only="rules"),
     "races": Stage("self tests on a kernel that looks for data races (KCSAN)", "kcsan", long=True),
     "oracle": Stage("a million operations of the stale-translation oracle, and some under each other policy", "lab", only="runs", long=True),
     "suites-debug": Stage("Linux's own tests on the debug kernel", "debug", only="programs", long=True),

@@ -12,6 +12,7 @@ from lab import children, paths, progress
 from lab.kernel import build
 from lab.machine import console, ktap, nested, programs, vm
 from lab.machine.ktap import Outcome
+from lab.test.stages import SHARES
 
 SELFTEST_LIMIT = 400         # seconds for one program
 DEBUG_LIMIT = 1800           # on a kernel with checkers
@@ -115,16 +116,16 @@ def program(name, output, status, seconds=SELFTEST_LIMIT):
     return outcomes
 
 
-def in_machine(config, only="", arguments="", words=None, vms=False, half=None):
+def in_machine(config, only="", arguments="", words=None, vms=False, share=None):
     """KUnit and the self tests in one boot; or only the self tests with a word (only) in the name, with arguments.
 
     Words: the arguments of single programs, by name, if all programs run. Vms: the self tests with virtual machines, without KUnit.
-    Half: 0 or 1, for every second program, from the first or the second on.
+    Share: a number, for every third program, from the one with this number on.
     """
     tests = [test for test in programs.selftests(build.tree(), everything=config == "debug")
              if only in test.name and (test.name.startswith(VM) == vms or (only and not vms))]
-    if half is not None:
-        tests = tests[half::2]
+    if share is not None:
+        tests = tests[share::SHARES]
     if not tests:
         return []
     want_kunit = not (only or vms)
@@ -135,14 +136,14 @@ def in_machine(config, only="", arguments="", words=None, vms=False, half=None):
 
 
 def debug(only="", arguments="", long=False, seed=None):
-    """KUnit and the self tests on the debug kernel. A short run has half of the programs, and of the slowest a part.
+    """KUnit and the self tests on the debug kernel. A short run has a third of the programs, and of the slowest a part.
 
-    Seed: draws the half; without, any number does. Two runs with numbers that follow each other have all programs.
+    Seed: draws the third; without, any number does. Three runs with numbers that follow each other have all programs.
     """
     if long or only:
         return in_machine("debug", only, arguments)
     seed = random.randrange(SEEDS) if seed is None else seed
-    made = in_machine("debug", arguments=arguments, words=ONE_FILTER, half=seed % 2)
+    made = in_machine("debug", arguments=arguments, words=ONE_FILTER, share=seed % SHARES)
     made[0].seeds = f"debug kernel {seed}"
     return made
 

@@ -105,7 +105,7 @@ def chosen(arguments):
     if arguments.seed is not None and not set(arguments.stage or ([] if arguments.only else ["suites"])) & {"suites", "suites-debug", "debug", "faults"}:
         raise LabError("--seed is for the stages suites, suites-debug, debug and faults", "Other tests that draw random numbers take --arguments=\"--seed N\".", status=2)
     if arguments.seed is not None and (arguments.only or arguments.long) and set(arguments.stage or []) in ({"debug"}, {"faults"}):
-        raise LabError("--seed chooses the half of what a short run of the stage does: with --only and with --long it means nothing", status=2)
+        raise LabError("--seed chooses the third of what a short run of the stage does: with --only and with --long it means nothing", status=2)
     if arguments.stage:
         whole = [name for name in arguments.stage if arguments.only and not stages.STAGES[name].only]
         if whole:
