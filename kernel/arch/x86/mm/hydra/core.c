@@ -528,6 +528,18 @@ static bool hydra_lacks_tree(struct hydra_mm *h, unsigned int d)
  * hooks have kept that tree coherent, as they go by what it holds, and not by its root. See "Split"
  * in the head of this file.
  *
+ * A fault may degrade the domain at the same time. The domain stays universal then:
+ *
+ * CPU 0, in hydra_promote()            CPU 1, in hydra_degrade()
+ *
+ * root = pgd
+ *                                      takes the lock
+ *                                      makes the domain universal
+ *                                      root = canonical
+ *                                      drops the lock, switches the CPUs
+ * hydra_switch_roots()
+ * takes the lock, finds another root
+ *
  * Context: mmap_lock held for writing, hydra_lock_ldt(); the address space is
  * active.
  * Return: false if memory is short. The domain stays universal, and asks again.
@@ -991,7 +1003,7 @@ static bool hydra_queue_for_lock(struct mm_struct *mm)
 		locked = !mmap_write_lock_killable(mm);
 		timer_delete_sync(&queue_timer);
 		flush_signals(current);
-		if (locked)
+		if (locked || ticks == QUEUE_TICKS_MAX)
 			break;
 		schedule_timeout_idle(ticks);
 	}
@@ -1639,8 +1651,11 @@ void hydra_degrade(struct hydra_mm *h, unsigned int d)
 	hydra_mask_set_atomic(d, &h->universal);
 	/* universal before root; pairs with hydra_raise_targets(). */
 	smp_mb__after_atomic();
-	dom->pause = clamp(2 * dom->pause, DEGRADED_MIN, DEGRADED_MAX);
-	WRITE_ONCE(dom->retry, jiffies + dom->pause);
+	/* Several CPUs of the domain may lack memory at once: that is one pause. */
+	if (dom->root == dom->pgd) {
+		dom->pause = clamp(2 * dom->pause, DEGRADED_MIN, DEGRADED_MAX);
+		WRITE_ONCE(dom->retry, jiffies + dom->pause);
+	}
 	WRITE_ONCE(dom->root, h->mm->pgd);
 	spin_unlock(&dom->lock);
 	hydra_stat_add(h, HYDRA_STAT_FALLBACKS, 1);

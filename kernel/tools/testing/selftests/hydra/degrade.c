@@ -120,7 +120,7 @@ TEST_F_TIMEOUT(degrade, domain_gets_its_tree_again, 60)
 	EXPECT_TRUE(hydra_on_node(&stats, self->last)->own_root);
 	hydra_assert_consistent();
 	PROBE_ALL(self->area, PAGES, HYDRA_READ_WRITE, SEED);
-	/* The node has links and copies of its own again, and flushes of others spare it. */
+	/* What others change, the node sees in its own tree. */
 	ASSERT_EQ(0, mprotect(self->area, PAGES * PAGE_SIZE, PROT_NONE));
 	PROBE_ALL(self->area, PAGES, HYDRA_NO_ACCESS, 0);
 }
