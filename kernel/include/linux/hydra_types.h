@@ -108,6 +108,8 @@ struct hydra_domain {
  * @counting: flushes are counted while the address space is plain Linux, too, and its
  *	children are counted; see arch/x86/mm/hydra/count.c
  * @stats: counters
+ * @spared_told: the largest value of HYDRA_STAT_SPARED that a reader has got, see
+ *	hydra_stat_sum()
  * @sum: counters of the ended processes that are counted with this one, or NULL
  * @left: the sum that a set-uid program has left; kept for readers of @sum
  * @unfiltered: while not zero, every flush goes to every domain
@@ -137,6 +139,7 @@ struct hydra_mm {
 	hydra_mask_t trees;
 	hydra_mask_t universal;
 	struct hydra_stats __percpu *stats;
+	atomic_long_t spared_told;
 	struct hydra_sum *sum;
 	struct hydra_sum *left;
 

@@ -75,7 +75,7 @@ struct hydra_vm_place {
  * @passes: a pass is made after so many looks even if the number is the same
  * @copied: entries copied from the trees of other domains
  * @vcpus_flushed: how often a flush has asked a vCPU, and could have spared it
- * @vcpus_spared: how often a flush has spared a vCPU
+ * @vcpus_spared: how often a flush has spared a vCPU that ran
  * @dropped: idle trees that were dropped
  * @logged: so many dirty pages are logged that idle trees stay; set under slots_lock, later than
  *	the log begins or ends

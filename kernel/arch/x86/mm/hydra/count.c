@@ -55,22 +55,34 @@ static unsigned long hydra_stat_raw(struct hydra_mm *h, enum hydra_stat stat,
 	return sum;
 }
 
+/*
+ * HYDRA_STAT_SPARED without HYDRA_STAT_OWN. Readers take the difference of two values, and take
+ * a counter that falls for that of another program. So what was once told stays, until as many
+ * CPUs have been spared.
+ */
+static unsigned long hydra_stat_spared(struct hydra_mm *h)
+{
+	long told = atomic_long_read(&h->spared_told);
+	long own = hydra_stat_raw(h, HYDRA_STAT_OWN, NULL);
+	long spared = hydra_stat_raw(h, HYDRA_STAT_SPARED, NULL) - own;
+
+	while (spared > told && !atomic_long_try_cmpxchg(&h->spared_told, &told, spared))
+		;
+	return max(spared, told);
+}
+
 /**
  * hydra_stat_sum - a counter of an address space
  * @h: address space
  * @stat: the counter
- * @cpus: count only what these CPUs did; NULL: all CPUs
+ * @cpus: count only what these CPUs did; NULL: all CPUs. For HYDRA_STAT_SPARED always all
  *
  * Context: any. Return: the counter.
  */
 unsigned long hydra_stat_sum(struct hydra_mm *h, enum hydra_stat stat,
 			     const struct cpumask *cpus)
 {
-	unsigned long sum = hydra_stat_raw(h, stat, cpus);
-
-	if (stat != HYDRA_STAT_SPARED)
-		return sum;
-	return sum - min(sum, hydra_stat_raw(h, HYDRA_STAT_OWN, cpus));
+	return stat == HYDRA_STAT_SPARED ? hydra_stat_spared(h) : hydra_stat_raw(h, stat, cpus);
 }
 
 /**
