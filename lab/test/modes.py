@@ -31,7 +31,7 @@ MODES = [
     Mode("Hydra for all from the start", Machine(append=["hydra=hydra"]), ["coherence", "shootdown"]),
     # The last two nodes share a domain that uses the canonical tree; each core is a last-level cache. And as on a server, the kernel's
     # code is patched when the first program comes under Hydra, and back a minute after the last has gone.
-    Mode("more nodes than domains", Machine(append=["hydra_max_domains=3 hydra_llc_cpus=1"], ready=False), ["coherence", "oracle", "kinds"]),
+    Mode("more nodes than domains", Machine(append=["hydra_max_domains=3 hydra_llc_cpus=1"], ready=False), ["servers", "coherence", "oracle", "kinds"]),
     # Two CPUs are offline at boot, and come while programs run.
     Mode("cores of two threads, CPUs that come late", Machine(nodes=2, cpus_per_node=4, threads=2, append=["maxcpus=6"]), ["kinds"]),
     # One node: groups of CPUs take the place of nodes. Without the oracle, which waits until it has seen replicas reclaimed: those

@@ -142,8 +142,9 @@ static void hydra_vm_tidy_soon(struct hydra_vm *vm)
 static void hydra_vm_tidy_work(struct work_struct *work)
 {
 	struct hydra_vm *vm = container_of(to_delayed_work(work), struct hydra_vm, tidy);
-	bool tidied = false, tidied_for = false, per_node, more;
+	long fallbacks, tidied_for = -1;
 	unsigned long wait;
+	bool more;
 
 	do {
 		wait = ULONG_MAX;
@@ -153,11 +154,10 @@ static void hydra_vm_tidy_work(struct work_struct *work)
 			return;
 		}
 		/* After a fallback vCPUs are to leave their trees. hydra_vm_set() asks itself. */
-		per_node = READ_ONCE(vm->per_node);
-		if (!tidied || per_node != tidied_for)
-			hydra_vm_tidy(vm->kvm, !per_node);
-		tidied = true;
-		tidied_for = per_node;
+		fallbacks = atomic_long_read(&vm->fallbacks);
+		if (fallbacks != tidied_for)
+			hydra_vm_tidy(vm->kvm, !READ_ONCE(vm->per_node));
+		tidied_for = fallbacks;
 		more = hydra_vm_drop_idle(vm->kvm, &wait);
 		mutex_unlock(&vm->kvm->slots_lock);
 		cond_resched();
@@ -362,17 +362,22 @@ int __hydra_vm_topup(struct kvm_vcpu *vcpu)
  *
  * With PML the processor logs writes to small pages, and stock KVM needs no exit for them. But a
  * huge page that is still there when the log begins loses its write permission, and so do the small
- * entries that a fault makes of it: each would take an exit. So all trees are split.
+ * entries that a fault makes of it: each would take an exit. So all trees that vCPUs use are split.
  *
  * Context: any. Return: true if they may.
  */
 bool __hydra_vm_splits(struct kvm *kvm, unsigned int d)
 {
-	const struct kvm_vcpu *first = kvm_get_vcpu(kvm, 0);
+	struct kvm_vcpu *vcpu;
+	unsigned long i;
 
-	if (kvm_cpu_dirty_log_size())
-		return true;
-	return first && d == hydra_vm_tree_of(first);
+	kvm_for_each_vcpu(i, vcpu, kvm) {
+		if (d == hydra_vm_tree_of(vcpu))
+			return true;
+		if (!kvm_cpu_dirty_log_size())
+			break;
+	}
+	return false;
 }
 
 /**

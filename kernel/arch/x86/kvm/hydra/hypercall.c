@@ -139,11 +139,13 @@ static s64 hydra_vm_page_cost(void)
 static long hydra_vm_budget(struct hydra_vm *vm, unsigned long nr, s64 cost)
 {
 	s64 now = ktime_get_ns(), spent = atomic64_read(&vm->placed), from, pages;
+	/* What is saved answers at least one call, also a call whose pages all stay. */
+	s64 most = max(HYDRA_VM_PLACE_NS, HYDRA_VM_PLACE_MAX * cost);
 
 	if (!cost)
 		return 0;
 	do {
-		from = max(spent, now - HYDRA_VM_PLACE_NS);
+		from = max(spent, now - most);
 		/* Large pages, or another CPU's clock, may have gone beyond. */
 		pages = from < now ? min_t(s64, nr, div64_s64(now - from, cost)) : 0;
 	} while (!atomic64_try_cmpxchg(&vm->placed, &spent, from + pages * cost));

@@ -154,13 +154,12 @@
 #define QUEUE_TICKS	10
 #define QUEUE_TICKS_MAX	(8 * QUEUE_TICKS)
 
-#define HYDRA_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
-
 /*
- * Under locks, and on the way to user mode: reclaim that starts I/O, or enters a file system,
- * may wait for this very thread. A full memory cgroup gives back clean pages all the same.
+ * Reclaim that starts I/O, or enters a file system, may wait for this very thread, or for one
+ * of the process that the splitter serves. A full memory cgroup gives back clean pages all the
+ * same.
  */
-#define HYDRA_GFP_AT_ONCE	(HYDRA_GFP & ~(__GFP_IO | __GFP_FS))
+#define HYDRA_GFP	(__GFP_ACCOUNT | __GFP_RECLAIM | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
 #ifdef CONFIG_LOCKDEP
 /* Held by code that must wait for nothing without a bound, see hydra_teach_lockdep(). */
@@ -223,8 +222,8 @@ static void hydra_memory_was_short(void)
 /**
  * hydra_alloc - allocate a struct hydra_mm
  * @mm: its address space
- * @may_wait: reclaim memory, and enable hydra_key, for which the caller waits for a CPU
- *	that goes online or offline; false: do without
+ * @may_wait: enable hydra_key, for which the caller waits for a CPU that goes online or
+ *	offline; false: do without
  *
  * A process that is counted forks with @may_wait, and does not wait for CPUs: hydra_key is on
  * as long as the parent has its struct hydra_mm.
@@ -234,17 +233,16 @@ static void hydra_memory_was_short(void)
  */
 struct hydra_mm *hydra_alloc(struct mm_struct *mm, bool may_wait)
 {
-	/* alloc_percpu_gfp() takes a mutex with GFP_KERNEL alone. */
-	gfp_t gfp = may_wait ? HYDRA_GFP : HYDRA_GFP_AT_ONCE;
 	struct hydra_mm *h;
 
 	if (may_wait)
 		hydra_assert_may_wait();
-	h = kzalloc(struct_size(h, domain, hydra_nr_domains), gfp);
+	h = kzalloc(struct_size(h, domain, hydra_nr_domains), HYDRA_GFP);
 	if (!h)
 		goto no_memory;
-	h->stats = alloc_percpu_gfp(struct hydra_stats, gfp);
-	if (!h->stats || !zalloc_cpumask_var(&h->flushing, gfp))
+	/* Takes no mutex without GFP_KERNEL */
+	h->stats = alloc_percpu_gfp(struct hydra_stats, HYDRA_GFP);
+	if (!h->stats || !zalloc_cpumask_var(&h->flushing, HYDRA_GFP))
 		goto no_memory;
 	h->mm = mm;
 	if (static_key_fast_inc_not_disabled(&hydra_key.key.key))
@@ -497,7 +495,7 @@ static struct hydra_domain *hydra_domain_alloc(struct hydra_mm *h, unsigned int 
 	int home = hydra_kind_of(h)->home[d];
 	struct hydra_domain *dom;
 
-	dom = kzalloc_node(sizeof(*dom), HYDRA_GFP_AT_ONCE, home);
+	dom = kzalloc_node(sizeof(*dom), HYDRA_GFP, home);
 	if (!dom)
 		return NULL;
 	spin_lock_init(&dom->lock);
@@ -874,6 +872,14 @@ static void hydra_ask_again(void)
 	hydra_ask_soon(NULL);
 }
 
+/* Ask later. A request for an earlier time replaces this one; so does a switch. */
+static void hydra_ask_at(unsigned long when)
+{
+	guard(preempt)();
+	this_cpu_write(hydra_ask_tries, ASK_TRIES);
+	timer_reduce(this_cpu_ptr(&hydra_ask_timer), when);
+}
+
 /* A request from another process was in vain: the threads may be in user mode for long. */
 static void hydra_ask_all(struct mm_struct *mm)
 {
@@ -915,8 +921,13 @@ static bool hydra_split_locked(struct hydra_mm *h)
 		hydra_mask_add(&run, &hydra_kind_of(h)->all);
 	for_each_cpu(cpu, mm_cpumask(h->mm))
 		hydra_mask_set(hydra_domain_of_cpu(h->kind, cpu), &run);
-	for_each_hydra_domain(d, &run)
+	for_each_hydra_domain(d, &run) {
 		done &= hydra_promote(h, d);
+#ifdef CONFIG_MEMCG
+		/* A charge sleeps for many of these at once: not under mmap_lock. */
+		current->memcg_nr_pages_over_high = 0;
+#endif
+	}
 	return done;
 }
 
@@ -1069,10 +1080,6 @@ static int hydra_splitter(void *unused)
 		memcg = hydra_charge_begin(mm, &old);
 		hydra_split_queued(mm);
 		hydra_charge_end(memcg, old);
-#ifdef CONFIG_MEMCG
-		/* A thread sleeps for these on its way to user mode, or at the next charge. */
-		current->memcg_nr_pages_over_high = 0;
-#endif
 		WRITE_ONCE(queued, NULL);
 		mmdrop(mm);
 	}
@@ -1402,10 +1409,14 @@ static int hydra_settings_change(struct mm_struct *mm, const u32 *old, u32 setti
 			     hydra_has_users(mm))) {
 				hydra_attach(mm, new);
 				*lacks = !mm->hydra;
-				/* No timer asks the threads: ask the splitter. */
-				if (mm->hydra && !hydra_split_locked(mm->hydra) &&
-				    !hydra_queue(mm))
+				/*
+				 * The splitter may just be done with an earlier request: ask the
+				 * threads, too.
+				 */
+				if (mm->hydra && !hydra_split_locked(mm->hydra)) {
+					hydra_queue(mm);
 					hydra_ask_all(mm);
+				}
 			}
 		}
 	}
@@ -1660,6 +1671,8 @@ void hydra_degrade(struct hydra_mm *h, unsigned int d)
 	spin_unlock(&dom->lock);
 	hydra_stat_add(h, HYDRA_STAT_FALLBACKS, 1);
 	hydra_switch_roots(h->mm, &dom->tlb_gen, hydra_kind_of(h)->cpus[d]);
+	/* A thread that never sleeps comes to no switch. */
+	hydra_ask_at(READ_ONCE(dom->retry) + 1);
 }
 
 /*

@@ -93,7 +93,7 @@ struct hydra_chunk {
 /**
  * struct hydra_pool - the pool of a group
  * @d: the domain of the group
- * @lock: guards all that follows, but for @again, @pause and @work
+ * @lock: guards all that follows, but for what is the worker's
  * @free: pages, by their lru
  * @chunks: all chunks
  * @nr_free: length of @free
@@ -104,7 +104,9 @@ struct hydra_chunk {
  * @refused: pages that were not where they should be
  * @look_at: jiffies from which the worker looks for freed pages again
  * @grow_at: jiffies from which the worker asks for memory again
+ * @place_at: jiffies from which the worker has pages moved again
  * @pause: how long the next pause is, if the host moves nothing; the worker's
+ * @later: the same, if the host moves no more pages for now
  * @again: the worker is to have all pages moved again, and to try so often
  * @work: finds pages: freed ones, or more memory
  */
@@ -120,7 +122,9 @@ struct hydra_pool {
 	unsigned long refused;
 	unsigned long look_at;
 	unsigned long grow_at;
+	unsigned long place_at;
 	unsigned long pause;
+	unsigned long later;
 	unsigned int again;
 	struct delayed_work work;
 };
@@ -249,7 +253,7 @@ static void hydra_pool_wake(struct hydra_pool *pool)
 					   cpu_online_mask);
 
 	if (cpu < nr_cpu_ids)
-		queue_delayed_work_on(cpu, system_long_wq, &pool->work, 0);
+		mod_delayed_work_on(cpu, system_long_wq, &pool->work, 0);
 }
 
 static struct page *hydra_pool_get_from(struct hydra_pool *pool)
@@ -338,7 +342,8 @@ static void hydra_chunk_sort(struct hydra_pool *pool, struct hydra_chunk *chunk,
 		}
 		/*
 		 * With an error of the memory it is perhaps in no list, also if Linux is told
-		 * later that there is none.
+		 * later that there is none. (After a simulated error that takes the pool's
+		 * reference along: mm/hwpoison-inject.c is for tests.)
 		 */
 		if (PageHWPoison(&chunk->first[i]) || list_empty(&chunk->first[i].lru))
 			continue;
@@ -375,7 +380,8 @@ static long hydra_chunk_place_again(struct hydra_pool *pool, struct hydra_chunk 
 /*
  * Have all pages of a pool moved again.
  * Context: the pool's worker, which alone adds chunks.
- * Return: false: the host moves more of them later. The next call begins with these.
+ * Return: false: the host moves more of them later. The next call begins with the chunk after
+ *	the one that stays: that one may have pages that never move.
  */
 static bool hydra_pool_place(struct hydra_pool *pool)
 {
@@ -385,7 +391,8 @@ static bool hydra_pool_place(struct hydra_pool *pool)
 		if (hydra_chunk_place_again(pool, chunk) != -KVM_EAGAIN)
 			continue;
 		spin_lock(&pool->lock);
-		list_rotate_to_front(&chunk->list, &pool->chunks);
+		if (!list_is_last(&chunk->list, &pool->chunks))
+			list_rotate_to_front(chunk->list.next, &pool->chunks);
 		spin_unlock(&pool->lock);
 		return false;
 	}
@@ -498,9 +505,11 @@ static void hydra_pool_grow_or_pause(struct hydra_pool *pool)
 	} while (nr >= 0 && nr < CHUNK_PAGES / 2 && ++i < ASIDE_MAX);
 	if (nr >= CHUNK_PAGES / 2) {
 		pool->pause = POOL_PAUSE;
+		pool->later = LATER_PAUSE;
 	} else {
 		if (nr == -EAGAIN) {
-			pause = LATER_PAUSE;
+			pause = pool->later;
+			pool->later = min(2 * pause, POOL_PAUSE);
 		} else if (!list_empty(&aside)) {
 			pause = pool->pause;
 			pool->pause = min(2 * pause, POOL_PAUSE_MAX);
@@ -513,16 +522,20 @@ static void hydra_pool_grow_or_pause(struct hydra_pool *pool)
 static void hydra_pool_work(struct work_struct *work)
 {
 	struct hydra_pool *pool = container_of(to_delayed_work(work), struct hydra_pool, work);
-	unsigned int tries = xchg(&pool->again, 0);
+	unsigned int tries = 0;
 
-	if (tries) {
-		if (!hydra_pool_place(pool) && tries > 1) {
-			/* Unless all are to be moved again by now */
-			cmpxchg(&pool->again, 0, tries - 1);
-			queue_delayed_work(system_long_wq, &pool->work, LATER_PAUSE);
-		}
+	/* A low pool wakes the worker in between. */
+	if (time_after_eq(jiffies, READ_ONCE(pool->place_at)))
+		tries = xchg(&pool->again, 0);
+	if (tries == LATER_MAX) {
 		pool->pause = POOL_PAUSE;
+		pool->later = LATER_PAUSE;
 		WRITE_ONCE(pool->grow_at, jiffies);
+	}
+	if (tries && !hydra_pool_place(pool) && tries > 1) {
+		WRITE_ONCE(pool->place_at, jiffies + LATER_PAUSE);
+		/* Unless all are to be moved again by now */
+		cmpxchg(&pool->again, 0, tries - 1);
 	}
 	if (READ_ONCE(pool->nr_free) < POOL_LOW)
 		hydra_pool_collect(pool);
@@ -532,6 +545,8 @@ static void hydra_pool_work(struct work_struct *work)
 		hydra_pool_grow_or_pause(pool);
 	if (READ_ONCE(pool->nr_free) < POOL_ENOUGH)
 		WRITE_ONCE(pool->look_at, jiffies + LOOK_PAUSE);
+	if (READ_ONCE(pool->again))
+		queue_delayed_work(system_long_wq, &pool->work, LATER_PAUSE);
 }
 
 static void hydra_pool_init(struct hydra_pool *pool, unsigned int d)
@@ -543,7 +558,9 @@ static void hydra_pool_init(struct hydra_pool *pool, unsigned int d)
 	INIT_DELAYED_WORK(&pool->work, hydra_pool_work);
 	pool->look_at = jiffies;
 	pool->grow_at = jiffies;
+	pool->place_at = jiffies;
 	pool->pause = POOL_PAUSE;
+	pool->later = LATER_PAUSE;
 }
 
 /**
@@ -610,6 +627,7 @@ void hydra_pools_place(void)
 	unsigned int d;
 
 	for (d = 0; d < nr_pools; d++) {
+		WRITE_ONCE(pools[d].place_at, jiffies);
 		WRITE_ONCE(pools[d].again, LATER_MAX);
 		/* On any CPU: the host moves the pages. */
 		mod_delayed_work(system_long_wq, &pools[d].work, 0);

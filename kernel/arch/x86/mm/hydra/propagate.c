@@ -206,12 +206,17 @@ static unsigned long hydra_clear_copies(struct hydra_table *t, void *entry,
 
 /*
  * The end of the entries, from @addr on, that one part of a loop takes: see
- * linux/hydra_loops.h.
+ * linux/hydra_loops.h. Parts end where large folios do: a folio that is unmapped in two steps
+ * counts as partly mapped in between.
+ * @times: how many times as many entries
  */
 static unsigned long hydra_part(const struct hydra_table *t, unsigned long addr,
-				unsigned long end)
+				unsigned long end, unsigned int times)
 {
-	return min(addr + hydra_entries_at_once(&t->sharers) * PAGE_SIZE, end);
+	unsigned long size = rounddown_pow_of_two(hydra_entries_at_once(&t->sharers)) * times *
+			     PAGE_SIZE;
+
+	return min(ALIGN_DOWN(addr, size) + size, end);
 }
 
 /**
@@ -239,7 +244,7 @@ unsigned long __hydra_change_part(void *entry, unsigned long addr, unsigned long
 	if (!t)
 		return end;
 	VM_WARN_ON_ONCE(t->nr_changed);
-	end = hydra_part(t, addr, end);
+	end = hydra_part(t, addr, end, 1);
 	nr = PHYS_PFN(end - addr);
 	if (hydra_links_due(t))
 		hydra_cut_links(t, hydra_table_start(entry), hydra_this_domain(t->hmm));
@@ -293,7 +298,7 @@ unsigned long __hydra_copy_part(struct mm_struct *mm, void *entry, unsigned long
 {
 	struct hydra_table *t = hydra_shared(mm, entry) ? hydra_table_of(entry) : NULL;
 
-	return t ? hydra_part(t, addr, end) : end;
+	return t ? hydra_part(t, addr, end, 1) : end;
 }
 
 /**
@@ -487,19 +492,15 @@ unsigned long __hydra_zap_part(void *entry, unsigned long addr, unsigned long en
 			       bool shared, bool full)
 {
 	struct hydra_table *t = hydra_table_of(entry);
-	unsigned long nr;
 
 	if (!t)
 		return end;
-	nr = hydra_entries_at_once(&t->sharers);
 	/*
 	 * Where pages of a shared file were written, zap_pte_range() flushes once for each part,
 	 * under the table's lock. So such parts are larger: the lock is held over interrupts of
 	 * other CPUs anyway.
 	 */
-	if (shared && !full)
-		nr *= SHARED_FILE_TIMES;
-	end = min(addr + nr * PAGE_SIZE, end);
+	end = hydra_part(t, addr, end, shared && !full ? SHARED_FILE_TIMES : 1);
 	if (full)
 		hydra_fold_at_exit(t, entry, PHYS_PFN(end - addr));
 	return end;

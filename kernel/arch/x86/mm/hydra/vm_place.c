@@ -75,7 +75,7 @@ static bool hydra_vm_page_may(struct vm_area_struct *vma, unsigned long address,
 static bool hydra_vm_folio_may(const struct folio_walk *walk, struct vm_area_struct *vma,
 			       struct folio *folio)
 {
-	if (folio_test_ksm(folio) || folio_is_zone_device(folio) ||
+	if (folio_test_ksm(folio) || folio_test_hugetlb(folio) || folio_is_zone_device(folio) ||
 	    folio_likely_mapped_shared(folio) || folio_maybe_dma_pinned(folio))
 		return false;
 	return !folio_test_large(folio) ||

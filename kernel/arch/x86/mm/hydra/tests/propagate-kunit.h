@@ -373,17 +373,20 @@ static void hydra_test_parts(struct kunit *test)
 			if (t->table[d][i] != (PAGE_A | MARK))
 				KUNIT_FAIL(test, "domain %u, entry %u: %lx", d, i, t->table[d][i]);
 	/* The loops of munmap(), exit and fork() take parts of the same size. */
-	end = min(most / HYDRA_MAX_DOMAINS, PTRS_PER_PTE) * PAGE_SIZE;
+	end = min(rounddown_pow_of_two(most / HYDRA_MAX_DOMAINS), PTRS_PER_PTE) * PAGE_SIZE;
 	KUNIT_EXPECT_EQ(test, end, __hydra_zap_part(canonical, 0, PMD_SIZE, false, false));
 	KUNIT_EXPECT_EQ(test, min(SHARED_FILE_TIMES * end, PMD_SIZE),
 			__hydra_zap_part(canonical, 0, PMD_SIZE, true, false));
 	KUNIT_EXPECT_EQ(test, end, __hydra_zap_part(canonical, 0, PMD_SIZE, true, true));
 	KUNIT_EXPECT_EQ(test, end, __hydra_zap_part(canonical, 0, PMD_SIZE, false, true));
-	KUNIT_EXPECT_EQ(test, end, hydra_part(t, 0, PMD_SIZE));
+	KUNIT_EXPECT_EQ(test, end, hydra_part(t, 0, PMD_SIZE, 1));
+	/* A part that begins elsewhere ends where the others do. */
+	if (end > PAGE_SIZE)
+		KUNIT_EXPECT_EQ(test, 2 * end, hydra_part(t, 2 * end - PAGE_SIZE, PMD_SIZE, 1));
 	/* Few domains: the whole table at once. */
 	bitmap_zero(t->sharers.bits, HYDRA_MAX_DOMAINS);
 	hydra_mask_set(1, &t->sharers);
-	KUNIT_EXPECT_EQ(test, PMD_SIZE, hydra_part(t, 0, PMD_SIZE));
+	KUNIT_EXPECT_EQ(test, PMD_SIZE, hydra_part(t, 0, PMD_SIZE, 1));
 }
 
 /*
