@@ -244,11 +244,11 @@ def test_what_prepares_linux_comes_first_and_what_is_policy_last():
     assert first >= 7
     assert [part.path.name for part in parts[:first] if re.search("hydra", part.subject + part.message + diffs(part), re.I)
             or not part.message.endswith("No functional change.")] == []
-    assert [part.path.name for part in parts[-3:]] == ["placement.patch", "reclaim.patch", "cgroup-limit.patch"]
+    assert [part.path.name for part in parts[-2:]] == ["placement.patch", "reclaim.patch"]
     place = brought()
     assert [name for name, number in place.items() if number > place["arch/x86/mm/hydra/Kconfig"]
             and not name.startswith(("Documentation/", "tools/", "arch/x86/kvm/"))
-            and not name.endswith(("/place.c", "/reclaim.c", "/cgroup.c", "/vm.c", "/vm_place.c", "/hydra_vm.h", "/hydra_para.h",
+            and not name.endswith(("/place.c", "/reclaim.c", "/vm.c", "/vm_place.c", "/hydra_vm.h", "/hydra_para.h",
                                   "/groups.c", "/latency.c", "/pool.c", "/groups-kunit.h", "/latency-kunit.h", "/pool-kunit.h"))] == []
 
 

@@ -21,7 +21,7 @@ class Mode:
 
 
 EVERYTHING = ["interface", "split", "fill", "coherence", "pages", "huge", "shootdown", "bystanders", "filters", "kinds", "eager", "place",
-              "events", "reclaim", "memcg", "misc", "count", "oracle"]
+              "events", "reclaim", "memcg", "count", "oracle"]
 
 MODES = [
     Mode("4 levels, isolated tables, THP always", Machine(append=["no5lvl pti=on transparent_hugepage=always"]),

@@ -37,7 +37,6 @@ enum hydra_stat {
 };
 
 struct hydra_sum;
-struct misc_cg;
 
 struct hydra_stats {
 	unsigned long n[NR_HYDRA_STATS];
@@ -114,8 +113,6 @@ struct hydra_domain {
  * @left: the sum that a set-uid program has left; kept for readers of @sum
  * @unfiltered: while not zero, every flush goes to every domain
  * @nr_replicas: leaf replicas, including replicas that are being allocated
- * @payer: the cgroup that is charged for the replicas, or NULL before the first one; see
- *	arch/x86/mm/hydra/cgroup.c
  * @activated: jiffies at the last split
  * @returned: jiffies at the last return to plain Linux
  * @stay: how many jiffies the trees stay once the process has a single thread
@@ -145,9 +142,6 @@ struct hydra_mm {
 
 	atomic_t unfiltered ____cacheline_aligned_in_smp;
 	atomic_long_t nr_replicas;
-#ifdef CONFIG_CGROUP_MISC
-	struct misc_cg *payer;
-#endif
 	unsigned long activated;
 	unsigned long returned;
 	unsigned long stay;

@@ -1615,7 +1615,6 @@ void __hydra_mm_exit(struct mm_struct *mm)
 	long nr;
 
 	hydra_count_exit(mm->hydra);
-	hydra_cgroup_leave(mm->hydra);
 	if (!IS_ENABLED(CONFIG_HYDRA_MM_DEBUG) || !mm_hydra(mm))
 		return;
 	nr = hydra_check_mm(mm, NULL);

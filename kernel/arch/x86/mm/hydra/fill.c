@@ -236,8 +236,6 @@ static bool hydra_wants_replica(const struct hydra_request *r,
 /*
  * May an address space have a replica more? The replicas of the machine are summed only if
  * they are limited. Two CPUs at a limit may both be refused.
- *
- * Context: process context; the current thread uses the address space.
  */
 static bool hydra_replica_reserve(struct hydra_mm *h)
 {
@@ -245,10 +243,9 @@ static bool hydra_replica_reserve(struct hydra_mm *h)
 
 	this_cpu_inc(hydra_replicas);
 	if (atomic_long_inc_return(&h->nr_replicas) <= READ_ONCE(hydra_replica_limit) >> PAGE_SHIFT &&
-	    (total == ULONG_MAX || hydra_replicas_total() <= total >> PAGE_SHIFT) &&
-	    hydra_cgroup_charge(h))
+	    (total == ULONG_MAX || hydra_replicas_total() <= total >> PAGE_SHIFT))
 		return true;
-	hydra_replica_uncount(h);
+	hydra_replica_unreserve(h);
 	return false;
 }
 

@@ -240,24 +240,6 @@ extern unsigned long hydra_total_limit;
 DECLARE_PER_CPU(long, hydra_replicas);
 unsigned long hydra_replicas_total(void);
 
-/* cgroup.c */
-#ifdef CONFIG_CGROUP_MISC
-bool hydra_cgroup_charge(struct hydra_mm *h);
-void hydra_cgroup_uncharge(struct hydra_mm *h);
-void hydra_cgroup_leave(struct hydra_mm *h);
-#else
-static inline bool hydra_cgroup_charge(struct hydra_mm *h) { return true; }
-static inline void hydra_cgroup_uncharge(struct hydra_mm *h) { }
-static inline void hydra_cgroup_leave(struct hydra_mm *h) { }
-#endif
-
-/* There is a replica less, or there could be no replica more. Context: any but NMI. */
-static inline void hydra_replica_uncount(struct hydra_mm *h)
-{
-	atomic_long_dec(&h->nr_replicas);
-	this_cpu_dec(hydra_replicas);
-}
-
 /**
  * hydra_replica_unreserve - a replica has been freed, or could not be had
  * @h: address space, which has reserved the replica
@@ -266,8 +248,8 @@ static inline void hydra_replica_uncount(struct hydra_mm *h)
  */
 static inline void hydra_replica_unreserve(struct hydra_mm *h)
 {
-	hydra_cgroup_uncharge(h);
-	hydra_replica_uncount(h);
+	atomic_long_dec(&h->nr_replicas);
+	this_cpu_dec(hydra_replicas);
 }
 
 struct hydra_table *hydra_table_alloc(struct hydra_mm *h, gfp_t gfp);
