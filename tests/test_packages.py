@@ -142,15 +142,14 @@ def boot_default(tmp_path):
     kernel = tmp_path / "sys/kernel/mm/hydra"
     kernel.mkdir(parents=True)
     (kernel / "default").write_text("linux\n")
-    (kernel / "default_names").write_text("\n")
     (kernel / "supported").write_text("yes\n")
     script = tmp_path / "boot-default"
     text = (DEBIAN / "boot-default").read_text(encoding="utf-8")
     script.write_text(text.replace("/sys/", f"{tmp_path}/sys/").replace("/run/", f"{tmp_path}/"))
 
-    def run(verb, default, names=""):
+    def run(verb, default):
         return subprocess.run(["sh", script, verb], capture_output=True, text=True, check=False,
-                              env={"PATH": "/usr/bin:/bin", "HYDRA_DEFAULT": default, "HYDRA_DEFAULT_NAMES": names})
+                              env={"PATH": "/usr/bin:/bin", "HYDRA_DEFAULT": default})
     return kernel / "default", run
 
 
@@ -171,24 +170,6 @@ def test_a_refused_default_is_told(boot_default):
     default.symlink_to("/proc/version")              # can be read, and not written
     done = run("start", "hydro")
     assert done.returncode == 1 and "'hydro'" in done.stderr and "/etc/default/hydra" in done.stderr
-
-
-def test_the_service_sets_the_names_and_sets_them_back(boot_default):
-    default, run = boot_default
-    names = default.with_name("default_names")
-    assert run("start", "hydra", "postgres mysqld").returncode == 0
-    assert (default.read_text(), names.read_text()) == ("hydra\n", "postgres mysqld\n")
-    assert run("stop", "hydra", "postgres mysqld").returncode == 0
-    assert (default.read_text(), names.read_text()) == ("linux\n", "\n")
-
-
-def test_with_refused_names_the_policy_is_not_set(boot_default):
-    default, run = boot_default
-    names = default.with_name("default_names")
-    names.unlink()
-    names.symlink_to("/proc/version")
-    done = run("start", "hydra", "a-name-that-is-too-long")
-    assert done.returncode == 1 and "HYDRA_DEFAULT_NAMES" in done.stderr and default.read_text() == "linux\n"
 
 
 def test_what_hydra_needs_comes_from_its_kconfig():

@@ -87,7 +87,6 @@ CATCHERS = {
     "count-idle": ["count -t and_interrupted_are_what_linux_interrupts"],
     "count-twice": ["count -t and_interrupted_are_what_linux_interrupts"],
     "keep-p4d": ["memcg -t ended_process_keeps_no_tables"],
-    "ignore-names": ["interface -t default_for_programs_by_name"],
     "regroup-half": ["groups -t dropped_pages_are_gone_for_cpus_that_have_moved"],
     "switch-all": ["split -t switching_interrupts_no_other_process"],
     "vm-wrong-home": ["vm_fill -t each_domain_faults_once_for_each_page", "vm_fill -t memory_policy_of_the_vmm_places_no_table"],

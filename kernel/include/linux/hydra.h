@@ -76,7 +76,7 @@ void hydra_mm_init(struct mm_struct *mm);
 void __hydra_mm_exit(struct mm_struct *mm);
 void __hydra_mm_destroy(struct mm_struct *mm);
 void __hydra_resume_user_mode(struct mm_struct *mm);
-void __hydra_exec(struct mm_struct *mm, bool secure);
+void __hydra_secure_exec(struct mm_struct *mm);
 
 static inline void hydra_mm_exit(struct mm_struct *mm)
 {
@@ -84,10 +84,10 @@ static inline void hydra_mm_exit(struct mm_struct *mm)
 		__hydra_mm_exit(mm);
 }
 
-static inline void hydra_exec(struct mm_struct *mm, bool secure)
+static inline void hydra_secure_exec(struct mm_struct *mm)
 {
 	if (static_branch_unlikely(&hydra_watch_key) || mm_has_hydra(mm))
-		__hydra_exec(mm, secure);
+		__hydra_secure_exec(mm);
 }
 
 static inline void hydra_mm_destroy(struct mm_struct *mm)
@@ -358,7 +358,7 @@ static inline void hydra_mm_init(struct mm_struct *mm) { }
 static inline void hydra_mm_exit(struct mm_struct *mm) { }
 static inline void hydra_mm_destroy(struct mm_struct *mm) { }
 static inline void hydra_resume_user_mode(void) { }
-static inline void hydra_exec(struct mm_struct *mm, bool secure) { }
+static inline void hydra_secure_exec(struct mm_struct *mm) { }
 static inline long hydra_prctl_set(unsigned long arg2, unsigned long arg3,
 				   unsigned long arg4, unsigned long arg5) { return -EINVAL; }
 static inline long hydra_prctl_get(unsigned long arg2, unsigned long arg3,

@@ -193,10 +193,8 @@ static bool hydra_at_home(u32 home)
 	return home != HYDRA_HOME_SPLIT && home == hydra_home_here(hydra_home_kind(home));
 }
 
-/* In mm->hydra_settings: settings were chosen or inherited. No setting uses the bits. */
+/* In mm->hydra_settings: settings were chosen or inherited. No setting uses the bit. */
 #define SETTINGS_CHOSEN	BIT(31)
-/* They are the default's, given to the program for its name. Not passed on to execve(). */
-#define SETTINGS_BY_NAME BIT(30)
 
 static bool hydra_wants_domains(u32 settings)
 {
@@ -713,8 +711,7 @@ u32 hydra_settings_get(struct mm_struct *mm)
 {
 	u32 settings = READ_ONCE(mm->hydra_settings);
 
-	return settings ? settings & ~(SETTINGS_CHOSEN | SETTINGS_BY_NAME) :
-			  HYDRA_LINUX_SETTINGS;
+	return settings ? settings & ~SETTINGS_CHOSEN : HYDRA_LINUX_SETTINGS;
 }
 
 /*
@@ -1507,21 +1504,12 @@ static int __init hydra_ready_init(void)
 }
 early_initcall(hydra_ready_init);
 
-/*
- * The settings of a process image that inherits none; 0: those of stock Linux
- *
- * @name: of the program that begins; NULL: not known yet, or a process forks
- */
-static u32 hydra_settings_default(const char *name)
+/* The settings of a process image that inherits none; 0: those of stock Linux */
+static u32 hydra_settings_default(void)
 {
 	u32 settings = READ_ONCE(hydra_default_settings);
 
-	if (!hydra_wants_domains(settings))
-		return 0;
-	if (!hydra_default_is_named())
-		return settings | SETTINGS_CHOSEN;
-	return name && hydra_default_names(name) ?
-	       settings | SETTINGS_CHOSEN | SETTINGS_BY_NAME : 0;
+	return hydra_wants_domains(settings) ? settings | SETTINGS_CHOSEN : 0;
 }
 
 static void hydra_settings_init(struct mm_struct *mm, u32 settings)
@@ -1540,8 +1528,7 @@ static void hydra_settings_init(struct mm_struct *mm, u32 settings)
  *	a reference to it is dropped; perhaps a copy of the parent's mm_struct
  *
  * The settings are those of the forking or executing process, or the system's
- * default if that process has none. The name of a program is not known yet, see
- * hydra_exec().
+ * default if that process has none.
  *
  * Context: process context.
  */
@@ -1550,47 +1537,26 @@ void hydra_mm_init(struct mm_struct *mm)
 	u32 settings = current->mm ? READ_ONCE(current->mm->hydra_settings) : 0;
 
 	mm->hydra = hydra_count_inherit(mm);
-	hydra_settings_init(mm, settings ?: hydra_settings_default(NULL));
-}
-
-/*
- * Does a program begin with the default, whatever it inherits? If it has other rights than
- * its caller, if its caller has no settings, or the default for the caller's own name.
- */
-static bool hydra_begins_anew(struct mm_struct *mm, bool secure)
-{
-	u32 settings = READ_ONCE(mm->hydra_settings);
-
-	return secure || settings & SETTINGS_BY_NAME ||
-	       (!settings && hydra_default_is_named());
+	hydra_settings_init(mm, settings ?: hydra_settings_default());
 }
 
 /**
- * __hydra_exec - a program begins
+ * __hydra_secure_exec - a program with other rights than its caller's begins
  * @mm: its address space: the current thread runs it, and no other
- * @secure: the program has other rights than its caller
  *
- * The name of the program is tested here, as soon as current->comm is that name, and not
- * at fork(): a child is the program that its parent is.
- *
- * A program with other rights does not inherit the settings chosen by the caller, and is
- * not counted with the caller.
+ * The program does not inherit the settings chosen by the caller, and is not counted with
+ * the caller.
  *
  * Context: process context.
  */
-void __hydra_exec(struct mm_struct *mm, bool secure)
+void __hydra_secure_exec(struct mm_struct *mm)
 {
-	u32 settings = hydra_settings_default(current->comm);
+	u32 settings = hydra_settings_default();
 	u32 home = 0;
 
-	if (!hydra_begins_anew(mm, secure))
-		return;
-	/* Most programs are not in the list, and need no lock. */
-	if (!secure && settings == READ_ONCE(mm->hydra_settings))
-		return;
 	mmap_write_lock(mm);
 	/* An administrator may have chosen settings meanwhile, and split the address space. */
-	if (hydra_begins_anew(mm, secure) && !mm_hydra(mm)) {
+	if (!mm_hydra(mm)) {
 		hydra_settings_init(mm, settings);
 		/* If the thread moves later, the switch compares. */
 		preempt_disable();
@@ -1599,7 +1565,7 @@ void __hydra_exec(struct mm_struct *mm, bool secure)
 		WRITE_ONCE(mm->hydra_home, home);
 		preempt_enable();
 	}
-	if (secure && mm->hydra)
+	if (mm->hydra)
 		hydra_count_leave(mm->hydra);
 	mmap_write_unlock(mm);
 }

@@ -124,20 +124,6 @@ static ssize_t default_store(struct kobject *kobj, struct kobj_attribute *attr,
 
 static struct kobj_attribute default_attr = __ATTR_RW_MODE(default, 0644);
 
-static ssize_t default_names_show(struct kobject *kobj, struct kobj_attribute *attr,
-				  char *buf)
-{
-	return hydra_names_format(buf);
-}
-
-static ssize_t default_names_store(struct kobject *kobj, struct kobj_attribute *attr,
-				   const char *buf, size_t count)
-{
-	return hydra_names_set(buf) ?: count;
-}
-
-static struct kobj_attribute default_names_attr = __ATTR_RW(default_names);
-
 static ssize_t hydra_show_limit(unsigned long limit, char *buf)
 {
 	if (limit == ULONG_MAX)
@@ -329,7 +315,6 @@ static struct kobj_attribute vm_idle_seconds_attr = __ATTR_RW(vm_idle_seconds);
 
 static struct attribute *hydra_attrs[] = {
 	&default_attr.attr,
-	&default_names_attr.attr,
 	&allow_attr.attr,
 	&replica_limit_attr.attr,
 	&total_limit_attr.attr,

@@ -9,12 +9,8 @@
 #include <linux/capability.h>
 #include <linux/init.h>
 #include <linux/kernel.h>
-#include <linux/mutex.h>
-#include <linux/rcupdate.h>
 #include <linux/sched.h>
-#include <linux/slab.h>
 #include <linux/string.h>
-#include <linux/sysfs.h>
 #include <linux/uaccess.h>
 #include <linux/user_namespace.h>
 
@@ -22,23 +18,6 @@
 
 /* Settings of a process image without inherited settings; see hydra_mm_init(). */
 u32 hydra_default_settings __read_mostly = HYDRA_LINUX_SETTINGS;
-
-/*
- * The programs that the default is for, by the name that execve() gives them.
- *
- * @rcu: frees it
- * @nr: how many names
- * @name: the names, each as long as in task_struct
- */
-struct hydra_names {
-	struct rcu_head rcu;
-	unsigned int nr;
-	char name[HYDRA_NAMES_MAX][TASK_COMM_LEN];
-};
-
-/* NULL: the default is for all programs. Written under names_lock. */
-static struct hydra_names __rcu *default_names;
-static DEFINE_MUTEX(names_lock);
 
 const char * const hydra_allow_names[NR_HYDRA_ALLOW] = {
 	[HYDRA_ALLOW_ANYBODY] = "anybody",
@@ -251,96 +230,6 @@ int hydra_settings_parse(const char *text, u32 *settings)
 	return ret;
 }
 
-/* Context: any. Return: is the default for some programs only? */
-bool hydra_default_is_named(void)
-{
-	return rcu_access_pointer(default_names);
-}
-
-/**
- * hydra_default_names - is the default for a program?
- * @name: of the program, as in task_struct
- *
- * Context: any. Return: true if its name is in the list.
- */
-bool hydra_default_names(const char *name)
-{
-	const struct hydra_names *names;
-	unsigned int i;
-
-	guard(rcu)();
-	names = rcu_dereference(default_names);
-	for (i = 0; names && i < names->nr; i++)
-		if (!strncmp(names->name[i], name, TASK_COMM_LEN))
-			return true;
-	return false;
-}
-
-#define NAMES_APART	" \t\n,"
-
-/* Return: the names of a text; -EINVAL if they are too many, or one is too long */
-static struct hydra_names *hydra_names_parse(const char *text)
-{
-	struct hydra_names *names = kzalloc(sizeof(*names), GFP_KERNEL);
-	size_t length;
-
-	if (!names)
-		return ERR_PTR(-ENOMEM);
-	while (*(text += strspn(text, NAMES_APART))) {
-		length = strcspn(text, NAMES_APART);
-		if (names->nr == HYDRA_NAMES_MAX || length >= TASK_COMM_LEN) {
-			kfree(names);
-			return ERR_PTR(-EINVAL);
-		}
-		memcpy(names->name[names->nr++], text, length);
-		text += length;
-	}
-	return names;
-}
-
-/**
- * hydra_names_set - choose the programs that the default is for
- * @text: names, with white space or commas between; none: all programs
- *
- * Context: process context. Return: 0; or, with nothing changed, -EINVAL or -ENOMEM.
- */
-int hydra_names_set(const char *text)
-{
-	struct hydra_names *names = hydra_names_parse(text);
-
-	if (IS_ERR(names))
-		return PTR_ERR(names);
-	if (!names->nr) {
-		kfree(names);
-		names = NULL;
-	}
-	mutex_lock(&names_lock);
-	names = rcu_replace_pointer(default_names, names, lockdep_is_held(&names_lock));
-	mutex_unlock(&names_lock);
-	if (names)
-		kfree_rcu(names, rcu);
-	return 0;
-}
-
-/**
- * hydra_names_format - the list as text that hydra_names_set() reads
- * @buf: a page, to which the text is written
- *
- * Return: length of the text.
- */
-int hydra_names_format(char *buf)
-{
-	const struct hydra_names *names;
-	unsigned int i;
-	int len = 0;
-
-	guard(rcu)();
-	names = rcu_dereference(default_names);
-	for (i = 0; names && i < names->nr; i++)
-		len += sysfs_emit_at(buf, len, "%s%s", i ? " " : "", names->name[i]);
-	return len + sysfs_emit_at(buf, len, "\n");
-}
-
 /**
  * hydra_settings_read - settings that a program passes
  * @from: user pointer to struct hydra_settings
@@ -439,26 +328,5 @@ static int __init hydra_setup(char *text)
 	return 1;
 }
 __setup("hydra=", hydra_setup);
-
-static char *boot_names __initdata;
-
-static int __init hydra_names_setup(char *text)
-{
-	boot_names = text;
-	return 1;
-}
-__setup("hydra_default_names=", hydra_names_setup);
-
-/* No memory can be allocated yet when the boot parameters are read. */
-static int __init hydra_names_init(void)
-{
-	int ret = boot_names ? hydra_names_set(boot_names) : 0;
-
-	if (ret)
-		pr_err("boot parameter hydra_default_names=%s is not understood (%d): ignored\n",
-		       boot_names, ret);
-	return 0;
-}
-core_initcall(hydra_names_init);
 
 #include "tests/settings-kunit.h"

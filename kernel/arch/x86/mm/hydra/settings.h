@@ -73,13 +73,6 @@ extern const char * const hydra_allow_names[NR_HYDRA_ALLOW];
 extern unsigned int hydra_allow;
 extern u32 hydra_default_settings;
 
-/* More than a list of names needs, and less than a page of text */
-#define HYDRA_NAMES_MAX		64
-
-bool hydra_default_is_named(void);
-bool hydra_default_names(const char *name);
-int hydra_names_set(const char *text);
-int hydra_names_format(char *buf);
 int hydra_settings_read(const void __user *from, u64 size, u32 *settings);
 int hydra_settings_check(u32 domains, u32 replication, u32 prefetch,
 			 u32 filter);

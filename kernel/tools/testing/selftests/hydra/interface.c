@@ -135,7 +135,6 @@ FIXTURE_SETUP(interface)
 FIXTURE_TEARDOWN(interface)
 {
 	EXPECT_EQ(0, hydra_write_file(HYDRA_SYSFS "default", self->sysfs_default));
-	EXPECT_EQ(0, hydra_write_file(HYDRA_SYSFS "default_names", "\n"));
 	EXPECT_EQ(0, hydra_write_file(HYDRA_SYSFS "replica_limit_kib", self->limit));
 	EXPECT_EQ(0, hydra_write_file(HYDRA_SYSFS "total_limit_kib", "max"));
 	hydra_assert_consistent();
@@ -624,120 +623,6 @@ TEST_F(interface, default_for_new_programs)
 	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, seen.domains);
 }
 
-/* Make a directory with this program under two names. Return: false if it cannot be made. */
-static bool make_programs(char *directory, const char *first, const char *second)
-{
-	char command[256];
-
-	if (!mkdtemp(directory) || mount("none", directory, "tmpfs", 0, NULL))
-		return false;
-	snprintf(command, sizeof(command),
-		 "cd %s && cp /proc/%d/exe %s && cp %s %s && chmod 0755 %s %s", directory,
-		 getpid(), first, first, second, first, second);
-	return !system(command);
-}
-
-/* The kind of domains with which a program begins; all ones if its report is wrong */
-static uint32_t domains_of(const char *directory, const char *name)
-{
-	struct hydra_settings seen;
-	size_t mistakes = -1;
-	uint64_t active = -1;
-	char path[96];
-
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	seen = execute_program(path, false, &active, &mistakes);
-	return mistakes ? -1 : seen.domains;
-}
-
-/* Execute a program with two arguments, the second a path of another. Return: its status */
-static int run_program(const char *directory, const char *name, const char *what,
-		       const char *next)
-{
-	char path[96], next_path[96];
-	int child;
-
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	snprintf(next_path, sizeof(next_path), "%s/%s", directory, next);
-	child = fork();
-	if (!child) {
-		execl(path, name, what, next_path, NULL);
-		_exit(99);
-	}
-	return hydra_wait_child(child);
-}
-
-/* Executed with the argument "domains" */
-static int report_domains(void)
-{
-	struct hydra_settings s;
-
-	return hydra_get(&s) ? 98 : s.domains;
-}
-
-/* Executed with the argument "fork" or "execute": what a child of the program has */
-static int pass_on(bool executes, const char *path)
-{
-	int child = fork();
-
-	if (child)
-		return hydra_wait_child(child);
-	if (executes)
-		execl(path, path, "domains", NULL);
-	_exit(executes ? 97 : report_domains());
-}
-
-/*
- * With a list of names the default is for these programs and the processes that they fork,
- * not for the programs that they execute.
- */
-TEST_F(interface, default_for_programs_by_name)
-{
-	char directory[] = "/tmp/hydra-interface-XXXXXX", text[64];
-
-	ASSERT_TRUE(make_programs(directory, "listed", "other"));
-	ASSERT_EQ(0, hydra_write_file(HYDRA_SYSFS "default", "hydra"));
-	EXPECT_EQ(HYDRA_DOMAINS_NODE, domains_of(directory, "other"));
-
-	ASSERT_EQ(0, hydra_write_file(HYDRA_SYSFS "default_names", "nginx, listed\n"));
-	ASSERT_LT(0, hydra_read_file(HYDRA_SYSFS "default_names", text, sizeof(text)));
-	EXPECT_STREQ("nginx listed\n", text);
-	EXPECT_EQ(HYDRA_DOMAINS_NODE, domains_of(directory, "listed"));
-	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, domains_of(directory, "other"));
-	/* What a program passes on */
-	EXPECT_EQ(HYDRA_DOMAINS_NODE, run_program(directory, "listed", "fork", ""));
-	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, run_program(directory, "other", "fork", ""));
-	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, run_program(directory, "listed", "execute", "other"));
-	EXPECT_EQ(HYDRA_DOMAINS_NODE, run_program(directory, "other", "execute", "listed"));
-	EXPECT_EQ(HYDRA_DOMAINS_NODE, run_program(directory, "listed", "execute", "listed"));
-	/* Settings that a process has chosen count before any name. */
-	ASSERT_EQ(0, hydra_on(3, HYDRA_FILTER_TABLE));
-	EXPECT_EQ(HYDRA_DOMAINS_NODE, domains_of(directory, "other"));
-	ASSERT_EQ(0, hydra_off());
-	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, domains_of(directory, "listed"));
-
-	EXPECT_EQ(0, umount(directory));
-	EXPECT_EQ(0, rmdir(directory));
-}
-
-TEST_F(interface, bad_names_change_nothing)
-{
-	static const char * const bad[] = { "nginx sixteen-letters-", "sixteen-letters-" };
-	char many[65 * 2 + 1] = "", text[256];
-
-	for (int i = 0; i < 65; i++)
-		strcat(many, "a ");
-	ASSERT_EQ(0, hydra_write_file(HYDRA_SYSFS "default_names", "fifteen-letters"));
-	for (int i = 0; i < ARRAY_SIZE(bad); i++)
-		EXPECT_EQ(-EINVAL, hydra_write_file(HYDRA_SYSFS "default_names", bad[i]));
-	EXPECT_EQ(-EINVAL, hydra_write_file(HYDRA_SYSFS "default_names", many));
-	ASSERT_LT(0, hydra_read_file(HYDRA_SYSFS "default_names", text, sizeof(text)));
-	EXPECT_STREQ("fifteen-letters\n", text);
-	ASSERT_EQ(0, hydra_write_file(HYDRA_SYSFS "default_names", "\n"));
-	ASSERT_LT(0, hydra_read_file(HYDRA_SYSFS "default_names", text, sizeof(text)));
-	EXPECT_STREQ("\n", text);
-}
-
 /* A set-uid program has the default settings, not the settings of the calling user. */
 TEST_F(interface, set_uid_program_has_the_default)
 {
@@ -1003,11 +888,5 @@ int main(int argc, char **argv)
 {
 	if (argc == 2 && !strcmp(argv[1], "report"))
 		return report();
-	if (argc == 3 && !strcmp(argv[1], "fork"))
-		return pass_on(false, NULL);
-	if (argc == 3 && !strcmp(argv[1], "execute"))
-		return pass_on(true, argv[2]);
-	if (argc == 2 && !strcmp(argv[1], "domains"))
-		return report_domains();
 	return test_harness_run(argc, argv);
 }

@@ -144,45 +144,12 @@ static void hydra_test_cpu_refused(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, hydra_hypervisor_refused("\0\0\0\0\0\0\0\0\0\0\0"));
 }
 
-static void hydra_test_names(struct kunit *test)
-{
-	/* The longest name, and one that is too long */
-	static const char longest[] = "fifteen-letters", longer[] = "sixteen-letters-";
-	char text[2 * HYDRA_NAMES_MAX + 3];
-	struct hydra_names *names;
-	int i;
-
-	names = hydra_names_parse(" postgres,fifteen-letters\tmysqld\n");
-	KUNIT_ASSERT_FALSE(test, IS_ERR(names));
-	KUNIT_EXPECT_EQ(test, 3, names->nr);
-	KUNIT_EXPECT_STREQ(test, "postgres", names->name[0]);
-	KUNIT_EXPECT_STREQ(test, longest, names->name[1]);
-	KUNIT_EXPECT_STREQ(test, "mysqld", names->name[2]);
-	kfree(names);
-
-	names = hydra_names_parse(" ,\n");
-	KUNIT_ASSERT_FALSE(test, IS_ERR(names));
-	KUNIT_EXPECT_EQ(test, 0, names->nr);
-	kfree(names);
-
-	KUNIT_EXPECT_EQ(test, -EINVAL, PTR_ERR(hydra_names_parse(longer)));
-	for (i = 0; i <= HYDRA_NAMES_MAX; i++)
-		memcpy(text + 2 * i, "a ", 3);
-	KUNIT_EXPECT_EQ(test, -EINVAL, PTR_ERR(hydra_names_parse(text)));
-	text[2 * HYDRA_NAMES_MAX] = '\0';
-	names = hydra_names_parse(text);
-	KUNIT_ASSERT_FALSE(test, IS_ERR(names));
-	KUNIT_EXPECT_EQ(test, HYDRA_NAMES_MAX, names->nr);
-	kfree(names);
-}
-
 static struct kunit_case hydra_settings_cases[] = {
 	KUNIT_CASE(hydra_test_parse),
 	KUNIT_CASE(hydra_test_parse_refuses),
 	KUNIT_CASE(hydra_test_format),
 	KUNIT_CASE(hydra_test_check_settings),
 	KUNIT_CASE(hydra_test_cpu_refused),
-	KUNIT_CASE(hydra_test_names),
 	{}
 };
 
