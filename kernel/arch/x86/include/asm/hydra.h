@@ -22,13 +22,11 @@ bool should_trim_cpumask(struct mm_struct *mm);
 void load_new_mm_cr3(pgd_t *pgdir, u16 new_asid, unsigned long lam,
 		     bool need_flush);
 
-/* Of arch/x86/mm/pgtable.c, for roots.c */
+/* Of arch/x86/mm/pgtable.c, for state.c */
 void pgd_ctor(struct mm_struct *mm, pgd_t *pgd);
 void pgd_dtor(pgd_t *pgd);
 
-/* Roots: arch/x86/mm/hydra/roots.c */
-pgd_t *hydra_pgd_alloc(struct mm_struct *mm, int nid);
-void hydra_pgd_free(pgd_t *pgd);
+/* arch/x86/mm/hydra/roots.c */
 void hydra_load_root(void *data);
 void hydra_sync_ldt(struct mm_struct *mm);
 void hydra_clear_ldt(struct mm_struct *mm);
@@ -48,8 +46,6 @@ void __hydra_context_flushed(u16 asid);
 DECLARE_PER_CPU(pgd_t *, hydra_loaded_root);
 void hydra_flush_mm(struct mm_struct *mm, unsigned long start, unsigned long end,
 		    unsigned int stride_shift, bool freed_tables);
-void hydra_flush_domains(struct hydra_mm *h, unsigned long start,
-			 unsigned long end, const hydra_mask_t *domains);
 void hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
 			unsigned long end, unsigned int stride_shift);
 void hydra_flush_batched(struct mm_struct *mm);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Hydra in KVM: a tree of nested page tables per NUMA node. See core.c.
+ * Hydra in KVM: a tree of nested page tables per NUMA node. See trees.c.
  */
 #ifndef _ARCH_X86_KVM_HYDRA_HYDRA_H
 #define _ARCH_X86_KVM_HYDRA_HYDRA_H

@@ -17,7 +17,13 @@ struct seq_file;
 struct tdp_iter;
 struct work_struct;
 
-/* core.c */
+/* trees.c */
+void hydra_vm_tidy(struct kvm *kvm, bool ask);
+void hydra_vm_tidy_soon(struct hydra_vm *vm);
+void hydra_vm_tidy_work(struct work_struct *work);
+void hydra_vm_fall_back(struct hydra_vm *vm);
+
+/* settings.c */
 int hydra_vm_set(struct kvm *kvm, const struct hydra_vm_settings *s);
 
 /* No vCPU may load the tree from now on. Context: mmu_lock for writing. */

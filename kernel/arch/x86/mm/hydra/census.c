@@ -11,7 +11,12 @@
 
 #include <asm/pgalloc.h>
 
-#include "internal.h"
+#include "domain.h"
+#include "pool.h"
+#include "settings.h"
+#include "state.h"
+#include "walk.h"
+#include "table.h"
 
 /* Number of tables to count before dropping mmap_lock for a moment */
 #define TABLES_AT_ONCE	256

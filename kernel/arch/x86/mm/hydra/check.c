@@ -9,15 +9,18 @@
  * unlinked the table.
  */
 
+#include <linux/hydra_proc.h>
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
 #include <linux/seq_file.h>
 
-#include "internal.h"
-
-/* Violations found since boot. */
-atomic_long_t hydra_violations;
-EXPORT_SYMBOL_GPL(hydra_violations);
+#include "domain.h"
+#include "platform.h"
+#include "pool.h"
+#include "replica.h"
+#include "wait.h"
+#include "walk.h"
+#include "table.h"
 
 /* What is being checked, and the results */
 struct hydra_checker {

@@ -12,27 +12,8 @@
  * flush. So do CPUs that are offline at boot: nothing is known yet of their caches and
  * cores.
  *
- * The number of domains never changes. A CPU keeps its core and its cache, but may go to
- * another domain of kind node: a virtual machine sees one node where its host has several,
- * and its host moves its CPUs, see groups.c. No code needs a lock for the domain of a
- * CPU, because all CPUs stop for a move:
- *
- *     CPU 0: hydra_move_cpus()             CPU 1, any code with preemption disabled
- *     ------------------------             ----------------------------------------
- *                                          disables preemption
- *     stop_machine() waits
- *                                          reads a CPU's domain, and uses the number
- *                                          enables preemption
- *                                          runs the stopper thread
- *     runs the stopper thread
- *     changes the numbers                  leaves its address space, if its number changes
- *
- * Thus no flush, switch or atomic fill is under way: all of them run with preemption
- * disabled from reading a number to their end. Code that may sleep between the two has to
- * bear an old number, as if its thread had migrated to another CPU meanwhile. The CPU that
- * moves (T17) drops all contexts: it holds no translation through the tables of its old
- * domain, and compares no generation of it. When its next thread runs, the CPU switches to
- * an address space like any other CPU of the new domain.
+ * The number of domains never changes. A CPU may go to another domain of kind node, see
+ * regroup.c. No code needs a lock for the domain of a CPU, because all CPUs stop for a move.
  */
 
 #define pr_fmt(fmt) "hydra: " fmt
@@ -43,12 +24,12 @@
 #include <linux/mmzone.h>
 #include <linux/nodemask.h>
 #include <linux/slab.h>
-#include <linux/stop_machine.h>
 #include <linux/topology.h>
 
 #include <asm/smp.h>
 
-#include "internal.h"
+#include "domain.h"
+#include "groups.h"
 
 /* Until domains are numbered, all CPUs are in domain 0. */
 DEFINE_PER_CPU_READ_MOSTLY(u16 [HYDRA_NR_KINDS], hydra_cpu_domain);
@@ -193,8 +174,13 @@ static void __init hydra_add_groups(struct hydra_kind *kind)
 	}
 }
 
-/* Where the CPUs of a domain are in a cpumask */
-static void hydra_find_spans(struct hydra_kind *kind)
+/**
+ * hydra_find_spans - note where in a cpumask the CPUs of each domain are
+ * @kind: the domains
+ *
+ * Context: at boot, or all CPUs are stopped.
+ */
+void hydra_find_spans(struct hydra_kind *kind)
 {
 	unsigned int d;
 
@@ -233,68 +219,17 @@ static void __init hydra_number_domains(unsigned int type)
 	hydra_nr_domains = max(hydra_nr_domains, kind->nr);
 }
 
-static void hydra_set_node(unsigned int cpu, unsigned int d)
+/**
+ * hydra_set_node - put a CPU into a domain of kind node
+ * @cpu: the CPU
+ * @d: the domain
+ *
+ * Context: at boot; on the CPU itself, which is in stop_machine(); or the CPU is offline.
+ */
+void hydra_set_node(unsigned int cpu, unsigned int d)
 {
 	per_cpu(hydra_cpu_domain, cpu)[HYDRA_DOMAINS_NODE] = d;
 	per_cpu(hydra_cpu_home, cpu) = hydra_home(HYDRA_DOMAINS_NODE, d);
-}
-
-/* What no CPU does for itself: the masks, and the numbers of CPUs that are offline */
-static void hydra_move_rest(const u16 *to)
-{
-	struct hydra_kind *kind = &hydra_kinds[HYDRA_DOMAINS_NODE];
-	unsigned int cpu, d;
-
-	for (d = 0; d < kind->nr; d++)
-		cpumask_clear(kind->cpus[d]);
-	for_each_possible_cpu(cpu) {
-		cpumask_set_cpu(cpu, kind->cpus[to[cpu]]);
-		/* It has left its address space, and begins without contexts. */
-		if (!cpu_online(cpu))
-			hydra_set_node(cpu, to[cpu]);
-	}
-	hydra_find_spans(kind);
-}
-
-/* Runs on all CPUs that are online, at the same time. */
-static int hydra_move_cpu(void *data)
-{
-	unsigned int cpu = smp_processor_id();
-	const u16 *to = data;
-
-	lockdep_assert_irqs_disabled();
-	if (cpu == cpumask_first(cpu_online_mask))
-		hydra_move_rest(to);
-	if (to[cpu] == hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu))
-		return 0;
-	hydra_leave_contexts();
-	hydra_set_node(cpu, to[cpu]);
-	return 0;
-}
-
-/**
- * hydra_move_cpus - CPUs go to other domains of kind node
- * @to: by CPU, for all possible ones, a domain that exists
- *
- * See the head of this file. Stops all CPUs, if any is to move.
- *
- * Context: process context; may sleep. The caller serialises calls.
- */
-void hydra_move_cpus(const u16 *to)
-{
-	bool moves = false;
-	unsigned int cpu;
-
-	for_each_possible_cpu(cpu) {
-		if (WARN_ON_ONCE(to[cpu] >= hydra_kinds[HYDRA_DOMAINS_NODE].nr))
-			return;
-		moves |= to[cpu] != hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu);
-	}
-	if (!moves)
-		return;
-	cpus_read_lock();
-	stop_machine_cpuslocked(hydra_move_cpu, (void *)to, cpu_online_mask);
-	cpus_read_unlock();
 }
 
 static int __init hydra_domain_init(void)

@@ -27,7 +27,16 @@
 #include <asm/hydra.h>
 #include <asm/pgalloc.h>
 
-#include "internal.h"
+#include "domain.h"
+#include "fill.h"
+#include "marks.h"
+#include "pool.h"
+#include "replica.h"
+#include "roots.h"
+#include "state.h"
+#include "table.h"
+#include "unlink.h"
+#include "wait.h"
 
 #include <trace/events/hydra.h>
 
@@ -75,7 +84,7 @@ enum hydra_result {
  * Prefetch as in the Hydra paper, section 3.4: inside the table and the VMA. The paper
  * copies entries of leaf tables; here huge entries, too.
  */
-void hydra_window(unsigned long addr, u8 level, unsigned int degree,
+static void hydra_window(unsigned long addr, u8 level, unsigned int degree,
 		  unsigned long vm_start, unsigned long vm_end,
 		  unsigned int *first, unsigned int *end)
 {
@@ -234,49 +243,6 @@ static bool hydra_wants_replica(const struct hydra_request *r,
 }
 
 /*
- * May an address space have a replica more? The replicas of the machine are summed only if
- * they are limited. Two CPUs at a limit may both be refused.
- */
-static bool hydra_replica_reserve(struct hydra_mm *h)
-{
-	unsigned long total = READ_ONCE(hydra_total_limit);
-
-	this_cpu_inc(hydra_replicas);
-	if (atomic_long_inc_return(&h->nr_replicas) <= READ_ONCE(hydra_replica_limit) >> PAGE_SHIFT &&
-	    (total == ULONG_MAX || hydra_replicas_total() <= total >> PAGE_SHIFT))
-		return true;
-	hydra_replica_unreserve(h);
-	return false;
-}
-
-/*
- * A replica is worth free memory on the domain's home node. A fault reclaims no
- * memory for it, on the node or in the memory cgroup: reclaim would evict data of
- * the program, or replicas in use. If the node runs low, the allocation wakes
- * kswapd, so later replicas find room on a node full of page cache.
- */
-#define GFP_REPLICA	(GFP_PGTABLE_USER & ~__GFP_DIRECT_RECLAIM)
-
-static pteval_t *hydra_replica_alloc(struct hydra_request *r)
-{
-	pteval_t *replica = NULL;
-
-	if (!hydra_replica_reserve(r->h))
-		return NULL;
-	/* With __GFP_THISNODE an offline node would cause a warning. */
-	if (node_online(hydra_kind_of(r->h)->home[r->d]))
-		replica = hydra_page_alloc(r->h, r->d, GFP_REPLICA |
-					   __GFP_THISNODE | __GFP_NOWARN);
-	if (replica && !hydra_reclaim_prepare(replica)) {
-		hydra_page_free(r->h, replica);
-		replica = NULL;
-	}
-	if (!replica)
-		hydra_replica_unreserve(r->h);
-	return replica;
-}
-
-/*
  * An atomic fill may have interrupted the holder of the lock on this CPU: a probe
  * or a trace event under the lock may read user memory.
  */
@@ -417,58 +383,6 @@ static pte_t *hydra_lock_leaf(struct hydra_request *r, pmd_t *pmd, spinlock_t **
 	if (r->atomic)
 		return hydra_trylock_leaf(r->h->mm, pmd, r->addr, ptl);
 	return pte_offset_map_lock(r->h->mm, pmd, r->addr, ptl);
-}
-
-/**
- * hydra_cut_links - cut the links of all domains but one
- * @t: of a leaf table
- * @canonical: the table
- * @self: the domain that keeps its link
- *
- * A linked entry does not tell which domain has accessed it. So each flush by entry has
- * to reach the domains that link the table. Once other domains have asked for
- * HYDRA_LINKED_HITS such flushes, the domains get replicas, at their next faults. If
- * there is no memory for a replica, the domain links the table again, and keeps the
- * link.
- *
- *     CPU 0: hydra_cut_links()             CPU 1: changes an entry
- *     ------------------------             -----------------------
- *     locks the leaf table
- *     cuts the link of domain 1
- *     flushes domain 1
- *     removes domain 1 from sharers
- *     unlocks the leaf table
- *                                          locks the leaf table
- *                                          changes the entry
- *                                          unlocks the leaf table
- *                                          flushes: domain 1 is no target
- *
- * If CPU 1 locks the table first, CPU 0 flushes domain 1 for CPU 1. Between the cut and
- * the flush domain 1 is a sharer without a table: a target of every flush.
- *
- * Context: the leaf table's lock; process context.
- */
-void hydra_cut_links(struct hydra_table *t, pteval_t *canonical, unsigned int self)
-{
-	hydra_mask_t cut;
-	unsigned int d;
-
-	if (hydra_filter(t->hmm) < HYDRA_FILTER_ENTRY)
-		return;
-	hydra_mask_zero(&cut);
-	for_each_hydra_domain(d, &t->users) {
-		if (d == self || READ_ONCE(t->table[d]) != canonical)
-			continue;
-		/* A collapse cuts links without this lock. */
-		if (hydra_table_cut_domain(t, d, canonical))
-			hydra_mask_set(d, &cut);
-	}
-	if (hydra_mask_empty(&cut))
-		return;
-	WRITE_ONCE(t->linked_hits, HYDRA_LINKS_CUT);
-	/* As freed tables: the canonical table may be freed with no flush of @cut. */
-	hydra_flush_domains(t->hmm, t->base, t->base + PMD_SIZE, &cut);
-	hydra_mask_remove(&t->sharers, &cut);
 }
 
 static enum hydra_result hydra_fill_leaf(struct hydra_request *r,
@@ -660,7 +574,7 @@ static bool hydra_fill_allocate(struct hydra_request *r)
 			return false;
 	}
 	if (r->lacks_replica) {
-		r->replica = hydra_replica_alloc(r);
+		r->replica = hydra_replica_alloc(r->h, r->d);
 		r->no_replica = !r->replica;
 	}
 	return true;

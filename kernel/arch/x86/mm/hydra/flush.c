@@ -1,687 +1,238 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The shootdown filter: which domains a TLB flush has to reach.
+ * Flushes: what Linux's flush of a range, of a gather, and of reclaim's batches does in an
+ * address space that has been split, or is counted.
  *
- * A flush looks up the sharers of the canonical tables in the range. The lookup
- * takes no lock: flushes run under page-table locks. No domain is missed: the
- * caller changed the entries under the lock of their table. A domain joined before
- * is a sharer already. A domain joining later takes the same lock, and copies or
- * links the changed entries. If the table was freed or replaced since, then
- *
- * - this gather freed the table, or cleared or changed the huge entry, and recorded
- *   the sharers (hydra_gather::sharers);
- * - or another gather freed the table, after locking out all accesses to the range
- *   (munmap and exit);
- * - or a collapse is cutting the table: hydra_mm::unfiltered is raised until the
- *   collapse has flushed, see hydra_collapse_begin();
- * - or mremap() moved the table: mremap() flushed the sharers, and kept other CPUs
- *   out of the range meanwhile (see __hydra_move_table()).
- *
- * Gathers that overlap in time flush for one another, as tlb_finish_mmu() requires:
- * gather 1 may skip an entry cleared and not yet flushed by gather 2. Then gather 1
- * flushes the sharers of the whole walked range, not only of entries cleared by
- * gather 1.
- *
- * A domain stays a sharer until the table is freed, or until the domain has been
- * flushed under the table's lock (see reclaim.c).
- *
- * A flush raises the tlb_gen of targets only, so CPUs of all remaining domains have
- * nothing to catch up with, then or later.
+ * Each looks for its targets (sharers.c), and delivers the flush (tlb.c).
  */
 
 #include <linux/mm.h>
-#include <linux/mm_inline.h>
-#include <linux/pgtable.h>
+#include <linux/mmu_notifier.h>
 
 #include <asm/hydra.h>
+#include <asm/tlb.h>
+#include <asm/tlbbatch.h>
 
-#include "internal.h"
+#include "domain.h"
+#include "marks.h"
+#include "sharers.h"
+#include "state.h"
+#include "tlb.h"
 
-/*
- * Larger flushes go to all domains, as the lookup would read too many tables. A
- * gather has walked all tables already, so the limit of gathers is higher.
- */
-#define LOOKUP_MAX		PUD_SIZE
-#define GATHER_LOOKUP_MAX	(16 * PUD_SIZE)
-
-/* Larger flushes look up by table: the lookup would read too many entries. */
-#define LOOK_MAX		PMD_SIZE
-
-/*
- * So many copies are looked at with interrupts off, or one of each sharer. See "Progress and
- * latency" in Documentation/mm/hydra/rules.rst.
- */
-#define LOOK_AT_ONCE		PTRS_PER_PTE
-
-/* Does every flush of an address space go to every domain now? */
-static bool hydra_unfiltered(struct hydra_mm *h)
+/* May the flush take marks? One that steps over huge pages leaves small pages. */
+static enum hydra_look hydra_look(unsigned int stride_shift)
 {
-	return atomic_read(&h->unfiltered);
+	return stride_shift > PAGE_SHIFT ? HYDRA_BY_TABLE : HYDRA_TAKE_MARKS;
 }
 
-static void hydra_add_sharers_of(const void *entry, hydra_mask_t *mask)
+/* Flush a range for the domains that share its tables. Context: preemption off. */
+static void hydra_flush_range(struct hydra_mm *h, unsigned long start,
+			      unsigned long end, unsigned int stride_shift,
+			      bool freed_tables)
 {
-	unsigned long word = hydra_word_of(entry);
-	struct hydra_table *t = hydra_word_table(word);
+	struct hydra_flush *f = this_cpu_ptr(&hydra_flush_state);
+	bool all = !READ_ONCE(h->active) ||
+		   !hydra_range_targets(h, start, end, hydra_look(stride_shift),
+					&f->targets);
 
-	if (t)
-		hydra_mask_add(mask, &t->sharers);
-	else if (hydra_word_solo(word))
-		hydra_mask_set(hydra_word_domain(word), mask);
+	if (all)
+		hydra_mask_zero(&f->targets);
+	hydra_flush_targets(h, f, all, start, end, stride_shift, freed_tables);
+	hydra_unpublish();
 }
 
-/* A flush from another domain reaches a domain for its link only. */
-static void hydra_count_link(struct hydra_table *t)
-{
-	u8 hits = READ_ONCE(t->linked_hits);
-
-	/* A hit may be lost. HYDRA_LINKS_CUT must not. */
-	if (hits < HYDRA_LINKED_HITS)
-		cmpxchg(&t->linked_hits, hits, hits + 1);
-}
-
-/*
- * Add the domains that may have one of some entries of a leaf table in a TLB. See
- * arch/x86/mm/hydra/marks.c. A domain without a table may be one that is cut and not yet
- * flushed.
+/**
+ * hydra_flush_mm - flush_tlb_mm_range() of an address space with a struct hydra_mm
+ * @mm: the address space; it may be plain Linux again
+ * @start: first address
+ * @end: end of the range, exclusive, or TLB_FLUSH_ALL
+ * @stride_shift: step between the addresses
+ * @freed_tables: tables of the range are being freed
+ *
+ * Context: as flush_tlb_mm_range(): interrupts on, the entries have been changed.
  */
-static void hydra_add_marked(struct hydra_table *t, const pteval_t *canonical,
-			     unsigned int first, unsigned int nr, enum hydra_look look,
-			     hydra_mask_t *mask)
+void hydra_flush_mm(struct mm_struct *mm, unsigned long start, unsigned long end,
+		    unsigned int stride_shift, bool freed_tables)
 {
-	unsigned int d, self = hydra_this_domain(t->hmm);
-	hydra_mask_t sharers;
+	preempt_disable();
+	hydra_flush_range(READ_ONCE(mm->hydra), start, end, stride_shift, freed_tables);
+	preempt_enable();
+	mmu_notifier_arch_invalidate_secondary_tlbs(mm, start, end);
+}
 
-	hydra_mask_zero(&sharers);
-	hydra_mask_add(&sharers, &t->sharers);
-	for_each_hydra_domain(d, &sharers) {
-		pteval_t *table = READ_ONCE(t->table[d]);
+/**
+ * hydra_gather_flush - flush for a gather, and free its tables
+ * @tlb: the gather; its address space has been split at some time
+ * @start: first address
+ * @end: end of the range, exclusive, or TLB_FLUSH_ALL
+ * @stride_shift: step between the addresses
+ *
+ * Context: as flush_tlb_mm_range().
+ */
+void hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
+			unsigned long end, unsigned int stride_shift)
+{
+	struct hydra_mm *h = READ_ONCE(tlb->mm->hydra);
+	struct hydra_gather *g = &tlb->hydra;
+	hydra_mask_t targets;
+	struct hydra_flush *f;
+	bool all;
 
-		if (table == canonical && d != self && !hydra_mask_test(d, mask))
-			hydra_count_link(t);
-		if (!table || table == canonical ||
-		    hydra_take_marks(t->hmm, d, table + first, nr, look))
-			hydra_mask_set(d, mask);
+	hydra_mask_zero(&targets);
+	/*
+	 * Preemptible, unless marks are taken: a gather that overlaps with another may
+	 * look up many tables.
+	 */
+	all = !READ_ONCE(h->active) ||
+	      !hydra_gather_targets(h, g, start, end, hydra_look(stride_shift), &targets);
+	preempt_disable();
+	f = this_cpu_ptr(&hydra_flush_state);
+	f->targets = targets;
+	hydra_flush_targets(h, f, all, start, end, stride_shift, tlb->freed_tables);
+	hydra_unpublish();
+	preempt_enable();
+	mmu_notifier_arch_invalidate_secondary_tlbs(tlb->mm, start, end);
+	if (g->recording && g->freed)
+		hydra_gather_flushed(g);
+}
+
+/* Count an entry for the domains that the flush of its batch reaches. */
+static void hydra_count_batched(struct hydra_mm *h, const hydra_mask_t *targets,
+				bool all)
+{
+	unsigned int d;
+
+	if (all) {
+		atomic64_inc(&h->batches.added);
+		return;
+	}
+	for_each_hydra_domain(d, targets) {
+		struct hydra_domain *dom = READ_ONCE(h->domain[d]);
+
+		atomic64_inc(dom ? &dom->batches.added : &h->batches.added);
 	}
 }
 
-/* Add the domains to reach for the part of a range in one leaf table. */
-static void hydra_add_leaf(const pteval_t *table, unsigned long addr, unsigned long end,
-			   enum hydra_look look, hydra_mask_t *mask)
-{
-	struct hydra_table *t;
-
-	if (look != HYDRA_BY_TABLE) {
-		t = hydra_table_of(table);
-		if (t) {
-			hydra_add_marked(t, table, pte_index(addr),
-					 PHYS_PFN(end - 1) - PHYS_PFN(addr) + 1, look,
-					 mask);
-			return;
-		}
-	}
-	hydra_add_sharers_of(table, mask);
-}
-
-/* Add the sharers of one PMD table's part of a range. */
-static void hydra_add_pmd_sharers(pud_t pudval, unsigned long addr, unsigned long end,
-				  enum hydra_huge huge, enum hydra_look look,
-				  hydra_mask_t *mask)
-{
-	pmd_t *pmd = pmd_offset(&pudval, addr);
-
-	if (huge == HYDRA_HUGE_SAME_TABLE)
-		hydra_add_sharers_of(pmd, mask);
-	for (; addr < end; addr = pmd_addr_end(addr, end), pmd++) {
-		pteval_t val = pmd_val(pmdp_get_lockless(pmd));
-
-		if (hydra_present(val) && !hydra_leaf(val))
-			hydra_add_leaf(hydra_next_table(val), addr,
-				       pmd_addr_end(addr, end), look, mask);
-		else if (huge == HYDRA_HUGE_IN_RANGE)
-			hydra_add_sharers_of(pmd, mask);
-	}
-}
-
-/* The same for one PUD entry's part. Context: interrupts off. */
-static void hydra_add_pud_sharers(pud_t *pud, unsigned long addr, unsigned long end,
-				  enum hydra_huge huge, enum hydra_look look,
-				  hydra_mask_t *mask)
-{
-	pud_t pudval = READ_ONCE(*pud);
-
-	if (huge == HYDRA_HUGE_SAME_TABLE)
-		hydra_add_sharers_of(pud, mask);
-	if (hydra_present(pud_val(pudval)) && !hydra_leaf(pud_val(pudval)))
-		hydra_add_pmd_sharers(pudval, addr, end, huge, look, mask);
-	else if (huge == HYDRA_HUGE_IN_RANGE)
-		hydra_add_sharers_of(pud, mask);
-}
-
-/* The same for the part that begins at @addr. Return: where the next part begins. */
-static unsigned long hydra_add_sharers_from(struct hydra_mm *h, unsigned long addr,
-					    unsigned long end, enum hydra_huge huge,
-					    enum hydra_look look, hydra_mask_t *mask)
-{
-	pgd_t pgdval = READ_ONCE(*pgd_offset(h->mm, addr));
-	/* By entry, the caller has chosen a range with few copies: one table at a time. */
-	unsigned long next = look == HYDRA_BY_TABLE ? pud_addr_end(addr, end) :
-						      pmd_addr_end(addr, end);
-	p4d_t p4dval;
-
-	if (pgd_none(pgdval))
-		return pgd_addr_end(addr, end);
-	p4dval = READ_ONCE(*p4d_offset(&pgdval, addr));
-	if (!hydra_present(p4d_val(p4dval)))
-		return min(hydra_next_p4d(addr), end);
-	hydra_add_pud_sharers(pud_offset(&p4dval, addr), addr, next, huge, look, mask);
-	return next;
-}
-
-/*
- * Add the sharers of the leaf table of a range. Return: false if there is no table.
+/**
+ * hydra_tlbbatch_add - reclaim has cleared an entry and flushes later
+ * @batch: the CPUs to interrupt are added to it
+ * @mm: address space of the entry
+ * @addr: its address
+ *
+ * Context: lock of the entry's table; the entry is cleared.
+ * Return: false if the address space is not active.
  */
-static bool hydra_add_leaf_sharers(struct hydra_mm *h, unsigned long addr,
-				   unsigned long end, enum hydra_look look,
-				   hydra_mask_t *mask)
+bool hydra_tlbbatch_add(struct arch_tlbflush_unmap_batch *batch,
+			struct mm_struct *mm, unsigned long addr)
 {
-	pmd_t *pmd = hydra_canonical_pmd(h->mm, addr);
-	pteval_t val = pmd ? pmd_val(pmdp_get_lockless(pmd)) : 0;
+	struct hydra_flush *f = this_cpu_ptr(&hydra_flush_state);
+	struct hydra_mm *h = mm_hydra(mm);
+	bool all;
 
-	if (!hydra_is_table(val))
+	if (!h)
 		return false;
-	hydra_add_leaf(hydra_next_table(val), addr, end, look, mask);
+	/*
+	 * The batch flushes later and publishes nothing. If this cleared the mark,
+	 * another CPU's flush of the entry would find neither a mark nor a published
+	 * flush, and spare the domain.
+	 */
+	all = !hydra_range_targets(h, addr, addr + PAGE_SIZE, HYDRA_LOOK_AT_MARKS,
+				   &f->targets);
+	if (hydra_raise_targets(h, f, all) < 0)
+		return false;
+	hydra_count_batched(h, &f->targets, all);
+	if (all) {
+		cpumask_or(&batch->cpumask, &batch->cpumask, mm_cpumask(mm));
+	} else {
+		hydra_pick_targets(h, f);
+		cpumask_or(&batch->cpumask, &batch->cpumask, &f->cpus);
+		hydra_unpick_targets(h, f);
+	}
+	/* IOMMUs walk the canonical tree: flush them as Linux does. */
+	mmu_notifier_arch_invalidate_secondary_tlbs(mm, 0, -1UL);
 	return true;
 }
 
-static noinline void hydra_add_range_sharers(struct hydra_mm *h, unsigned long start,
-					     unsigned long end, enum hydra_huge huge,
-					     enum hydra_look look, hydra_mask_t *mask)
+/* Return: how many entries were added, or 0 if all of them have been flushed. */
+static s64 hydra_batches_due(struct hydra_batches *b)
 {
-	unsigned long flags;
+	s64 added = atomic64_read(&b->added);
 
-	while (start < end) {
-		local_irq_save(flags);
-		start = hydra_add_sharers_from(h, start, end, huge, look, mask);
-		local_irq_restore(flags);
-	}
+	return added != atomic64_read(&b->flushed) ? added : 0;
+}
+
+/* The first @added entries have been flushed. */
+static void hydra_batches_flushed(struct hydra_batches *b, s64 added)
+{
+	s64 flushed = atomic64_read(&b->flushed);
+
+	while (flushed < added && !atomic64_try_cmpxchg(&b->flushed, &flushed, added))
+		;
+}
+
+/* Count a flush that Linux would make for all CPUs, and that has no CPU to reach here. */
+static void hydra_flush_nothing(struct hydra_mm *h, struct hydra_flush *f)
+{
+	f->info.start = 0;
+	f->info.end = TLB_FLUSH_ALL;
+	f->info.freed_tables = false;
+	f->interrupted = 0;
+	f->across = 0;
+	hydra_mask_zero(&f->targets);
+	hydra_flush_counted(h, f, hydra_count_spared(h, f));
 }
 
 /**
- * hydra_range_sharers - the domains that share the tables of a range
- * @h: address space
- * @start: first address
- * @end: end of the range, exclusive
- * @huge: which sharers of huge entries to add
- * @look: how to look for sharers of leaf tables
- * @mask: the sharers are added to it
+ * hydra_flush_batched - flush_tlb_batched_pending() of an address space with a hydra_mm
+ * @mm: the address space; it may be plain Linux again
  *
- * Interrupts are off during the lookup, so no table is freed, as for GUP-fast.
+ * The caller is about to change the entries of a table. Reclaim may have cleared some
+ * of them, with a flush still to come. So flush the domains that batches reach, if a
+ * batch has grown since the last such flush. The counts are safe to read: a batch grows
+ * under the lock of the table, which the caller holds. Entries added meanwhile, under
+ * other locks, stay counted.
  *
- * Context: any; the flush has been published if @look is HYDRA_TAKE_MARKS.
+ * An address space that is split counts one entry for all domains, see hydra_activate():
+ * as long as it was plain Linux, nothing was counted here.
+ *
+ * IOMMUs and their like were flushed by hydra_tlbbatch_add().
+ *
+ * Context: the lock of a table.
  */
-void hydra_range_sharers(struct hydra_mm *h, unsigned long start,
-			 unsigned long end, enum hydra_huge huge,
-			 enum hydra_look look, hydra_mask_t *mask)
+void hydra_flush_batched(struct mm_struct *mm)
 {
-	unsigned long flags;
-	bool found = false;
-
-	/* The usual case: a range inside one leaf table */
-	if (huge != HYDRA_HUGE_SAME_TABLE && !((start ^ (end - 1)) & PMD_MASK)) {
-		local_irq_save(flags);
-		found = hydra_add_leaf_sharers(h, start, end, look, mask);
-		local_irq_restore(flags);
-	}
-	if (!found)
-		hydra_add_range_sharers(h, start, end, huge, look, mask);
-}
-
-/* Is there another domain than this CPU's among the targets, and not there already? */
-static bool hydra_targets_others(struct hydra_mm *h, const hydra_mask_t *targets,
-				 const hydra_mask_t *already)
-{
-	hydra_mask_t rest = *targets;
-
-	hydra_mask_remove(&rest, already);
-	return hydra_mask_other(hydra_this_domain(h), &rest);
-}
-
-/* Look at the marks in a range, part by part. Interrupts are on between the parts. */
-static void hydra_look_in_parts(struct hydra_mm *h, unsigned long start,
-				unsigned long end, enum hydra_huge huge,
-				enum hydra_look look, unsigned int nr_sharers,
-				hydra_mask_t *targets)
-{
-	unsigned long next, part = max(LOOK_AT_ONCE / nr_sharers, 1) * PAGE_SIZE;
-
-	for (; start < end; start = next) {
-		next = min(start + part, end);
-		hydra_range_sharers(h, start, next, huge, look, targets);
-	}
-}
-
-/*
- * Look up by table. Then, if the range is short enough, keep the sharers that may have
- * one of its entries in a TLB. It is short enough if it has HYDRA_COPIES_MAX copies at
- * most: to read more takes as long as the interrupts that the look could spare.
- *
- * A look at the entries can spare other domains only. If there are none, no mark is taken
- * and nothing is published: a flush of private tables writes no line that other CPUs read.
- */
-static noinline void hydra_narrow_targets(struct hydra_mm *h, unsigned long start,
-					  unsigned long end, enum hydra_huge huge,
-					  enum hydra_look look, hydra_mask_t *targets)
-{
-	hydra_mask_t already = *targets, sharers;
-	unsigned int nr_sharers;
-	unsigned long copies;
-
-	hydra_range_sharers(h, start, end, huge, HYDRA_BY_TABLE, targets);
-	if (look == HYDRA_BY_TABLE || end - start > LOOK_MAX ||
-	    READ_ONCE(hydra_marks_failed) || !hydra_targets_others(h, targets, &already))
-		return;
-	nr_sharers = bitmap_weight(targets->bits, HYDRA_MAX_DOMAINS);
-	copies = PHYS_PFN(end - start) * nr_sharers;
-	/* By table. Such a flush counts no visits of links: it goes to domains with replicas, too. */
-	if (copies > HYDRA_COPIES_MAX)
-		return;
-	sharers = *targets;
-	*targets = already;
-	if (look == HYDRA_TAKE_MARKS)
-		hydra_publish(h, start, end);
-	if (copies <= LOOK_AT_ONCE)
-		hydra_range_sharers(h, start, end, huge, look, targets);
-	else
-		hydra_look_in_parts(h, start, end, huge, look, nr_sharers, targets);
-	hydra_add_published(h, start, end, &sharers, targets);
-}
-
-/* Return: false if the flush goes to every domain. */
-static bool hydra_lookup_targets(struct hydra_mm *h, unsigned int filter,
-				 unsigned long start, unsigned long end,
-				 enum hydra_huge huge, enum hydra_look look,
-				 hydra_mask_t *targets)
-{
-	if (filter < HYDRA_FILTER_ENTRY)
-		hydra_range_sharers(h, start, end, huge, HYDRA_BY_TABLE, targets);
-	else
-		hydra_narrow_targets(h, start, end, huge, look, targets);
-	/*
-	 * The lookup before unfiltered. If a collapse cleared the PMD entry,
-	 * unfiltered is raised here, or the collapse has flushed. Pairs with
-	 * hydra_collapse_begin() and hydra_collapse_end().
-	 */
-	smp_rmb();
-	return !hydra_unfiltered(h);
-}
-
-/**
- * hydra_range_targets - the domains that a flush of a range has to reach
- * @h: address space, active
- * @start: first address
- * @end: end of the range, exclusive, or TLB_FLUSH_ALL
- * @look: the most precise look that the flush permits. A flush which steps over huge
- *	pages leaves small pages in the TLBs, so it must not take their marks.
- * @targets: set to them, without the universal domains
- *
- * The caller holds the lock of the changed entries, so the tables stay.
- * (wp_clean_post_vma() holds no such lock, but raised tlb_flush_pending like a
- * gather. i_mmap_rwsem, or the flush of a collapse, keeps its tables.)
- *
- * CPUs may have cached entries of tables not found by the lookup:
- *
- *     CPU 0: zap a huge file page          CPU 1: the caller, e.g. PAGEMAP_SCAN
- *     ---------------------------          ------------------------------------
- *     raises tlb_flush_pending
- *     clears the huge entry
- *                                          page fault: installs a leaf table
- *                                          write-protects an entry of the table
- *                                          flushes that entry
- *     tlb_finish_mmu(): flushes
- *
- * CPU 1 must also reach domains with CPU 0's huge entry cached, but no share of the
- * new table. So while any gather is pending, include all domains with a copy, at
- * any time, of a huge entry of the same PMD or PUD table. CPU 1 cannot miss the
- * gather: the fault read the cleared entry, and CPU 1 took the lock of the new
- * table. So CPU 1 sees tlb_flush_pending raised, or CPU 0 has flushed.
- *
- * Context: preemption off; the entries of the range have been changed. The caller calls
- * hydra_unpublish() once it has flushed, if @look is HYDRA_TAKE_MARKS.
- * Return: false if the flush goes to every domain.
- */
-bool hydra_range_targets(struct hydra_mm *h, unsigned long start,
-			 unsigned long end, enum hydra_look look,
-			 hydra_mask_t *targets)
-{
-	enum hydra_huge huge = HYDRA_HUGE_IN_RANGE;
-	unsigned int filter = hydra_filter(h);
-
-	hydra_mask_zero(targets);
-	if (filter == HYDRA_FILTER_NONE || hydra_unfiltered(h) ||
-	    end == TLB_FLUSH_ALL || end <= start ||
-	    end - start > LOOKUP_MAX || end > TASK_SIZE_MAX)
-		return false;
-	if (mm_tlb_flush_pending(h->mm))
-		huge = HYDRA_HUGE_SAME_TABLE;
-	return hydra_lookup_targets(h, filter, start, end, huge, look, targets);
-}
-
-/**
- * __hydra_gather_init - start the records of a gather
- * @g: Hydra's part of the gather
- * @fullmm: the gather tears down the whole address space, or its LDT
- */
-void __hydra_gather_init(struct hydra_gather *g, bool fullmm)
-{
-	g->recording = true;
-	g->freed = NULL;
-	g->start = fullmm ? 0 : ULONG_MAX;
-	g->end = fullmm ? ULONG_MAX : 0;
-	hydra_mask_zero(&g->sharers);
-}
-
-/**
- * __hydra_gather_add_range - record the range that a gather is about to walk
- * @g: Hydra's part of the gather
- * @start: first address
- * @end: end of the range, exclusive
- */
-void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
-			      unsigned long end)
-{
-	if (!g->recording)
-		return;
-	g->start = min(g->start, start);
-	g->end = max(g->end, end);
-}
-
-/*
- * Add the domains that may have a huge entry in a TLB, and take their marks.
- *
- * The change has left the marks, see arch/x86/mm/hydra/marks.c. Nothing is published.
- * Instead, other CPUs see that this gather is pending, and go by table:
- *
- *     CPU 0: a gather changes X            CPU 1: a gather takes X, or a flush of X
- *     -------------------------            ----------------------------------------
- *     raises tlb_flush_pending
- *     locks the PMD table
- *     changes X, marks the copies
- *     takes the marks
- *     unlocks the PMD table
- *                                          locks the PMD table, changes X: finds no
- *                                            mark
- *                                          reads tlb_flush_pending: raised by CPU 0,
- *                                            adds all sharers of the PMD table
- *                                          flushes, frees the page
- *     flushes
- *     lowers tlb_flush_pending
- *
- * move_hugetlb_page_tables() gets here after it has dropped the lock of the table. There,
- * mmap_lock and i_mmap_rwsem, held for writing, keep other gathers from X, and the lock of
- * the hugetlb VMA keeps out faults until the flush.
- *
- * If CPU 1 reads tlb_flush_pending as lowered, CPU 0 has flushed. CPU 1 is one of three:
- * a gather at this entry (__hydra_gather_add_huge()), which may flush in the middle and
- * free the page, before it ends; the end of a gather, which may have skipped the entry
- * (hydra_gather_targets()); or a flush without a gather (hydra_range_targets()).
- */
-static void hydra_take_huge_marks(struct hydra_table *t, const void *entry,
-				  hydra_mask_t *mask)
-{
+	struct hydra_flush *f = this_cpu_ptr(&hydra_flush_state);
+	struct hydra_mm *h = READ_ONCE(mm->hydra);
+	hydra_mask_t domains, due;
 	unsigned int d;
+	s64 all;
 
-	for_each_hydra_domain(d, &t->sharers) {
-		spinlock_t *lock = &t->hmm->domain[d]->lock;
-		pteval_t *table;
-
-		/*
-		 * A link may replace the entry of the domain, and its mark. A domain that
-		 * becomes a sharer just now has no mark of this entry.
-		 */
-		spin_lock(lock);
-		table = t->table[d];
-		if (!table ||
-		    hydra_take_marks(t->hmm, d, table + hydra_entry_index(entry), 1,
-				     HYDRA_TAKE_MARKS))
-			hydra_mask_set(d, mask);
-		spin_unlock(lock);
-	}
-}
-
-/**
- * __hydra_gather_add_huge - record the domains that may have a huge entry in a TLB
- * @g: Hydra's part of the gather
- * @entry: the canonical entry, cleared or changed
- *
- * By table, a domain joined after the entry was cleared may be included: a needless
- * flush. No domain is missing: sharers of huge entries stay.
- *
- * Context: see hydra_gather_add_huge().
- */
-void __hydra_gather_add_huge(struct hydra_gather *g, const void *entry)
-{
-	struct hydra_table *t;
-
-	if (!g->recording)
+	lockdep_assert_preemption_disabled();
+	/* active before the counts; pairs with the release in hydra_activate(). */
+	if (!smp_load_acquire(&h->active)) {
+		flush_tlb_mm(mm);
 		return;
-	t = hydra_table_of(entry);
-	/* Another gather may have taken the marks, and not flushed yet. */
-	if (t && hydra_filter(t->hmm) >= HYDRA_FILTER_ENTRY && !READ_ONCE(hydra_marks_failed) &&
-	    !mm_tlb_flush_nested(t->hmm->mm))
-		hydra_take_huge_marks(t, entry, &g->sharers);
-	else
-		hydra_add_sharers_of(entry, &g->sharers);
-}
-
-/**
- * hydra_gather_targets - the domains that the flush of a gather has to reach
- * @h: address space, active
- * @g: Hydra's part of the gather
- * @start: first address
- * @end: end of the range, exclusive, or TLB_FLUSH_ALL: another gather ran at the
- *	same time, or the gather tears down everything
- * @look: as for hydra_range_targets()
- * @targets: set to them, without the universal domains
- *
- * g->sharers has the sharers of huge entries cleared or changed, and of tables
- * freed by the gather: a lookup would not find such sharers any more. All other
- * changed entries are in the recorded range. @start and @end may span more, where
- * tables were freed.
- *
- * If @end is TLB_FLUSH_ALL, the gather may have skipped entries cleared and not yet
- * flushed by the second gather, even huge entries replaced by a table since. So
- * flush the whole recorded range, and include all domains with a copy, at any time,
- * of a huge entry there.
- *
- * Context: any. Preemption is off on return if marks were taken, until the caller calls
- * hydra_unpublish().
- * Return: false if the flush goes to every domain.
- */
-bool hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
-			  unsigned long start, unsigned long end,
-			  enum hydra_look look, hydra_mask_t *targets)
-{
-	enum hydra_huge huge = HYDRA_LEAF_ONLY;
-	unsigned int filter = hydra_filter(h);
-
-	hydra_mask_zero(targets);
-	if (!g->recording)
-		return false;
-	*targets = g->sharers;
-	if (filter == HYDRA_FILTER_NONE || hydra_unfiltered(h))
-		return false;
-	if (end == TLB_FLUSH_ALL) {
-		start = g->start;
-		end = g->end;
-		huge = HYDRA_HUGE_SAME_TABLE;
 	}
-	if (g->start < g->end) {
-		start = max(start, g->start);
-		end = min(end, g->end);
-	} else if (end <= start) {
-		/* The gather recorded no range. */
-		return false;
+	hydra_mask_zero(&domains);
+	hydra_mask_add(&domains, &h->trees);
+	hydra_mask_add(&domains, &h->universal);
+	hydra_mask_zero(&due);
+	for_each_hydra_domain(d, &domains) {
+		struct hydra_domain *dom = READ_ONCE(h->domain[d]);
+
+		f->batched[d] = dom ? hydra_batches_due(&dom->batches) : 0;
+		if (f->batched[d])
+			hydra_mask_set(d, &due);
 	}
-	if (end > TASK_SIZE_MAX ||
-	    (end > start && end - start > GATHER_LOOKUP_MAX))
-		return false;
-	return hydra_lookup_targets(h, filter, start, end, huge, look, targets);
-}
-
-/**
- * __hydra_wait_pmd_clear - wait for the flush of the CPU that cleared a PMD entry
- * @mm: the address space
- * @pmd: the entry, read as none without the lock
- *
- * On stock Linux the flush of a gather reaches every CPU with the old entry in the
- * TLB, whichever CPU cleared the entry. Under Hydra the flush reaches the sharers
- * of entries cleared or changed by the gather. A CPU clearing a huge entry outside
- * a gather, e.g. in move_pages_huge_pmd() or __discard_anon_folio_pmd_locked(),
- * flushes before dropping the PMD lock. So wait for the lock. Some callers put the
- * entry back. (As long as no domain has had a copy of a huge entry, none is in the TLB of a
- * CPU that a flush spares: hydra_had_huge().)
- *
- *     CPU 0: clears outside a gather      CPU 1: zap_pmd_range()
- *     ------------------------------      ----------------------
- *     takes the lock                      reads the entry: none
- *     clears the entry                    <read barrier>
- *     flushes                             reads the lock: held, waits for it;
- *     (puts the entry back)                 or free: CPU 0 has flushed, reads
- *     drops the lock                        the entry again
- *
- * Context: see hydra_wait_pmd_clear().
- * Return: see hydra_wait_pmd_clear().
- */
-bool __hydra_wait_pmd_clear(struct mm_struct *mm, pmd_t *pmd)
-{
-	spinlock_t *lock = pmd_lockptr(mm, pmd);
-	bool gone;
-
-	/* The entry before the lock; pairs with spin_lock() before the clear. */
-	smp_rmb();
-	if (!spin_is_locked(lock)) {
-		/* The lock before the entry; pairs with spin_unlock() after the flush. */
-		smp_rmb();
-		if (!pmd_none(READ_ONCE(*pmd)))
-			return false;
-		/* Still none, or cleared again: read the lock again, as above. */
-		smp_rmb();
-		if (!spin_is_locked(lock))
-			return true;
-	}
-	spin_lock(lock);
-	gone = pmd_none(*pmd);
-	spin_unlock(lock);
-	return gone;
-}
-
-/**
- * __hydra_collapse_cut - cut every domain's link to a collapsed table
- * @h: address space
- * @pmdp: its canonical entry, cleared
- * @pmd: the old value of the entry
- *
- * A fill may have read the entry before it was cleared:
- *
- *     CPU 0: hydra_join()                  CPU 1: collapse
- *     -------------------                  ---------------
- *     locks the domain                     pmdp_huge_get_and_clear()
- *     reads the entry                      <full barrier>
- *     writes the word, links the table     locks and unlocks every domain
- *     unlocks the domain                   reads the word, cuts the links
- *
- * CPU 0 read the old entry, and CPU 1 sees its word and link; or CPU 0 reads the
- * entry as none.
- *
- * Context: see hydra_collapse_begin(). Preemption is off until the caller has
- * flushed, so no grace period ends before.
- */
-void __hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd)
-{
-	struct hydra_table *t;
-	unsigned long word;
-	pteval_t *canonical;
-	hydra_mask_t trees;
-	unsigned int d;
-
-	if (!hydra_present(pmd_val(pmd)) || hydra_leaf(pmd_val(pmd)))
+	all = hydra_batches_due(&h->batches);
+	if (!all && hydra_mask_empty(&due)) {
+		hydra_flush_nothing(h, f);
 		return;
-	/*
-	 * A domain with a link got its tree before: trees has its bit, see
-	 * hydra_promote().
-	 */
-	hydra_mask_zero(&trees);
-	hydra_mask_add(&trees, &h->trees);
-	/* trees before h->domain[d]; pairs with the smp_wmb() in hydra_promote(). */
-	smp_rmb();
-	for_each_hydra_domain(d, &trees) {
-		spin_lock(&h->domain[d]->lock);
-		spin_unlock(&h->domain[d]->lock);
 	}
-	canonical = hydra_next_table(pmd_val(pmd));
-	/* Else the first split could come before the flush, and a domain could link the table. */
-	lockdep_assert(lockdep_is_held(&h->mm->mmap_lock) ||
-		       lockdep_is_held(ptlock_ptr(virt_to_ptdesc(canonical))));
-	word = hydra_table_detach(virt_to_ptdesc(canonical));
-	if (hydra_word_solo(word))
-		hydra_cut_solo(hydra_table_of(pmdp), hydra_entry_index(pmdp),
-			       hydra_word_domain(word));
-	t = hydra_word_table(word);
-	if (t)
-		hydra_table_release(t, canonical);
+	f->targets = due;
+	hydra_flush_targets(h, f, all, 0, TLB_FLUSH_ALL, PAGE_SHIFT, false);
+	for_each_hydra_domain(d, &due)
+		hydra_batches_flushed(&h->domain[d]->batches, f->batched[d]);
+	if (all)
+		hydra_batches_flushed(&h->batches, all);
 }
-
-/**
- * __hydra_move_table - cut every domain's link to a table that mremap() moves
- * @h: address space
- * @pmdp: the old canonical entry, cleared
- * @pmd: its old value
- * @addr: first address that the table mapped there
- *
- * The next fault finds the table at the new address, as a table of no domain.
- *
- *     CPU 0: an atomic fill                CPU 1: mremap()
- *     ---------------------                ---------------
- *     locks the leaf table                 clears the PMD entry
- *     reads the PMD entry again            locks and unlocks the leaf table
- *     links the table                      reads the word, cuts the links
- *     unlocks the leaf table               flushes the domains
- *
- * CPU 0 read the old PMD entry, and CPU 1 waits for its link; or CPU 0 reads none.
- * Faults and flushes except atomic fills need a lock held by mremap().
- *
- * Context: see hydra_move_table(). No grace period ends before the locks are
- * dropped.
- */
-void __hydra_move_table(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd,
-			unsigned long addr)
-{
-	spinlock_t *lock = pte_lockptr(h->mm, &pmd);
-	pteval_t *canonical = hydra_next_table(pmd_val(pmd));
-	struct hydra_table *t;
-	unsigned long word;
-	hydra_mask_t users;
-
-	mmap_assert_write_locked(h->mm);
-	lockdep_assert_held(pmd_lockptr(h->mm, pmdp));
-	/* Nests inside the PMD locks of the old and of the new entry. */
-	spin_lock_nested(lock, SINGLE_DEPTH_NESTING + 1);
-	spin_unlock(lock);
-	hydra_mask_zero(&users);
-	word = hydra_table_detach(virt_to_ptdesc(canonical));
-	if (hydra_word_solo(word)) {
-		hydra_mask_set(hydra_word_domain(word), &users);
-		hydra_cut_solo(hydra_table_of(pmdp), hydra_entry_index(pmdp),
-			       hydra_word_domain(word));
-	}
-	t = hydra_word_table(word);
-	if (t) {
-		hydra_mask_add(&users, &t->sharers);
-		hydra_mask_add(&users, &t->users);
-		hydra_table_release(t, canonical);
-	}
-	hydra_flush_domains(h, addr, addr + PMD_SIZE, &users);
-}
-
-#include "tests/flush-kunit.h"

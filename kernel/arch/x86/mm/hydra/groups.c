@@ -13,65 +13,41 @@
  *			(section 3.3.4: NO-F)
  *	0-3/4-7		the operator knows: here, two groups of four CPUs
  *
- * The number of groups is fixed at boot, because each struct hydra_mm has room for so many
- * domains. The host may move CPUs later. So writing "again" to /sys/kernel/mm/hydra/regroup
- * asks or measures once more, and regroup_seconds does so from time to time; a list of CPUs
- * there is taken as it is, also where nodes are the domains.
+ * The number of groups is fixed at boot. CPUs may go to other groups later, see regroup.c.
  *
  * With pv a group stands for a domain of the host, and the host numbers its domains: another host,
  * to which the guest has migrated, otherwise. See hydra_map_groups().
  *
  * The groups are the domains of kind node. Their tables come from pools, see pool.c. The
  * caches and cores that a guest sees are not looked at.
- *
- * Locking: hydra_regroup_lock is held while CPUs move, or the plan for that is made, and while
- * host_of is written.
  */
 
 #define pr_fmt(fmt) "hydra: " fmt
 
 #include <linux/cc_platform.h>
 #include <linux/cpu.h>
-#include <linux/cpuhotplug.h>
-#include <linux/hydra_vm.h>
 #include <linux/init.h>
 #include <linux/kvm_para.h>
-#include <linux/mm.h>
-#include <linux/mutex.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <linux/sysfs.h>
-#include <linux/workqueue.h>
 #include <uapi/linux/hydra_para.h>
 
 #include <asm/apic.h>
 #include <asm/cpuid.h>
 #include <asm/smp.h>
 
-#include "internal.h"
+#include "groups.h"
+#include "latency.h"
 
 /* The most vCPUs that a host tells about at once */
 #define WHERE_MAX	4096
 /* How often the memory of an answer is written, if the host has taken it away again */
 #define WHERE_TRIES	10
-/* In a plan: the group of a CPU that is offline */
-#define NOBODY		U16_MAX
 
-enum hydra_groups_source {
-	HYDRA_GROUPS_OFF,
-	HYDRA_GROUPS_PV,
-	HYDRA_GROUPS_MEASURE,
-	HYDRA_GROUPS_LIST,
-};
-
-static enum hydra_groups_source source;
+enum hydra_groups_source hydra_groups_from;
 static char *list __initdata;
 /* With pv, by group: the domain of the host, or KVM_HYDRA_NOWHERE if that is not known */
-static u8 *host_of;
-static unsigned int regroup_seconds;
-static DEFINE_MUTEX(hydra_regroup_lock);
-static void hydra_regroup_work(struct work_struct *work);
-static DECLARE_DELAYED_WORK(regroup_work, hydra_regroup_work);
+u8 *hydra_groups_host;
 
 /**
  * hydra_has_groups - do groups take the place of nodes?
@@ -84,20 +60,20 @@ static DECLARE_DELAYED_WORK(regroup_work, hydra_regroup_work);
  */
 bool hydra_has_groups(void)
 {
-	return source != HYDRA_GROUPS_OFF;
+	return hydra_groups_from != HYDRA_GROUPS_OFF;
 }
 EXPORT_SYMBOL_GPL(hydra_has_groups);
 
 static int __init hydra_groups_setup(char *text)
 {
 	if (!strcmp(text, "off"))
-		source = HYDRA_GROUPS_OFF;
+		hydra_groups_from = HYDRA_GROUPS_OFF;
 	else if (!strcmp(text, "pv"))
-		source = HYDRA_GROUPS_PV;
+		hydra_groups_from = HYDRA_GROUPS_PV;
 	else if (!strcmp(text, "measure"))
-		source = HYDRA_GROUPS_MEASURE;
+		hydra_groups_from = HYDRA_GROUPS_MEASURE;
 	else
-		source = HYDRA_GROUPS_LIST;
+		hydra_groups_from = HYDRA_GROUPS_LIST;
 	list = text;
 	return 1;
 }
@@ -113,7 +89,7 @@ __setup("hydra_groups=", hydra_groups_setup);
  *
  * Context: any. Return: how many groups there are, or -EINVAL.
  */
-static int hydra_groups_parse(char *text, unsigned int most, u16 *group)
+int hydra_groups_parse(char *text, unsigned int most, u16 *group)
 {
 	cpumask_var_t cpus, all;
 	int cpu, nr = 0, ret = -ENOMEM;
@@ -249,15 +225,22 @@ static int hydra_map_groups(unsigned int nr, const u8 *where, u8 *host, u16 *gro
 	return 0;
 }
 
-/* Ask the host, and group the CPUs as it says. Return: 0 or a negative errno. */
-static int hydra_ask_groups(unsigned int nr, u16 *group)
+/**
+ * hydra_ask_groups - ask the host, and group the CPUs as it says
+ * @nr: how many groups there are
+ * @group: by CPU, its group; updated
+ *
+ * Context: may sleep.
+ * Return: 0 or a negative errno.
+ */
+int hydra_ask_groups(unsigned int nr, u16 *group)
 {
 	u8 *where = kmalloc(nr_cpu_ids, GFP_KERNEL);
 	int ret;
 
 	if (!where)
 		return -ENOMEM;
-	ret = hydra_ask_host(where) ?: hydra_map_groups(nr, where, host_of, group);
+	ret = hydra_ask_host(where) ?: hydra_map_groups(nr, where, hydra_groups_host, group);
 	kfree(where);
 	return ret;
 }
@@ -275,11 +258,11 @@ static unsigned int __init hydra_groups_of_host(unsigned int most, u16 *group)
 		return 0;
 	/* The CPUs may be on fewer than the host has. */
 	nr = min3(nr, (long)most, (long)KVM_HYDRA_NOWHERE);
-	host_of = kmalloc(nr, GFP_KERNEL);
-	if (!host_of)
+	hydra_groups_host = kmalloc(nr, GFP_KERNEL);
+	if (!hydra_groups_host)
 		return 0;
 	for (d = 0; d < nr; d++)
-		host_of[d] = d;
+		hydra_groups_host[d] = d;
 	return hydra_ask_groups(nr, group) ? 0 : nr;
 }
 
@@ -288,7 +271,7 @@ static unsigned int __init hydra_groups_from_source(unsigned int most, u16 *grou
 {
 	long nr;
 
-	switch (source) {
+	switch (hydra_groups_from) {
 	case HYDRA_GROUPS_PV:
 		nr = hydra_groups_of_host(most, group);
 		if (!nr) {
@@ -331,10 +314,10 @@ unsigned int __init hydra_groups_at_boot(u16 **group, unsigned int most)
 	unsigned int nr = 0;
 	u16 *by_cpu;
 
-	if (source == HYDRA_GROUPS_OFF)
+	if (hydra_groups_from == HYDRA_GROUPS_OFF)
 		return 0;
 	by_cpu = kcalloc(nr_cpu_ids, sizeof(*by_cpu), GFP_KERNEL);
-	if (num_online_nodes() > 1 && source != HYDRA_GROUPS_LIST)
+	if (num_online_nodes() > 1 && hydra_groups_from != HYDRA_GROUPS_LIST)
 		pr_err("hydra_groups=%s: this machine has %u nodes, and uses them\n", list,
 		       num_online_nodes());
 	else if (by_cpu)
@@ -343,251 +326,11 @@ unsigned int __init hydra_groups_at_boot(u16 **group, unsigned int most)
 		*group = by_cpu;
 		return nr;
 	}
-	source = HYDRA_GROUPS_OFF;
-	kfree(host_of);
-	host_of = NULL;
+	hydra_groups_from = HYDRA_GROUPS_OFF;
+	kfree(hydra_groups_host);
+	hydra_groups_host = NULL;
 	kfree(by_cpu);
 	return 0;
 }
-
-/*
- * Groups that were measured have no names. A new one takes the number of the old one with
- * which it has most CPUs in common: the pool of that is near them. CPUs of no group (NOBODY)
- * are offline, and stay where they are.
- */
-static int hydra_keep_numbers(unsigned int nr, u16 *group)
-{
-	unsigned int cpu, d, g, best, most, common;
-	hydra_mask_t taken;
-	u16 *number;
-
-	number = kcalloc(nr, sizeof(*number), GFP_KERNEL);
-	if (!number)
-		return -ENOMEM;
-	hydra_mask_zero(&taken);
-	for (g = 0; g < nr; g++) {
-		best = UINT_MAX;
-		most = 0;
-		for (d = 0; d < hydra_kinds[HYDRA_DOMAINS_NODE].nr; d++) {
-			common = 0;
-			for_each_possible_cpu(cpu)
-				common += group[cpu] == g &&
-					  hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu) == d;
-			if (!hydra_mask_test(d, &taken) && (best == UINT_MAX || common > most)) {
-				best = d;
-				most = common;
-			}
-		}
-		hydra_mask_set(best, &taken);
-		number[g] = best;
-	}
-	for_each_possible_cpu(cpu)
-		group[cpu] = group[cpu] == NOBODY ?
-			     hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu) : number[group[cpu]];
-	kfree(number);
-	return 0;
-}
-
-/* A measurement that cannot tell groups any more moves no CPU. */
-static int hydra_measure_again(unsigned int nr, u16 *group)
-{
-	unsigned int cpu, found;
-
-	for_each_possible_cpu(cpu)
-		group[cpu] = NOBODY;
-	found = hydra_measure_groups(group);
-	if (found < 2)
-		return -EAGAIN;
-	if (found > nr)
-		return -ERANGE;
-	return hydra_keep_numbers(found, group);
-}
-
-/*
- * Ask the host again. If it does not tell, or tells of more domains than there are groups, CPUs
- * stay in their groups, and no memory is moved any more: it might be moved away from them.
- */
-static int hydra_ask_again(unsigned int nr, u16 *group)
-{
-	bool placing = memchr_inv(host_of, KVM_HYDRA_NOWHERE, nr);
-	unsigned int cpu, d;
-	int ret;
-
-	for_each_possible_cpu(cpu)
-		group[cpu] = hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu);
-	ret = hydra_ask_groups(nr, group);
-	if (!ret)
-		return 0;
-	for (d = 0; d < nr; d++)
-		WRITE_ONCE(host_of[d], KVM_HYDRA_NOWHERE);
-	if (placing)
-		pr_warn("the host does not tell any more where the CPUs are, or they are on more than %u of its domains (error %d): where the pools of page tables are is not known, and they do not grow\n",
-			nr, ret);
-	return ret;
-}
-
-/* What the host, or a measurement, says now. Context: hydra_regroup_lock. */
-static int hydra_groups_again(u16 *group)
-{
-	unsigned int nr = hydra_kinds[HYDRA_DOMAINS_NODE].nr;
-
-	lockdep_assert_held(&hydra_regroup_lock);
-	switch (source) {
-	case HYDRA_GROUPS_PV:
-		return hydra_ask_again(nr, group);
-	case HYDRA_GROUPS_MEASURE:
-		return hydra_measure_again(nr, group);
-	default:
-		return -EOPNOTSUPP;
-	}
-}
-
-/* @text: a list of groups, or NULL: ask, or measure. Return: 0 or a negative errno. */
-static int hydra_regroup(char *text)
-{
-	unsigned int nr = hydra_kinds[HYDRA_DOMAINS_NODE].nr;
-	u16 *group;
-	int ret;
-
-	group = kcalloc(nr_cpu_ids, sizeof(*group), GFP_KERNEL);
-	if (!group)
-		return -ENOMEM;
-	mutex_lock(&hydra_regroup_lock);
-	ret = text ? hydra_groups_parse(text, nr, group) : hydra_groups_again(group);
-	if (ret >= 0)
-		hydra_move_cpus(group);
-	/* Also if no CPU moves: memory may have. */
-	if (!ret && !text && source == HYDRA_GROUPS_PV)
-		hydra_pools_place();
-	mutex_unlock(&hydra_regroup_lock);
-	kfree(group);
-	return min(ret, 0);
-}
-
-static void hydra_regroup_work(struct work_struct *work)
-{
-	int ret = hydra_regroup(NULL);
-
-	if (ret)
-		pr_warn_ratelimited("CPUs stay in their groups (error %d)\n", ret);
-	/* A CPU may have come meanwhile, and have asked for more: that request stays. */
-	if (READ_ONCE(regroup_seconds))
-		queue_delayed_work(system_long_wq, &regroup_work, READ_ONCE(regroup_seconds) * HZ);
-}
-
-/* A CPU that comes late: nothing was known of it. */
-static int hydra_groups_online(unsigned int cpu)
-{
-	mod_delayed_work(system_long_wq, &regroup_work, 0);
-	return 0;
-}
-
-static ssize_t regroup_store(struct kobject *kobj, struct kobj_attribute *attr,
-			     const char *buf, size_t count)
-{
-	char *text = kstrdup(buf, GFP_KERNEL);
-	int ret;
-
-	if (!text)
-		return -ENOMEM;
-	ret = hydra_regroup(sysfs_streq(buf, "again") ? NULL : strim(text));
-	kfree(text);
-	return ret ?: count;
-}
-
-static struct kobj_attribute regroup_attr = __ATTR_WO(regroup);
-
-static ssize_t regroup_seconds_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%u\n", READ_ONCE(regroup_seconds));
-}
-
-static ssize_t regroup_seconds_store(struct kobject *kobj, struct kobj_attribute *attr,
-				     const char *buf, size_t count)
-{
-	unsigned int seconds;
-
-	if (kstrtouint(buf, 10, &seconds) || seconds > INT_MAX / HZ)
-		return -EINVAL;
-	if (seconds && source != HYDRA_GROUPS_PV && source != HYDRA_GROUPS_MEASURE)
-		return -EOPNOTSUPP;
-	WRITE_ONCE(regroup_seconds, seconds);
-	/* With 0, what is queued is done once more. */
-	if (seconds)
-		mod_delayed_work(system_long_wq, &regroup_work, seconds * HZ);
-	return count;
-}
-
-static struct kobj_attribute regroup_seconds_attr = __ATTR_RW(regroup_seconds);
-
-static ssize_t pools_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
-{
-	return hydra_pools_show(buf);
-}
-
-/* Looks at all pages of the pools. */
-static struct kobj_attribute pools_attr = __ATTR_RO_MODE(pools, 0400);
-
-static ssize_t pool_limit_kib_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%lu\n", READ_ONCE(hydra_pool_limit) >> 10);
-}
-
-static ssize_t pool_limit_kib_store(struct kobject *kobj, struct kobj_attribute *attr,
-				    const char *buf, size_t count)
-{
-	unsigned long kib;
-
-	if (kstrtoul(buf, 10, &kib) || kib > ULONG_MAX >> 11)
-		return -EINVAL;
-	WRITE_ONCE(hydra_pool_limit, kib << 10);
-	return count;
-}
-
-static struct kobj_attribute pool_limit_attr = __ATTR_RW(pool_limit_kib);
-
-static struct attribute *regroup_attrs[] = {
-	&regroup_attr.attr,
-	NULL
-};
-
-static const struct attribute_group hydra_regroup_files = {
-	.name = "hydra",
-	.attrs = regroup_attrs,
-};
-
-/* There only with hydra_groups= */
-static struct attribute *groups_attrs[] = {
-	&regroup_seconds_attr.attr,
-	&pools_attr.attr,
-	&pool_limit_attr.attr,
-	NULL
-};
-
-static const struct attribute_group hydra_groups_files = {
-	.name = "hydra",
-	.attrs = groups_attrs,
-};
-
-static int __init hydra_groups_init(void)
-{
-	const struct hydra_kind *kind = &hydra_kinds[HYDRA_DOMAINS_NODE];
-	unsigned int d;
-	int ret;
-
-	ret = sysfs_merge_group(mm_kobj, &hydra_regroup_files);
-	if (ret || source == HYDRA_GROUPS_OFF)
-		return ret;
-	for (d = 0; d < kind->nr; d++)
-		pr_info("group %u: CPUs %*pbl\n", d, cpumask_pr_args(kind->cpus[d]));
-	ret = hydra_pools_start(kind->nr, host_of);
-	if (ret)
-		return ret;
-	if (source != HYDRA_GROUPS_LIST)
-		cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN, "mm/hydra:online",
-					  hydra_groups_online, NULL);
-	return sysfs_merge_group(mm_kobj, &hydra_groups_files);
-}
-late_initcall(hydra_groups_init);
 
 #include "tests/groups-kunit.h"

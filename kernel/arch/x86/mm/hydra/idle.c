@@ -51,7 +51,10 @@
 #include <asm/hydra.h>
 #include <asm/tlbflush.h>
 
-#include "internal.h"
+#include "domain.h"
+#include "idle.h"
+#include "state.h"
+#include "entry.h"
 
 /* The numbers of seconds that a stamp tells apart. Stamp 0: none. */
 #define NR_STAMPS	(HYDRA_PTE_STAMP >> HYDRA_PTE_STAMP_SHIFT)

@@ -27,7 +27,7 @@
 #include <asm/msr.h>
 #include <asm/tsc.h>
 
-#include "internal.h"
+#include "latency.h"
 
 /* The time grows with the square of the number of CPUs. */
 #define CPUS_MAX	256

@@ -24,7 +24,9 @@
 #include <linux/sched.h>
 #include <linux/sizes.h>
 
-#include "internal.h"
+#include "domain.h"
+#include "sharers.h"
+#include "state.h"
 
 /* How many leaf tables to try before taking a shared one */
 #define TRIES		32

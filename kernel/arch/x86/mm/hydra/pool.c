@@ -49,7 +49,7 @@
 #include <linux/xarray.h>
 #include <uapi/linux/hydra_para.h>
 
-#include "internal.h"
+#include "pool.h"
 
 #define CHUNK_ORDER	(PMD_SHIFT - PAGE_SHIFT)
 #define CHUNK_PAGES	PTRS_PER_PTE

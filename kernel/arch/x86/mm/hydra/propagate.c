@@ -23,13 +23,14 @@
 #include <linux/hydra_loops.h>
 #include <linux/mm.h>
 
-#include "internal.h"
+#include "domain.h"
+#include "idle.h"
+#include "marks.h"
+#include "platform.h"
+#include "state.h"
+#include "unlink.h"
 
 #include <trace/events/hydra.h>
-
-/* Stays on for a while after the last user: switching it stops all CPUs. */
-DEFINE_STATIC_KEY_DEFERRED_FALSE(hydra_key, 60 * HZ);
-EXPORT_SYMBOL_GPL(hydra_key);
 
 /*
  * The copy of an entry in the next domain from @d on, or NULL. Above the leaf

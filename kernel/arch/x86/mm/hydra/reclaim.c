@@ -40,80 +40,13 @@
 
 #include <asm/hydra.h>
 
-#include "internal.h"
-
-/* In the ptdesc of a replica, pt_list is for this list; pt_index is its hydra_table. */
-static struct list_lru replicas;
-
-/**
- * hydra_reclaim_prepare - make sure that a new replica can be listed
- * @replica: the replica, not in use yet
- *
- * Context: process context, no locks. Reclaims nothing.
- * Return: false if there is no memory for the lists of its memory cgroup.
- */
-bool hydra_reclaim_prepare(pteval_t *replica)
-{
-	struct folio *folio = ptdesc_folio(virt_to_ptdesc(replica));
-	struct mem_cgroup *memcg;
-	bool held;
-	int err;
-
-	/* A dying memory cgroup passes its charges to the parent: read again. */
-	do {
-		rcu_read_lock();
-		memcg = folio_memcg(folio);
-		held = mem_cgroup_tryget(memcg);
-		rcu_read_unlock();
-	} while (!held);
-	if (!memcg)
-		return true;
-	err = memcg_list_lru_alloc(memcg, &replicas, GFP_NOWAIT | __GFP_NOWARN);
-	mem_cgroup_put(memcg);
-	return !err;
-}
-
-static bool hydra_from_pool(const pteval_t *table)
-{
-	return static_branch_unlikely(&hydra_pools_key) &&
-	       hydra_pool_of(virt_to_page(table)) >= 0;
-}
-
-/**
- * hydra_reclaim_add - list a replica: from now on it may be dropped
- * @t: of the canonical table
- * @replica: the replica, for which hydra_reclaim_prepare() returned true
- *
- * Context: the lock of the linking domain, so before the link is cut.
- */
-void hydra_reclaim_add(struct hydra_table *t, pteval_t *replica)
-{
-	struct ptdesc *ptdesc = virt_to_ptdesc(replica);
-
-	ptdesc->pt_index = (unsigned long)t;
-	INIT_LIST_HEAD(&ptdesc->pt_list);
-	/* It would go back to its pool: no memory for anything else. */
-	if (hydra_from_pool(replica))
-		return;
-	rcu_read_lock();
-	list_lru_add(&replicas, &ptdesc->pt_list, page_to_nid(ptdesc_page(ptdesc)),
-		     folio_memcg(ptdesc_folio(ptdesc)));
-	rcu_read_unlock();
-}
-
-/**
- * hydra_reclaim_remove - the link to a replica has been cut
- * @replica: the replica; neither it nor its struct hydra_table is freed yet
- */
-void hydra_reclaim_remove(pteval_t *replica)
-{
-	struct ptdesc *ptdesc = virt_to_ptdesc(replica);
-
-	rcu_read_lock();
-	list_lru_del(&replicas, &ptdesc->pt_list, page_to_nid(ptdesc_page(ptdesc)),
-		     folio_memcg(ptdesc_folio(ptdesc)));
-	rcu_read_unlock();
-}
+#include "domain.h"
+#include "fill.h"
+#include "replica.h"
+#include "state.h"
+#include "tlb.h"
+#include "unlink.h"
+#include "table.h"
 
 /* Context: the leaf table's lock. Return: number of replicas dropped. */
 static unsigned int hydra_drop_replicas(struct hydra_table *t, pteval_t *canonical,
@@ -211,7 +144,7 @@ static unsigned int hydra_reclaim_table(struct hydra_mm *h, unsigned long addr,
 static unsigned long hydra_reclaim_count(struct shrinker *shrinker,
 					 struct shrink_control *sc)
 {
-	return list_lru_shrink_count(&replicas, sc) ?: SHRINK_EMPTY;
+	return list_lru_shrink_count(&hydra_replica_lists, sc) ?: SHRINK_EMPTY;
 }
 
 static unsigned long hydra_reclaim_scan(struct shrinker *shrinker,
@@ -223,7 +156,7 @@ static unsigned long hydra_reclaim_scan(struct shrinker *shrinker,
 		struct hydra_victim victim = {};
 		unsigned long nr = 1;
 
-		list_lru_walk_one(&replicas, sc->nid, sc->memcg, hydra_pick_victim,
+		list_lru_walk_one(&hydra_replica_lists, sc->nid, sc->memcg, hydra_pick_victim,
 				  &victim, &nr);
 		if (!victim.mm)
 			break;
@@ -241,7 +174,7 @@ static int __init hydra_reclaim_init(void)
 
 	shrinker = shrinker_alloc(SHRINKER_NUMA_AWARE | SHRINKER_MEMCG_AWARE,
 				  "mm-hydra");
-	if (!shrinker || list_lru_init_memcg(&replicas, shrinker))
+	if (!shrinker || list_lru_init_memcg(&hydra_replica_lists, shrinker))
 		panic("hydra: no memory for the lists of replicas\n");
 	shrinker->count_objects = hydra_reclaim_count;
 	shrinker->scan_objects = hydra_reclaim_scan;

@@ -15,7 +15,12 @@
 #include <linux/string.h>
 #include <linux/sysfs.h>
 
-#include "internal.h"
+#include "control.h"
+#include "domain.h"
+#include "platform.h"
+#include "replica.h"
+#include "settings.h"
+#include "state.h"
 
 static const char * const stat_names[NR_HYDRA_SHOWN] = {
 	[HYDRA_STAT_FILLS] = "fills",

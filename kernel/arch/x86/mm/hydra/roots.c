@@ -1,55 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Roots: how they are made, how CPUs switch to another root, the LDT mapping common
- * to all roots, and platforms without support for domain roots.
+ * Roots: how CPUs switch to another root, a domain that uses the canonical one for a time,
+ * and the LDT mapping common to all roots.
  */
 
+#include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/smp.h>
 
 #include <asm/desc.h>
 #include <asm/hydra.h>
-#include <asm/hypervisor.h>
 #include <asm/mmu_context.h>
-#include <asm/pgalloc.h>
 
-#include "internal.h"
+#include "ask.h"
+#include "domain.h"
+#include "roots.h"
+#include "state.h"
+#include "wait.h"
 
-/**
- * hydra_pgd_alloc - allocate the root of a domain tree
- * @mm: the address space
- * @nid: the node to allocate it on
- *
- * Linux keeps the kernel half of the root in sync like that of mm->pgd.
- *
- * Reclaim starts no I/O, and enters no file system: the caller holds mmap_lock, and may be on
- * the way to user mode.
- *
- * Return: the root, or NULL.
- */
-pgd_t *hydra_pgd_alloc(struct mm_struct *mm, int nid)
-{
-	struct page *page = alloc_pages_node(nid, (GFP_PGTABLE_USER & ~(__GFP_IO | __GFP_FS)) |
-					     __GFP_RETRY_MAYFAIL | __GFP_NOWARN,
-					     PGD_ALLOCATION_ORDER);
-
-	if (!page)
-		return NULL;
-	spin_lock(&pgd_lock);
-	pgd_ctor(mm, page_address(page));
-	spin_unlock(&pgd_lock);
-	return page_address(page);
-}
-
-/**
- * hydra_pgd_free - free the root of a domain tree
- * @pgd: from hydra_pgd_alloc(); no CPU has it loaded
- */
-void hydra_pgd_free(pgd_t *pgd)
-{
-	pgd_dtor(pgd);
-	free_pages((unsigned long)pgd, PGD_ALLOCATION_ORDER);
-}
+/* The root in CR3, of any address space */
+DEFINE_PER_CPU(pgd_t *, hydra_loaded_root);
 
 /**
  * __hydra_on_own_root - does this CPU use the root of a domain tree?
@@ -131,45 +101,6 @@ void hydra_switch_roots(struct mm_struct *mm, atomic64_t *gen, const struct cpum
 	/* A full barrier; pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
 	atomic64_inc_return(gen);
 	on_each_cpu_cond_mask(hydra_has_loaded, hydra_load_root, mm, true, cpus);
-}
-
-/**
- * hydra_leave_contexts - this CPU forgets all address spaces
- *
- * The CPU goes on with init_mm, as an idle CPU does, and flushes before it uses any
- * context again.
- *
- * Context: interrupts off, in a kernel thread that uses no address space.
- */
-void hydra_leave_contexts(void)
-{
-	u16 asid, loaded;
-
-	lockdep_assert_irqs_disabled();
-	VM_WARN_ON_ONCE(current->mm);
-	leave_mm();
-	VM_WARN_ON_ONCE(this_cpu_read(cpu_tlbstate.loaded_mm) != &init_mm);
-	loaded = this_cpu_read(cpu_tlbstate.loaded_mm_asid);
-	/* No address space has the number 0, so choose_new_asid() flushes a new context. */
-	for (asid = 0; asid < TLB_NR_DYN_ASIDS; asid++)
-		if (asid != loaded)
-			this_cpu_write(cpu_tlbstate.ctxs[asid].ctx_id, 0);
-}
-
-/**
- * hydra_refused_by_machine - can this machine run domain trees?
- *
- * Return: NULL, or the reason why not.
- */
-const char *hydra_refused_by_machine(void)
-{
-	/* The hypervisor checks and pins page tables, by mm->pgd. */
-	if (cpu_feature_enabled(X86_FEATURE_XENPV))
-		return "Xen PV keeps page tables itself";
-	/* Its flush hypercall names an address space by mm->pgd. */
-	if (IS_ENABLED(CONFIG_HYPERV) && hypervisor_is_type(X86_HYPER_MS_HYPERV))
-		return "Hyper-V flushes by the address of one root";
-	return NULL;
 }
 
 #if defined(CONFIG_MODIFY_LDT_SYSCALL) && \
@@ -293,3 +224,40 @@ void hydra_clear_ldt(struct mm_struct *mm)
 {
 }
 #endif
+
+/**
+ * hydra_degrade - let a domain use the canonical tree for a time
+ * @h: address space
+ * @d: the domain, which has a tree
+ *
+ * Called when a table above the leaf tables cannot be allocated: the program
+ * continues, and the domain takes part in every flush (invariant 7). After a pause the domain
+ * may have its tree again: see hydra_lacks_tree(). Each pause is twice as long as the last one.
+ *
+ * Context: process context, may wait for other CPUs.
+ */
+void hydra_degrade(struct hydra_mm *h, unsigned int d)
+{
+	struct hydra_domain *dom = h->domain[d];
+
+	/*
+	 * hydra_promote() clears d in universal under this lock, unless root is
+	 * canonical.
+	 */
+	spin_lock(&dom->lock);
+	/* Flushes include the domain before its CPUs can cache canonical entries. */
+	hydra_mask_set_atomic(d, &h->universal);
+	/* universal before root; pairs with hydra_raise_targets(). */
+	smp_mb__after_atomic();
+	/* Several CPUs of the domain may lack memory at once: that is one pause. */
+	if (dom->root == dom->pgd) {
+		dom->pause = clamp(2 * dom->pause, DEGRADED_MIN, DEGRADED_MAX);
+		WRITE_ONCE(dom->retry, jiffies + dom->pause);
+	}
+	WRITE_ONCE(dom->root, h->mm->pgd);
+	spin_unlock(&dom->lock);
+	hydra_stat_add(h, HYDRA_STAT_FALLBACKS, 1);
+	hydra_switch_roots(h->mm, &dom->tlb_gen, hydra_kind_of(h)->cpus[d]);
+	/* A thread that never sleeps comes to no switch. */
+	hydra_ask_at(READ_ONCE(dom->retry) + 1);
+}

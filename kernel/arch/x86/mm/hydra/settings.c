@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Settings: names, supported combinations, and sources (prctl, the boot parameter,
- * text written to a file).
+ * Settings: names, supported combinations, and sources (the boot parameter, text, a
+ * program).
  */
 
 #define pr_fmt(fmt) "hydra: " fmt
 
 #include <linux/capability.h>
+#include <linux/hydra_proc.h>
 #include <linux/init.h>
 #include <linux/kernel.h>
+#include <linux/mm.h>
 #include <linux/sched.h>
+#include <linux/slab.h>
 #include <linux/string.h>
+#include <linux/sysfs.h>
 #include <linux/uaccess.h>
 #include <linux/user_namespace.h>
 
-#include "internal.h"
+#include "platform.h"
+#include "settings.h"
 
 /* Settings of a process image without inherited settings; see hydra_mm_init(). */
 u32 hydra_default_settings __read_mostly = HYDRA_LINUX_SETTINGS;
@@ -262,62 +267,6 @@ int hydra_settings_read(const void __user *from, u64 size, u32 *settings)
 	return 0;
 }
 
-/**
- * hydra_prctl_set - PR_SET_HYDRA
- * @arg2: user pointer to struct hydra_settings
- * @arg3: sizeof(struct hydra_settings)
- * @arg4: 0
- * @arg5: 0
- *
- * Context: process context, no locks.
- * Return: 0; or, with nothing changed, -EINVAL, -E2BIG, -EOPNOTSUPP, -EFAULT, -EPERM, -ENOMEM
- * or -EINTR.
- */
-long hydra_prctl_set(unsigned long arg2, unsigned long arg3,
-		     unsigned long arg4, unsigned long arg5)
-{
-	u32 settings;
-	int ret;
-
-	if (arg4 || arg5)
-		return -EINVAL;
-	ret = hydra_settings_read((void __user *)arg2, arg3, &settings);
-	return ret ?: hydra_settings_set(current->mm, NULL, settings);
-}
-
-/**
- * hydra_prctl_get - PR_GET_HYDRA
- * @arg2: user pointer to struct hydra_settings
- * @arg3: sizeof(struct hydra_settings)
- * @arg4: 0
- * @arg5: 0
- *
- * What the program knows more of is set to 0.
- *
- * Context: process context, no locks.
- * Return: 0, -EINVAL, -E2BIG or -EFAULT.
- */
-long hydra_prctl_get(unsigned long arg2, unsigned long arg3,
-		     unsigned long arg4, unsigned long arg5)
-{
-	u32 now = hydra_settings_get(current->mm);
-	struct hydra_settings s = {
-		.domains = hydra_domains_setting(now),
-		.replication = hydra_replication_setting(now),
-		.prefetch = hydra_prefetch_setting(now),
-		.filter = hydra_filter_setting(now),
-	};
-
-	if (arg3 < sizeof(s) || arg4 || arg5)
-		return -EINVAL;
-	if (arg3 > PAGE_SIZE)
-		return -E2BIG;
-	if (copy_to_user((void __user *)arg2, &s, sizeof(s)) ||
-	    clear_user((void __user *)arg2 + sizeof(s), arg3 - sizeof(s)))
-		return -EFAULT;
-	return 0;
-}
-
 static int __init hydra_setup(char *text)
 {
 	int ret = hydra_settings_parse(text, &hydra_default_settings);
@@ -328,5 +277,22 @@ static int __init hydra_setup(char *text)
 	return 1;
 }
 __setup("hydra=", hydra_setup);
+
+/* In mm->hydra_settings: settings were chosen or inherited. No setting uses the bit. */
+#define SETTINGS_CHOSEN	BIT(31)
+
+/**
+ * hydra_settings_get - settings of an address space
+ * @mm: the address space
+ *
+ * Context: any.
+ * Return: packed settings; those of stock Linux if the address space has none.
+ */
+u32 hydra_settings_get(struct mm_struct *mm)
+{
+	u32 settings = READ_ONCE(mm->hydra_settings);
+
+	return settings ? settings & ~SETTINGS_CHOSEN : HYDRA_LINUX_SETTINGS;
+}
 
 #include "tests/settings-kunit.h"

@@ -6,6 +6,7 @@
 #ifndef _ARCH_X86_MM_HYDRA_SETTINGS_H
 #define _ARCH_X86_MM_HYDRA_SETTINGS_H
 
+#include <linux/hydra_proc.h>
 #include <linux/types.h>
 #include <uapi/linux/hydra.h>
 
@@ -52,6 +53,14 @@ static inline unsigned int hydra_prefetch_setting(u32 s)
 static inline unsigned int hydra_filter_setting(u32 s)
 {
 	return s >> 24;
+}
+
+/* In mm->hydra_settings: settings were chosen or inherited. No setting uses the bit. */
+#define SETTINGS_CHOSEN		BIT(31)
+
+static inline bool hydra_wants_domains(u32 settings)
+{
+	return hydra_domains_setting(settings) != HYDRA_DOMAINS_MACHINE;
 }
 
 /**

@@ -19,44 +19,17 @@
 #include <asm/hydra.h>
 #include <asm/hypervisor.h>
 #include <asm/mmu_context.h>
-#include <asm/pgalloc.h>
 #include <asm/tlb.h>
-#include <asm/tlbbatch.h>
-
-#include "internal.h"
 
 #include <trace/events/hydra.h>
 
-/**
- * struct hydra_flush - a flush that this CPU is doing
- * @info: argument of flush_tlb_func(). If there is one target, @info.new_tlb_gen is
- *	the generation of the target; with several targets, the generation of
- *	domains without a tree.
- * @targets: domains to reach
- * @interrupted: number of CPUs interrupted, without the sender
- * @across: number of these that are on another node than the sender
- * @own: Linux would not make this flush
- * @cpus: the CPUs to reach; empty between flushes
- * @gen: generations by target, with several targets
- * @batched: by target of hydra_flush_batched(): how many entries it flushes
- *
- * Used with preemption off, and not in interrupts, like cpu_tlbstate's own.
- */
-struct hydra_flush {
-	struct flush_tlb_info info;
-	hydra_mask_t targets;
-	unsigned int interrupted;
-	unsigned int across;
-	bool own;
-	cpumask_t cpus;
-	u64 gen[HYDRA_MAX_DOMAINS];
-	s64 batched[HYDRA_MAX_DOMAINS];
-};
+#include "domain.h"
+#include "idle.h"
+#include "pool.h"
+#include "state.h"
+#include "tlb.h"
 
-static DEFINE_PER_CPU_SHARED_ALIGNED(struct hydra_flush, hydra_flush_state);
-
-/* The root in CR3, of any address space */
-DEFINE_PER_CPU(pgd_t *, hydra_loaded_root);
+DEFINE_PER_CPU_SHARED_ALIGNED(struct hydra_flush, hydra_flush_state);
 
 DEFINE_PER_CPU_SHARED_ALIGNED(struct mm_struct *, hydra_lazy_left);
 
@@ -72,17 +45,17 @@ static u64 hydra_raise_generation(struct hydra_mm *h, unsigned int d)
 	return atomic64_inc_return(gen);
 }
 
-/*
- * Complete the targets of a flush, and raise their generations.
+/**
+ * hydra_raise_targets - complete the targets of a flush, and raise their generations
+ * @h: address space, active when the caller read it
+ * @f: f->targets are the sharers; the universal domains are added
+ * @all: every domain is a target
  *
- * @h:       address space, active when the caller read it
- * @f:       f->targets are the sharers; the universal domains are added
- * @all:     every domain is a target
- *
- * Return: how many generations were raised, or -1 if the address space is not
- * active any more.
+ * Context: preemption off.
+ * Return: how many generations were raised, or -1 if the address space is not active any
+ * more.
  */
-static int hydra_raise_targets(struct hydra_mm *h, struct hydra_flush *f, bool all)
+int hydra_raise_targets(struct hydra_mm *h, struct hydra_flush *f, bool all)
 {
 	hydra_mask_t more;
 	unsigned int d;
@@ -169,7 +142,14 @@ unsigned int hydra_pick_cpus(unsigned long *picked, const unsigned long *running
 	return last - first + 1;
 }
 
-static void hydra_pick_targets(struct hydra_mm *h, struct hydra_flush *f)
+/**
+ * hydra_pick_targets - choose the CPUs to interrupt
+ * @h: address space
+ * @f: the flush, with its targets; f->cpus is set
+ *
+ * Context: preemption off.
+ */
+void hydra_pick_targets(struct hydra_mm *h, struct hydra_flush *f)
 {
 	const struct hydra_kind *kind = hydra_kind_of(h);
 	unsigned int d;
@@ -181,7 +161,14 @@ static void hydra_pick_targets(struct hydra_mm *h, struct hydra_flush *f)
 				kind->span[d].first, kind->span[d].last);
 }
 
-static void hydra_unpick_targets(struct hydra_mm *h, struct hydra_flush *f)
+/**
+ * hydra_unpick_targets - empty f->cpus again
+ * @h: address space
+ * @f: the flush
+ *
+ * Context: preemption off.
+ */
+void hydra_unpick_targets(struct hydra_mm *h, struct hydra_flush *f)
 {
 	const struct hydra_kind *kind = hydra_kind_of(h);
 	unsigned int d, i;
@@ -243,8 +230,15 @@ static bool hydra_linux_interrupts(struct mm_struct *mm, unsigned int cpu,
 	return true;
 }
 
-/* How many CPUs that are not in f->cpus, the CPUs to reach, would Linux interrupt? */
-static unsigned int hydra_count_spared(struct hydra_mm *h, struct hydra_flush *f)
+/**
+ * hydra_count_spared - how many CPUs that are not in f->cpus would Linux interrupt?
+ * @h: address space
+ * @f: the flush
+ *
+ * Context: preemption off.
+ * Return: their number.
+ */
+unsigned int hydra_count_spared(struct hydra_mm *h, struct hydra_flush *f)
 {
 	unsigned int cpu, self = smp_processor_id(), nr = 0;
 
@@ -259,8 +253,15 @@ static unsigned int hydra_count_spared(struct hydra_mm *h, struct hydra_flush *f
 	return nr;
 }
 
-/* @spared: the CPUs that Linux would have interrupted besides */
-static void hydra_flush_counted(struct hydra_mm *h, struct hydra_flush *f,
+/**
+ * hydra_flush_counted - count a flush
+ * @h: address space
+ * @f: the flush, which is done
+ * @spared: the CPUs that Linux would have interrupted besides
+ *
+ * Context: preemption off.
+ */
+void hydra_flush_counted(struct hydra_mm *h, struct hydra_flush *f,
 				unsigned int spared)
 {
 	hydra_stat_add(h, HYDRA_STAT_FLUSHES, 1);
@@ -274,8 +275,19 @@ static void hydra_flush_counted(struct hydra_mm *h, struct hydra_flush *f,
 			  f->interrupted, spared);
 }
 
-/* f->targets are the sharers; @all: every domain. See hydra_flush_range(). */
-static void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f, bool all,
+/**
+ * hydra_flush_targets - deliver a flush
+ * @h: address space
+ * @f: f->targets are the sharers
+ * @all: every domain is a target
+ * @start: first address
+ * @end: end of the range, exclusive, or TLB_FLUSH_ALL
+ * @stride_shift: step between the addresses
+ * @freed_tables: tables of the range are being freed
+ *
+ * Context: preemption off, interrupts on; the entries have been changed.
+ */
+void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f, bool all,
 				unsigned long start, unsigned long end,
 				unsigned int stride_shift, bool freed_tables)
 {
@@ -350,83 +362,6 @@ static void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f, bool 
 	hydra_flush_counted(h, f, spared);
 }
 
-/* May the flush take marks? One that steps over huge pages leaves small pages. */
-static enum hydra_look hydra_look(unsigned int stride_shift)
-{
-	return stride_shift > PAGE_SHIFT ? HYDRA_BY_TABLE : HYDRA_TAKE_MARKS;
-}
-
-/* Flush a range for the domains that share its tables. Context: preemption off. */
-static void hydra_flush_range(struct hydra_mm *h, unsigned long start,
-			      unsigned long end, unsigned int stride_shift,
-			      bool freed_tables)
-{
-	struct hydra_flush *f = this_cpu_ptr(&hydra_flush_state);
-	bool all = !READ_ONCE(h->active) ||
-		   !hydra_range_targets(h, start, end, hydra_look(stride_shift),
-					&f->targets);
-
-	if (all)
-		hydra_mask_zero(&f->targets);
-	hydra_flush_targets(h, f, all, start, end, stride_shift, freed_tables);
-	hydra_unpublish();
-}
-
-/**
- * hydra_flush_mm - flush_tlb_mm_range() of an address space with a struct hydra_mm
- * @mm: the address space; it may be plain Linux again
- * @start: first address
- * @end: end of the range, exclusive, or TLB_FLUSH_ALL
- * @stride_shift: step between the addresses
- * @freed_tables: tables of the range are being freed
- *
- * Context: as flush_tlb_mm_range(): interrupts on, the entries have been changed.
- */
-void hydra_flush_mm(struct mm_struct *mm, unsigned long start, unsigned long end,
-		    unsigned int stride_shift, bool freed_tables)
-{
-	preempt_disable();
-	hydra_flush_range(READ_ONCE(mm->hydra), start, end, stride_shift, freed_tables);
-	preempt_enable();
-	mmu_notifier_arch_invalidate_secondary_tlbs(mm, start, end);
-}
-
-/**
- * hydra_gather_flush - flush for a gather, and free its tables
- * @tlb: the gather; its address space has been split at some time
- * @start: first address
- * @end: end of the range, exclusive, or TLB_FLUSH_ALL
- * @stride_shift: step between the addresses
- *
- * Context: as flush_tlb_mm_range().
- */
-void hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
-			unsigned long end, unsigned int stride_shift)
-{
-	struct hydra_mm *h = READ_ONCE(tlb->mm->hydra);
-	struct hydra_gather *g = &tlb->hydra;
-	hydra_mask_t targets;
-	struct hydra_flush *f;
-	bool all;
-
-	hydra_mask_zero(&targets);
-	/*
-	 * Preemptible, unless marks are taken: a gather that overlaps with another may
-	 * look up many tables.
-	 */
-	all = !READ_ONCE(h->active) ||
-	      !hydra_gather_targets(h, g, start, end, hydra_look(stride_shift), &targets);
-	preempt_disable();
-	f = this_cpu_ptr(&hydra_flush_state);
-	f->targets = targets;
-	hydra_flush_targets(h, f, all, start, end, stride_shift, tlb->freed_tables);
-	hydra_unpublish();
-	preempt_enable();
-	mmu_notifier_arch_invalidate_secondary_tlbs(tlb->mm, start, end);
-	if (g->recording && g->freed)
-		hydra_gather_flushed(g);
-}
-
 /**
  * hydra_flush_domains - flush a range for domains with links cut, as Linux would not
  * @h: address space
@@ -452,147 +387,6 @@ void hydra_flush_domains(struct hydra_mm *h, unsigned long start,
 	hydra_flush_targets(h, f, false, start, end, PAGE_SHIFT, true);
 	f->own = false;
 	preempt_enable();
-}
-
-/* Count an entry for the domains that the flush of its batch reaches. */
-static void hydra_count_batched(struct hydra_mm *h, const hydra_mask_t *targets,
-				bool all)
-{
-	unsigned int d;
-
-	if (all) {
-		atomic64_inc(&h->batches.added);
-		return;
-	}
-	for_each_hydra_domain(d, targets) {
-		struct hydra_domain *dom = READ_ONCE(h->domain[d]);
-
-		atomic64_inc(dom ? &dom->batches.added : &h->batches.added);
-	}
-}
-
-/**
- * hydra_tlbbatch_add - reclaim has cleared an entry and flushes later
- * @batch: the CPUs to interrupt are added to it
- * @mm: address space of the entry
- * @addr: its address
- *
- * Context: lock of the entry's table; the entry is cleared.
- * Return: false if the address space is not active.
- */
-bool hydra_tlbbatch_add(struct arch_tlbflush_unmap_batch *batch,
-			struct mm_struct *mm, unsigned long addr)
-{
-	struct hydra_flush *f = this_cpu_ptr(&hydra_flush_state);
-	struct hydra_mm *h = mm_hydra(mm);
-	bool all;
-
-	if (!h)
-		return false;
-	/*
-	 * The batch flushes later and publishes nothing. If this cleared the mark,
-	 * another CPU's flush of the entry would find neither a mark nor a published
-	 * flush, and spare the domain.
-	 */
-	all = !hydra_range_targets(h, addr, addr + PAGE_SIZE, HYDRA_LOOK_AT_MARKS,
-				   &f->targets);
-	if (hydra_raise_targets(h, f, all) < 0)
-		return false;
-	hydra_count_batched(h, &f->targets, all);
-	if (all) {
-		cpumask_or(&batch->cpumask, &batch->cpumask, mm_cpumask(mm));
-	} else {
-		hydra_pick_targets(h, f);
-		cpumask_or(&batch->cpumask, &batch->cpumask, &f->cpus);
-		hydra_unpick_targets(h, f);
-	}
-	/* IOMMUs walk the canonical tree: flush them as Linux does. */
-	mmu_notifier_arch_invalidate_secondary_tlbs(mm, 0, -1UL);
-	return true;
-}
-
-/* Return: how many entries were added, or 0 if all of them have been flushed. */
-static s64 hydra_batches_due(struct hydra_batches *b)
-{
-	s64 added = atomic64_read(&b->added);
-
-	return added != atomic64_read(&b->flushed) ? added : 0;
-}
-
-/* The first @added entries have been flushed. */
-static void hydra_batches_flushed(struct hydra_batches *b, s64 added)
-{
-	s64 flushed = atomic64_read(&b->flushed);
-
-	while (flushed < added && !atomic64_try_cmpxchg(&b->flushed, &flushed, added))
-		;
-}
-
-/* Count a flush that Linux would make for all CPUs, and that has no CPU to reach here. */
-static void hydra_flush_nothing(struct hydra_mm *h, struct hydra_flush *f)
-{
-	f->info.start = 0;
-	f->info.end = TLB_FLUSH_ALL;
-	f->info.freed_tables = false;
-	f->interrupted = 0;
-	f->across = 0;
-	hydra_mask_zero(&f->targets);
-	hydra_flush_counted(h, f, hydra_count_spared(h, f));
-}
-
-/**
- * hydra_flush_batched - flush_tlb_batched_pending() of an address space with a hydra_mm
- * @mm: the address space; it may be plain Linux again
- *
- * The caller is about to change the entries of a table. Reclaim may have cleared some
- * of them, with a flush still to come. So flush the domains that batches reach, if a
- * batch has grown since the last such flush. The counts are safe to read: a batch grows
- * under the lock of the table, which the caller holds. Entries added meanwhile, under
- * other locks, stay counted.
- *
- * An address space that is split counts one entry for all domains, see hydra_activate():
- * as long as it was plain Linux, nothing was counted here.
- *
- * IOMMUs and their like were flushed by hydra_tlbbatch_add().
- *
- * Context: the lock of a table.
- */
-void hydra_flush_batched(struct mm_struct *mm)
-{
-	struct hydra_flush *f = this_cpu_ptr(&hydra_flush_state);
-	struct hydra_mm *h = READ_ONCE(mm->hydra);
-	hydra_mask_t domains, due;
-	unsigned int d;
-	s64 all;
-
-	lockdep_assert_preemption_disabled();
-	/* active before the counts; pairs with the release in hydra_activate(). */
-	if (!smp_load_acquire(&h->active)) {
-		flush_tlb_mm(mm);
-		return;
-	}
-	hydra_mask_zero(&domains);
-	hydra_mask_add(&domains, &h->trees);
-	hydra_mask_add(&domains, &h->universal);
-	hydra_mask_zero(&due);
-	for_each_hydra_domain(d, &domains) {
-		struct hydra_domain *dom = READ_ONCE(h->domain[d]);
-
-		f->batched[d] = dom ? hydra_batches_due(&dom->batches) : 0;
-		if (f->batched[d])
-			hydra_mask_set(d, &due);
-	}
-	all = hydra_batches_due(&h->batches);
-	if (!all && hydra_mask_empty(&due)) {
-		hydra_flush_nothing(h, f);
-		return;
-	}
-	f->targets = due;
-	hydra_flush_targets(h, f, all, 0, TLB_FLUSH_ALL, PAGE_SHIFT, false);
-	for_each_hydra_domain(d, &due)
-		hydra_batches_flushed(&h->domain[d]->batches, f->batched[d]);
-	if (all)
-		hydra_batches_flushed(&h->batches, all);
 }
 
 #include "tests/tlb-kunit.h"

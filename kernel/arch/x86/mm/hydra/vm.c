@@ -13,7 +13,8 @@
 #include <linux/seq_file.h>
 #include <uapi/linux/hydra_para.h>
 
-#include "internal.h"
+#include "domain.h"
+#include "settings.h"
 
 /*
  * KVM, or NULL while no vendor's module (kvm_intel, kvm_amd) is there, and that module. The mutex

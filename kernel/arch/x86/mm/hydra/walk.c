@@ -7,7 +7,8 @@
 
 #include <linux/mm.h>
 
-#include "internal.h"
+#include "table.h"
+#include "walk.h"
 
 /* Number of address bits below the index into a table of a level */
 static unsigned int hydra_level_shift(u8 level)

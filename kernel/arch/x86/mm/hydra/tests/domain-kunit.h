@@ -4,6 +4,9 @@
 
 #include <kunit/test.h>
 
+#include "../pool.h"
+#include "../state.h"
+
 static void hydra_test_mask(struct kunit *test)
 {
 	const unsigned int last = HYDRA_MAX_DOMAINS - 1;

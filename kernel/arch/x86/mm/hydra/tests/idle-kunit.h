@@ -2,6 +2,7 @@
 /* Stamps of marks, and which marks are void. */
 #ifdef CONFIG_HYDRA_MM_KUNIT_TEST
 
+#include "../marks.h"
 #include "pages-kunit.h"
 
 /* A stamp stands for the latest possible second, so a mark may look too young, never too old. */

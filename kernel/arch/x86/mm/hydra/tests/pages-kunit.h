@@ -5,6 +5,11 @@
 
 #include <kunit/test.h>
 
+#include "../domain.h"
+#include "../settings.h"
+#include "../state.h"
+#include "../table.h"
+
 static void hydra_test_free_page(void *page)
 {
 	virt_to_ptdesc(page)->__page_mapping = 0;

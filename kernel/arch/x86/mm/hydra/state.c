@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Counters: of an address space, and of the processes that are counted together.
+ * The state of an address space: struct hydra_mm, its roots, its generations and its
+ * counters.
  *
- * Hydra counts the flushes of every address space that is split. An address space that is
- * plain Linux is counted if a process asks for it ("count=on" in /proc/PID/hydra). Then the
- * address space has a struct hydra_mm, and arch/x86/mm/hydra/tlb.c does the flushes, to all
- * CPUs, as Linux would. All others cost what they cost on Linux.
+ * struct hydra_mm, each struct hydra_domain and each root stay until the mm_struct
+ * is freed: context switches and flushes read without a lock.
  *
  * Counters end with the address space. So the first "count=on" also makes a struct
  * hydra_sum. The children of the process, and the programs that they execute, are counted,
@@ -15,17 +14,22 @@
  * then (kswapd, a reader of /proc): then the child's counters come a moment later. What is
  * flushed while the address space is torn down is not counted.
  *
- * Locking: hydra_mm::counting and hydra_mm::sum change under mmap_lock held for writing.
- * A sum stays until the struct hydra_mm is freed, so a reader needs no lock.
+ * Locking: hydra_mm::sum changes under mmap_lock held for writing. A sum stays until the
+ * struct hydra_mm is freed, so a reader needs no lock.
  */
 
+#include <linux/export.h>
 #include <linux/mm.h>
 #include <linux/refcount.h>
 #include <linux/slab.h>
 
 #include <asm/hydra.h>
+#include <asm/pgalloc.h>
 
-#include "internal.h"
+#include "platform.h"
+#include "replica.h"
+#include "state.h"
+#include "wait.h"
 
 /**
  * struct hydra_sum - the counters of ended processes that are counted together
@@ -220,8 +224,196 @@ void hydra_count_exit(struct hydra_mm *h)
  *
  * Context: any.
  */
-void hydra_count_free(struct hydra_mm *h)
+static void hydra_count_free(struct hydra_mm *h)
 {
 	hydra_sum_put(h->sum);
 	hydra_sum_put(h->left);
+}
+
+/**
+ * hydra_pgd_alloc - allocate the root of a domain tree
+ * @mm: the address space
+ * @nid: the node to allocate it on
+ *
+ * Linux keeps the kernel half of the root in sync like that of mm->pgd.
+ *
+ * Reclaim starts no I/O, and enters no file system: the caller holds mmap_lock, and may be on
+ * the way to user mode.
+ *
+ * Return: the root, or NULL.
+ */
+pgd_t *hydra_pgd_alloc(struct mm_struct *mm, int nid)
+{
+	struct page *page = alloc_pages_node(nid, (GFP_PGTABLE_USER & ~(__GFP_IO | __GFP_FS)) |
+					     __GFP_RETRY_MAYFAIL | __GFP_NOWARN,
+					     PGD_ALLOCATION_ORDER);
+
+	if (!page)
+		return NULL;
+	spin_lock(&pgd_lock);
+	pgd_ctor(mm, page_address(page));
+	spin_unlock(&pgd_lock);
+	return page_address(page);
+}
+
+/**
+ * hydra_pgd_free - free the root of a domain tree
+ * @pgd: from hydra_pgd_alloc(); no CPU has it loaded
+ */
+static void hydra_pgd_free(pgd_t *pgd)
+{
+	pgd_dtor(pgd);
+	free_pages((unsigned long)pgd, PGD_ALLOCATION_ORDER);
+}
+
+/* Stays on for a while after the last user: switching it stops all CPUs. */
+DEFINE_STATIC_KEY_DEFERRED_FALSE(hydra_key, 60 * HZ);
+EXPORT_SYMBOL_GPL(hydra_key);
+
+/*
+ * A time in jiffies, before which no thread splits an address space on this CPU: memory was
+ * short. For each CPU: a memory cgroup that is full keeps no other process from a split.
+ */
+static DEFINE_PER_CPU(unsigned long, no_memory_until);
+
+/**
+ * hydra_memory_is_short - has an allocation failed on this CPU just now?
+ *
+ * For each CPU: a memory cgroup that is full keeps no other process from a split.
+ *
+ * Context: any.
+ * Return: true if no thread is to try on this CPU.
+ */
+bool hydra_memory_is_short(void)
+{
+	return time_before(jiffies, raw_cpu_read(no_memory_until));
+}
+
+/**
+ * hydra_memory_was_short - an allocation has failed on this CPU
+ *
+ * Context: any.
+ */
+void hydra_memory_was_short(void)
+{
+	raw_cpu_write(no_memory_until, jiffies + HZ);
+}
+
+/**
+ * hydra_alloc - allocate a struct hydra_mm
+ * @mm: its address space
+ * @may_wait: enable hydra_key, for which the caller waits for a CPU that goes online or
+ *	offline; false: do without
+ *
+ * A process that is counted forks with @may_wait, and does not wait for CPUs: hydra_key is on
+ * as long as the parent has its struct hydra_mm.
+ *
+ * Context: process context; with @may_wait, mmap_lock is not held.
+ * Return: the struct hydra_mm, or NULL.
+ */
+struct hydra_mm *hydra_alloc(struct mm_struct *mm, bool may_wait)
+{
+	struct hydra_mm *h;
+
+	if (may_wait)
+		hydra_assert_may_wait();
+	h = kzalloc(struct_size(h, domain, hydra_nr_domains), HYDRA_GFP);
+	if (!h)
+		goto no_memory;
+	/* Takes no mutex without GFP_KERNEL */
+	h->stats = alloc_percpu_gfp(struct hydra_stats, HYDRA_GFP);
+	if (!h->stats || !zalloc_cpumask_var(&h->flushing, HYDRA_GFP))
+		goto no_memory;
+	h->mm = mm;
+	if (static_key_fast_inc_not_disabled(&hydra_key.key.key))
+		return h;
+	if (may_wait) {
+		static_branch_deferred_inc(&hydra_key);
+		return h;
+	}
+	goto free;
+no_memory:
+	hydra_memory_was_short();
+free:
+	if (h) {
+		free_cpumask_var(h->flushing);
+		free_percpu(h->stats);
+		kfree(h);
+	}
+	return NULL;
+}
+
+/**
+ * hydra_free - free a struct hydra_mm
+ * @h: no address space points to it
+ *
+ * Context: as __hydra_mm_destroy().
+ */
+void hydra_free(struct hydra_mm *h)
+{
+	unsigned int d;
+
+	for (d = 0; d < hydra_nr_domains; d++) {
+		if (!h->domain[d])
+			continue;
+		VM_WARN_ON_ONCE(atomic_long_read(&h->domain[d]->nr_upper));
+		hydra_pgd_free(h->domain[d]->pgd);
+		kfree(h->domain[d]);
+	}
+	VM_WARN_ON_ONCE(atomic_long_read(&h->nr_replicas));
+	hydra_count_free(h);
+	free_cpumask_var(h->flushing);
+	free_percpu(h->stats);
+	kfree(h);
+	static_branch_slow_dec_deferred(&hydra_key);
+}
+
+/**
+ * hydra_next_generation - a generation above all of CPUs, and of flushes under way
+ * @h: address space
+ *
+ * Context: mmap_lock held for writing.
+ * Return: the generation.
+ */
+u64 hydra_next_generation(struct hydra_mm *h)
+{
+	u64 gen = atomic64_read(&h->mm->context.tlb_gen);
+	unsigned int d;
+
+	for (d = 0; d < hydra_nr_domains; d++)
+		if (h->domain[d])
+			gen = max_t(u64, gen, atomic64_read(&h->domain[d]->tlb_gen));
+	return gen + GENERATION_GAP;
+}
+
+/**
+ * hydra_note_eager - note the replication that the settings ask for
+ * @h: address space
+ *
+ * Context: mmap_lock held for writing.
+ */
+void hydra_note_eager(struct hydra_mm *h)
+{
+	mmap_assert_write_locked(h->mm);
+	WRITE_ONCE(h->eager, hydra_replication_setting(h->mm->hydra_settings) ==
+			     HYDRA_REPLICATE_EAGER);
+}
+
+/**
+ * hydra_attach - give an address space its struct hydra_mm, unless it has one
+ * @mm: the address space
+ * @new: set to NULL if the address space has taken it
+ *
+ * Context: mmap_lock held for writing.
+ */
+void hydra_attach(struct mm_struct *mm, struct hydra_mm **new)
+{
+	if (mm->hydra || !*new)
+		return;
+	hydra_note_eager(*new);
+	/*
+	 * Initialised before visible; pairs with the address dependency in mm_hydra().
+	 */
+	smp_store_release(&mm->hydra, *new);
+	*new = NULL;
 }

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The branch in KVM's paths: on while a VM has a tree of nested tables for each node.
+ */
+
+#include "hydra.h"
+
+/* Off a second after the last such VM: to switch the key stops all CPUs. */
+DEFINE_STATIC_KEY_DEFERRED_FALSE(hydra_vm_key, HZ);

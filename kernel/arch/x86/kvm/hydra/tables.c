@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Tables of the trees: where they are allocated, and what happens without memory.
+ *
+ * T14: lack of memory for a table of a domain tree is not the guest's error. The VM goes
+ * back to the shared tree, with all vCPUs, until settings are written again. The fault that
+ * found no memory is finished on the domain tree, because it needs its root (T6), with at
+ * most PT64_ROOT_MAX_LEVEL tables. These are charged to the memory cgroup beyond its limit,
+ * if need be: the limit kills no process for them, and the next ordinary charge pays. The
+ * OOM killer of the whole machine may still kill. Nothing waits for hydra_vm_tidy() to free
+ * the other trees: until then the shared tree needs its memory on top, and a process may be
+ * killed for that, as for any table of stock KVM. Settings that end a fallback drop its trees
+ * first, so fallbacks do not add up.
+ */
+
+#define pr_fmt(fmt) "hydra: " fmt
+
+#include <linux/hydra_vm.h>
+#include <linux/slab.h>
+
+#include "mmu.h"
+#include "mmu/mmu_internal.h"
+#include "mmu/spte.h"
+#include "mmu/tdp_mmu.h"
+
+#include "hydra.h"
+#include "internal.h"
+
+/* Fails, and kills no process: the VM falls back (T14). */
+#define HYDRA_VM_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
+/* The tests let the allocations of this function fail. */
+static noinline void *hydra_vm_table_alloc(int home)
+{
+	struct page *page = alloc_pages_node(home, HYDRA_VM_GFP, 0);
+
+	return page ? page_address(page) : NULL;
+}
+
+/*
+ * A table for a domain tree: on the domain's home, whatever the mempolicy of the VMM says;
+ * the policy places data, not tables. cpuset.mems and a lack of memory may lead to another
+ * node (T8).
+ * Context: may sleep. Return: the table; NULL if the VM had better fall back.
+ */
+static void *hydra_vm_table(struct kvm *kvm, unsigned int d)
+{
+	int home = hydra_vm_home(d - 1);
+	void *table;
+
+	if (atomic64_read(&kvm->arch.tdp_mmu_pages) >= READ_ONCE(hydra_vm_table_limit))
+		return NULL;
+	table = hydra_vm_table_alloc(home);
+	if (table && page_to_nid(virt_to_page(table)) != home)
+		atomic_long_inc(&kvm->arch.hydra->misplaced);
+	return table;
+}
+
+/**
+ * __hydra_vm_topup - get the tables that a fault, or a new root, may need
+ * @vcpu: the vCPU, with a domain tree
+ *
+ * In the place of kvm_mmu_topup_memory_cache(), which finds the cache full afterwards. No
+ * more tables than one fault needs: __hydra_vm_move() throws them away.
+ *
+ * Context: process context; may sleep.
+ * Return: 0; -ENOMEM if the machine has no memory.
+ */
+int __hydra_vm_topup(struct kvm_vcpu *vcpu)
+{
+	struct kvm_mmu_memory_cache *mc = &vcpu->arch.mmu_shadow_page_cache;
+	unsigned int d = hydra_vm_loaded_domain(vcpu);
+	struct hydra_vm *vm = vcpu->kvm->arch.hydra;
+	void *table;
+
+	if (mc->nobjs >= PT64_ROOT_MAX_LEVEL)
+		return 0;
+	if (!mc->objects) {
+		mc->objects = kvmalloc_array(KVM_ARCH_NR_OBJS_PER_MEMORY_CACHE,
+					     sizeof(void *), GFP_KERNEL_ACCOUNT);
+		if (!mc->objects)
+			return -ENOMEM;
+		mc->capacity = KVM_ARCH_NR_OBJS_PER_MEMORY_CACHE;
+	}
+	while (mc->nobjs < PT64_ROOT_MAX_LEVEL) {
+		table = hydra_vm_table(vcpu->kvm, d);
+		if (!table) {
+			hydra_vm_fall_back(vm);
+			/* Before the guest is entered again: the last tables of this kind */
+			kvm_make_request(KVM_REQ_HYDRA, vcpu);
+			/*
+			 * __GFP_HIGH: the memory cgroup is charged beyond its limit rather
+			 * than a process killed (T14).
+			 */
+			table = (void *)__get_free_page(HYDRA_VM_GFP | __GFP_HIGH);
+			if (!table)
+				table = (void *)__get_free_page(GFP_KERNEL_ACCOUNT);
+			if (!table)
+				return -ENOMEM;
+			if (page_to_nid(virt_to_page(table)) != hydra_vm_home(d - 1))
+				atomic_long_inc(&vm->misplaced);
+		}
+		/* An empty entry need not be 0 (T5). */
+		memset64(table, SHADOW_NONPRESENT_VALUE, PAGE_SIZE / sizeof(u64));
+		mc->objects[mc->nobjs++] = table;
+	}
+	return 0;
+}
+
+/**
+ * __hydra_vm_splits - may huge pages of a tree be split without a fault?
+ * @kvm: the VM
+ * @d: the domain of the tree
+ *
+ * KVM splits huge pages when it begins to log dirty pages, so that the guest's first write does
+ * not have to. That would give all trees tables for all of the guest's memory, at the moment
+ * when a migration begins. One tree is split, as on stock KVM: that of the first vCPU. In the
+ * other trees the first write to a huge page splits it, and takes one of the exits that the log
+ * needs in any case.
+ *
+ * With PML the processor logs writes to small pages, and stock KVM needs no exit for them. But a
+ * huge page that is still there when the log begins loses its write permission, and so do the small
+ * entries that a fault makes of it: each would take an exit. So all trees that vCPUs use are split.
+ *
+ * Context: any. Return: true if they may.
+ */
+bool __hydra_vm_splits(struct kvm *kvm, unsigned int d)
+{
+	struct kvm_vcpu *vcpu;
+	unsigned long i;
+
+	kvm_for_each_vcpu(i, vcpu, kvm) {
+		if (d == hydra_vm_tree_of(vcpu))
+			return true;
+		if (!kvm_cpu_dirty_log_size())
+			break;
+	}
+	return false;
+}
+
+/**
+ * __hydra_vm_split_table - a table for a huge page that is split without a fault
+ * @kvm: the VM
+ * @d: the domain of the tree
+ *
+ * All entries are written before the table is linked, so the content does not matter.
+ * Without memory the huge page is not split, as in stock KVM: nothing needs to fall back. Half
+ * of the VM's limit is left to faults, which would fall back.
+ *
+ * Context: may sleep. Return: the table or NULL.
+ */
+void *__hydra_vm_split_table(struct kvm *kvm, unsigned int d)
+{
+	if (atomic64_read(&kvm->arch.tdp_mmu_pages) >= READ_ONCE(hydra_vm_table_limit) / 2)
+		return NULL;
+	return hydra_vm_table(kvm, d);
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Trees: a tree of nested page tables for each NUMA node.
+ *
+ * KVM translates guest addresses by one tree of nested tables (NPT or EPT) for all vCPUs.
+ * With domains=node a VM has a tree for each node on which its vCPUs run: a domain tree. A
+ * vCPU loads the tree of its CPU's node, and the tables of the tree lie on that node. Each
+ * tree is filled by the faults of its own vCPUs. The truth is the page table of the host
+ * process, and each tree is a cache of it, as KVM's single tree is.
+ *
+ * The role of a table names the domain, plus one; 0 is the shared tree of stock KVM. KVM
+ * already has several roots for one VM (system management mode, nested guests), and
+ * compares whole roles: it finds the root of the right domain, or makes one, and children
+ * inherit the role. So do KVM's loops over all roots, which unmap, protect, age and log:
+ * they reach domain trees without knowing of them.
+ *
+ * A vCPU changes trees in __hydra_vm_move() alone:
+ *
+ * - in vcpu_enter_guest(), at KVM_REQ_HYDRA, where KVM frees obsolete roots, too. The
+ *   request comes from kvm_arch_vcpu_load(), which cannot do it itself (T6).
+ * - in __hydra_vm_reload(), for KVM_PRE_FAULT_MEMORY, which faults without entering the
+ *   guest: before each fault.
+ * - in kvm_mmu_load(), before the root is looked for.
+ *
+ * A vCPU that is preempted between the choice and the guest, and continues on another
+ * node, gets the request from kvm_arch_vcpu_load(); kvm_vcpu_exit_request() finds the
+ * request before the guest is entered. Until then the vCPU may use the tree of another
+ * node: that is slow, not wrong.
+ *
+ * T9: a tree is only ever loaded by kvm_mmu_load(), which flushes what this CPU has cached
+ * of it. A CPU may still have translations of a tree from the time before (VMX tags them
+ * by root), and flushes since then have not reached the CPU. __hydra_vm_move() frees the
+ * cached previous roots of the vCPU, too, because kvm_mmu_new_pgd() would load them
+ * without a flush.
+ *
+ * Dropping trees. hydra_vm_tidy() drops the trees that no vCPU is to load any more: the
+ * domain trees after the VM went back to the shared tree, or the shared tree. Trees that no
+ * vCPU has used for some time are dropped in another way (idle.c). (T12) Roots
+ * become invalid, and all vCPUs are asked to free their roots, in one critical section of
+ * mmu_lock. kvm_make_all_cpus_request() waits for the vCPUs to leave the guest, so no vCPU
+ * uses a table when kvm_tdp_mmu_zap_invalidated_roots() frees the tables. Nothing else may
+ * drop the last reference of a valid root: kvm_tdp_mmu_put_root() calls that a bug.
+ *
+ *     CPU 0: hydra_vm_tidy()              CPU 1: kvm_mmu_load()
+ *     ----------------------              ---------------------
+ *                                         __hydra_vm_move(): domain 1
+ *     per_node = false
+ *     finds no root of domain 1
+ *     requests KVM_REQ_HYDRA
+ *                                         makes a root of domain 1
+ *                                         finds the request: __hydra_vm_move():
+ *                                           the shared tree; queues hydra_vm_tidy()
+ *
+ * Locking: settings change, and trees are dropped, under slots_lock. Faults hold neither
+ * slots_lock nor could they take it: they are in a section of kvm->srcu, for whose end the
+ * holder of slots_lock may wait. They only clear per_node, and queue the work. The work does
+ * not wait for slots_lock, but comes again: its holder may wait for a VMM that never answers,
+ * and the workers are the whole kernel's.
+ */
+
+#define pr_fmt(fmt) "hydra: " fmt
+
+#include <linux/hydra_vm.h>
+#include <linux/sched/mm.h>
+#include <linux/topology.h>
+
+#include "mmu.h"
+#include "mmu/mmu_internal.h"
+#include "mmu/spte.h"
+#include "mmu/tdp_mmu.h"
+
+#include "hydra.h"
+#include "internal.h"
+
+/* Is a tree one that vCPUs load? */
+static bool hydra_vm_uses(const struct hydra_vm *vm, unsigned int d)
+{
+	if (!READ_ONCE(vm->per_node))
+		return !d;
+	/* Nodes beyond the last domain share the shared tree. */
+	return d || hydra_vm_nr_domains() > HYDRA_VM_MAX_DOMAINS;
+}
+
+/**
+ * hydra_vm_tidy - drop the trees that no vCPU is to load any more
+ * @kvm: the VM
+ * @ask: vCPUs are to change trees
+ *
+ * See the head of this file.
+ *
+ * Context: process context, slots_lock.
+ */
+void hydra_vm_tidy(struct kvm *kvm, bool ask)
+{
+	struct kvm_mmu_page *root;
+	bool found = false;
+
+	lockdep_assert_held(&kvm->slots_lock);
+	write_lock(&kvm->mmu_lock);
+	list_for_each_entry(root, &kvm->arch.tdp_mmu_roots, link) {
+		if (root->role.invalid || hydra_vm_uses(kvm->arch.hydra, root->role.domain))
+			continue;
+		hydra_vm_invalidate(root);
+		found = true;
+	}
+	/* In the critical section that has made the roots invalid (T12) */
+	if (found)
+		kvm_make_all_cpus_request(kvm, KVM_REQ_MMU_FREE_OBSOLETE_ROOTS);
+	if (ask)
+		kvm_make_all_cpus_request(kvm, KVM_REQ_HYDRA);
+	write_unlock(&kvm->mmu_lock);
+	if (found)
+		kvm_tdp_mmu_zap_invalidated_roots(kvm);
+}
+
+/* Let hydra_vm_tidy() come at once, or as soon as it can have slots_lock. */
+/**
+ * hydra_vm_tidy_soon - have a worker tidy
+ * @vm: the VM
+ *
+ * Context: any.
+ */
+void hydra_vm_tidy_soon(struct hydra_vm *vm)
+{
+	mod_delayed_work(system_unbound_wq, &vm->tidy, 0);
+}
+
+/**
+ * hydra_vm_tidy_work - the worker tidies, and drops trees that have been idle for long
+ * @work: hydra_vm.tidy
+ *
+ * Context: a workqueue.
+ */
+void hydra_vm_tidy_work(struct work_struct *work)
+{
+	struct hydra_vm *vm = container_of(to_delayed_work(work), struct hydra_vm, tidy);
+	long fallbacks, tidied_for = -1;
+	unsigned long wait;
+	bool more;
+
+	do {
+		wait = ULONG_MAX;
+		if (!mutex_trylock(&vm->kvm->slots_lock)) {
+			/* Also if a vCPU has asked meanwhile to come much later. */
+			mod_delayed_work(system_unbound_wq, &vm->tidy, HZ / 10);
+			return;
+		}
+		/* After a fallback vCPUs are to leave their trees. hydra_vm_set() asks itself. */
+		fallbacks = atomic_long_read(&vm->fallbacks);
+		if (fallbacks != tidied_for)
+			hydra_vm_tidy(vm->kvm, !READ_ONCE(vm->per_node));
+		tidied_for = fallbacks;
+		more = hydra_vm_drop_idle(vm->kvm, &wait);
+		mutex_unlock(&vm->kvm->slots_lock);
+		cond_resched();
+	} while (more);
+	/* The next tree may be idle then. */
+	if (wait != ULONG_MAX)
+		queue_delayed_work(system_unbound_wq, &vm->tidy,
+				   min(wait, HYDRA_VM_LONGEST_WAIT));
+}
+
+/**
+ * hydra_vm_allowed_domain - the domain in the place of one whose home a task may not use
+ * @d: the domain, counted from 0
+ *
+ * Context: any. Return: the domain whose home is the nearest of those that the current task may
+ * take memory from; @d if there is none.
+ */
+unsigned int hydra_vm_allowed_domain(unsigned int d)
+{
+	unsigned int i, nearest = d;
+	int distance, least = INT_MAX;
+
+	for (i = 0; i < hydra_vm_nr_domains(); i++) {
+		if (!node_isset(hydra_vm_home(i), cpuset_current_mems_allowed))
+			continue;
+		distance = node_distance(hydra_vm_home(d), hydra_vm_home(i));
+		if (distance < least) {
+			least = distance;
+			nearest = i;
+		}
+	}
+	return nearest;
+}
+
+/**
+ * __hydra_vm_move - a vCPU takes the tree of its CPU's domain
+ * @vcpu: the vCPU, loaded; not in a fault, which needs its root (T6)
+ *
+ * Context: process context; may sleep.
+ */
+void __hydra_vm_move(struct kvm_vcpu *vcpu)
+{
+	struct kvm_mmu *mmu = &vcpu->arch.root_mmu;
+	struct hydra_vm *vm = vcpu->kvm->arch.hydra;
+	union kvm_mmu_page_role role = mmu->root_role;
+	unsigned int old = role.domain;
+	bool loaded = VALID_PAGE(mmu->root.hpa);
+
+	/* The vCPU may go to another CPU meanwhile: it gets a request there. */
+	if (hydra_vm_domain(vcpu->kvm, raw_smp_processor_id()) == old)
+		return;
+	/* All, also the previous ones: they are loaded without a flush (T9). */
+	kvm_mmu_free_roots(vcpu->kvm, mmu, KVM_MMU_ROOTS_ALL);
+	/*
+	 * Not preempted, so that hydra_vm_load_vcpu() on another CPU compares with this
+	 * choice. After the roots were freed: hydra_vm_check_roots() relies on it.
+	 */
+	preempt_disable();
+	/* Before the domain: a tree that has just lost its last vCPU is not idle yet. */
+	WRITE_ONCE(vm->trees[old].left, jiffies);
+	WRITE_ONCE(vm->trees[old].pressed, false);
+	role.domain = hydra_vm_domain(vcpu->kvm, smp_processor_id());
+	WRITE_ONCE(mmu->root_role.word, role.word);
+	preempt_enable();
+	/* The domain before the entries of its tree: pairs with smp_mb() in hydra_vm_flush(). */
+	smp_mb();
+	/* These tables are on the home of the old domain (T7). */
+	kvm_mmu_free_memory_cache(&vcpu->arch.mmu_shadow_page_cache);
+	atomic_long_inc(&vm->moves);
+	/*
+	 * This vCPU may have made the root after hydra_vm_tidy() had looked, and may have
+	 * freed it since. A new vCPU has not made the shared tree.
+	 */
+	if (!old && !loaded)
+		return;
+	if (!hydra_vm_uses(vm, old))
+		hydra_vm_tidy_soon(vm);
+	else
+		queue_delayed_work(system_unbound_wq, &vm->tidy, hydra_vm_idle_wait());
+}
+
+/**
+ * __hydra_vm_reload - a root that vCPUs may use, before a fault outside of the guest loop
+ * @vcpu: the vCPU, loaded; between two faults, so that no fault loses its root (T6)
+ *
+ * KVM repeats a fault on a tree that was dropped, and expects vcpu_enter_guest() to free
+ * the root. kvm_tdp_map_page() repeats faults without entering the guest: without this
+ * function it would never end once hydra_vm_tidy() has made the vCPU's root invalid. The
+ * vCPU changes trees here, too, if it was asked to: with a fallback it leaves the domain
+ * tree before the next fault.
+ *
+ * Context: process context; a section of kvm->srcu; may sleep.
+ * Return: 0 or a negative errno of kvm_mmu_load().
+ */
+int __hydra_vm_reload(struct kvm_vcpu *vcpu)
+{
+	if (kvm_check_request(KVM_REQ_MMU_FREE_OBSOLETE_ROOTS, vcpu))
+		kvm_mmu_free_obsolete_roots(vcpu);
+	hydra_vm_check_request(vcpu);
+	return kvm_mmu_reload(vcpu);
+}
+
+/**
+ * hydra_vm_fall_back - from now on all vCPUs use the shared tree
+ * @vm: the VM
+ *
+ * See tables.c.
+ *
+ * Context: process context, a vCPU's task.
+ */
+void hydra_vm_fall_back(struct hydra_vm *vm)
+{
+	if (!xchg(&vm->per_node, false))
+		return;
+	atomic_long_inc(&vm->fallbacks);
+	pr_warn_ratelimited("a VM of process %d goes back to one tree: no memory for a table, or vm_table_limit_kib is reached\n",
+			    task_tgid_nr(current));
+	hydra_vm_tidy_soon(vm);
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Control: the settings of a process from the first one on, over fork and execve, to the end
+ * of its address space; and whether it is counted.
+ *
+ * Hydra counts the flushes of every address space that is split. An address space that is
+ * plain Linux is counted if a process asks for it ("count=on" in /proc/PID/hydra). Then the
+ * address space has a struct hydra_mm, and flush.c does the flushes, to all CPUs, as Linux
+ * would. All others cost what they cost on Linux.
+ *
+ * Locking: settings, hydra_mm::counting and hydra_mm::sum change under mmap_lock held for
+ * writing.
+ */
+
+#define pr_fmt(fmt) "hydra: " fmt
+
+#include <linux/memcontrol.h>
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+
+#include <asm/hydra.h>
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/hydra.h>
+
+#include "ask.h"
+#include "control.h"
+#include "domain.h"
+#include "platform.h"
+#include "roots.h"
+#include "settings.h"
+#include "split.h"
+#include "splitter.h"
+#include "state.h"
+#include "wait.h"
+
+/**
+ * hydra_prctl_set - PR_SET_HYDRA
+ * @arg2: user pointer to struct hydra_settings
+ * @arg3: sizeof(struct hydra_settings)
+ * @arg4: 0
+ * @arg5: 0
+ *
+ * Context: process context, no locks.
+ * Return: 0; or, with nothing changed, -EINVAL, -E2BIG, -EOPNOTSUPP, -EFAULT, -EPERM, -ENOMEM
+ * or -EINTR.
+ */
+long hydra_prctl_set(unsigned long arg2, unsigned long arg3,
+		     unsigned long arg4, unsigned long arg5)
+{
+	u32 settings;
+	int ret;
+
+	if (arg4 || arg5)
+		return -EINVAL;
+	ret = hydra_settings_read((void __user *)arg2, arg3, &settings);
+	return ret ?: hydra_settings_set(current->mm, NULL, settings);
+}
+
+/**
+ * hydra_prctl_get - PR_GET_HYDRA
+ * @arg2: user pointer to struct hydra_settings
+ * @arg3: sizeof(struct hydra_settings)
+ * @arg4: 0
+ * @arg5: 0
+ *
+ * What the program knows more of is set to 0.
+ *
+ * Context: process context, no locks.
+ * Return: 0, -EINVAL, -E2BIG or -EFAULT.
+ */
+long hydra_prctl_get(unsigned long arg2, unsigned long arg3,
+		     unsigned long arg4, unsigned long arg5)
+{
+	u32 now = hydra_settings_get(current->mm);
+	struct hydra_settings s = {
+		.domains = hydra_domains_setting(now),
+		.replication = hydra_replication_setting(now),
+		.prefetch = hydra_prefetch_setting(now),
+		.filter = hydra_filter_setting(now),
+	};
+
+	if (arg3 < sizeof(s) || arg4 || arg5)
+		return -EINVAL;
+	if (arg3 > PAGE_SIZE)
+		return -E2BIG;
+	if (copy_to_user((void __user *)arg2, &s, sizeof(s)) ||
+	    clear_user((void __user *)arg2 + sizeof(s), arg3 - sizeof(s)))
+		return -EFAULT;
+	return 0;
+}
+
+/* The value of mm->hydra_home for an address space that gets settings now */
+static u32 hydra_home_now(struct mm_struct *mm, unsigned int kind)
+{
+	unsigned int cpu = cpumask_any(mm_cpumask(mm));
+
+	if (kind == HYDRA_DOMAINS_MACHINE)
+		return 0;
+	return cpu < nr_cpu_ids ? hydra_home(kind, hydra_domain_of_cpu(kind, cpu)) :
+				  HYDRA_HOME_UNKNOWN(kind);
+}
+
+/* Do CPUs of several domains run an address space? */
+static bool hydra_runs_in_several(struct mm_struct *mm, unsigned int kind)
+{
+	unsigned int cpu = cpumask_any(mm_cpumask(mm));
+
+	return kind != HYDRA_DOMAINS_MACHINE && cpu < nr_cpu_ids &&
+	       !cpumask_subset(mm_cpumask(mm),
+			       hydra_kinds[kind].cpus[hydra_domain_of_cpu(kind, cpu)]);
+}
+
+/*
+ * Do the domain trees of an address space have to go, for other settings? They do for
+ * domains of another kind, or none at all, and for replication "eager", under which tables
+ * have no domain without them.
+ *
+ * Context: mmap_lock held for writing.
+ */
+static bool hydra_restarts(struct mm_struct *mm, u32 settings)
+{
+	struct hydra_mm *h = mm->hydra;
+
+	mmap_assert_write_locked(mm);
+	if (!h || !h->active)
+		return false;
+	return h->kind != hydra_domains_setting(settings) ||
+	       (hydra_replication_setting(settings) == HYDRA_REPLICATE_EAGER && !hydra_eager(h));
+}
+
+/*
+ * Change the settings under their locks, and split the address space if threads run in two
+ * domains.
+ *
+ * @new: becomes its struct hydra_mm if it has none and is split
+ * @lacks: set to true if it has to be split, and there is no struct hydra_mm
+ *
+ * Return: as hydra_settings_set().
+ */
+static int hydra_settings_change(struct mm_struct *mm, const u32 *old, u32 settings,
+				 struct hydra_mm **new, bool *lacks)
+{
+	unsigned int kind = hydra_domains_setting(settings);
+	bool restart;
+	int ret;
+
+	ret = hydra_lock_ldt(mm);
+	if (ret)
+		return ret;
+	restart = false;
+	ret = mmap_write_lock_killable(mm);
+	if (ret)
+		goto unlock;
+	if (old && hydra_settings_get(mm) != *old) {
+		ret = -EAGAIN;
+	} else {
+		restart = hydra_restarts(mm, settings);
+		if (restart)
+			ret = hydra_lock_out_faults(mm, true);
+	}
+	if (!ret) {
+		WRITE_ONCE(mm->hydra_settings, settings | SETTINGS_CHOSEN);
+		if (mm->hydra)
+			hydra_note_eager(mm->hydra);
+		if (restart)
+			hydra_deactivate(mm->hydra);
+		if (!mm->hydra || !mm->hydra->active) {
+			WRITE_ONCE(mm->hydra_home, hydra_home_now(mm, kind));
+			/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
+			smp_mb();
+			/*
+			 * Now: threads that stay in user mode do not come to
+			 * __hydra_resume_user_mode().
+			 */
+			if (hydra_runs_in_several(mm, kind) &&
+			    (mm == current->mm ? hydra_has_user_threads() :
+			     hydra_has_users(mm))) {
+				hydra_attach(mm, new);
+				*lacks = !mm->hydra;
+				/*
+				 * The splitter may just be done with an earlier request: ask the
+				 * threads, too.
+				 */
+				if (mm->hydra && !hydra_split_locked(mm->hydra)) {
+					hydra_queue(mm);
+					hydra_ask_all(mm);
+				}
+			}
+		}
+	}
+	mmap_write_unlock(mm);
+unlock:
+	hydra_unlock_ldt(mm);
+	return ret;
+}
+
+/**
+ * hydra_settings_set - change the settings of an address space
+ * @mm: the address space; CPUs may run it
+ * @old: NULL, or the settings that the caller read
+ * @settings: packed settings that hydra_settings_check() accepts
+ *
+ * Context: process context, no locks; takes mmap_lock.
+ * Return: 0; or, with nothing changed, -EOPNOTSUPP if the platform cannot run
+ * Hydra, -EAGAIN if the settings are not @old any more, or -EINTR.
+ */
+int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
+{
+	struct hydra_mm *new = NULL;
+	struct mem_cgroup *memcg, *old_memcg;
+	bool lacks = false;
+	int ret;
+
+	if (hydra_wants_domains(settings)) {
+		if (hydra_refused_by_machine()) {
+			pr_info_once("not on this platform: %s\n",
+				     hydra_refused_by_machine());
+			return -EOPNOTSUPP;
+		}
+		hydra_watch();
+	}
+	memcg = hydra_charge_begin(mm, &old_memcg);
+	if (hydra_wants_domains(settings) && !READ_ONCE(mm->hydra) &&
+	    hydra_runs_in_several(mm, hydra_domains_setting(settings)))
+		new = hydra_alloc(mm, true);
+	ret = hydra_settings_change(mm, old, settings, &new, &lacks);
+	/* A thread has come to a second domain meanwhile, or there was no memory: once more. */
+	if (lacks)
+		new = hydra_alloc(mm, true);
+	if (lacks && new)
+		hydra_settings_change(mm, &settings, settings, &new, &lacks);
+	hydra_charge_end(memcg, old_memcg);
+	if (new)
+		hydra_free(new);
+	return ret;
+}
+
+/**
+ * hydra_watch - from now on CPUs look for address spaces that run in two domains
+ *
+ * The static branch is never switched back: counting the processes with settings
+ * would cost time in each fork.
+ *
+ * Context: process context, no locks.
+ */
+void hydra_watch(void)
+{
+	hydra_assert_may_wait();
+	if (!static_key_enabled(&hydra_watch_key))
+		static_branch_enable(&hydra_watch_key);
+}
+
+/*
+ * Boot parameter hydra_ready: the branches are on before the second CPU starts, and stay
+ * on. So no program that comes under Hydra, or leaves, makes the kernel patch its code.
+ */
+static bool ready __initdata;
+
+static int __init hydra_ready_setup(char *text)
+{
+	if (*text)
+		return 0;
+	ready = true;
+	return 1;
+}
+__setup("hydra_ready", hydra_ready_setup);
+
+static int __init hydra_ready_init(void)
+{
+	if (!ready || hydra_refused_by_machine())
+		return 0;
+	hydra_watch();
+	static_branch_deferred_inc(&hydra_key);
+	return 0;
+}
+early_initcall(hydra_ready_init);
+
+/* The settings of a process image that inherits none; 0: those of stock Linux */
+static u32 hydra_settings_default(void)
+{
+	u32 settings = READ_ONCE(hydra_default_settings);
+
+	return hydra_wants_domains(settings) ? settings | SETTINGS_CHOSEN : 0;
+}
+
+static void hydra_settings_init(struct mm_struct *mm, u32 settings)
+{
+	mm->hydra_settings = settings;
+	/* An address space that is counted has its struct hydra_mm already. */
+	if (mm->hydra)
+		WRITE_ONCE(mm->hydra->eager, hydra_replication_setting(settings) ==
+					     HYDRA_REPLICATE_EAGER);
+	mm->hydra_home = HYDRA_HOME_UNKNOWN(hydra_domains_setting(settings));
+}
+
+/**
+ * hydra_mm_init - initialise Hydra's fields of a new address space
+ * @mm: the address space: no CPU runs it, it maps nothing yet, and nothing can fail until
+ *	a reference to it is dropped; perhaps a copy of the parent's mm_struct
+ *
+ * The settings are those of the forking or executing process, or the system's
+ * default if that process has none.
+ *
+ * Context: process context.
+ */
+void hydra_mm_init(struct mm_struct *mm)
+{
+	u32 settings = current->mm ? READ_ONCE(current->mm->hydra_settings) : 0;
+
+	mm->hydra = hydra_count_inherit(mm);
+	hydra_settings_init(mm, settings ?: hydra_settings_default());
+}
+
+/**
+ * __hydra_mm_exit - the last user of an address space exits
+ * @mm: the address space, everything still mapped
+ *
+ * Context: process context; start of exit_mmap().
+ */
+void __hydra_mm_exit(struct mm_struct *mm)
+{
+	long nr;
+
+	hydra_count_exit(mm->hydra);
+	if (!IS_ENABLED(CONFIG_HYDRA_MM_DEBUG) || !mm_hydra(mm))
+		return;
+	nr = hydra_check_mm(mm, NULL);
+	if (nr > 0)
+		pr_err("%ld violations in %s[%d] at exit\n", nr, current->comm,
+		       task_pid_nr(current));
+}
+
+/**
+ * __hydra_mm_destroy - free Hydra's state of an address space
+ * @mm: the address space: maps nothing, no CPU has it loaded
+ *
+ * Context: __mmdrop(): any but interrupts.
+ */
+void __hydra_mm_destroy(struct mm_struct *mm)
+{
+	struct hydra_mm *h = mm->hydra;
+
+	mm->hydra = NULL;
+	hydra_free(h);
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Tables and their entries: struct hydra_table, the word of a canonical table, and
+ * entries of replicas.
+ */
+#ifndef _ARCH_X86_MM_HYDRA_ENTRY_H
+#define _ARCH_X86_MM_HYDRA_ENTRY_H
+
+#include <linux/hydra.h>
+#include <linux/mm.h>
+#include <linux/pgtable.h>
+
+/* Levels of tables that hold leaf entries, counted from the bottom. */
+#define HYDRA_PTE	1
+#define HYDRA_PMD	2
+#define HYDRA_PUD	3
+
+/* The bits of an address that an entry of a table does not translate. */
+static inline unsigned int hydra_entry_shift(u8 level)
+{
+	return PAGE_SHIFT + (level - HYDRA_PTE) * (PMD_SHIFT - PAGE_SHIFT);
+}
+
+/*
+ * An entry of a replica, cleared with the canonical entry. The next canonical entry
+ * is copied to the replica at once, without a fault of the domain. Not under filter
+ * "entry", see hydra_refill_at_end().
+ */
+#define HYDRA_PTE_REFILL	_PAGE_SOFTW1
+
+/*
+ * The mark of a copy, present or not: a TLB of the domain may
+ * hold a translation that came from an earlier value of this entry, and no flush has
+ * been told to reach it yet. See arch/x86/mm/hydra/marks.c.
+ */
+#define HYDRA_PTE_CACHED	_PAGE_SOFTW2
+
+/*
+ * Part of the mark: the second in which Linux cleared the accessed bit of the copy, or 0 if
+ * another change has left the mark. See arch/x86/mm/hydra/idle.c.
+ */
+#define HYDRA_PTE_STAMP_SHIFT	52
+#define HYDRA_PTE_STAMP		GENMASK_ULL(58, HYDRA_PTE_STAMP_SHIFT)
+#define HYDRA_PTE_MARK		(HYDRA_PTE_CACHED | HYDRA_PTE_STAMP)
+
+/* Bits that hardware ignores. No software reads them in a copy. */
+#define HYDRA_PTE_SOFTWARE \
+	(_PAGE_SOFTW1 | _PAGE_SOFTW2 | _PAGE_SOFTW3 | HYDRA_PTE_STAMP)
+
+/*
+ * ptdesc->__page_mapping of a canonical table, "the word of the table":
+ *
+ *    0                       no domain walks the table
+ *    HYDRA_SOLO | d << 3     a leaf table: domain d alone walks it, by a link
+ *    struct hydra_table *    several domains use it, or one domain has a replica
+ *    struct ptdesc *         a gather frees the table: the next one, with the sign
+ *                            bit clear, see hydra_gather_table()
+ *
+ * Bits 0 and 1 stay clear, so Linux does not take the page for an anonymous or
+ * movable one, and bit 2 of a pointer is clear, too. hydra_shared() detects the third
+ * case by the sign.
+ */
+#define HYDRA_SOLO		BIT(2)
+#define HYDRA_SOLO_SHIFT	3
+
+/* Values of hydra_table.linked_hits */
+#define HYDRA_LINKED_HITS	8
+#define HYDRA_LINKS_CUT		U8_MAX
+
+/**
+ * struct hydra_table - a shared canonical table and the domains' tables for it
+ * @hmm: address space
+ * @parent: of the canonical table one level up; NULL for HYDRA_PUD
+ * @sharers: domains with a link to the table or a copy of a leaf entry, now or
+ *	earlier in the life of the table. Written under the table's lock before the
+ *	domain can reach the entry, read without.
+ * @users: domains that have a @table. Written under their locks.
+ * @base: address of its first entry
+ * @index: of the entry in the parent that points to the table
+ * @level: HYDRA_PTE, HYDRA_PMD or HYDRA_PUD
+ * @linked_hits: of a leaf table: flushes from other domains that reached a domain
+ *	only because of its link, up to HYDRA_LINKED_HITS; then HYDRA_LINKS_CUT, once
+ *	these links have been cut, see hydra_cut_links()
+ * @changed: between hydra_change_part() and hydra_change_end(): index of the first
+ *	entry in the range. At exit: of the first entry that is not yet folded, see
+ *	hydra_fold_at_exit(). Else 0
+ * @nr_changed: the number of entries in this range, else 0
+ * @rcu: frees it
+ * @table: by domain, its table of this level and address: none, a table of its
+ *	own, or (HYDRA_PTE only) the canonical table, linked
+ */
+struct hydra_table {
+	struct hydra_mm *hmm;
+	struct hydra_table *parent;
+	hydra_mask_t sharers;
+	hydra_mask_t users;
+	unsigned long base;
+	u16 index;
+	u8 level;
+	u8 linked_hits;
+	u16 changed;
+	u16 nr_changed;
+	struct rcu_head rcu;
+	pteval_t *table[];
+};
+
+/* The canonical table that contains an entry. */
+static inline pteval_t *hydra_table_start(const void *entry)
+{
+	return (pteval_t *)((unsigned long)entry & PAGE_MASK);
+}
+
+static inline unsigned int hydra_entry_index(const void *entry)
+{
+	return ((unsigned long)entry & ~PAGE_MASK) / sizeof(pteval_t);
+}
+
+/* The struct hydra_table that a table's word points to, or NULL. */
+static inline struct hydra_table *hydra_word_table(unsigned long word)
+{
+	return (long)word < 0 ? (struct hydra_table *)word : NULL;
+}
+
+static inline bool hydra_word_solo(unsigned long word)
+{
+	return word & HYDRA_SOLO && (long)word >= 0;
+}
+
+static inline unsigned int hydra_word_domain(unsigned long word)
+{
+	return word >> HYDRA_SOLO_SHIFT;
+}
+
+static inline unsigned long hydra_solo(unsigned int d)
+{
+	return HYDRA_SOLO | (unsigned long)d << HYDRA_SOLO_SHIFT;
+}
+
+/*
+ * Context: the table's lock, RCU or interrupts off. @entry must be in a page table:
+ * pages of kernel stacks have no such word.
+ */
+static inline unsigned long hydra_word_of(const void *entry)
+{
+	const unsigned long *word = (const unsigned long *)(hydra_word_base +
+		(((unsigned long)entry >> PAGE_SHIFT) << HYDRA_DESCRIPTOR_SHIFT));
+
+	return READ_ONCE(*word);
+}
+
+static inline struct hydra_table *hydra_table_of(const void *entry)
+{
+	return hydra_word_table(hydra_word_of(entry));
+}
+
+static inline bool hydra_present(pteval_t val)
+{
+	return val & _PAGE_PRESENT;
+}
+
+/* Does the entry of a table above HYDRA_PTE map memory? */
+static inline bool hydra_leaf(pteval_t val)
+{
+	return (val & (_PAGE_PRESENT | _PAGE_PSE)) ==
+	       (_PAGE_PRESENT | _PAGE_PSE);
+}
+
+/* Does the entry of a table above HYDRA_PTE point to another table? */
+static inline bool hydra_is_table(pteval_t val)
+{
+	return (val & (_PAGE_PRESENT | _PAGE_PSE)) == _PAGE_PRESENT;
+}
+
+/* Do two values of an entry point to the same table? */
+static inline bool hydra_same_table(pteval_t a, pteval_t b)
+{
+	return !((a ^ b) & (PTE_PFN_MASK | _PAGE_PRESENT | _PAGE_PSE));
+}
+
+static inline pteval_t *hydra_next_table(pteval_t val)
+{
+	return __va(val & PTE_PFN_MASK);
+}
+
+/**
+ * hydra_derive - the entry a replica holds for a canonical entry
+ * @val: present canonical entry
+ *
+ * The accessed bit is clear until the domain accesses the entry. The entry is
+ * writable only if the canonical entry is dirty (invariant 4), so hardware never
+ * sets a dirty bit in a replica. A shadow stack entry (dirty, not writable) stays
+ * one. The software bits of replicas are Hydra's.
+ *
+ * Return: the entry of the replica.
+ */
+static inline pteval_t hydra_derive(pteval_t val)
+{
+	/* All ones, with the dirty bit at the place of the writable bit. */
+	pteval_t writable = val >> (_PAGE_BIT_DIRTY - _PAGE_BIT_RW) |
+			    ~(pteval_t)_PAGE_RW;
+
+	return val & writable & ~(pteval_t)(_PAGE_ACCESSED | HYDRA_PTE_SOFTWARE);
+}
+
+/*
+ * The canonical PMD entry of an address.
+ * Context: tables above leaf tables cannot be freed: a VMA of them is locked, or
+ * interrupts are off, or the caller frees them.
+ * Return: the entry, or NULL if the address has no PMD table, or a huge PUD entry.
+ */
+static inline pmd_t *hydra_canonical_pmd(struct mm_struct *mm,
+					 unsigned long addr)
+{
+	pgd_t *pgd = pgd_offset(mm, addr);
+	pteval_t val;
+
+	if (pgtable_l5_enabled() && pgd_none(READ_ONCE(*pgd)))
+		return NULL;
+	val = p4d_val(READ_ONCE(*p4d_offset(pgd, addr)));
+	if (!hydra_present(val))
+		return NULL;
+	val = READ_ONCE(hydra_next_table(val)[pud_index(addr)]);
+	if (!hydra_is_table(val))
+		return NULL;
+	return (pmd_t *)hydra_next_table(val) + pmd_index(addr);
+}
+
+/*
+ * The first address after the part of the address space that a p4d entry maps.
+ * p4d_addr_end() does not give it where there are four levels.
+ */
+static inline unsigned long hydra_next_p4d(unsigned long addr)
+{
+	return min((addr & P4D_MASK) + P4D_SIZE, TASK_SIZE_MAX);
+}
+
+/*
+ * How many copies, entries times sharers, are changed or read under one lock of a table, or
+ * looked at by one flush. See "Progress and latency" in
+ * Documentation/mm/hydra/rules.rst.
+ */
+#define HYDRA_COPIES_MAX	(4 * PTRS_PER_PTE)
+
+/* How many entries of a table with so many sharers are that at most? At least one. */
+static inline unsigned int hydra_entries_at_once(const hydra_mask_t *sharers)
+{
+	return max(HYDRA_COPIES_MAX / (bitmap_weight(sharers->bits, HYDRA_MAX_DOMAINS) ?: 1), 1);
+}
+
+/* Have so many flushes reached domains for their links only that these are cut? */
+static inline bool hydra_links_due(const struct hydra_table *t)
+{
+	return READ_ONCE(t->linked_hits) == HYDRA_LINKED_HITS;
+}
+
+/* Has hardware set the accessed bit of a copy that is not present? */
+static inline bool hydra_stray(pteval_t val)
+{
+	return unlikely((val & (_PAGE_PRESENT | _PAGE_ACCESSED)) == _PAGE_ACCESSED);
+}
+
+#endif /* _ARCH_X86_MM_HYDRA_ENTRY_H */

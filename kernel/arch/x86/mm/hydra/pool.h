@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Pools of pages near groups of CPUs: see pool.c.
+ */
+#ifndef _ARCH_X86_MM_HYDRA_POOL_H
+#define _ARCH_X86_MM_HYDRA_POOL_H
+
+#include <linux/jump_label.h>
+#include <linux/mm.h>
+
+#include "domain.h"
+
+DECLARE_STATIC_KEY_FALSE(hydra_pools_key);
+extern unsigned long hydra_pool_limit;
+int hydra_pool_of(const struct page *page);
+bool hydra_page_is_away(const struct page *page);
+struct page *hydra_pool_get(unsigned int d);
+int hydra_pools_start(unsigned int nr, const u8 *host);
+void hydra_pools_place(void);
+int hydra_pools_show(char *buf);
+
+static inline bool hydra_has_pools(const struct hydra_kind *kind)
+{
+	return static_branch_unlikely(&hydra_pools_key) &&
+	       kind == &hydra_kinds[HYDRA_DOMAINS_NODE];
+}
+
+/* Are two CPUs on different nodes, or in different groups? */
+static inline bool hydra_across(int a, int b)
+{
+	if (static_branch_unlikely(&hydra_pools_key))
+		return hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, a) !=
+		       hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, b);
+	return cpu_to_node(a) != cpu_to_node(b);
+}
+
+/*
+ * Is a table on the home node of a domain; or, where groups of CPUs take the place of nodes,
+ * from the pool of its group?
+ */
+static inline bool hydra_is_home_of(const struct hydra_kind *kind, unsigned int d,
+				    const void *table)
+{
+	const struct page *page = virt_to_page(table);
+
+	if (hydra_has_pools(kind))
+		return hydra_pool_of(page) == d;
+	return page_to_nid(page) == kind->home[d];
+}
+
+/* The same for a domain of an address space */
+static inline bool hydra_is_home(const struct hydra_mm *h, unsigned int d, const void *table)
+{
+	return hydra_is_home_of(hydra_kind_of(h), d, table);
+}
+
+#endif /* _ARCH_X86_MM_HYDRA_POOL_H */

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Roots: see roots.c.
+ */
+#ifndef _ARCH_X86_MM_HYDRA_ROOTS_H
+#define _ARCH_X86_MM_HYDRA_ROOTS_H
+
+#include <linux/hydra.h>
+
+/* How long a domain is degraded: at first, and at last */
+#define DEGRADED_MIN	(10 * HZ)
+#define DEGRADED_MAX	(640 * HZ)
+
+int hydra_lock_ldt(struct mm_struct *mm);
+bool hydra_trylock_ldt(struct mm_struct *mm);
+void hydra_unlock_ldt(struct mm_struct *mm);
+void hydra_switch_roots(struct mm_struct *mm, atomic64_t *gen, const struct cpumask *cpus);
+void hydra_degrade(struct hydra_mm *h, unsigned int d);
+
+#endif /* _ARCH_X86_MM_HYDRA_ROOTS_H */

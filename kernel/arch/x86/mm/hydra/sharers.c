@@ -1,0 +1,512 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Flushes: what Linux's flush of a range, of a gather, and of reclaim's batches does in an
+ * address space that has been split, or is counted.
+ *
+ * Each looks for its targets (sharers.c), and delivers the flush (tlb.c).
+ */
+
+#include <linux/mm.h>
+#include <linux/mm_inline.h>
+#include <linux/pgtable.h>
+
+#include "domain.h"
+#include "marks.h"
+#include "platform.h"
+#include "sharers.h"
+#include "state.h"
+#include "table.h"
+
+/*
+ * Larger flushes go to all domains, as the lookup would read too many tables. A
+ * gather has walked all tables already, so the limit of gathers is higher.
+ */
+#define LOOKUP_MAX		PUD_SIZE
+#define GATHER_LOOKUP_MAX	(16 * PUD_SIZE)
+
+/* Larger flushes look up by table: the lookup would read too many entries. */
+#define LOOK_MAX		PMD_SIZE
+
+/*
+ * So many copies are looked at with interrupts off, or one of each sharer. See "Progress and
+ * latency" in Documentation/mm/hydra/rules.rst.
+ */
+#define LOOK_AT_ONCE		PTRS_PER_PTE
+
+/* Does every flush of an address space go to every domain now? */
+static bool hydra_unfiltered(struct hydra_mm *h)
+{
+	return atomic_read(&h->unfiltered);
+}
+
+static void hydra_add_sharers_of(const void *entry, hydra_mask_t *mask)
+{
+	unsigned long word = hydra_word_of(entry);
+	struct hydra_table *t = hydra_word_table(word);
+
+	if (t)
+		hydra_mask_add(mask, &t->sharers);
+	else if (hydra_word_solo(word))
+		hydra_mask_set(hydra_word_domain(word), mask);
+}
+
+/* A flush from another domain reaches a domain for its link only. */
+static void hydra_count_link(struct hydra_table *t)
+{
+	u8 hits = READ_ONCE(t->linked_hits);
+
+	/* A hit may be lost. HYDRA_LINKS_CUT must not. */
+	if (hits < HYDRA_LINKED_HITS)
+		cmpxchg(&t->linked_hits, hits, hits + 1);
+}
+
+/*
+ * Add the domains that may have one of some entries of a leaf table in a TLB. See
+ * arch/x86/mm/hydra/marks.c. A domain without a table may be one that is cut and not yet
+ * flushed.
+ */
+static void hydra_add_marked(struct hydra_table *t, const pteval_t *canonical,
+			     unsigned int first, unsigned int nr, enum hydra_look look,
+			     hydra_mask_t *mask)
+{
+	unsigned int d, self = hydra_this_domain(t->hmm);
+	hydra_mask_t sharers;
+
+	hydra_mask_zero(&sharers);
+	hydra_mask_add(&sharers, &t->sharers);
+	for_each_hydra_domain(d, &sharers) {
+		pteval_t *table = READ_ONCE(t->table[d]);
+
+		if (table == canonical && d != self && !hydra_mask_test(d, mask))
+			hydra_count_link(t);
+		if (!table || table == canonical ||
+		    hydra_take_marks(t->hmm, d, table + first, nr, look))
+			hydra_mask_set(d, mask);
+	}
+}
+
+/* Add the domains to reach for the part of a range in one leaf table. */
+static void hydra_add_leaf(const pteval_t *table, unsigned long addr, unsigned long end,
+			   enum hydra_look look, hydra_mask_t *mask)
+{
+	struct hydra_table *t;
+
+	if (look != HYDRA_BY_TABLE) {
+		t = hydra_table_of(table);
+		if (t) {
+			hydra_add_marked(t, table, pte_index(addr),
+					 PHYS_PFN(end - 1) - PHYS_PFN(addr) + 1, look,
+					 mask);
+			return;
+		}
+	}
+	hydra_add_sharers_of(table, mask);
+}
+
+/* Add the sharers of one PMD table's part of a range. */
+static void hydra_add_pmd_sharers(pud_t pudval, unsigned long addr, unsigned long end,
+				  enum hydra_huge huge, enum hydra_look look,
+				  hydra_mask_t *mask)
+{
+	pmd_t *pmd = pmd_offset(&pudval, addr);
+
+	if (huge == HYDRA_HUGE_SAME_TABLE)
+		hydra_add_sharers_of(pmd, mask);
+	for (; addr < end; addr = pmd_addr_end(addr, end), pmd++) {
+		pteval_t val = pmd_val(pmdp_get_lockless(pmd));
+
+		if (hydra_present(val) && !hydra_leaf(val))
+			hydra_add_leaf(hydra_next_table(val), addr,
+				       pmd_addr_end(addr, end), look, mask);
+		else if (huge == HYDRA_HUGE_IN_RANGE)
+			hydra_add_sharers_of(pmd, mask);
+	}
+}
+
+/* The same for one PUD entry's part. Context: interrupts off. */
+static void hydra_add_pud_sharers(pud_t *pud, unsigned long addr, unsigned long end,
+				  enum hydra_huge huge, enum hydra_look look,
+				  hydra_mask_t *mask)
+{
+	pud_t pudval = READ_ONCE(*pud);
+
+	if (huge == HYDRA_HUGE_SAME_TABLE)
+		hydra_add_sharers_of(pud, mask);
+	if (hydra_present(pud_val(pudval)) && !hydra_leaf(pud_val(pudval)))
+		hydra_add_pmd_sharers(pudval, addr, end, huge, look, mask);
+	else if (huge == HYDRA_HUGE_IN_RANGE)
+		hydra_add_sharers_of(pud, mask);
+}
+
+/* The same for the part that begins at @addr. Return: where the next part begins. */
+static unsigned long hydra_add_sharers_from(struct hydra_mm *h, unsigned long addr,
+					    unsigned long end, enum hydra_huge huge,
+					    enum hydra_look look, hydra_mask_t *mask)
+{
+	pgd_t pgdval = READ_ONCE(*pgd_offset(h->mm, addr));
+	/* By entry, the caller has chosen a range with few copies: one table at a time. */
+	unsigned long next = look == HYDRA_BY_TABLE ? pud_addr_end(addr, end) :
+						      pmd_addr_end(addr, end);
+	p4d_t p4dval;
+
+	if (pgd_none(pgdval))
+		return pgd_addr_end(addr, end);
+	p4dval = READ_ONCE(*p4d_offset(&pgdval, addr));
+	if (!hydra_present(p4d_val(p4dval)))
+		return min(hydra_next_p4d(addr), end);
+	hydra_add_pud_sharers(pud_offset(&p4dval, addr), addr, next, huge, look, mask);
+	return next;
+}
+
+/*
+ * Add the sharers of the leaf table of a range. Return: false if there is no table.
+ */
+static bool hydra_add_leaf_sharers(struct hydra_mm *h, unsigned long addr,
+				   unsigned long end, enum hydra_look look,
+				   hydra_mask_t *mask)
+{
+	pmd_t *pmd = hydra_canonical_pmd(h->mm, addr);
+	pteval_t val = pmd ? pmd_val(pmdp_get_lockless(pmd)) : 0;
+
+	if (!hydra_is_table(val))
+		return false;
+	hydra_add_leaf(hydra_next_table(val), addr, end, look, mask);
+	return true;
+}
+
+static noinline void hydra_add_range_sharers(struct hydra_mm *h, unsigned long start,
+					     unsigned long end, enum hydra_huge huge,
+					     enum hydra_look look, hydra_mask_t *mask)
+{
+	unsigned long flags;
+
+	while (start < end) {
+		local_irq_save(flags);
+		start = hydra_add_sharers_from(h, start, end, huge, look, mask);
+		local_irq_restore(flags);
+	}
+}
+
+/**
+ * hydra_range_sharers - the domains that share the tables of a range
+ * @h: address space
+ * @start: first address
+ * @end: end of the range, exclusive
+ * @huge: which sharers of huge entries to add
+ * @look: how to look for sharers of leaf tables
+ * @mask: the sharers are added to it
+ *
+ * Interrupts are off during the lookup, so no table is freed, as for GUP-fast.
+ *
+ * Context: any; the flush has been published if @look is HYDRA_TAKE_MARKS.
+ */
+void hydra_range_sharers(struct hydra_mm *h, unsigned long start,
+			 unsigned long end, enum hydra_huge huge,
+			 enum hydra_look look, hydra_mask_t *mask)
+{
+	unsigned long flags;
+	bool found = false;
+
+	/* The usual case: a range inside one leaf table */
+	if (huge != HYDRA_HUGE_SAME_TABLE && !((start ^ (end - 1)) & PMD_MASK)) {
+		local_irq_save(flags);
+		found = hydra_add_leaf_sharers(h, start, end, look, mask);
+		local_irq_restore(flags);
+	}
+	if (!found)
+		hydra_add_range_sharers(h, start, end, huge, look, mask);
+}
+
+/* Is there another domain than this CPU's among the targets, and not there already? */
+static bool hydra_targets_others(struct hydra_mm *h, const hydra_mask_t *targets,
+				 const hydra_mask_t *already)
+{
+	hydra_mask_t rest = *targets;
+
+	hydra_mask_remove(&rest, already);
+	return hydra_mask_other(hydra_this_domain(h), &rest);
+}
+
+/* Look at the marks in a range, part by part. Interrupts are on between the parts. */
+static void hydra_look_in_parts(struct hydra_mm *h, unsigned long start,
+				unsigned long end, enum hydra_huge huge,
+				enum hydra_look look, unsigned int nr_sharers,
+				hydra_mask_t *targets)
+{
+	unsigned long next, part = max(LOOK_AT_ONCE / nr_sharers, 1) * PAGE_SIZE;
+
+	for (; start < end; start = next) {
+		next = min(start + part, end);
+		hydra_range_sharers(h, start, next, huge, look, targets);
+	}
+}
+
+/*
+ * Look up by table. Then, if the range is short enough, keep the sharers that may have
+ * one of its entries in a TLB. It is short enough if it has HYDRA_COPIES_MAX copies at
+ * most: to read more takes as long as the interrupts that the look could spare.
+ *
+ * A look at the entries can spare other domains only. If there are none, no mark is taken
+ * and nothing is published: a flush of private tables writes no line that other CPUs read.
+ */
+static noinline void hydra_narrow_targets(struct hydra_mm *h, unsigned long start,
+					  unsigned long end, enum hydra_huge huge,
+					  enum hydra_look look, hydra_mask_t *targets)
+{
+	hydra_mask_t already = *targets, sharers;
+	unsigned int nr_sharers;
+	unsigned long copies;
+
+	hydra_range_sharers(h, start, end, huge, HYDRA_BY_TABLE, targets);
+	if (look == HYDRA_BY_TABLE || end - start > LOOK_MAX ||
+	    READ_ONCE(hydra_marks_failed) || !hydra_targets_others(h, targets, &already))
+		return;
+	nr_sharers = bitmap_weight(targets->bits, HYDRA_MAX_DOMAINS);
+	copies = PHYS_PFN(end - start) * nr_sharers;
+	/* By table. Such a flush counts no visits of links: it goes to domains with replicas, too. */
+	if (copies > HYDRA_COPIES_MAX)
+		return;
+	sharers = *targets;
+	*targets = already;
+	if (look == HYDRA_TAKE_MARKS)
+		hydra_publish(h, start, end);
+	if (copies <= LOOK_AT_ONCE)
+		hydra_range_sharers(h, start, end, huge, look, targets);
+	else
+		hydra_look_in_parts(h, start, end, huge, look, nr_sharers, targets);
+	hydra_add_published(h, start, end, &sharers, targets);
+}
+
+/* Return: false if the flush goes to every domain. */
+static bool hydra_lookup_targets(struct hydra_mm *h, unsigned int filter,
+				 unsigned long start, unsigned long end,
+				 enum hydra_huge huge, enum hydra_look look,
+				 hydra_mask_t *targets)
+{
+	if (filter < HYDRA_FILTER_ENTRY)
+		hydra_range_sharers(h, start, end, huge, HYDRA_BY_TABLE, targets);
+	else
+		hydra_narrow_targets(h, start, end, huge, look, targets);
+	/*
+	 * The lookup before unfiltered. If a collapse cleared the PMD entry,
+	 * unfiltered is raised here, or the collapse has flushed. Pairs with
+	 * hydra_collapse_begin() and hydra_collapse_end().
+	 */
+	smp_rmb();
+	return !hydra_unfiltered(h);
+}
+
+/**
+ * hydra_range_targets - the domains that a flush of a range has to reach
+ * @h: address space, active
+ * @start: first address
+ * @end: end of the range, exclusive, or TLB_FLUSH_ALL
+ * @look: the most precise look that the flush permits. A flush which steps over huge
+ *	pages leaves small pages in the TLBs, so it must not take their marks.
+ * @targets: set to them, without the universal domains
+ *
+ * The caller holds the lock of the changed entries, so the tables stay.
+ * (wp_clean_post_vma() holds no such lock, but raised tlb_flush_pending like a
+ * gather. i_mmap_rwsem, or the flush of a collapse, keeps its tables.)
+ *
+ * CPUs may have cached entries of tables not found by the lookup:
+ *
+ *     CPU 0: zap a huge file page          CPU 1: the caller, e.g. PAGEMAP_SCAN
+ *     ---------------------------          ------------------------------------
+ *     raises tlb_flush_pending
+ *     clears the huge entry
+ *                                          page fault: installs a leaf table
+ *                                          write-protects an entry of the table
+ *                                          flushes that entry
+ *     tlb_finish_mmu(): flushes
+ *
+ * CPU 1 must also reach domains with CPU 0's huge entry cached, but no share of the
+ * new table. So while any gather is pending, include all domains with a copy, at
+ * any time, of a huge entry of the same PMD or PUD table. CPU 1 cannot miss the
+ * gather: the fault read the cleared entry, and CPU 1 took the lock of the new
+ * table. So CPU 1 sees tlb_flush_pending raised, or CPU 0 has flushed.
+ *
+ * Context: preemption off; the entries of the range have been changed. The caller calls
+ * hydra_unpublish() once it has flushed, if @look is HYDRA_TAKE_MARKS.
+ * Return: false if the flush goes to every domain.
+ */
+bool hydra_range_targets(struct hydra_mm *h, unsigned long start,
+			 unsigned long end, enum hydra_look look,
+			 hydra_mask_t *targets)
+{
+	enum hydra_huge huge = HYDRA_HUGE_IN_RANGE;
+	unsigned int filter = hydra_filter(h);
+
+	hydra_mask_zero(targets);
+	if (filter == HYDRA_FILTER_NONE || hydra_unfiltered(h) ||
+	    end == TLB_FLUSH_ALL || end <= start ||
+	    end - start > LOOKUP_MAX || end > TASK_SIZE_MAX)
+		return false;
+	if (mm_tlb_flush_pending(h->mm))
+		huge = HYDRA_HUGE_SAME_TABLE;
+	return hydra_lookup_targets(h, filter, start, end, huge, look, targets);
+}
+
+/**
+ * __hydra_gather_init - start the records of a gather
+ * @g: Hydra's part of the gather
+ * @fullmm: the gather tears down the whole address space, or its LDT
+ */
+void __hydra_gather_init(struct hydra_gather *g, bool fullmm)
+{
+	g->recording = true;
+	g->freed = NULL;
+	g->start = fullmm ? 0 : ULONG_MAX;
+	g->end = fullmm ? ULONG_MAX : 0;
+	hydra_mask_zero(&g->sharers);
+}
+
+/**
+ * __hydra_gather_add_range - record the range that a gather is about to walk
+ * @g: Hydra's part of the gather
+ * @start: first address
+ * @end: end of the range, exclusive
+ */
+void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
+			      unsigned long end)
+{
+	if (!g->recording)
+		return;
+	g->start = min(g->start, start);
+	g->end = max(g->end, end);
+}
+
+/*
+ * Add the domains that may have a huge entry in a TLB, and take their marks.
+ *
+ * The change has left the marks, see arch/x86/mm/hydra/marks.c. Nothing is published.
+ * Instead, other CPUs see that this gather is pending, and go by table:
+ *
+ *     CPU 0: a gather changes X            CPU 1: a gather takes X, or a flush of X
+ *     -------------------------            ----------------------------------------
+ *     raises tlb_flush_pending
+ *     locks the PMD table
+ *     changes X, marks the copies
+ *     takes the marks
+ *     unlocks the PMD table
+ *                                          locks the PMD table, changes X: finds no
+ *                                            mark
+ *                                          reads tlb_flush_pending: raised by CPU 0,
+ *                                            adds all sharers of the PMD table
+ *                                          flushes, frees the page
+ *     flushes
+ *     lowers tlb_flush_pending
+ *
+ * move_hugetlb_page_tables() gets here after it has dropped the lock of the table. There,
+ * mmap_lock and i_mmap_rwsem, held for writing, keep other gathers from X, and the lock of
+ * the hugetlb VMA keeps out faults until the flush.
+ *
+ * If CPU 1 reads tlb_flush_pending as lowered, CPU 0 has flushed. CPU 1 is one of three:
+ * a gather at this entry (__hydra_gather_add_huge()), which may flush in the middle and
+ * free the page, before it ends; the end of a gather, which may have skipped the entry
+ * (hydra_gather_targets()); or a flush without a gather (hydra_range_targets()).
+ */
+static void hydra_take_huge_marks(struct hydra_table *t, const void *entry,
+				  hydra_mask_t *mask)
+{
+	unsigned int d;
+
+	for_each_hydra_domain(d, &t->sharers) {
+		spinlock_t *lock = &t->hmm->domain[d]->lock;
+		pteval_t *table;
+
+		/*
+		 * A link may replace the entry of the domain, and its mark. A domain that
+		 * becomes a sharer just now has no mark of this entry.
+		 */
+		spin_lock(lock);
+		table = t->table[d];
+		if (!table ||
+		    hydra_take_marks(t->hmm, d, table + hydra_entry_index(entry), 1,
+				     HYDRA_TAKE_MARKS))
+			hydra_mask_set(d, mask);
+		spin_unlock(lock);
+	}
+}
+
+/**
+ * __hydra_gather_add_huge - record the domains that may have a huge entry in a TLB
+ * @g: Hydra's part of the gather
+ * @entry: the canonical entry, cleared or changed
+ *
+ * By table, a domain joined after the entry was cleared may be included: a needless
+ * flush. No domain is missing: sharers of huge entries stay.
+ *
+ * Context: see hydra_gather_add_huge().
+ */
+void __hydra_gather_add_huge(struct hydra_gather *g, const void *entry)
+{
+	struct hydra_table *t;
+
+	if (!g->recording)
+		return;
+	t = hydra_table_of(entry);
+	/* Another gather may have taken the marks, and not flushed yet. */
+	if (t && hydra_filter(t->hmm) >= HYDRA_FILTER_ENTRY && !READ_ONCE(hydra_marks_failed) &&
+	    !mm_tlb_flush_nested(t->hmm->mm))
+		hydra_take_huge_marks(t, entry, &g->sharers);
+	else
+		hydra_add_sharers_of(entry, &g->sharers);
+}
+
+/**
+ * hydra_gather_targets - the domains that the flush of a gather has to reach
+ * @h: address space, active
+ * @g: Hydra's part of the gather
+ * @start: first address
+ * @end: end of the range, exclusive, or TLB_FLUSH_ALL: another gather ran at the
+ *	same time, or the gather tears down everything
+ * @look: as for hydra_range_targets()
+ * @targets: set to them, without the universal domains
+ *
+ * g->sharers has the sharers of huge entries cleared or changed, and of tables
+ * freed by the gather: a lookup would not find such sharers any more. All other
+ * changed entries are in the recorded range. @start and @end may span more, where
+ * tables were freed.
+ *
+ * If @end is TLB_FLUSH_ALL, the gather may have skipped entries cleared and not yet
+ * flushed by the second gather, even huge entries replaced by a table since. So
+ * flush the whole recorded range, and include all domains with a copy, at any time,
+ * of a huge entry there.
+ *
+ * Context: any. Preemption is off on return if marks were taken, until the caller calls
+ * hydra_unpublish().
+ * Return: false if the flush goes to every domain.
+ */
+bool hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
+			  unsigned long start, unsigned long end,
+			  enum hydra_look look, hydra_mask_t *targets)
+{
+	enum hydra_huge huge = HYDRA_LEAF_ONLY;
+	unsigned int filter = hydra_filter(h);
+
+	hydra_mask_zero(targets);
+	if (!g->recording)
+		return false;
+	*targets = g->sharers;
+	if (filter == HYDRA_FILTER_NONE || hydra_unfiltered(h))
+		return false;
+	if (end == TLB_FLUSH_ALL) {
+		start = g->start;
+		end = g->end;
+		huge = HYDRA_HUGE_SAME_TABLE;
+	}
+	if (g->start < g->end) {
+		start = max(start, g->start);
+		end = min(end, g->end);
+	} else if (end <= start) {
+		/* The gather recorded no range. */
+		return false;
+	}
+	if (end > TASK_SIZE_MAX ||
+	    (end > start && end - start > GATHER_LOOKUP_MAX))
+		return false;
+	return hydra_lookup_targets(h, filter, start, end, huge, look, targets);
+}
+
+#include "tests/flush-kunit.h"

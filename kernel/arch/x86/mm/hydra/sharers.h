@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Which domains a flush has to reach: see sharers.c.
+ */
+#ifndef _ARCH_X86_MM_HYDRA_SHARERS_H
+#define _ARCH_X86_MM_HYDRA_SHARERS_H
+
+#include <linux/hydra_gather.h>
+
+#include "marks.h"
+
+/* Sharers of a range: of its leaf tables, and of which huge entries. */
+enum hydra_huge {
+	HYDRA_LEAF_ONLY,	/* none */
+	HYDRA_HUGE_IN_RANGE,	/* entries in the range that point to no table now */
+	HYDRA_HUGE_SAME_TABLE,	/* all entries, at any time, of the range's PMD and PUD tables */
+};
+
+void hydra_range_sharers(struct hydra_mm *h, unsigned long start,
+			 unsigned long end, enum hydra_huge huge,
+			 enum hydra_look look, hydra_mask_t *mask);
+bool hydra_range_targets(struct hydra_mm *h, unsigned long start,
+			 unsigned long end, enum hydra_look look,
+			 hydra_mask_t *targets);
+bool hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
+			  unsigned long start, unsigned long end,
+			  enum hydra_look look, hydra_mask_t *targets);
+
+#endif /* _ARCH_X86_MM_HYDRA_SHARERS_H */

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Domain trees come and go: see split.c.
+ */
+#ifndef _ARCH_X86_MM_HYDRA_SPLIT_H
+#define _ARCH_X86_MM_HYDRA_SPLIT_H
+
+#include <linux/hydra.h>
+
+bool hydra_lacks_tree(struct hydra_mm *h, unsigned int d);
+bool hydra_split_locked(struct hydra_mm *h);
+void hydra_deactivate(struct hydra_mm *h);
+
+#endif /* _ARCH_X86_MM_HYDRA_SPLIT_H */

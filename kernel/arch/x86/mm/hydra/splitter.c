@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The splitter: how an address space is split without a wait of its own threads.
+ *
+ * A thread on its way to user mode tries to get the locks. If it cannot have them, it asks
+ * the kernel thread hydra_splitter, and goes on in user mode. A timer of its CPU asks again.
+ */
+
+#include <linux/kthread.h>
+#include <linux/memcontrol.h>
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/timer.h>
+
+#include "ask.h"
+#include "domain.h"
+#include "roots.h"
+#include "settings.h"
+#include "split.h"
+#include "splitter.h"
+#include "state.h"
+#include "wait.h"
+
+/*
+ * How many ticks a thread on its way to user mode waits for the locks, and how long no
+ * thread waits after a wait in vain
+ */
+#define LOCK_TRIES	20
+#define WAIT_AGAIN	(10 * HZ)
+
+/* How many ticks hydra_splitter() waits in the queue of mmap_lock: at first, and at last */
+#define QUEUE_TICKS	10
+#define QUEUE_TICKS_MAX	(8 * QUEUE_TICKS)
+
+/**
+ * hydra_has_threads - has the process of a task several threads?
+ * @tsk: the task
+ *
+ * Another thread may end meanwhile. The next switch to the process finds it gone.
+ *
+ * Kernel threads that work for the process count here, because Linux counts them: those of
+ * io_uring, and of vhost. A switch has no time to look at each thread, so
+ * __hydra_resume_user_mode() does.
+ *
+ * Context: any.
+ * Return: true if so.
+ */
+bool hydra_has_threads(struct task_struct *tsk)
+{
+	return READ_ONCE(tsk->signal->nr_threads) > 1;
+}
+
+/**
+ * hydra_nr_workers - how many threads of a process are kernel threads that work for it?
+ * @tsk: a task of the process
+ * @enough: stop at so many others
+ *
+ * Context: any.
+ * Return: their number.
+ */
+unsigned int hydra_nr_workers(struct task_struct *tsk, unsigned int enough)
+{
+	unsigned int workers = 0, others = 0;
+	struct task_struct *t;
+
+	guard(rcu)();
+	for_each_thread(tsk, t) {
+		if (data_race(t->flags) & PF_USER_WORKER)
+			workers++;
+		else if (++others == enough)
+			break;
+	}
+	return workers;
+}
+
+/**
+ * hydra_has_user_threads - has the process of the current task several threads that run its code?
+ *
+ * Context: process context.
+ * Return: true if so.
+ */
+bool hydra_has_user_threads(void)
+{
+	return hydra_has_threads(current) &&
+	       READ_ONCE(current->signal->nr_threads) > 1 + hydra_nr_workers(current, 2);
+}
+
+/**
+ * hydra_has_users - does an address space of another process run its code in several threads?
+ * @mm: the address space, of which the caller holds one reference in mm_users
+ *
+ * A process made by clone(CLONE_VM) counts, too.
+ *
+ * Context: process context.
+ * Return: true if so.
+ */
+bool hydra_has_users(struct mm_struct *mm)
+{
+	struct task_struct *owner = NULL;
+
+	guard(rcu)();
+#ifdef CONFIG_MEMCG
+	owner = rcu_dereference(mm->owner);
+#endif
+	return atomic_read(&mm->mm_users) > 2 + (owner ? hydra_nr_workers(owner, UINT_MAX) : 0);
+}
+
+/* mmap_write_lock() without the wait */
+static bool hydra_mmap_trylock(struct mm_struct *mm)
+{
+	if (!down_write_trylock(&mm->mmap_lock))
+		return false;
+	mm_lock_seqcount_begin(mm);
+	return true;
+}
+
+/*
+ * A time in jiffies, before which no thread on its way to user mode waits for
+ * mmap_lock. Each CPU has one for the address spaces that have never been split; any
+ * other address space has hydra_mm::no_wait_until.
+ */
+static DEFINE_PER_CPU(unsigned long, no_wait_until);
+
+static unsigned long *hydra_no_wait(struct mm_struct *mm)
+{
+	struct hydra_mm *h = READ_ONCE(mm->hydra);
+
+	return h ? &h->no_wait_until : raw_cpu_ptr(&no_wait_until);
+}
+
+static bool hydra_may_wait(struct mm_struct *mm)
+{
+	return time_after_eq(jiffies, READ_ONCE(*hydra_no_wait(mm)));
+}
+
+/* How often to try: if threads keep mapping memory, mmap_lock is rarely free. */
+#define LOCK_LOOKS	1000
+
+static bool hydra_trylock(struct mm_struct *mm, unsigned int looks)
+{
+	for (; looks && !need_resched(); looks--) {
+		if (!rwsem_is_locked(&mm->mmap_lock) && hydra_trylock_ldt(mm)) {
+			if (hydra_mmap_trylock(mm))
+				return true;
+			hydra_unlock_ldt(mm);
+		}
+		cpu_relax();
+	}
+	return false;
+}
+
+/* Has another thread given this CPU's domain its tree meanwhile? */
+static bool hydra_came_late(struct mm_struct *mm)
+{
+	struct hydra_mm *h = mm_hydra(mm);
+
+	return h && !hydra_lacks_tree(h, hydra_this_domain(h));
+}
+
+/*
+ * Give an address space its struct hydra_mm, and split it, if its settings still ask for that.
+ *
+ * @new: as for hydra_attach()
+ *
+ * Context: as hydra_split_locked(). Return: false: try again later.
+ */
+static bool hydra_attach_and_split(struct mm_struct *mm, struct hydra_mm **new)
+{
+	if (!hydra_wants_domains(mm->hydra_settings))
+		return true;
+	hydra_attach(mm, new);
+	return mm->hydra && hydra_split_locked(mm->hydra);
+}
+
+/*
+ * The splitter: a kernel thread that splits address spaces whose own threads could not do it
+ * on their way to user mode, because they must not wait there:
+ *
+ * - for mmap_lock, if threads of the process hold it nearly always. The splitter waits in the
+ *   queue of the lock, but for QUEUE_TICKS only: a queued writer keeps readers out, and the
+ *   holder of the lock may be waiting for one of these. A timer ends the wait by a signal.
+ *   Then the splitter lets the readers in for as long, and waits twice as long as before, up
+ *   to QUEUE_TICKS_MAX.
+ * - for memory, and for hydra_key: the splitter waits for these without a bound, before it
+ *   takes a lock.
+ *
+ * It serves one address space at a time. A process that comes meanwhile asks again.
+ */
+static struct task_struct *splitter __ro_after_init;
+static struct mm_struct *queued;	/* with a reference to the mm_struct */
+static struct timer_list queue_timer;
+
+static void hydra_end_queueing(struct timer_list *timer)
+{
+	send_sig(SIGKILL, splitter, 1);
+}
+
+/**
+ * hydra_queue - ask the splitter to split an address space
+ * @mm: the address space
+ *
+ * Context: process context.
+ * Return: false if the splitter serves another one.
+ */
+bool hydra_queue(struct mm_struct *mm)
+{
+	if (!splitter || READ_ONCE(queued))
+		return READ_ONCE(queued) == mm;
+	mmgrab(mm);
+	/* Full barrier; pairs with set_current_state() in hydra_splitter(). */
+	if (cmpxchg(&queued, NULL, mm)) {
+		mmdrop(mm);
+		return false;
+	}
+	wake_up_process(splitter);
+	return true;
+}
+
+/* mmap_write_lock(), but with a bound. Context: the splitter. */
+static bool hydra_queue_for_lock(struct mm_struct *mm)
+{
+	unsigned int ticks;
+	bool locked;
+
+	for (ticks = QUEUE_TICKS; ticks <= QUEUE_TICKS_MAX; ticks *= 2) {
+		mod_timer(&queue_timer, jiffies + ticks);
+		locked = !mmap_write_lock_killable(mm);
+		timer_delete_sync(&queue_timer);
+		flush_signals(current);
+		if (locked || ticks == QUEUE_TICKS_MAX)
+			break;
+		schedule_timeout_idle(ticks);
+	}
+	return locked;
+}
+
+static void hydra_split_queued(struct mm_struct *mm)
+{
+	struct hydra_mm *new = NULL;
+	bool done = false;
+
+	if (!READ_ONCE(mm->hydra))
+		new = hydra_alloc(mm, true);
+	if ((READ_ONCE(mm->hydra) || new) && hydra_queue_for_lock(mm)) {
+		if (hydra_trylock_ldt(mm)) {
+			/* Not an address space that ends, or that a thread has left by execve() */
+			if (mmget_not_zero(mm)) {
+				done = !hydra_has_users(mm) || hydra_attach_and_split(mm, &new);
+				mmput_async(mm);
+			}
+			hydra_unlock_ldt(mm);
+		}
+		mmap_write_unlock(mm);
+	}
+	if (new)
+		hydra_free(new);
+	if (!done)
+		hydra_ask_all(mm);
+}
+
+/**
+ * hydra_charge_begin - charge the allocations that follow to the cgroup of a process
+ * @mm: its address space
+ * @old: for hydra_charge_end()
+ *
+ * On behalf of the process another one, or a kernel thread, splits its address space.
+ *
+ * Context: process context.
+ * Return: for hydra_charge_end().
+ */
+struct mem_cgroup *hydra_charge_begin(struct mm_struct *mm, struct mem_cgroup **old)
+{
+	struct mem_cgroup *memcg = get_mem_cgroup_from_mm(mm);
+
+	*old = set_active_memcg(memcg);
+	return memcg;
+}
+
+/**
+ * hydra_charge_end - charge allocations to this task's own cgroup again
+ * @memcg: from hydra_charge_begin()
+ * @old: from hydra_charge_begin()
+ *
+ * Context: process context.
+ */
+void hydra_charge_end(struct mem_cgroup *memcg, struct mem_cgroup *old)
+{
+	set_active_memcg(old);
+	mem_cgroup_put(memcg);
+}
+
+static int hydra_splitter(void *unused)
+{
+	struct mem_cgroup *memcg, *old;
+	struct mm_struct *mm;
+
+	allow_kernel_signal(SIGKILL);
+	for (;;) {
+		set_current_state(TASK_IDLE);
+		mm = READ_ONCE(queued);
+		if (!mm) {
+			schedule();
+			continue;
+		}
+		__set_current_state(TASK_RUNNING);
+		memcg = hydra_charge_begin(mm, &old);
+		hydra_split_queued(mm);
+		hydra_charge_end(memcg, old);
+		WRITE_ONCE(queued, NULL);
+		mmdrop(mm);
+	}
+	return 0;
+}
+
+/*
+ * One try to split an address space on the way to user mode. Waits for nothing: the holder of
+ * a lock may be waiting for this very thread, if the thread serves a file system or a block
+ * device that its own process, or the kernel, uses.
+ *
+ * @looks: how often to look at the locks
+ *
+ * Context: process context, no locks. Return: false if it could not be done.
+ */
+static bool hydra_try_split(struct mm_struct *mm, unsigned int looks)
+{
+	struct hydra_mm *new = NULL;
+	bool done = false;
+
+	if (hydra_memory_is_short() || !hydra_trylock(mm, looks))
+		return false;
+	if (!mm->hydra)
+		new = hydra_alloc(mm, false);
+	if (mm->hydra || new)
+		done = hydra_attach_and_split(mm, &new);
+	mmap_write_unlock(mm);
+	hydra_unlock_ldt(mm);
+	if (new)
+		hydra_free(new);
+	return done;
+}
+
+/**
+ * hydra_split - split an address space on the way to user mode, or give this domain its tree
+ * @mm: the address space of the current thread
+ *
+ * If the thread cannot do it at once, it asks the splitter, and waits a few ticks at most. A
+ * thread that slept comes here again before it reaches user mode, because the switch set
+ * TIF_NOTIFY_RESUME, and so does rseq. So one thread waits, and after a wait in vain no thread
+ * waits for WAIT_AGAIN. The next switch tries again, or hydra_ask(), each with one look at the
+ * locks.
+ *
+ * Context: process context, no locks.
+ * Return: false if it could not be done.
+ */
+bool hydra_split(struct mm_struct *mm)
+{
+	bool asked = false;
+	unsigned int tries;
+
+	if (!hydra_may_wait(mm))
+		return hydra_try_split(mm, 1);
+	if (hydra_try_split(mm, LOCK_LOOKS))
+		return true;
+	WRITE_ONCE(*hydra_no_wait(mm), jiffies + HZ);
+	for (tries = 0; tries < LOCK_TRIES; tries++) {
+		asked |= hydra_queue(mm);
+		if (hydra_memory_is_short() || signal_pending(current))
+			return false;
+		schedule_timeout_interruptible(1);
+		if (hydra_came_late(mm) || hydra_try_split(mm, LOCK_LOOKS)) {
+			WRITE_ONCE(*hydra_no_wait(mm), jiffies);
+			return true;
+		}
+	}
+	/*
+	 * The thread may have moved to a CPU with another time: write that one, too. If the
+	 * splitter was busy with other processes, wait for it soon, but not at once: the
+	 * splitter may be reclaiming memory that this very thread has to write.
+	 */
+	WRITE_ONCE(*hydra_no_wait(mm), jiffies + (asked ? WAIT_AGAIN : HZ));
+	return false;
+}
+
+/**
+ * hydra_unsplit - return a process with a single thread to plain Linux, if no lock is busy
+ * @mm: its address space
+ *
+ * Context: that thread, on its way to user mode; no locks.
+ * Return: false: try again later.
+ */
+bool hydra_unsplit(struct mm_struct *mm)
+{
+	bool done = true;
+
+	if (!hydra_trylock(mm, LOCK_LOOKS))
+		return false;
+	if (!mm->hydra->active || atomic_read(&mm->mm_users) != 1) {
+		/* Not any more */
+	} else if (hydra_lock_out_faults(mm, false)) {
+		done = false;
+	} else {
+		hydra_deactivate(mm->hydra);
+		/* If the thread moves later, the switch to it reads this home. */
+		preempt_disable();
+		WRITE_ONCE(mm->hydra_home, hydra_home_here(mm->hydra->kind));
+		preempt_enable();
+	}
+	mmap_write_unlock(mm);
+	hydra_unlock_ldt(mm);
+	return done;
+}
+
+/**
+ * hydra_returns - should a process with a single thread return to plain Linux?
+ * @h: its address space
+ * @tsk: the thread
+ *
+ * Context: any.
+ * Return: true if so.
+ */
+bool hydra_returns(struct hydra_mm *h, struct task_struct *tsk)
+{
+	return !hydra_has_threads(tsk) &&
+	       time_after(jiffies, READ_ONCE(h->activated) + READ_ONCE(h->stay)) &&
+	       atomic_read(&h->mm->mm_users) == 1;
+}
+
+static int __init hydra_splitter_init(void)
+{
+	struct task_struct *thread;
+
+	timer_setup(&queue_timer, hydra_end_queueing, 0);
+	thread = kthread_create(hydra_splitter, NULL, "hydra_splitter");
+	if (IS_ERR(thread))
+		return PTR_ERR(thread);
+	splitter = thread;
+	wake_up_process(thread);
+	return 0;
+}
+core_initcall(hydra_splitter_init);

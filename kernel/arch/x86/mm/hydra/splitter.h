@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Splits without a wait: see splitter.c.
+ */
+#ifndef _ARCH_X86_MM_HYDRA_SPLITTER_H
+#define _ARCH_X86_MM_HYDRA_SPLITTER_H
+
+#include <linux/hydra.h>
+#include <linux/sched.h>
+
+struct mem_cgroup;
+
+bool hydra_has_threads(struct task_struct *tsk);
+unsigned int hydra_nr_workers(struct task_struct *tsk, unsigned int enough);
+bool hydra_has_user_threads(void);
+bool hydra_has_users(struct mm_struct *mm);
+bool hydra_returns(struct hydra_mm *h, struct task_struct *tsk);
+bool hydra_split(struct mm_struct *mm);
+bool hydra_unsplit(struct mm_struct *mm);
+bool hydra_queue(struct mm_struct *mm);
+struct mem_cgroup *hydra_charge_begin(struct mm_struct *mm, struct mem_cgroup **old);
+void hydra_charge_end(struct mem_cgroup *memcg, struct mem_cgroup *old);
+
+#endif /* _ARCH_X86_MM_HYDRA_SPLITTER_H */

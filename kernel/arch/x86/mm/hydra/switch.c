@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Switching: a CPU begins to run an address space, and a thread returns to user mode.
+ *
+ * An address space with settings is plain Linux until threads of its process run in
+ * two domains. Until then Hydra keeps the settings and mm->hydra_home, the domain
+ * of the CPUs running the address space: no struct hydra_mm, no tree, no counters.
+ * When a single thread moves to another domain, mm->hydra_home follows.
+ *
+ * Lodging. CPU 0 below is the first CPU of a domain without a tree to switch to an
+ * active address space. PCIDs of the domain may have missed flushes since the
+ * split, so CPU 0 first raises mm->context.tlb_gen, and then makes the domain
+ * universal:
+ *
+ *     CPU 0, of domain d          CPU 1, of domain d          CPU 2: a flush
+ *     ------------------          ------------------          --------------
+ *     raises context.tlb_gen                                  changes entries
+ *     <full barrier>                                          <full barrier>
+ *     sets d in universal         reads universal: d is set   reads universal
+ *     <full barrier>              reads context.tlb_gen:
+ *     reads context.tlb_gen         CPU 0 has raised it
+ *
+ * If CPU 2 reads universal without d, CPU 2 changed entries before CPU 0 and CPU 1
+ * read context.tlb_gen. Both CPUs are behind context.tlb_gen, and flush.
+ */
+
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+
+#include <asm/hydra.h>
+
+#include "ask.h"
+#include "domain.h"
+#include "idle.h"
+#include "settings.h"
+#include "split.h"
+#include "splitter.h"
+#include "state.h"
+#include "tlb.h"
+#include "wait.h"
+
+DEFINE_STATIC_KEY_FALSE(hydra_watch_key);
+
+/*
+ * A CPU of a domain begins to run an active address space. If the domain has never had
+ * a tree, it becomes universal. See "Lodging" in the head of this file.
+ *
+ * Context: __hydra_switching(). Return: NULL, or the domain.
+ */
+static struct hydra_domain *hydra_lodge(struct hydra_mm *h, unsigned int d)
+{
+	if (!READ_ONCE(h->domain[d]) && !hydra_mask_test(d, &h->universal)) {
+		/* tlb_gen before universal: see "Lodging" in the head of this file. */
+		atomic64_inc_return(&h->mm->context.tlb_gen);
+		hydra_mask_set_atomic(d, &h->universal);
+		/* universal before root; pairs with hydra_raise_targets(). */
+		smp_mb__after_atomic();
+	}
+	return READ_ONCE(h->domain[d]);
+}
+
+/**
+ * __hydra_switching - this CPU is about to run an address space
+ * @next: the address space
+ * @tsk: the task that will use it, or NULL
+ *
+ * Context: as hydra_switching(): interrupts off.
+ * Return: the domain of this CPU, if the address space is active and the domain has
+ * had a tree; or NULL.
+ */
+struct hydra_domain *__hydra_switching(struct mm_struct *next,
+				       struct task_struct *tsk)
+{
+	u32 home = READ_ONCE(next->hydra_home);
+	struct hydra_domain *dom = NULL;
+	struct hydra_mm *h;
+	unsigned int d = 0;
+
+	lockdep_assert_irqs_disabled();
+	/* 0: the settings have become those of Linux just now. */
+	if (!home || hydra_at_home(home))
+		return NULL;
+	/*
+	 * The home before active; pairs with the smp_mb() in hydra_deactivate(). A CPU
+	 * that reads a home stored after the return reads active as false.
+	 */
+	smp_rmb();
+	h = mm_hydra(next);
+	if (h) {
+		d = hydra_this_domain(h);
+		dom = hydra_lodge(h, d);
+		/* For hydra_context_flushed(), before the CPU flushes. */
+		this_cpu_write(hydra_switch_second, hydra_second());
+		/* The flushing CPUs read the line: write it only if it changes. */
+		if (this_cpu_read(hydra_lazy_left))
+			this_cpu_write(hydra_lazy_left, NULL);
+	}
+	/* execve() passes no task when it switches to the new address space. */
+	if (!tsk)
+		tsk = current;
+	if (!hydra_may_split(tsk, next))
+		return dom;
+	if (h) {
+		if (hydra_lacks_tree(h, d) || hydra_returns(h, tsk))
+			set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
+	} else if (home == HYDRA_HOME_SPLIT) {
+		/*
+		 * hydra_activate() or hydra_deactivate() is running, and reads
+		 * mm_cpumask() later.
+		 */
+	} else if (hydra_home_known(home) && hydra_has_threads(tsk)) {
+		set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
+	} else if (hydra_home_known(home) && atomic_read(&next->mm_users) > 1) {
+		/* A process made by clone(CLONE_VM) shares it: the home stays. */
+	} else if (cmpxchg(&next->hydra_home, home,
+			   hydra_home_here(hydra_home_kind(home))) != home &&
+		   hydra_has_threads(tsk)) {
+		/* The first switch of another CPU was faster. */
+		set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
+	}
+	return dom;
+}
+
+/*
+ * The only thread that runs the process's code has come to this domain: the home follows, unless
+ * a split has stored another one meanwhile. No other thread can make one that runs elsewhere.
+ */
+static void hydra_go_home(struct mm_struct *mm, u32 home)
+{
+	/* A process made by clone(CLONE_VM) may run at the old home. */
+	if (atomic_read(&mm->mm_users) > 1 + hydra_nr_workers(current, UINT_MAX))
+		return;
+	guard(preempt)();
+	(void)cmpxchg(&mm->hydra_home, home, hydra_home_here(hydra_home_kind(home)));
+}
+
+/**
+ * __hydra_resume_user_mode - split an address space, or return it to plain Linux
+ * @mm: the address space of the current thread
+ *
+ * After a signal or a lack of memory, the next switch marks the thread again, or
+ * hydra_ask().
+ *
+ * Context: as hydra_resume_user_mode().
+ */
+void __hydra_resume_user_mode(struct mm_struct *mm)
+{
+	struct hydra_mm *h;
+	unsigned int noio;
+	bool done = true;
+	u32 home;
+
+	if (!hydra_wants_domains(READ_ONCE(mm->hydra_settings)) ||
+	    !hydra_may_split(current, mm))
+		return;
+	home = READ_ONCE(mm->hydra_home);
+	/*
+	 * The home before active, as in __hydra_switching(); pairs with the smp_mb()
+	 * in hydra_deactivate().
+	 */
+	smp_rmb();
+	h = mm_hydra(mm);
+	if (h ? !hydra_returns(h, current) && !hydra_lacks_tree(h, hydra_this_domain(h)) :
+		home == HYDRA_HOME_SPLIT || !hydra_home_known(home) || hydra_at_home(home))
+		return;
+	noio = hydra_no_wait_begin();
+	if (h && hydra_returns(h, current))
+		done = hydra_unsplit(mm);
+	else if (h || hydra_has_user_threads())
+		done = hydra_split(mm);
+	else if (hydra_has_threads(current))
+		hydra_go_home(mm, home);
+	hydra_no_wait_end(noio);
+	if (!done)
+		hydra_ask_again();
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The delivery of flushes: see tlb.c.
+ */
+#ifndef _ARCH_X86_MM_HYDRA_TLB_H
+#define _ARCH_X86_MM_HYDRA_TLB_H
+
+#include <linux/hydra.h>
+
+/**
+ * struct hydra_flush - a flush that this CPU is doing
+ * @info: argument of flush_tlb_func(). If there is one target, @info.new_tlb_gen is
+ *	the generation of the target; with several targets, the generation of
+ *	domains without a tree.
+ * @targets: domains to reach
+ * @interrupted: number of CPUs interrupted, without the sender
+ * @across: number of these that are on another node than the sender
+ * @own: Linux would not make this flush
+ * @cpus: the CPUs to reach; empty between flushes
+ * @gen: generations by target, with several targets
+ * @batched: by target of hydra_flush_batched(): how many entries it flushes
+ *
+ * Used with preemption off, and not in interrupts, like cpu_tlbstate's own.
+ */
+struct hydra_flush {
+	struct flush_tlb_info info;
+	hydra_mask_t targets;
+	unsigned int interrupted;
+	unsigned int across;
+	bool own;
+	cpumask_t cpus;
+	u64 gen[HYDRA_MAX_DOMAINS];
+	s64 batched[HYDRA_MAX_DOMAINS];
+};
+
+DECLARE_PER_CPU_SHARED_ALIGNED(struct hydra_flush, hydra_flush_state);
+
+int hydra_raise_targets(struct hydra_mm *h, struct hydra_flush *f, bool all);
+void hydra_pick_targets(struct hydra_mm *h, struct hydra_flush *f);
+void hydra_unpick_targets(struct hydra_mm *h, struct hydra_flush *f);
+unsigned int hydra_count_spared(struct hydra_mm *h, struct hydra_flush *f);
+void hydra_flush_counted(struct hydra_mm *h, struct hydra_flush *f, unsigned int spared);
+void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f, bool all,
+			 unsigned long start, unsigned long end,
+			 unsigned int stride_shift, bool freed_tables);
+
+/*
+ * The address space whose mm_cpumask() this lazy CPU would have left on Linux, or NULL. Written
+ * by flushing CPUs, and by the CPU itself when it runs a thread again; compared only.
+ */
+DECLARE_PER_CPU_SHARED_ALIGNED(struct mm_struct *, hydra_lazy_left);
+
+unsigned int hydra_pick_cpus(unsigned long *picked, const unsigned long *running,
+			     const unsigned long *cpus, unsigned int first,
+			     unsigned int last);
+
+void hydra_flush_domains(struct hydra_mm *h, unsigned long start,
+			 unsigned long end, const hydra_mask_t *domains);
+
+#endif /* _ARCH_X86_MM_HYDRA_TLB_H */

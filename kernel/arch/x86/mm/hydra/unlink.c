@@ -1,0 +1,629 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Unlinking: cut the domains' links to a canonical table that is freed, moved or
+ * collapsed, and free their tables.
+ *
+ * A CPU unlinking a canonical table clears the entry first, and then cuts the links under
+ * the locks described in table.c, so no link is left.
+ *
+ * Tables and struct hydra_table are freed after an RCU grace period. Code that
+ * reads them without a lock runs with interrupts off, like every lockless walker of
+ * Linux.
+ */
+
+#include <linux/gfp.h>
+#include <linux/mm.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+
+#include <asm/pgalloc.h>
+#include <asm/tlb.h>
+
+#include "domain.h"
+#include "replica.h"
+#include "state.h"
+#include "table.h"
+#include "tlb.h"
+#include "unlink.h"
+#include "walk.h"
+
+/**
+ * hydra_table_detach - clear the word of a canonical table
+ * @ptdesc: the table
+ *
+ * Context: the canonical entry is cleared, or the address space is not active any
+ * more. The caller has waited for CPUs that read the entry before and may write the
+ * word. Later CPUs read the entry as none.
+ * Return: the old word: what the caller has to cut and release.
+ */
+static unsigned long hydra_table_detach(struct ptdesc *ptdesc)
+{
+	unsigned long word = READ_ONCE(ptdesc->__page_mapping);
+
+	if (word)
+		WRITE_ONCE(ptdesc->__page_mapping, 0);
+	return word;
+}
+
+/**
+ * hydra_fold_accessed - set the accessed bits of copies in the canonical entries
+ * @copies: entries of the domain's table
+ * @canonical: the canonical entries
+ * @level: of both tables
+ * @nr: how many entries
+ *
+ * With cmpxchg(), as some callers do not hold the lock of the table; at most one for each
+ * canonical entry, however many domains have accessed it.
+ */
+void hydra_fold_accessed(pteval_t *copies, pteval_t *canonical, u8 level,
+			 unsigned int nr)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		pteval_t copy = READ_ONCE(copies[i]), val;
+
+		if (!hydra_present(copy) || !(copy & _PAGE_ACCESSED) ||
+		    (level != HYDRA_PTE && !hydra_leaf(copy)))
+			continue;
+		val = READ_ONCE(canonical[i]);
+		while (hydra_present(val) && !(val & _PAGE_ACCESSED) &&
+		       !((copy ^ val) & PTE_PFN_MASK) &&
+		       !try_cmpxchg(&canonical[i], &val, val | _PAGE_ACCESSED))
+			;
+	}
+}
+
+/**
+ * hydra_table_cut_domain - cut a domain's link to its table
+ * @t: of the canonical table
+ * @d: the domain
+ * @canonical: the canonical table
+ *
+ * Return: the table that the domain walked, or NULL. If it is not @canonical, the
+ * caller flushes the domain and then frees it.
+ */
+pteval_t *hydra_table_cut_domain(struct hydra_table *t, unsigned int d,
+				 void *canonical)
+{
+	struct hydra_domain *dom = t->hmm->domain[d];
+	pteval_t *table;
+
+	spin_lock(&dom->lock);
+	table = t->table[d];
+	if (table) {
+		hydra_link_table(t, d, NULL);
+		WRITE_ONCE(t->table[d], NULL);
+		hydra_mask_clear_atomic(d, &t->users);
+	}
+	spin_unlock(&dom->lock);
+	if (!table || table == canonical)
+		return table;
+	if (t->level == HYDRA_PTE) {
+		atomic_long_dec(&dom->nr_replicas);
+		hydra_reclaim_remove(table);
+		hydra_replica_unreserve(t->hmm);
+	} else {
+		atomic_long_dec(&dom->nr_upper);
+	}
+	return table;
+}
+
+/*
+ * With five levels of tables: cut a domain's link to a p4d table without entries. A p4d
+ * table maps 256 TiB, so it stands for no table that is freed while the process lives. It
+ * has an entry whenever the domain's lock is free: hydra_domain_upper() links it with its
+ * first entry, and it is cut after its last one. So none is left when the last PUD table
+ * is freed, at exit or before.
+ *
+ * Return: the table, or NULL. The caller flushes the domain and then frees it.
+ */
+static pteval_t *hydra_cut_p4d_table(struct hydra_domain *dom, unsigned long addr)
+{
+	pgd_t *pgd = pgd_offset_pgd(dom->pgd, addr);
+	pteval_t *table = NULL;
+
+	if (!pgtable_l5_enabled())
+		return NULL;
+	spin_lock(&dom->lock);
+	if (!pgd_none(*pgd))
+		table = (pteval_t *)pgd_page_vaddr(*pgd);
+	if (table && !memchr_inv(table, 0, PAGE_SIZE)) {
+		set_pgd(pgd, __pgd(0));
+		atomic_long_dec(&dom->nr_upper);
+	} else {
+		table = NULL;
+	}
+	spin_unlock(&dom->lock);
+	return table;
+}
+
+/*
+ * Cut the links of all domains to a table. The domains' own tables are added to the
+ * list @own, for the caller to free once the domains are flushed.
+ *
+ * No domain joins the table meanwhile, so the mask of users is final: the canonical
+ * entry is cleared, and the caller has waited for the locks of CPUs that read the
+ * entry before.
+ */
+static void hydra_table_cut(struct hydra_table *t, void *canonical,
+			    struct list_head *own)
+{
+	hydra_mask_t users = t->users;
+	unsigned int d;
+
+	for_each_hydra_domain(d, &users) {
+		pteval_t *table = hydra_table_cut_domain(t, d, canonical);
+
+		if (table && table != canonical)
+			list_add(&virt_to_ptdesc(table)->pt_list, own);
+		table = t->parent ? NULL : hydra_cut_p4d_table(t->hmm->domain[d], t->base);
+		if (table)
+			list_add(&virt_to_ptdesc(table)->pt_list, own);
+	}
+}
+
+/**
+ * hydra_cut_solo - cut the link of the one domain that uses a leaf table
+ * @parent: of the PMD table that pointed to the leaf table
+ * @index: of the entry there
+ * @d: the domain
+ *
+ * Context: the canonical entry and the word of the leaf table are cleared.
+ */
+static void hydra_cut_solo(struct hydra_table *parent, unsigned int index,
+		    unsigned int d)
+{
+	struct hydra_domain *dom = parent->hmm->domain[d];
+
+	spin_lock(&dom->lock);
+	if (parent->table[d])
+		hydra_link(dom, &parent->table[d][index], NULL);
+	spin_unlock(&dom->lock);
+}
+
+/* As many as Linux frees in one RCU callback. */
+#define FREED_AT_ONCE	512
+
+/*
+ * Run the destructor of a canonical leaf table or PMD table. ___pte_free_tlb() and
+ * ___pmd_free_tlb() do not run it under Hydra: with lock debugging the destructor
+ * frees the lock of the table, and an atomic fill may still try the lock. The
+ * destructors of all other tables have run already.
+ *
+ * call_rcu() may have overwritten pt_rcu_head, two words of the ptdesc. As in
+ * pte_free_now(), pagetable_pte_dtor() needs neither; CONFIG_DEBUG_VM looks at bit 0
+ * of the first word, for tail pages, and the bit is clear in the pointer there.
+ * pagetable_pmd_dtor() would also test the second word, pmd_huge_pte, which is lost
+ * by then: hydra_remove_pmd_table() tests it before. Otherwise the two destructors do
+ * the same, so pagetable_pte_dtor() serves PMD tables, too.
+ */
+static void hydra_retire_locked(struct ptdesc *ptdesc)
+{
+	if (folio_test_pgtable(ptdesc_folio(ptdesc)))
+		pagetable_pte_dtor(ptdesc);
+}
+
+/**
+ * hydra_gather_table - free a table a grace period after the flush of a gather
+ * @tlb: the gather, with freed_tables set
+ * @ptdesc: the table, canonical or of a domain tree, with word 0
+ *
+ * Linux collects such tables in a page, which it may fail to allocate. Here the
+ * tables form a list through their words. The sign bit of these words is clear, so
+ * hydra_shared() does not take them for a struct hydra_table.
+ *
+ * Context: any.
+ */
+void hydra_gather_table(struct mmu_gather *tlb, struct ptdesc *ptdesc)
+{
+	struct hydra_gather *g = &tlb->hydra;
+
+	if (!g->recording) {
+		hydra_retire_locked(ptdesc);
+		tlb_remove_table(tlb, ptdesc_page(ptdesc));
+		return;
+	}
+	VM_WARN_ON_ONCE(!tlb->freed_tables);
+	WRITE_ONCE(ptdesc->__page_mapping, (unsigned long)g->freed & LONG_MAX);
+	g->freed = ptdesc;
+}
+
+static struct ptdesc *hydra_next_freed(struct ptdesc *ptdesc)
+{
+	unsigned long next = ptdesc->__page_mapping;
+
+	return next ? (struct ptdesc *)(next | ~LONG_MAX) : NULL;
+}
+
+static void hydra_free_gathered(struct rcu_head *head)
+{
+	struct ptdesc *ptdesc = container_of(head, struct ptdesc, pt_rcu_head), *next;
+
+	for (; ptdesc; ptdesc = next) {
+		next = hydra_next_freed(ptdesc);
+		ptdesc->__page_mapping = 0;
+		hydra_retire_locked(ptdesc);
+		pagetable_free(ptdesc);
+	}
+}
+
+/**
+ * hydra_gather_flushed - free the tables of a gather that has flushed
+ * @g: Hydra's part of the gather, which has been recording
+ *
+ * Lockless walkers of Linux keep interrupts off, and rely on the flush to wait for
+ * them. This flush may have spared their CPU. So wait for an RCU grace period.
+ *
+ * Context: any.
+ */
+void hydra_gather_flushed(struct hydra_gather *g)
+{
+	struct ptdesc *first, *last;
+	unsigned int nr;
+
+	while ((first = g->freed)) {
+		for (nr = 1, last = first; nr < FREED_AT_ONCE && hydra_next_freed(last); nr++)
+			last = hydra_next_freed(last);
+		g->freed = hydra_next_freed(last);
+		WRITE_ONCE(last->__page_mapping, 0);
+		call_rcu(&first->pt_rcu_head, hydra_free_gathered);
+	}
+}
+
+/**
+ * __hydra_free_table - a canonical table is being freed through a gather
+ * @tlb: the gather; its range and freed_tables include the table already
+ * @ptdesc: the table; the entry that pointed to it is cleared
+ * @ptl: lock of a leaf table, NULL for a table above
+ * @addr: an address that the table mapped, if it is a leaf table
+ *
+ * All links are cut, and all sharers recorded, before the first table is given to
+ * the gather: a gather that does not record may flush then, and does not flush
+ * again for the tables that follow.
+ *
+ * Context: may sleep or not, as pte_free_tlb(); no page-table lock held.
+ */
+void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
+			spinlock_t *ptl, unsigned long addr)
+{
+	void *canonical = ptdesc_address(ptdesc);
+	struct hydra_table *t;
+	struct ptdesc *next;
+	unsigned long word;
+	unsigned int d;
+	LIST_HEAD(own);
+
+	/*
+	 * An atomic fill holds no VMA:
+	 *
+	 *     CPU 0: an atomic fill              CPU 1: frees the table
+	 *     ---------------------              ----------------------
+	 *     locks the leaf table               clears the PMD entry
+	 *     reads the PMD entry                locks and unlocks the leaf table
+	 *     links the table                    reads the word, cuts the links
+	 *
+	 * CPU 0 read the old entry, and CPU 1 waits for its link; or CPU 0 reads
+	 * the entry as none. The lock stays until hydra_free_gathered() frees it
+	 * with the table, a grace period later: CPU 0 may still try it.
+	 */
+	if (ptl) {
+		spin_lock(ptl);
+		spin_unlock(ptl);
+	}
+	word = hydra_table_detach(ptdesc);
+	if (hydra_word_solo(word)) {
+		pmd_t *pmd = hydra_canonical_pmd(tlb->mm, addr);
+
+		d = hydra_word_domain(word);
+		if (tlb->hydra.recording)
+			hydra_mask_set(d, &tlb->hydra.sharers);
+		hydra_cut_solo(hydra_table_of(pmd), pmd_index(addr), d);
+	}
+	t = hydra_word_table(word);
+	if (!t)
+		return;
+	if (tlb->hydra.recording) {
+		hydra_mask_add(&tlb->hydra.sharers, &t->sharers);
+		hydra_mask_add(&tlb->hydra.sharers, &t->users);
+	}
+	hydra_table_cut(t, canonical, &own);
+	list_for_each_entry_safe(ptdesc, next, &own, pt_list) {
+		hydra_page_retire(t->hmm, ptdesc_address(ptdesc));
+		hydra_gather_table(tlb, ptdesc);
+	}
+	kfree_rcu(t, rcu);
+}
+
+/**
+ * hydra_table_release - free the domains' tables for a detached canonical table
+ * @t: from hydra_table_detach()
+ * @canonical: the canonical table, which is not freed
+ *
+ * Context: as hydra_page_free().
+ */
+static void hydra_table_release(struct hydra_table *t, void *canonical)
+{
+	struct ptdesc *ptdesc, *next;
+	LIST_HEAD(own);
+
+	hydra_table_cut(t, canonical, &own);
+	list_for_each_entry_safe(ptdesc, next, &own, pt_list) {
+		hydra_fold_accessed(ptdesc_address(ptdesc), canonical, t->level,
+				    PTRS_PER_PTE);
+		hydra_page_free(t->hmm, ptdesc_address(ptdesc));
+	}
+	kfree_rcu(t, rcu);
+}
+
+/**
+ * __hydra_wait_pmd_clear - wait for the flush of the CPU that cleared a PMD entry
+ * @mm: the address space
+ * @pmd: the entry, read as none without the lock
+ *
+ * On stock Linux the flush of a gather reaches every CPU with the old entry in the
+ * TLB, whichever CPU cleared the entry. Under Hydra the flush reaches the sharers
+ * of entries cleared or changed by the gather. A CPU clearing a huge entry outside
+ * a gather, e.g. in move_pages_huge_pmd() or __discard_anon_folio_pmd_locked(),
+ * flushes before dropping the PMD lock. So wait for the lock. Some callers put the
+ * entry back. (As long as no domain has had a copy of a huge entry, none is in the TLB of a
+ * CPU that a flush spares: hydra_had_huge().)
+ *
+ *     CPU 0: clears outside a gather      CPU 1: zap_pmd_range()
+ *     ------------------------------      ----------------------
+ *     takes the lock                      reads the entry: none
+ *     clears the entry                    <read barrier>
+ *     flushes                             reads the lock: held, waits for it;
+ *     (puts the entry back)                 or free: CPU 0 has flushed, reads
+ *     drops the lock                        the entry again
+ *
+ * Context: see hydra_wait_pmd_clear().
+ * Return: see hydra_wait_pmd_clear().
+ */
+bool __hydra_wait_pmd_clear(struct mm_struct *mm, pmd_t *pmd)
+{
+	spinlock_t *lock = pmd_lockptr(mm, pmd);
+	bool gone;
+
+	/* The entry before the lock; pairs with spin_lock() before the clear. */
+	smp_rmb();
+	if (!spin_is_locked(lock)) {
+		/* The lock before the entry; pairs with spin_unlock() after the flush. */
+		smp_rmb();
+		if (!pmd_none(READ_ONCE(*pmd)))
+			return false;
+		/* Still none, or cleared again: read the lock again, as above. */
+		smp_rmb();
+		if (!spin_is_locked(lock))
+			return true;
+	}
+	spin_lock(lock);
+	gone = pmd_none(*pmd);
+	spin_unlock(lock);
+	return gone;
+}
+
+/**
+ * __hydra_collapse_cut - cut every domain's link to a collapsed table
+ * @h: address space
+ * @pmdp: its canonical entry, cleared
+ * @pmd: the old value of the entry
+ *
+ * A fill may have read the entry before it was cleared:
+ *
+ *     CPU 0: hydra_join()                  CPU 1: collapse
+ *     -------------------                  ---------------
+ *     locks the domain                     pmdp_huge_get_and_clear()
+ *     reads the entry                      <full barrier>
+ *     writes the word, links the table     locks and unlocks every domain
+ *     unlocks the domain                   reads the word, cuts the links
+ *
+ * CPU 0 read the old entry, and CPU 1 sees its word and link; or CPU 0 reads the
+ * entry as none.
+ *
+ * Context: see hydra_collapse_begin(). Preemption is off until the caller has
+ * flushed, so no grace period ends before.
+ */
+void __hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd)
+{
+	struct hydra_table *t;
+	unsigned long word;
+	pteval_t *canonical;
+	hydra_mask_t trees;
+	unsigned int d;
+
+	if (!hydra_present(pmd_val(pmd)) || hydra_leaf(pmd_val(pmd)))
+		return;
+	/*
+	 * A domain with a link got its tree before: trees has its bit, see
+	 * hydra_promote().
+	 */
+	hydra_mask_zero(&trees);
+	hydra_mask_add(&trees, &h->trees);
+	/* trees before h->domain[d]; pairs with the smp_wmb() in hydra_promote(). */
+	smp_rmb();
+	for_each_hydra_domain(d, &trees) {
+		spin_lock(&h->domain[d]->lock);
+		spin_unlock(&h->domain[d]->lock);
+	}
+	canonical = hydra_next_table(pmd_val(pmd));
+	/* Else the first split could come before the flush, and a domain could link the table. */
+	lockdep_assert(lockdep_is_held(&h->mm->mmap_lock) ||
+		       lockdep_is_held(ptlock_ptr(virt_to_ptdesc(canonical))));
+	word = hydra_table_detach(virt_to_ptdesc(canonical));
+	if (hydra_word_solo(word))
+		hydra_cut_solo(hydra_table_of(pmdp), hydra_entry_index(pmdp),
+			       hydra_word_domain(word));
+	t = hydra_word_table(word);
+	if (t)
+		hydra_table_release(t, canonical);
+}
+
+/**
+ * __hydra_move_table - cut every domain's link to a table that mremap() moves
+ * @h: address space
+ * @pmdp: the old canonical entry, cleared
+ * @pmd: its old value
+ * @addr: first address that the table mapped there
+ *
+ * The next fault finds the table at the new address, as a table of no domain.
+ *
+ *     CPU 0: an atomic fill                CPU 1: mremap()
+ *     ---------------------                ---------------
+ *     locks the leaf table                 clears the PMD entry
+ *     reads the PMD entry again            locks and unlocks the leaf table
+ *     links the table                      reads the word, cuts the links
+ *     unlocks the leaf table               flushes the domains
+ *
+ * CPU 0 read the old PMD entry, and CPU 1 waits for its link; or CPU 0 reads none.
+ * Faults and flushes except atomic fills need a lock held by mremap().
+ *
+ * Context: see hydra_move_table(). No grace period ends before the locks are
+ * dropped.
+ */
+void __hydra_move_table(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd,
+			unsigned long addr)
+{
+	spinlock_t *lock = pte_lockptr(h->mm, &pmd);
+	pteval_t *canonical = hydra_next_table(pmd_val(pmd));
+	struct hydra_table *t;
+	unsigned long word;
+	hydra_mask_t users;
+
+	mmap_assert_write_locked(h->mm);
+	lockdep_assert_held(pmd_lockptr(h->mm, pmdp));
+	/* Nests inside the PMD locks of the old and of the new entry. */
+	spin_lock_nested(lock, SINGLE_DEPTH_NESTING + 1);
+	spin_unlock(lock);
+	hydra_mask_zero(&users);
+	word = hydra_table_detach(virt_to_ptdesc(canonical));
+	if (hydra_word_solo(word)) {
+		hydra_mask_set(hydra_word_domain(word), &users);
+		hydra_cut_solo(hydra_table_of(pmdp), hydra_entry_index(pmdp),
+			       hydra_word_domain(word));
+	}
+	t = hydra_word_table(word);
+	if (t) {
+		hydra_mask_add(&users, &t->sharers);
+		hydra_mask_add(&users, &t->users);
+		hydra_table_release(t, canonical);
+	}
+	hydra_flush_domains(h, addr, addr + PMD_SIZE, &users);
+}
+
+/**
+ * hydra_cut_links - cut the links of all domains but one
+ * @t: of a leaf table
+ * @canonical: the table
+ * @self: the domain that keeps its link
+ *
+ * A linked entry does not tell which domain has accessed it. So each flush by entry has
+ * to reach the domains that link the table. Once other domains have asked for
+ * HYDRA_LINKED_HITS such flushes, the domains get replicas, at their next faults. If
+ * there is no memory for a replica, the domain links the table again, and keeps the
+ * link.
+ *
+ *     CPU 0: hydra_cut_links()             CPU 1: changes an entry
+ *     ------------------------             -----------------------
+ *     locks the leaf table
+ *     cuts the link of domain 1
+ *     flushes domain 1
+ *     removes domain 1 from sharers
+ *     unlocks the leaf table
+ *                                          locks the leaf table
+ *                                          changes the entry
+ *                                          unlocks the leaf table
+ *                                          flushes: domain 1 is no target
+ *
+ * If CPU 1 locks the table first, CPU 0 flushes domain 1 for CPU 1. Between the cut and
+ * the flush domain 1 is a sharer without a table: a target of every flush.
+ *
+ * Context: the leaf table's lock; process context.
+ */
+void hydra_cut_links(struct hydra_table *t, pteval_t *canonical, unsigned int self)
+{
+	hydra_mask_t cut;
+	unsigned int d;
+
+	if (hydra_filter(t->hmm) < HYDRA_FILTER_ENTRY)
+		return;
+	hydra_mask_zero(&cut);
+	for_each_hydra_domain(d, &t->users) {
+		if (d == self || READ_ONCE(t->table[d]) != canonical)
+			continue;
+		/* A collapse cuts links without this lock. */
+		if (hydra_table_cut_domain(t, d, canonical))
+			hydra_mask_set(d, &cut);
+	}
+	if (hydra_mask_empty(&cut))
+		return;
+	WRITE_ONCE(t->linked_hits, HYDRA_LINKS_CUT);
+	/* As freed tables: the canonical table may be freed with no flush of @cut. */
+	hydra_flush_domains(t->hmm, t->base, t->base + PMD_SIZE, &cut);
+	hydra_mask_remove(&t->sharers, &cut);
+}
+
+/* A link of a single domain needs no cut: it is freed with the domain's PMD table. */
+static void hydra_release_detached(void *canonical)
+{
+	unsigned long word = hydra_table_detach(virt_to_ptdesc(canonical));
+	struct hydra_table *t = hydra_word_table(word);
+
+	if (t)
+		hydra_table_release(t, hydra_table_start(canonical));
+}
+
+/* A PMD table, after its leaf tables */
+static void hydra_release_pmd_table(struct hydra_mm *h, pteval_t *table)
+{
+	spinlock_t *lock = pmd_lockptr(h->mm, (pmd_t *)table);
+
+	/*
+	 * hydra_release_tables() skips a PMD entry cleared by a concurrent collapse
+	 * (through the reverse map). The collapse still needs the PMD table's
+	 * hydra_table, and holds the PMD lock until all links are cut: wait for it.
+	 *
+	 * A CPU clearing a huge entry of the table must wait, too. After the
+	 * release the CPU could not find the accessed bits of the replicas.
+	 */
+	spin_lock(lock);
+	hydra_release_detached(table);
+	spin_unlock(lock);
+}
+
+/**
+ * hydra_release_tables - free the domain trees, from the leaf tables up
+ * @h: address space, not active any more
+ *
+ * Context: mmap_lock held for writing, hydra_lock_out_faults().
+ */
+void hydra_release_tables(struct hydra_mm *h)
+{
+	struct hydra_iter it = { .mm = h->mm };
+	spinlock_t *ptl;
+	pte_t *pte;
+
+	for (it.level = HYDRA_PTE; it.level <= HYDRA_PUD; it.level++) {
+		it.next = 0;
+		while (hydra_next_canonical(&it)) {
+			if (it.level == HYDRA_PTE) {
+				pte = pte_offset_map_lock(h->mm, (pmd_t *)it.entry,
+							  it.addr, &ptl);
+				if (!pte)
+					continue;
+				hydra_release_detached(pte);
+				pte_unmap_unlock(pte, ptl);
+			} else if (it.level == HYDRA_PMD) {
+				hydra_release_pmd_table(h, it.table);
+			} else {
+				/* As hydra_release_pmd_table(), for clears of huge PUD entries */
+				spin_lock(&h->mm->page_table_lock);
+				hydra_release_detached(it.table);
+				spin_unlock(&h->mm->page_table_lock);
+			}
+			cond_resched();
+		}
+	}
+}
+
+#include "tests/table-kunit.h"
