@@ -9,7 +9,7 @@
  *               (copy_pte_range(), hydra_entries_set());
  *   mprotect    forgets the copies, then clears each entry and sets the entry with new
  *               permissions, then brings the copies in line
- *               (change_pte_range(), hydra_change_part(), hydra_change_end());
+ *               (change_pte_range(), hydra_change_begin(), hydra_change_end());
  *   unmap       forgets the copies, then clears the entries: not in the kernel yet.
  *
  * For the invariants, mprotect() need only forget the copies first, with the lock held
@@ -34,7 +34,7 @@
 #define MPROTECT	1
 #define UNMAP		2
 
-/* hydra_change_part() */
+/* hydra_change_begin() */
 inline forget_copies()
 {
 	changed_table();

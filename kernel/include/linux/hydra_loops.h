@@ -4,43 +4,42 @@
  * munmap() and exit.
  *
  * Such a loop holds the table's lock, and changes each domain's copy of each entry. So
- * where many domains share the table, the loop takes the entries part by part, and drops
- * the lock in between. See "Progress and latency" in
+ * where many domains share the table, the caller of the loop gives it the entries part by
+ * part, and the loop drops the lock in between. See "Progress and latency" in
  * Documentation/mm/hydra/rules.rst.
  */
 #ifndef _LINUX_HYDRA_LOOPS_H
 #define _LINUX_HYDRA_LOOPS_H
 
+#include <linux/hydra.h>
 #include <linux/hydra_pgtable.h>
 #include <linux/mm.h>
 
 #ifdef CONFIG_HYDRA_MM
 
-unsigned long __hydra_copy_part(struct mm_struct *mm, void *entry, unsigned long addr,
-				unsigned long end);
+unsigned long __hydra_part_end(pmd_t *pmd, unsigned long addr, unsigned long end);
 void __hydra_entries_copied(struct mm_struct *mm, void *first, void *end);
-unsigned long __hydra_change_part(void *entry, unsigned long addr, unsigned long end);
+void __hydra_change_begin(void *entry, unsigned int nr);
 unsigned long __hydra_zap_part(void *entry, unsigned long addr, unsigned long end,
 			       bool shared, bool full);
 
 /**
- * hydra_copy_part - fork() is about to copy entries of a leaf table
- * @mm: address space of the parent
- * @entry: the first canonical entry of the parent
- * @addr: address of the entry
+ * hydra_part_end - how many entries of a leaf table may a loop take now?
+ * @mm: the address space
+ * @pmd: the canonical entry that points to the table, or did
+ * @addr: address of the first entry
  * @end: the address after those of the entries
  *
- * All but the test of the key is out of line, as in hydra_entries_copied().
+ * Asked by the caller of the loop: a bound that changes in the loop would cost registers
+ * where nothing is shared.
  *
- * Context: the table's lock.
- * Return: where the caller drops the lock, and goes on if it is not @end.
+ * Context: process context, mmap_lock held for writing, no lock of a table.
+ * Return: the address after the part; the caller goes on there if it is not @end.
  */
-static __always_inline unsigned long hydra_copy_part(struct mm_struct *mm, void *entry,
-						     unsigned long addr, unsigned long end)
+static inline unsigned long hydra_part_end(const struct mm_struct *mm, pmd_t *pmd,
+					   unsigned long addr, unsigned long end)
 {
-	if (static_branch_unlikely(&hydra_key.key))
-		return __hydra_copy_part(mm, entry, addr, end);
-	return end;
+	return mm_hydra(mm) ? __hydra_part_end(pmd, addr, end) : end;
 }
 
 /**
@@ -62,30 +61,23 @@ static __always_inline void hydra_entries_copied(struct mm_struct *mm, void *fir
 }
 
 /**
- * hydra_change_part - clear replicas before the caller changes canonical entries
- * @vma: area of the entries
+ * hydra_change_begin - clear replicas before the caller changes canonical entries
+ * @mm: address space of the entries
  * @entry: the first entry, in a leaf table
- * @addr: address of the entry
- * @end: the address after those of the entries
+ * @size: how many bytes the entries map
  *
  * The canonical entries get the accessed bits of their replicas. No domain gets a
  * replica of the entries again while the caller holds the lock of the table. So the
- * caller changes the entries as if there were no replicas, and calls
- * hydra_change_end() before it drops the lock. The struct hydra_table remembers the
- * range: a variable of the caller's loop would cost a register where nothing is
- * shared.
+ * accessors change the canonical entries alone, and the caller calls hydra_change_end()
+ * before it drops the lock. The struct hydra_table remembers the range.
  *
- * Context: the table's lock.
- * Return: the end of the entries that the caller may change now. Then the caller drops the
- * lock, and goes on if it is not @end.
+ * Context: the table's lock. The range is of hydra_part_end().
  */
-static __always_inline unsigned long hydra_change_part(const struct vm_area_struct *vma,
-						       void *entry, unsigned long addr,
-						       unsigned long end)
+static __always_inline void hydra_change_begin(const struct mm_struct *mm, void *entry,
+					       unsigned long size)
 {
-	if (static_branch_unlikely(&hydra_key.key) && hydra_shared(vma->vm_mm, entry))
-		return __hydra_change_part(entry, addr, end);
-	return end;
+	if (hydra_shared(mm, entry))
+		__hydra_change_begin(entry, PHYS_PFN(size));
 }
 
 /**
@@ -116,9 +108,9 @@ static __always_inline unsigned long hydra_zap_part(const struct vm_area_struct 
 
 #else /* !CONFIG_HYDRA_MM */
 
-#define hydra_copy_part(mm, entry, addr, end)		(end)
+#define hydra_part_end(mm, pmd, addr, end)		(end)
 #define hydra_entries_copied(mm, first, end)		do { } while (0)
-#define hydra_change_part(vma, entry, addr, end)		(end)
+#define hydra_change_begin(mm, entry, size)		do { } while (0)
 #define hydra_zap_part(vma, entry, addr, end, full)	(end)
 
 #endif /* CONFIG_HYDRA_MM */

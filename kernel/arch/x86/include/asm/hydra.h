@@ -13,19 +13,6 @@ struct task_struct;
 
 #ifdef CONFIG_HYDRA_MM
 
-/* Of arch/x86/mm/tlb.c, for arch/x86/mm/hydra/tlb.c and roots.c */
-#define hydra_static
-extern unsigned long tlb_single_page_flush_ceiling;
-void flush_tlb_func(void *info);
-bool should_flush_tlb(int cpu, void *data);
-bool should_trim_cpumask(struct mm_struct *mm);
-void load_new_mm_cr3(pgd_t *pgdir, u16 new_asid, unsigned long lam,
-		     bool need_flush);
-
-/* Of arch/x86/mm/pgtable.c, for state.c */
-void pgd_ctor(struct mm_struct *mm, pgd_t *pgd);
-void pgd_dtor(pgd_t *pgd);
-
 /* arch/x86/mm/hydra/roots.c */
 void hydra_load_root(void *data);
 void hydra_sync_ldt(struct mm_struct *mm);
@@ -156,9 +143,6 @@ static inline u64 hydra_switching(struct mm_struct *next,
 	return atomic64_read(&next->context.tlb_gen);
 }
 
-/* The root that hydra_switching() has set */
-#define hydra_root(mm, root)	(root)
-
 /**
  * hydra_tlbbatch_add_pending - reclaim has cleared an entry and flushes later
  * @batch: the CPUs that the flush has to reach are added
@@ -229,8 +213,6 @@ static inline pgd_t *hydra_loaded_pgd(const struct mm_struct *mm)
 
 #else /* !CONFIG_HYDRA_MM */
 
-#define hydra_static			static
-#define hydra_root(mm, root)		((mm)->pgd)
 #define hydra_catch_up(mm)		atomic64_read(&(mm)->context.tlb_gen)
 #define hydra_loaded_pgd(mm)		((mm)->pgd)
 
@@ -242,6 +224,7 @@ static inline void hydra_clear_ldt(struct mm_struct *mm) { }
 static inline u64 hydra_switching(struct mm_struct *next, struct task_struct *tsk,
 				  pgd_t **root)
 {
+	*root = next->pgd;
 	return atomic64_read(&next->context.tlb_gen);
 }
 static inline void hydra_flush_mm(struct mm_struct *mm, unsigned long start,

@@ -81,7 +81,7 @@ static inline unsigned int hydra_entry_shift(u8 level)
  * @linked_hits: of a leaf table: flushes from other domains that reached a domain
  *	only because of its link, up to HYDRA_LINKED_HITS; then HYDRA_LINKS_CUT, once
  *	these links have been cut, see hydra_cut_links()
- * @changed: between hydra_change_part() and hydra_change_end(): index of the first
+ * @changed: between hydra_change_begin() and hydra_change_end(): index of the first
  *	entry in the range. At exit: of the first entry that is not yet folded, see
  *	hydra_fold_at_exit(). Else 0
  * @nr_changed: the number of entries in this range, else 0

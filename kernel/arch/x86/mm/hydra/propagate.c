@@ -153,7 +153,8 @@ void __hydra_entries_set(void *entry, unsigned int nr)
 	unsigned int d = 0, i, changed;
 	pteval_t *copy;
 
-	if (!t)
+	/* hydra_change_end() does it. */
+	if (!t || t->nr_changed)
 		return;
 	for (; (copy = hydra_replica_begin(t, entry, &d)); d++) {
 		for (i = 0, changed = 0; i < nr; i++)
@@ -171,14 +172,9 @@ EXPORT_SYMBOL_GPL(__hydra_entries_set);
  * By entry, a flush interrupts the domains with a copy. So a domain does not get the next
  * page at an address for having used the last one. By accessed bits, a domain that has not
  * used the last page, which was prefetched perhaps, does not get the next one.
- *
- * With paravirt functions of a hypervisor, mprotect() clears entries by an accessor with a
- * hook of its own: between hydra_change_part() and hydra_change_end(), nothing ends.
  */
 static enum hydra_refill hydra_refill_at_end(const struct hydra_table *t)
 {
-	if (IS_ENABLED(CONFIG_PARAVIRT_XXL) && t->nr_changed)
-		return HYDRA_REFILL;
 	switch (hydra_filter(t->hmm)) {
 	case HYDRA_FILTER_ENTRY:
 		return HYDRA_REFILL_NEVER;
@@ -221,10 +217,39 @@ static unsigned long hydra_part(const struct hydra_table *t, unsigned long addr,
 }
 
 /**
- * __hydra_change_part - clear the replicas of entries that are about to be changed
- * @entry: the first canonical entry, of a leaf table
- * @addr: address of the entry
+ * __hydra_part_end - how many entries of a leaf table may a loop take now?
+ * @pmd: the canonical entry that points to the table, or did
+ * @addr: address of the first entry
  * @end: the address after those of the entries
+ *
+ * Domains that join before the loop has the lock make the part longer than it should be: by
+ * as much as they are more.
+ *
+ * Context: see hydra_part_end(). Return: see hydra_part_end().
+ */
+unsigned long __hydra_part_end(pmd_t *pmd, unsigned long addr, unsigned long end)
+{
+	unsigned long part = end;
+	struct hydra_table *t;
+	pteval_t val;
+
+	/* A collapse may free the table: see the head of table.c. */
+	scoped_guard(irqsave) {
+		val = pmd_val(READ_ONCE(*pmd));
+		t = hydra_is_table(val) ? hydra_table_of(hydra_next_table(val)) : NULL;
+		if (t)
+			part = hydra_part(t, addr, end, 1);
+	}
+	/* The caller comes again soon, and has no other place to give up the CPU. */
+	if (part != end)
+		cond_resched();
+	return part;
+}
+
+/**
+ * __hydra_change_begin - clear the replicas of entries that are about to be changed
+ * @entry: the first canonical entry, of a leaf table
+ * @nr: how many entries
  *
  * A CPU of the domain may set the accessed bit of a replica until the replica is
  * cleared. So clear each replica first, and then set its accessed bit in the canonical
@@ -233,20 +258,17 @@ static unsigned long hydra_part(const struct hydra_table *t, unsigned long addr,
  * Links that are due are cut here, too: if each change is propagated to replicas, their
  * domains never fault, and hydra_fill_leaf() does not get to it.
  *
- * Context: see hydra_change_part().
- * Return: see hydra_change_part().
+ * Context: see hydra_change_begin().
  */
-unsigned long __hydra_change_part(void *entry, unsigned long addr, unsigned long end)
+void __hydra_change_begin(void *entry, unsigned int nr)
 {
 	struct hydra_table *t = hydra_table_of(entry);
-	unsigned int d = 0, i, changed, nr;
+	unsigned int d = 0, i, changed;
 	pteval_t *copy, was;
 
 	if (!t)
-		return end;
+		return;
 	VM_WARN_ON_ONCE(t->nr_changed);
-	end = hydra_part(t, addr, end, 1);
-	nr = PHYS_PFN(end - addr);
 	if (hydra_links_due(t))
 		hydra_cut_links(t, hydra_table_start(entry), hydra_this_domain(t->hmm));
 	t->changed = hydra_entry_index(entry);
@@ -262,7 +284,6 @@ unsigned long __hydra_change_part(void *entry, unsigned long addr, unsigned long
 		hydra_replica_end(t, d);
 		hydra_propagated(t, entry, d, changed);
 	}
-	return end;
 }
 
 /**
@@ -271,35 +292,20 @@ unsigned long __hydra_change_part(void *entry, unsigned long addr, unsigned long
  *
  * Context: see hydra_change_end().
  */
-asmlinkage void __hydra_change_end(void *entry)
+void __hydra_change_end(void *entry)
 {
 	struct hydra_table *t = hydra_table_of(entry);
+	unsigned int first, nr;
 
 	if (!t)
 		return;
-	/* The table's lock is held: the table was shared at hydra_change_part(), too. */
+	/* The table's lock is held: the table was shared at hydra_change_begin(), too. */
 	VM_WARN_ON_ONCE(!t->nr_changed);
-	__hydra_entries_set(hydra_table_start(entry) + t->changed, t->nr_changed);
+	first = t->changed;
+	nr = t->nr_changed;
 	t->changed = 0;
 	t->nr_changed = 0;
-}
-
-/**
- * __hydra_copy_part - fork() is about to copy entries of a leaf table
- * @mm: address space of the parent
- * @entry: the first canonical entry
- * @addr: address of the entry
- * @end: the address after those of the entries
- *
- * Context: see hydra_copy_part().
- * Return: see hydra_copy_part().
- */
-unsigned long __hydra_copy_part(struct mm_struct *mm, void *entry, unsigned long addr,
-				unsigned long end)
-{
-	struct hydra_table *t = hydra_shared(mm, entry) ? hydra_table_of(entry) : NULL;
-
-	return t ? hydra_part(t, addr, end, 1) : end;
+	__hydra_entries_set(hydra_table_start(entry) + first, nr);
 }
 
 /**
@@ -316,44 +322,7 @@ void __hydra_entries_copied(struct mm_struct *mm, void *first, void *end)
 
 	if (!hydra_shared(mm, first))
 		return;
-	VM_WARN_ON_ONCE(nr > hydra_entries_at_once(&hydra_table_of(first)->sharers));
 	__hydra_entries_set(first, nr);
-}
-
-/**
- * hydra_set_ptes - set_ptes() of entries that may have replicas
- * @mm: address space of the entries
- * @addr: address of the first entry
- * @ptep: the first entry
- * @pte: its value
- * @nr: how many, all in one table
- *
- * Context: as set_ptes().
- */
-void hydra_set_ptes(struct mm_struct *mm, unsigned long addr, pte_t *ptep, pte_t pte,
-		    unsigned int nr)
-{
-	__set_ptes(mm, addr, ptep, pte, nr);
-	__hydra_entries_set(ptep, nr);
-}
-EXPORT_SYMBOL_GPL(hydra_set_ptes);
-
-/**
- * hydra_clear_flush - ptep_clear_flush() of an entry that may have replicas
- * @vma: area of the entry
- * @addr: its address
- * @ptep: the canonical entry
- *
- * Context: as ptep_clear_flush().
- * Return: the old value, with the accessed bits of the replicas added.
- */
-pte_t hydra_clear_flush(struct vm_area_struct *vma, unsigned long addr, pte_t *ptep)
-{
-	pte_t pte = ptep_get_and_clear(vma->vm_mm, addr, ptep);
-
-	if (pte_accessible(vma->vm_mm, pte))
-		flush_tlb_page(vma, addr);
-	return pte;
 }
 
 /**
@@ -376,7 +345,8 @@ unsigned long hydra_entry_exchange(void *entry, unsigned long val)
 	unsigned long young = 0;
 	pteval_t old;
 
-	if (t)
+	/* Between hydra_change_begin() and hydra_change_end() the copies are clear. */
+	if (t && !t->nr_changed)
 		young = hydra_clear_copies(t, entry,
 					   val ? HYDRA_REFILL : hydra_refill_at_end(t));
 	old = xchg((pteval_t *)entry, val);

@@ -12,6 +12,8 @@
 #include <asm/hydra.h>
 #include <asm/mmu_context.h>
 
+#include "../mm_internal.h"
+
 #include "ask.h"
 #include "domain.h"
 #include "roots.h"

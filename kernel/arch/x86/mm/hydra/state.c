@@ -26,6 +26,8 @@
 #include <asm/hydra.h>
 #include <asm/pgalloc.h>
 
+#include "../mm_internal.h"
+
 #include "platform.h"
 #include "replica.h"
 #include "state.h"

@@ -23,6 +23,8 @@
 
 #include <trace/events/hydra.h>
 
+#include "../mm_internal.h"
+
 #include "domain.h"
 #include "idle.h"
 #include "pool.h"

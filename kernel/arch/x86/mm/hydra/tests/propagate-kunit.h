@@ -305,7 +305,7 @@ static void hydra_test_unused(struct kunit *test)
  * Before mprotect() changes entries, the copies are cleared, and the canonical entries
  * get their accessed bits.
  */
-static void hydra_test_change_part(struct kunit *test)
+static void hydra_test_change_range(struct kunit *test)
 {
 	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PTE, false);
 	pteval_t *entry = &tree.canonical[100];
@@ -315,7 +315,7 @@ static void hydra_test_change_part(struct kunit *test)
 	tree.copy[0][100] = PAGE_A;
 	tree.copy[0][101] = PAGE_B;
 	tree.copy[1][101] = PAGE_B | _PAGE_ACCESSED;
-	KUNIT_EXPECT_EQ(test, 2 * PAGE_SIZE, __hydra_change_part(entry, 0, 2 * PAGE_SIZE));
+	__hydra_change_begin(entry, 2);
 	KUNIT_EXPECT_EQ(test, PAGE_A, entry[0]);
 	KUNIT_EXPECT_EQ(test, PAGE_B | _PAGE_ACCESSED, entry[1]);
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, tree.copy[0][100]);
@@ -359,9 +359,10 @@ static void hydra_test_parts(struct kunit *test)
 	}
 	for (addr = 0; addr < PMD_SIZE; addr = end) {
 		before = hydra_test_propagated(h);
-		end = __hydra_change_part(&canonical[pte_index(addr)], addr, PMD_SIZE);
+		end = hydra_part(t, addr, PMD_SIZE, 1);
 		KUNIT_ASSERT_GT(test, end, addr);
 		KUNIT_ASSERT_LE(test, end, PMD_SIZE);
+		__hydra_change_begin(&canonical[pte_index(addr)], PHYS_PFN(end - addr));
 		KUNIT_EXPECT_EQ(test, PHYS_PFN(end - addr) * HYDRA_MAX_DOMAINS,
 				hydra_test_propagated(h) - before);
 		KUNIT_EXPECT_LE(test, hydra_test_propagated(h) - before, most);
@@ -459,7 +460,7 @@ static struct kunit_case hydra_propagate_cases[] = {
 	KUNIT_CASE(hydra_test_split),
 	KUNIT_CASE(hydra_test_young),
 	KUNIT_CASE(hydra_test_unused),
-	KUNIT_CASE(hydra_test_change_part),
+	KUNIT_CASE(hydra_test_change_range),
 	KUNIT_CASE(hydra_test_parts),
 	KUNIT_CASE(hydra_test_exit_folds_once),
 	KUNIT_CASE(hydra_test_key),
