@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 LAB = pathlib.Path(__file__).resolve().parent.parent / "lab"
-FLOORS = ["", "kernel", "machine", "package", "measure", "test"]
+FLOORS = ["", "kernel", "machine", "package", "measure", "test", "verbs"]
 
 
 def floor(path):
@@ -14,8 +14,8 @@ def floor(path):
 
 
 def imports(path):
-    """The modules of the lab that a file imports at the top level, as paths in the lab."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    """The modules of the lab that a file imports, at the top level or late, as paths in the lab."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "lab":
             for name in node.names:
                 within = "/".join(node.module.split(".")[1:])
