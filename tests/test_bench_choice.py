@@ -8,10 +8,9 @@ import re
 
 import pytest
 
-from lab import cli, paths
+from lab import cli, paths, policies
 from lab.errors import LabError
-from lab.measure import (bench, bench_footprint, benches, choice, demo_lines, guest_measure, measure, policies, report, values as measured,
-                         verbs)
+from lab.measure import bench, bench_footprint, benches, choice, demo_lines, guest_measure, measure, report, values as measured, verbs
 
 
 def words(*given):
@@ -257,8 +256,13 @@ def test_settings_are_those_of_the_tool():
     for name, prefix in (("domains", "HYDRA_DOMAINS_"), ("replication", "HYDRA_REPLICATE_"), ("filter", "HYDRA_FILTER_")):
         known = re.findall(rf'\[{prefix}\w+\] = "(\w+)"', text)
         assert choice.SETTINGS[name] == [value for value in known if value != "machine"]      # that of the policy linux
-    (every,) = {tuple(option.choices) for option in cli.parser()._subparsers._group_actions[0].choices["run"]._actions if option.dest == "policy"}
-    assert set(every) == set(choice.NAMES) and set(policies.POLICIES) < set(choice.NAMES)
+    assert list(policies.NAMES) == re.findall(r'^\t\{ "([\w-]+)", \{ \.domains', text, re.M)
+
+
+def test_the_policies_of_hydra_are_those_of_the_kernel():
+    text = (paths.REPO / "kernel/arch/x86/mm/hydra/settings.c").read_text(encoding="utf-8")
+    of_kernel = re.findall(r'^\t\{ "(\w+)", HYDRA_\w+_SETTINGS \},$', text, re.M)
+    assert of_kernel == ["linux", *policies.OF_HYDRA] and set(policies.POLICIES) == set(of_kernel)
 
 
 def test_a_bench_is_unchanged_without_a_choice():

@@ -12,7 +12,7 @@ import test_benches
 from lab import cli, paths
 from lab.errors import LabError
 from lab.measure import benches, guest_timed, here, here_plan, perf_events, spread, this_machine
-from lab.measure.policies import POLICIES
+from lab.policies import POLICIES
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from lab.errors import LabError
 from lab.machine import vm
 from lab.measure import demo_lines, guest_measure, limits, measure, report, values as measured
-from lab.measure.policies import POLICIES
+from lab.policies import POLICIES
 
 ROWS = {"mprotect", "munmap", "apache", "locality"}
 CASES = {"quiet", "all-cpus", "one-node", "remote-spinners", "remote-and-local-spinners", "shared", "private"}

@@ -12,8 +12,8 @@ import test_bench_operations
 import test_benches
 import test_measure
 
-from lab import paths
-from lab.measure import bench, bench_allocators, bench_operations, bench_patterns, bench_walks, benches, limits, policies, steps_limits, steps_samples
+from lab import paths, policies
+from lab.measure import bench, bench_allocators, bench_operations, bench_patterns, bench_walks, benches, limits, steps_limits, steps_samples
 
 README = (paths.REPO / "README.md").read_text(encoding="utf-8")
 LAB = (paths.REPO / "docs/lab.md").read_text(encoding="utf-8")

@@ -2,8 +2,8 @@
 """Interrupts of allocators that give memory back: the paper's figures 11 and 12."""
 import statistics
 
+from lab import policies
 from lab.machine import vm
-from lab.measure import policies
 from lab.measure.bench import Bench, Step
 from lab.measure.limits import Check
 from lab.measure.steps import CLOCK, COUNTED, UNWATCHED

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How many page tables each policy needs for data that nodes share or keep: the paper's table 4."""
+from lab import policies
 from lab.machine import vm
-from lab.measure import policies
 from lab.measure.bench import Bench, Step
 from lab.measure.limits import Check
 from lab.measure.values import Line

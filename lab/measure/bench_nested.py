@@ -2,8 +2,8 @@
 """What nested page tables of a virtual machine cost by policy: beside the figures and tables of the vMitosis paper."""
 import dataclasses
 
+from lab import policies
 from lab.machine import vm
-from lab.measure import policies
 from lab.measure.bench import Bench, Step
 from lab.measure.limits import Check
 from lab.measure.values import Line

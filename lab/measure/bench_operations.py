@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What operations execute under each policy, counted by the meter: Hydra's figure 2b, vMitosis's table 5, and the price of finer filters."""
+from lab import policies
 from lab.machine import vm
-from lab.measure import policies, steps, steps_limits
+from lab.measure import steps, steps_limits
 from lab.measure.bench import Bench
 from lab.measure.limits import Check
 from lab.measure.steps_samples import Disagreement

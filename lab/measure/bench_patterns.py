@@ -2,8 +2,8 @@
 """Interrupts of RadixVM's three patterns of sharing (its figures 5 and 9), under each policy."""
 import collections
 
+from lab import policies
 from lab.machine import vm
-from lab.measure import policies
 from lab.measure.bench import Bench, Step
 from lab.measure.limits import Check
 from lab.measure.steps import CLOCK, COUNTED, UNWATCHED

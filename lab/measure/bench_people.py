@@ -2,8 +2,8 @@
 """What users of JIT compilers, of WebAssembly and of stores that save themselves complain of: interrupts for changes that few threads need to know of."""
 import statistics
 
+from lab import policies
 from lab.machine import vm
-from lab.measure import policies
 from lab.measure.bench import Bench, Step
 from lab.measure.limits import Check
 from lab.measure.steps import CLOCK, COUNTED, UNWATCHED

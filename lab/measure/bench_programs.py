@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What whole programs of Debian cost under each policy, each with a fixed piece of work: interrupts, page tables, time."""
-from lab import paths, setup
+from lab import paths, policies, setup
 from lab.machine import programs, vm
-from lab.measure import policies
 from lab.measure.bench import Bench, Step
 from lab.measure.limits import Check
 from lab.measure.values import Line

@@ -2,8 +2,8 @@
 """Changes to pages of one thread, in a page table that all nodes share: what ABIS measures in its figure 5, by the grain of the filter."""
 import statistics
 
+from lab import policies
 from lab.machine import vm
-from lab.measure import policies
 from lab.measure.bench import Bench, Step
 from lab.measure.limits import Check
 from lab.measure.steps import CLOCK, COUNTED, UNWATCHED

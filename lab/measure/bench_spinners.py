@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Interrupts of mprotect and munmap of one page, by the number of busy threads on each node: the paper's figures 1 and 10."""
+from lab import policies
 from lab.machine import vm
-from lab.measure import policies
 from lab.measure.bench import Bench, Step
 from lab.measure.bench_patterns import LEAST_AGREEING, usual
 from lab.measure.limits import Check

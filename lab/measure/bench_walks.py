@@ -5,11 +5,11 @@ import pathlib
 import shutil
 import tempfile
 
-from lab import children, paths
+from lab import children, paths, policies
 from lab.errors import LabError
 from lab.kernel import build
 from lab.machine import initramfs, nested, vm
-from lab.measure import bench_nested, policies
+from lab.measure import bench_nested
 from lab.measure.bench import Bench, Step
 from lab.measure.limits import Check
 from lab.measure.values import Line

@@ -2,13 +2,11 @@
 """What a user of ./hydra bench chooses: the policies, the number of nodes, and how often all is repeated."""
 import dataclasses
 
-from lab import progress
+from lab import policies, progress
 from lab.errors import LabError
-from lab.measure import policies
 
 MOST_RUNS = 100
-# Of hydractl run; a column of --workload may also have settings, as in hydra:filter=accessed.
-NAMES = (*policies.POLICIES, "hydra-nofilter")
+# A column of --workload may have settings, as in hydra:filter=accessed.
 SETTINGS = {"domains": "node llc core".split(), "replication": "lazy eager".split(), "prefetch": [str(degree) for degree in range(10)],
             "filter": "none table entry accessed".split()}
 
@@ -68,8 +66,8 @@ def settings(arguments):
 
 def words_for(column):
     name, *changes = column.split(":")
-    if name not in NAMES:
-        raise LabError(f"--policies: there is no policy '{name}'", f"There are {', '.join(NAMES)}; settings follow with colons, as in  hydra:filter=accessed",
+    if name not in policies.NAMES:
+        raise LabError(f"--policies: there is no policy '{name}'", f"There are {', '.join(policies.NAMES)}; settings follow with colons, as in  hydra:filter=accessed",
                        status=2)
     made = ["--policy", name]
     for change in changes:

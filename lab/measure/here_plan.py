@@ -12,9 +12,9 @@ import re
 import shutil
 import sys
 
-from lab import paths, setup
+from lab import paths, policies, setup
 from lab.errors import LabError
-from lab.measure import benches, demo_lines, measure, policies
+from lab.measure import benches, demo_lines, measure
 from lab.measure.values import Line
 
 WORKLOAD = "workload"

@@ -9,7 +9,8 @@ import io
 import json
 import textwrap
 
-from lab.measure import perf_events, policies, spread
+from lab import policies
+from lab.measure import perf_events, spread
 from lab.measure.values import number
 
 STYLE = """

@@ -9,7 +9,7 @@ from lab import paths, progress
 from lab.errors import LabError
 from lab.kernel import build
 from lab.machine import console, programs, vm
-from lab.measure.policies import POLICIES
+from lab.policies import POLICIES
 
 EIGHT_NODES = vm.Machine(nodes=8, cpus_per_node=2, memory="2G")
 FOUR_NODES = vm.Machine(nodes=4, cpus_per_node=2, memory="2G")

@@ -9,7 +9,7 @@ import json
 import shlex
 import subprocess
 
-from lab import paths, progress
+from lab import paths, policies, progress
 from lab.errors import LabError
 from lab.kernel import build
 from lab.machine import programs, vm
@@ -47,7 +47,7 @@ POLICIES = {
     "hydra-split": Policy("lab", "hydra", True, "Hydra, other threads on the other nodes"),
 }
 # Those of lab/measure/bench_operations.py, all on one kernel.
-WAYS = {"linux": "linux", "mitosis": "mitosis", "radixvm": "radixvm", "abis": "abis", "hydra": "hydra", "accessed": "hydra/accessed"}
+WAYS = {**{name: name for name in policies.POLICIES}, "accessed": "hydra/accessed"}
 SIDE_BY_SIDE = {f"{name}-{'together' if used else 'apart'}": Policy("lab", how, True, f"policy {how}", False, used)
                 for used in (False, True) for name, how in WAYS.items()}
 EVERY = {**POLICIES, **SIDE_BY_SIDE}

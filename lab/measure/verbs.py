@@ -2,9 +2,9 @@
 """./hydra demo: every measurement, shown, drawn, and compared with what is expected. ./hydra bench: one measurement."""
 import time
 
-from lab import paths, progress
+from lab import paths, policies, progress
 from lab.errors import LabError
-from lab.measure import bench, bench_nested, bench_walks, benches, choice, demo_lines, limits, measure, policies, report, steps_verbs, values, workload
+from lab.measure import bench, bench_nested, bench_walks, benches, choice, demo_lines, limits, measure, report, steps_verbs, values, workload
 
 TITLE = "What Linux, Hydra and its neighbours do, one mechanism under five policies"
 OF_MACHINES = ((bench_nested.BRIEF, "Virtual machines: one tree of nested page tables for all nodes, or a tree for each"),

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree
 
-from lab import children, paths, progress
+from lab import children, paths, policies, progress
 from lab.kernel import build
 from lab.machine import console, ktap, nested, programs, vm
 from lab.machine.ktap import Outcome
@@ -24,7 +24,7 @@ LONG_ORACLE = [(vm.Machine(nodes=2, cpus_per_node=1, memory="2G"), 920_000, "two
                (vm.Machine(nodes=4, cpus_per_node=2, memory="2G"), 80_000, "four nodes of two CPUs"),
                (vm.Machine(nodes=4, cpus_per_node=2, memory="2G", config="debug"), 5_000, "the debug kernel")]
 # With each other policy, so many operations on the second of these machines
-OTHER_POLICIES = ["hydra,filter=entry", "hydra,filter=accessed", "hydra,domains=llc", "mitosis", "radixvm", "abis"]
+OTHER_POLICIES = ["hydra,filter=entry", "hydra,filter=accessed", "hydra,domains=llc", *(name for name in policies.OF_HYDRA if name != "hydra")]
 OTHER_OPERATIONS = 20_000
 VM = "vm_"                   # begins the names of self tests with virtual machines, which have a stage of their own
 # The variants whose threads never sleep take six times as long as the other variants. Their purpose is to find a missing

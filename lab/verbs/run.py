@@ -2,6 +2,7 @@
 """./hydra run: a command of the user, on the kernel, in a machine."""
 import argparse
 
+from lab import policies
 from lab.verbs.kernel import add_config
 from lab.verbs.verb import Verb
 
@@ -45,7 +46,7 @@ def options(parser):
                         help="let the host's processor run the machine (KVM), not QEMU's emulator; refused with the reason where KVM does not work")
     parser.add_argument("--append", action="append", default=[], metavar="ARGS",
                         help="kernel parameters, e.g. --append 'pti=on hydra=hydra' (may be repeated)")
-    parser.add_argument("--policy", choices=["linux", "hydra", "mitosis", "radixvm", "abis", "hydra-nofilter"], help="run CMD through 'hydractl run --policy …'")
+    parser.add_argument("--policy", choices=policies.NAMES, help="run CMD through 'hydractl run --policy …'")
     parser.add_argument("--timeout", type=float, metavar="S",
                         help="end the machine after S seconds (default 3600; of a shell, a day)")
     parser.add_argument("--out", metavar="DIR", help="bring what CMD writes to $HYDRA_OUT to DIR when the machine has ended")
