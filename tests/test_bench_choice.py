@@ -10,7 +10,8 @@ import pytest
 
 from lab import cli, paths, policies
 from lab.errors import LabError
-from lab.measure import bench, bench_footprint, benches, choice, demo_lines, guest_measure, measure, report, values as measured, verbs
+from lab.guest import guest_measure
+from lab.measure import bench, bench_footprint, benches, choice, demo_lines, measure, report, values as measured, verbs
 
 
 def words(*given):

@@ -8,9 +8,10 @@ import sys
 import pytest
 
 from lab import paths
-from lab.measure import bench, bench_programs, guest_apps, report
+from lab.guest import guest_apps
+from lab.measure import bench, bench_programs, report
 
-GUEST = paths.REPO / "lab/measure/guest_apps.py"
+GUEST = paths.REPO / "lab/guest/guest_apps.py"
 
 
 def guest(*words):

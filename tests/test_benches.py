@@ -10,8 +10,9 @@ import pytest
 
 from lab import cli, paths
 from lab.errors import LabError
+from lab.guest import guest_programs
 from lab.measure import (bench, bench_allocators, bench_footprint, bench_nested, bench_patterns, bench_people, bench_prefetch, bench_sharing, bench_spinners,
-                         bench_walks, benches, guest_programs, report, values as measured, verbs)
+                         bench_walks, benches, report, values as measured, verbs)
 from lab.policies import POLICIES
 
 # What the programs print on their machines, by step, if all is right.

@@ -9,9 +9,10 @@ import pytest
 
 from lab import paths
 from lab.errors import LabError
+from lab.guest import guest_faults
 from lab.kernel import source
 from lab.machine import programs, vm
-from lab.test import faults, guest_faults, modes, stages, suites
+from lab.test import faults, modes, stages, suites
 
 PATCH = paths.REPO / "kernel" / source.FAULTS
 SELFTESTS = paths.REPO / "kernel/tools/testing/selftests/hydra"

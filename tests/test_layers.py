@@ -2,11 +2,13 @@
 """The directories of the lab are floors: a module imports modules of the same floor or below, without a cycle."""
 import ast
 import pathlib
+import re
 
 import pytest
 
-LAB = pathlib.Path(__file__).resolve().parent.parent / "lab"
-FLOORS = ["", "kernel", "machine", "package", "measure", "test", "verbs"]
+REPO = pathlib.Path(__file__).resolve().parent.parent
+LAB = REPO / "lab"
+FLOORS = ["guest", "", "kernel", "machine", "package", "measure", "test", "verbs"]
 
 
 def floor(path):
@@ -38,3 +40,16 @@ def test_no_module_imports_itself_by_way_of_others():
         for module in ready:
             del left[module]
     assert not left
+
+
+def test_what_runs_in_a_machine_needs_nothing_of_the_lab():
+    inside = [path for path in MODULES if path.name.startswith("guest_")]
+    assert len(inside) > 6 and [path for path in inside if MODULES[path]] == []
+
+
+def test_files_of_the_lab_that_strings_and_comments_name_are_there():
+    """A machine is given many of them by their paths."""
+    texts = {path: path.read_text(encoding="utf-8") for top in ("lab", "tests", "workloads", "tools") for path in (REPO / top).rglob("*")
+             if path.suffix in (".py", ".sh", ".c", ".h")}
+    named = {(path.name, name) for path, text in texts.items() for name in re.findall(r"(?<![\w/.-])lab/[\w/-]+\.(?:py|sh|c|patch|txt|config)\b", text)}
+    assert len(named) > 20 and [(path, name) for path, name in named if not (REPO / name).exists()] == []

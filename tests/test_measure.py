@@ -5,8 +5,9 @@ import json
 import pytest
 
 from lab.errors import LabError
+from lab.guest import guest_measure
 from lab.machine import vm
-from lab.measure import demo_lines, guest_measure, limits, measure, report, values as measured
+from lab.measure import demo_lines, limits, measure, report, values as measured
 from lab.policies import POLICIES
 
 ROWS = {"mprotect", "munmap", "apache", "locality"}

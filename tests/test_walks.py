@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from lab.measure import guest_walks
+from lab.guest import guest_walks
 
 
 def said(**different):

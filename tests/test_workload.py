@@ -8,7 +8,8 @@ import pytest
 
 from lab import cli, paths
 from lab.errors import LabError
-from lab.measure import choice, guest_workload, report, values as measured, verbs, workload
+from lab.guest import guest_workload
+from lab.measure import choice, report, values as measured, verbs, workload
 
 COMMAND = "my-test --threads 8 [x] $A $_B^ | tail -1"
 SAID = {"seconds": 2.0, "processes": 3, "split": 1, "running": 0, "unreadable": 0, "fills": 7, "prefetched": 0, "propagated": 5, "flushes": 9,

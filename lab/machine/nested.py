@@ -4,7 +4,7 @@
 from lab import paths
 
 # Run in the lab's machine before others make virtual machines there: see the text in it.
-HELD = str(paths.REPO / "lab/machine/guest_held_vms.py")
+HELD = str(paths.REPO / "lab/guest/guest_held_vms.py")
 # The inner machine's processor. xsave: the emulator does not leave the inner machine when that sets XCR0, so KVM never learns of it.
 # svm: KVM of the inner kernel would patch its calls for seconds, and nothing uses it there.
 PROCESSOR = "host,-xsave,-svm"

@@ -74,7 +74,7 @@ def run(bench):
     tools = [programs.hydractl(), *(home / name for name in bench.programs), *bench.made()]
     steps = [{"doing": f"{step.case}, {step.policy}{f', run {number}' if bench.runs > 1 else ''}", "settings": step.settings,
               "command": step.command} for number, step in plan(bench)]
-    command = ["/usr/bin/python3", "-I", str(paths.REPO / "lab/measure/guest_programs.py"),
+    command = ["/usr/bin/python3", "-I", str(paths.REPO / "lab/guest/guest_programs.py"),
                "--programs", *map(str, tools), "--plan", json.dumps(steps), *(["--disk"] if bench.disk else []),
                *(["--held", nested.HELD] if bench.machines else [])]
     with progress.counting("measuring", len(steps)) as bar:

@@ -9,7 +9,7 @@ from lab.measure.values import Line
 NODES, PER_NODE = 4, 2
 COMPILED = ("rates.o", "repeat.o", "replace.o", "run.o", "set.o", "tables.o", "view.o", "watch.o")
 LIMIT = 1200                 # seconds: on a busy host a step may take a minute
-WORK = str(paths.REPO / "lab/measure/guest_apps.py")
+WORK = str(paths.REPO / "lab/guest/guest_apps.py")
 # case: (the words for guest_apps.py, what is done, who should switch what on)
 CASES = {
     "redis": (("redis", "1"), "Redis saves its data (BGSAVE) while 5,000 values are written",

@@ -24,8 +24,8 @@ COLUMNS = {"linux": ("linux", "linux"), "gPT alone": ("linux", "hydra"), "ePT al
 # Exits to the host for a munmap that interrupts the other CPUs of the guest: from 2 to 17 in several boots, as the CPUs sleep meanwhile or not. For one
 # that interrupts none, what the exits of the guest's clocks differ by, which are taken off: 0.7 on a busy host. So the two are compared within a boot.
 EXITS, OF_LINUX = (1.5, 20), 0.5
-SOURCE = paths.REPO / "lab/measure/walks_inner.c"
-HERE = paths.REPO / "lab/measure/guest_walks.py"
+SOURCE = paths.REPO / "lab/guest/walks_inner.c"
+HERE = paths.REPO / "lab/guest/guest_walks.py"
 INITRD = "walks-initrd"
 
 

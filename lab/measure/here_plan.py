@@ -239,8 +239,8 @@ def plan(made, runs):
 
 def command_of(unit, task, tools, counted):
     """The words that measure a task. tools: {program: its path}; counted: what goes before a program whose events are counted."""
-    script = {"bench": "guest_programs.py", "demo": "guest_measure.py", "workload": "guest_timed.py"}[unit.kind]
-    python = [sys.executable, "-I", str(paths.REPO / "lab/measure" / script)]
+    script = {"bench": "lab/guest/guest_programs.py", "demo": "lab/guest/guest_measure.py", "workload": "lab/measure/guest_timed.py"}[unit.kind]
+    python = [sys.executable, "-I", str(paths.REPO / script)]
     if unit.kind == "workload":
         return [*python, tools["hydractl"], "run", *task.settings, "--", *counted, "/bin/sh", "-c", unit.what]
     if unit.kind == "demo":

@@ -75,7 +75,7 @@ def run(arguments):
     image = build.kernel()
     steps = [{"doing": f"{column}, {f'run {run}' if run else 'not counted: the first reading of files'}", "settings": settings[column],
               **({} if run else {"warm": True})} for run, column in planned]
-    words = ["/usr/bin/python3", "-I", str(paths.REPO / "lab/measure/guest_workload.py"), "--hydractl", str(programs.hydractl()),
+    words = ["/usr/bin/python3", "-I", str(paths.REPO / "lab/guest/guest_workload.py"), "--hydractl", str(programs.hydractl()),
              "--command", command, "--plan", json.dumps(steps)]
     with progress.counting("measuring", len(steps)) as bar:
         progress.say(f"booting {machine} for {command}")

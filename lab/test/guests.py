@@ -96,7 +96,7 @@ def initrd(kind, tests, directory):
     """The inner machine's file system: the self tests, a shell, and what they need."""
     root = pathlib.Path(directory) / "root"
     root.mkdir()
-    status, said = children.run(["gcc", "-static", "-O2", "-Wall", "-Werror", "-o", root / "init", paths.REPO / "lab/test/guest_init.c"])
+    status, said = children.run(["gcc", "-static", "-O2", "-Wall", "-Werror", "-o", root / "init", paths.REPO / "lab/guest/guest_init.c"])
     if status:
         raise LabError(f"guest_init.c does not compile: {said[-1000:]}")
     initramfs.lay(root, map(initramfs.program, OTHERS))
@@ -104,7 +104,7 @@ def initrd(kind, tests, directory):
         initramfs.put(root, source, target)
         for library in initramfs.libraries(source):
             initramfs.put(root, library, library)
-    initramfs.put(root, paths.REPO / "lab/test/guest_selftests.sh", "/guest_selftests.sh")
+    initramfs.put(root, paths.REPO / "lab/guest/guest_selftests.sh", "/guest_selftests.sh")
     words = [shlex.quote(f"/tests/{test.name} {TESTS[test.name]}".strip()) for test in tests]
     (root / "commands").write_text(INNER.format(regroup=" ".join(kind.regroup), start="regroup &" if kind.regroup else ": >/tmp/changed",
                                                 seconds=SECONDS, tests=" ".join(words)), encoding="utf-8")

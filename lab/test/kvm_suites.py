@@ -48,7 +48,7 @@ NEVER = {
 
 def script(installed, tests, seconds, only, skip):
     """The script for the machine: KVM's tests that match a pattern of only and none of skip, each with a limit in seconds."""
-    lines = [f". {shlex.quote(str(paths.REPO / 'lab/test/guest_linux_suites.sh'))}", f"prepare {shlex.quote(str(installed))}",
+    lines = [f". {shlex.quote(str(paths.REPO / 'lab/guest/guest_linux_suites.sh'))}", f"prepare {shlex.quote(str(installed))}",
              f"python3 {shlex.quote(nested.HELD)}",
              "one machine:policy 30 cat /proc/1/hydra /proc/self/hydra",
              "one machine:npt 30 grep Y /sys/module/kvm_amd/parameters/npt"]

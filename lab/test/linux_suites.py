@@ -180,7 +180,7 @@ def script(installed, selftests, selection, seconds, only, skip):
     """The script for the machine: programs that match a pattern of only and none of skip, each with a limit in seconds."""
     def wanted(name):
         return matches(name, only) and not matches(name, skip)
-    lines = [f". {shlex.quote(str(paths.REPO / 'lab/test/guest_linux_suites.sh'))}", f"prepare {shlex.quote(str(installed))}",
+    lines = [f". {shlex.quote(str(paths.REPO / 'lab/guest/guest_linux_suites.sh'))}", f"prepare {shlex.quote(str(installed))}",
              "one machine:policy 30 cat /proc/1/hydra /proc/self/hydra"]
     lines += [f"selftest {name} {seconds} ./{name.partition(':')[2]}" for name in selftests if wanted(name)]
     lines.append(f"VMTESTS_ONLY={shlex.quote(' '.join(only))} VMTESTS_SKIP={shlex.quote(' '.join(skip))} VMTESTS_LIMIT={seconds} "

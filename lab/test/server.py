@@ -41,7 +41,7 @@ def put(root, name, text):
 
 def prepare(root, release, tests):
     """Add what the tests need: two services, one of them with a drop-in, the boot default, and the tests' own services."""
-    for file in (*tests, paths.REPO / "lab/test/guest_server.sh", paths.REPO / "lab/test/guest_selftests.sh",
+    for file in (*tests, paths.REPO / "lab/guest/guest_server.sh", paths.REPO / "lab/guest/guest_selftests.sh",
                  pathlib.Path(nested.HELD), paths.REPO / "tools/bpftrace/flushes.bt"):
         (root / HERE).mkdir(parents=True, exist_ok=True)
         shutil.copy(file, root / HERE / file.name)

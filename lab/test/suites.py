@@ -177,7 +177,7 @@ def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, a
     # which would hide stale entries from a test that catches SIGSEGV.
     machine = dataclasses.replace(machine, append=[*machine.append, "numa_balancing=disable", "nopku"])
     held = nested.HELD if any(test.name.startswith(VM) for test in tests) else ""
-    command = ["env", f"ARGUMENTS={arguments}", f"BROKEN={broken}", f"HELD={held}", "sh", str(paths.REPO / "lab/test/guest_selftests.sh"), str(seconds),
+    command = ["env", f"ARGUMENTS={arguments}", f"BROKEN={broken}", f"HELD={held}", "sh", str(paths.REPO / "lab/guest/guest_selftests.sh"), str(seconds),
                *(f"{test} {words[test.name]}" if words and test.name in words else str(test) for test in tests)]
     with progress.counting(f"self tests ({label or machine.config})", len(tests) + 1) as bar:
         result, text = vm.collect(command, machine, vm.BOOT_LIMIT + (seconds + 10) * len(tests), Watcher(bar), image)
