@@ -3,7 +3,8 @@
 import json
 import pathlib
 
-from lab.measure import benches, here_plan, this_machine
+from lab.bench import choice
+from lab.here import here_plan, this_machine
 
 FILES = {
     "proc/cpuinfo": "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 106\nmodel name\t: Xeon <b>X</b> & Co\nstepping\t: 6\n"
@@ -64,7 +65,7 @@ class Programs:
         self.fail(*task, len(self.tasks))
 
     def bench(self, step):
-        one, real = next((one, real) for one in benches.BENCHES.values() for real in one.steps
+        one, real = next((one, real) for one in choice.BENCHES.values() for real in one.steps
                          if list(real.settings) == list(step["settings"]) and step["command"][-len(real.command):] == list(real.command))
         self.note(one.name, real.case, real.policy)
         return [{"doing": step["doing"]}, {"step": 0, "said": self.said[one.name](real)}]

@@ -9,9 +9,10 @@ import re
 import pytest
 
 from lab import cli, paths, policies
+from lab.bench import choice, core, footprint, verb
 from lab.errors import LabError
 from lab.guest import guest_measure
-from lab.measure import bench, bench_footprint, benches, choice, demo_lines, measure, report, values as measured, verbs
+from lab.measure import demo_lines, measure, report, values as measured
 
 
 def words(*given):
@@ -20,17 +21,17 @@ def words(*given):
 
 def chosen(*given):
     arguments = words(*given)
-    return choice.of_bench(benches.BENCHES[arguments.name], arguments)
+    return choice.of_bench(choice.BENCHES[arguments.name], arguments)
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_measured(monkeypatch):
-    for where, name in ((measure.vm, "run"), (measure.build, "kernel"), (bench.build, "kernel")):
+    for where, name in ((measure.vm, "run"), (measure.build, "kernel"), (core.build, "kernel")):
         monkeypatch.setattr(where, name, lambda *_, **__: pytest.fail("it measured"))
 
 
 def test_each_measurement_has_the_column_that_is_always_measured():
-    assert [one.name for one in benches.BENCHES.values() if not one.counted and "linux" not in one.columns()] == []
+    assert [one.name for one in choice.BENCHES.values() if not one.counted and "linux" not in one.columns()] == []
 
 
 FIXED = ("prefetch", "nested", "walks", "pipeline-64", "sharing", "people", "operations", "programs")
@@ -38,16 +39,16 @@ SIZES = {"pipeline": (2, 16), "footprint": (2, 16), "spinners": (2, 8), "allocat
 
 
 def test_each_measurement_has_other_sizes_or_says_why_not():
-    assert {*FIXED, *SIZES} == set(benches.BENCHES)
-    for one in benches.BENCHES.values():
+    assert {*FIXED, *SIZES} == set(choice.BENCHES)
+    for one in choice.BENCHES.values():
         assert one.why_fixed and bool(one.sizes) == bool(one.on) == (one.name in SIZES)
 
 
 @pytest.mark.parametrize("name", FIXED)
 def test_a_fixed_number_of_nodes_is_said_with_the_reason(name):
-    one = benches.BENCHES[name]
+    one = choice.BENCHES[name]
     with pytest.raises(LabError, match=rf"--nodes 3: '{name}' has {one.machine.nodes} nodes always: {re.escape(one.why_fixed)}") as caught:
-        verbs.bench_verb(words(name, "--nodes", "3"))
+        verb.bench_verb(words(name, "--nodes", "3"))
     assert caught.value.status == 2
     assert chosen(name, "--nodes", str(one.machine.nodes)).machine == one.machine
 
@@ -57,22 +58,22 @@ def test_a_fixed_number_of_nodes_is_said_with_the_reason(name):
                                                 ("allocators", 17, "1 to 16")])
 def test_a_number_of_nodes_that_it_cannot_have(name, number, said):
     with pytest.raises(LabError, match=f"--nodes {number}: '{name}' can have {said}"):
-        verbs.bench_verb(words(name, "--nodes", str(number)))
+        verb.bench_verb(words(name, "--nodes", str(number)))
 
 
 @pytest.mark.parametrize("name", SIZES)
 def test_every_size_is_a_machine_and_its_lines_say_so(name):
-    for number in benches.BENCHES[name].sizes:
-        one = benches.BENCHES[name].on(number)
+    for number in choice.BENCHES[name].sizes:
+        one = choice.BENCHES[name].on(number)
         one.machine.check()
         assert one.machine.nodes == number and one.name == name
-    two = str(benches.BENCHES[name].on(2).lines)
+    two = str(choice.BENCHES[name].on(2).lines)
     assert not re.search(r"\b(8|64) (other |busy )?(nodes|cores|CPUs|tables)\b", two)
 
 
 @pytest.mark.parametrize("nodes", [2, 4, 16])
 def test_limits_follow_the_number_of_nodes(nodes):
-    one = bench_footprint.on(nodes)
+    one = footprint.on(nodes)
 
     def said(step):
         sharers = {"none": 1, "some": 2, "full": nodes}[step.case]
@@ -81,9 +82,9 @@ def test_limits_follow_the_number_of_nodes(nodes):
         leaves = {"linux": data, "mitosis": data * nodes, "hydra": data * sharers}.get(step.policy, 2 * data * sharers)
         return {"data_tables": data, "replicas": leaves - data, "replicas_before": 0, "domains": domains, "all": leaves + 11, "node_sharers": data * sharers,
                 "cpu_sharers": 2 * data * sharers, "fallbacks": 0, "reclaimed": 0}
-    entries = bench.entries_of(one, [{"step": number, "said": said(step)} for number, step in enumerate(one.steps)])
-    assert [check for check in bench.checked(one, entries) if not check.passed] == []
-    assert len([check for check in bench.checked(bench_footprint.on(6), entries) if not check.passed]) > 0
+    entries = core.entries_of(one, [{"step": number, "said": said(step)} for number, step in enumerate(one.steps)])
+    assert [check for check in core.checked(one, entries) if not check.passed] == []
+    assert len([check for check in core.checked(footprint.on(6), entries) if not check.passed]) > 0
 
 
 @pytest.mark.parametrize("name, given, columns", [
@@ -91,7 +92,7 @@ def test_limits_follow_the_number_of_nodes(nodes):
     ("sharing", "linux,node-entry", ("linux", "node, entry")), ("pipeline", "linux, linux ,hydra", ("linux", "hydra"))])
 def test_only_some_policies(name, given, columns, capsys):
     one = chosen(name, "--policies", given)
-    assert one.columns() == columns and {step.case for step in one.steps} == {step.case for step in benches.BENCHES[name].steps}
+    assert one.columns() == columns and {step.case for step in one.steps} == {step.case for step in choice.BENCHES[name].steps}
     assert ("Linux is measured, too" in capsys.readouterr().err) == ("linux" not in given)
 
 
@@ -107,7 +108,7 @@ def test_only_some_policies(name, given, columns, capsys):
     (["pipeline", "--workload", "true"], "--workload is a measurement of its own, and 'pipeline' is another")])
 def test_wrong_choices_are_refused_before_a_kernel_is_built(given, said):
     with pytest.raises(LabError, match=re.escape(said)) as caught:
-        verbs.bench_verb(words(*given))
+        verb.bench_verb(words(*given))
     assert caught.value.status == 2
 
 
@@ -116,18 +117,18 @@ def test_limits_are_those_of_the_columns_that_were_measured(name):
     import test_benches
     one = chosen(name, "--policies", "linux")
     made = [entry for entry in test_benches.entries(name) if entry["policy"] == "linux"]
-    checks = bench.checked(one, made)
+    checks = core.checked(one, made)
     assert checks and all(check.passed for check in checks)
     assert not any(name in check.text for check in checks for name in ("RadixVM", "ABIS", "Hydra,", "H-"))
 
 
 def test_runs_take_turns_and_every_second_is_backwards():
     one = chosen("pipeline", "--policies", "linux,hydra,abis", "--runs", "3")
-    order = [(run, step.policy) for run, step in bench.plan(one) if step.case == "local"]
+    order = [(run, step.policy) for run, step in core.plan(one) if step.case == "local"]
     forwards = ["linux", "abis", "hydra"]
     assert order == [*((1, name) for name in forwards), *((2, name) for name in reversed(forwards)), *((3, name) for name in forwards)]
-    assert len(bench.plan(one)) == 3 * len(one.steps)
-    assert bench.plan(chosen("pipeline")) == [(1, step) for step in benches.BENCHES["pipeline"].steps]
+    assert len(core.plan(one)) == 3 * len(one.steps)
+    assert core.plan(chosen("pipeline")) == [(1, step) for step in choice.BENCHES["pipeline"].steps]
 
 
 def repeated(change=lambda run, step, seen: None):
@@ -135,11 +136,11 @@ def repeated(change=lambda run, step, seen: None):
     import test_benches
     one = chosen("pipeline", "--policies", "linux,hydra", "--runs", "3")
     said = []
-    for number, (run, step) in enumerate(bench.plan(one)):
+    for number, (run, step) in enumerate(core.plan(one)):
         seen = json.loads(json.dumps(test_benches.said_by_patterns(step)))
         change(run, step, seen)
         said.append({"step": number, "said": seen})
-    return one, bench.entries_of(one, said)
+    return one, core.entries_of(one, said)
 
 
 def once_more(run, step, seen):
@@ -149,24 +150,24 @@ def once_more(run, step, seen):
 
 def test_each_value_has_its_run_and_each_run_keeps_the_limits():
     one, entries = repeated()
-    assert {entry["run"] for entry in entries} == {1, 2, 3} and all(check.passed for check in bench.checked(one, entries))
-    (failed,) = [check for check in bench.checked(*repeated(once_more)) if not check.passed]
+    assert {entry["run"] for entry in entries} == {1, 2, 3} and all(check.passed for check in core.checked(one, entries))
+    (failed,) = [check for check in core.checked(*repeated(once_more)) if not check.passed]
     assert failed.text.startswith("local, Hydra") and failed.seen.startswith("5 in 100 %") and failed.seen.endswith("in run 2")
 
 
 def test_a_run_without_values_is_missing():
     one, entries = repeated()
     left = [entry for entry in entries if (entry["run"], entry["policy"]) != (3, "hydra")]
-    (failed,) = [check for check in bench.checked(one, left) if not check.passed]
+    (failed,) = [check for check in core.checked(one, left) if not check.passed]
     assert "missing" in failed.seen and failed.seen.endswith("in run 3")
 
 
 def test_counts_that_differ_are_shown_and_files_have_each_run(tmp_path, capsys, monkeypatch):
     one, entries = repeated(once_more)
-    monkeypatch.setattr(bench, "run", lambda _: entries)
+    monkeypatch.setattr(core, "run", lambda _: entries)
     files = {kind: str(tmp_path / f"values.{kind}") for kind in ("json", "csv", "png")}
     arguments = words("pipeline", *(part for kind, name in files.items() for part in (f"--{kind}", name)))
-    assert bench.show(one, arguments) == 1
+    assert core.show(one, arguments) == 1
     shown = capsys.readouterr().out
     assert "1–5" in shown and "Counts that differ between runs" in shown and "1  5  1" in shown
     with open(files["csv"], encoding="utf-8") as source:
@@ -219,7 +220,7 @@ def test_a_row_of_the_demo_has_another_machine_and_its_words_say_so(monkeypatch,
     monkeypatch.setattr(measure.build, "kernel", lambda: "bzImage")
     monkeypatch.setattr(measure.programs, "hydractl", lambda: paths.REPO)
     monkeypatch.setattr(measure.programs, "workloads", lambda: paths.REPO)
-    assert verbs.bench_verb(words("munmap", "--nodes", "4", "--policies", "linux,hydra", "--runs", "1")) == 0
+    assert verb.bench_verb(words("munmap", "--nodes", "4", "--policies", "linux,hydra", "--runs", "1")) == 0
     ((command, machine),) = made
     assert machine.nodes == 4 and command[command.index("--policies") + 1] == "linux,hydra" and "--everything" in command
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
@@ -267,5 +268,5 @@ def test_the_policies_of_hydra_are_those_of_the_kernel():
 
 
 def test_a_bench_is_unchanged_without_a_choice():
-    for name, one in benches.BENCHES.items():
+    for name, one in choice.BENCHES.items():
         assert dataclasses.replace(chosen(name), steps=one.steps) == one and chosen(name).steps == one.steps

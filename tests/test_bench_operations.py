@@ -2,8 +2,10 @@
 """The operations that the meter counts under each policy: values that keep every limit, and for each limit values that break it."""
 import pytest
 
-from lab.measure import bench, bench_operations as operations, report, steps, values as measured
-from lab.measure.steps_samples import KNOWN, Measured, Number, counted
+from lab.bench import core, operations
+from lab.measure import report, values as measured
+from lab.meter import steps
+from lab.meter.steps_samples import KNOWN, Measured, Number, counted
 
 
 def results(change=None):
@@ -34,7 +36,7 @@ def spoil(row, sharing, policy, **values):
 
 
 def broken(change=None):
-    return [check for check in bench.checked(operations.BENCH, operations.values_of(results(change))) if not check.passed]
+    return [check for check in core.checked(operations.BENCH, operations.values_of(results(change))) if not check.passed]
 
 
 def test_good_values_keep_every_limit():
@@ -67,7 +69,7 @@ def test_the_price_of_accessed(sharing, most):
 def test_what_was_not_measured_fails():
     made = results()
     del made.measured[operations.NODES, "abis-together", "mremap-4m"].numbers["interrupts"]
-    (failed,) = [check for check in bench.checked(operations.BENCH, operations.values_of(made)) if not check.passed]
+    (failed,) = [check for check in core.checked(operations.BENCH, operations.values_of(made)) if not check.passed]
     assert "missing" in failed.seen
 
 

@@ -8,8 +8,9 @@ import sys
 import pytest
 
 from lab import paths
+from lab.bench import core, programs as bench_programs
 from lab.guest import guest_apps
-from lab.measure import bench, bench_programs, report
+from lab.measure import report
 
 GUEST = paths.REPO / "lab/guest/guest_apps.py"
 
@@ -43,19 +44,19 @@ def test_work_that_does_not_end(monkeypatch):
 def entries(**interrupts):
     """The values of a bench whose programs were interrupted so often under each policy (10, unless named)."""
     said = {"pagetable_kib": 100, "seconds": 2.0}
-    return bench.entries_of(bench_programs.BENCH, [{"step": number, "said": {"interrupts": interrupts.get(step.policy, 10), **said}}
+    return core.entries_of(bench_programs.BENCH, [{"step": number, "said": {"interrupts": interrupts.get(step.policy, 10), **said}}
                                                    for number, step in enumerate(bench_programs.BENCH.steps)])
 
 
 def test_more_interrupts_than_linux_are_reported_and_fail_nothing(capsys):
-    checks = bench.checked(bench_programs.BENCH, entries(hydra=11, abis=9))
+    checks = core.checked(bench_programs.BENCH, entries(hydra=11, abis=9))
     assert len(checks) == 5 * len(bench_programs.CASES)
     assert [check.text.split(":")[0] for check in checks if not check.passed] == [f"{case}, Hydra" for case in bench_programs.CASES]
     assert report.verdicts(checks) == 0 and "above" in capsys.readouterr().out
 
 
 def test_a_value_that_is_missing_fails():
-    (failed,) = bench.checked(bench_programs.BENCH, entries()[1:])
+    (failed,) = core.checked(bench_programs.BENCH, entries()[1:])
     assert failed.asserted and not failed.passed and "missing: programs redis linux interrupts" in failed.seen
 
 

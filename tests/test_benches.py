@@ -9,10 +9,10 @@ import types
 import pytest
 
 from lab import cli, paths
+from lab.bench import allocators, choice, core, demo, footprint, nested as bench_nested, patterns, people, prefetch, sharing, spinners, verb, walks as bench_walks
 from lab.errors import LabError
 from lab.guest import guest_programs
-from lab.measure import (bench, bench_allocators, bench_footprint, bench_nested, bench_patterns, bench_people, bench_prefetch, bench_sharing, bench_spinners,
-                         bench_walks, benches, report, values as measured, verbs)
+from lab.measure import report, values as measured
 from lab.policies import POLICIES
 
 # What the programs print on their machines, by step, if all is right.
@@ -48,7 +48,7 @@ def said_by_patterns(step):
 
 
 def said_by_people(step):
-    settled = bench_people.EXPECTED[step.case][POLICIES.index(step.policy)]
+    settled = people.EXPECTED[step.case][POLICIES.index(step.policy)]
     before = [settled] * 192
     if step.case == "wasm-pool" and step.policy in ("radixvm", "abis"):
         before = [1] * 144 + [0] * 48
@@ -62,7 +62,7 @@ def said_by_allocate(step):
 
 
 def said_by_sharing(step):
-    wanted = bench_sharing.expected(step.case, step.policy)
+    wanted = sharing.expected(step.case, step.policy)
     counts = [int(wanted), math.ceil(wanted)] * 96
     return {"cpus": 16, "interrupts": counts, "pagetable_kib": 1000, "fills": 9}
 
@@ -110,17 +110,17 @@ GOOD = {"footprint": said_by_footprint, "prefetch": said_by_prefetch, "pipeline"
 
 def entries(name, change=None):
     """The values of a measurement; change(step, said) may spoil what a program says."""
-    one, said = benches.BENCHES[name], []
+    one, said = choice.BENCHES[name], []
     for number, step in enumerate(one.steps):
         seen = GOOD[name](step)
         if change:
             change(step, seen)
         said.append({"step": number, "said": json.loads(json.dumps(seen))})
-    return bench.entries_of(one, said)
+    return core.entries_of(one, said)
 
 
 def broken(name, change=None):
-    return [check for check in bench.checked(benches.BENCHES[name], entries(name, change)) if not check.passed]
+    return [check for check in core.checked(choice.BENCHES[name], entries(name, change)) if not check.passed]
 
 
 def spoil(case, policy, **fields):
@@ -137,12 +137,12 @@ def spoil(case, policy, **fields):
 
 @pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("people", 27), ("allocators", 53), ("sharing", 42), ("spinners", 50), ("nested", 28), ("walks", 36)])
 def test_good_values_keep_every_limit(name, count):
-    checks = bench.checked(benches.BENCHES[name], entries(name))
+    checks = core.checked(choice.BENCHES[name], entries(name))
     assert len(checks) == count and [check for check in checks if not check.passed] == []
     assert all(check.asserted for check in checks)
 
 
-@pytest.mark.parametrize("case", bench_footprint.SHARINGS)
+@pytest.mark.parametrize("case", footprint.SHARINGS)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("off", [-1, 1])
 def test_one_leaf_table_too_many_or_too_few(case, policy, off):
@@ -150,7 +150,7 @@ def test_one_leaf_table_too_many_or_too_few(case, policy, off):
     assert "leaf tables of the data exactly" in failed.text
 
 
-@pytest.mark.parametrize("case", bench_footprint.SHARINGS)
+@pytest.mark.parametrize("case", footprint.SHARINGS)
 @pytest.mark.parametrize("policy", POLICIES[1:])
 @pytest.mark.parametrize("fields", [{"all": lambda old: old + 1}, {"domains": lambda old: old - 1}], ids=["tables", "domains"])
 def test_one_upper_table_too_many_or_a_domain_that_did_not_run(case, policy, fields):
@@ -206,14 +206,14 @@ def test_walks_that_are_not_where_they_should_be_are_told(case, policy, field, v
 def test_the_demos_walks_have_three_columns_and_keep_their_limits():
     brief = bench_walks.BRIEF
     said = [{"step": number, "said": said_by_walks(step)} for number, step in enumerate(brief.steps)]
-    checks = bench.checked(brief, bench.entries_of(brief, said))
+    checks = core.checked(brief, core.entries_of(brief, said))
     assert brief.columns() == ("linux", "ePT alone", "both") and len(checks) == 17 and all(check.passed for check in checks)
 
 
 def test_the_demo_shows_the_papers_numbers_and_once_what_cannot_be_measured(capsys):
-    verbs.show_machines([(one, title, [entry for entry in entries(one.name) if entry["policy"] in one.columns()]) for one, title in verbs.OF_MACHINES])
+    demo.show_machines([(one, title, [entry for entry in entries(one.name) if entry["policy"] in one.columns()]) for one, title in demo.OF_MACHINES])
     shown = " ".join(capsys.readouterr().out.split())
-    assert shown.count("The paper.") == len(verbs.OF_MACHINES) and shown.count("Not measurable in an emulator") == 1
+    assert shown.count("The paper.") == len(demo.OF_MACHINES) and shown.count("Not measurable in an emulator") == 1
     assert all(word in shown for word in ("ePT alone", "figure 2a", "figure 3", "figure 6", "table 6"))
 
 
@@ -225,11 +225,11 @@ def test_tables_that_do_not_follow_are_told(policy, field, value, told):
     assert told in failed.text
 
 
-@pytest.mark.parametrize("policy", bench_prefetch.COLUMNS)
+@pytest.mark.parametrize("policy", prefetch.COLUMNS)
 @pytest.mark.parametrize("field", ["first__fills", "second__fills", "first__faults"])
 def test_one_fill_or_fault_too_many(policy, field):
     (failed,) = broken("prefetch", spoil("first", policy, **{field: lambda old: old + 1}))
-    assert bench_prefetch.policies.called(policy) in failed.text
+    assert prefetch.policies.called(policy) in failed.text
 
 
 @pytest.mark.parametrize("fields", [{"domains": 1}, {"pages": 16383}])
@@ -241,47 +241,47 @@ def test_a_pass_that_was_not_as_planned(fields):
 @pytest.mark.parametrize("pattern, which", [("local", "same_node"), ("pipeline", "same_node"), ("pipeline", "other_node"), ("global", "same_node")])
 def test_one_interrupt_too_many_or_operations_that_do_not_agree(policy, pattern, which):
     (failed,) = broken("pipeline", spoil(pattern, policy, **{which: lambda old: [count + 1 for count in old]}))
-    assert bench_patterns.policies.called(policy) in failed.text
+    assert patterns.policies.called(policy) in failed.text
     (failed,) = broken("pipeline", spoil(pattern, policy, **{which: lambda old: [*old[:14], 100, 101]}))
     assert "88 %" in failed.seen
     assert broken("pipeline", spoil(pattern, policy, **{which: lambda old: [*old[:15], 100]})) == []
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("habit", bench_people.HABITS)
+@pytest.mark.parametrize("habit", people.HABITS)
 def test_an_operation_that_interrupts_one_more(policy, habit):
     failed, *_ = broken("people", spoil(habit, policy, interrupts=lambda old: old[:-16] + [count + 1 for count in old[-16:]]))
-    assert failed.text.startswith(f"{habit}, {bench_people.policies.called(policy)}: ")
+    assert failed.text.startswith(f"{habit}, {people.policies.called(policy)}: ")
     # In the rounds before, only the memories that go round have a limit.
     spoilt = broken("people", spoil(habit, policy, interrupts=lambda old: [old[0] + 1, *old[1:]]))
     assert len(spoilt) == (habit == "wasm-pool" and policy in ("radixvm", "abis"))
 
 
-@pytest.mark.parametrize("column", bench_sharing.COLUMNS)
-@pytest.mark.parametrize("change", bench_sharing.CHANGES)
+@pytest.mark.parametrize("column", sharing.COLUMNS)
+@pytest.mark.parametrize("change", sharing.CHANGES)
 def test_a_change_that_interrupts_one_more(change, column):
     more = {("protect", "node, entry"): 8, ("reclaim", "node, entry"): 30}.get((change, column), 1)
     (failed,) = broken("sharing", spoil(change, column, interrupts=lambda old: old[:-16] + [count + more for count in old[-16:]]))
-    assert failed.text.startswith(f"{change}, {bench_sharing.policies.called(column)}: ")
+    assert failed.text.startswith(f"{change}, {sharing.policies.called(column)}: ")
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("case", [f"{call} {threads}" for call in bench_spinners.CALLS for threads in bench_spinners.THREADS])
+@pytest.mark.parametrize("case", [f"{call} {threads}" for call in spinners.CALLS for threads in spinners.THREADS])
 def test_a_busy_thread_that_is_interrupted_once_more(policy, case):
     assert len(broken("spinners", spoil(case, policy, same_node=lambda old: [count + 1 for count in old]))) == 1
     assert len(broken("spinners", spoil(case, policy, same_node=lambda old: [*old[:17], 100, 101, 102]))) == 1
 
 
 @pytest.mark.parametrize("policy", POLICIES[1:])
-@pytest.mark.parametrize("case", [f"{allocator} {kind}" for allocator in bench_allocators.ALLOCATORS for kind in bench_allocators.KINDS])
+@pytest.mark.parametrize("case", [f"{allocator} {kind}" for allocator in allocators.ALLOCATORS for kind in allocators.KINDS])
 def test_an_allocator_that_interrupts_more_than_under_linux(policy, case):
     failed = broken("allocators", spoil(case, policy, interrupts=[8] * 64))
-    assert "no more than Linux" in failed[0].text and all(f"{case}, {bench_allocators.policies.called(policy)}: " in check.text for check in failed)
+    assert "no more than Linux" in failed[0].text and all(f"{case}, {allocators.policies.called(policy)}: " in check.text for check in failed)
 
 
 @pytest.mark.parametrize("case, policy, counts, said", [
     ("mmap stateless", "linux", [7] * 63 + [6], "interrupts all 7 other threads"), ("mmap stateful", "mitosis", [7] * 63 + [6], "interrupts all 7 other threads"),
-    *((case, policy, [1] * 64, "at least 90 % fewer") for case in bench_allocators.MANY for policy in ("radixvm", "abis", "hydra"))])
+    *((case, policy, [1] * 64, "at least 90 % fewer") for case in allocators.MANY for policy in ("radixvm", "abis", "hydra"))])
 def test_the_limits_of_allocators(case, policy, counts, said):
     assert [check.text for check in broken("allocators", spoil(case, policy, interrupts=counts)) if said in check.text]
 
@@ -289,7 +289,7 @@ def test_the_limits_of_allocators(case, policy, counts, said):
 @pytest.mark.parametrize("nodes, per_node, wanted", [(8, 2, (15, 1, 1, 3, 0, 1)), (8, 8, (63, 7, 7, 15, 0, 1)), (64, 1, (63, 0, 0, 1, 0, 1))])
 def test_what_is_expected_follows_the_machine(nodes, per_node, wanted):
     def get(*of):
-        return bench_patterns.expected(*of, nodes, per_node)
+        return patterns.expected(*of, nodes, per_node)
     assert (get("linux", "local"), get("hydra", "local"), get("hydra", "same_node"), get("hydra", "other_node"),
             get("radixvm", "local"), get("abis", "other_node")) == wanted
     assert {get(policy, "global") for policy in POLICIES} == {nodes * per_node - 1}
@@ -297,7 +297,7 @@ def test_what_is_expected_follows_the_machine(nodes, per_node, wanted):
 
 @pytest.mark.parametrize("name", GOOD)
 def test_a_value_that_was_not_measured_fails(name):
-    failed = [check for check in bench.checked(benches.BENCHES[name], entries(name)[1:]) if not check.passed]
+    failed = [check for check in core.checked(choice.BENCHES[name], entries(name)[1:]) if not check.passed]
     assert len(failed) == 1 and "missing" in failed[0].seen
 
 
@@ -307,9 +307,9 @@ def options(**given):
 
 @pytest.mark.parametrize("name", GOOD)
 def test_it_is_shown_and_the_exit_status_counts_the_failures(name, monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(bench, "run", lambda one: entries(one.name))
+    monkeypatch.setattr(core, "run", lambda one: entries(one.name))
     files = {kind: tmp_path / f"values.{kind}" for kind in ("json", "csv", "png")}
-    assert bench.show(benches.BENCHES[name], options(**files)) == 0
+    assert core.show(choice.BENCHES[name], options(**files)) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "The papers, and this emulator." in shown and ("RadixVM" in shown) == (name not in ("prefetch", "nested", "walks"))
     assert json.loads(files["json"].read_text()) == entries(name)
@@ -321,12 +321,12 @@ def test_it_is_shown_and_the_exit_status_counts_the_failures(name, monkeypatch, 
     for entry in spoilt:
         if entry["unit"] in ("tables", "fills", "interrupts", "machines"):
             entry["value"] += 1 + (entry["policy"] == "hydra")
-    monkeypatch.setattr(bench, "run", lambda _: spoilt)
-    assert bench.show(benches.BENCHES[name], options()) > 0
+    monkeypatch.setattr(core, "run", lambda _: spoilt)
+    assert core.show(choice.BENCHES[name], options()) > 0
     assert "FAIL" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("one", benches.BENCHES.values(), ids=lambda one: one.name)
+@pytest.mark.parametrize("one", choice.BENCHES.values(), ids=lambda one: one.name)
 def test_every_line_has_values_and_every_program_is_there(one):
     one.machine.check()
     makefile = (paths.REPO / "workloads/Makefile").read_text(encoding="utf-8")
@@ -340,9 +340,9 @@ def test_every_line_has_values_and_every_program_is_there(one):
 
 
 def test_the_list_names_every_measurement(capsys):
-    assert verbs.bench_verb(cli.parser().parse_args(["bench", "--list"])) == 0
+    assert verb.bench_verb(cli.parser().parse_args(["bench", "--list"])) == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in [*verbs.measure.ROWS, *benches.BENCHES, "steps"])
+    assert all(name in shown for name in [*verb.measure.ROWS, *choice.BENCHES, "steps"])
 
 
 @pytest.mark.parametrize("words, said", [
@@ -351,15 +351,15 @@ def test_the_list_names_every_measurement(capsys):
     (["steps", "--csv", "x"], "--csv is not for the measurement 'steps'"), (["steps", "--png", "x"], "--png is not for the measurement 'steps'")])
 def test_wrong_words(words, said):
     with pytest.raises(LabError, match=said) as caught:
-        verbs.bench_verb(cli.parser().parse_args(["bench", *words]))
+        verb.bench_verb(cli.parser().parse_args(["bench", *words]))
     assert caught.value.status == 2
 
 
 def test_a_wrong_name_gets_the_names_on_one_line():
     with pytest.raises(LabError) as caught:
-        verbs.bench_verb(cli.parser().parse_args(["bench", "nothing"]))
+        verb.bench_verb(cli.parser().parse_args(["bench", "nothing"]))
     assert "\n" not in caught.value.todo and "--list" in caught.value.todo
-    assert all(name in caught.value.todo for name in [*verbs.measure.ROWS, *benches.BENCHES, "steps"])
+    assert all(name in caught.value.todo for name in [*verb.measure.ROWS, *choice.BENCHES, "steps"])
 
 
 def test_the_guest_runs_each_program_under_its_settings(tmp_path, capsys, monkeypatch):
@@ -406,7 +406,7 @@ def workloads():
 
 
 def test_a_table_with_policies_as_rows(capsys):
-    report.table_across("title", bench_prefetch.LINES, entries("prefetch"))
+    report.table_across("title", prefetch.LINES, entries("prefetch"))
     shown = capsys.readouterr().out
     assert "H-9" in shown and "16,384" in shown and "Mitosis" in shown
 

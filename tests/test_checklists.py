@@ -5,7 +5,7 @@ import re
 import pytest
 
 from lab import paths
-from lab.measure import benches
+from lab.bench import choice
 
 TEXT = (paths.REPO / "CONTRIBUTING.md").read_text(encoding="utf-8")
 POLICIES = re.findall(r'^\t\{ "(\w+)", HYDRA_\w+_SETTINGS \},$', (paths.REPO / "kernel/arch/x86/mm/hydra/settings.c").read_text(encoding="utf-8"), re.M)
@@ -40,17 +40,16 @@ def test_every_file_that_names_a_policy_is_listed():
     here = [path for top in ("kernel/arch", "kernel/include", "kernel/tools", "kernel/Documentation/admin-guide", "tools", "lab")
             for path in sorted((paths.REPO / top).rglob("*")) if path.is_file() and path.suffix in (".c", ".h", ".py", ".sh", ".bash", ".rst")]
     found = {str(path.relative_to(paths.REPO)) for path in here if names(path, "radixvm")}
-    assert {path for path in found if not path.startswith("lab/measure/bench_")} - EXAMPLES - listed("Adding a policy") == set()
+    assert {path for path in found if not path.startswith("lab/bench/")} - EXAMPLES - listed("Adding a policy") == set()
 
 
-@pytest.mark.parametrize("name", sorted(benches.BENCHES))
+@pytest.mark.parametrize("name", sorted(choice.BENCHES))
 @pytest.mark.parametrize("path", sorted(path for path in listed("Adding a measurement") if path.startswith("docs/")))
 def test_every_measurement_is_in_the_documents(path, name):
     assert f"`{name}`" in (paths.REPO / path).read_text(encoding="utf-8")
 
 
 def test_every_file_of_a_measurement_is_listed():
-    """In each listed file of the lab and the tests stands the name of some measurement, or that of its module."""
-    known = [*benches.BENCHES, *(f"bench_{name}" for name in benches.BENCHES)]
+    """In each listed file of the lab and the tests stands the name of some measurement."""
     files = [path for path in listed("Adding a measurement") if path.endswith(".py")]
-    assert len(files) == 5 and all(any(re.search(rf"\b{name}\b", (paths.REPO / path).read_text(encoding="utf-8")) for name in known) for path in files)
+    assert len(files) == 5 and all(any(re.search(rf"\b{name}\b", (paths.REPO / path).read_text(encoding="utf-8")) for name in choice.BENCHES) for path in files)

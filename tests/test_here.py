@@ -10,8 +10,10 @@ import pytest
 import test_benches
 
 from lab import cli, paths
+from lab.bench import choice
 from lab.errors import LabError
-from lab.measure import benches, guest_timed, here, here_plan, perf_events, spread, this_machine
+from lab.here import guest_timed, here, here_plan, perf_events, this_machine
+from lab.measure import spread
 from lab.policies import POLICIES
 
 
@@ -108,10 +110,10 @@ def test_the_policies_of_each_case_take_turns(place):
 
 
 def test_linux_is_always_measured_and_a_policy_names_its_columns(place):
-    columns = here_plan.columns_of(benches.BENCHES["prefetch"])
+    columns = here_plan.columns_of(choice.BENCHES["prefetch"])
     assert here_plan.chosen_columns(columns, ["hydra"]) == ["linux", *(f"H-{degree}" for degree in range(10))]
     assert here_plan.chosen_columns(columns, ["H-4"]) == ["linux", "H-4"]
-    columns = here_plan.columns_of(benches.BENCHES["sharing"])
+    columns = here_plan.columns_of(choice.BENCHES["sharing"])
     assert here_plan.chosen_columns(columns, ["hydra", "node-entry"]) == ["linux", "hydra", "node, entry"]
 
 
@@ -137,7 +139,7 @@ def test_what_cannot_run_here_is_named_with_the_reason(tmp_path, monkeypatch):
 
 
 def test_every_measurement_is_known_to_the_kit():
-    assert {one.name for one in benches.BENCHES.values() if not one.counted} | set(here_plan.measure.ROWS) == set(here_plan.SHAPES) | set(here_plan.EMULATED)
+    assert {one.name for one in choice.BENCHES.values() if not one.counted} | set(here_plan.measure.ROWS) == set(here_plan.SHAPES) | set(here_plan.EMULATED)
 
 
 def test_titles_have_the_number_of_this_machines_nodes(tmp_path):

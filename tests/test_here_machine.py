@@ -9,8 +9,9 @@ from test_html_report import Page
 from test_machine import HYDRA
 
 from lab import paths
+from lab.bench import footprint
+from lab.here import html_report
 from lab.machine import programs
-from lab.measure import bench_footprint, html_report
 
 pytestmark = pytest.mark.machine
 
@@ -28,11 +29,11 @@ def test_a_measurement_and_a_command_on_the_machines_own_nodes(tmp_path):
     assert done.stdout == ""                         # nothing is left in the machine's /dev/shm
     document = json.loads((tmp_path / "out/report.json").read_text())
     assert document["failed"] == [] and document["ended"] == ""
-    cases = [*(("footprint", sharing) for sharing in bench_footprint.SHARINGS), ("workload", "sleep 0.1")]
+    cases = [*(("footprint", sharing) for sharing in footprint.SHARINGS), ("workload", "sleep 0.1")]
     assert {tuple(key) for key in document["done"]} == {(1, *case, policy) for case in cases for policy in ("linux", "hydra")}
     leaves = {(value["run"], value["case"], value["policy"]): value["value"] for value in document["values"] if value["metric"] == "leaf_tables"}
     assert leaves == {(1, sharing, policy): NODES * DATA * (NODES if policy == "hydra" and sharing != "none" else 1)
-                      for sharing in bench_footprint.SHARINGS for policy in ("linux", "hydra")}
+                      for sharing in footprint.SHARINGS for policy in ("linux", "hydra")}
     page = Page(html_report.page(document))          # drawn here: matplotlib reads its fonts in small pieces, which takes minutes in the machine
     assert page.tags.count("img") == 2
     for words in ("2 CPUs (0-1)", "a virtual machine", "boot parameters", "leaf page tables of the data", "sleep 0.1", "node-loads (any"):

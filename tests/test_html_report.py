@@ -11,7 +11,7 @@ import pytest
 import test_benches
 
 from lab import cli
-from lab.measure import here, here_plan, html_report, perf_events, this_machine
+from lab.here import here, here_plan, html_report, perf_events, this_machine
 
 HOSTILE = "<img src=http://evil.example/x onerror=alert(1)> & \"$\\alpha$' </script><script>alert(2)</script>"
 LOADS = {"src", "href", "action", "data", "srcset", "poster", "background"}
@@ -130,6 +130,6 @@ def test_numbers(value, metric, unit, said):
 
 
 def test_titles_say_nothing_of_an_emulator():
-    for one in (*here_plan.demo_lines.LINES, *(line for bench in here_plan.benches.BENCHES.values() for line in bench.lines)):
+    for one in (*here_plan.demo_lines.LINES, *(line for bench in here_plan.choice.BENCHES.values() for line in bench.lines)):
         title = here_plan.title_of(one)
         assert title.strip() and "emulator" not in title and "Linux = 1:" not in title

@@ -8,7 +8,7 @@ import pytest
 
 REPO = pathlib.Path(__file__).resolve().parent.parent
 LAB = REPO / "lab"
-FLOORS = ["guest", "", "kernel", "machine", "package", "measure", "test", "verbs"]
+FLOORS = ["guest", "", "kernel", "machine", "package", "measure", "meter", "bench", "here", "test", "verbs"]
 
 
 def floor(path):

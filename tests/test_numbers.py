@@ -13,7 +13,9 @@ import test_benches
 import test_measure
 
 from lab import paths, policies
-from lab.measure import bench, bench_allocators, bench_operations, bench_patterns, bench_walks, benches, limits, steps_limits, steps_samples
+from lab.bench import choice, core, operations, patterns
+from lab.measure import limits
+from lab.meter import steps_limits, steps_samples
 
 README = (paths.REPO / "README.md").read_text(encoding="utf-8")
 LAB = (paths.REPO / "docs/lab.md").read_text(encoding="utf-8")
@@ -147,7 +149,7 @@ EVERY = ROWS | ALLOCATORS
 
 def said_by_64_cpus(step):
     def counts(case):
-        return [bench_patterns.expected(step.policy, case, 8, 8)] * 64
+        return [patterns.expected(step.policy, case, 8, 8)] * 64
     if step.case != "pipeline":
         return {"same_node": counts(step.case), "other_node": []}
     return {"same_node": counts("same_node"), "other_node": counts("other_node")}
@@ -158,9 +160,9 @@ def good(name):
     if name == "demo":
         return test_measure.good_values()
     if name == "operations":
-        return bench_operations.values_of(test_bench_operations.results())
+        return operations.values_of(test_bench_operations.results())
     if name == "pipeline-64":
-        return bench.entries_of(bench_patterns.LARGE, [{"step": number, "said": said_by_64_cpus(step)} for number, step in enumerate(bench_patterns.LARGE.steps)])
+        return core.entries_of(patterns.LARGE, [{"step": number, "said": said_by_64_cpus(step)} for number, step in enumerate(patterns.LARGE.steps)])
     return test_benches.entries(name)
 
 
@@ -173,7 +175,7 @@ def broken(where, numbers):
             entry["value"] = numbers[column]
             found.add(column)
     assert found == set(numbers), f"not measured: {set(numbers) - found}"
-    checks = limits.check(entries) if where.name == "demo" else bench.checked(benches.BENCHES[where.name], entries)
+    checks = limits.check(entries) if where.name == "demo" else core.checked(choice.BENCHES[where.name], entries)
     return [f"{check.text}: {check.seen}" for check in checks if check.asserted and not check.passed]
 
 
@@ -251,8 +253,8 @@ def test_what_accessed_costs_keeps_its_limits():
     percent = numbers(r"costs up to ([\d.]+) % more instructions where nothing is shared, and ([\d.]+) % where 4 nodes share", README)
     of_tool = [*numbers(r"instructions, nothing shared: up to ([\d.]+) \(", TOOL), *numbers(r"instructions, all four nodes share: up to ([\d.]+) \(", TOOL)]
     assert [round(1 + more / 100, 3) for more in percent] == of_tool
-    assert [seen <= most for seen, most in zip(of_tool, bench_operations.KEPT.values())] == [True, True]
-    assert list(bench_operations.KEPT) == ["apart", "together"]
+    assert [seen <= most for seen, most in zip(of_tool, operations.KEPT.values())] == [True, True]
+    assert list(operations.KEPT) == ["apart", "together"]
 
 
 def test_what_the_text_says_of_tables_is_what_the_tables_say():
@@ -287,8 +289,8 @@ def test_the_examples_of_the_advice_are_the_labs(begin):
 
 
 def test_the_rule_for_accessed_is_the_benchs():
-    assert numbers(r"executes at most ([\d.]+) of the instructions where nothing is shared, ([\d.]+) where all nodes share", TOOL) == list(bench_operations.RULE.values())
-    assert numbers(r"`\./hydra bench operations` asserts ([\d.]+)", TOOL) == [bench_operations.KEPT["together"]]
+    assert numbers(r"executes at most ([\d.]+) of the instructions where nothing is shared, ([\d.]+) where all nodes share", TOOL) == list(operations.RULE.values())
+    assert numbers(r"`\./hydra bench operations` asserts ([\d.]+)", TOOL) == [operations.KEPT["together"]]
 
 
 def test_what_the_meter_is_checked_by_is_what_the_lab_says():
@@ -299,7 +301,7 @@ def test_what_the_meter_is_checked_by_is_what_the_lab_says():
 def test_the_example_with_four_nodes_is_what_is_expected():
     text = (paths.REPO / "docs/researchers.md").read_text(encoding="utf-8")
     seen = numbers(r"local (\d+) interrupts under Linux and (\d+) under Hydra, to the next node (\d+) and (\d+), global (\d+) and (\d+)\.", text)
-    assert seen == [bench_patterns.expected(policy, case, 4, 2) for case in ("local", "other_node", "global") for policy in ("linux", "hydra")]
+    assert seen == [patterns.expected(policy, case, 4, 2) for case in ("local", "other_node", "global") for policy in ("linux", "hydra")]
 
 
 def test_the_thresholds_of_the_advice_are_the_tools():

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from lab import cli, paths, setup
+from lab.bench import verb
 from lab.errors import LabError
-from lab.measure import verbs
 
 
 def test_no_root_and_a_missing_package(monkeypatch):
@@ -102,7 +102,7 @@ def test_what_the_system_refuses_is_a_message(cache, monkeypatch, capsys, number
     ["demo", "--json", "/nonexistent/x.json"], ["demo", "--png", "/nonexistent/x.png"], ["bench", "mprotect", "--json", "/dev"],
     ["bench", "steps", "--json", "/nonexistent/x.json"], ["bench", "steps", "--plot", "/nonexistent/x.png"]], ids=" ".join)
 def test_results_that_cannot_be_written_are_refused_before_measuring(monkeypatch, words):
-    for where in (verbs.measure, verbs.steps_verbs.steps):
+    for where in (verb.measure, verb.steps_verbs.steps):
         monkeypatch.setattr(where, "measure", lambda _: pytest.fail("it measured"))
     with pytest.raises(LabError, match="cannot write /") as caught:
         cli.dispatch(cli.parser().parse_args(words))

@@ -6,10 +6,11 @@ import json
 import pytest
 
 from lab import cli
+from lab.bench import verb
 from lab.errors import LabError
 from lab.machine import programs
-from lab.measure import steps, steps_limits, steps_report, steps_samples, steps_verbs, verbs
-from lab.measure.steps_samples import Disagreement, Measured, Number
+from lab.meter import steps, steps_limits, steps_report, steps_samples, steps_verbs
+from lab.meter.steps_samples import Disagreement, Measured, Number
 
 MAP = """\
 0000000000000000 A fixed_percpu_data
@@ -323,7 +324,7 @@ def test_the_plugin_builds(cache):
 
 def test_the_marks_are_the_same_on_both_sides():
     import re
-    plugin = (programs.paths.REPO / "lab/measure/steps_plugin.c").read_text(encoding="utf-8")
+    plugin = (programs.paths.REPO / "lab/meter/steps_plugin.c").read_text(encoding="utf-8")
     header = (programs.paths.REPO / "workloads/markers.h").read_text(encoding="utf-8")
     there = re.search(r"enum mark \{ START = 1, (.*) \};", plugin)[1].split(", ")
     here = re.findall(r"^\tMARK_(\w+),", header, re.M)
@@ -369,11 +370,11 @@ def test_impossible_plans_are_refused(words):
 
 @pytest.mark.parametrize("words", [["--rows", "x"], ["--samples", "9"], ["--functions"], ["--plot", "x.png"], ["--cross-check"]])
 def test_what_is_for_the_meter_is_refused_elsewhere(monkeypatch, words):
-    monkeypatch.setattr(verbs.measure, "measure", lambda _: pytest.fail("it measured"))
+    monkeypatch.setattr(verb.measure, "measure", lambda _: pytest.fail("it measured"))
     with pytest.raises(LabError, match=f"{words[0]} is for the measurement 'steps'") as caught:
         cli.dispatch(cli.parser().parse_args(["bench", "munmap", *words]))
     assert caught.value.status == 2
 
 
 def test_the_meter_is_listed():
-    assert "steps" in verbs.listing()
+    assert "steps" in verb.listing()

@@ -7,9 +7,10 @@ import re
 import pytest
 
 from lab import cli, paths
+from lab.bench import choice, verb, workload
 from lab.errors import LabError
 from lab.guest import guest_workload
-from lab.measure import choice, report, values as measured, verbs, workload
+from lab.measure import report, values as measured
 
 COMMAND = "my-test --threads 8 [x] $A $_B^ | tail -1"
 SAID = {"seconds": 2.0, "processes": 3, "split": 1, "running": 0, "unreadable": 0, "fills": 7, "prefetched": 0, "propagated": 5, "flushes": 9,
@@ -64,7 +65,7 @@ def test_values_are_those_of_their_column_and_run():
 def test_what_is_counted_is_named_and_files_have_each_run(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(workload, "run", lambda _: entries(nr_tlb_remote_flush=6))
     files = {kind: str(tmp_path / f"values.{kind}") for kind in ("json", "csv", "png")}
-    assert verbs.bench_verb(words("--workload", COMMAND, *(part for kind, name in files.items() for part in (f"--{kind}", name)))) == 0
+    assert verb.bench_verb(words("--workload", COMMAND, *(part for kind, name in files.items() for part in (f"--{kind}", name)))) == 0
     shown = " ".join(re.sub(r"[│┃]", " ", capsys.readouterr().out).split())
     for said in ("my-test --threads 8 [x] $A", "interrupts for TLB shootdowns", "the line TLB", "/proc/interrupts", "nr_tlb_remote_flush", "VmPTE of /proc/PID/status", "Counted by Hydra", "41–43",
                  "an emulator's time, Linux = 1", "0.67 (0.50–0.75)", "Counts that differ between runs"):
@@ -89,7 +90,7 @@ def test_what_was_rarely_needed_is_shown_if_it_was():
 def test_wrong_words_are_refused_before_a_kernel_is_built(monkeypatch, given, said):
     monkeypatch.setattr(workload.build, "kernel", lambda: pytest.fail("it builds"))
     with pytest.raises(LabError, match=said):
-        verbs.bench_verb(words("--workload", *given))
+        verb.bench_verb(words("--workload", *given))
 
 
 def test_the_machine_gets_the_plan(monkeypatch):

@@ -59,8 +59,8 @@ def options(parser):
 
 
 def run(arguments):
-    from lab.measure import verbs
-    return verbs.bench_verb(arguments)
+    from lab.bench import verb
+    return verb.bench_verb(arguments)
 
 
 VERB = Verb("bench", "one measurement, alone", DESCRIPTION, options, run, bare=lambda arguments: arguments.list)

@@ -23,8 +23,8 @@ def options(parser):
 
 
 def run(arguments):
-    from lab.measure import verbs
-    return verbs.demo_verb(arguments)
+    from lab.bench import demo
+    return demo.demo_verb(arguments)
 
 
 VERB = Verb("demo", "show what Hydra does, in numbers", DESCRIPTION, options, run)

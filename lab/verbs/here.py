@@ -29,12 +29,12 @@ def options(parser):
 
 def check(_):
     """Standard library only."""
-    from lab.measure import this_machine
+    from lab.here import this_machine
     this_machine.refuse()
 
 
 def run(arguments):
-    from lab.measure import here
+    from lab.here import here
     return here.here_verb(arguments)
 
 

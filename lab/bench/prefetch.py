@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How many fills a random pass over another node's memory takes, by the degree of prefetching: the paper's figure 6."""
 from lab import policies
+from lab.bench.core import Bench, Step
 from lab.machine import vm
-from lab.measure.bench import Bench, Step
 from lab.measure.limits import Check
 from lab.measure.values import Line
 

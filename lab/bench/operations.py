@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What operations execute under each policy, counted by the meter: Hydra's figure 2b, vMitosis's table 5, and the price of finer filters."""
 from lab import policies
+from lab.bench.core import Bench
 from lab.machine import vm
-from lab.measure import steps, steps_limits
-from lab.measure.bench import Bench
 from lab.measure.limits import Check
-from lab.measure.steps_samples import Disagreement
 from lab.measure.values import FIELDS, Line
+from lab.meter import steps, steps_limits
+from lab.meter.steps_samples import Disagreement
 
 NODES = 4                    # as many as vMitosis's machine has
 SAMPLES = 16

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""From the samples of lab/measure/steps_plugin.c to one number for each row, policy and metric, or the reason why there is none."""
+"""From the samples of lab/meter/steps_plugin.c to one number for each row, policy and metric, or the reason why there is none."""
 import collections
 import dataclasses
 import json
 import statistics
 
-# The classes of lab/measure/steps_plugin.c, by the names of the kernel's functions.
+# The classes of lab/meter/steps_plugin.c, by the names of the kernel's functions.
 CLASSES = {
     "p": {"__alloc_pages_noprof", "alloc_pages_bulk_noprof"},
     "s": {"__kmalloc_noprof", "__kmalloc_node_noprof", "__kmalloc_node_track_caller_noprof", "__kmalloc_cache_noprof",
@@ -82,7 +82,7 @@ def symbols(system_map):
             found.append((int(address, 16), class_of(name), name))
     missing = set(NEEDED) - {name for _, _, name in found}
     if missing:
-        raise Disagreement(f"this kernel has no {', '.join(sorted(missing))}: adjust lab/measure/steps_samples.py")
+        raise Disagreement(f"this kernel has no {', '.join(sorted(missing))}: adjust lab/meter/steps_samples.py")
     return sorted(found, key=lambda entry: entry[0])
 
 

@@ -3,8 +3,8 @@
 import dataclasses
 
 from lab.machine.ktap import Outcome
-from lab.measure import steps, steps_samples
-from lab.measure.steps_samples import Disagreement
+from lab.meter import steps, steps_samples
+from lab.meter.steps_samples import Disagreement
 
 PROCESSES = ("fork-exit-1m", "fork-exit-64m", "fork-exec-exit", "exit-64m", "switch-processes", "switch-threads")
 TABLES_FREED = ("map-unmap-4k-alone", "map-unmap-4m")
@@ -170,7 +170,7 @@ def judge(results, limits=None, not_yet=None, rows=None):
             if (rows is None or row in rows) and (limit.kind != "growth" or len(results.nodes()) > 1):
                 outcomes.append(verdict(results, limit, row, not_yet.get(name)))
     for name in set(not_yet) - judged:
-        outcomes.append(Outcome(f"steps, {name}", "failed", "NOT_YET in lab/measure/steps_limits.py names what is not judged"))
+        outcomes.append(Outcome(f"steps, {name}", "failed", "NOT_YET in lab/meter/steps_limits.py names what is not judged"))
     return outcomes
 
 
@@ -185,7 +185,7 @@ def verdict(results, limit, row, reason):
     elif kept and "~" in seen:
         result, why = "skipped", f"met this time, by samples that do not agree: {seen}, limit {allowed:g} ({reason})"
     elif kept:
-        result, why = "failed", f"met: {seen}, limit {allowed:g}. Take it off NOT_YET in lab/measure/steps_limits.py ({reason})"
+        result, why = "failed", f"met: {seen}, limit {allowed:g}. Take it off NOT_YET in lab/meter/steps_limits.py ({reason})"
     else:
         result, why = "skipped", f"not yet: measured {seen}, limit {allowed:g} ({reason})"
     return Verdict(title, result, why, limit=limit, row=row, seen=seen)

@@ -3,10 +3,11 @@
 import json
 
 from lab import paths, progress
+from lab.bench import choice
 from lab.errors import LabError
 from lab.kernel import build
 from lab.machine import programs, vm
-from lab.measure import choice, measure
+from lab.measure import measure
 from lab.measure.values import FIELDS, Line
 
 ROW = "workload"

@@ -3,11 +3,11 @@
 import collections
 
 from lab import policies
+from lab.bench.core import Bench, Step
 from lab.machine import vm
-from lab.measure.bench import Bench, Step
 from lab.measure.limits import Check
-from lab.measure.steps import CLOCK, COUNTED, UNWATCHED
 from lab.measure.values import Line
+from lab.meter.steps import CLOCK, COUNTED, UNWATCHED
 
 PATTERNS = ("local", "pipeline", "global")
 CASES = {"local": "local", "same_node": "pipeline within a node", "other_node": "pipeline to the next node", "global": "global"}

@@ -7,7 +7,7 @@ from lab import paths, progress
 from lab.errors import LabError
 from lab.kernel import build
 from lab.machine.ktap import Outcome
-from lab.measure import steps, steps_limits, steps_report
+from lab.meter import steps, steps_limits, steps_report
 
 MACHINES = (1, 2, 4, 8, 16)
 OPTIONS = ("rows", "samples", "functions", "plot", "cross_check")       # of bench, for steps alone

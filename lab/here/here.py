@@ -16,8 +16,8 @@ import time
 
 from lab import children, paths, progress
 from lab.errors import LabError
+from lab.here import here_plan, html_report, perf_events, this_machine
 from lab.machine import programs
-from lab.measure import here_plan, html_report, perf_events, this_machine
 from lab.measure.values import FIELDS
 
 FORMAT = 1                   # of the JSON file

@@ -6,11 +6,11 @@ import shutil
 import tempfile
 
 from lab import children, paths, policies
+from lab.bench import nested as bench_nested
+from lab.bench.core import Bench, Step
 from lab.errors import LabError
 from lab.kernel import build
 from lab.machine import initramfs, nested, vm
-from lab.measure import bench_nested
-from lab.measure.bench import Bench, Step
 from lab.measure.limits import Check
 from lab.measure.values import Line
 

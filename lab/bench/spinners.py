@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Interrupts of mprotect and munmap of one page, by the number of busy threads on each node: the paper's figures 1 and 10."""
 from lab import policies
+from lab.bench.core import Bench, Step
+from lab.bench.patterns import LEAST_AGREEING, usual
 from lab.machine import vm
-from lab.measure.bench import Bench, Step
-from lab.measure.bench_patterns import LEAST_AGREEING, usual
 from lab.measure.limits import Check
-from lab.measure.steps import CLOCK, COUNTED, UNWATCHED
 from lab.measure.values import Line
+from lab.meter.steps import CLOCK, COUNTED, UNWATCHED
 
 NODES, PER_NODE = 8, 8       # nodes unless --nodes says otherwise
 THREADS = (0, 1, 2, 4, 8)      # on each node; 0: the calling thread is alone

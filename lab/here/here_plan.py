@@ -13,8 +13,9 @@ import shutil
 import sys
 
 from lab import paths, policies, setup
+from lab.bench import choice
 from lab.errors import LabError
-from lab.measure import benches, demo_lines, measure
+from lab.measure import demo_lines, measure
 from lab.measure.values import Line
 
 WORKLOAD = "workload"
@@ -76,7 +77,7 @@ SHAPES = {
 
 
 def names():
-    return [*measure.ROWS, *benches.BENCHES]
+    return [*measure.ROWS, *choice.BENCHES]
 
 
 def used(shape, nodes):
@@ -140,7 +141,7 @@ def policies_of(text):
     if text is None:
         return None
     wanted = list(dict.fromkeys(filter(None, (part.strip() for part in text.split(",")))))
-    every = list(dict.fromkeys([*policies.POLICIES, *(word(column) for one in benches.BENCHES.values() for column in columns_of(one))]))
+    every = list(dict.fromkeys([*policies.POLICIES, *(word(column) for one in choice.BENCHES.values() for column in columns_of(one))]))
     if unknown := [name for name in wanted if name not in every]:
         raise LabError(f"--policies {text}: there is no policy '{unknown[0]}'", f"There are {', '.join(every)}.", status=2)
     if not wanted:
@@ -224,7 +225,7 @@ def units(chosen, command, nodes, wanted):
     """(the units that can run, {name: why it cannot})."""
     made, skipped = [], {}
     for name in chosen:
-        unit, why = demo_unit(name, nodes, wanted) if name in measure.ROWS else bench_unit(benches.BENCHES[name], nodes, wanted)
+        unit, why = demo_unit(name, nodes, wanted) if name in measure.ROWS else bench_unit(choice.BENCHES[name], nodes, wanted)
         if unit:
             made.append(unit)
         else:
@@ -239,7 +240,7 @@ def plan(made, runs):
 
 def command_of(unit, task, tools, counted):
     """The words that measure a task. tools: {program: its path}; counted: what goes before a program whose events are counted."""
-    script = {"bench": "lab/guest/guest_programs.py", "demo": "lab/guest/guest_measure.py", "workload": "lab/measure/guest_timed.py"}[unit.kind]
+    script = {"bench": "lab/guest/guest_programs.py", "demo": "lab/guest/guest_measure.py", "workload": "lab/here/guest_timed.py"}[unit.kind]
     python = [sys.executable, "-I", str(paths.REPO / script)]
     if unit.kind == "workload":
         return [*python, tools["hydractl"], "run", *task.settings, "--", *counted, "/bin/sh", "-c", unit.what]

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a user of ./hydra bench chooses: the policies, the number of nodes, and how often all is repeated."""
+"""What a user of ./hydra bench chooses: the measurement, the policies, the number of nodes, and how often all is repeated."""
 import dataclasses
 
 from lab import policies, progress
+from lab.bench import allocators, footprint, nested, operations, patterns, people, prefetch, programs, sharing, spinners, walks
 from lab.errors import LabError
 
+# Those that are no rows of the demo, by name
+BENCHES = {one.name: one for one in (footprint.BENCH, prefetch.BENCH, patterns.BENCH, patterns.LARGE, spinners.BENCH, sharing.BENCH, people.BENCH,
+                                     allocators.BENCH, operations.BENCH, programs.BENCH, nested.BENCH, walks.BENCH)}
 MOST_RUNS = 100
 # A column of --workload may have settings, as in hydra:filter=accessed.
 SETTINGS = {"domains": "node llc core".split(), "replication": "lazy eager".split(), "prefetch": [str(degree) for degree in range(10)],

@@ -10,7 +10,8 @@ import json
 import textwrap
 
 from lab import policies
-from lab.measure import perf_events, spread
+from lab.here import perf_events
+from lab.measure import spread
 from lab.measure.values import number
 
 STYLE = """

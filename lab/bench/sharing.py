@@ -3,11 +3,11 @@
 import statistics
 
 from lab import policies
+from lab.bench.core import Bench, Step
 from lab.machine import vm
-from lab.measure.bench import Bench, Step
 from lab.measure.limits import Check
-from lab.measure.steps import CLOCK, COUNTED, UNWATCHED
 from lab.measure.values import Line
+from lab.meter.steps import CLOCK, COUNTED, UNWATCHED
 
 NODES, PER_NODE = 8, 2
 CPUS = NODES * PER_NODE

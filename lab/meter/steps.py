@@ -2,7 +2,7 @@
 """Counts what operations execute, kernel by kernel, policy by policy: the meter.
 
 Each machine counts its virtual time in instructions (QEMU's -icount), so that a tick comes every 4 million of them and
-one virtual CPU runs at a time; the plugin lab/measure/steps_plugin.c counts between the markers of workloads/steps.
+one virtual CPU runs at a time; the plugin lab/meter/steps_plugin.c counts between the markers of workloads/steps.
 """
 import dataclasses
 import json
@@ -13,7 +13,7 @@ from lab import paths, policies, progress
 from lab.errors import LabError
 from lab.kernel import build
 from lab.machine import programs, vm
-from lab.measure import steps_samples
+from lab.meter import steps_samples
 
 # The machine's clock counts instructions, and one virtual CPU runs at a time: at a pause it is the next one's turn.
 COUNTED = ("-icount", "shift=0,sleep=off")
@@ -30,7 +30,7 @@ QUIET = "irqaffinity=0 nokaslr norandmaps numa_balancing=disable nopku"
 @dataclasses.dataclass
 class Policy:
     config: str              # the kernel
-    how: str                 # to run the program: see lab/measure/guest_steps.sh
+    how: str                 # to run the program: see lab/meter/guest_steps.sh
     split: bool              # other threads of the process run on the other nodes
     what: str
     accesses: bool = True    # remote lines are counted, too
@@ -46,7 +46,7 @@ POLICIES = {
     "hydra": Policy("lab", "hydra", False, "Hydra, all on one node"),
     "hydra-split": Policy("lab", "hydra", True, "Hydra, other threads on the other nodes"),
 }
-# Those of lab/measure/bench_operations.py, all on one kernel.
+# Those of lab/bench/operations.py, all on one kernel.
 WAYS = {**{name: name for name in policies.POLICIES}, "accessed": "hydra/accessed"}
 SIDE_BY_SIDE = {f"{name}-{'together' if used else 'apart'}": Policy("lab", how, True, f"policy {how}", False, used)
                 for used in (False, True) for name, how in WAYS.items()}
@@ -130,7 +130,7 @@ def chosen_rows(plan, rows):
 
 
 def guest_steps(plan, config, nodes, rows):
-    """The words that tell lab/measure/guest_steps.sh what to do in one boot of a configuration, and how many rows that are."""
+    """The words that tell lab/meter/guest_steps.sh what to do in one boot of a configuration, and how many rows that are."""
     elsewhere = ",".join(str(2 * node + 1) for node in range(1, nodes))
     steps, count = [], 0
     chosen = [name for name in plan.policies if EVERY[name].config == config and (nodes > 1 or not EVERY[name].split)]
@@ -166,7 +166,7 @@ def boot(plan, config, nodes, rows, results, bar):
         raise LabError(str(error)) from error
     symbols = paths.cache_dir("programs", "steps-symbols") / f"{image.parent.name}.symbols"
     paths.write_whole(symbols, steps_samples.symbol_lines(found))
-    command = ["sh", str(paths.REPO / "lab/measure/guest_steps.sh"), "1", "0,2" if nodes > 1 else "0",
+    command = ["sh", str(paths.REPO / "lab/meter/guest_steps.sh"), "1", "0,2" if nodes > 1 else "0",
                str(programs.workloads() / "steps"), str(programs.hydractl()), *steps]
 
     def watch(text):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What whole programs of Debian cost under each policy, each with a fixed piece of work: interrupts, page tables, time."""
 from lab import paths, policies, setup
+from lab.bench.core import Bench, Step
 from lab.machine import programs, vm
-from lab.measure.bench import Bench, Step
 from lab.measure.limits import Check
 from lab.measure.values import Line
 

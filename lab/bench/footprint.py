@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How many page tables each policy needs for data that nodes share or keep: the paper's table 4."""
 from lab import policies
+from lab.bench.core import Bench, Step
 from lab.machine import vm
-from lab.measure.bench import Bench, Step
 from lab.measure.limits import Check
 from lab.measure.values import Line
 

@@ -3,8 +3,9 @@
 import json
 
 from lab import paths
-from lab.measure import report, steps, steps_limits
-from lab.measure.steps_samples import COUNTS, METRICS, UNITS, Disagreement
+from lab.measure import report
+from lab.meter import steps, steps_limits
+from lab.meter.steps_samples import COUNTS, METRICS, UNITS, Disagreement
 
 # (policy, what it is compared with)
 PAIRS = [("unused", "off"), ("linux", "off"), ("hydra", "off"), ("hydra-split", "off-split")]

@@ -3,8 +3,8 @@
 import dataclasses
 
 from lab import policies
+from lab.bench.core import Bench, Step
 from lab.machine import vm
-from lab.measure.bench import Bench, Step
 from lab.measure.limits import Check
 from lab.measure.values import Line
 
