@@ -48,7 +48,7 @@ def test_the_machines(built):
     assert "hydra_groups=pv" in scripts["NO-P"] and "--expose" in scripts["NO-P"] and "turn + 1" in scripts["NO-P"]
     assert "--expose" not in scripts["NO-F"] and "turn + 0" in scripts["NO-F"]
     assert all("-smp 4,sockets=4" in script for script in scripts.values())      # a socket in two nodes is a warning
-    assert all("run -- taskset" in script and guests.nested.HELD in script for script in scripts.values())
+    assert all("run -- taskset" in script and guests.vm.HELD_VMS in script for script in scripts.values())
 
 
 def test_the_file_system(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 
 from lab import cli
 from lab.errors import LabError
-from lab.machine import nested
+from lab.machine import vm
 from lab.machine.ktap import Outcome
 from lab.test import differences, kvm_suites, linux_suites, suites, test
 
@@ -30,7 +30,7 @@ def test_what_the_machine_runs():
     assert "selftest kvm:smm_test 60 taskset --cpu-list 1-63 ./smm_test" in lines
     assert "selftest kvm:dirty_log_page_splitting_test 60 numactl --cpunodebind=1 -- ./dirty_log_page_splitting_test -b 16M" in lines
     assert not [line for line in lines if "vmx_msrs_test" in line] and "machine:invariants" in lines[-1]
-    assert f"python3 {nested.HELD}" in lines
+    assert f"python3 {vm.HELD_VMS}" in lines
     assert [line for line in lines if line.startswith("one machine:npt") and line.endswith("/npt")]
 
 

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from lab.kernel import build
-from lab.machine import initramfs, nested, programs, vm
+from lab.machine import initramfs, programs, vm
 
 pytestmark = pytest.mark.machine
 
@@ -58,7 +58,7 @@ def initrd(tmp_path):
 
 
 def test_the_kernel_boots_in_a_virtual_machine_with_nested_paging(initrd):
-    inner = nested.command(build.kernel("lab"), initrd)
+    inner = vm.inner_command(build.kernel("lab"), initrd)
     result, output = vm.collect(["sh", "-c", SCRIPT.format(command=shlex.join(inner))], MACHINE, 1200)
     assert (result.status, result.trouble) == (0, ""), output[-2000:]
     assert "nested paging: Y" in output
@@ -68,7 +68,7 @@ def test_the_kernel_boots_in_a_virtual_machine_with_nested_paging(initrd):
 
 
 def test_a_virtual_machine_of_qemu_has_a_tree_for_each_node(initrd):
-    inner = nested.command(build.kernel("lab"), initrd)
+    inner = vm.inner_command(build.kernel("lab"), initrd)
     script = WATCH.format(hydractl=programs.hydractl(), command=shlex.join(inner))
     result, output = vm.collect(["sh", "-c", script], MACHINE, 1200)
     assert (result.status, result.trouble) == (0, ""), output[-2000:]

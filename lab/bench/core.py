@@ -6,7 +6,7 @@ import typing
 
 from lab import paths, progress, setup
 from lab.kernel import build
-from lab.machine import nested, programs, vm
+from lab.machine import programs, vm
 from lab.measure import limits, measure, report, values
 
 TIME_LIMIT = 540             # seconds for one boot's measurements, unless the bench says otherwise
@@ -76,7 +76,7 @@ def run(bench):
               "command": step.command} for number, step in plan(bench)]
     command = ["/usr/bin/python3", "-I", str(paths.REPO / "lab/guest/guest_programs.py"),
                "--programs", *map(str, tools), "--plan", json.dumps(steps), *(["--disk"] if bench.disk else []),
-               *(["--held", nested.HELD] if bench.machines else [])]
+               *(["--held", vm.HELD_VMS] if bench.machines else [])]
     with progress.counting("measuring", len(steps)) as bar:
         progress.say(f"booting {bench.machine.nodes} nodes of {bench.machine.cpus_per_node} CPUs for {bench.name}")
         return entries_of(bench, measure.run_guest(command, bench.machine, bar, image, bench.limit * bench.runs, bench.name))

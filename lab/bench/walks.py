@@ -10,7 +10,7 @@ from lab.bench import nested as bench_nested
 from lab.bench.core import Bench, Step
 from lab.errors import LabError
 from lab.kernel import build
-from lab.machine import initramfs, nested, vm
+from lab.machine import initramfs, vm
 from lab.measure.limits import Check
 from lab.measure.values import Line
 
@@ -32,7 +32,7 @@ INITRD = "walks-initrd"
 def steps():
     def command(case, inner, *more):
         return ("python3", "-I", HERE.name, "--what", case, "--inner", inner, "--nodes", str(NODES), "--image", "bzImage", "--initrd", INITRD,
-                "--processor", nested.PROCESSOR, "--parameters", nested.PARAMETERS, *more)
+                "--processor", vm.INNER_PROCESSOR, "--parameters", vm.INNER_PARAMETERS, *more)
     return tuple(Step(case, column, ("--policy", outer), command(case, inner, *more)) for case in CASES for column, (outer, inner, *more) in COLUMNS.items())
 
 

@@ -84,7 +84,7 @@ def command(options, directory):
 
 
 def pin(monitor):
-    """Each virtual CPU to the node of its number; not to CPU 0, as in lab/machine/nested.py."""
+    """Each virtual CPU to the node of its number; not to CPU 0, as in lab/machine/vm.py."""
     for cpu in monitor.ask("query-cpus-fast"):
         os.sched_setaffinity(cpu["thread-id"], node_cpus(cpu["cpu-index"]) - {0})
 

@@ -14,7 +14,7 @@ import tempfile
 from lab import children, paths, progress
 from lab.errors import LabError
 from lab.kernel import build
-from lab.machine import console, initramfs, nested, programs, vm
+from lab.machine import console, initramfs, programs, vm
 from lab.machine.ktap import Outcome
 from lab.test import suites
 
@@ -114,12 +114,12 @@ def initrd(kind, tests, directory):
 
 def commands(kind, archive):
     """What the lab's machine runs."""
-    inner = nested.command(build.kernel("lab"), archive, f"{NODES},sockets={NODES}", f"{NODES * MIB}M", f"nopku numa_balancing=disable loglevel=5 {kind.parameters}")
+    inner = vm.inner_command(build.kernel("lab"), archive, f"{NODES},sockets={NODES}", f"{NODES * MIB}M", f"nopku numa_balancing=disable loglevel=5 {kind.parameters}")
     for node in range(NODES if kind.sees_nodes else 0):
         inner += ["-object", f"memory-backend-ram,id=m{node},size={MIB}M,host-nodes={node},policy=bind", "-numa", f"node,nodeid={node},cpus={node},memdev=m{node}"]
     hydractl = shlex.quote(str(programs.hydractl()))
     expose = f"[ -n \"$exposed\" ] || {{ {hydractl} set --vm --expose $pid && exposed=yes; }} 2>/dev/null" if kind.exposed else ":"
-    return OUTER.format(held=shlex.quote(nested.HELD), hydractl=hydractl, command=shlex.join(inner), expose=expose, nodes=NODES, moves=int(kind.exposed))
+    return OUTER.format(held=shlex.quote(vm.HELD_VMS), hydractl=hydractl, command=shlex.join(inner), expose=expose, nodes=NODES, moves=int(kind.exposed))
 
 
 def judge(kind, text):

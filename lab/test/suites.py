@@ -10,7 +10,7 @@ import xml.etree.ElementTree
 
 from lab import children, paths, policies, progress
 from lab.kernel import build
-from lab.machine import console, ktap, nested, programs, vm
+from lab.machine import console, ktap, programs, vm
 from lab.machine.ktap import Outcome
 from lab.test.stages import SHARES
 
@@ -176,7 +176,7 @@ def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, a
     # that Linux has already removed. nopku: Linux writes PKRU when it delivers a signal, and QEMU then empties the TLB,
     # which would hide stale entries from a test that catches SIGSEGV.
     machine = dataclasses.replace(machine, append=[*machine.append, "numa_balancing=disable", "nopku"])
-    held = nested.HELD if any(test.name.startswith(VM) for test in tests) else ""
+    held = vm.HELD_VMS if any(test.name.startswith(VM) for test in tests) else ""
     command = ["env", f"ARGUMENTS={arguments}", f"BROKEN={broken}", f"HELD={held}", "sh", str(paths.REPO / "lab/guest/guest_selftests.sh"), str(seconds),
                *(f"{test} {words[test.name]}" if words and test.name in words else str(test) for test in tests)]
     with progress.counting(f"self tests ({label or machine.config})", len(tests) + 1) as bar:
