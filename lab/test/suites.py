@@ -51,8 +51,8 @@ def pytest(which, title, only=""):
         status = child.wait()
     outcomes = junit(results.read_text(encoding="utf-8"), title) if results.exists() else []
     if status == NO_TEST_COLLECTED and only:
-        files = ", ".join(path.stem for path in sorted((paths.REPO / "tests").glob("test_*.py")))
-        outcomes.append(Outcome(f"{title}: pytest", "failed", f"no test has '{only}' in its name or its file's: {files}"))
+        files = ", ".join(path.stem for path in sorted((paths.REPO / "tests").rglob("test_*.py")))
+        outcomes.append(Outcome(f"{title}: pytest", "failed", f"no test has '{only}' in its name, its file's or its directory's: {files}"))
     elif status and not any(outcome.failed for outcome in outcomes):
         outcomes.append(Outcome(f"{title}: pytest", "failed", f"it ended with status {status}"))
     return outcomes

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The model of the mechanism, searched by Spin: no violation in the model, and a violation in each broken variant.
 
-See model/README.md. A search of the same text finds the same again: the cache keeps what each search printed.
+See README.md. A search of the same text finds the same again: the cache keeps what each search printed.
 """
 import concurrent.futures
 import functools

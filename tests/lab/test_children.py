@@ -13,7 +13,7 @@ import pytest
 from lab import children
 from lab.errors import LabError
 
-REPO = pathlib.Path(__file__).resolve().parent.parent
+REPO = pathlib.Path(__file__).resolve().parents[2]
 
 
 def alive(pid):

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-REPO = pathlib.Path(__file__).resolve().parent.parent
+REPO = pathlib.Path(__file__).resolve().parents[2]
 LAB = REPO / "lab"
-FLOORS = ["guest", "", "kernel", "machine", "package", "measure", "meter", "bench", "here", "test", "verbs"]
+FLOORS = ["", "guest", "kernel", "machine", "package", "measure", "meter", "bench", "here", "test", "verbs"]
 
 
 def floor(path):
@@ -42,9 +42,15 @@ def test_no_module_imports_itself_by_way_of_others():
     assert not left
 
 
-def test_what_runs_in_a_machine_needs_nothing_of_the_lab():
+def test_the_document_has_the_floors_in_their_order():
+    table = (REPO / "docs/lab.md").read_text(encoding="utf-8").partition("| directory of `lab/` |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)/` \|", table, re.M) == ["lab", *FLOORS[1:]]
+
+
+def test_what_runs_in_a_machine_runs_alone():
     inside = [path for path in MODULES if path.name.startswith("guest_")]
     assert len(inside) > 6 and [path for path in inside if MODULES[path]] == []
+    assert [path for path, needs in MODULES.items() if needs & set(inside)] == []
 
 
 def test_files_of_the_lab_that_strings_and_comments_name_are_there():

@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = pytest.mark.machine
 
-HYDRA = pathlib.Path(__file__).resolve().parent.parent / "hydra"
+HYDRA = pathlib.Path(__file__).resolve().parents[2] / "hydra"
 SMALL = ["--nodes", "2", "--cpus-per-node", "1", "--memory", "1G"]
 
 

@@ -11,7 +11,7 @@ import struct
 import subprocess
 import threading
 
-SOURCE = pathlib.Path(__file__).resolve().parent.parent / "tools" / "hydractl"
+SOURCE = pathlib.Path(__file__).resolve().parents[2] / "tools" / "hydractl"
 
 HYDRA = """\
 policy hydra
