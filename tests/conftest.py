@@ -5,10 +5,8 @@ import sys
 
 import pytest
 
-REPO = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(REPO), str(REPO / "tests")]
-
-import faked_kernel     # noqa: E402 (the path first)
+REPO = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(REPO), str(REPO / "tests/lab")]      # tests/documents compares with values of tests/lab
 
 
 def pytest_configure(config):
@@ -23,18 +21,3 @@ def cache(tmp_path, monkeypatch):
     """An empty HYDRA_CACHE."""
     monkeypatch.setenv("HYDRA_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
-
-
-@pytest.fixture(scope="session")
-def program(tmp_path_factory):
-    """hydractl, built from this tree."""
-    out = tmp_path_factory.mktemp("hydractl")
-    made = faked_kernel.make(f"O={out}")
-    assert made.returncode == 0, made.stderr
-    return out / "hydractl"
-
-
-@pytest.fixture
-def kernel(program, tmp_path):
-    """A faked kernel with Hydra, for hydractl."""
-    return faked_kernel.Kernel(program, tmp_path)

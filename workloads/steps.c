@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Does operations, each between two markers. The plugin
- * lab/measure/steps_plugin.c counts the instructions between them. Other threads
+ * lab/meter/steps_plugin.c counts the instructions between them. Other threads
  * or processes run on other CPUs meanwhile, or none do. The program is started
  * on the CPU on which it measures, so that all its memory is on that node.
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Rows whose numbers are known beforehand, so that the meter can show that it
- * counts right; lab/measure/steps_samples.py has the same numbers. The row
+ * counts right; lab/meter/steps_samples.py has the same numbers. The row
  * "known" executes beyond the row "nothing":
  *
  *   2 + 2 * 1000 instructions of the loop,

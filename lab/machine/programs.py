@@ -22,7 +22,7 @@ SHARED = ("vm_util.c", "vm_util.h", "hydra_util.c", "hydra_util.h", "linux_uapi.
 SOURCES = {"hydractl": ("tools/hydractl", INTERFACE), "workloads": ("workloads", "tools/hydractl", INTERFACE, *(f"{SELFTESTS}/{name}" for name in SHARED)),
            "package-hydractl": ("debian", "tools/hydractl", "tools/bpftrace", INTERFACE, *(f"docs/{name}.md" for name in ("hydractl", "monitoring", "virtual-machines"))),
            "selftests": (SELFTESTS, INTERFACE),
-           "steps-plugin": ("lab/measure/steps_plugin.c",), "java": ("workloads/Allocating.java",)}
+           "steps-plugin": ("lab/meter/steps_plugin.c",), "java": ("workloads/Allocating.java",)}
 HARNESS = ("lib.mk", "kselftest.h", "kselftest_harness.h")     # of the kernel tree, for the self tests
 KEEP = 6                      # builds of each program
 KEEP_SECONDS = 86400          # and builds used since: a machine may still run one
@@ -88,7 +88,7 @@ def workloads():
 def steps_plugin():
     """The plugin of QEMU that counts instructions, which needs no header of QEMU: QEMU's package has none."""
     return build("steps-plugin", lambda out: ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o",
-                                              out / "steps.so", paths.REPO / "lab/measure/steps_plugin.c"]) / "steps.so"
+                                              out / "steps.so", paths.REPO / "lab/meter/steps_plugin.c"]) / "steps.so"
 
 
 def java():

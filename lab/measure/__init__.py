@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Measures: the rows of the demo, and the meter that counts what operations execute."""
+"""What all measurements share, values, limits, tables and pictures, and the rows of the demo."""

@@ -2,7 +2,7 @@
 """The limits of the demo: what is expected of each row, compared with what was measured."""
 import dataclasses
 
-from lab.measure import policies
+from lab import policies
 from lab.measure.values import Values
 
 SPINNERS_ELSEWHERE = 14      # the demo's first machine: 7 other nodes of 2 CPUs

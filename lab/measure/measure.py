@@ -9,7 +9,7 @@ from lab import paths, progress
 from lab.errors import LabError
 from lab.kernel import build
 from lab.machine import console, programs, vm
-from lab.measure.policies import POLICIES
+from lab.policies import POLICIES
 
 EIGHT_NODES = vm.Machine(nodes=8, cpus_per_node=2, memory="2G")
 FOUR_NODES = vm.Machine(nodes=4, cpus_per_node=2, memory="2G")
@@ -63,7 +63,7 @@ def take(rows, bar, image, machine=None, policies=POLICIES, runs=None):
     """Make the measurements of some rows in one boot of a kernel; returns the raw values. Runs: repeat everything so often."""
     tools = [programs.hydractl(), programs.workloads() / "shootdown", programs.workloads() / "locality"]
     machine = machine or ROWS[rows[0]][0]
-    command = ["/usr/bin/python3", "-I", str(paths.REPO / "lab/measure/guest_measure.py"), "--policies", ",".join(policies),
+    command = ["/usr/bin/python3", "-I", str(paths.REPO / "lab/guest/guest_measure.py"), "--policies", ",".join(policies),
                "--runs", str(runs or RUNS), *(["--everything"] if runs else []), "--programs", *map(str, tools), "--rows", *rows]
     return run_guest(command, machine, bar, image, TIME_LIMIT * -(-(runs or RUNS) // RUNS), ", ".join(rows))
 

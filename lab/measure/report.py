@@ -2,8 +2,7 @@
 """Shows measured values: a table with plain words under each row, a picture, and the limits."""
 import io
 
-from lab import paths
-from lab.measure import policies
+from lab import paths, policies
 from lab.measure.values import Values, differing as differing_counts, spread, verdict, winners
 
 

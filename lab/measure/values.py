@@ -10,8 +10,7 @@ import io
 import json
 import statistics
 
-from lab import paths
-from lab.measure import policies
+from lab import paths, policies
 
 EMULATED = {"us_per_op", "requests_per_s", "seconds"}     # an emulator's: a ratio to Linux's in the same boot is all that they tell
 FIELDS = ("row", "case", "policy", "metric", "value", "unit")

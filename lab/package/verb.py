@@ -2,9 +2,10 @@
 """./hydra package: the Debian packages of the kernel and of hydractl."""
 import pathlib
 
-from lab import progress
+from lab import paths, progress, setup
 from lab.errors import LabError
-from lab.package import flavours, kernels, store, tool
+from lab.machine import programs
+from lab.package import flavours, kernels, store
 
 INSTALL = "Install them on a Debian 12 with:  apt install {}"
 
@@ -22,6 +23,14 @@ def output_directory(name):
     return directory
 
 
+def of_hydractl():
+    """The package of the present sources of hydractl, as a list of one file."""
+    setup.ensure_packages(setup.PACKAGING)
+    with progress.waiting("building the package hydractl"):
+        directory = programs.build("package-hydractl", lambda part: [paths.REPO / "debian/build-in", part])
+    return sorted(directory.glob("*.deb"))
+
+
 def package_verb(arguments):
     wanted = arguments.flavour or flavours.FLAVOURS[:1]
     if arguments.only == "hydractl" and (arguments.flavour or arguments.config):
@@ -32,7 +41,7 @@ def package_verb(arguments):
     directory = output_directory(arguments.directory)
     packages = []
     if arguments.only != "kernel":
-        packages += store.deliver(tool.build(), directory)
+        packages += store.deliver(of_hydractl(), directory)
     if arguments.only != "hydractl":
         for flavour in dict.fromkeys(wanted):
             packages += store.deliver(kernels.make(flavour, given), directory)

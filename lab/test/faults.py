@@ -254,7 +254,7 @@ def run(only="", long=False, seed=None):
                 for entry in objects(text):
                     if "begin" in entry:
                         bar.advance(entry["run"] == 1, entry["begin"])
-            result, output = vm.collect_once(["python3", str(paths.REPO / "lab/test/guest_faults.py"), str(LIMIT), json.dumps(plan)],
+            result, output = vm.collect_once(["python3", str(paths.REPO / "lab/guest/guest_faults.py"), str(LIMIT), json.dumps(plan)],
                                              MACHINE, vm.BOOT_LIMIT + LIMIT * RUNS * len(left), watch, image)
             seen = objects(output)
             known = next((entry["rules"] for entry in seen if "rules" in entry), known)

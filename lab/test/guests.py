@@ -14,7 +14,7 @@ import tempfile
 from lab import children, paths, progress
 from lab.errors import LabError
 from lab.kernel import build
-from lab.machine import console, initramfs, nested, programs, vm
+from lab.machine import console, initramfs, programs, vm
 from lab.machine.ktap import Outcome
 from lab.test import suites
 
@@ -96,7 +96,7 @@ def initrd(kind, tests, directory):
     """The inner machine's file system: the self tests, a shell, and what they need."""
     root = pathlib.Path(directory) / "root"
     root.mkdir()
-    status, said = children.run(["gcc", "-static", "-O2", "-Wall", "-Werror", "-o", root / "init", paths.REPO / "lab/test/guest_init.c"])
+    status, said = children.run(["gcc", "-static", "-O2", "-Wall", "-Werror", "-o", root / "init", paths.REPO / "lab/guest/guest_init.c"])
     if status:
         raise LabError(f"guest_init.c does not compile: {said[-1000:]}")
     initramfs.lay(root, map(initramfs.program, OTHERS))
@@ -104,7 +104,7 @@ def initrd(kind, tests, directory):
         initramfs.put(root, source, target)
         for library in initramfs.libraries(source):
             initramfs.put(root, library, library)
-    initramfs.put(root, paths.REPO / "lab/test/guest_selftests.sh", "/guest_selftests.sh")
+    initramfs.put(root, paths.REPO / "lab/guest/guest_selftests.sh", "/guest_selftests.sh")
     words = [shlex.quote(f"/tests/{test.name} {TESTS[test.name]}".strip()) for test in tests]
     (root / "commands").write_text(INNER.format(regroup=" ".join(kind.regroup), start="regroup &" if kind.regroup else ": >/tmp/changed",
                                                 seconds=SECONDS, tests=" ".join(words)), encoding="utf-8")
@@ -114,12 +114,12 @@ def initrd(kind, tests, directory):
 
 def commands(kind, archive):
     """What the lab's machine runs."""
-    inner = nested.command(build.kernel("lab"), archive, f"{NODES},sockets={NODES}", f"{NODES * MIB}M", f"nopku numa_balancing=disable loglevel=5 {kind.parameters}")
+    inner = vm.inner_command(build.kernel("lab"), archive, f"{NODES},sockets={NODES}", f"{NODES * MIB}M", f"nopku numa_balancing=disable loglevel=5 {kind.parameters}")
     for node in range(NODES if kind.sees_nodes else 0):
         inner += ["-object", f"memory-backend-ram,id=m{node},size={MIB}M,host-nodes={node},policy=bind", "-numa", f"node,nodeid={node},cpus={node},memdev=m{node}"]
     hydractl = shlex.quote(str(programs.hydractl()))
     expose = f"[ -n \"$exposed\" ] || {{ {hydractl} set --vm --expose $pid && exposed=yes; }} 2>/dev/null" if kind.exposed else ":"
-    return OUTER.format(held=shlex.quote(nested.HELD), hydractl=hydractl, command=shlex.join(inner), expose=expose, nodes=NODES, moves=int(kind.exposed))
+    return OUTER.format(held=shlex.quote(vm.HELD_VMS), hydractl=hydractl, command=shlex.join(inner), expose=expose, nodes=NODES, moves=int(kind.exposed))
 
 
 def judge(kind, text):

@@ -4,12 +4,11 @@
 QEMU's emulator has AMD's SVM with nested paging, so KVM works in the lab's machine. KVM's tests (tools/testing/selftests/kvm of the
 kernel tree) run with the boot parameter hydra=linux, then with Hydra and two degrees of prefetch: what passes on stock has to pass.
 """
-import dataclasses
 import shlex
 
 from lab import paths
 from lab.kernel import build
-from lab.machine import nested, programs, vm
+from lab.machine import programs, vm
 from lab.test import guests, linux_suites, suites
 
 POLICIES = ["hydra,prefetch=0", "hydra,prefetch=9"]
@@ -29,7 +28,7 @@ ARGUMENTS = {
     "kvm:max_guest_memory_test": "-m 1 -s 1",
     "kvm:memslot_perf_test": "-s 512 -l 1",
 }
-# These count the entries of the nested tables of a machine. Under Hydra, each node has its own: so they run on one node; not on that of CPU 0 (see nested.py).
+# These count the entries of the nested tables of a machine. Under Hydra, each node has its own: so they run on one node; not on that of CPU 0 (see vm.NOT_ON_FIRST_CPU).
 BOUND = ["kvm:dirty_log_page_splitting_test", "kvm:nx_huge_pages_test.sh"]
 ONE_NODE = ["numactl", "--cpunodebind=1", "--"]
 
@@ -48,13 +47,13 @@ NEVER = {
 
 def script(installed, tests, seconds, only, skip):
     """The script for the machine: KVM's tests that match a pattern of only and none of skip, each with a limit in seconds."""
-    lines = [f". {shlex.quote(str(paths.REPO / 'lab/test/guest_linux_suites.sh'))}", f"prepare {shlex.quote(str(installed))}",
-             f"python3 {shlex.quote(nested.HELD)}",
+    lines = [f". {shlex.quote(str(paths.REPO / 'lab/guest/guest_linux_suites.sh'))}", f"prepare {shlex.quote(str(installed))}",
+             f"python3 {shlex.quote(vm.HELD_VMS)}",
              "one machine:policy 30 cat /proc/1/hydra /proc/self/hydra",
              "one machine:npt 30 grep Y /sys/module/kvm_amd/parameters/npt"]
     for name in tests:
         if linux_suites.matches(name, only) and not linux_suites.matches(name, skip):
-            bound = ONE_NODE if name in BOUND else nested.NOT_ON_FIRST_CPU
+            bound = ONE_NODE if name in BOUND else vm.NOT_ON_FIRST_CPU
             lines.append(f"selftest {name} {seconds} {shlex.join([*bound, './' + name.partition(':')[2], *ARGUMENTS.get(name, '').split()])}")
     lines.append("one machine:invariants 30 cat /sys/kernel/mm/hydra/violations")
     return "\n".join(lines)

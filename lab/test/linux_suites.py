@@ -15,7 +15,7 @@ import shlex
 
 from rich.console import Console
 
-from lab import children, paths, progress
+from lab import children, paths, policies, progress
 from lab.kernel import build
 from lab.machine import console, vm
 from lab.machine.ktap import Outcome
@@ -23,7 +23,6 @@ from lab.test import differences, suites
 
 SELFTESTS = ["x86", "futex", "memfd", "proc", "exec", "clone3", "pidfd", "timers", "membarrier", "mincore", "vDSO", "mm"]
 MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G")
-POLICIES = ("hydra", "mitosis", "radixvm", "abis")      # a short run has one of them
 SEEDS = 10**6
 SECONDS = {"short": 150, "long": 600}     # for one program; on a quiet machine, a tenth is a long time
 SLOWER = {"lab": 1, "debug": 4}           # times as long, on a kernel with checkers
@@ -181,7 +180,7 @@ def script(installed, selftests, selection, seconds, only, skip):
     """The script for the machine: programs that match a pattern of only and none of skip, each with a limit in seconds."""
     def wanted(name):
         return matches(name, only) and not matches(name, skip)
-    lines = [f". {shlex.quote(str(paths.REPO / 'lab/test/guest_linux_suites.sh'))}", f"prepare {shlex.quote(str(installed))}",
+    lines = [f". {shlex.quote(str(paths.REPO / 'lab/guest/guest_linux_suites.sh'))}", f"prepare {shlex.quote(str(installed))}",
              "one machine:policy 30 cat /proc/1/hydra /proc/self/hydra"]
     lines += [f"selftest {name} {seconds} ./{name.partition(':')[2]}" for name in selftests if wanted(name)]
     lines.append(f"VMTESTS_ONLY={shlex.quote(' '.join(only))} VMTESTS_SKIP={shlex.quote(' '.join(skip))} VMTESTS_LIMIT={seconds} "
@@ -288,7 +287,7 @@ def compared(run, policy, stock=None, short=False):
 
 def drawn(seed):
     """The policy of a short run."""
-    return POLICIES[seed % len(POLICIES)]
+    return policies.OF_HYDRA[seed % len(policies.OF_HYDRA)]
 
 
 def outcomes(config="lab", long=False, only="", seed=None):
@@ -299,7 +298,7 @@ def outcomes(config="lab", long=False, only="", seed=None):
     made, stock = [], None
     seed = random.randrange(SEEDS) if seed is None else seed
     selection = "all" if long else "short selection, on stock only what does not pass"
-    for policy in POLICIES if long else [drawn(seed)]:
+    for policy in policies.OF_HYDRA if long else [drawn(seed)]:
         found, stock = verdicts(config=config, long=long, only=[f"*{only}*"], policy=policy, stock=stock)
         title = f"Linux's own tests on stock and with policy {policy} for every process ({selection}, {config})"
         left_out = {} if long else LONG_ONLY

@@ -9,7 +9,7 @@ import tempfile
 from lab import children, paths, progress, setup
 from lab.errors import LabError
 from lab.machine.ktap import Outcome
-from lab.package import chroot, flavours, kernels, tool
+from lab.package import chroot, flavours, kernels, verb
 
 FILES = ["usr/bin/hydractl", "etc/default/hydra", "usr/lib/systemd/system/hydra.service", "usr/libexec/hydra/boot-default",
          "usr/share/bash-completion/completions/hydractl", "usr/share/doc/hydractl/hydractl.md.gz", "usr/share/doc/hydractl/examples/flushes.bt",
@@ -143,5 +143,5 @@ def run():
     setup.ensure_packages(setup.PACKAGING)
     outcomes = [*(compiled(flavour) for flavour in flavours.FLAVOURS), unfit()]
     progress.say("the package of hydractl: built, installed, upgraded, removed")
-    packages = tool.build()
+    packages = verb.of_hydractl()
     return [*outcomes, *lintian(packages), *installed(packages[0]), on_full_disk()]

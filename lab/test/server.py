@@ -5,9 +5,9 @@ import shlex
 import shutil
 
 from lab import paths, progress
-from lab.machine import console, nested, programs, vm
+from lab.machine import console, programs, vm
 from lab.machine.ktap import Outcome
-from lab.package import chroot, kernels, system, tool
+from lab.package import chroot, kernels, system, verb
 from lab.test import packages, suites
 
 FLAVOUR = "cloud-amd64"
@@ -16,7 +16,7 @@ BOOTS = 4                     # for one whose results the emulator has not spoil
 LIMIT = 7200                  # seconds for the boot and all tests
 SECONDS = 900                 # for one self test: Debian's kernel has more to do than the lab's
 HERE = "opt/hydra-test"       # in the system
-HELD = f"/{HERE}/{pathlib.Path(nested.HELD).name}"
+HELD = f"/{HERE}/{pathlib.Path(vm.HELD_VMS).name}"
 
 TEST = """[Unit]
 After={after}
@@ -41,8 +41,8 @@ def put(root, name, text):
 
 def prepare(root, release, tests):
     """Add what the tests need: two services, one of them with a drop-in, the boot default, and the tests' own services."""
-    for file in (*tests, paths.REPO / "lab/test/guest_server.sh", paths.REPO / "lab/test/guest_selftests.sh",
-                 pathlib.Path(nested.HELD), paths.REPO / "tools/bpftrace/flushes.bt"):
+    for file in (*tests, paths.REPO / "lab/guest/guest_server.sh", paths.REPO / "lab/guest/guest_selftests.sh",
+                 pathlib.Path(vm.HELD_VMS), paths.REPO / "tools/bpftrace/flushes.bt"):
         (root / HERE).mkdir(parents=True, exist_ok=True)
         shutil.copy(file, root / HERE / file.name)
     words = [f"/{HERE}/{test.name} {suites.SLEEPING.get(test.name, '')}".strip() for test in tests]
@@ -95,7 +95,7 @@ def names_of(debs):
 
 def test(images):
     """Install the packages of a kernel and hydractl, boot, purge the packages; returns the outcomes."""
-    everything = [*images, *tool.build()]
+    everything = [*images, *verb.of_hydractl()]
     with kernels.workshop(FLAVOUR) as shop:
         tests = programs.selftests(shop.tree)
     with system.made(everything) as root:

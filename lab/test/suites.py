@@ -8,9 +8,9 @@ import subprocess
 import sys
 import xml.etree.ElementTree
 
-from lab import children, paths, progress
+from lab import children, paths, policies, progress
 from lab.kernel import build
-from lab.machine import console, ktap, nested, programs, vm
+from lab.machine import console, ktap, programs, vm
 from lab.machine.ktap import Outcome
 from lab.test.stages import SHARES
 
@@ -24,7 +24,7 @@ LONG_ORACLE = [(vm.Machine(nodes=2, cpus_per_node=1, memory="2G"), 920_000, "two
                (vm.Machine(nodes=4, cpus_per_node=2, memory="2G"), 80_000, "four nodes of two CPUs"),
                (vm.Machine(nodes=4, cpus_per_node=2, memory="2G", config="debug"), 5_000, "the debug kernel")]
 # With each other policy, so many operations on the second of these machines
-OTHER_POLICIES = ["hydra,filter=entry", "hydra,filter=accessed", "hydra,domains=llc", "mitosis", "radixvm", "abis"]
+OTHER_POLICIES = ["hydra,filter=entry", "hydra,filter=accessed", "hydra,domains=llc", *(name for name in policies.OF_HYDRA if name != "hydra")]
 OTHER_OPERATIONS = 20_000
 VM = "vm_"                   # begins the names of self tests with virtual machines, which have a stage of their own
 # The variants whose threads never sleep take six times as long as the other variants. Their purpose is to find a missing
@@ -51,8 +51,8 @@ def pytest(which, title, only=""):
         status = child.wait()
     outcomes = junit(results.read_text(encoding="utf-8"), title) if results.exists() else []
     if status == NO_TEST_COLLECTED and only:
-        files = ", ".join(path.stem for path in sorted((paths.REPO / "tests").glob("test_*.py")))
-        outcomes.append(Outcome(f"{title}: pytest", "failed", f"no test has '{only}' in its name or its file's: {files}"))
+        files = ", ".join(path.stem for path in sorted((paths.REPO / "tests").rglob("test_*.py")))
+        outcomes.append(Outcome(f"{title}: pytest", "failed", f"no test has '{only}' in its name, its file's or its directory's: {files}"))
     elif status and not any(outcome.failed for outcome in outcomes):
         outcomes.append(Outcome(f"{title}: pytest", "failed", f"it ended with status {status}"))
     return outcomes
@@ -176,8 +176,8 @@ def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, a
     # that Linux has already removed. nopku: Linux writes PKRU when it delivers a signal, and QEMU then empties the TLB,
     # which would hide stale entries from a test that catches SIGSEGV.
     machine = dataclasses.replace(machine, append=[*machine.append, "numa_balancing=disable", "nopku"])
-    held = nested.HELD if any(test.name.startswith(VM) for test in tests) else ""
-    command = ["env", f"ARGUMENTS={arguments}", f"BROKEN={broken}", f"HELD={held}", "sh", str(paths.REPO / "lab/test/guest_selftests.sh"), str(seconds),
+    held = vm.HELD_VMS if any(test.name.startswith(VM) for test in tests) else ""
+    command = ["env", f"ARGUMENTS={arguments}", f"BROKEN={broken}", f"HELD={held}", "sh", str(paths.REPO / "lab/guest/guest_selftests.sh"), str(seconds),
                *(f"{test} {words[test.name]}" if words and test.name in words else str(test) for test in tests)]
     with progress.counting(f"self tests ({label or machine.config})", len(tests) + 1) as bar:
         result, text = vm.collect(command, machine, vm.BOOT_LIMIT + (seconds + 10) * len(tests), Watcher(bar), image)

@@ -11,9 +11,8 @@ from lab.errors import LabError
 from lab.kernel import build, series_steps
 from lab.machine import programs
 from lab.machine.ktap import Outcome
-from lab.measure import steps_verbs
-from lab.test import faults, kvm_suites, modes, packages, pcid, races, server, stages, suites
-from lab.test import linux_suites as linux
+from lab.meter import steps_verbs
+from lab.test import faults, kvm_suites, linux_suites as linux, modes, packages, pcid, races, server, stages, suites
 
 
 # By stage: the name of the outcomes, and the suite; a suite of several parts returns a dict.

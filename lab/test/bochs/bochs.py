@@ -28,7 +28,7 @@ VIDEO_FIRMWARE = "/usr/share/vgabios/vgabios.bin"
 LOADER = ["/usr/lib/ISOLINUX/isolinux.bin", "/usr/lib/syslinux/modules/bios/ldlinux.c32"]
 TOOLS = "sh chmod chrt cp mkdir mkfs.ext4 mkswap mount sleep stty taskset timeout".split()
 FILES = ["/etc/passwd", "/etc/group"]
-GUEST = {"bochs/guest_init.sh": "/init", "bochs/guest_neighbours.sh": "/neighbours", "guest_selftests.sh": "/selftests"}
+GUEST = {"lab/test/bochs/guest_init.sh": "/init", "lab/test/bochs/guest_neighbours.sh": "/neighbours", "lab/guest/guest_selftests.sh": "/selftests"}
 
 # Instructions each CPU runs in a second of the machine's own time. With all CPUs busy the emulator runs about half as many
 # in a real second: the time limits of tests count the machine's seconds, and become generous.
@@ -101,7 +101,7 @@ def make_cd(image, programs, machine, directory):
     for name in FILES:
         initramfs.put(root, name, name)
     for name, target in GUEST.items():
-        initramfs.put(root, paths.REPO / "lab/test" / name, target)
+        initramfs.put(root, paths.REPO / name, target)
     (root / "init").chmod(0o755)
     (root / "command").write_text(script(programs, machine), encoding="utf-8")
     tables = root / "kernel" / "firmware" / "acpi"

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./hydra bench NAME: runs small programs under each policy in one boot, shows the values, and compares counts with what is exact."""
+import dataclasses
+import json
+import typing
+
+from lab import paths, progress, setup
+from lab.kernel import build
+from lab.machine import programs, vm
+from lab.measure import limits, measure, report, values
+
+TIME_LIMIT = 540             # seconds for one boot's measurements, unless the bench says otherwise
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One run of a program under a policy, and what its values are called."""
+    case: str
+    policy: str              # the column
+    settings: tuple          # the words that hydractl run takes for it
+    command: tuple           # a word that is the name of one of workloads/ stands for it
+
+
+@dataclasses.dataclass(frozen=True)
+class Bench:
+    name: str
+    what: str                # one line for --list
+    machine: vm.Machine
+    programs: tuple          # of workloads/
+    steps: tuple
+    lines: tuple             # of the table
+    taken: typing.Callable   # (step, what the program printed) -> (metric, value, unit) of it
+    check: typing.Callable   # (Values, columns that were measured) -> the limits
+    paper: str               # the paper's figure, and what an emulator cannot show of it
+    across: bool = False     # the table has a row for each policy, and a column for each line
+    packages: tuple = ()     # Debian packages that it needs besides the lab's
+    made: typing.Callable = tuple            # () -> files from elsewhere; a word that is the name of one stands for it
+    disk: bool = False       # the programs work on a disk
+    machines: bool = False   # the programs make virtual machines: others are held meanwhile
+    limit: int = TIME_LIMIT
+    counted: typing.Callable | None = None   # () -> the values, where the meter counts them and there are no steps
+    on: typing.Callable | None = None        # (number of nodes) -> the same measurement there
+    sizes: tuple = ()        # the numbers of nodes that it can have
+    why_fixed: str = ""      # why it cannot have others
+    runs: int = 1
+
+    def columns(self):
+        return tuple(dict.fromkeys(step.policy for step in self.steps))
+
+
+def plan(bench):
+    """(run, step) in the order of the machine: the policies take turns, every second run backwards, so that none is always the first."""
+    return [(run, step) for run in range(1, bench.runs + 1) for step in (bench.steps if run % 2 else bench.steps[::-1])]
+
+
+def entries_of(bench, said):
+    """The values of a bench, from what the machine printed for its steps; of several runs each value has its run."""
+    made, planned = [], plan(bench)
+    for seen in said:
+        run, step = planned[seen["step"]]
+        more = {"run": run} if bench.runs > 1 else {}
+        made += [dict(zip(values.FIELDS, (bench.name, step.case, step.policy, metric, value, unit)), **more)
+                 for metric, value, unit in bench.taken(step, seen["said"])]
+    return made
+
+
+def run(bench):
+    """Boot once, run all steps; returns the values."""
+    if bench.counted:
+        return bench.counted()
+    setup.ensure_packages(bench.packages)
+    image = build.kernel()
+    home = programs.workloads()
+    tools = [programs.hydractl(), *(home / name for name in bench.programs), *bench.made()]
+    steps = [{"doing": f"{step.case}, {step.policy}{f', run {number}' if bench.runs > 1 else ''}", "settings": step.settings,
+              "command": step.command} for number, step in plan(bench)]
+    command = ["/usr/bin/python3", "-I", str(paths.REPO / "lab/guest/guest_programs.py"),
+               "--programs", *map(str, tools), "--plan", json.dumps(steps), *(["--disk"] if bench.disk else []),
+               *(["--held", vm.HELD_VMS] if bench.machines else [])]
+    with progress.counting("measuring", len(steps)) as bar:
+        progress.say(f"booting {bench.machine.nodes} nodes of {bench.machine.cpus_per_node} CPUs for {bench.name}")
+        return entries_of(bench, measure.run_guest(command, bench.machine, bar, image, bench.limit * bench.runs, bench.name))
+
+
+def checked(bench, entries):
+    """The limits of a bench; a value that was not measured fails. Each run has to keep them."""
+    made = {}
+    for run in dict.fromkeys(entry.get("run", 1) for entry in entries):
+        try:
+            checks = list(bench.check(values.Values([entry for entry in entries if entry.get("run", 1) == run]), bench.columns()))
+        except KeyError as key:
+            checks = [limits.missing(bench.name, key.args[0])]
+        for check in checks:
+            if check.text not in made or (made[check.text].passed and not check.passed):
+                where = f" in run {run}" if bench.runs > 1 and not check.passed else ""
+                made[check.text] = dataclasses.replace(check, seen=check.seen + where)
+    return list(made.values())
+
+
+def show(bench, arguments):
+    """Measure and show; returns how many limits failed."""
+    entries = run(bench)
+    publish(f"{bench.name}: {bench.what}", bench.lines, entries, entries, arguments, bench.across)
+    report.printer().print(f"[bold]The papers, and this emulator.[/] {bench.paper}\n")
+    return report.verdicts(checked(bench, entries))
+
+
+def publish(title, lines, entries, public, arguments, across=False):
+    """The table, and the files that were asked for."""
+    (report.table_across if across else report.table)(title, lines, entries)
+    if any("run" in entry for entry in entries):
+        report.differing(entries)
+    if arguments.json:
+        values.write_json(arguments.json, public)
+    if arguments.csv:
+        values.write_csv(arguments.csv, public)
+    if arguments.png:
+        report.picture(arguments.png, title, lines, entries)
+    return 0

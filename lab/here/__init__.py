@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./hydra here: the measurements on a real machine that runs Hydra, with one report."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./hydra bench steps: counts what operations execute, by a plugin of QEMU's translator."""

@@ -1,0 +1,417 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The measurements beside a paper's figure: values that keep every limit, and for each limit values that break it."""
+import csv
+import json
+import math
+import subprocess
+import types
+
+import pytest
+
+from lab import cli, paths
+from lab.bench import allocators, choice, core, demo, footprint, nested as bench_nested, patterns, people, prefetch, sharing, spinners, verb, walks as bench_walks
+from lab.errors import LabError
+from lab.guest import guest_programs
+from lab.measure import report, values as measured
+from lab.policies import POLICIES
+
+# What the programs print on their machines, by step, if all is right.
+
+
+def said_by_footprint(step):
+    sharers = {"none": 1, "some": 2, "full": 8}[step.case]
+    cores = step.policy in ("radixvm", "abis")
+    domains = 0 if step.policy == "linux" else 16 if cores else 8
+    leaves = {"linux": 64, "mitosis": 512, "hydra": 64 * sharers}.get(step.policy, 128 * sharers)
+    copies = 2 * domains
+    other = 11 + 5 * domains + (2 * domains if step.policy == "mitosis" else 2 if domains else 0)
+    return {"data_tables": 64, "replicas": leaves - 64 + copies, "replicas_before": copies, "domains": domains,
+            "all": leaves + copies + other, "node_sharers": 64 * sharers, "cpu_sharers": 128 * sharers, "fallbacks": 0, "reclaimed": 0}
+
+
+def said_by_prefetch(step):
+    fills = 16384 >> int(step.policy[2:]) if step.policy.startswith("H-") else 0
+    return {"domains": 0 if step.policy == "linux" else 2, "pages": 16384, "first": {"fills": fills, "faults": fills, "seconds": 1.0},
+            "second": {"fills": 0, "faults": 0, "seconds": 0.5}}
+
+
+def said_by_patterns(step):
+    cores = step.policy in ("radixvm", "abis")
+    every = [15] * 16
+    if step.policy in ("linux", "mitosis") or step.case == "global":
+        same, other = every, every
+    else:
+        same, other = ([0] * 16, []) if cores else ([1] * 16, [])
+        if step.case == "pipeline":
+            same, other = ([1] * 16, [1] * 16) if cores else ([1] * 16, [3] * 16)
+    return {"same_node": same, "other_node": other if step.case == "pipeline" else [], "us_per_op": 100.0}
+
+
+def said_by_people(step):
+    settled = people.EXPECTED[step.case][POLICIES.index(step.policy)]
+    before = [settled] * 192
+    if step.case == "wasm-pool" and step.policy in ("radixvm", "abis"):
+        before = [1] * 144 + [0] * 48
+    return {"cpus": 16, "interrupts": before + [settled] * 16, "pagetable_kib": 1000, "fills": 9}
+
+
+def said_by_allocate(step):
+    linux = {"mmap": [7] * 64, "jemalloc-0": [7] * 64, "tcmalloc": [0] * 64}.get(step.case.split()[0], [7] * 16 + [0] * 48)
+    counts = linux if step.policy in ("linux", "mitosis") else [count * 4 // 7 for count in linux] if step.case == "mmap stateless" else [0] * 62 + [1] * 2
+    return {"interrupts": [0] * 64 if "tcmalloc" in step.case else counts, "pagetable_kib": 1000, "fills": 9}
+
+
+def said_by_sharing(step):
+    wanted = sharing.expected(step.case, step.policy)
+    counts = [int(wanted), math.ceil(wanted)] * 96
+    return {"cpus": 16, "interrupts": counts, "pagetable_kib": 1000, "fills": 9}
+
+
+def said_by_spinners(step):
+    threads = int(step.case.split()[1])
+    counts = 0 if not threads else {"linux": 8 * threads - 1, "mitosis": 8 * threads - 1, "hydra": threads - 1}.get(step.policy, 0)
+    return {"same_node": [counts] * 20, "other_node": []}
+
+
+def said_by_nested(step):
+    trees = 4 if step.policy == "hydra" else 1
+    seen = {"nodes": 4, "active": int(trees > 1), "fallbacks": 0, "local": [2049] * 4, "remote": [0] * 4, "tables": {"leaf": 4, "other": 5 * trees}}
+    if trees == 1:
+        seen.update(local=[2049, 0, 0, 0], remote=[0, 2049, 2049, 2049])
+    sharers = bench_nested.SHARERS.get(step.case, 0)
+    seen["exits"] = [2047, *[3 if trees > 1 else 0] * (sharers - 1)] if sharers else [511] * 4
+    if sharers:
+        seen["tables"] = {"leaf": 4 * min(trees, sharers), "other": 5 * min(trees, sharers)}
+    elif step.case == "moved":
+        seen.update(before={"leaf": 4, "other": 5}, tables={"leaf": 4, "other": 5}, exits=5 if trees > 1 else 0)
+    elif step.case == "followed":
+        seen.update(before={"leaf": 4, "other": 5}, tables={"leaf": 4, "other": 5}, exits=0, local=[0, 0, 0, 2049], remote=[2049, 2049, 2049, 0])
+    elif step.case == "dropped":
+        seen = {"active": int(trees > 1), "fallbacks": 0, "vcpus": 7, "users": 2, "drops": 20, "flushes": 40 if trees > 1 else 140}
+    return seen
+
+
+def said_by_walks(step):
+    outer, inner, *_ = bench_walks.COLUMNS[step.policy]
+    walks = []
+    for node in range(4):
+        own = 1 / 4 if step.case == "uniform" else float(node == 0)
+        guest, nested = (0.0, 1.0) if step.policy == "NO-F rotated" else (1.0 if policy == "hydra" else own for policy in (inner, outer))
+        both = own if step.case == "one" and step.policy == "linux" else guest * nested
+        walks.append({"ll": round(8192 * both), "lr": round(8192 * (guest - both)), "rl": round(8192 * (nested - both)),
+                      "rr": round(8192 * (1 - guest - nested + both))})
+    return {"nodes": 4, "pages": 8192, "inner": int(inner == "hydra"), "active": int(outer == "hydra"), "walks": walks,
+            "interrupts_per_munmap": 2.99 if inner == "linux" else 0.0, "exits_per_munmap": 2.4 if inner == "linux" else 0.0}
+
+
+GOOD = {"footprint": said_by_footprint, "prefetch": said_by_prefetch, "pipeline": said_by_patterns, "people": said_by_people,
+        "allocators": said_by_allocate, "sharing": said_by_sharing, "spinners": said_by_spinners, "nested": said_by_nested, "walks": said_by_walks}
+
+
+def entries(name, change=None):
+    """The values of a measurement; change(step, said) may spoil what a program says."""
+    one, said = choice.BENCHES[name], []
+    for number, step in enumerate(one.steps):
+        seen = GOOD[name](step)
+        if change:
+            change(step, seen)
+        said.append({"step": number, "said": json.loads(json.dumps(seen))})
+    return core.entries_of(one, said)
+
+
+def broken(name, change=None):
+    return [check for check in core.checked(choice.BENCHES[name], entries(name, change)) if not check.passed]
+
+
+def spoil(case, policy, **fields):
+    def change(step, seen):
+        if (step.case, step.policy) == (case, policy):
+            for key, value in fields.items():
+                inner = seen
+                *way, last = key.split("__")
+                for word in way:
+                    inner = inner[word]
+                inner[last] = value(inner[last]) if callable(value) else value
+    return change
+
+
+@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("people", 27), ("allocators", 53), ("sharing", 42), ("spinners", 50), ("nested", 28), ("walks", 36)])
+def test_good_values_keep_every_limit(name, count):
+    checks = core.checked(choice.BENCHES[name], entries(name))
+    assert len(checks) == count and [check for check in checks if not check.passed] == []
+    assert all(check.asserted for check in checks)
+
+
+@pytest.mark.parametrize("case", footprint.SHARINGS)
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("off", [-1, 1])
+def test_one_leaf_table_too_many_or_too_few(case, policy, off):
+    (failed,) = broken("footprint", spoil(case, policy, replicas=lambda old: old + off, all=lambda old: old + off))
+    assert "leaf tables of the data exactly" in failed.text
+
+
+@pytest.mark.parametrize("case", footprint.SHARINGS)
+@pytest.mark.parametrize("policy", POLICIES[1:])
+@pytest.mark.parametrize("fields", [{"all": lambda old: old + 1}, {"domains": lambda old: old - 1}], ids=["tables", "domains"])
+def test_one_upper_table_too_many_or_a_domain_that_did_not_run(case, policy, fields):
+    (failed,) = broken("footprint", spoil(case, policy, **fields))
+    assert "domains ran" in failed.text
+
+
+@pytest.mark.parametrize("field", ["fallbacks", "reclaimed"])
+def test_a_copy_that_could_not_be_had(field):
+    (failed,) = broken("footprint", spoil("full", "hydra", **{field: 1}))
+    assert "refused or reclaimed" in failed.text
+
+
+@pytest.mark.parametrize("policy", bench_nested.COLUMNS)
+@pytest.mark.parametrize("case, field, value, told", [
+    ("shared", "tables__leaf", 5, "leaf tables exactly"), ("private", "tables__leaf", 5, "leaf tables exactly"), ("shared", "exits", [0, 3, 4, 3], "exits of each"),
+    ("pair", "exits", [0, 4], "exits of each"), ("pair", "tables__leaf", 5, "leaf tables exactly"),
+    ("dropped", "flushes", 60, "vCPUs flushed"), ("moved", "tables__other", 10, "as many tables"), ("moved", "local", [1, 1, 1, 1], "tables of the new node"),
+    ("private", "fallbacks", 1, "no fallback"), ("dropped", "active", 2, "no fallback")])
+def test_what_is_wrong_with_nested_tables_is_told(policy, case, field, value, told):
+    if field == "local" and policy == "hydra":
+        spoiler = spoil(case, policy, remote=[1, 1, 1, 1])
+    else:
+        spoiler = spoil(case, policy, **{field: value})
+    (failed,) = broken("nested", spoiler)
+    assert told in failed.text
+
+
+@pytest.mark.parametrize("case, field, value, told", [
+    ("shared", "remote", [0, 1, 0, 0], "in its own memory"), ("pair", "remote", [0, 1, 0, 0], "in its own memory"),
+    ("private", "tables__other", 21, "beside the leaf tables"), ("private", "tables__other", 19, "beside the leaf tables"),
+    ("pair", "tables__other", 11, "1.02 x 2"), ("shared", "tables__other", 21, "1.02 x 4")])
+def test_trees_of_nodes_are_where_they_should_be(case, field, value, told):
+    (failed,) = broken("nested", spoil(case, "hydra", **{field: value}))
+    assert told in failed.text
+
+
+@pytest.mark.parametrize("case, policy, field, value, told", [
+    ("uniform", "linux", "walks", [{"ll": 1024, "lr": 1352, "rl": 1352, "rr": 4464}] * 4, "both entries local"),
+    ("uniform", "ePT alone", "walks", [{"ll": 1024, "lr": 0, "rl": 7168, "rr": 0}] * 4, "both entries local"),
+    ("one", "both", "walks", [{"ll": 8192, "lr": 0, "rl": 0, "rr": 0}] * 3 + [{"ll": 8191, "lr": 1, "rl": 0, "rr": 0}], "on each node"),
+    *[("uniform", policy, "walks", [{"ll": 8191, "lr": 0, "rl": 1, "rr": 0}] * 4, "on each node") for policy in ("NO-P", "NO-F")],
+    ("uniform", "gPT alone", "interrupts_per_munmap", 0.1, "0 to 0.05"), ("one", "linux", "interrupts_per_munmap", 2.4, "2.5 to 3.05"),
+    ("one", "ePT alone", "exits_per_munmap", 21, "1.5 to 20"), ("one", "ePT alone", "exits_per_munmap", 1.4, "1.5 to 20"), ("uniform", "linux", "exits_per_munmap", 21, "1.5 to 20"),
+    *(("uniform", column, "exits_per_munmap", 1.21, "0.5 of Linux's") for column in ("gPT alone", "both", "NO-P", "NO-F", "NO-F rotated")),
+    ("uniform", "NO-F rotated", "walks", [{"ll": 1, "lr": 0, "rl": 8191, "rr": 0}] * 4, "the guest's entry remote"),
+    ("one", "gPT alone", "inner", 0, "as wished"), ("uniform", "both", "active", 0, "as wished")])
+def test_walks_that_are_not_where_they_should_be_are_told(case, policy, field, value, told):
+    (failed,) = broken("walks", spoil(case, policy, **{field: value}))
+    assert told in failed.text
+
+
+def test_the_demos_walks_have_three_columns_and_keep_their_limits():
+    brief = bench_walks.BRIEF
+    said = [{"step": number, "said": said_by_walks(step)} for number, step in enumerate(brief.steps)]
+    checks = core.checked(brief, core.entries_of(brief, said))
+    assert brief.columns() == ("linux", "ePT alone", "both") and len(checks) == 17 and all(check.passed for check in checks)
+
+
+def test_the_demo_shows_the_papers_numbers_and_once_what_cannot_be_measured(capsys):
+    demo.show_machines([(one, title, [entry for entry in entries(one.name) if entry["policy"] in one.columns()]) for one, title in demo.OF_MACHINES])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.count("The paper.") == len(demo.OF_MACHINES) and shown.count("Not measurable in an emulator") == 1
+    assert all(word in shown for word in ("ePT alone", "figure 2a", "figure 3", "figure 6", "table 6"))
+
+
+@pytest.mark.parametrize("field, value, told", [
+    ("remote", [0, 0, 0, 1], "without an exit"), ("exits", 1, "without an exit"), ("tables__other", 6, "as many tables")])
+@pytest.mark.parametrize("policy", bench_nested.COLUMNS)
+def test_tables_that_do_not_follow_are_told(policy, field, value, told):
+    (failed,) = broken("nested", spoil("followed", policy, **{field: value}))
+    assert told in failed.text
+
+
+@pytest.mark.parametrize("policy", prefetch.COLUMNS)
+@pytest.mark.parametrize("field", ["first__fills", "second__fills", "first__faults"])
+def test_one_fill_or_fault_too_many(policy, field):
+    (failed,) = broken("prefetch", spoil("first", policy, **{field: lambda old: old + 1}))
+    assert prefetch.policies.called(policy) in failed.text
+
+
+@pytest.mark.parametrize("fields", [{"domains": 1}, {"pages": 16383}])
+def test_a_pass_that_was_not_as_planned(fields):
+    assert len(broken("prefetch", spoil("first", "mitosis", **fields))) == 1
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("pattern, which", [("local", "same_node"), ("pipeline", "same_node"), ("pipeline", "other_node"), ("global", "same_node")])
+def test_one_interrupt_too_many_or_operations_that_do_not_agree(policy, pattern, which):
+    (failed,) = broken("pipeline", spoil(pattern, policy, **{which: lambda old: [count + 1 for count in old]}))
+    assert patterns.policies.called(policy) in failed.text
+    (failed,) = broken("pipeline", spoil(pattern, policy, **{which: lambda old: [*old[:14], 100, 101]}))
+    assert "88 %" in failed.seen
+    assert broken("pipeline", spoil(pattern, policy, **{which: lambda old: [*old[:15], 100]})) == []
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("habit", people.HABITS)
+def test_an_operation_that_interrupts_one_more(policy, habit):
+    failed, *_ = broken("people", spoil(habit, policy, interrupts=lambda old: old[:-16] + [count + 1 for count in old[-16:]]))
+    assert failed.text.startswith(f"{habit}, {people.policies.called(policy)}: ")
+    # In the rounds before, only the memories that go round have a limit.
+    spoilt = broken("people", spoil(habit, policy, interrupts=lambda old: [old[0] + 1, *old[1:]]))
+    assert len(spoilt) == (habit == "wasm-pool" and policy in ("radixvm", "abis"))
+
+
+@pytest.mark.parametrize("column", sharing.COLUMNS)
+@pytest.mark.parametrize("change", sharing.CHANGES)
+def test_a_change_that_interrupts_one_more(change, column):
+    more = {("protect", "node, entry"): 8, ("reclaim", "node, entry"): 30}.get((change, column), 1)
+    (failed,) = broken("sharing", spoil(change, column, interrupts=lambda old: old[:-16] + [count + more for count in old[-16:]]))
+    assert failed.text.startswith(f"{change}, {sharing.policies.called(column)}: ")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("case", [f"{call} {threads}" for call in spinners.CALLS for threads in spinners.THREADS])
+def test_a_busy_thread_that_is_interrupted_once_more(policy, case):
+    assert len(broken("spinners", spoil(case, policy, same_node=lambda old: [count + 1 for count in old]))) == 1
+    assert len(broken("spinners", spoil(case, policy, same_node=lambda old: [*old[:17], 100, 101, 102]))) == 1
+
+
+@pytest.mark.parametrize("policy", POLICIES[1:])
+@pytest.mark.parametrize("case", [f"{allocator} {kind}" for allocator in allocators.ALLOCATORS for kind in allocators.KINDS])
+def test_an_allocator_that_interrupts_more_than_under_linux(policy, case):
+    failed = broken("allocators", spoil(case, policy, interrupts=[8] * 64))
+    assert "no more than Linux" in failed[0].text and all(f"{case}, {allocators.policies.called(policy)}: " in check.text for check in failed)
+
+
+@pytest.mark.parametrize("case, policy, counts, said", [
+    ("mmap stateless", "linux", [7] * 63 + [6], "interrupts all 7 other threads"), ("mmap stateful", "mitosis", [7] * 63 + [6], "interrupts all 7 other threads"),
+    *((case, policy, [1] * 64, "at least 90 % fewer") for case in allocators.MANY for policy in ("radixvm", "abis", "hydra"))])
+def test_the_limits_of_allocators(case, policy, counts, said):
+    assert [check.text for check in broken("allocators", spoil(case, policy, interrupts=counts)) if said in check.text]
+
+
+@pytest.mark.parametrize("nodes, per_node, wanted", [(8, 2, (15, 1, 1, 3, 0, 1)), (8, 8, (63, 7, 7, 15, 0, 1)), (64, 1, (63, 0, 0, 1, 0, 1))])
+def test_what_is_expected_follows_the_machine(nodes, per_node, wanted):
+    def get(*of):
+        return patterns.expected(*of, nodes, per_node)
+    assert (get("linux", "local"), get("hydra", "local"), get("hydra", "same_node"), get("hydra", "other_node"),
+            get("radixvm", "local"), get("abis", "other_node")) == wanted
+    assert {get(policy, "global") for policy in POLICIES} == {nodes * per_node - 1}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_value_that_was_not_measured_fails(name):
+    failed = [check for check in core.checked(choice.BENCHES[name], entries(name)[1:]) if not check.passed]
+    assert len(failed) == 1 and "missing" in failed[0].seen
+
+
+def options(**given):
+    return types.SimpleNamespace(**{"json": None, "csv": None, "png": None, **given})
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_it_is_shown_and_the_exit_status_counts_the_failures(name, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(core, "run", lambda one: entries(one.name))
+    files = {kind: tmp_path / f"values.{kind}" for kind in ("json", "csv", "png")}
+    assert core.show(choice.BENCHES[name], options(**files)) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "The papers, and this emulator." in shown and ("RadixVM" in shown) == (name not in ("prefetch", "nested", "walks"))
+    assert json.loads(files["json"].read_text()) == entries(name)
+    with open(files["csv"], encoding="utf-8") as source:
+        lines = list(csv.DictReader(source))
+    assert len(lines) == len(entries(name)) and tuple(lines[0]) == measured.FIELDS
+    assert files["png"].read_bytes().startswith(b"\x89PNG")
+    spoilt = entries(name)
+    for entry in spoilt:
+        if entry["unit"] in ("tables", "fills", "interrupts", "machines"):
+            entry["value"] += 1 + (entry["policy"] == "hydra")
+    monkeypatch.setattr(core, "run", lambda _: spoilt)
+    assert core.show(choice.BENCHES[name], options()) > 0
+    assert "FAIL" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("one", choice.BENCHES.values(), ids=lambda one: one.name)
+def test_every_line_has_values_and_every_program_is_there(one):
+    one.machine.check()
+    makefile = (paths.REPO / "workloads/Makefile").read_text(encoding="utf-8")
+    assert all(f"$(O)/{program}: " in makefile for program in one.programs)
+    own = set(one.programs) - {"protect_store.so"}       # a library of one case
+    assert all(not own or set(step.command) & own for step in one.steps)
+    assert all(line.row == one.name for line in one.lines)
+    if one.name in GOOD:
+        values = measured.Values(entries(one.name))
+        assert all(values.has(line) and len(values.of(line)) == len({step.policy for step in one.steps}) for line in one.lines)
+
+
+def test_the_list_names_every_measurement(capsys):
+    assert verb.bench_verb(cli.parser().parse_args(["bench", "--list"])) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in [*verb.measure.ROWS, *choice.BENCHES, "steps"])
+
+
+@pytest.mark.parametrize("words, said", [
+    (["nothing"], "there is no measurement 'nothing'"), ([], "no measurement named"),
+    (["footprint", "--samples", "9"], "--samples is for the measurement 'steps'"),
+    (["steps", "--csv", "x"], "--csv is not for the measurement 'steps'"), (["steps", "--png", "x"], "--png is not for the measurement 'steps'")])
+def test_wrong_words(words, said):
+    with pytest.raises(LabError, match=said) as caught:
+        verb.bench_verb(cli.parser().parse_args(["bench", *words]))
+    assert caught.value.status == 2
+
+
+def test_a_wrong_name_gets_the_names_on_one_line():
+    with pytest.raises(LabError) as caught:
+        verb.bench_verb(cli.parser().parse_args(["bench", "nothing"]))
+    assert "\n" not in caught.value.todo and "--list" in caught.value.todo
+    assert all(name in caught.value.todo for name in [*verb.measure.ROWS, *choice.BENCHES, "steps"])
+
+
+def test_the_guest_runs_each_program_under_its_settings(tmp_path, capsys, monkeypatch):
+    for name, text in (("hydractl", 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'), ("works", 'echo "{\\"n\\": $1}"'),
+                       ("silent", "exit 0"), ("fails", "echo {}; exit 3")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr(guest_programs, "copied", lambda programs: {name: str(tmp_path / name) for name in ("hydractl", "works", "silent", "fails")})
+
+    def run(*commands):
+        plan = json.dumps([{"doing": command[0], "settings": ["--policy", "hydra"], "command": command} for command in commands])
+        monkeypatch.setattr(guest_programs.sys, "argv", ["x", "--programs", "p", "--plan", plan])
+        status = guest_programs.main()
+        seen = capsys.readouterr()
+        return status, [json.loads(line) for line in seen.out.splitlines()], seen.err
+    assert run(["env", "X=1", "works", "7"])[1][-1] == {"step": 0, "said": {"n": 7}}
+    assert run(["works", "7"]) == (0, [{"doing": "works"}, {"step": 0, "said": {"n": 7}}], "")
+    for program, said in (("silent", "printed ''"), ("fails", "exit status 3")):
+        status, lines, errors = run(["works", "1"], [program])
+        assert status == 1 and lines[-1] == {"doing": program} and said in errors
+
+
+@pytest.mark.parametrize("program, words, said", [
+    ("footprint", ["--sharing", "much"], "unknown sharing 'much'"), ("footprint", [], "give --sharing"),
+    ("footprint", ["--sharing", "none", "--tables", "0"], "'0' is not a number of leaf tables"),
+    ("nested", ["--what", "much"], "unknown case 'much'"), ("nested", [], "give --what"),
+    ("prefetch", ["--tables", "x"], "'x' is not a number of leaf tables"),
+    ("patterns", ["spiral"], "choose one of local pipeline global protect"), ("patterns", [], "choose one of"), ("patterns", ["local", "global"], "Too many arguments"),
+    ("patterns", ["local", "--rounds", "1"], "'1' is not a number of rounds"),
+    ("patterns", ["local", "--seconds", "0"], "'0' is not a number of seconds"),
+    ("sharing", ["nothing"], "choose one of drop protect"), ("sharing", [], "choose one of"),
+    ("patterns", ["local", "--per-node", "x"], "'x' is not a number of threads"),
+    ("people", ["smoking"], "choose one of jit-new"), ("people", [], "choose one of"),
+    ("allocate", ["--segments", "257"], "'257' is not a number of segments up to 256")])
+def test_programs_refuse_wrong_words(workloads, program, words, said):
+    done = subprocess.run([workloads / program, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 64 and said in done.stderr
+
+
+@pytest.fixture(scope="session")
+def workloads():
+    from lab.machine import programs
+    return programs.workloads()
+
+
+def test_a_table_with_policies_as_rows(capsys):
+    report.table_across("title", prefetch.LINES, entries("prefetch"))
+    shown = capsys.readouterr().out
+    assert "H-9" in shown and "16,384" in shown and "Mitosis" in shown
+
+
+def test_a_thread_alone_takes_all_turns(workloads):
+    done = subprocess.run([workloads / "patterns", "protect", "--per-node", "0", "--rounds", "5"], capture_output=True, text=True, check=True)
+    said = json.loads(done.stdout)
+    assert said["cpus"] == 1 and len(said["same_node"]) == 4 and said["other_node"] == []
