@@ -112,10 +112,10 @@ static void json_result(pid_t pid, const char *name, const struct result *result
 	json_number("pid", pid);
 	json_string("comm", name);
 	if (nothing_to_check(result)) {
-		json_null("ok");
+		json_string("ok", NULL);
 		json_string("split_state", split_words[split]);
 	} else {
-		json_bool("ok", !result->count);
+		json_flag("ok", !result->count);
 	}
 	if (!result->count) {
 		json_number("tables", result->tables);
@@ -133,10 +133,10 @@ static void json_result(pid_t pid, const char *name, const struct result *result
 		json_string("address", record_get(where, "address"));
 		json_number("domain", domain);
 		json_string("text", result->violation[i].text);
-		json_close_object();
+		json_close();
 	}
-	json_close_list();
-	json_close_object();
+	json_close();
+	json_close();
 }
 
 /* @why: there is nothing to check, or NULL */

@@ -386,15 +386,15 @@ static void json_subject(const struct subject *subject)
 	json_open_object(NULL);
 	json_number("pid", subject->pid);
 	json_string("comm", subject->name);
-	json_bool("ended", subject->ended);
+	json_flag("ended", subject->ended);
 	if (subject->ended) {
-		json_close_object();
+		json_close();
 		return;
 	}
 	sentence = advice_sentence(seen);
 	json_real("seconds", subject->seconds);
 	json_string("policy", seen->policy);
-	json_bool("active", seen->active);
+	json_flag("active", seen->active);
 	json_string("split_state", split_words[subject->split]);
 	json_real("flushes_per_second", seen->flushes);
 	json_real("sent_per_second", seen->sent);
@@ -406,22 +406,22 @@ static void json_subject(const struct subject *subject)
 		json_open_object(NULL);
 		json_number("node", subject->nodes.node[i].node);
 		json_number("threads", subject->nodes.node[i].threads);
-		json_close_object();
+		json_close();
 	}
-	json_close_list();
-	json_bool("spans_nodes", spans_nodes(seen));
+	json_close();
+	json_flag("spans_nodes", spans_nodes(seen));
 	json_number("pagetable_kib", seen->table_kib);
 	json_number("cost_kib", cost_kib(seen));
 	if (subject->tables.domain_count) {
 		json_open_object("tables");
 		json_leaf_tables(&subject->tables);
-		json_close_object();
+		json_close();
 	} else {
-		json_null("tables");
+		json_string("tables", NULL);
 	}
 	json_string("advice", advice_words[advice_for(seen)]);
 	json_string("sentence", sentence);
-	json_close_object();
+	json_close();
 	free(sentence);
 }
 
@@ -429,17 +429,14 @@ static void json_subjects(const struct subjects *subjects, const struct group *g
 {
 	json_open_object(NULL);
 	json_string("group", group->kind == GROUP_NONE ? "process" : group_kind_name(group));
-	if (group->name)
-		json_string("name", group->name);
-	else
-		json_null("name");
+	json_string("name", group->name);
 	json_open_list("processes");
 	for (size_t i = 0; i < subjects->count; i++)
 		json_subject(&subjects->subject[i]);
-	json_close_list();
+	json_close();
 	json_number("unreadable", subjects->unreadable);
 	json_number("not_understood", subjects->not_understood);
-	json_close_object();
+	json_close();
 }
 
 static size_t still_running(const struct subjects *subjects)

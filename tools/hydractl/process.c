@@ -160,10 +160,10 @@ void json_process(const struct process *process, const char *split)
 	for (size_t next = 0; (domain = process_domain(process, &next)); ) {
 		json_open_object(NULL);
 		json_pairs(domain);
-		json_close_object();
+		json_close();
 	}
-	json_close_list();
-	json_close_object();
+	json_close();
+	json_close();
 }
 
 void processes_load(struct processes *processes, const pid_t *pids, size_t count,

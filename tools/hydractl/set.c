@@ -162,7 +162,7 @@ static int report(const struct options *options)
 		json_string("policy", process_text(&process, "policy"));
 		json_string("split_state", split_words[split]);
 		json_real("waited", options->wait > 0 ? now() - begun : 0);
-		json_close_object();
+		json_close();
 	} else {
 		print_process_name(process.pid, process.name);
 		printf(": policy %s, %s\n", process_text(&process, "policy"),

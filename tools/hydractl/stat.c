@@ -150,13 +150,13 @@ static void json_summary(FILE *out, const struct summary *summary)
 	json_string("command", summary->command);
 	json_number("status", exit_status(tally->status));
 	json_real("seconds", summary->seconds);
-	json_bool("ended_counted", !tally->refusal);
-	json_bool("with_others", tally->with_others);
+	json_flag("ended_counted", !tally->refusal);
+	json_flag("with_others", tally->with_others);
 	json_number("running", tally->running);
 	json_number("unreadable", tally->unreadable);
 	for (size_t i = 0; i <= SUM_RECLAIMED; i++)
 		if (i == SUM_ACROSS && !tally->across_told)
-			json_null(sum_keys[i]);
+			json_string(sum_keys[i], NULL);
 		else
 			json_number(sum_keys[i], tally->number[i]);
 	json_number("peak_replica_kib", tally->peak_kib);
@@ -164,8 +164,8 @@ static void json_summary(FILE *out, const struct summary *summary)
 	if (summary->machine_told)
 		json_number("machine_tlb_interrupts", summary->machine);
 	else
-		json_null("machine_tlb_interrupts");
-	json_close_object();
+		json_string("machine_tlb_interrupts", NULL);
+	json_close();
 }
 
 /* The words of the command as one line. */

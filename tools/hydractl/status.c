@@ -165,10 +165,7 @@ static void json_system(const struct system *system)
 {
 	json_open_object(NULL);
 	json_string("default", system->initial);
-	if (system->allow)
-		json_string("allow", system->allow);
-	else
-		json_null("allow");
+	json_string("allow", system->allow);
 	json_string("supported", system->supported);
 	json_open_list("missing");
 	for (const char *line = system->missing; line; line = next_line(line)) {
@@ -177,22 +174,22 @@ static void json_system(const struct system *system)
 		json_string(NULL, text);
 		free(text);
 	}
-	json_close_list();
+	json_close();
 	json_value("replica_limit_kib", system->limit);
 	json_value("violations", system->violations);
 	json_open_list("domains");
 	for (size_t i = 0; i < system->domains.count; i++) {
 		json_open_object(NULL);
 		json_pairs(&system->domains.record[i]);
-		json_close_object();
+		json_close();
 	}
-	json_close_list();
+	json_close();
 	json_open_list("processes");
 	for (size_t i = 0; i < system->processes.count; i++)
 		json_process(&system->processes.process[i],
 			     split_words[split_of(&system->processes.process[i])]);
-	json_close_list();
-	json_close_object();
+	json_close();
+	json_close();
 }
 
 /* The processes that have a policy, threads in several domains, and no page tables for each. */
@@ -286,13 +283,10 @@ static void json_group(const struct group *group, const struct sums *sums,
 {
 	json_open_object(NULL);
 	json_string("group", group_kind_name(group));
-	if (group->name)
-		json_string("name", group->name);
-	else
-		json_null("name");
+	json_string("name", group->name);
 	json_sums(sums);
 	json_number("unreadable", processes->unreadable);
-	json_close_object();
+	json_close();
 }
 
 static void print_group(const struct group *group, const struct sums *sums)

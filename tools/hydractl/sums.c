@@ -98,9 +98,9 @@ void json_sums(const struct sums *sums)
 		json_number("replica_tables", node->replica_tables);
 		json_number("replica_kib", node->replica_kib);
 		json_number("upper_tables", node->upper_tables);
-		json_close_object();
+		json_close();
 	}
-	json_close_list();
+	json_close();
 }
 
 void print_sums(const struct sums *sums)

@@ -31,7 +31,7 @@ static void json_tables(pid_t pid, const char *name, const struct leaf_tables *t
 	json_number("pid", pid);
 	json_string("comm", name);
 	json_leaf_tables(tables);
-	json_close_object();
+	json_close();
 }
 
 static void print_tables(pid_t pid, const char *name, const struct leaf_tables *tables)

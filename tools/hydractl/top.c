@@ -106,9 +106,9 @@ static void json_rates(const struct rates *rates)
 		json_number("node", rates->node[i].node);
 		json_real("fills_per_second", rates->node[i].fills);
 		json_number("replica_kib", rates->node[i].replica_kib);
-		json_close_object();
+		json_close();
 	}
-	json_close_list();
+	json_close();
 }
 
 static void json_look(const struct watch *watch)
@@ -120,10 +120,7 @@ static void json_look(const struct watch *watch)
 	json_real("time", time.tv_sec + time.tv_nsec / 1e9);
 	json_real("seconds", watch->seconds);
 	json_string("group", group_kind_name(&watch->group));
-	if (watch->group.name)
-		json_string("name", watch->group.name);
-	else
-		json_null("name");
+	json_string("name", watch->group.name);
 	json_rates(&watch->table.total);
 	json_open_list("processes");
 	for (size_t i = 0; i < watch->table.count; i++) {
@@ -136,12 +133,12 @@ static void json_look(const struct watch *watch)
 		json_number("active", process_active(row->process));
 		json_number("split", process_number(row->process, "split"));
 		json_rates(&row->rates);
-		json_close_object();
+		json_close();
 	}
-	json_close_list();
+	json_close();
 	json_number("unreadable", watch->after.unreadable);
 	json_number("not_understood", watch->after.not_understood);
-	json_close_object();
+	json_close();
 }
 
 static void print_look(const struct watch *watch)

@@ -106,10 +106,10 @@ static void json_rows(const struct vm_lines *vm, const char *key, const char *na
 			continue;
 		json_open_object(NULL);
 		json_pairs(&record);
-		json_close_object();
+		json_close();
 		free(text);
 	}
-	json_close_list();
+	json_close();
 }
 
 static void json_vm(const struct vm_lines *vm, bool tables)
@@ -121,7 +121,7 @@ static void json_vm(const struct vm_lines *vm, bool tables)
 	}
 	for (size_t i = 0; !tables && i < vm->count; i++)
 		json_value(vm->line[i].key, vm->line[i].rest);
-	json_close_object();
+	json_close();
 }
 
 static void json_vms(pid_t pid, const char *name, const struct vms *vms, bool tables)
@@ -132,8 +132,8 @@ static void json_vms(pid_t pid, const char *name, const struct vms *vms, bool ta
 	json_open_list("vms");
 	for (size_t i = 0; i < vms->count; i++)
 		json_vm(&vms->vm[i], tables);
-	json_close_list();
-	json_close_object();
+	json_close();
+	json_close();
 }
 
 static void print_vms(pid_t pid, const char *name, const struct vms *vms, bool tables)
