@@ -189,7 +189,7 @@ int command_check(int argc, char **argv)
 	int status;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &view);
-	kernel_require(EXIT_ERROR);
+	kernel_require();
 	text = process_file(view.pid, "hydra_check");
 	if (!text)
 		process_fail(view.pid, "check");

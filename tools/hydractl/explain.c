@@ -512,7 +512,7 @@ int command_explain(int argc, char **argv)
 	pid_t *pids;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
-	kernel_require(EXIT_ERROR);
+	kernel_require();
 	pids = list(&options, &count);
 	/* A signal waits until no process is counted any more. */
 	sigemptyset(&signals);

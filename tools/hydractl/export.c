@@ -105,7 +105,7 @@ int command_export(int argc, char **argv)
 	double moment = now();
 
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
-	kernel_require(EXIT_ERROR);
+	kernel_require();
 	group_find(&options.group);
 	export_once(&options);
 	for (uint64_t done = 1; options.repeat.delay_given && done != options.repeat.count; done++) {

@@ -5,9 +5,6 @@
 #error "hydractl and the workloads need json-c: install the package libjson-c-dev"
 #endif
 
-#include <argp.h>
-#include <errno.h>
-#include <error.h>
 #include <json-c/json.h>
 #include <math.h>
 
@@ -42,30 +39,18 @@ static void print(const char *text)
 	fputc('\n', out);
 }
 
-static void require(bool good)
-{
-	if (!good)
-		error(argp_err_exit_status, ENOMEM, "cannot go on");
-}
-
-static struct json_object *made(struct json_object *value)
-{
-	require(value);
-	return value;
-}
-
 /* NULL stands for null. */
 static void add(const char *key, struct json_object *value)
 {
-	if (!depth)
-		return;
-	require(key ? !json_object_object_add(opened[depth - 1], key, value)
-		    : !json_object_array_add(opened[depth - 1], value));
+	struct json_object *above = depth ? opened[depth - 1] : value;
+
+	if (depth && (key ? json_object_object_add(above, key, value) : json_object_array_add(above, value)))
+		must_have(NULL);
 }
 
 static void begin(const char *key, struct json_object *value)
 {
-	add(key, made(value));
+	add(key, must_have(value));
 	opened[depth++] = value;
 }
 
@@ -81,31 +66,29 @@ void json_open_list(const char *key)
 
 void json_close(void)
 {
-	const char *text;
+	const int style = JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE;
 
 	if (--depth)
 		return;
 	if (!out)
 		out = stdout;
-	text = json_object_to_json_string_ext(opened[0], JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE);
-	require(text);
-	print(text);
+	print(must_have((char *)json_object_to_json_string_ext(opened[0], style)));
 	json_object_put(opened[0]);
 }
 
 void json_string(const char *key, const char *value)
 {
-	add(key, value ? made(json_object_new_string(value)) : NULL);
+	add(key, value ? must_have(json_object_new_string(value)) : NULL);
 }
 
 void json_number(const char *key, uint64_t value)
 {
-	add(key, made(json_object_new_uint64(value)));
+	add(key, must_have(json_object_new_uint64(value)));
 }
 
 void json_real(const char *key, double value)
 {
-	struct json_object *number = isnan(value) ? NULL : made(json_object_new_double(value));
+	struct json_object *number = isnan(value) ? NULL : must_have(json_object_new_double(value));
 
 	if (number)
 		json_object_set_serializer(number, json_object_double_to_json_string, "%.6f", NULL);
@@ -114,5 +97,5 @@ void json_real(const char *key, double value)
 
 void json_flag(const char *key, bool value)
 {
-	add(key, made(json_object_new_boolean(value)));
+	add(key, must_have(json_object_new_boolean(value)));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "kernel.h"
 
+#include <argp.h>
 #include <errno.h>
 #include <error.h>
 #include <fcntl.h>
@@ -10,8 +11,6 @@
 #include <unistd.h>
 
 #include "text.h"
-
-static int failure = EXIT_ERROR;
 
 /* Tests can replace both roots by trees of files. */
 static const char *root(const char *variable, const char *usual)
@@ -29,13 +28,6 @@ const char *kernel_proc(void)
 const char *kernel_sys(void)
 {
 	return root("HYDRACTL_SYS", "/sys");
-}
-
-void *must_have(void *pointer)
-{
-	if (!pointer)
-		error(failure, ENOMEM, "cannot go on");
-	return pointer;
 }
 
 static char *sys_path(const char *name)
@@ -57,13 +49,12 @@ bool kernel_has_hydra(void)
 	return there;
 }
 
-void kernel_require(int status)
+void kernel_require(void)
 {
 	char *path = sys_path("");
 
-	failure = status;
 	if (!kernel_has_hydra())
-		error(failure, 0,
+		error(argp_err_exit_status, 0,
 		      "this kernel has no Hydra (%s is missing): boot a kernel built with CONFIG_HYDRA_MM",
 		      path);
 	free(path);
@@ -76,7 +67,7 @@ char *kernel_file(const char *name)
 	size_t length;
 
 	if (!text)
-		error(failure, errno, "cannot read %s", path);
+		error(argp_err_exit_status, errno, "cannot read %s", path);
 	for (length = strlen(text); length && text[length - 1] == '\n'; length--)
 		text[length - 1] = '\0';
 	free(path);
@@ -200,13 +191,13 @@ char *process_failure(pid_t pid, const char *doing)
 
 void process_fail(pid_t pid, const char *doing)
 {
-	error(failure, 0, "%s", process_failure(pid, doing));
+	error(argp_err_exit_status, 0, "%s", process_failure(pid, doing));
 	abort();
 }
 
 static _Noreturn void unexpected(const char *path, const char *what)
 {
-	error(failure, 0, "cannot make sense of %s (%s): is hydractl of the same version as the kernel?",
+	error(argp_err_exit_status, 0, "cannot make sense of %s (%s): is hydractl of the same version as the kernel?",
 	      path, what);
 	abort();
 }
@@ -293,6 +284,6 @@ char *settings_refusal(const char *settings)
 
 void settings_refused(const char *settings)
 {
-	error(failure, 0, "%s", settings_refusal(settings));
+	error(argp_err_exit_status, 0, "%s", settings_refusal(settings));
 	abort();
 }

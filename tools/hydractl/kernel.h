@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "procfile.h"
+#include "text.h"
 
 /* Exit statuses of hydractl; the last three are as in env(1), nice(1), timeout(1). */
 enum {
@@ -20,11 +21,8 @@ enum {
 
 bool kernel_has_hydra(void);
 
-/*
- * Exit with @status unless the running kernel has Hydra. The functions below exit with
- * the same status.
- */
-void kernel_require(int status);
+/* Exit unless the running kernel has Hydra. */
+void kernel_require(void);
 
 /* Read /sys/kernel/mm/hydra/@name, without newlines at the end; exit on failure. */
 char *kernel_file(const char *name);
@@ -88,8 +86,5 @@ char *settings_refusal(const char *settings);
 
 /* Leave, saying why. */
 _Noreturn void settings_refused(const char *settings);
-
-/* Exit if @pointer, from an allocation, is NULL. */
-void *must_have(void *pointer);
 
 #endif /* KERNEL_H */

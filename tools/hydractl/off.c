@@ -164,7 +164,7 @@ int command_off(int argc, char **argv)
 	size_t changed = 0, failed;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
-	kernel_require(EXIT_ERROR);
+	kernel_require();
 	if (options.pids)
 		failed = switch_off_named(options.pid, options.pids, &changed);
 	else

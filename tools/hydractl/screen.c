@@ -32,14 +32,6 @@ struct screen {
 	bool done;
 };
 
-static const struct {
-	char key;
-	const char *policy;
-} policy_keys[] = {
-	{ 'l', "linux" }, { 'h', "hydra" }, { 'm', "mitosis" }, { 'r', "radixvm" }, { 'a', "abis" },
-	{ 'n', "hydra-nofilter" },
-};
-
 static const char *const help[] = {
 	"Up Down PgUp PgDn Home End   choose a process",
 	"Enter, i    inspect the process; again: back",
@@ -301,33 +293,38 @@ static void switch_policy(struct screen *screen, int key)
 	char *message = must_have(strdup("the policy stays"));
 
 	screen->asks_policy = false;
-	for (size_t i = 0; i < sizeof(policy_keys) / sizeof(*policy_keys); i++) {
-		const char *name = policy_keys[i].policy;
-
-		if (policy_keys[i].key != key)
+	for (const struct policy *policy = policies; policy->name; policy++) {
+		if (policy->key != key)
 			continue;
 		free(message);
-		message = process_change(screen->chosen, &policy_find(name)->settings);
-		if (!message && asprintf(&message, "process %d: policy %s", screen->chosen, name) < 0)
-			message = NULL;
-		must_have(message);
+		message = process_change(screen->chosen, &policy->settings) ?:
+			  xasprintf("process %d: policy %s", screen->chosen, policy->name);
 		look(screen);
 	}
 	say(screen, message);
 }
 
+/* "Policy of process 7? [l]inux ..." */
 static void ask_policy(struct screen *screen)
 {
 	const struct rate_table *table = &screen->watch->table;
 	char *question;
+	size_t size;
+	FILE *out;
 
 	if (screen->page == PAGE_HELP || !table->count)
 		return;
 	screen->chosen = table->row[chosen_row(screen)].process->pid;
-	if (asprintf(&question, "Policy of process %d? [l]inux [h]ydra [m]itosis [r]adixvm [a]bis hydra-[n]ofilter; other keys: none",
-		     screen->chosen) < 0)
-		question = NULL;
-	say(screen, must_have(question));
+	out = must_have(open_memstream(&question, &size));
+	fprintf(out, "Policy of process %d?", screen->chosen);
+	for (const struct policy *policy = policies; policy->name; policy++) {
+		const char *key = strchr(policy->name, policy->key);
+
+		fprintf(out, " %.*s[%c]%s", (int)(key - policy->name), policy->name, *key, key + 1);
+	}
+	fprintf(out, "; other keys: none");
+	must_have(fclose(out) ? NULL : question);
+	say(screen, question);
 	screen->asks_policy = true;
 }
 

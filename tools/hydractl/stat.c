@@ -196,7 +196,7 @@ static bool machine_interrupts(uint64_t *number)
 
 int command_stat(int argc, char **argv)
 {
-	struct options options = { .program = PROGRAM_NONE };
+	struct options options = { 0 };
 	struct hydra_settings settings;
 	struct summary summary;
 	struct tally tally;
@@ -206,7 +206,7 @@ int command_stat(int argc, char **argv)
 	argp_err_exit_status = EXIT_RUN_ERROR;
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &options);
 	settings = settings_choose(&options.program.choice);
-	kernel_require(EXIT_RUN_ERROR);
+	kernel_require();
 	if (options.output)
 		out = fopen(options.output, "we");
 	if (!out)

@@ -329,7 +329,7 @@ int command_status(int argc, char **argv)
 	struct options options = { .view.pid_optional = true };
 
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
-	kernel_require(EXIT_ERROR);
+	kernel_require();
 	if (options.group.kind != GROUP_NONE)
 		return status_group(&options.group, options.view.json);
 	return options.view.pid ? status_process(&options.view) : status_system(options.view.json);

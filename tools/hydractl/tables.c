@@ -67,7 +67,7 @@ int command_tables(int argc, char **argv)
 	char *text, *name;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &view);
-	kernel_require(EXIT_ERROR);
+	kernel_require();
 	text = process_file(view.pid, "hydra_tables");
 	if (!text)
 		process_fail(view.pid, "read");

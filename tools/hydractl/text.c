@@ -1,9 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "text.h"
 
+#include <argp.h>
+#include <errno.h>
+#include <error.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Each command sets the exit status that argp uses, for errors of its own too. */
+void *must_have(void *pointer)
+{
+	if (!pointer)
+		error(argp_err_exit_status, ENOMEM, "cannot go on");
+	return pointer;
+}
+
+char *xasprintf(const char *format, ...)
+{
+	va_list arguments;
+	char *text;
+	int length;
+
+	va_start(arguments, format);
+	length = vasprintf(&text, format, arguments);
+	va_end(arguments);
+	return must_have(length < 0 ? NULL : text);
+}
 
 size_t utf8_length(const char *text, uint32_t *point)
 {

@@ -202,7 +202,7 @@ int command_top(int argc, char **argv)
 	struct watch *watch = &options.watch;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
-	kernel_require(EXIT_ERROR);
+	kernel_require();
 	options.batch |= options.json;
 	if (!options.batch && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
 		error(EXIT_ERROR, 0, "no terminal to draw on: use --batch or --json");

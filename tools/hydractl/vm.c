@@ -159,7 +159,7 @@ int command_vm(int argc, char **argv)
 	char *name;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
-	kernel_require(EXIT_ERROR);
+	kernel_require();
 	file = options.tables ? "hydra_vm_tables" : "hydra_vm";
 	vms_read(&vms, options.view.pid, file);
 	name = process_name(options.view.pid);
