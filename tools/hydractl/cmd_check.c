@@ -9,12 +9,11 @@
 #include "commands.h"
 #include "json.h"
 #include "kernel.h"
-#include "split.h"
-#include "view.h"
+#include "options.h"
+#include "threads.h"
 
 static const struct argp argp = {
-	.options = view_options,
-	.parser = view_parse,
+	.children = view_children,
 	.args_doc = "PID",
 	.doc = "Have the kernel walk all page tables of process PID and test Hydra's invariants.\v"
 	       "Cost: while the kernel walks the page tables, every page fault, mmap and munmap of the process waits, the longer the more memory is mapped (on an emulated machine a second for 1.3 GiB of 4 KiB pages). For a single look, not for monitoring. Needs the permission to trace the process.\n\n"

@@ -10,9 +10,10 @@
 #include "commands.h"
 #include "group.h"
 #include "kernel.h"
+#include "options.h"
 #include "process.h"
 #include "settings.h"
-#include "view.h"
+#include "text.h"
 
 #define PASSES 10	/* while processes under Hydra start others, which inherit the policy */
 

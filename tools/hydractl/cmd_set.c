@@ -10,11 +10,11 @@
 #include "commands.h"
 #include "json.h"
 #include "kernel.h"
+#include "options.h"
 #include "process.h"
-#include "repeat.h"
 #include "settings.h"
-#include "split.h"
-#include "view.h"
+#include "text.h"
+#include "threads.h"
 #include "vms.h"
 
 #define USUAL_WAIT 60

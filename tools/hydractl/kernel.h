@@ -48,6 +48,9 @@ const char *kernel_proc(void);
 /* The root of the system's files: /sys, except in tests. */
 const char *kernel_sys(void);
 
+/* Write @text to /proc/@pid/@name. False and errno. */
+bool process_write(pid_t pid, const char *name, const char *text);
+
 /* The path of /proc/@pid/@name, to be freed. */
 char *process_path(pid_t pid, const char *name);
 
@@ -74,17 +77,5 @@ _Noreturn void process_fail(pid_t pid, const char *doing);
 
 /* Exit: hydractl does not understand the kernel's text of @name. */
 _Noreturn void process_unexpected(pid_t pid, const char *name, const char *what);
-
-/*
- * Why the process may not choose settings, to be freed, if the administrator is the
- * reason; else NULL. errno stays.
- */
-char *allow_refusal(void);
-
-/* Why the kernel refused settings (errno), to be freed. */
-char *settings_refusal(const char *settings);
-
-/* Leave, saying why. */
-_Noreturn void settings_refused(const char *settings);
 
 #endif /* KERNEL_H */

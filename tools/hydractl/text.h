@@ -3,6 +3,7 @@
 #ifndef TEXT_H
 #define TEXT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,6 +14,7 @@ void *must_have(void *pointer);
 
 /* As asprintf(3), to be freed. Exit if there is no memory. */
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *xvasprintf(const char *format, va_list arguments);
 
 static inline void free_variable(void *variable)
 {
@@ -37,8 +39,8 @@ bool is_control(uint32_t point);
  */
 char *printable(const char *text);
 
-/* Print @text, with a newline, in lines of at most @wide columns, each behind @indent spaces; broken at spaces. */
-void print_wrapped(const char *text, size_t indent, size_t wide);
+/* Print a text, with a newline, in lines of at most @wide columns, each behind @indent spaces; broken at spaces. */
+void print_wrapped(size_t indent, size_t wide, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* How a word ends for @count of it: with "s" or "es", or as it is. */
 const char *plural_s(uint64_t count);
