@@ -242,7 +242,7 @@ int main(int argc, char **argv)
 	json_number("all", all_after);
 	json_number("fallbacks", after.fallbacks);
 	json_number("reclaimed", after.reclaimed);
-	json_close_object();
+	json_close();
 	/* The end of the process ends the threads. */
 	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -219,7 +219,7 @@ static void print_result(const struct options *options, const struct leaf_tables
 	json_number("pagetable_kib_before", total_kib(before));
 	json_real("us_per_op", spent * 1e6 / (options->mib * MIB / page_size));
 	json_leaf_tables(after);
-	json_close_object();
+	json_close();
 }
 
 int main(int argc, char **argv)

@@ -79,7 +79,7 @@ static struct tables say_tables(const char *key)
 	json_open_object(key);
 	json_number("leaf", found.leaf);
 	json_number("other", found.other);
-	json_close_object();
+	json_close();
 	return found;
 }
 
@@ -92,11 +92,11 @@ static void say_places(void)
 	json_open_list("local");
 	for (int node = 0; node < hydra_nodes(); node++)
 		json_number(NULL, places.local[node]);
-	json_close_list();
+	json_close();
 	json_open_list("remote");
 	for (int node = 0; node < hydra_nodes(); node++)
 		json_number(NULL, places.remote[node]);
-	json_close_list();
+	json_close();
 }
 
 /* The vCPUs of some nodes write, in turn; how many exits each took for missing entries. */
@@ -120,7 +120,7 @@ static void use(int nodes, bool shared)
 	json_open_list("exits");
 	for (int node = 0; node < nodes; node++)
 		json_number(NULL, exits[node]);
-	json_close_list();
+	json_close();
 	say_places();
 	say_tables("tables");
 }
@@ -311,7 +311,7 @@ int main(int argc, char **argv)
 	else
 		use(strcmp(what, "pair") ? hydra_nodes() : 2, strcmp(what, "private"));
 	json_number("fallbacks", vm_number("fallbacks"));
-	json_close_object();
+	json_close();
 	vm_end(&vm);
 	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -150,7 +150,7 @@ int main(int argc, char **argv)
 	json_number("cpus", turns_count());
 	turns_print_interrupts("same_node", false);
 	turns_print_interrupts("other_node", true);
-	json_close_object();
+	json_close();
 	/* The end of the process ends the threads. */
 	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

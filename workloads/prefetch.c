@@ -192,8 +192,8 @@ int main(int argc, char **argv)
 		json_number("fills", fills[i + 1] - fills[i]);
 		json_number("faults", passes[i].faults);
 		json_real("seconds", passes[i].seconds);
-		json_close_object();
+		json_close();
 	}
-	json_close_object();
+	json_close();
 	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -302,7 +302,7 @@ int main(int argc, char **argv)
 	json_number("spinners", count);
 	json_number("domains_without_tables", missing);
 	json_number("nodes", machine.node_count);
-	json_close_object();
+	json_close();
 	/* The end of the process ends the spinners. */
 	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -76,12 +76,12 @@ static void list_rows(void)
 	for (size_t i = 0; i < row_count; i++) {
 		json_open_object(NULL);
 		json_string("name", rows[i]->name);
-		json_bool("alone", rows[i]->alone);
-		json_bool("shared", rows[i]->shared);
-		json_bool("used", rows[i]->use != NULL);
-		json_close_object();
+		json_flag("alone", rows[i]->alone);
+		json_flag("shared", rows[i]->shared);
+		json_flag("used", rows[i]->use != NULL);
+		json_close();
 	}
-	json_close_list();
+	json_close();
 }
 
 static void call(void (*function)(struct place *place), struct place *place)

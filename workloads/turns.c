@@ -154,7 +154,7 @@ void turns_print_interrupts(const char *key, int kind)
 	for (size_t i = 0; i < made; i++)
 		if (operations[i].kind == kind)
 			json_number(NULL, operations[i].interrupts);
-	json_close_list();
+	json_close();
 }
 
 /* Leaves with a message that names all kinds. */

@@ -10,7 +10,7 @@ from lab.bench import choice
 TEXT = (paths.REPO / "CONTRIBUTING.md").read_text(encoding="utf-8")
 POLICIES = re.findall(r'^\t\{ "(\w+)", HYDRA_\w+_SETTINGS \},$', (paths.REPO / "kernel/arch/x86/mm/hydra/settings.c").read_text(encoding="utf-8"), re.M)
 # These name some policies only: the values, advice, limits, what a kind of domains has to do with it.
-SOME = {"kernel/arch/x86/mm/hydra/settings.h", "tools/hydractl/advice.c", "tools/hydractl/explain.c", "lab/measure/limits.py",
+SOME = {"kernel/arch/x86/mm/hydra/settings.h", "tools/hydractl/advice.c", "tools/hydractl/cmd_explain.c", "lab/measure/limits.py",
         "kernel/tools/testing/selftests/hydra/kinds.c"}
 # These use a policy as an example, or as one that lacks something.
 EXAMPLES = {"kernel/arch/x86/mm/hydra/tests/settings-kunit.h", "kernel/tools/testing/selftests/hydra/vm_interface.c"}

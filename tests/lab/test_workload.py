@@ -164,8 +164,8 @@ def test_events_of_the_tlb(tmp_path):
 
 def test_what_the_tool_counts_has_a_name():
     """Of hydractl stat's names of counters each has a line."""
-    text = (paths.REPO / "tools/hydractl/sums.c").read_text(encoding="utf-8")
-    names = re.search(r"sum_keys\[[^]]*\] = \{(.*?)\};", text, re.S)[1]
+    text = (paths.REPO / "tools/hydractl/counters.c").read_text(encoding="utf-8")
+    names = re.search(r"counter_keys\[[^]]*\] = \{(.*?)\};", text, re.S)[1]
     counters = re.findall(r'"(\w+)"', names)
     assert counters[:8] == ["fills", "prefetched", "propagated", "flushes", "cpus_interrupted", "cpus_interrupted_across", "cpus_spared",
                             "fallbacks"]

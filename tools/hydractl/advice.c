@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "columns.h"
-#include "kernel.h"
+#include "table.h"
+#include "text.h"
 
 /*
  * Rules of thumb. An interrupt for a TLB shootdown takes some 2 us on the interrupted CPU,
@@ -70,71 +70,56 @@ static double share(double part, double all)
 	return all > 0 ? 100 * part / all : 0;
 }
 
-static int hydra_sentence(char **text, const struct observation *seen)
+static char *hydra_sentence(const struct observation *seen)
 {
-	char across[CELL_SIZE], inside[CELL_SIZE], sent[CELL_SIZE], more[200] = "";
+	char across[RATE_SIZE], inside[RATE_SIZE], sent[RATE_SIZE];
+	autofree char *more = within(seen) < seen->many ? NULL :
+		xasprintf("; %s/s stay within a node, which only core domains (--policy abis or radixvm) might save",
+			  rate_text(inside, within(seen)));
 
-	rate_text(across, seen->across);
-	rate_text(sent, seen->sent);
-	rate_text(inside, within(seen));
-	if (within(seen) >= seen->many)
-		snprintf(more, sizeof(more), "; %s/s stay within a node, which only core domains (--policy abis or radixvm) might save",
-			 inside);
-	return asprintf(text, "Switch Hydra on (hydractl set --policy hydra %d): it would save at most the %s interrupts/s that go to other nodes, %.0f %% of %s/s, and fewer if the nodes use the same memory%s.",
-			seen->pid, across, share(seen->across, seen->sent), sent, more);
+	return xasprintf("Switch Hydra on (hydractl set --policy hydra %d): it would save at most the %s interrupts/s that go to other nodes, %.0f %% of %s/s, and fewer if the nodes use the same memory%s.",
+			 seen->pid, rate_text(across, seen->across), share(seen->across, seen->sent),
+			 rate_text(sent, seen->sent), more ?: "");
 }
 
-static int walks_sentence(char **text, const struct observation *seen)
+static char *walks_sentence(const struct observation *seen)
 {
 	uint64_t mib = linux_kib(seen) / 1024;
 
 	if (seen->active)
-		return asprintf(text, "Few interrupts are spared (%.1f/s), but page tables of %" PRIu64 " MiB are large: TLB misses that now read them on the own node may be worth the %" PRIu64 " KiB of Hydra's tables; compare the program's speed with that under policy linux.",
-				seen->spared, mib, seen->hydra_kib);
-	return asprintf(text, "Few interrupts to save (%.1f/s to other nodes), but threads on several nodes share page tables of %" PRIu64 " MiB, so TLB misses may read up to %" PRIu64 " MiB of them on another node: try hydractl set --policy hydra %d, and compare the program's speed.",
-			seen->across, mib, mib, seen->pid);
+		return xasprintf("Few interrupts are spared (%.1f/s), but page tables of %" PRIu64 " MiB are large: TLB misses that now read them on the own node may be worth the %" PRIu64 " KiB of Hydra's tables; compare the program's speed with that under policy linux.",
+				 seen->spared, mib, seen->hydra_kib);
+	return xasprintf("Few interrupts to save (%.1f/s to other nodes), but threads on several nodes share page tables of %" PRIu64 " MiB, so TLB misses may read up to %" PRIu64 " MiB of them on another node: try hydractl set --policy hydra %d, and compare the program's speed.",
+			 seen->across, mib, mib, seen->pid);
 }
 
 char *advice_sentence(const struct observation *seen)
 {
-	char *text;
-	int length = -1;
+	double both = seen->spared + seen->sent;
 
 	switch (advice_for(seen)) {
 	case ADVICE_HYDRA:
-		length = hydra_sentence(&text, seen);
-		break;
+		return hydra_sentence(seen);
 	case ADVICE_CORES:
-		length = asprintf(&text, "Policy hydra would not help: of %.0f interrupts/s only %.1f/s go to other nodes; core domains (hydractl set --policy abis %d, or radixvm) might save some of the others.",
-				  seen->sent, seen->across, seen->pid);
-		break;
+		return xasprintf("Policy hydra would not help: of %.0f interrupts/s only %.1f/s go to other nodes; core domains (hydractl set --policy abis %d, or radixvm) might save some of the others.",
+				 seen->sent, seen->across, seen->pid);
 	case ADVICE_WALKS:
-		length = walks_sentence(&text, seen);
-		break;
+		return walks_sentence(seen);
 	case ADVICE_KEEP:
-		length = asprintf(&text, "Keep policy %s: it spares %.0f of the %.0f interrupts/s that Linux would send (%.0f %%), for %" PRIu64 " KiB of Hydra's tables.",
-				  seen->policy, seen->spared, seen->spared + seen->sent,
-				  share(seen->spared, seen->spared + seen->sent), seen->hydra_kib);
-		break;
+		return xasprintf("Keep policy %s: it spares %.0f of the %.0f interrupts/s that Linux would send (%.0f %%), for %" PRIu64 " KiB of Hydra's tables.",
+				 seen->policy, seen->spared, both, share(seen->spared, both), seen->hydra_kib);
 	case ADVICE_OFF:
-		length = asprintf(&text, "Policy %s does little: it spares %.1f of the %.1f interrupts/s that Linux would send (%.0f %%), which is fewer than %g, and page tables of %" PRIu64 " KiB are small; hydractl off %d gives %" PRIu64 " KiB back.",
-				  seen->policy, seen->spared, seen->spared + seen->sent,
-				  share(seen->spared, seen->spared + seen->sent), seen->many,
-				  linux_kib(seen), seen->pid, seen->hydra_kib);
-		break;
+		return xasprintf("Policy %s does little: it spares %.1f of the %.1f interrupts/s that Linux would send (%.0f %%), which is fewer than %g, and page tables of %" PRIu64 " KiB are small; hydractl off %d gives %" PRIu64 " KiB back.",
+				 seen->policy, seen->spared, both, share(seen->spared, both), seen->many,
+				 linux_kib(seen), seen->pid, seen->hydra_kib);
 	case ADVICE_ONE_NODE:
-		length = asprintf(&text, "Nothing to gain: %s, so a policy would change nothing, and cost nothing, until threads run on several nodes.",
-				  seen->threads > 1 ? "all threads ran on one node" : "the process has a single thread");
-		break;
+		return xasprintf("Nothing to gain: %s, so a policy would change nothing, and cost nothing, until threads run on several nodes.",
+				 seen->threads > 1 ? "all threads ran on one node" : "the process has a single thread");
 	case ADVICE_NOT_SPLIT:
-		length = asprintf(&text, "Policy %s does nothing yet: the process is %s.", seen->policy, seen->late);
-		break;
-	case ADVICE_QUIET:
-		length = asprintf(&text, "%s to gain: at most %.1f of %.1f interrupts/s would be saved (%.0f %%), which is fewer than %g, and page tables of %" PRIu64 " KiB are smaller than %d KiB.",
-				  seen->across > 0 ? "Little" : "Nothing", seen->across, seen->sent,
-				  share(seen->across, seen->sent), seen->many, seen->table_kib,
-				  LARGE_TABLES_KIB);
-		break;
+		return xasprintf("Policy %s does nothing yet: the process is %s.", seen->policy, seen->late);
+	default:
+		return xasprintf("%s to gain: at most %.1f of %.1f interrupts/s would be saved (%.0f %%), which is fewer than %g, and page tables of %" PRIu64 " KiB are smaller than %d KiB.",
+				 seen->across > 0 ? "Little" : "Nothing", seen->across, seen->sent,
+				 share(seen->across, seen->sent), seen->many, seen->table_kib, LARGE_TABLES_KIB);
 	}
-	return must_have(length < 0 ? NULL : text);
 }

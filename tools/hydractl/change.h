@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Changing the settings of a running process. */
+/* Changing the settings of running processes and virtual machines, and why the kernel refuses settings. */
 #ifndef CHANGE_H
 #define CHANGE_H
 
@@ -21,7 +21,7 @@ char *process_change(pid_t pid, const struct hydra_settings *settings);
 /* The same for all virtual machines of the process: what the two name. If they name nothing, a machine that went back to one tree tries again. */
 char *vms_change(pid_t pid, const struct settings_choice *choice, const struct vm_settings *more);
 
-/* Write @text to /proc/@pid/hydra. False and errno. */
-bool process_write(pid_t pid, const char *text);
+/* Why the kernel refused settings (errno), to be freed. */
+char *settings_refusal(const char *settings);
 
 #endif /* CHANGE_H */

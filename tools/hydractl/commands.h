@@ -11,7 +11,6 @@ int command_allow(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_tables(int argc, char **argv);
 int command_vm(int argc, char **argv);
-int command_walks(int argc, char **argv);
 int command_check(int argc, char **argv);
 int command_stat(int argc, char **argv);
 int command_top(int argc, char **argv);

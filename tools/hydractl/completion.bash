@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# bash completion of hydractl. Commands and options come from the program's own --help, so a new command needs no change
-# here; a new option with a list of values may have a line at the end.
+# bash completion of hydractl. Commands and options come from the program's own --help, and the values of options from its
+# hidden option --complete, so none of them is named here.
 
 _hydractl_commands()
 {
@@ -15,7 +15,7 @@ _hydractl_takes_value()
 
 _hydractl()
 {
-	local cur prev words cword split command='' at program
+	local cur prev words cword split command='' at program option values
 	_init_completion -s || return
 
 	for ((at = 1; at < cword; at++)); do
@@ -55,20 +55,14 @@ _hydractl()
 		return
 	fi
 
-	case $prev in
-	-p|--policy) COMPREPLY=($(compgen -W 'linux hydra mitosis radixvm abis hydra-nofilter' -- "$cur")) ;;
-	-D|--domains) COMPREPLY=($(compgen -W 'node llc core' -- "$cur")) ;;
-	-r|--replication) COMPREPLY=($(compgen -W 'lazy eager' -- "$cur")) ;;
-	-d|--prefetch) COMPREPLY=($(compgen -W '0 1 2 3 4 5 6 7 8 9' -- "$cur")) ;;
-	-f|--filter) COMPREPLY=($(compgen -W 'none table entry accessed' -- "$cur")) ;;
-	*)
-		if [[ $cur == -* ]]; then
-			COMPREPLY=($(compgen -W '$("$1" "$command" --help 2>/dev/null | _parse_help -)' -- "$cur"))
-			[[ ${COMPREPLY-} == *= ]] && compopt -o nospace
-		elif "$1" "$command" --help 2>/dev/null | grep -q '^Usage:.*PID'; then
-			_pids
-		fi
-		;;
-	esac
+	option=${prev#-}
+	if [[ $prev == -* ]] && values=$("$1" "$command" --complete="${option#-}" 2>/dev/null) && [[ $values ]]; then
+		COMPREPLY=($(compgen -W '$values' -- "$cur"))
+	elif [[ $cur == -* ]]; then
+		COMPREPLY=($(compgen -W '$("$1" "$command" --help 2>/dev/null | _parse_help -)' -- "$cur"))
+		[[ ${COMPREPLY-} == *= ]] && compopt -o nospace
+	elif "$1" "$command" --help 2>/dev/null | grep -q '^Usage:.*PID'; then
+		_pids
+	fi
 } &&
 complete -F _hydractl hydractl

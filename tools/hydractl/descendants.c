@@ -8,28 +8,26 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "count.h"
 #include "group.h"
 #include "kernel.h"
-#include "process.h"
+#include "text.h"
 
-#define COUNTERS (SUM_RECLAIMED + 1)
 #define TRIES 10		/* to read all while no process ends */
 
 /* A descendant, or one that has ended. */
 struct member {
 	pid_t pid;
 	bool runs;
-	uint64_t number[SUMS];		/* at the last look */
-	uint64_t before[COUNTERS];	/* of the programs that it executed before, and of ended ones with its PID */
+	uint64_t number[COUNTERS];	/* at the last look */
+	uint64_t before[GROWING];	/* of the programs that it executed before, and of ended ones with its PID */
 };
 
 static struct member *member;
 static size_t members;
-static uint64_t ended_before[COUNTERS];
+static uint64_t ended_before[GROWING];
 
 /* What the kernel has added up by now. False: it does not. */
-static bool read_ended(uint64_t ended[COUNTERS], struct process *own)
+static bool read_ended(uint64_t ended[GROWING], struct process *own)
 {
 	char *text = process_file(getpid(), "hydra");
 
@@ -39,8 +37,8 @@ static bool read_ended(uint64_t ended[COUNTERS], struct process *own)
 		errno = EINVAL;
 		return false;
 	}
-	for (enum sum i = 0; i < COUNTERS; i++)
-		ended[i] = counted_ended(own, sum_keys[i]);
+	for (enum counter i = 0; i < GROWING; i++)
+		ended[i] = counted_ended(own, i);
 	return true;
 }
 
@@ -52,7 +50,7 @@ void descendants_begin(struct tally *tally)
 		tally->refusal = count_refusal(getpid());
 		return;
 	}
-	tally->across_told = process_text(&own, sum_keys[SUM_ACROSS]);
+	tally->across_told = process_text(&own, counter_keys[ACROSS]);
 	tally->with_others = counted(&own);
 	if (!count_known(&own))
 		errno = EINVAL;
@@ -101,12 +99,12 @@ static void look_at(struct tally *tally, pid_t pid)
 	of = member_of(pid);
 	of->runs = true;
 	/* The counters of a new program start at 0. */
-	for (enum sum i = 0; i < COUNTERS; i++)
-		begun_anew |= process_number(&process, sum_keys[i]) < of->number[i];
-	for (enum sum i = 0; i < COUNTERS && begun_anew; i++)
+	for (enum counter i = 0; i < GROWING; i++)
+		begun_anew |= process_number(&process, counter_keys[i]) < of->number[i];
+	for (enum counter i = 0; i < GROWING && begun_anew; i++)
 		of->before[i] += of->number[i];
-	for (enum sum i = 0; i < SUMS; i++)
-		of->number[i] = process_number(&process, sum_keys[i]);
+	for (enum counter i = 0; i < COUNTERS; i++)
+		of->number[i] = process_number(&process, counter_keys[i]);
 	process_free(&process);
 }
 
@@ -114,7 +112,7 @@ void descendants_look(struct tally *tally)
 {
 	struct group own = { .kind = GROUP_TREE, .pid = getpid() };
 	size_t count = 0;
-	pid_t *pids = group_pids(&own, &count);
+	autofree pid_t *pids = group_pids(&own, &count);
 	uint64_t kib = 0;
 
 	tally->unreadable = 0;
@@ -124,11 +122,10 @@ void descendants_look(struct tally *tally)
 		if (pids[i] != getpid())
 			look_at(tally, pids[i]);
 	for (size_t i = 0; i < members; i++)
-		kib += member[i].runs ? member[i].number[SUM_REPLICA_KIB] : 0;
+		kib += member[i].runs ? member[i].number[REPLICA_KIB] : 0;
 	if (kib > tally->peak_kib)
 		tally->peak_kib = kib;
 	tally->looks++;
-	free(pids);
 }
 
 /* Without the kernel's sum: all that was ever seen. */
@@ -137,7 +134,7 @@ static void add_members(struct tally *tally)
 	tally->running = 0;
 	for (size_t i = 0; i < members; i++) {
 		tally->running += member[i].runs;
-		for (enum sum j = 0; j < COUNTERS; j++) {
+		for (enum counter j = 0; j < GROWING; j++) {
 			if (member[i].runs || tally->refusal)
 				tally->number[j] += member[i].number[j];
 			if (tally->refusal)
@@ -148,7 +145,7 @@ static void add_members(struct tally *tally)
 
 void descendants_finish(struct tally *tally)
 {
-	uint64_t ended[COUNTERS] = { 0 }, again[COUNTERS];
+	uint64_t ended[GROWING] = { 0 }, again[GROWING];
 	struct process own;
 
 	for (int i = 0; i < TRIES; i++) {
@@ -165,7 +162,7 @@ void descendants_finish(struct tally *tally)
 			break;
 		memcpy(ended, again, sizeof(ended));
 	}
-	for (enum sum i = 0; i < COUNTERS && !tally->refusal; i++)
+	for (enum counter i = 0; i < GROWING && !tally->refusal; i++)
 		tally->number[i] = ended[i] - ended_before[i];
 	add_members(tally);
 	free(member);

@@ -7,7 +7,19 @@
 #ifndef DESCENDANTS_H
 #define DESCENDANTS_H
 
-#include "tally.h"
+#include "counters.h"
+
+struct tally {
+	char *refusal;			/* why the kernel does not add up ended processes, or NULL */
+	bool with_others;		/* the kernel adds processes that hydractl did not start */
+	unsigned int running;		/* processes that still ran at the end */
+	unsigned int unreadable;	/* of them, not permitted to be read */
+	unsigned int looks;
+	bool may_count_twice;		/* the kernel cannot say which processes share memory */
+	bool across_told;		/* else the kernel is older, and ACROSS is 0 */
+	uint64_t number[GROWING];	/* the counters */
+	uint64_t peak_kib;		/* of all replica tables together, at a look */
+};
 
 /* Before the first child is born: it is counted because hydractl is. */
 void descendants_begin(struct tally *tally);

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "group.h"
 
+#include <errno.h>
 #include <error.h>
-#include <limits.h>
+#include <fts.h>
+#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "cgroup.h"
 #include "kernel.h"
+#include "options.h"
 #include "process.h"
 #include "text.h"
-#include "view.h"
 
 #define GROUP_OPTIONS									\
 	{ "tree", 'T', "PID", 0, "Process PID and its descendants", 0 },		\
@@ -59,32 +61,105 @@ const char *group_kind_name(const struct group *group)
 
 char *group_title(const struct group *group)
 {
-	char *name = must_have(printable(group->name ?: "")), *title;
-	int length = -1;
+	autofree char *name = printable(group->name ?: "");
 
 	switch (group->kind) {
 	case GROUP_TREE:
-		length = asprintf(&title, "process %d and its descendants", group->pid);
-		break;
+		return xasprintf("process %d and its descendants", group->pid);
 	case GROUP_CGROUP:
-		length = asprintf(&title, "cgroup %s", name);
-		break;
 	case GROUP_UNIT:
-		length = asprintf(&title, "unit %s", name);
-		break;
-	case GROUP_NONE:
-	case GROUP_SYSTEM:
-		length = asprintf(&title, "the system");
-		break;
+		return xasprintf("%s %s", group_kind_name(group), name);
+	default:
+		return must_have(strdup("the system"));
 	}
-	free(name);
-	return must_have(length < 0 ? NULL : title);
+}
+
+/* Where cgroups of version 2 are mounted; exit if nowhere. */
+static char *cgroup_root(void)
+{
+	autofree char *mounts = xasprintf("%s/self/mounts", kernel_proc());
+	FILE *file = setmntent(mounts, "re");
+	struct mntent *entry;
+	char *root = NULL;
+
+	if (!file)
+		error(EXIT_ERROR, errno, "cannot read %s", mounts);
+	while (!root && (entry = getmntent(file)))
+		if (!strcmp(entry->mnt_type, "cgroup2"))
+			root = must_have(strdup(entry->mnt_dir));
+	endmntent(file);
+	if (!root)
+		error(EXIT_ERROR, 0, "no cgroups of version 2 are mounted (%s): mount them with 'mount -t cgroup2 none /sys/fs/cgroup', or use --tree",
+		      mounts);
+	return root;
+}
+
+/*
+ * The directory of a cgroup: @name is a path below the root of cgroups, or a path in the
+ * file system. Exit with a message if there is none.
+ */
+static char *cgroup_find(const char *name)
+{
+	autofree char *root = cgroup_root(), *procs = NULL;
+	size_t length = strlen(root);
+	bool whole = !strncmp(name, root, length) && (!name[length] || name[length] == '/');
+	char *path = whole ? must_have(strdup(name)) : xasprintf("%s/%s", root, name + strspn(name, "/"));
+
+	/* Each cgroup has this file. */
+	procs = xasprintf("%s/cgroup.procs", path);
+	if (access(procs, F_OK))
+		error(EXIT_ERROR, 0, "no cgroup %s: 'systemd-cgls', or 'find %s -type d', lists the cgroups",
+		      printable(path), root);
+	return path;
+}
+
+static bool has_unit_suffix(const char *name)
+{
+	static const char *const suffixes[] = { ".service", ".scope", ".slice", ".socket", ".mount", ".swap" };
+	size_t length = strlen(name);
+
+	for (size_t i = 0; i < sizeof(suffixes) / sizeof(*suffixes); i++) {
+		size_t suffix = strlen(suffixes[i]);
+
+		if (length > suffix && !strcmp(name + length - suffix, suffixes[i]))
+			return true;
+	}
+	return false;
+}
+
+/* The directory and all below, one after the other, with fts_read() */
+static FTS *walk(const char *path)
+{
+	return must_have(fts_open((char *[]){ (char *)path, NULL }, FTS_PHYSICAL | FTS_NOCHDIR, NULL));
+}
+
+/* The same for a systemd unit, which names its cgroup; without a suffix, a service. */
+static char *cgroup_find_unit(const char *name)
+{
+	autofree char *root = cgroup_root();
+	autofree char *unit = xasprintf("%s%s", name, has_unit_suffix(name) ? "" : ".service");
+	autofree char *shown = printable(unit);
+	char *found[2] = { NULL, NULL };
+	FTS *tree = walk(root);
+	FTSENT *entry;
+
+	while (!found[1] && (entry = fts_read(tree)))
+		if (entry->fts_info == FTS_D && entry->fts_level && !strcmp(entry->fts_name, unit))
+			found[!!found[0]] = must_have(strdup(entry->fts_path));
+	fts_close(tree);
+	if (!found[0])
+		error(EXIT_ERROR, 0, "no unit %s runs (no cgroup below %s has its name): see 'systemctl status %s'",
+		      shown, root, shown);
+	if (found[1])
+		error(EXIT_ERROR, 0, "several units %s run: choose one with --cgroup %s or --cgroup %s",
+		      shown, found[0], found[1]);
+	return found[0];
 }
 
 void group_find(struct group *group)
 {
 	size_t count;
-	pid_t *pids;
+	autofree pid_t *pids = NULL;
 
 	if (group->kind == GROUP_CGROUP)
 		group->path = cgroup_find(group->name);
@@ -95,20 +170,42 @@ void group_find(struct group *group)
 	pids = group_pids(group, &count);
 	if (!pids)
 		error(EXIT_ERROR, 0, "no process %d", group->pid);
-	free(pids);
 }
 
-pid_t parent_of(pid_t pid)
+/*
+ * The processes of the cgroup and of those below, in no order. A cgroup may be removed
+ * meanwhile, and one of threads has no list of processes: the cgroup above lists its
+ * processes. NULL if the first one is no cgroup any more.
+ */
+static pid_t *cgroup_pids(const char *path, size_t *count)
 {
-	char *text = process_file(pid, "stat");
-	/* "12 (name) S 1 ...": the name may be any bytes. */
-	char *end = text ? strrchr(text, ')') : NULL;
-	int parent = 0;
+	pid_t *pids = must_have(malloc(sizeof(*pids)));
+	FTS *tree = walk(path);
+	bool gone = true;
+	FTSENT *entry;
+	int pid;
 
-	if (end && sscanf(end, ") %*c %d", &parent) != 1)
-		parent = 0;
-	free(text);
-	return parent;
+	*count = 0;
+	while ((entry = fts_read(tree))) {
+		autofree char *procs = xasprintf("%s/cgroup.procs", entry->fts_path);
+		FILE *file = entry->fts_info == FTS_D ? fopen(procs, "re") : NULL;
+
+		/* 0 is a process of another PID namespace. */
+		while (file && fscanf(file, "%d", &pid) == 1)
+			if (pid > 0) {
+				pids = must_have(reallocarray(pids, *count + 1, sizeof(*pids)));
+				pids[(*count)++] = pid;
+			}
+		if (file && !entry->fts_level)
+			gone = ferror(file) && errno == ENODEV;
+		if (file)
+			fclose(file);
+	}
+	fts_close(tree);
+	if (!gone)
+		return pids;
+	free(pids);
+	return NULL;
 }
 
 static int compare_pids(const void *a, const void *b)
@@ -133,10 +230,10 @@ static bool contains(const pid_t *pids, size_t count, pid_t pid)
 static pid_t *tree_pids(pid_t root, size_t *count)
 {
 	size_t all_count, added;
-	pid_t *all = all_pids(&all_count), *parents, *pids;
+	autofree pid_t *all = all_pids(&all_count);
+	autofree pid_t *parents = must_have(calloc(all_count + 1, sizeof(*parents)));
+	pid_t *pids = must_have(calloc(all_count + 1, sizeof(*pids)));
 
-	parents = must_have(calloc(all_count + 1, sizeof(*parents)));
-	pids = must_have(calloc(all_count + 1, sizeof(*pids)));
 	for (size_t i = 0; i < all_count; i++)
 		parents[i] = parent_of(all[i]);
 	*count = 0;
@@ -148,8 +245,6 @@ static pid_t *tree_pids(pid_t root, size_t *count)
 			if (contains(pids, *count, parents[i]) && !contains(pids, *count, all[i]))
 				pids[(*count)++] = all[i];
 	} while (added != *count);
-	free(all);
-	free(parents);
 	if (*count)
 		return pids;
 	free(pids);

@@ -38,9 +38,6 @@ char *group_title(const struct group *group);
  */
 pid_t *group_pids(const struct group *group, size_t *count);
 
-/* The parent of the process, 0 if there is none or the process has ended. */
-pid_t parent_of(pid_t pid);
-
 /* Exit, because group_pids() has returned NULL. */
 _Noreturn void group_gone(const struct group *group);
 

@@ -1,119 +1,101 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "json.h"
 
-#include <inttypes.h>
+#if !__has_include(<json-c/json.h>)
+#error "hydractl and the workloads need json-c: install the package libjson-c-dev"
+#endif
+
+#include <json-c/json.h>
 #include <math.h>
-#include <stdbool.h>
-#include <stdio.h>
 
 #include "text.h"
 
+#define DEPTH 8
+
+/* The open objects and lists, the outermost first. */
+static struct json_object *opened[DEPTH];
+static size_t depth;
 static FILE *out;
-static unsigned int depth;
-static bool need_comma;
 
 void json_to(FILE *stream)
 {
 	out = stream;
 }
 
-static void put_string(const char *text)
+/* json-c leaves as they are: bytes that are no UTF-8, and control characters from U+007F on. */
+static void print(const char *text)
 {
 	uint32_t point;
 
-	fputc('"', out);
-	while (*text) {
-		size_t length = utf8_length(text, &point);
-
+	for (size_t length; *text; text += length ?: 1) {
+		length = utf8_length(text, &point);
 		if (!length)
-			fprintf(out, "\\ufffd");
+			fputs("\\ufffd", out);
 		else if (is_control(point))
 			fprintf(out, "\\u%04x", point);
 		else
-			fprintf(out, "%s%.*s", *text == '"' || *text == '\\' ? "\\" : "", (int)length, text);
-		text += length ?: 1;
+			fwrite(text, 1, length, out);
 	}
-	fputc('"', out);
+	fputc('\n', out);
 }
 
-static void begin_value(const char *key)
+/* NULL stands for null. */
+static void add(const char *key, struct json_object *value)
 {
-	if (!out)
-		out = stdout;
-	if (need_comma)
-		fprintf(out, ", ");
-	need_comma = true;
-	if (key) {
-		put_string(key);
-		fprintf(out, ": ");
-	}
+	struct json_object *above = depth ? opened[depth - 1] : value;
+
+	if (depth && (key ? json_object_object_add(above, key, value) : json_object_array_add(above, value)))
+		must_have(NULL);
 }
 
-static void open_bracket(const char *key, char bracket)
+static void begin(const char *key, struct json_object *value)
 {
-	begin_value(key);
-	fputc(bracket, out);
-	need_comma = false;
-	depth++;
-}
-
-static void close_bracket(char bracket)
-{
-	fputc(bracket, out);
-	need_comma = --depth;
-	if (!depth)
-		fputc('\n', out);
+	add(key, must_have(value));
+	opened[depth++] = value;
 }
 
 void json_open_object(const char *key)
 {
-	open_bracket(key, '{');
-}
-
-void json_close_object(void)
-{
-	close_bracket('}');
+	begin(key, json_object_new_object());
 }
 
 void json_open_list(const char *key)
 {
-	open_bracket(key, '[');
+	begin(key, json_object_new_array());
 }
 
-void json_close_list(void)
+void json_close(void)
 {
-	close_bracket(']');
+	const int style = JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE;
+
+	if (--depth)
+		return;
+	if (!out)
+		out = stdout;
+	print(must_have((char *)json_object_to_json_string_ext(opened[0], style)));
+	json_object_put(opened[0]);
 }
 
 void json_string(const char *key, const char *value)
 {
-	begin_value(key);
-	put_string(value);
+	add(key, value ? must_have(json_object_new_string(value)) : NULL);
 }
 
 void json_number(const char *key, uint64_t value)
 {
-	begin_value(key);
-	fprintf(out, "%" PRIu64, value);
+	add(key, must_have(json_object_new_uint64(value)));
 }
 
 void json_real(const char *key, double value)
 {
-	begin_value(key);
-	if (isnan(value))
-		fprintf(out, "null");
-	else
-		fprintf(out, "%.6f", value);
+	struct json_object *number = isnan(value) ? NULL : must_have(json_object_new_double(value));
+
+	if (number)
+		json_object_set_serializer(number, json_object_double_to_json_string, "%.6f", NULL);
+	add(key, number);
 }
 
-void json_bool(const char *key, int value)
+void json_flag(const char *key, bool value)
 {
-	begin_value(key);
-	fprintf(out, value ? "true" : "false");
-}
-
-void json_null(const char *key)
-{
-	begin_value(key);
-	fprintf(out, "null");
+	add(key, must_have(json_object_new_boolean(value)));
 }

@@ -1,28 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Writing JSON, one value after the other. */
+/* Writing JSON, one value after the other; json-c has it until the outermost value is closed. */
 #ifndef JSON_H
 #define JSON_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
 /* Write to @stream from now on, instead of stdout. */
 void json_to(FILE *stream);
 
-/*
- * @key is NULL in lists and for the outermost value. The functions write commas and the
- * newline after an outermost value.
- */
+/* @key is NULL in lists and for the outermost value, which ends with a newline. */
 void json_open_object(const char *key);
-void json_close_object(void);
 void json_open_list(const char *key);
-void json_close_list(void);
-/* Each byte of @value that is no UTF-8 becomes U+FFFD. */
+void json_close(void);
+/* Each byte of @value that is no UTF-8 becomes U+FFFD. Null if @value is NULL. */
 void json_string(const char *key, const char *value);
 void json_number(const char *key, uint64_t value);
 /* Null if @value is NaN. */
 void json_real(const char *key, double value);
-void json_null(const char *key);
-void json_bool(const char *key, int value);
+void json_flag(const char *key, bool value);
 
 #endif /* JSON_H */

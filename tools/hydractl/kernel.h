@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "procfile.h"
+#include "text.h"
 
 /* Exit statuses of hydractl; the last three are as in env(1), nice(1), timeout(1). */
 enum {
@@ -20,11 +21,8 @@ enum {
 
 bool kernel_has_hydra(void);
 
-/*
- * Exit with @status unless the running kernel has Hydra. The functions below exit with
- * the same status.
- */
-void kernel_require(int status);
+/* Exit unless the running kernel has Hydra. */
+void kernel_require(void);
 
 /* Read /sys/kernel/mm/hydra/@name, without newlines at the end; exit on failure. */
 char *kernel_file(const char *name);
@@ -49,6 +47,9 @@ const char *kernel_proc(void);
 
 /* The root of the system's files: /sys, except in tests. */
 const char *kernel_sys(void);
+
+/* Write @text to /proc/@pid/@name. False and errno. */
+bool process_write(pid_t pid, const char *name, const char *text);
 
 /* The path of /proc/@pid/@name, to be freed. */
 char *process_path(pid_t pid, const char *name);
@@ -76,20 +77,5 @@ _Noreturn void process_fail(pid_t pid, const char *doing);
 
 /* Exit: hydractl does not understand the kernel's text of @name. */
 _Noreturn void process_unexpected(pid_t pid, const char *name, const char *what);
-
-/*
- * Why the process may not choose settings, to be freed, if the administrator is the
- * reason; else NULL. errno stays.
- */
-char *allow_refusal(void);
-
-/* Why the kernel refused settings (errno), to be freed. */
-char *settings_refusal(const char *settings);
-
-/* Leave, saying why. */
-_Noreturn void settings_refused(const char *settings);
-
-/* Exit if @pointer, from an allocation, is NULL. */
-void *must_have(void *pointer);
 
 #endif /* KERNEL_H */

@@ -87,17 +87,17 @@ void json_leaf_tables(const struct leaf_tables *tables)
 		if (domain->marked_told)
 			json_number("hinting_leaves", domain->marked);
 		else
-			json_null("hinting_leaves");
+			json_string("hinting_leaves", NULL);
 		json_real("local_leaf_share", local_leaf_share(domain));
-		json_close_object();
+		json_close();
 	}
-	json_close_list();
+	json_close();
 	json_open_list("per_node");
 	for (size_t i = 0; i < tables->node_count; i++) {
 		json_open_object(NULL);
 		json_number("node", tables->node[i].node);
 		json_number("pagetable_kib", tables->node[i].kib);
-		json_close_object();
+		json_close();
 	}
-	json_close_list();
+	json_close();
 }

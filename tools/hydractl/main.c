@@ -27,7 +27,6 @@ static const struct command commands[] = {
 	{ "top", command_top },
 	{ "tables", command_tables },
 	{ "vm", command_vm },
-	{ "walks", command_walks },
 	{ "check", command_check },
 	{ "export", command_export },
 	{ NULL, NULL }
@@ -102,7 +101,6 @@ static const struct argp argp = {
 	       "  top      show what happens per second, until ended\n"
 	       "  tables   show the page tables through which each node reaches memory\n"
 	       "  vm       show the virtual machines of a process, and their page tables\n"
-	       "  walks    show where the page walks of a virtual machine end, on which nodes\n"
 	       "  check    check the invariants of a process's page tables\n"
 	       "  export   write the counters for Prometheus\n"
 	       "\v"

@@ -13,6 +13,7 @@
 #include "settings.h"
 #include "text.h"
 
+#define STAT_PARENT 4
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
 
 static const char *const texts[] = { "policy", "domains", "replication", "filter" };
@@ -160,10 +161,10 @@ void json_process(const struct process *process, const char *split)
 	for (size_t next = 0; (domain = process_domain(process, &next)); ) {
 		json_open_object(NULL);
 		json_pairs(domain);
-		json_close_object();
+		json_close();
 	}
-	json_close_list();
-	json_close_object();
+	json_close();
+	json_close();
 }
 
 void processes_load(struct processes *processes, const pid_t *pids, size_t count,
@@ -199,6 +200,18 @@ void processes_free(struct processes *processes)
 	*processes = (struct processes){ 0 };
 }
 
+static int compare_pids(const void *a, const void *b)
+{
+	return ((const struct process *)a)->pid - ((const struct process *)b)->pid;
+}
+
+const struct process *processes_find(const struct processes *processes, pid_t pid)
+{
+	const struct process key = { .pid = pid };
+
+	return bsearch(&key, processes->process, processes->count, sizeof(key), compare_pids);
+}
+
 void processes_say_left_out(const struct processes *processes)
 {
 	if (processes->unreadable)
@@ -230,4 +243,23 @@ pid_t *all_pids(size_t *count)
 	free(entries);
 	*count = found;
 	return pids;
+}
+
+uint64_t stat_field(const char *text, unsigned int field)
+{
+	/* "12 (name) S 1 ...": the name may be any bytes. */
+	const char *end = strrchr(text, ')');
+
+	for (unsigned int at = 2; end && at < field; at++) {
+		end = strchr(end, ' ');
+		end = end ? end + 1 : NULL;
+	}
+	return end ? strtoull(end, NULL, 10) : 0;
+}
+
+pid_t parent_of(pid_t pid)
+{
+	autofree char *text = process_file(pid, "stat");
+
+	return text ? stat_field(text, STAT_PARENT) : 0;
 }

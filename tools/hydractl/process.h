@@ -49,6 +49,7 @@ void json_process(const struct process *process, const char *split);
 /* A number if @value is one, else a string. */
 void json_value(const char *key, const char *value);
 
+/* The members of an object. */
 void json_pairs(const struct record *record);
 
 /*
@@ -59,10 +60,19 @@ void processes_load(struct processes *processes, const pid_t *pids, size_t count
 		    bool active_only);
 void processes_free(struct processes *processes);
 
+/* The process with this PID, or NULL. */
+const struct process *processes_find(const struct processes *processes, pid_t pid);
+
 /* Say on stderr how many processes are missing, and why. */
 void processes_say_left_out(const struct processes *processes);
 
 /* All PIDs of /proc, ascending, to be freed. */
 pid_t *all_pids(size_t *count);
+
+/* The parent of the process, 0 if there is none or the process has ended. */
+pid_t parent_of(pid_t pid);
+
+/* Field @field of /proc/PID/stat, counted from 1 as in proc(5); 0 if @text has none. Not for the first three. */
+uint64_t stat_field(const char *text, unsigned int field);
 
 #endif /* PROCESS_H */

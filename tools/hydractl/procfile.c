@@ -2,9 +2,11 @@
 #include "procfile.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 bool parse_u64(const char *text, uint64_t *value)
 {
@@ -38,6 +40,18 @@ char *file_read(const char *path)
 	}
 	fclose(file);
 	return text;
+}
+
+bool file_write(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	bool written = fd >= 0 && write(fd, text, strlen(text)) >= 0;
+	int saved = errno;
+
+	if (fd >= 0)
+		close(fd);
+	errno = saved;
+	return written;
 }
 
 static bool record_add(struct record *record, const char *key, const char *value)

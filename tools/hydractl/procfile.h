@@ -33,6 +33,9 @@ bool parse_u64(const char *text, uint64_t *value);
  */
 char *file_read(const char *path);
 
+/* Write @text to the file at @path at once. False and errno. */
+bool file_write(const char *path, const char *text);
+
 /*
  * Split @line, which is changed, into pairs. If @first_key is given, the line begins with
  * the value of @first_key, without the key. False and errno if the line has too many

@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "change.h"
 #include "kernel.h"
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -54,7 +55,7 @@ void program_become(const struct hydra_settings *settings, char **program)
 {
 	if (prctl(PR_SET_HYDRA, settings, sizeof(*settings), 0, 0) &&
 	    !(errno == EPERM && is_linux_anyway(settings)))
-		settings_refused(must_have(settings_text(settings)));
+		error(EXIT_RUN_ERROR, 0, "%s", settings_refusal(settings_text(settings)));
 	execvp(program[0], program);
 	error(errno == ENOENT ? EXIT_RUN_NOT_FOUND : EXIT_RUN_NOT_EXECUTABLE, errno,
 	      "cannot run '%s'", program[0]);

@@ -12,8 +12,6 @@ struct program {
 	char **words;		/* the program and its arguments */
 };
 
-#define PROGRAM_NONE ((struct program){ .choice = SETTINGS_CHOICE_NONE })
-
 /* The parser of the settings' options and of "[--] PROGRAM [ARGUMENT...]", as the only child; its input is a program. */
 extern const struct argp_child program_children[];
 #define PROGRAM_ARGS "[--] PROGRAM [ARGUMENT...]"

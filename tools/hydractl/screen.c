@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "screen.h"
 
+#if !__has_include(<curses.h>)
+#error "hydractl needs ncurses: install the package libncurses-dev"
+#endif
+
 #include <curses.h>
+#include <errno.h>
+#include <error.h>
 #include <inttypes.h>
-#include <stdarg.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "change.h"
-#include "columns.h"
-#include "details.h"
 #include "kernel.h"
 #include "settings.h"
-#include "terminal.h"
 #include "text.h"
 
 #define LINES_LEAST 8
@@ -32,30 +39,103 @@ struct screen {
 	bool done;
 };
 
-static const struct {
-	char key;
-	const char *policy;
-} policy_keys[] = {
-	{ 'l', "linux" }, { 'h', "hydra" }, { 'm', "mitosis" }, { 'r', "radixvm" }, { 'a', "abis" },
-	{ 'n', "hydra-nofilter" },
-};
+static const char help[] =
+	"Up Down PgUp PgDn Home End   choose a process\n"
+	"Enter, i    inspect the process; again: back\n"
+	"p           switch the policy of the process\n"
+	"< >         sort by the column to the left or right (*)\n"
+	"a           all processes, or those under Hydra\n"
+	"Space       look now\n"
+	"?, h        this help; again: back\n"
+	"q, Ctrl-C   end\n"
+	"\n"
+	"SENT/S      interrupts sent per second, one for each CPU\n"
+	"SPARED/S    interrupts saved per second\n"
+	"FILLS/S     faults that copied entries for a node\n"
+	"FLUSH/S     TLB flushes\n"
+	"REP-KIB     memory of the replica tables now\n";
 
-static const char *const help[] = {
-	"Up Down PgUp PgDn Home End   choose a process",
-	"Enter, i    inspect the process; again: back",
-	"p           switch the policy of the process",
-	"< >         sort by the column to the left or right (*)",
-	"a           all processes, or those under Hydra",
-	"Space       look now",
-	"?, h        this help; again: back",
-	"q, Ctrl-C   end",
-	"",
-	"SENT/S      interrupts sent per second, one for each CPU",
-	"SPARED/S    interrupts saved per second",
-	"FILLS/S     faults that copied entries for a node",
-	"FLUSH/S     TLB flushes",
-	"REP-KIB     memory of the replica tables now",
-};
+static volatile sig_atomic_t signal_seen;
+static bool hung_up;
+
+static void note_signal(int signal)
+{
+	signal_seen = signal;
+}
+
+static void terminal_close(void)
+{
+	if (!isendwin())
+		endwin();
+}
+
+/* error() calls this before its message, which would be lost on a screen. */
+static void close_and_print_name(void)
+{
+	terminal_close();
+	fprintf(stderr, "%s: ", program_invocation_name);
+}
+
+/* Names are UTF-8, whatever the user's language. */
+static void use_utf8(void)
+{
+	if (!setlocale(LC_CTYPE, "") || strcmp(nl_langinfo(CODESET), "UTF-8"))
+		setlocale(LC_CTYPE, "C.UTF-8");
+}
+
+/* Take the terminal; exit with a message if it cannot be drawn on. However hydractl ends, the terminal is given back as it was. */
+static void terminal_open(void)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	struct sigaction action = { .sa_handler = note_signal };
+	const char *kind = getenv("TERM");
+
+	use_utf8();
+	if (!newterm(NULL, stdout, stdin))
+		error(EXIT_ERROR, 0, "unknown type of terminal '%s' (TERM): use --batch or --json", kind ?: "");
+	error_print_progname = close_and_print_name;
+	atexit(terminal_close);
+	if (!tigetstr("cup"))
+		error(EXIT_ERROR, 0, "a terminal of type '%s' (TERM) cannot move its cursor: use --batch or --json",
+		      kind ?: "");
+	/* Without SA_RESTART, so that a wait for keys ends. */
+	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
+		sigaction(signals[i], &action, NULL);
+	cbreak();
+	noecho();
+	nonl();
+	keypad(stdscr, true);
+	set_escdelay(50);
+	timeout(0);
+	curs_set(0);
+}
+
+/*
+ * Wait for a key, until the time is up or a signal comes. Returns the key as of curses(3),
+ * or ERR.
+ */
+static int terminal_key(double seconds)
+{
+	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+	int key = getch();
+
+	if (key != ERR || signal_seen)
+		return key;
+	poll(&input, 1, seconds > 0 ? seconds * 1000 + 1 : 0);
+	hung_up = input.revents & (POLLHUP | POLLERR | POLLNVAL);
+	return getch();
+}
+
+/* Has the user pressed Ctrl-C, or has the terminal gone? */
+static bool terminal_ended(void)
+{
+	if (signal_seen && signal_seen != SIGINT) {
+		terminal_close();
+		signal(signal_seen, SIG_DFL);
+		raise(signal_seen);
+	}
+	return signal_seen || hung_up;
+}
 
 static void say(struct screen *screen, char *message)
 {
@@ -65,10 +145,10 @@ static void say(struct screen *screen, char *message)
 
 static size_t chosen_row(const struct screen *screen)
 {
-	const struct rate_table *table = &screen->watch->table;
+	const struct watch *watch = screen->watch;
 
-	for (size_t i = 0; i < table->count; i++)
-		if (table->row[i].process->pid == screen->chosen)
+	for (size_t i = 0; i < watch->count; i++)
+		if (watch->row[i].process->pid == screen->chosen)
 			return i;
 	return 0;
 }
@@ -79,21 +159,6 @@ static int draw_line(int y, const char *text)
 	if (y < LINES)
 		mvaddnstr(y, 0, text, width(COLS, text));
 	return y + 1;
-}
-
-__attribute__((format(printf, 2, 3)))
-static int draw_format(int y, const char *format, ...)
-{
-	va_list arguments;
-	char *text;
-	int length;
-
-	va_start(arguments, format);
-	length = vasprintf(&text, format, arguments);
-	va_end(arguments);
-	y = draw_line(y, must_have(length < 0 ? NULL : text));
-	free(text);
-	return y;
 }
 
 /* Draw @text in as many lines as needed, broken at spaces. Returns the next line. */
@@ -121,46 +186,42 @@ static int lines_of_words(const char *text)
 
 static bool too_small(void)
 {
-	return COLS < COLUMNS_LEAST || LINES < LINES_LEAST;
+	return COLS < WATCH_LEAST_COLUMNS || LINES < LINES_LEAST;
 }
 
 static void draw_too_small(void)
 {
-	char *text;
-	int length = asprintf(&text, "Terminal too small: %dx%d. Needed: %dx%d. Widen it, or use --batch. q: quit.",
-			      COLS, LINES, COLUMNS_LEAST, LINES_LEAST);
+	autofree char *text = xasprintf("Terminal too small: %dx%d. Needed: %dx%d. Widen it, or use --batch. q: quit.",
+					COLS, LINES, WATCH_LEAST_COLUMNS, LINES_LEAST);
 
-	draw_words(0, must_have(length < 0 ? NULL : text));
-	free(text);
+	draw_words(0, text);
 }
 
 /* What all processes do, and each node, in at most a third of the lines. */
 static int draw_totals(const struct screen *screen)
 {
 	const struct watch *watch = screen->watch;
-	const struct rates *total = &watch->table.total;
-	char sent[CELL_SIZE], spared[CELL_SIZE], fills[CELL_SIZE], clock[16];
-	char *title = group_title(&watch->group);
-	double both = total->sent + total->spared;
+	const struct counters *total = &watch->total;
+	char sent[RATE_SIZE], spared[RATE_SIZE], fills[RATE_SIZE], clock[16];
+	double both = total->rate[INTERRUPTED] + total->rate[SPARED];
+	autofree char *title = group_title(&watch->group), *heading, *rates;
 	time_t seconds = time(NULL);
 	int y = 0, x = 0;
 
 	strftime(clock, sizeof(clock), "%T", localtime(&seconds));
-	y = draw_format(y, "%s  %zu process%s%s of %s%s", clock, watch->table.count,
-			plural_es(watch->table.count),
-			watch->all ? "" : " under Hydra", title,
-			watch->after.unreadable ? " (not all readable: be root)" : "");
-	free(title);
-	y = draw_format(y, "sent %s/s  spared %s/s (%.0f%%)  fills %s/s  replicas %" PRIu64 " KiB",
-			rate_text(sent, total->sent), rate_text(spared, total->spared),
-			both > 0 ? 100 * total->spared / both : 0,
-			rate_text(fills, total->fills), total->replica_kib);
+	heading = xasprintf("%s  %zu process%s%s of %s%s", clock, watch->count, plural_es(watch->count),
+			    watch->all ? "" : " under Hydra", title,
+			    watch->after.unreadable ? " (not all readable: be root)" : "");
+	rates = xasprintf("sent %s/s  spared %s/s (%.0f%%)  fills %s/s  replicas %" PRIu64 " KiB",
+			  rate_text(sent, total->rate[INTERRUPTED]), rate_text(spared, total->rate[SPARED]),
+			  both > 0 ? 100 * total->rate[SPARED] / both : 0,
+			  rate_text(fills, total->rate[FILLS]), total->number[REPLICA_KIB]);
+	y = draw_line(draw_line(y, heading), rates);
 	for (size_t i = 0; i < total->node_count; i++) {
-		const struct node_rates *node = &total->node[i];
-		char text[2 * CELL_SIZE];
+		const struct node_counters *node = &total->node[i];
+		autofree char *text = xasprintf("node %" PRIu64 ": %s fills/s, %" PRIu64 " KiB", node->node,
+						rate_text(fills, node->fill_rate), node->replica_kib);
 
-		snprintf(text, sizeof(text), "node %" PRIu64 ": %s fills/s, %" PRIu64 " KiB", node->node,
-			 rate_text(fills, node->fills), node->replica_kib);
 		if (x && x + (int)strlen(text) > COLS) {
 			x = 0;
 			y++;
@@ -173,62 +234,132 @@ static int draw_totals(const struct screen *screen)
 	return y + !!total->node_count;
 }
 
+/* The head and @count rows, to be freed. */
+static char *table_text(const struct watch *watch, size_t first, size_t count)
+{
+	char *text;
+	size_t size;
+	FILE *out = must_have(open_memstream(&text, &size));
+	struct table table = watch_table(out, COLS);
+
+	watch_head(&table, watch->order);
+	for (size_t i = first; i < watch->count && i < first + count; i++)
+		watch_row(&table, &watch->row[i]);
+	must_have(fclose(out) ? NULL : text);
+	return text;
+}
+
 static void draw_table(struct screen *screen, int y, int end)
 {
-	const struct rate_table *table = &screen->watch->table;
-	size_t chosen = chosen_row(screen), room;
-	bool shown[COLUMN_COUNT];
-	char *line;
+	const struct watch *watch = screen->watch;
+	size_t chosen = chosen_row(screen), room = end > y + 1 ? end - y - 1 : 0;
+	autofree char *text = NULL;
+	char *rest;
 
-	columns_fit(COLS, shown);
-	line = columns_head(shown, screen->watch->order);
-	attron(A_BOLD);
-	y = draw_line(y, line);
-	attroff(A_BOLD);
-	free(line);
-	room = end > y ? end - y : 0;
 	if (chosen < screen->first_row)
 		screen->first_row = chosen;
 	if (room && chosen >= screen->first_row + room)
 		screen->first_row = chosen - room + 1;
-	if (!table->count)
-		draw_words(y, screen->watch->all ? "no process" :
+	rest = text = table_text(watch, screen->first_row, room);
+	attron(A_BOLD);
+	y = draw_line(y, strsep(&rest, "\n"));
+	attroff(A_BOLD);
+	if (!watch->count)
+		draw_words(y, watch->all ? "no process" :
 			   "No process runs under Hydra: start one with 'hydractl run', or press a for all processes.");
-	for (size_t i = screen->first_row; i < table->count && y < end; i++) {
-		line = columns_row(shown, &table->row[i]);
+	for (size_t i = screen->first_row; *rest; i++) {
 		if (i == chosen)
 			attron(A_REVERSE);
-		y = draw_line(y, line);
+		y = draw_line(y, strsep(&rest, "\n"));
 		attroff(A_REVERSE);
-		free(line);
 	}
 }
 
-static void draw_lines(struct screen *screen, const char *const *lines, size_t count, int end)
+/* As many of the lines as fit, from the first that is seen on */
+static void draw_lines(struct screen *screen, const char *text, int end)
 {
-	size_t room = end > 0 ? end : 0;
+	autofree char *copy = must_have(strdup(text));
+	char *rest = copy;
+	size_t count = 0, room = end > 0 ? end : 0;
 
+	for (const char *at = text; *at; at++)
+		count += *at == '\n';
 	if (screen->first_line + room > count)
 		screen->first_line = count > room ? count - room : 0;
-	for (size_t i = 0; i < room && screen->first_line + i < count; i++)
-		draw_line(i, lines[screen->first_line + i]);
+	for (size_t i = 0; i < count && i < screen->first_line + room; i++) {
+		const char *line = strsep(&rest, "\n");
+
+		if (i >= screen->first_line)
+			draw_line(i - screen->first_line, line);
+	}
+}
+
+/* The documented counters, and per second those which grow only */
+static void write_counters(FILE *out, const struct process *process, const struct counters *counters)
+{
+	char rate[RATE_SIZE];
+
+	for (enum counter i = 0; i < COUNTERS; i++) {
+		if (!process_text(process, counter_keys[i]))
+			continue;
+		fprintf(out, "%-23s %12" PRIu64, counter_keys[i], counters->number[i]);
+		if (i < GROWING)
+			fprintf(out, " %9s/s", rate_text(rate, counters->rate[i]));
+		fputc('\n', out);
+	}
+}
+
+static void write_domains(FILE *out, const struct process *process)
+{
+	static const struct column of_domains[] = {
+		{ .head = "DOMAIN", 6 }, { .head = "NODE", 4 }, { .head = "ROOT", -9 }, { .head = "FILLS", 8 },
+		{ .head = "REP-KIB", 8 }, { .head = "REPLICAS", 8 }, { .head = "UPPER", 8 },
+	};
+	static const char *const keys[] = {
+		"domain", "node", "root", "fills", "replica_kib", "replica_tables", "upper_tables",
+	};
+	struct table table = TABLE(out, of_domains, SIZE_MAX);
+	const struct record *domain;
+
+	if (process_number(process, "split"))
+		table_head(&table);
+	for (size_t next = 0; (domain = process_domain(process, &next)); )
+		for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+			table_cell(&table, "%s", record_get(domain, keys[i]) ?: "-");
+}
+
+/* All that is known of the process, to be freed */
+static char *details(const struct row *row)
+{
+	const struct process *process = row->process;
+	autofree char *name = printable(process->name);
+	char *text;
+	size_t size;
+	FILE *out = must_have(open_memstream(&text, &size));
+
+	fprintf(out, "process %d (%s)%s\n", process->pid, name, process_active(process) ? "" : ": not under Hydra");
+	fprintf(out, "policy %s: domains=%s,replication=%s,\n", process_text(process, "policy"),
+		process_text(process, "domains"), process_text(process, "replication"));
+	fprintf(out, "  prefetch=%s,filter=%s\n", process_text(process, "prefetch"), process_text(process, "filter"));
+	fprintf(out, "%s\n", process_number(process, "split") ? "threads run on several nodes" :
+		"threads have run on one node only");
+	write_counters(out, process, &row->counters);
+	write_domains(out, process);
+	must_have(fclose(out) ? NULL : text);
+	return text;
 }
 
 static void draw_process(struct screen *screen, int end)
 {
-	const struct rate_table *table = &screen->watch->table;
-	const struct process *process;
-	struct details details;
+	const struct row *row = &screen->watch->row[chosen_row(screen)];
+	autofree char *text = NULL;
 
-	if (!table->count || table->row[chosen_row(screen)].process->pid != screen->chosen) {
+	if (!screen->watch->count || row->process->pid != screen->chosen) {
 		draw_words(0, "This process has ended. Enter: back.");
 		return;
 	}
-	process = table->row[chosen_row(screen)].process;
-	details = details_make(processes_find(&screen->watch->before, process->pid), process,
-			       screen->watch->seconds);
-	draw_lines(screen, (const char *const *)details.line, details.count, end);
-	details_free(&details);
+	text = details(row);
+	draw_lines(screen, text, end);
 }
 
 static void draw(struct screen *screen)
@@ -248,7 +379,7 @@ static void draw(struct screen *screen)
 	else if (screen->page == PAGE_PROCESS)
 		draw_process(screen, end);
 	else
-		draw_lines(screen, help, sizeof(help) / sizeof(*help), end);
+		draw_lines(screen, help, end);
 	attron(screen->message ? A_BOLD : A_DIM);
 	draw_words(end, last);
 	attroff(A_BOLD | A_DIM);
@@ -260,34 +391,34 @@ static void look(struct screen *screen)
 	if (!watch_look(screen->watch))
 		group_gone(&screen->watch->group);
 	/* The first process stays chosen until the user chooses. */
-	if (!screen->chosen && screen->watch->table.count)
+	if (!screen->chosen && screen->watch->count)
 		screen->first_row = 0;
 }
 
 static void move_choice(struct screen *screen, long by)
 {
-	const struct rate_table *table = &screen->watch->table;
+	const struct watch *watch = screen->watch;
 	long row = chosen_row(screen) + by;
 
 	if (screen->page != PAGE_TABLE) {
 		screen->first_line = (long)screen->first_line + by > 0 ? screen->first_line + by : 0;
 		return;
 	}
-	if (!table->count)
+	if (!watch->count)
 		return;
 	if (row < 0)
 		row = 0;
-	if (row >= (long)table->count)
-		row = table->count - 1;
-	screen->chosen = table->row[row].process->pid;
+	if (row >= (long)watch->count)
+		row = watch->count - 1;
+	screen->chosen = watch->row[row].process->pid;
 }
 
 static void turn_to(struct screen *screen, enum page page)
 {
 	screen->page = screen->page == page ? PAGE_TABLE : page;
 	screen->first_line = 0;
-	if (screen->watch->table.count && page == PAGE_PROCESS)
-		screen->chosen = screen->watch->table.row[chosen_row(screen)].process->pid;
+	if (screen->watch->count && page == PAGE_PROCESS)
+		screen->chosen = screen->watch->row[chosen_row(screen)].process->pid;
 }
 
 static void sort_by(struct screen *screen, int step)
@@ -301,33 +432,38 @@ static void switch_policy(struct screen *screen, int key)
 	char *message = must_have(strdup("the policy stays"));
 
 	screen->asks_policy = false;
-	for (size_t i = 0; i < sizeof(policy_keys) / sizeof(*policy_keys); i++) {
-		const char *name = policy_keys[i].policy;
-
-		if (policy_keys[i].key != key)
+	for (const struct policy *policy = policies; policy->name; policy++) {
+		if (policy->key != key)
 			continue;
 		free(message);
-		message = process_change(screen->chosen, &policy_find(name)->settings);
-		if (!message && asprintf(&message, "process %d: policy %s", screen->chosen, name) < 0)
-			message = NULL;
-		must_have(message);
+		message = process_change(screen->chosen, &policy->settings) ?:
+			  xasprintf("process %d: policy %s", screen->chosen, policy->name);
 		look(screen);
 	}
 	say(screen, message);
 }
 
+/* "Policy of process 7? [l]inux ..." */
 static void ask_policy(struct screen *screen)
 {
-	const struct rate_table *table = &screen->watch->table;
+	const struct watch *watch = screen->watch;
 	char *question;
+	size_t size;
+	FILE *out;
 
-	if (screen->page == PAGE_HELP || !table->count)
+	if (screen->page == PAGE_HELP || !watch->count)
 		return;
-	screen->chosen = table->row[chosen_row(screen)].process->pid;
-	if (asprintf(&question, "Policy of process %d? [l]inux [h]ydra [m]itosis [r]adixvm [a]bis hydra-[n]ofilter; other keys: none",
-		     screen->chosen) < 0)
-		question = NULL;
-	say(screen, must_have(question));
+	screen->chosen = watch->row[chosen_row(screen)].process->pid;
+	out = must_have(open_memstream(&question, &size));
+	fprintf(out, "Policy of process %d?", screen->chosen);
+	for (const struct policy *policy = policies; policy->name; policy++) {
+		const char *key = strchr(policy->name, policy->key);
+
+		fprintf(out, " %.*s[%c]%s", (int)(key - policy->name), policy->name, *key, key + 1);
+	}
+	fprintf(out, "; other keys: none");
+	must_have(fclose(out) ? NULL : question);
+	say(screen, question);
 	screen->asks_policy = true;
 }
 

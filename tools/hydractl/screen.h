@@ -3,7 +3,7 @@
 #ifndef SCREEN_H
 #define SCREEN_H
 
-#include "repeat.h"
+#include "options.h"
 #include "watch.h"
 
 /*

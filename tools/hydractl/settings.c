@@ -1,119 +1,213 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "settings.h"
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "procfile.h"
-
-#define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
+#include "text.h"
 
 /*
  * By the same values, the kernel knows all policies except hydra-nofilter; the kernel
  * calls other values "custom".
  */
-static const struct policy policies[] = {
-	{ "linux", { .domains = HYDRA_DOMAINS_MACHINE, .replication = HYDRA_REPLICATE_LAZY,
-		     .prefetch = HYDRA_PREFETCH_MAX, .filter = HYDRA_FILTER_NONE } },
-	{ "hydra", { .domains = HYDRA_DOMAINS_NODE, .replication = HYDRA_REPLICATE_LAZY,
-		     .prefetch = HYDRA_PREFETCH_MAX, .filter = HYDRA_FILTER_TABLE } },
-	{ "mitosis", { .domains = HYDRA_DOMAINS_NODE, .replication = HYDRA_REPLICATE_EAGER,
-		       .prefetch = HYDRA_PREFETCH_MAX, .filter = HYDRA_FILTER_NONE } },
-	{ "radixvm", { .domains = HYDRA_DOMAINS_CORE, .replication = HYDRA_REPLICATE_LAZY,
-		       .prefetch = 0, .filter = HYDRA_FILTER_ENTRY } },
-	{ "abis", { .domains = HYDRA_DOMAINS_CORE, .replication = HYDRA_REPLICATE_LAZY,
-		    .prefetch = HYDRA_PREFETCH_MAX, .filter = HYDRA_FILTER_ACCESSED } },
-	{ "hydra-nofilter", { .domains = HYDRA_DOMAINS_NODE, .replication = HYDRA_REPLICATE_LAZY,
-			      .prefetch = HYDRA_PREFETCH_MAX, .filter = HYDRA_FILTER_NONE } },
+const struct policy policies[] = {
+	{ "linux", 'l', "one page table for all",
+	  { HYDRA_DOMAINS_MACHINE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE } },
+	{ "hydra", 'h', "page tables per NUMA node, TLB shootdowns only to the nodes that share a table",
+	  { HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_TABLE } },
+	{ "mitosis", 'm', "each node has all page tables, shootdowns as in Linux",
+	  { HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_EAGER, HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE } },
+	{ "radixvm", 'r', "page tables per core, shootdowns of up to 2 MiB only to the cores that have a page",
+	  { HYDRA_DOMAINS_CORE, HYDRA_REPLICATE_LAZY, 0, HYDRA_FILTER_ENTRY } },
+	{ "abis", 'a', "page tables per core, shootdowns of up to 2 MiB only to the cores that have used a page",
+	  { HYDRA_DOMAINS_CORE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_ACCESSED } },
+	{ "hydra-nofilter", 'n', "page tables per node, shootdowns as in Linux",
+	  { HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE } },
+	{ .name = NULL }
 };
 
-static const char *const domains_names[] = {
-	[HYDRA_DOMAINS_MACHINE] = "machine",
-	[HYDRA_DOMAINS_NODE] = "node",
-	[HYDRA_DOMAINS_LLC] = "llc",
-	[HYDRA_DOMAINS_CORE] = "core",
+/* A value of a setting: the kernel's name, and what --help says. */
+struct value {
+	const char *name, *help;
 };
 
-static const char *const replication_names[] = {
-	[HYDRA_REPLICATE_LAZY] = "lazy",
-	[HYDRA_REPLICATE_EAGER] = "eager",
+static const struct value domains[] = {
+	[HYDRA_DOMAINS_MACHINE] = { .name = "machine" },
+	[HYDRA_DOMAINS_NODE] = { "node", "the CPUs of a NUMA node" },
+	[HYDRA_DOMAINS_LLC] = { "llc", "of a last-level cache" },
+	[HYDRA_DOMAINS_CORE] = { "core", "of a core" },
 };
 
-static const char *const filter_names[] = {
-	[HYDRA_FILTER_NONE] = "none",
-	[HYDRA_FILTER_TABLE] = "table",
-	[HYDRA_FILTER_ENTRY] = "entry",
-	[HYDRA_FILTER_ACCESSED] = "accessed",
+static const struct value replication[] = {
+	[HYDRA_REPLICATE_LAZY] = { "lazy", "when a CPU of the domain faults" },
+	[HYDRA_REPLICATE_EAGER] = { "eager", "as soon as another domain has the entry, together with the whole table" },
 };
 
-static int name_index(const char *const *names, size_t count, const char *name)
+static const struct value filter[] = {
+	[HYDRA_FILTER_NONE] = { "none", "every domain that the process runs on" },
+	[HYDRA_FILTER_TABLE] = { "table", "domains that share a table of the range" },
+	[HYDRA_FILTER_ENTRY] = { "entry", "domains with a copy of a changed entry" },
+	[HYDRA_FILTER_ACCESSED] = { "accessed", "domains whose CPUs accessed a changed entry" },
+};
+
+static const struct value prefetch[HYDRA_PREFETCH_MAX + 1] = {
+	{ .name = "0" }, { .name = "1" }, { .name = "2" }, { .name = "3" }, { .name = "4" },
+	{ .name = "5" }, { .name = "6" }, { .name = "7" }, { .name = "8" }, { .name = "9" },
+};
+
+#define SETTING(name) { #name, offsetof(struct hydra_settings, name), name, sizeof(name) / sizeof(*name) }
+
+/* In the order of the kernel's texts. */
+static const struct {
+	const char *name;
+	size_t place;			/* in struct hydra_settings */
+	const struct value *value;
+	size_t values;
+} table[SETTINGS] = {
+	[SETTING_DOMAINS] = SETTING(domains), [SETTING_REPLICATION] = SETTING(replication),
+	[SETTING_PREFETCH] = SETTING(prefetch), [SETTING_FILTER] = SETTING(filter),
+};
+
+enum { POLICY = 'p', COMPLETE = 'C' };
+
+static const struct argp_option options[] = {
+	{ "policy", POLICY, "POLICY", 0, NULL, 0 },
+	{ "domains", 'D', "KIND", 0, "Which CPUs share page tables, and are interrupted together", 0 },
+	{ "replication", 'r', "WHEN", 0, "When a domain (a node, or as --domains says) gets a copy of an entry", 0 },
+	{ "prefetch", 'd', "DEGREE", 0,
+	  "A domain that faults on one entry gets up to 2^DEGREE entries around the address; 0 to 9 (9: the whole table). Has no effect with --replication eager", 0 },
+	{ "filter", 'f', "FILTER", 0, "Which domains a TLB shootdown interrupts", 0 },
+	{ "complete", COMPLETE, "OPTION", OPTION_HIDDEN, "For the shell's completion: print the words for an option, and end", 0 },
+	{ 0 }
+};
+
+/* The setting of an option; SETTINGS if it is none. */
+static enum setting setting_of(int key)
 {
-	for (size_t i = 0; name && i < count; i++)
-		if (!strcmp(names[i], name))
-			return i;
-	return -1;
+	enum setting setting = 0;
+
+	while (setting < SETTINGS && options[1 + setting].key != key)
+		setting++;
+	return setting;
+}
+
+/* The word number @place for an option, NULL if there are not so many; and what it means. */
+static struct value word(int key, size_t place)
+{
+	enum setting setting = setting_of(key);
+
+	if (key == POLICY)
+		return (struct value){ policies[place].name, policies[place].help };
+	place += setting == SETTING_DOMAINS;	/* "machine" is policy linux. */
+	if (setting < SETTINGS && place < table[setting].values)
+		return table[setting].value[place];
+	return (struct value){ 0 };
+}
+
+/* The words for an option with @between between them, and @last ahead of the last one; to be freed. */
+static char *words(int key, const char *between, const char *last, bool helped)
+{
+	struct value this;
+	size_t size;
+	char *text;
+	FILE *out = must_have(open_memstream(&text, &size));
+
+	for (size_t i = 0; (this = word(key, i)).name; i++) {
+		fprintf(out, "%s%s", !i ? "" : word(key, i + 1).name ? between : last, this.name);
+		if (helped)
+			fprintf(out, ": %s", this.help);
+	}
+	must_have(fclose(out) ? NULL : text);
+	return text;
+}
+
+static char *help_with_words(int key, const char *text, void *input)
+{
+	(void)input;
+	if (key == POLICY)
+		return words(key, ". ", ". ", true);
+	if (!word(key, 0).help)
+		return (char *)text;
+	return xasprintf("%s. %s", text, words(key, ". ", ". ", true));
+}
+
+static _Noreturn void complete(const char *name)
+{
+	for (const struct argp_option *option = options; option->name; option++)
+		if (!strcmp(option->name, name) || (*name == option->key && !name[1]))
+			puts(words(option->key, "\n", "\n", false));
+	exit(0);
+}
+
+static uint32_t *member(const struct hydra_settings *settings, enum setting setting)
+{
+	return (uint32_t *)((char *)settings + table[setting].place);
+}
+
+/* The kernel's name for a value. False if there is none. */
+static bool parse_value(struct hydra_settings *settings, enum setting setting, const char *name)
+{
+	for (size_t i = 0; i < table[setting].values; i++) {
+		*member(settings, setting) = i;
+		if (!strcmp(table[setting].value[i].name, name))
+			return true;
+	}
+	return false;
 }
 
 const struct policy *policy_find(const char *name)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(policies); i++)
-		if (!strcmp(policies[i].name, name))
-			return &policies[i];
+	for (const struct policy *policy = policies; policy->name; policy++)
+		if (!strcmp(policy->name, name))
+			return policy;
 	return NULL;
 }
 
 const char *policy_name(const struct hydra_settings *settings)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(policies); i++)
-		if (!memcmp(&policies[i].settings, settings, sizeof(*settings)))
-			return policies[i].name;
+	for (const struct policy *policy = policies; policy->name; policy++)
+		if (!memcmp(&policy->settings, settings, sizeof(*settings)))
+			return policy->name;
 	return NULL;
 }
 
 bool settings_chosen(const struct settings_choice *choice)
 {
-	return choice->domains >= 0 || choice->replication >= 0 || choice->prefetch >= 0 ||
-	       choice->filter >= 0;
+	for (enum setting i = 0; i < SETTINGS; i++)
+		if (choice->chosen[i])
+			return true;
+	return false;
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct settings_choice *choice = state->input;
-	uint64_t degree;
+	enum setting setting = setting_of(key);
 
+	if (setting < SETTINGS) {
+		choice->chosen[setting] = true;
+		if (parse_value(&choice->settings, setting, arg) &&
+		    !(setting == SETTING_DOMAINS && choice->settings.domains == HYDRA_DOMAINS_MACHINE))
+			return 0;
+		if (setting == SETTING_PREFETCH)
+			argp_error(state, "prefetch degree '%s' is not a number from 0 to %d", arg, HYDRA_PREFETCH_MAX);
+		argp_error(state, "unknown %s '%s': choose %s", table[setting].name, arg,
+			   words(key, ", ", " or ", false));
+	}
 	switch (key) {
-	case 'p':
+	case POLICY:
 		choice->policy = policy_find(arg);
 		if (!choice->policy)
-			argp_error(state, "unknown policy '%s': choose linux, hydra, mitosis, radixvm, abis or hydra-nofilter%s",
-				   arg, strpbrk(arg, ",:=") ?
+			argp_error(state, "unknown policy '%s': choose %s%s", arg, words(key, ", ", " or ", false),
+				   strpbrk(arg, ",:=") ?
 				   "; a setting is an option of its own, as in --policy abis --prefetch 3" : "");
 		return 0;
-	case 'D':
-		choice->domains = name_index(domains_names, ARRAY_SIZE(domains_names), arg);
-		if (choice->domains < HYDRA_DOMAINS_NODE)
-			argp_error(state, "unknown domains '%s': choose node, llc or core", arg);
-		return 0;
-	case 'r':
-		choice->replication = name_index(replication_names, ARRAY_SIZE(replication_names),
-						 arg);
-		if (choice->replication < 0)
-			argp_error(state, "unknown replication '%s': choose lazy or eager", arg);
-		return 0;
-	case 'd':
-		if (!parse_u64(arg, &degree) || degree > HYDRA_PREFETCH_MAX)
-			argp_error(state, "prefetch degree '%s' is not a number from 0 to %d",
-				   arg, HYDRA_PREFETCH_MAX);
-		choice->prefetch = degree;
-		return 0;
-	case 'f':
-		choice->filter = name_index(filter_names, ARRAY_SIZE(filter_names), arg);
-		if (choice->filter < 0)
-			argp_error(state, "unknown filter '%s': choose none, table, entry or accessed",
-				   arg);
-		return 0;
+	case COMPLETE:
+		complete(arg);
 	case ARGP_KEY_SUCCESS:
 		if (choice->policy && choice->policy->settings.domains == HYDRA_DOMAINS_MACHINE &&
 		    settings_chosen(choice))
@@ -125,28 +219,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp_option options[] = {
-	{ "policy", 'p', "POLICY", 0,
-	  "linux: one page table for all. hydra: page tables per NUMA node, TLB shootdowns only to the nodes that share a table. mitosis: each node has all page tables, shootdowns as in Linux. radixvm: page tables per core, shootdowns of up to 2 MiB only to the cores that have a page. abis: page tables per core, shootdowns of up to 2 MiB only to the cores that have used a page. hydra-nofilter: page tables per node, shootdowns as in Linux",
-	  0 },
-	{ "domains", 'D', "KIND", 0,
-	  "Which CPUs share page tables, and are interrupted together. node: the CPUs of a NUMA node. llc: of a last-level cache. core: of a core", 0 },
-	{ "replication", 'r', "WHEN", 0,
-	  "When a domain (a node, or as --domains says) gets a copy of an entry. lazy: when a CPU of the domain faults. eager: as soon as another domain has the entry, together with the whole table", 0 },
-	{ "prefetch", 'd', "DEGREE", 0,
-	  "A domain that faults on one entry gets up to 2^DEGREE entries around the address; 0 to 9 (9: the whole table). Has no effect with --replication eager", 0 },
-	{ "filter", 'f', "FILTER", 0,
-	  "Which domains a TLB shootdown interrupts. none: every domain that the process runs on. table: domains that share a table of the range. entry: domains with a copy of a changed entry. accessed: domains whose CPUs accessed a changed entry", 0 },
-	{ 0 }
-};
-
-const struct argp settings_argp = { .options = options, .parser = parse_option };
+const struct argp settings_argp = { .options = options, .parser = parse_option, .help_filter = help_with_words };
 const struct argp_child settings_children[] = { { .argp = &settings_argp }, { 0 } };
 
 struct hydra_settings settings_choose(const struct settings_choice *choice)
 {
-	const struct policy *policy = choice->policy ? choice->policy : policy_find("hydra");
-	struct hydra_settings settings = policy->settings;
+	struct hydra_settings settings = (choice->policy ?: policy_find("hydra"))->settings;
 
 	settings_apply(&settings, choice);
 	return settings;
@@ -154,79 +232,45 @@ struct hydra_settings settings_choose(const struct settings_choice *choice)
 
 void settings_apply(struct hydra_settings *settings, const struct settings_choice *choice)
 {
-	if (choice->domains >= 0)
-		settings->domains = choice->domains;
-	if (choice->replication >= 0)
-		settings->replication = choice->replication;
-	if (choice->prefetch >= 0)
-		settings->prefetch = choice->prefetch;
-	if (choice->filter >= 0)
-		settings->filter = choice->filter;
-}
-
-char *settings_text(const struct hydra_settings *settings)
-{
-	char *text;
-	int length;
-
-	if (settings->domains == HYDRA_DOMAINS_MACHINE)
-		return strdup("linux");
-	length = asprintf(&text, "hydra,domains=%s,replication=%s,prefetch=%u,filter=%s",
-			  domains_names[settings->domains],
-			  replication_names[settings->replication],
-			  settings->prefetch, filter_names[settings->filter]);
-	return length < 0 ? NULL : text;
+	for (enum setting i = 0; i < SETTINGS; i++)
+		if (choice->chosen[i])
+			*member(settings, i) = *member(&choice->settings, i);
 }
 
 char *settings_named_text(const struct settings_choice *choice)
 {
-	struct settings_choice named = *choice;
+	struct hydra_settings settings = settings_choose(choice);
+	bool all = choice->policy && settings.domains != HYDRA_DOMAINS_MACHINE;
+	const char *gap = "";
 	size_t size;
 	char *text;
-	FILE *out;
+	FILE *out = must_have(open_memstream(&text, &size));
 
-	if (choice->policy) {
-		struct hydra_settings all = settings_choose(choice);
-
-		named.domains = all.domains;
-		if (all.domains != HYDRA_DOMAINS_MACHINE) {
-			named.replication = all.replication;
-			named.prefetch = all.prefetch;
-			named.filter = all.filter;
-		}
+	for (enum setting i = 0; i < SETTINGS; i++) {
+		if (!choice->chosen[i] && !all && !(choice->policy && i == SETTING_DOMAINS))
+			continue;
+		fprintf(out, "%s%s=%s", gap, table[i].name, table[i].value[*member(&settings, i)].name);
+		gap = ",";
 	}
-	out = open_memstream(&text, &size);
-	if (!out)
-		return NULL;
-	if (named.domains >= 0)
-		fprintf(out, ",domains=%s", domains_names[named.domains]);
-	if (named.replication >= 0)
-		fprintf(out, ",replication=%s", replication_names[named.replication]);
-	if (named.prefetch >= 0)
-		fprintf(out, ",prefetch=%d", named.prefetch);
-	if (named.filter >= 0)
-		fprintf(out, ",filter=%s", filter_names[named.filter]);
-	if (fclose(out))
-		return NULL;
-	if (size)
-		memmove(text, text + 1, size);	/* the first comma */
+	must_have(fclose(out) ? NULL : text);
 	return text;
+}
+
+char *settings_text(const struct hydra_settings *settings)
+{
+	const struct policy all = { .settings = *settings };
+	autofree char *named = settings_named_text(&(struct settings_choice){ .policy = &all });
+
+	return settings->domains == HYDRA_DOMAINS_MACHINE ? must_have(strdup("linux")) : xasprintf("hydra,%s", named);
 }
 
 bool settings_from_records(struct hydra_settings *settings, const struct records *records)
 {
-	int domains = name_index(domains_names, ARRAY_SIZE(domains_names),
-				 records_get(records, "domains"));
-	int replication = name_index(replication_names, ARRAY_SIZE(replication_names),
-				     records_get(records, "replication"));
-	int filter = name_index(filter_names, ARRAY_SIZE(filter_names),
-				records_get(records, "filter"));
-	const char *prefetch = records_get(records, "prefetch");
-	uint64_t degree;
+	for (enum setting i = 0; i < SETTINGS; i++) {
+		const char *text = records_get(records, table[i].name);
 
-	if (domains < 0 || replication < 0 || filter < 0 || !prefetch ||
-	    !parse_u64(prefetch, &degree) || degree > HYDRA_PREFETCH_MAX)
-		return false;
-	*settings = (struct hydra_settings){ domains, replication, degree, filter };
+		if (!text || !parse_value(settings, i, text))
+			return false;
+	}
 	return true;
 }

@@ -11,20 +11,22 @@ struct records;
 
 struct policy {
 	const char *name;
+	char key;		/* of 'hydractl top': a letter of the name */
+	const char *help;
 	struct hydra_settings settings;
 };
 
-/* What the options asked for; what was not asked for is NULL or -1. */
-struct settings_choice {
-	const struct policy *policy;
-	int domains;
-	int replication;
-	int prefetch;
-	int filter;
-};
+/* All, as for --policy; the last has no name. */
+extern const struct policy policies[];
 
-#define SETTINGS_CHOICE_NONE \
-	((struct settings_choice){ .domains = -1, .replication = -1, .prefetch = -1, .filter = -1 })
+enum setting { SETTING_DOMAINS, SETTING_REPLICATION, SETTING_PREFETCH, SETTING_FILTER, SETTINGS };
+
+/* What the options asked for. */
+struct settings_choice {
+	const struct policy *policy;	/* or NULL */
+	bool chosen[SETTINGS];
+	struct hydra_settings settings;	/* those chosen */
+};
 
 /* Does @choice name a setting, apart from a policy? */
 bool settings_chosen(const struct settings_choice *choice);

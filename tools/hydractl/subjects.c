@@ -8,12 +8,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "count.h"
+#include "counters.h"
 #include "group.h"
 #include "kernel.h"
-#include "rates.h"
-#include "repeat.h"
-#include "split.h"
+#include "options.h"
+#include "text.h"
 
 #define STAT_START 22
 
@@ -32,11 +31,9 @@ static uint64_t ticks_since_boot(void)
 
 static bool is_new(pid_t pid)
 {
-	char *text = process_file(pid, "stat");
-	bool new = text && stat_field(text, STAT_START) > begun;
+	autofree char *text = process_file(pid, "stat");
 
-	free(text);
-	return new;
+	return text && stat_field(text, STAT_START) > begun;
 }
 
 /* The kernel as such cannot count, so no process can be watched. */
@@ -109,10 +106,9 @@ static void begin(struct subjects *subjects, pid_t pid, bool named)
 	subjects->unreadable += not_permitted(saved);
 	/* Else it has ended. */
 	if (!not_permitted(saved) && saved != ESRCH && saved != ENOENT) {
-		char *why = count_refusal(pid);
+		autofree char *why = count_refusal(pid);
 
 		error(0, 0, "%s", why);
-		free(why);
 	}
 	drop(subject);
 }
@@ -130,33 +126,19 @@ void subjects_begin(struct subjects *subjects, const pid_t *pids, size_t count, 
 			begin(subjects, pids[i], named);
 }
 
-static void read_table_kib(struct subject *subject)
+/* The process's page tables */
+static uint64_t table_kib(const struct subject *subject)
 {
-	char *text = process_file(subject->pid, "status");
+	autofree char *text = process_file(subject->pid, "status");
 	char *line = text ? strstr(text, "\nVmPTE:") : NULL;
 
-	subject->seen.table_kib = line ? strtoull(line + strlen("\nVmPTE:"), NULL, 10) : 0;
-	free(text);
-}
-
-static void read_leaf_tables(struct subject *subject)
-{
-	char *text = process_file(subject->pid, "hydra_tables");
-
-	if (text && !leaf_tables_parse(&subject->tables, text))
-		subject->tables = (struct leaf_tables){ 0 };
-}
-
-/* Per second, of both looks. */
-static double per_second(const struct subject *subject, const char *key)
-{
-	return rate(process_number(&subject->before, key), process_number(&subject->after, key),
-		    subject->seconds);
+	return line ? strtoull(line + strlen("\nVmPTE:"), NULL, 10) : 0;
 }
 
 static void look(struct subject *subject, bool tables, double many)
 {
 	char *text = process_file(subject->pid, "hydra");
+	struct counters counters;
 
 	subject->seconds = now() - subject->moment;
 	/* Also ended: another process has the PID. */
@@ -167,25 +149,26 @@ static void look(struct subject *subject, bool tables, double many)
 	thread_nodes_look(&subject->nodes, subject->pid);
 	subject->split = split_of(&subject->after);
 	subject->late = split_sentence(&subject->after, subject->split);
-	read_table_kib(subject);
-	if (tables)
-		read_leaf_tables(subject);
+	text = tables ? process_file(subject->pid, "hydra_tables") : NULL;
+	if (text)
+		leaf_tables_parse(&subject->tables, text);
+	counters = counters_of(&subject->after, &subject->before, subject->seconds);
 	subject->seen = (struct observation){
 		.pid = subject->pid,
 		.policy = process_text(&subject->after, "policy"),
-		.active = process_active(&subject->after),
+		.active = counters.active,
 		.late = subject->late,
-		.flushes = per_second(subject, "flushes"),
-		.sent = per_second(subject, "cpus_interrupted"),
-		.across = per_second(subject, "cpus_interrupted_across"),
-		.spared = per_second(subject, "cpus_spared"),
+		.flushes = counters.rate[FLUSHES],
+		.sent = counters.rate[INTERRUPTED],
+		.across = counters.rate[ACROSS],
+		.spared = counters.rate[SPARED],
 		.many = many,
 		.threads = subject->nodes.threads,
 		.nodes = subject->nodes.count,
-		.table_kib = subject->seen.table_kib,
-		.hydra_kib = process_number(&subject->after, "replica_kib") +
-			     4 * process_number(&subject->after, "upper_tables"),
+		.table_kib = table_kib(subject),
+		.hydra_kib = counters.number[REPLICA_KIB] + 4 * counters.number[UPPER_TABLES],
 	};
+	counters_free(&counters);
 }
 
 void subjects_look(struct subjects *subjects, bool tables, double many)
@@ -214,12 +197,11 @@ static bool has_inherited(pid_t pid)
 static void stop_inherited(void)
 {
 	size_t count;
-	pid_t *pids = all_pids(&count);
+	autofree pid_t *pids = all_pids(&count);
 
 	for (size_t i = 0; i < count; i++)
 		if (!find(pids[i]) && has_inherited(pids[i]))
 			count_set(pids[i], false);
-	free(pids);
 }
 
 void subjects_restore(void)

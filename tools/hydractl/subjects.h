@@ -9,7 +9,6 @@
 #include "advice.h"
 #include "leaf_tables.h"
 #include "process.h"
-#include "split.h"
 #include "threads.h"
 
 struct subject {

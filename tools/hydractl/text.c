@@ -1,9 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "text.h"
 
+#include <argp.h>
+#include <errno.h>
+#include <error.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Each command sets the exit status that argp uses, for errors of its own too. */
+void *must_have(void *pointer)
+{
+	if (!pointer)
+		error(argp_err_exit_status, ENOMEM, "cannot go on");
+	return pointer;
+}
+
+char *xvasprintf(const char *format, va_list arguments)
+{
+	char *text;
+
+	return must_have(vasprintf(&text, format, arguments) < 0 ? NULL : text);
+}
+
+char *xasprintf(const char *format, ...)
+{
+	va_list arguments;
+	char *text;
+
+	va_start(arguments, format);
+	text = xvasprintf(format, arguments);
+	va_end(arguments);
+	return text;
+}
 
 size_t utf8_length(const char *text, uint32_t *point)
 {
@@ -38,11 +68,9 @@ bool is_control(uint32_t point)
 char *printable(const char *text)
 {
 	/* Four characters for a byte at most. */
-	char *made = malloc(4 * strlen(text) + 1), *end = made;
+	char *made = must_have(malloc(4 * strlen(text) + 1)), *end = made;
 	uint32_t point;
 
-	if (!made)
-		return NULL;
 	while (*text) {
 		size_t length = utf8_length(text, &point);
 		bool escape = !length || is_control(point);
@@ -68,19 +96,25 @@ static size_t columns_of(const char *text, size_t length)
 	return columns;
 }
 
-void print_wrapped(const char *text, size_t indent, size_t columns)
+void print_wrapped(size_t indent, size_t wide, const char *format, ...)
 {
 	size_t at = 0;		/* the column, 0: at the start of the text */
+	autofree char *whole;
+	const char *text;
+	va_list arguments;
 
+	va_start(arguments, format);
+	text = whole = xvasprintf(format, arguments);
+	va_end(arguments);
 	while (*text) {
-		size_t length = strcspn(text, " "), wide = columns_of(text, length);
+		size_t length = strcspn(text, " "), word = columns_of(text, length);
 
-		if (at && at + 1 + wide > columns) {
+		if (at && at + 1 + word > wide) {
 			putchar('\n');
 			at = 0;
 		}
 		printf("%*s%.*s", at ? 1 : (int)indent, "", (int)length, text);
-		at = (at ? at + 1 : indent) + wide;
+		at = (at ? at + 1 : indent) + word;
 		text += length;
 		text += strspn(text, " ");
 	}
@@ -97,9 +131,9 @@ const char *plural_es(uint64_t count)
 	return count == 1 ? "" : "es";
 }
 
-int width(int columns, const char *text)
+int width(int wide, const char *text)
 {
 	for (; *text; text++)
-		columns += (*text & 0xc0) == 0x80;
-	return columns;
+		wide += (*text & 0xc0) == 0x80;
+	return wide;
 }

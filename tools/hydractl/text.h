@@ -1,11 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Text of any bytes, as a name of a process is, made safe to show. */
+/* Making text; and text of any bytes, as a name of a process is, made safe to show. */
 #ifndef TEXT_H
 #define TEXT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+
+/* Exit if @pointer, from an allocation, is NULL. */
+void *must_have(void *pointer);
+
+/* As asprintf(3), to be freed. Exit if there is no memory. */
+char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *xvasprintf(const char *format, va_list arguments);
+
+static inline void free_variable(void *variable)
+{
+	free(*(void **)variable);
+}
+
+/* A pointer that is freed when its variable goes out of scope. */
+#define autofree __attribute__((cleanup(free_variable)))
 
 /*
  * The number of bytes of the UTF-8 character at the start of @text, and its code point in
@@ -22,14 +39,14 @@ bool is_control(uint32_t point);
  */
 char *printable(const char *text);
 
-/* Print @text, with a newline, in lines of at most @columns, each behind @indent spaces; broken at spaces. */
-void print_wrapped(const char *text, size_t indent, size_t columns);
+/* Print a text, with a newline, in lines of at most @wide columns, each behind @indent spaces; broken at spaces. */
+void print_wrapped(size_t indent, size_t wide, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* How a word ends for @count of it: with "s" or "es", or as it is. */
 const char *plural_s(uint64_t count);
 const char *plural_es(uint64_t count);
 
-/* The width for printf() that fills @columns with the UTF-8 text @text, one column a character. */
-int width(int columns, const char *text);
+/* The width for printf() that fills @wide columns with the UTF-8 text @text, one column a character. */
+int width(int wide, const char *text);
 
 #endif /* TEXT_H */

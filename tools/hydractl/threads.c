@@ -4,73 +4,97 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpulist.h"
 #include "kernel.h"
-#include "procfile.h"
+#include "text.h"
 
 #define STAT_PROCESSOR 39
 
-uint64_t stat_field(const char *text, unsigned int field)
-{
-	/* "12 (name) S 1 ...": the name may be any bytes. */
-	const char *end = strrchr(text, ')');
+/* A number for each CPU, as of the node; UINT64_MAX: none is known */
+struct cpu_map {
+	size_t cpus;
+	uint64_t *number;
+};
 
-	for (unsigned int at = 2; end && at < field; at++) {
-		end = strchr(end, ' ');
-		end = end ? end + 1 : NULL;
-	}
-	return end ? strtoull(end, NULL, 10) : 0;
-}
-
-/* By the number of the CPU; unlisted CPUs are on node 0, as all CPUs are without NUMA. */
-static uint64_t *node_of_cpu;
-static size_t cpus;
-
-static void add_cpu(uint64_t cpu, uint64_t node)
-{
-	if (cpu >= cpus) {
-		node_of_cpu = must_have(reallocarray(node_of_cpu, cpu + 1, sizeof(*node_of_cpu)));
-		memset(node_of_cpu + cpus, 0, (cpu + 1 - cpus) * sizeof(*node_of_cpu));
-		cpus = cpu + 1;
-	}
-	node_of_cpu[cpu] = node;
-}
-
-static void add_cpus(const char *list, uint64_t node)
+/* Give the CPUs of a list, as "0-3,8", a number. */
+static void map_cpus(struct cpu_map *map, const char *list, uint64_t number)
 {
 	uint64_t first, last;
+	char *end;
 
-	while ((list = cpulist_next(list, &first, &last)))
+	for (; isdigit((unsigned char)*list); list = end + (*end == ',')) {
+		first = last = strtoull(list, &end, 10);
+		if (*end == '-')
+			last = strtoull(end + 1, &end, 10);
+		if (last >= map->cpus) {
+			map->number = must_have(reallocarray(map->number, last + 1, sizeof(*map->number)));
+			memset(map->number + map->cpus, 0xff, (last + 1 - map->cpus) * sizeof(*map->number));
+			map->cpus = last + 1;
+		}
 		for (uint64_t cpu = first; cpu <= last; cpu++)
-			add_cpu(cpu, node);
+			map->number[cpu] = number;
+	}
 }
 
-static void read_nodes(void)
+static uint64_t number_of(const struct cpu_map *map, uint64_t cpu)
 {
-	char *path = must_have(asprintf(&path, "%s/devices/system/node", kernel_sys()) < 0 ? NULL : path);
+	return cpu < map->cpus ? map->number[cpu] : UINT64_MAX;
+}
+
+static void read_nodes(struct cpu_map *nodes)
+{
+	autofree char *path = xasprintf("%s/devices/system/node", kernel_sys());
 	DIR *directory = opendir(path);
 	struct dirent *entry;
 	uint64_t node;
 
 	while (directory && (entry = readdir(directory))) {
-		char *list, *text;
+		autofree char *file = xasprintf("%s/%s/cpulist", path, entry->d_name), *text = NULL;
 
 		if (strncmp(entry->d_name, "node", 4) || !parse_u64(entry->d_name + 4, &node))
 			continue;
-		list = must_have(asprintf(&list, "%s/%s/cpulist", path, entry->d_name) < 0 ? NULL : list);
-		text = file_read(list);
-		add_cpus(text ?: "", node);
-		free(text);
-		free(list);
+		text = file_read(file);
+		map_cpus(nodes, text ?: "", node);
 	}
 	if (directory)
 		closedir(directory);
-	free(path);
+}
+
+struct thread {
+	uint64_t cpu;		/* on which it ran last */
+	bool runs;		/* or waits for a CPU alone */
+};
+
+/* The threads of a process, to be freed. */
+static struct thread *read_threads(pid_t pid, size_t *count)
+{
+	autofree char *path = process_path(pid, "task");
+	DIR *directory = opendir(path);
+	struct thread *threads = NULL;
+	struct dirent *entry;
+
+	*count = 0;
+	while (directory && (entry = readdir(directory))) {
+		autofree char *file = xasprintf("%s/%s/stat", path, entry->d_name), *text = NULL;
+		const char *state;
+
+		if (isdigit((unsigned char)*entry->d_name))
+			text = file_read(file);
+		if (!text)
+			continue;
+		threads = must_have(reallocarray(threads, *count + 1, sizeof(*threads)));
+		state = strrchr(text, ')');
+		threads[(*count)++] = (struct thread){
+			.cpu = stat_field(text, STAT_PROCESSOR),
+			.runs = state && !strncmp(state, ") R", 3),
+		};
+	}
+	if (directory)
+		closedir(directory);
+	return threads;
 }
 
 static size_t place_of(struct thread_nodes *nodes, uint64_t node)
@@ -89,61 +113,21 @@ static size_t place_of(struct thread_nodes *nodes, uint64_t node)
 	return place;
 }
 
-bool thread_look(pid_t pid, const char *thread, uint64_t *cpu, bool *runs)
-{
-	char *path = process_path(pid, "task"), *file, *text, *state;
-	bool there;
-
-	file = must_have(asprintf(&file, "%s/%s/stat", path, thread) < 0 ? NULL : file);
-	text = file_read(file);
-	there = text;
-	if (there) {
-		*cpu = stat_field(text, STAT_PROCESSOR);
-		state = strrchr(text, ')');
-		*runs = state && !strncmp(state, ") R", 3);
-	}
-	free(text);
-	free(file);
-	free(path);
-	return there;
-}
-
-bool thread_cpu(pid_t pid, const char *thread, uint64_t *cpu)
-{
-	bool runs;
-
-	return thread_look(pid, thread, cpu, &runs);
-}
-
-/* Count the threads of one look. */
-static void look(struct thread_nodes *now, pid_t pid)
-{
-	char *path = process_path(pid, "task");
-	DIR *directory = opendir(path);
-	struct dirent *entry;
-
-	while (directory && (entry = readdir(directory))) {
-		size_t place;
-		uint64_t cpu;
-
-		if (!isdigit((unsigned char)*entry->d_name) || !thread_cpu(pid, entry->d_name, &cpu))
-			continue;
-		now->threads++;
-		place = place_of(now, cpu < cpus ? node_of_cpu[cpu] : 0);
-		now->node[place].threads++;
-	}
-	if (directory)
-		closedir(directory);
-	free(path);
-}
-
 void thread_nodes_look(struct thread_nodes *nodes, pid_t pid)
 {
+	static struct cpu_map node_of_cpu;
 	struct thread_nodes now = { 0 };
+	autofree struct thread *threads = read_threads(pid, &now.threads);
 
-	if (!cpus)
-		read_nodes();
-	look(&now, pid);
+	if (!node_of_cpu.cpus)
+		read_nodes(&node_of_cpu);
+	for (size_t i = 0; i < now.threads; i++) {
+		uint64_t node = number_of(&node_of_cpu, threads[i].cpu);
+		/* Without NUMA, all CPUs are on node 0. */
+		size_t place = place_of(&now, node == UINT64_MAX ? 0 : node);
+
+		now.node[place].threads++;
+	}
 	if (now.threads > nodes->threads)
 		nodes->threads = now.threads;
 	for (size_t i = 0; i < now.count; i++) {
@@ -177,4 +161,104 @@ char *thread_nodes_list(const struct thread_nodes *nodes)
 	}
 	must_have(fclose(list) ? NULL : text);
 	return text;
+}
+
+const char *const split_words[] = {
+	[SPLIT_DONE] = "split", [SPLIT_LINUX] = "linux", [SPLIT_ONE_THREAD] = "one-thread",
+	[SPLIT_ONE_DOMAIN] = "one-domain", [SPLIT_ASLEEP] = "asleep", [SPLIT_BUSY] = "busy",
+};
+
+/* The kinds of domains, the kernel's lists of them, and how to call one. */
+static const struct kind {
+	const char *name, *file, *where;
+} kinds[] = {
+	{ "node", "domains", "on one node" },
+	{ "llc", "domains_llc", "in one last-level cache" },
+	{ "core", "domains_core", "on one core" },
+};
+
+static const struct kind *kind_of(const struct process *process)
+{
+	const char *name = process_text(process, "domains");
+
+	for (size_t i = 1; i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (!strcmp(kinds[i].name, name))
+			return &kinds[i];
+	return &kinds[0];
+}
+
+/* The domain of each CPU */
+static struct cpu_map read_domains(const struct process *process)
+{
+	struct cpu_map map = { 0 };
+	struct records domains;
+	uint64_t domain;
+
+	if (!records_parse(&domains, kernel_file(kind_of(process)->file), "domain"))
+		return map;
+	for (size_t i = 0; i < domains.count; i++)
+		if (record_get_u64(&domains.record[i], "domain", &domain))
+			map_cpus(&map, record_get(&domains.record[i], "cpus") ?: "", domain);
+	records_free(&domains);
+	return map;
+}
+
+enum split split_of(const struct process *process)
+{
+	uint64_t seen = UINT64_MAX, seen_running = UINT64_MAX;	/* the last domain */
+	bool several = false, several_running = false;
+	autofree struct thread *threads = NULL;
+	struct cpu_map domains;
+	size_t count;
+
+	if (!process_active(process))
+		return SPLIT_LINUX;
+	if (process_number(process, "split"))
+		return SPLIT_DONE;
+	threads = read_threads(process->pid, &count);
+	if (count < 2)
+		return SPLIT_ONE_THREAD;
+	domains = read_domains(process);
+	for (size_t i = 0; i < count; i++) {
+		uint64_t domain = number_of(&domains, threads[i].cpu);
+
+		if (domain == UINT64_MAX)
+			continue;
+		several |= seen != UINT64_MAX && seen != domain;
+		seen = domain;
+		if (!threads[i].runs)
+			continue;
+		several_running |= seen_running != UINT64_MAX && seen_running != domain;
+		seen_running = domain;
+	}
+	free(domains.number);
+	if (!several)
+		return SPLIT_ONE_DOMAIN;
+	return several_running ? SPLIT_BUSY : SPLIT_ASLEEP;
+}
+
+bool split_is_late(enum split split)
+{
+	return split == SPLIT_ASLEEP || split == SPLIT_BUSY;
+}
+
+char *split_sentence(const struct process *process, enum split split)
+{
+	const struct kind *kind = kind_of(process);
+
+	switch (split) {
+	case SPLIT_ONE_THREAD:
+		return must_have(strdup("not split: it has a single thread, and is plain Linux until it has more"));
+	case SPLIT_ONE_DOMAIN:
+		return xasprintf("not split: its threads ran last %s, and it is plain Linux until they run on more",
+				 kind->where);
+	case SPLIT_ASLEEP:
+		return xasprintf("not split yet: threads ran last in several domains (kind %s), but sleep now; it is split when they run again",
+				 kind->name);
+	case SPLIT_BUSY:
+		return xasprintf("not split yet: threads run in several domains (kind %s), and keep the lock of their memory (mmap_lock) busy; it is split when one of them finds it free",
+				 kind->name);
+	default:
+		return NULL;
+	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The NUMA nodes on which the threads of a process ran. */
+/* Where the threads of a process ran: on which nodes, and why it has no page tables for each domain yet. */
 #ifndef THREADS_H
 #define THREADS_H
 
@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include "process.h"
 
 struct thread_nodes {
 	size_t threads;		/* at the look with the most */
@@ -24,13 +26,25 @@ void thread_nodes_free(struct thread_nodes *nodes);
 /* "0,2-3", to be freed. */
 char *thread_nodes_list(const struct thread_nodes *nodes);
 
-/* The CPU on which a thread of process @pid ran last; false if there is no such thread. */
-bool thread_cpu(pid_t pid, const char *thread, uint64_t *cpu);
+/* Does a process under a policy have page tables for each domain yet, and if not, why? */
+enum split {
+	SPLIT_DONE,		/* the domains have page tables of their own */
+	SPLIT_LINUX,		/* the policy is linux: nothing to split */
+	SPLIT_ONE_THREAD,	/* such a process is never split */
+	SPLIT_ONE_DOMAIN,	/* all threads ran last in one domain */
+	SPLIT_ASLEEP,		/* threads ran last in several domains, and all or all but those in one sleep */
+	SPLIT_BUSY,		/* threads run in several domains: it is about to be split */
+};
 
-/* The same, and whether the thread runs, or waits for a CPU alone. */
-bool thread_look(pid_t pid, const char *thread, uint64_t *cpu, bool *runs);
+enum split split_of(const struct process *process);
 
-/* Field @field of /proc/PID/stat, counted from 1 as in proc(5); 0 if @text has none. Not for the first two. */
-uint64_t stat_field(const char *text, unsigned int field);
+/* For scripts: "split", "linux", "one-thread", "one-domain", "asleep", "busy". */
+extern const char *const split_words[];
+
+/* Threads ran in several domains, and yet there are no page tables for each. */
+bool split_is_late(enum split split);
+
+/* "not split yet: ...", to be freed; NULL if there is nothing to say: SPLIT_DONE and SPLIT_LINUX. */
+char *split_sentence(const struct process *process, enum split split);
 
 #endif /* THREADS_H */

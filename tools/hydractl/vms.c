@@ -3,35 +3,31 @@
 
 #include <errno.h>
 #include <error.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "kernel.h"
+#include "text.h"
 
 /* Has the process a file? */
 static bool has_file(pid_t pid, const char *name)
 {
-	char *path = process_path(pid, name);
-	bool there = !access(path, F_OK);
+	autofree char *path = process_path(pid, name);
 
-	free(path);
-	return there;
+	return !access(path, F_OK);
 }
 
 char *vms_failure(pid_t pid, const char *doing)
 {
-	int saved = errno, length = 0;
-	char *why = NULL;
+	int saved = errno;
 
 	if (saved == ENOENT && has_file(pid, "hydra_vm"))
-		length = asprintf(&why, "process %d has no virtual machine", pid);
-	else if (saved == ENOENT && has_file(pid, "hydra"))
-		length = asprintf(&why, "the kernel has no Hydra for virtual machines (CONFIG_KVM_HYDRA)");
-	else
-		return errno = saved, process_failure(pid, doing);
-	return must_have(length < 0 ? NULL : why);
+		return xasprintf("process %d has no virtual machine", pid);
+	if (saved == ENOENT && has_file(pid, "hydra"))
+		return must_have(strdup("the kernel has no Hydra for virtual machines (CONFIG_KVM_HYDRA)"));
+	errno = saved;
+	return process_failure(pid, doing);
 }
 
 static void add_line(struct vm_lines *vm, char *text)

@@ -1,23 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Looking at a group of processes again and again. */
+/* 'hydractl top': looks at a group of processes, compared with the look before, as a table. */
 #ifndef WATCH_H
 #define WATCH_H
 
 #include <stdbool.h>
 
+#include "counters.h"
 #include "group.h"
-#include "rates.h"
+#include "table.h"
+
+struct row {
+	const struct process *process;
+	struct counters counters;
+};
+
+/* In the order of the columns */
+enum order { ORDER_PID, ORDER_SENT, ORDER_SPARED, ORDER_FILLS, ORDER_FLUSHES, ORDER_MEMORY, ORDER_NAME, ORDERS };
+
+/* The words for --sort */
+extern const char *const order_names[ORDERS];
 
 struct watch {
 	/* For the caller to set. */
 	struct group group;
-	enum order order;
+	enum order order;		/* what comes first */
 	bool all;			/* show also processes that are not under Hydra */
 
 	/* The last two looks, compared. */
 	struct processes before, after;
 	double moment, seconds;		/* of the last look; since the look before, 0: none */
-	struct rate_table table;
+	size_t count;
+	struct row *row;
+	struct counters total;
 };
 
 /* Look, and compare with the look before. False: the group has gone. */
@@ -27,5 +41,13 @@ bool watch_look(struct watch *watch);
 void watch_compare(struct watch *watch);
 
 void watch_end(struct watch *watch);
+
+/* A terminal of this width shows the columns that one cannot do without. */
+#define WATCH_LEAST_COLUMNS 35
+
+/* The table; its head, with a mark at the column of the order; a row. */
+struct table watch_table(FILE *out, size_t wide);
+void watch_head(struct table *table, enum order order);
+void watch_row(struct table *table, const struct row *row);
 
 #endif /* WATCH_H */

@@ -12,11 +12,11 @@
 #include "json.h"
 #include "kernel.h"
 #include "leaf_tables.h"
-#include "view.h"
+#include "options.h"
+#include "table.h"
 
 static const struct argp argp = {
-	.options = view_options,
-	.parser = view_parse,
+	.children = view_children,
 	.args_doc = "PID",
 	.doc = "Show, for each domain, how many pages its CPUs reach through leaf page tables on their own node (LOCAL) and on other nodes (REMOTE), and how much page-table memory process PID has on each node. SHARE is LOCAL divided by the sum of both. Works under every policy.\n"
 	       "\n"
@@ -31,33 +31,39 @@ static void json_tables(pid_t pid, const char *name, const struct leaf_tables *t
 	json_number("pid", pid);
 	json_string("comm", name);
 	json_leaf_tables(tables);
-	json_close_object();
+	json_close();
 }
 
 static void print_tables(pid_t pid, const char *name, const struct leaf_tables *tables)
 {
+	static const struct column of_domains[] = {
+		{ .head = "DOMAIN", 6 }, { .head = "NODE", 4 }, { .head = "LOCAL", 12 }, { .head = "REMOTE", 12 },
+		{ .head = "SHARE", 10 }, { .head = "MARKED", 12 },
+	};
+	static const struct column of_nodes[] = { { .head = "", 6 }, { .head = "NODE", 4 }, { .head = "PAGE TABLES", 16 } };
+	struct table domains = TABLE(stdout, of_domains, SIZE_MAX), nodes = TABLE(stdout, of_nodes, SIZE_MAX);
+
 	print_process_name(pid, name);
-	printf("\n\n%6s %4s %12s %12s %10s %12s\n", "DOMAIN", "NODE", "LOCAL", "REMOTE", "SHARE",
-	       "MARKED");
+	printf("\n\n");
+	table_head(&domains);
 	for (size_t i = 0; i < tables->domain_count; i++) {
 		const struct domain_leaves *domain = &tables->domain[i];
 		double share = local_leaf_share(domain);
 
-		printf("%6" PRIu64 " %4" PRIu64 " %12" PRIu64 " %12" PRIu64, domain->domain,
-		       domain->node, domain->local, domain->remote);
-		if (isnan(share))
-			printf(" %10s", "-");
-		else
-			printf(" %8.2f %%", 100 * share);
-		if (domain->marked_told)
-			printf(" %12" PRIu64 "\n", domain->marked);
-		else
-			printf(" %12s\n", "-");
+		table_cell(&domains, "%" PRIu64, domain->domain);
+		table_cell(&domains, "%" PRIu64, domain->node);
+		table_cell(&domains, "%" PRIu64, domain->local);
+		table_cell(&domains, "%" PRIu64, domain->remote);
+		table_cell(&domains, isnan(share) ? "-" : "%.2f %%", 100 * share);
+		table_cell(&domains, domain->marked_told ? "%" PRIu64 : "-", domain->marked);
 	}
-	printf("\n%6s %4s %16s\n", "", "NODE", "PAGE TABLES");
-	for (size_t i = 0; i < tables->node_count; i++)
-		printf("%6s %4" PRIu64 " %12" PRIu64 " KiB\n", "", tables->node[i].node,
-		       tables->node[i].kib);
+	putchar('\n');
+	table_head(&nodes);
+	for (size_t i = 0; i < tables->node_count; i++) {
+		table_cell(&nodes, "%s", "");
+		table_cell(&nodes, "%" PRIu64, tables->node[i].node);
+		table_cell(&nodes, "%" PRIu64 " KiB", tables->node[i].kib);
+	}
 }
 
 int command_tables(int argc, char **argv)
@@ -67,7 +73,7 @@ int command_tables(int argc, char **argv)
 	char *text, *name;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &view);
-	kernel_require(EXIT_ERROR);
+	kernel_require();
 	text = process_file(view.pid, "hydra_tables");
 	if (!text)
 		process_fail(view.pid, "read");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "repeat.h"
+#include "options.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -11,7 +12,47 @@
 #define LEAST_DELAY 0.1
 #define MOST_DELAY 86400
 
-static const struct argp_option options[] = {
+static const struct argp_option view_options[] = {
+	{ "json", 'j', NULL, 0, "Print JSON", 0 },
+	{ 0 }
+};
+
+pid_t parse_pid(const struct argp_state *state, const char *text)
+{
+	uint64_t pid = 0;
+
+	if (!parse_u64(text, &pid) || !pid || pid > INT_MAX)
+		argp_error(state, "'%s' is not a PID", text);
+	return pid;
+}
+
+static error_t parse_view(int key, char *arg, struct argp_state *state)
+{
+	struct view *view = state->input;
+
+	switch (key) {
+	case 'j':
+		view->json = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (state->arg_num)
+			argp_error(state, "one PID only");
+		view->pid = parse_pid(state, arg);
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		if (!view->pid_optional)
+			argp_error(state, "no PID given");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp view_argp = { .options = view_options, .parser = parse_view };
+const struct argp pid_argp = { .parser = parse_view };
+const struct argp_child view_children[] = { { .argp = &view_argp }, { 0 } };
+
+static const struct argp_option repeat_options[] = {
 	{ "delay", 'd', "SECONDS", 0, "Wait between two looks; from 0.1 to 86400", 0 },
 	{ "count", 'n', "NUMBER", 0, "End after NUMBER looks", 0 },
 	{ 0 }
@@ -30,7 +71,7 @@ double parse_seconds(const struct argp_state *state, const char *what, const cha
 	return seconds;
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static error_t parse_repeat(int key, char *arg, struct argp_state *state)
 {
 	struct repeat *repeat = state->input;
 
@@ -48,7 +89,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-const struct argp repeat_argp = { .options = options, .parser = parse_option };
+const struct argp repeat_argp = { .options = repeat_options, .parser = parse_repeat };
 
 double now(void)
 {

@@ -50,7 +50,7 @@ int command_allow(int argc, char **argv)
 	char *now;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &kind);
-	kernel_require(EXIT_ERROR);
+	kernel_require();
 	now = kernel_allow();
 	if (!now)
 		error(EXIT_ERROR, 0, "this kernel's Hydra is older than hydractl: every process may choose settings");

@@ -15,13 +15,13 @@ static const struct argp argp = {
 
 int command_run(int argc, char **argv)
 {
-	struct program program = PROGRAM_NONE;
+	struct program program = { 0 };
 	struct hydra_settings settings;
 
 	argp_err_exit_status = EXIT_RUN_ERROR;
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &program);
 	settings = settings_choose(&program.choice);
 
-	kernel_require(EXIT_RUN_ERROR);
+	kernel_require();
 	program_become(&settings, program.words);
 }

@@ -10,8 +10,10 @@
 #include "commands.h"
 #include "json.h"
 #include "kernel.h"
+#include "options.h"
 #include "process.h"
-#include "view.h"
+#include "table.h"
+#include "text.h"
 #include "vms.h"
 
 struct options {
@@ -41,13 +43,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp view_argp = { .options = view_options, .parser = view_parse };
-static const struct argp_child children[] = { { .argp = &view_argp }, { 0 } };
-
 static const struct argp argp = {
 	.options = own_options,
 	.parser = parse_option,
-	.children = children,
+	.children = view_children,
 	.args_doc = "PID",
 	.doc = "Show the virtual machines of process PID (as of QEMU): whether each NUMA node has a tree of nested page tables of its own (NPT, EPT), and what KVM has counted. 'hydractl set --vm' changes that while the machine runs. A machine takes over the policy of the process that makes it: hydractl run -- qemu-system-x86_64 …\v"
 	       "With --tables: for each node, how many vCPUs are there, and how many guest pages they reach through tables on the node (local_leaves) and elsewhere (remote_leaves); and the nested tables on each node. Works under every policy. Cost: the kernel walks all nested tables, while faults of the guest go on. For a single look, not for monitoring.\n\n"
@@ -78,38 +77,35 @@ static char *row_of(const struct vm_lines *vm, size_t line, const char *key, str
 static void print_rows(const struct vm_lines *vm, const char *key)
 {
 	struct record record;
-	bool header = false;
-	char *text;
+	bool head = true;
 
 	for (size_t i = 0; i < vm->count; i++) {
-		text = row_of(vm, i, key, &record);
-		for (size_t j = 0; text && !header && j < record.count; j++)
-			printf("%s%-14s", j ? " " : "\n  ", record.pair[j].key);
-		header |= text != NULL;
-		for (size_t j = 0; text && j < record.count; j++)
-			printf("%s%-14s", j ? " " : "\n  ", record.pair[j].value);
-		free(text);
+		autofree char *text = row_of(vm, i, key, &record);
+
+		if (!text)
+			continue;
+		if (head)
+			putchar('\n');
+		print_record(&record, head);
+		head = false;
 	}
-	if (header)
-		putchar('\n');
 }
 
 static void json_rows(const struct vm_lines *vm, const char *key, const char *name)
 {
 	struct record record;
-	char *text;
 
 	json_open_list(name);
 	for (size_t i = 0; i < vm->count; i++) {
-		text = row_of(vm, i, key, &record);
+		autofree char *text = row_of(vm, i, key, &record);
+
 		if (!text)
 			continue;
 		json_open_object(NULL);
 		json_pairs(&record);
-		json_close_object();
-		free(text);
+		json_close();
 	}
-	json_close_list();
+	json_close();
 }
 
 static void json_vm(const struct vm_lines *vm, bool tables)
@@ -121,7 +117,7 @@ static void json_vm(const struct vm_lines *vm, bool tables)
 	}
 	for (size_t i = 0; !tables && i < vm->count; i++)
 		json_value(vm->line[i].key, vm->line[i].rest);
-	json_close_object();
+	json_close();
 }
 
 static void json_vms(pid_t pid, const char *name, const struct vms *vms, bool tables)
@@ -132,8 +128,8 @@ static void json_vms(pid_t pid, const char *name, const struct vms *vms, bool ta
 	json_open_list("vms");
 	for (size_t i = 0; i < vms->count; i++)
 		json_vm(&vms->vm[i], tables);
-	json_close_list();
-	json_close_object();
+	json_close();
+	json_close();
 }
 
 static void print_vms(pid_t pid, const char *name, const struct vms *vms, bool tables)
@@ -159,7 +155,7 @@ int command_vm(int argc, char **argv)
 	char *name;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
-	kernel_require(EXIT_ERROR);
+	kernel_require();
 	file = options.tables ? "hydra_vm_tables" : "hydra_vm";
 	vms_read(&vms, options.view.pid, file);
 	name = process_name(options.view.pid);

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,15 +13,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "columns.h"
 #include "commands.h"
 #include "group.h"
 #include "json.h"
 #include "kernel.h"
-#include "repeat.h"
+#include "options.h"
 #include "subjects.h"
+#include "table.h"
 #include "text.h"
-#include "view.h"
 
 #define USUAL_SECONDS 10
 
@@ -72,7 +70,6 @@ static const struct argp_option explain_options[] = {
 	{ 0 }
 };
 
-static const struct argp view_argp = { .options = view_options, .parser = view_parse };
 static const struct argp_child children[] = {
 	{ .argp = &view_argp },
 	{ .argp = &group_all_argp, .header = "Instead of a PID, several processes:" },
@@ -135,39 +132,12 @@ static int wait_for(double seconds, size_t count, const sigset_t *signals)
 	return signal > 0 ? signal : 0;
 }
 
-enum column_of_explain {
-	EXPLAIN_PID, EXPLAIN_NAME, EXPLAIN_POLICY, EXPLAIN_THREADS, EXPLAIN_NODES, EXPLAIN_FLUSHES,
-	EXPLAIN_SENT, EXPLAIN_ACROSS, EXPLAIN_TABLES, EXPLAIN_COST, EXPLAIN_ADVICE, EXPLAIN_COLUMNS
+static const struct column columns[] = {
+	{ .head = "PID", 7, 0 }, { .head = "COMMAND", -15, 4 }, { .head = "POLICY", -7, 8 },
+	{ .head = "THREADS", 7, 10 }, { .head = "NODES", -7, 5 }, { .head = "FLUSH/S", 8, 6 },
+	{ .head = "SENT/S", 8, 3 }, { .head = "ACROSS/S", 8, 2 }, { .head = "TABLE-KIB", 9, 9 },
+	{ .head = "COST-KIB", 9, 7 }, { .head = "ADVICE", -8, 1, .ragged = true },
 };
-
-static const struct {
-	const char *head;
-	int width;		/* negative: text, which begins at the left */
-	int weight;		/* a narrow terminal shows the lowest first */
-} columns[EXPLAIN_COLUMNS] = {
-	[EXPLAIN_PID] = { "PID", 7, 0 }, [EXPLAIN_NAME] = { "COMMAND", -15, 4 },
-	[EXPLAIN_POLICY] = { "POLICY", -7, 8 }, [EXPLAIN_THREADS] = { "THREADS", 7, 10 },
-	[EXPLAIN_NODES] = { "NODES", -7, 5 }, [EXPLAIN_FLUSHES] = { "FLUSH/S", 8, 6 },
-	[EXPLAIN_SENT] = { "SENT/S", 8, 3 }, [EXPLAIN_ACROSS] = { "ACROSS/S", 8, 2 },
-	[EXPLAIN_TABLES] = { "TABLE-KIB", 9, 9 }, [EXPLAIN_COST] = { "COST-KIB", 9, 7 },
-	[EXPLAIN_ADVICE] = { "ADVICE", -8, 1 },
-};
-
-static void fit(size_t width, bool shown[EXPLAIN_COLUMNS])
-{
-	size_t used = 0;
-
-	memset(shown, 0, EXPLAIN_COLUMNS * sizeof(*shown));
-	for (int weight = 0; weight < EXPLAIN_COLUMNS; weight++)
-		for (size_t i = 0; i < EXPLAIN_COLUMNS; i++) {
-			if (columns[i].weight != weight)
-				continue;
-			used += abs(columns[i].width) + !!weight;
-			if (used > width)
-				return;
-			shown[i] = true;
-		}
-}
 
 /* The memory that Hydra's page tables would take at most, or take. */
 static uint64_t cost_kib(const struct observation *seen)
@@ -175,69 +145,23 @@ static uint64_t cost_kib(const struct observation *seen)
 	return seen->active ? seen->hydra_kib : most_kib(seen);
 }
 
-static char *cell(const struct subject *subject, enum column_of_explain column)
+static void print_row(struct table *table, const struct subject *subject)
 {
 	const struct observation *seen = &subject->seen;
-	char *text, number[CELL_SIZE];
-	int length = 0;
+	autofree char *name = printable(subject->name), *nodes = thread_nodes_list(&subject->nodes);
+	char rate[RATE_SIZE];
 
-	switch (column) {
-	case EXPLAIN_PID:
-		length = asprintf(&text, "%d", subject->pid);
-		break;
-	case EXPLAIN_NAME:
-		text = printable(subject->name);
-		break;
-	case EXPLAIN_POLICY:
-		text = strdup(seen->policy);
-		break;
-	case EXPLAIN_THREADS:
-		length = asprintf(&text, "%" PRIu64, seen->threads);
-		break;
-	case EXPLAIN_NODES:
-		text = thread_nodes_list(&subject->nodes);
-		break;
-	case EXPLAIN_FLUSHES:
-		text = strdup(rate_text(number, seen->flushes));
-		break;
-	case EXPLAIN_SENT:
-		text = strdup(rate_text(number, seen->sent));
-		break;
-	case EXPLAIN_ACROSS:
-		text = strdup(rate_text(number, seen->across));
-		break;
-	case EXPLAIN_TABLES:
-		length = asprintf(&text, "%" PRIu64, seen->table_kib);
-		break;
-	case EXPLAIN_COST:
-		length = asprintf(&text, "%" PRIu64, cost_kib(seen));
-		break;
-	default:
-		text = strdup(advice_words[advice_for(seen)]);
-	}
-	return must_have(length < 0 ? NULL : text);
-}
-
-/* Of @subject, or the head. */
-static void print_row(const bool shown[EXPLAIN_COLUMNS], const struct subject *subject)
-{
-	const char *gap = "";
-
-	for (enum column_of_explain i = 0; i < EXPLAIN_COLUMNS; i++) {
-		char *text;
-		int wide = columns[i].width;
-
-		if (!shown[i])
-			continue;
-		text = subject ? cell(subject, i) : must_have(strdup(columns[i].head));
-		if (i == EXPLAIN_ADVICE)
-			printf("%s%s", gap, text);
-		else
-			printf("%s%*s", gap, wide < 0 ? -width(-wide, text) : wide, text);
-		gap = " ";
-		free(text);
-	}
-	putchar('\n');
+	table_cell(table, "%d", subject->pid);
+	table_cell(table, "%s", name);
+	table_cell(table, "%s", seen->policy);
+	table_cell(table, "%" PRIu64, seen->threads);
+	table_cell(table, "%s", nodes);
+	table_cell(table, "%s", rate_text(rate, seen->flushes));
+	table_cell(table, "%s", rate_text(rate, seen->sent));
+	table_cell(table, "%s", rate_text(rate, seen->across));
+	table_cell(table, "%" PRIu64, seen->table_kib);
+	table_cell(table, "%" PRIu64, cost_kib(seen));
+	table_cell(table, "%s", advice_words[advice_for(seen)]);
 }
 
 static bool has_something_to_gain(const struct observation *seen)
@@ -262,48 +186,32 @@ static int compare_subjects(const void *a, const void *b)
 	return (first->pid > second->pid) - (first->pid < second->pid);
 }
 
-__attribute__((format(printf, 3, 4)))
-static void print_fact(size_t indent, size_t wide, const char *format, ...)
-{
-	va_list arguments;
-	char *text;
-	int length;
-
-	va_start(arguments, format);
-	length = vasprintf(&text, format, arguments);
-	va_end(arguments);
-	print_wrapped(must_have(length < 0 ? NULL : text), indent, wide);
-	free(text);
-}
-
 static void print_ended(const struct subjects *subjects, size_t wide)
 {
 	for (size_t i = 0; i < subjects->count; i++) {
 		const struct subject *subject = &subjects->subject[i];
-		char *name = must_have(printable(subject->name));
+		autofree char *name = printable(subject->name);
 
 		if (subject->ended)
-			print_fact(0, wide, "process %d (%s) has ended while it was watched", subject->pid, name);
-		free(name);
+			print_wrapped(0, wide, "process %d (%s) has ended while it was watched", subject->pid, name);
 	}
 }
 
 static void print_barrier_remark(size_t wide)
 {
 	putchar('\n');
-	print_wrapped("Not seen here: programs that use mprotect() or munmap() as a memory barrier for all threads must not run under Hydra (docs/hydractl.md, \"Programs that rely on the interrupts\").",
-		      0, wide);
+	print_wrapped(0, wide, "Not seen here: programs that use mprotect() or munmap() as a memory barrier for all threads must not run under Hydra (docs/hydractl.md, \"Programs that rely on the interrupts\").");
 }
 
 static void print_tables(const struct leaf_tables *tables, size_t wide)
 {
 	for (size_t i = 0; i < tables->node_count; i++)
-		print_fact(2, wide, "page tables on node %" PRIu64 ": %" PRIu64 " KiB", tables->node[i].node, tables->node[i].kib);
+		print_wrapped(2, wide, "page tables on node %" PRIu64 ": %" PRIu64 " KiB", tables->node[i].node, tables->node[i].kib);
 	for (size_t i = 0; i < tables->domain_count; i++) {
 		double share = local_leaf_share(&tables->domain[i]);
 
 		if (!isnan(share))
-			print_fact(2, wide, "CPUs of node %" PRIu64 " reach %.1f %% of the pages through page tables of their node",
+			print_wrapped(2, wide, "CPUs of node %" PRIu64 " reach %.1f %% of the pages through page tables of their node",
 				   tables->domain[i].node, 100 * share);
 	}
 }
@@ -312,40 +220,36 @@ static void print_tables(const struct leaf_tables *tables, size_t wide)
 static void print_subject(const struct subject *subject, size_t wide)
 {
 	const struct observation *seen = &subject->seen;
-	char *name = must_have(printable(subject->name)), *sentence;
+	autofree char *name = printable(subject->name), *sentence = advice_sentence(seen);
 
-	print_fact(0, wide, "process %d (%s), policy %s, watched for %.1f s", subject->pid, name, seen->policy, subject->seconds);
-	free(name);
+	print_wrapped(0, wide, "process %d (%s), policy %s, watched for %.1f s", subject->pid, name, seen->policy, subject->seconds);
 	putchar('\n');
-	sentence = advice_sentence(seen);
-	print_wrapped(sentence, 0, wide);
-	free(sentence);
+	print_wrapped(0, wide, "%s", sentence);
 	putchar('\n');
-	print_fact(2, wide, "%.1f TLB flushes/s", seen->flushes);
-	print_fact(2, wide, "%.1f interrupts sent/s, one for each CPU", seen->sent);
-	print_fact(2, wide, "%.1f/s of these to CPUs of another node (%.1f %%)", seen->across,
+	print_wrapped(2, wide, "%.1f TLB flushes/s", seen->flushes);
+	print_wrapped(2, wide, "%.1f interrupts sent/s, one for each CPU", seen->sent);
+	print_wrapped(2, wide, "%.1f/s of these to CPUs of another node (%.1f %%)", seen->across,
 		   seen->sent > 0 ? 100 * seen->across / seen->sent : 0);
 	if (seen->active)
-		print_fact(2, wide, "%.1f interrupts spared/s, which Linux would send besides", seen->spared);
-	print_fact(2, wide, "%" PRIu64 " thread%s", seen->threads, plural_s(seen->threads));
+		print_wrapped(2, wide, "%.1f interrupts spared/s, which Linux would send besides", seen->spared);
+	print_wrapped(2, wide, "%" PRIu64 " thread%s", seen->threads, plural_s(seen->threads));
 	for (size_t i = 0; i < subject->nodes.count; i++)
-		print_fact(2, wide, "%zu of them ran last on node %" PRIu64, subject->nodes.node[i].threads,
+		print_wrapped(2, wide, "%zu of them ran last on node %" PRIu64, subject->nodes.node[i].threads,
 			   subject->nodes.node[i].node);
-	print_fact(2, wide, "%" PRIu64 " KiB of page tables%s", seen->table_kib, seen->active ? ", with Hydra's" : "");
+	print_wrapped(2, wide, "%" PRIu64 " KiB of page tables%s", seen->table_kib, seen->active ? ", with Hydra's" : "");
 	if (seen->active)
-		print_fact(2, wide, "%" PRIu64 " KiB of them are Hydra's", seen->hydra_kib);
+		print_wrapped(2, wide, "%" PRIu64 " KiB of them are Hydra's", seen->hydra_kib);
 	else if (spans_nodes(seen))
-		print_fact(2, wide, "%" PRIu64 " KiB more at most with Hydra: (nodes - 1) x page tables + nodes x %d KiB",
+		print_wrapped(2, wide, "%" PRIu64 " KiB more at most with Hydra: (nodes - 1) x page tables + nodes x %d KiB",
 			   most_kib(seen), ROOT_KIB);
 	print_tables(&subject->tables, wide);
 }
 
 static void print_table(const struct subjects *subjects, size_t wide, bool tables)
 {
-	bool shown[EXPLAIN_COLUMNS];
+	struct table table = TABLE(stdout, columns, wide);
 	size_t rows = 0, left_out = 0;
 
-	fit(wide, shown);
 	for (size_t i = 0; i < subjects->count; i++) {
 		const struct subject *subject = &subjects->subject[i];
 
@@ -356,45 +260,42 @@ static void print_table(const struct subjects *subjects, size_t wide, bool table
 			continue;
 		}
 		if (!rows++)
-			print_row(shown, NULL);
-		print_row(shown, subject);
+			table_head(&table);
+		print_row(&table, subject);
 	}
 	if (left_out)
-		print_fact(0, wide, "%s%zu process%s without a TLB flush, and with nothing to gain",
+		print_wrapped(0, wide, "%s%zu process%s without a TLB flush, and with nothing to gain",
 			   rows ? "and " : "", left_out, plural_es(left_out));
 	for (size_t i = 0; i < subjects->count; i++) {
 		const struct subject *subject = &subjects->subject[i];
-		char *sentence, *name;
+		autofree char *name = printable(subject->name), *sentence = NULL;
 
 		if (subject->ended || !(has_something_to_gain(&subject->seen) || tables))
 			continue;
 		sentence = advice_sentence(&subject->seen);
-		name = must_have(printable(subject->name));
 		putchar('\n');
-		print_fact(0, wide, "%d (%s): %s", subject->pid, name, sentence);
+		print_wrapped(0, wide, "%d (%s): %s", subject->pid, name, sentence);
 		print_tables(&subject->tables, wide);
-		free(sentence);
-		free(name);
 	}
 }
 
 static void json_subject(const struct subject *subject)
 {
 	const struct observation *seen = &subject->seen;
-	char *sentence;
+	autofree char *sentence = NULL;
 
 	json_open_object(NULL);
 	json_number("pid", subject->pid);
 	json_string("comm", subject->name);
-	json_bool("ended", subject->ended);
+	json_flag("ended", subject->ended);
 	if (subject->ended) {
-		json_close_object();
+		json_close();
 		return;
 	}
 	sentence = advice_sentence(seen);
 	json_real("seconds", subject->seconds);
 	json_string("policy", seen->policy);
-	json_bool("active", seen->active);
+	json_flag("active", seen->active);
 	json_string("split_state", split_words[subject->split]);
 	json_real("flushes_per_second", seen->flushes);
 	json_real("sent_per_second", seen->sent);
@@ -406,40 +307,36 @@ static void json_subject(const struct subject *subject)
 		json_open_object(NULL);
 		json_number("node", subject->nodes.node[i].node);
 		json_number("threads", subject->nodes.node[i].threads);
-		json_close_object();
+		json_close();
 	}
-	json_close_list();
-	json_bool("spans_nodes", spans_nodes(seen));
+	json_close();
+	json_flag("spans_nodes", spans_nodes(seen));
 	json_number("pagetable_kib", seen->table_kib);
 	json_number("cost_kib", cost_kib(seen));
 	if (subject->tables.domain_count) {
 		json_open_object("tables");
 		json_leaf_tables(&subject->tables);
-		json_close_object();
+		json_close();
 	} else {
-		json_null("tables");
+		json_string("tables", NULL);
 	}
 	json_string("advice", advice_words[advice_for(seen)]);
 	json_string("sentence", sentence);
-	json_close_object();
-	free(sentence);
+	json_close();
 }
 
 static void json_subjects(const struct subjects *subjects, const struct group *group)
 {
 	json_open_object(NULL);
 	json_string("group", group->kind == GROUP_NONE ? "process" : group_kind_name(group));
-	if (group->name)
-		json_string("name", group->name);
-	else
-		json_null("name");
+	json_string("name", group->name);
 	json_open_list("processes");
 	for (size_t i = 0; i < subjects->count; i++)
 		json_subject(&subjects->subject[i]);
-	json_close_list();
+	json_close();
 	json_number("unreadable", subjects->unreadable);
 	json_number("not_understood", subjects->not_understood);
-	json_close_object();
+	json_close();
 }
 
 static size_t still_running(const struct subjects *subjects)
@@ -515,7 +412,7 @@ int command_explain(int argc, char **argv)
 	pid_t *pids;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
-	kernel_require(EXIT_ERROR);
+	kernel_require();
 	pids = list(&options, &count);
 	/* A signal waits until no process is counted any more. */
 	sigemptyset(&signals);

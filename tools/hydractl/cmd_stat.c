@@ -3,20 +3,28 @@
 #include <argp.h>
 #include <errno.h>
 #include <error.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "commands.h"
+#include "descendants.h"
 #include "json.h"
 #include "kernel.h"
-#include "launch.h"
+#include "options.h"
 #include "program.h"
-#include "repeat.h"
 #include "text.h"
 #include "tlb_line.h"
+
+#define LOOK_SECONDS 0.1	/* between looks at processes that run, at least */
+#define LOOK_SHARE 50		/* a look may take one of so many seconds */
 
 struct options {
 	struct program program;
@@ -65,16 +73,115 @@ static const struct argp argp = {
 };
 
 struct summary {
-	const struct tally *tally;
+	struct tally tally;
 	char *command;
+	bool started;		/* the program was there and could be run */
+	int status;		/* the program's, as of wait(2) */
 	double seconds;
 	bool machine_told;
 	uint64_t machine;	/* interrupts for TLB shootdowns on all CPUs meanwhile */
 };
 
+static int gate[2];
+
+/* Of the child: it exits, so it has not become the program. */
+static void tell_failure(void)
+{
+	if (write(gate[1], "", 1) != 1)
+		_exit(EXIT_RUN_ERROR);
+}
+
+/* Start the program. Returns its PID. */
+static pid_t start(const struct hydra_settings *settings, char **program, const sigset_t *signals,
+		   const struct sigaction *child_action, bool *started)
+{
+	char byte;
+	pid_t pid;
+
+	if (pipe2(gate, O_CLOEXEC))
+		error(EXIT_RUN_ERROR, errno, "cannot go on");
+	pid = fork();
+	if (pid < 0)
+		error(EXIT_RUN_ERROR, errno, "cannot start a process for '%s'", program[0]);
+	if (!pid) {
+		close(gate[0]);
+		atexit(tell_failure);
+		sigaction(SIGCHLD, child_action, NULL);
+		sigprocmask(SIG_SETMASK, signals, NULL);
+		program_become(settings, program);
+	}
+	close(gate[1]);
+	/* The end of the file: the child has executed the program, which closed the pipe. */
+	*started = !read(gate[0], &byte, 1);
+	close(gate[0]);
+	return pid;
+}
+
+/* Take the exit statuses of children. True if the program is among them. */
+static bool has_ended(pid_t first, int *status_of_first)
+{
+	bool ended = false;
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (pid != first)
+			continue;
+		*status_of_first = status;
+		ended = true;
+	}
+	return ended;
+}
+
+/* The terminal sends its signals to the program, too; others have sent theirs to hydractl alone. */
+static void pass_on(pid_t first, const siginfo_t *sent)
+{
+	if (sent->si_signo != SIGCHLD && sent->si_code != SI_KERNEL)
+		kill(first, sent->si_signo);
+}
+
+/*
+ * Run @program under @settings until it ends. Its descendants that still run then go on.
+ * Exit with EXIT_RUN_ERROR if hydractl cannot start a process.
+ */
+static void launch(const struct hydra_settings *settings, char **program, struct summary *summary)
+{
+	static const int handled[] = { SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP };
+	const struct timespec patience = { .tv_nsec = LOOK_SECONDS * 1e9 };
+	const struct sigaction usual = { .sa_handler = SIG_DFL };
+	double next = now() + LOOK_SECONDS;
+	struct sigaction child_action;
+	sigset_t set, before;
+	siginfo_t sent;
+	pid_t first;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(handled) / sizeof(*handled); i++)
+		sigaddset(&set, handled[i]);
+	sigprocmask(SIG_BLOCK, &set, &before);
+	/* Ignored, the kernel would throw exit statuses away. */
+	sigaction(SIGCHLD, &usual, &child_action);
+	/* Descendants whose parent has ended become children of hydractl, which so finds them. */
+	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	descendants_begin(&summary->tally);
+	first = start(settings, program, &before, &child_action, &summary->started);
+	while (!has_ended(first, &summary->status)) {
+		if (sigtimedwait(&set, &sent, &patience) > 0)
+			pass_on(first, &sent);
+		if (now() >= next) {
+			double begin = now();
+
+			descendants_look(&summary->tally);
+			next = now() + LOOK_SECONDS + LOOK_SHARE * (now() - begin);
+		}
+	}
+	descendants_finish(&summary->tally);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
 static uint64_t interrupted_or_spared(const struct tally *tally)
 {
-	return tally->number[SUM_INTERRUPTED] + tally->number[SUM_SPARED];
+	return tally->number[INTERRUPTED] + tally->number[SPARED];
 }
 
 static void print_line(FILE *out, uint64_t number, const char *what)
@@ -112,22 +219,21 @@ static void print_remarks(FILE *out, const struct tally *tally)
 
 static void print_summary(FILE *out, const struct summary *summary)
 {
-	const struct tally *tally = summary->tally;
+	const struct tally *tally = &summary->tally;
 	const uint64_t *number = tally->number;
-	char *command = must_have(printable(summary->command));
+	autofree char *command = printable(summary->command);
 
 	fprintf(out, "\n Hydra's counters of '%s' and the processes it started:\n\n", command);
-	free(command);
-	print_line(out, number[SUM_FLUSHES], "TLB flushes");
-	print_line(out, number[SUM_INTERRUPTED], "interrupts sent (CPUs interrupted)");
+	print_line(out, number[FLUSHES], "TLB flushes");
+	print_line(out, number[INTERRUPTED], "interrupts sent (CPUs interrupted)");
 	if (tally->across_told)
-		print_share(out, number[SUM_ACROSS], "to CPUs of another node", number[SUM_INTERRUPTED], "those sent");
-	print_share(out, number[SUM_SPARED], "interrupts spared, which Linux would have sent", interrupted_or_spared(tally), "both");
-	fprintf(out, "%16" PRIu64 "  fills, and %" PRIu64 " entries prefetched\n", number[SUM_FILLS],
-		number[SUM_PREFETCHED]);
-	print_line(out, number[SUM_PROPAGATED], "entries propagated");
-	print_line(out, number[SUM_FALLBACKS], "fallbacks for want of memory");
-	print_line(out, number[SUM_RECLAIMED], "replica tables reclaimed");
+		print_share(out, number[ACROSS], "to CPUs of another node", number[INTERRUPTED], "those sent");
+	print_share(out, number[SPARED], "interrupts spared, which Linux would have sent", interrupted_or_spared(tally), "both");
+	fprintf(out, "%16" PRIu64 "  fills, and %" PRIu64 " entries prefetched\n", number[FILLS],
+		number[PREFETCHED]);
+	print_line(out, number[PROPAGATED], "entries propagated");
+	print_line(out, number[FALLBACKS], "fallbacks for want of memory");
+	print_line(out, number[RECLAIMED], "replica tables reclaimed");
 	fprintf(out, "%16" PRIu64 "  KiB of replica tables at the peak (of %u looks)\n", tally->peak_kib,
 		tally->looks);
 	if (summary->machine_told)
@@ -143,90 +249,81 @@ static int exit_status(int status)
 
 static void json_summary(FILE *out, const struct summary *summary)
 {
-	const struct tally *tally = summary->tally;
+	const struct tally *tally = &summary->tally;
 
 	json_to(out);
 	json_open_object(NULL);
 	json_string("command", summary->command);
-	json_number("status", exit_status(tally->status));
+	json_number("status", exit_status(summary->status));
 	json_real("seconds", summary->seconds);
-	json_bool("ended_counted", !tally->refusal);
-	json_bool("with_others", tally->with_others);
+	json_flag("ended_counted", !tally->refusal);
+	json_flag("with_others", tally->with_others);
 	json_number("running", tally->running);
 	json_number("unreadable", tally->unreadable);
-	for (size_t i = 0; i <= SUM_RECLAIMED; i++)
-		if (i == SUM_ACROSS && !tally->across_told)
-			json_null(sum_keys[i]);
+	for (enum counter i = 0; i < GROWING; i++)
+		if (i == ACROSS && !tally->across_told)
+			json_string(counter_keys[i], NULL);
 		else
-			json_number(sum_keys[i], tally->number[i]);
+			json_number(counter_keys[i], tally->number[i]);
 	json_number("peak_replica_kib", tally->peak_kib);
 	json_number("looks", tally->looks);
 	if (summary->machine_told)
 		json_number("machine_tlb_interrupts", summary->machine);
 	else
-		json_null("machine_tlb_interrupts");
-	json_close_object();
+		json_string("machine_tlb_interrupts", NULL);
+	json_close();
 }
 
 /* The words of the command as one line. */
 static char *command_line(char **program)
 {
-	size_t length = 1;
-	char *line;
+	char *line = must_have(strdup(*program));
 
-	for (char **word = program; *word; word++)
-		length += strlen(*word) + 1;
-	line = must_have(calloc(1, length));
-	for (char **word = program; *word; word++) {
-		if (word != program)
-			strcat(line, " ");
-		strcat(line, *word);
+	while (*++program) {
+		autofree char *before = line;
+
+		line = xasprintf("%s %s", before, *program);
 	}
 	return line;
 }
 
 static bool machine_interrupts(uint64_t *number)
 {
-	char *path = must_have(asprintf(&path, "%s/interrupts", kernel_proc()) < 0 ? NULL : path);
-	bool told = tlb_interrupts(path, number);
+	autofree char *path = xasprintf("%s/interrupts", kernel_proc());
 
-	free(path);
-	return told;
+	return tlb_interrupts(path, number);
 }
 
 int command_stat(int argc, char **argv)
 {
-	struct options options = { .program = PROGRAM_NONE };
+	struct options options = { 0 };
 	struct hydra_settings settings;
-	struct summary summary;
-	struct tally tally;
+	struct summary summary = { 0 };
 	uint64_t before = 0;
 	FILE *out = stderr;
 
 	argp_err_exit_status = EXIT_RUN_ERROR;
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &options);
 	settings = settings_choose(&options.program.choice);
-	kernel_require(EXIT_RUN_ERROR);
+	kernel_require();
 	if (options.output)
 		out = fopen(options.output, "we");
 	if (!out)
 		error(EXIT_RUN_ERROR, errno, "cannot write %s", options.output);
 
-	summary = (struct summary){ .tally = &tally, .command = command_line(options.program.words) };
+	summary.command = command_line(options.program.words);
 	summary.machine_told = machine_interrupts(&before);
 	summary.seconds = -now();
-	launch_program(&settings, options.program.words, &tally);
+	launch(&settings, options.program.words, &summary);
 	summary.seconds += now();
 	summary.machine_told = summary.machine_told && machine_interrupts(&summary.machine);
 	summary.machine -= before;
 	/* Else the message about the program says all. */
-	if (tally.started && options.json)
+	if (summary.started && options.json)
 		json_summary(out, &summary);
-	else if (tally.started)
+	else if (summary.started)
 		print_summary(out, &summary);
-	free(summary.command);
-	free(tally.refusal);
 	if (fflush(out) || ferror(out))
 		error(EXIT_RUN_ERROR, errno, "cannot write %s", options.output ?: "the summary");
-	return exit_status(tally.status);
+	return exit_status(summary.status);
 }

@@ -2,17 +2,17 @@
 /* hydractl top: what Hydra does per second, on a terminal or as text for other programs. */
 #include <argp.h>
 #include <error.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "columns.h"
 #include "commands.h"
 #include "json.h"
 #include "kernel.h"
-#include "repeat.h"
+#include "options.h"
 #include "screen.h"
 #include "text.h"
 #include "watch.h"
@@ -93,22 +93,22 @@ static const struct argp argp = {
 	       "Exit status: 0 done; 2 an error; 3 the process, cgroup or unit has gone.",
 };
 
-static void json_rates(const struct rates *rates)
+static void json_rates(const struct counters *counters)
 {
-	json_real("sent_per_second", rates->sent);
-	json_real("spared_per_second", rates->spared);
-	json_real("fills_per_second", rates->fills);
-	json_real("flushes_per_second", rates->flushes);
-	json_number("replica_kib", rates->replica_kib);
+	json_real("sent_per_second", counters->rate[INTERRUPTED]);
+	json_real("spared_per_second", counters->rate[SPARED]);
+	json_real("fills_per_second", counters->rate[FILLS]);
+	json_real("flushes_per_second", counters->rate[FLUSHES]);
+	json_number("replica_kib", counters->number[REPLICA_KIB]);
 	json_open_list("per_node");
-	for (size_t i = 0; i < rates->node_count; i++) {
+	for (size_t i = 0; i < counters->node_count; i++) {
 		json_open_object(NULL);
-		json_number("node", rates->node[i].node);
-		json_real("fills_per_second", rates->node[i].fills);
-		json_number("replica_kib", rates->node[i].replica_kib);
-		json_close_object();
+		json_number("node", counters->node[i].node);
+		json_real("fills_per_second", counters->node[i].fill_rate);
+		json_number("replica_kib", counters->node[i].replica_kib);
+		json_close();
 	}
-	json_close_list();
+	json_close();
 }
 
 static void json_look(const struct watch *watch)
@@ -120,56 +120,45 @@ static void json_look(const struct watch *watch)
 	json_real("time", time.tv_sec + time.tv_nsec / 1e9);
 	json_real("seconds", watch->seconds);
 	json_string("group", group_kind_name(&watch->group));
-	if (watch->group.name)
-		json_string("name", watch->group.name);
-	else
-		json_null("name");
-	json_rates(&watch->table.total);
+	json_string("name", watch->group.name);
+	json_rates(&watch->total);
 	json_open_list("processes");
-	for (size_t i = 0; i < watch->table.count; i++) {
-		const struct row *row = &watch->table.row[i];
+	for (size_t i = 0; i < watch->count; i++) {
+		const struct row *row = &watch->row[i];
 
 		json_open_object(NULL);
 		json_number("pid", row->process->pid);
 		json_string("comm", row->process->name);
 		json_string("policy", process_text(row->process, "policy"));
-		json_number("active", process_active(row->process));
-		json_number("split", process_number(row->process, "split"));
-		json_rates(&row->rates);
-		json_close_object();
+		json_number("active", row->counters.active);
+		json_number("split", row->counters.split);
+		json_rates(&row->counters);
+		json_close();
 	}
-	json_close_list();
+	json_close();
 	json_number("unreadable", watch->after.unreadable);
 	json_number("not_understood", watch->after.not_understood);
-	json_close_object();
+	json_close();
 }
 
 static void print_look(const struct watch *watch)
 {
-	char sent[CELL_SIZE], spared[CELL_SIZE], fills[CELL_SIZE], clock[32], *line;
-	const struct rates *total = &watch->table.total;
-	bool shown[COLUMN_COUNT];
+	char sent[RATE_SIZE], spared[RATE_SIZE], fills[RATE_SIZE], clock[32];
+	struct table table = watch_table(stdout, SIZE_MAX);
+	const struct counters *total = &watch->total;
 	time_t seconds = time(NULL);
 
 	strftime(clock, sizeof(clock), "%F %T", localtime(&seconds));
-	printf("%s  %zu process%s, %.1f s: %s sent/s, %s spared/s, %s fills/s, %llu KiB of replicas\n", clock,
-	       watch->table.count, plural_es(watch->table.count), watch->seconds,
-	       rate_text(sent, total->sent),
-	       rate_text(spared, total->spared), rate_text(fills, total->fills),
-	       (unsigned long long)total->replica_kib);
+	printf("%s  %zu process%s, %.1f s: %s sent/s, %s spared/s, %s fills/s, %" PRIu64 " KiB of replicas\n",
+	       clock, watch->count, plural_es(watch->count), watch->seconds,
+	       rate_text(sent, total->rate[INTERRUPTED]), rate_text(spared, total->rate[SPARED]),
+	       rate_text(fills, total->rate[FILLS]), total->number[REPLICA_KIB]);
 	for (size_t i = 0; i < total->node_count; i++)
-		printf("node %llu: %s fills/s, %llu KiB\n", (unsigned long long)total->node[i].node,
-		       rate_text(fills, total->node[i].fills),
-		       (unsigned long long)total->node[i].replica_kib);
-	columns_fit(SIZE_MAX, shown);
-	line = columns_head(shown, watch->order);
-	printf("%s\n", line);
-	free(line);
-	for (size_t i = 0; i < watch->table.count; i++) {
-		line = columns_row(shown, &watch->table.row[i]);
-		printf("%s\n", line);
-		free(line);
-	}
+		printf("node %" PRIu64 ": %s fills/s, %" PRIu64 " KiB\n", total->node[i].node,
+		       rate_text(fills, total->node[i].fill_rate), total->node[i].replica_kib);
+	watch_head(&table, watch->order);
+	for (size_t i = 0; i < watch->count; i++)
+		watch_row(&table, &watch->row[i]);
 	putchar('\n');
 }
 
@@ -205,7 +194,7 @@ int command_top(int argc, char **argv)
 	struct watch *watch = &options.watch;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
-	kernel_require(EXIT_ERROR);
+	kernel_require();
 	options.batch |= options.json;
 	if (!options.batch && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
 		error(EXIT_ERROR, 0, "no terminal to draw on: use --batch or --json");

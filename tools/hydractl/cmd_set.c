@@ -10,11 +10,11 @@
 #include "commands.h"
 #include "json.h"
 #include "kernel.h"
+#include "options.h"
 #include "process.h"
-#include "repeat.h"
 #include "settings.h"
-#include "split.h"
-#include "view.h"
+#include "text.h"
+#include "threads.h"
 #include "vms.h"
 
 #define USUAL_WAIT 60
@@ -162,7 +162,7 @@ static int report(const struct options *options)
 		json_string("policy", process_text(&process, "policy"));
 		json_string("split_state", split_words[split]);
 		json_real("waited", options->wait > 0 ? now() - begun : 0);
-		json_close_object();
+		json_close();
 	} else {
 		print_process_name(process.pid, process.name);
 		printf(": policy %s, %s\n", process_text(&process, "policy"),
@@ -194,7 +194,7 @@ static char *change_vms(const struct options *options)
 {
 	const struct settings_choice *choice = &options->choice;
 
-	if (!choice->policy && choice->domains < 0 && settings_chosen(choice))
+	if (!choice->policy && !choice->chosen[SETTING_DOMAINS] && settings_chosen(choice))
 		require_trees(options->view.pid);
 	return vms_change(options->view.pid, choice, &options->more);
 }
@@ -217,11 +217,11 @@ static char *change_process(const struct options *options)
 
 int command_set(int argc, char **argv)
 {
-	struct options options = { .choice = SETTINGS_CHOICE_NONE };
+	struct options options = { 0 };
 	char *why;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
-	kernel_require(EXIT_ERROR);
+	kernel_require();
 	why = options.vm ? change_vms(&options) : change_process(&options);
 	if (why)
 		error(EXIT_ERROR, 0, "%s", why);

@@ -9,12 +9,11 @@
 #include "commands.h"
 #include "json.h"
 #include "kernel.h"
-#include "split.h"
-#include "view.h"
+#include "options.h"
+#include "threads.h"
 
 static const struct argp argp = {
-	.options = view_options,
-	.parser = view_parse,
+	.children = view_children,
 	.args_doc = "PID",
 	.doc = "Have the kernel walk all page tables of process PID and test Hydra's invariants.\v"
 	       "Cost: while the kernel walks the page tables, every page fault, mmap and munmap of the process waits, the longer the more memory is mapped (on an emulated machine a second for 1.3 GiB of 4 KiB pages). For a single look, not for monitoring. Needs the permission to trace the process.\n\n"
@@ -112,10 +111,10 @@ static void json_result(pid_t pid, const char *name, const struct result *result
 	json_number("pid", pid);
 	json_string("comm", name);
 	if (nothing_to_check(result)) {
-		json_null("ok");
+		json_string("ok", NULL);
 		json_string("split_state", split_words[split]);
 	} else {
-		json_bool("ok", !result->count);
+		json_flag("ok", !result->count);
 	}
 	if (!result->count) {
 		json_number("tables", result->tables);
@@ -133,10 +132,10 @@ static void json_result(pid_t pid, const char *name, const struct result *result
 		json_string("address", record_get(where, "address"));
 		json_number("domain", domain);
 		json_string("text", result->violation[i].text);
-		json_close_object();
+		json_close();
 	}
-	json_close_list();
-	json_close_object();
+	json_close();
+	json_close();
 }
 
 /* @why: there is nothing to check, or NULL */
@@ -189,7 +188,7 @@ int command_check(int argc, char **argv)
 	int status;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &view);
-	kernel_require(EXIT_ERROR);
+	kernel_require();
 	text = process_file(view.pid, "hydra_check");
 	if (!text)
 		process_fail(view.pid, "check");

@@ -1,14 +1,83 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "metrics.h"
-
+/* hydractl export: settings and counters in Prometheus' text format. */
+#include <argp.h>
+#include <errno.h>
+#include <error.h>
 #include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "commands.h"
+#include "counters.h"
+#include "group.h"
 #include "kernel.h"
-#include "sums.h"
+#include "options.h"
 #include "text.h"
 #include "tlb_line.h"
+
+struct options {
+	struct group group;
+	struct repeat repeat;
+	const char *output;
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *options = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &options->repeat;
+		state->child_inputs[1] = &options->group;
+		return 0;
+	case 'o':
+		if (!*arg)
+			argp_error(state, "--output needs the name of a file");
+		options->output = arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "unexpected argument '%s': choose processes with --tree, --cgroup or --unit", arg);
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		if (options->repeat.delay_given && !options->output)
+			argp_error(state, "--delay writes a file again and again: give --output, too");
+		if (options->repeat.count && !options->repeat.delay_given)
+			argp_error(state, "--count is for --delay");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option output_options[] = {
+	{ "output", 'o', "FILE", 0,
+	  "Replace FILE by a whole new one (written under another name, then renamed). The textfile collector of node_exporter reads files whose names end in .prom", 0 },
+	{ 0 }
+};
+
+static const struct argp_child children[] = {
+	{ .argp = &repeat_argp, .header = "With --output, again and again:" },
+	{ .argp = &group_argp, .header = "Only some processes, instead of all under Hydra:" },
+	{ 0 }
+};
+
+static const struct argp argp = {
+	.options = output_options,
+	.parser = parse_option,
+	.children = children,
+	.doc = "Write the settings of the system, and the counters of the processes under Hydra, in Prometheus' text format, once to stdout or to a file.\n"
+	       "\n"
+	       "Each process has series of its own (labels pid and command), because counters end with a process: add up rates, as in sum by (command) (rate(hydra_process_cpus_spared_total[5m])). Reading counters costs the processes nothing.\v"
+	       "For example:\n"
+	       "  hydractl export\n"
+	       "  hydractl export --output /var/lib/prometheus/node-exporter/hydra.prom --delay 15\n"
+	       "\n"
+	       "Exit status: 0 done; 2 an error, FILE is as before; 3 the process, cgroup or unit has gone meanwhile.",
+};
 
 struct metric {
 	const char *name, *type, *help;
@@ -28,13 +97,12 @@ static void write_value(FILE *out, struct metric metric, uint64_t value)
 /* Of the bytes that a label must escape, printable() leaves two kinds. */
 static void write_label(FILE *out, const char *name, const char *value)
 {
-	char *text = must_have(printable(value));
+	autofree char *text = printable(value);
 
 	fprintf(out, "%s=\"", name);
 	for (const char *byte = text; *byte; byte++)
 		fprintf(out, "%s%c", *byte == '"' || *byte == '\\' ? "\\" : "", *byte);
 	fputc('"', out);
-	free(text);
 }
 
 static void write_identity(FILE *out, const char *metric, const struct process *process)
@@ -47,9 +115,9 @@ static void write_system(FILE *out)
 {
 	static const struct metric limit = { "hydra_replica_limit_bytes", "gauge", "How much memory the replica tables of one process may take." };
 	static const struct metric initial = { "hydra_default_info", "gauge", "The settings of processes that have chosen none." };
-	char *supported = kernel_file("supported"), *violations = kernel_file("violations");
-	char *most = kernel_file("replica_limit_kib"), *settings = kernel_file("default");
-	char *interrupts;
+	autofree char *supported = kernel_file("supported"), *violations = kernel_file("violations");
+	autofree char *most = kernel_file("replica_limit_kib"), *settings = kernel_file("default");
+	autofree char *interrupts = xasprintf("%s/interrupts", kernel_proc());
 	uint64_t number;
 
 	write_value(out, (struct metric){ "hydra_supported", "gauge", "1: this machine can run Hydra." },
@@ -70,15 +138,9 @@ static void write_system(FILE *out)
 	write_label(out, "settings", settings);
 	fprintf(out, "} 1\n");
 
-	interrupts = must_have(asprintf(&interrupts, "%s/interrupts", kernel_proc()) < 0 ? NULL : interrupts);
 	if (tlb_interrupts(interrupts, &number))
 		write_value(out, (struct metric){ "hydra_machine_tlb_interrupts_total", "counter", "Interrupts for TLB shootdowns that all CPUs of the machine have taken, of processes under any policy (the line TLB of /proc/interrupts)." },
 			    number);
-	free(interrupts);
-	free(supported);
-	free(violations);
-	free(most);
-	free(settings);
 }
 
 static void write_left_out(FILE *out, const struct processes *processes)
@@ -150,24 +212,120 @@ static void write_nodes(FILE *out, const struct processes *processes)
 
 		write_head(out, metric);
 		for (size_t i = 0; i < processes->count; i++) {
-			struct sums sums = { 0 };
+			struct counters counters = counters_of(&processes->process[i], NULL, 0);
 
-			sums_add(&sums, &processes->process[i]);
-			for (size_t j = 0; j < sums.node_count; j++) {
+			for (size_t j = 0; j < counters.node_count; j++) {
+				const struct node_counters *node = &counters.node[j];
+
 				write_identity(out, metric.name, &processes->process[i]);
-				fprintf(out, ",node=\"%" PRIu64 "\"} %" PRIu64 "\n", sums.node[j].node,
-					memory ? sums.node[j].replica_kib * 1024 : sums.node[j].fills);
+				fprintf(out, ",node=\"%" PRIu64 "\"} %" PRIu64 "\n", node->node,
+					memory ? node->replica_kib * 1024 : node->fills);
 			}
-			sums_free(&sums);
+			counters_free(&counters);
 		}
 	}
 }
 
-void write_metrics(FILE *out, const struct processes *processes)
+/* Prometheus' text format: https://prometheus.io/docs/instrumenting/exposition_formats/ */
+static void write_metrics(FILE *out, const struct processes *processes)
 {
 	write_system(out);
 	write_left_out(out, processes);
 	write_info(out, processes);
 	write_processes(out, processes);
 	write_nodes(out, processes);
+}
+
+static bool write_all(int fd, const char *text, size_t size)
+{
+	while (size) {
+		ssize_t written = write(fd, text, size);
+
+		if (written < 0)
+			return false;
+		text += written;
+		size -= written;
+	}
+	return true;
+}
+
+/* @name ends in XXXXXX. */
+static bool replace_by(char *name, const char *path, const char *text, size_t size)
+{
+	int fd = mkstemp(name), saved;
+	bool good;
+
+	if (fd < 0)
+		return false;
+	good = write_all(fd, text, size) && !fchmod(fd, 0644);
+	if (close(fd))
+		good = false;
+	if (good && !rename(name, path))
+		return true;
+	saved = errno;
+	unlink(name);
+	errno = saved;
+	return false;
+}
+
+/*
+ * Write @text to a new file beside @path, readable by all, and rename the file to @path.
+ * On failure: false and errno, and @path is as before. A signal waits until the temporary
+ * file is gone.
+ */
+static bool replace_file(const char *path, const char *text, size_t size)
+{
+	autofree char *name = xasprintf("%s.XXXXXX", path);
+	sigset_t all, before;
+	bool good;
+	int saved;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	good = replace_by(name, path, text, size);
+	saved = errno;
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	errno = saved;
+	return good;
+}
+
+static void export_once(const struct options *options)
+{
+	struct processes processes;
+	size_t count, size;
+	autofree pid_t *pids = group_pids(&options->group, &count);
+	char *text;
+	FILE *memory;
+
+	if (!pids)
+		group_gone(&options->group);
+	processes_load(&processes, pids, count, true);
+	memory = must_have(open_memstream(&text, &size));
+	write_metrics(memory, &processes);
+	processes_free(&processes);
+	if (fclose(memory))
+		error(EXIT_ERROR, errno, "cannot go on");
+	if (!options->output)
+		fputs(text, stdout);
+	else if (!replace_file(options->output, text, size))
+		error(EXIT_ERROR, errno, "cannot write %s", options->output);
+	free(text);
+}
+
+int command_export(int argc, char **argv)
+{
+	struct options options = { 0 };
+	double moment = now();
+
+	argp_parse(&argp, argc, argv, 0, NULL, &options);
+	kernel_require();
+	group_find(&options.group);
+	export_once(&options);
+	for (uint64_t done = 1; options.repeat.delay_given && done != options.repeat.count; done++) {
+		moment += options.repeat.delay;
+		sleep_until(moment);
+		export_once(&options);
+	}
+	free(options.group.path);
+	return 0;
 }

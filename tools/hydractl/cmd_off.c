@@ -10,9 +10,10 @@
 #include "commands.h"
 #include "group.h"
 #include "kernel.h"
+#include "options.h"
 #include "process.h"
 #include "settings.h"
-#include "view.h"
+#include "text.h"
 
 #define PASSES 10	/* while processes under Hydra start others, which inherit the policy */
 
@@ -164,7 +165,7 @@ int command_off(int argc, char **argv)
 	size_t changed = 0, failed;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
-	kernel_require(EXIT_ERROR);
+	kernel_require();
 	if (options.pids)
 		failed = switch_off_named(options.pid, options.pids, &changed);
 	else

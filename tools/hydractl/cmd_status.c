@@ -8,15 +8,15 @@
 #include <string.h>
 
 #include "commands.h"
-#include "count.h"
+#include "counters.h"
 #include "group.h"
 #include "json.h"
 #include "kernel.h"
+#include "options.h"
 #include "process.h"
-#include "split.h"
-#include "sums.h"
+#include "table.h"
 #include "text.h"
-#include "view.h"
+#include "threads.h"
 
 struct options {
 	struct view view;
@@ -42,7 +42,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp view_argp = { .options = view_options, .parser = view_parse };
 static const struct argp_child children[] = {
 	{ .argp = &view_argp },
 	{ .argp = &group_argp, .header = "Instead of a PID, the sums of several processes:" },
@@ -73,14 +72,13 @@ static void print_process(const struct process *process)
 {
 	const struct records *records = &process->records;
 	const struct record *domain;
-	bool header = false;
+	bool head = true;
 
 	print_process_name(process->pid, process->name);
 	if (process_active(process)) {
-		char *late = split_sentence(process, split_of(process));
+		autofree char *late = split_sentence(process, split_of(process));
 
 		printf("%s%s\n", late ? ": " : "", late ?: "");
-		free(late);
 	} else {
 		printf(": not under Hydra, %s\n", counted(process) ? "but its flushes are counted" :
 		       "its counters stand still");
@@ -89,14 +87,9 @@ static void print_process(const struct process *process)
 		if (records->record[i].count == 1)
 			printf("  %-29s %s\n", records->record[i].pair[0].key,
 			       records->record[i].pair[0].value);
-	for (size_t next = 0; (domain = process_domain(process, &next)); ) {
-		for (size_t i = 0; !header && i < domain->count; i++)
-			printf("%s%-14s", i ? " " : "\n  ", domain->pair[i].key);
-		header = true;
-		for (size_t i = 0; i < domain->count; i++)
-			printf("%s%-14s", i ? " " : "\n  ", domain->pair[i].value);
-	}
 	putchar('\n');
+	for (size_t next = 0; (domain = process_domain(process, &next)); head = false)
+		print_record(domain, head);
 }
 
 static int status_process(const struct view *view)
@@ -165,34 +158,30 @@ static void json_system(const struct system *system)
 {
 	json_open_object(NULL);
 	json_string("default", system->initial);
-	if (system->allow)
-		json_string("allow", system->allow);
-	else
-		json_null("allow");
+	json_string("allow", system->allow);
 	json_string("supported", system->supported);
 	json_open_list("missing");
 	for (const char *line = system->missing; line; line = next_line(line)) {
-		char *text = must_have(strndup(line, line_length(line)));
+		autofree char *text = must_have(strndup(line, line_length(line)));
 
 		json_string(NULL, text);
-		free(text);
 	}
-	json_close_list();
+	json_close();
 	json_value("replica_limit_kib", system->limit);
 	json_value("violations", system->violations);
 	json_open_list("domains");
 	for (size_t i = 0; i < system->domains.count; i++) {
 		json_open_object(NULL);
 		json_pairs(&system->domains.record[i]);
-		json_close_object();
+		json_close();
 	}
-	json_close_list();
+	json_close();
 	json_open_list("processes");
 	for (size_t i = 0; i < system->processes.count; i++)
 		json_process(&system->processes.process[i],
 			     split_words[split_of(&system->processes.process[i])]);
-	json_close_list();
-	json_close_object();
+	json_close();
+	json_close();
 }
 
 /* The processes that have a policy, threads in several domains, and no page tables for each. */
@@ -203,16 +192,51 @@ static void print_late(const struct processes *processes)
 	for (size_t i = 0; i < processes->count; i++) {
 		const struct process *process = &processes->process[i];
 		enum split split = split_of(process);
-		char *name, *sentence;
+		autofree char *name = printable(process->name), *sentence = split_sentence(process, split);
 
 		if (!split_is_late(split))
 			continue;
-		name = must_have(printable(process->name));
-		sentence = split_sentence(process, split);
 		printf("%s%d (%s): %s\n", gap, process->pid, name, sentence);
 		gap = "";
-		free(sentence);
-		free(name);
+	}
+}
+
+static void print_domains(const struct records *domains)
+{
+	static const struct column columns[] = {
+		{ .head = "DOMAIN", 6 }, { .head = "NODE", 4 }, { .head = " CPUS", -5, .ragged = true },
+	};
+	struct table table = TABLE(stdout, columns, SIZE_MAX);
+
+	table_head(&table);
+	for (size_t i = 0; i < domains->count; i++) {
+		table_cell(&table, "%s", record_get(&domains->record[i], "domain"));
+		table_cell(&table, "%s", record_get(&domains->record[i], "node"));
+		table_cell(&table, " %s", record_get(&domains->record[i], "cpus"));
+	}
+}
+
+static void print_processes(const struct processes *processes)
+{
+	static const struct column columns[] = {
+		{ .head = "PID", 7 }, { .head = "COMMAND", -16 }, { .head = "POLICY", -14 }, { .head = "DOMAINS", -7 },
+		{ .head = "PREFETCH", 8 }, { .head = "FILTER", -8 }, { .head = "REPLICA-KIB", 11 },
+		{ .head = "FLUSHES", 10 }, { .head = "INTERRUPTED", 11 }, { .head = "SPARED", 10 },
+	};
+	static const char *const keys[] = {
+		"policy", "domains", "prefetch", "filter", "replica_kib", "flushes", "cpus_interrupted", "cpus_spared",
+	};
+	struct table table = TABLE(stdout, columns, SIZE_MAX);
+
+	table_head(&table);
+	for (size_t i = 0; i < processes->count; i++) {
+		const struct process *process = &processes->process[i];
+		autofree char *name = printable(process->name);
+
+		table_cell(&table, "%d", process->pid);
+		table_cell(&table, "%s", name);
+		for (size_t j = 0; j < sizeof(keys) / sizeof(*keys); j++)
+			table_cell(&table, "%s", process_text(process, keys[j]));
 	}
 }
 
@@ -225,33 +249,14 @@ static void print_system(const struct system *system)
 	for (const char *line = system->missing; line; line = next_line(line))
 		printf("%27s%.*s\n", "", line_length(line), line);
 	printf("replica limit, KiB         %s\n"
-	       "violations found           %s\n"
-	       "\n%6s %4s  CPUS\n", system->limit, system->violations, "DOMAIN", "NODE");
-	for (size_t i = 0; i < system->domains.count; i++) {
-		const struct record *record = &system->domains.record[i];
-
-		printf("%6s %4s  %s\n", record_get(record, "domain"),
-		       record_get(record, "node"), record_get(record, "cpus"));
-	}
+	       "violations found           %s\n\n", system->limit, system->violations);
+	print_domains(&system->domains);
 	if (!system->processes.count) {
 		printf("\nno process runs under Hydra: start one with 'hydractl run'\n");
 		return;
 	}
-	printf("\n%7s %-16s %-14s %-7s %8s %-8s %11s %10s %11s %10s\n", "PID", "COMMAND", "POLICY",
-	       "DOMAINS", "PREFETCH", "FILTER", "REPLICA-KIB", "FLUSHES", "INTERRUPTED", "SPARED");
-	for (size_t i = 0; i < system->processes.count; i++) {
-		const struct process *process = &system->processes.process[i];
-		const struct records *records = &process->records;
-		char *name = must_have(printable(process->name));
-
-		printf("%7d %-*s %-14s %-7s %8s %-8s %11s %10s %11s %10s\n", process->pid,
-		       width(16, name), name, records_get(records, "policy"),
-		       records_get(records, "domains"), records_get(records, "prefetch"), records_get(records, "filter"),
-		       records_get(records, "replica_kib"), records_get(records, "flushes"),
-		       records_get(records, "cpus_interrupted"),
-		       records_get(records, "cpus_spared"));
-		free(name);
-	}
+	putchar('\n');
+	print_processes(&system->processes);
 	print_late(&system->processes);
 }
 
@@ -281,51 +286,40 @@ static int status_system(bool json)
 	return 0;
 }
 
-static void json_group(const struct group *group, const struct sums *sums,
-		       const struct processes *processes)
-{
-	json_open_object(NULL);
-	json_string("group", group_kind_name(group));
-	if (group->name)
-		json_string("name", group->name);
-	else
-		json_null("name");
-	json_sums(sums);
-	json_number("unreadable", processes->unreadable);
-	json_close_object();
-}
-
-static void print_group(const struct group *group, const struct sums *sums)
-{
-	char *title = group_title(group);
-
-	printf("%s%s\n", title, sums->active ? "" : ": no process of it is under Hydra");
-	print_sums(sums);
-	free(title);
-}
-
 static int status_group(struct group *group, bool json)
 {
+	struct counters sum = { 0 };
 	struct processes processes;
-	struct sums sums = { 0 };
 	size_t count;
-	pid_t *pids;
+	autofree char *title = NULL;
+	autofree pid_t *pids = NULL;
 
 	group_find(group);
 	pids = group_pids(group, &count);
 	if (!pids)
 		group_gone(group);
 	processes_load(&processes, pids, count, false);
-	for (size_t i = 0; i < processes.count; i++)
-		sums_add(&sums, &processes.process[i]);
-	if (json)
-		json_group(group, &sums, &processes);
-	else
-		print_group(group, &sums);
+	for (size_t i = 0; i < processes.count; i++) {
+		struct counters counters = counters_of(&processes.process[i], NULL, 0);
+
+		counters_add(&sum, &counters);
+		counters_free(&counters);
+	}
+	if (json) {
+		json_open_object(NULL);
+		json_string("group", group_kind_name(group));
+		json_string("name", group->name);
+		json_counters(&sum);
+		json_number("unreadable", processes.unreadable);
+		json_close();
+	} else {
+		title = group_title(group);
+		printf("%s%s\n", title, sum.active ? "" : ": no process of it is under Hydra");
+		print_counters(&sum);
+	}
 	processes_say_left_out(&processes);
-	sums_free(&sums);
+	counters_free(&sum);
 	processes_free(&processes);
-	free(pids);
 	free(group->path);
 	return 0;
 }
@@ -335,7 +329,7 @@ int command_status(int argc, char **argv)
 	struct options options = { .view.pid_optional = true };
 
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
-	kernel_require(EXIT_ERROR);
+	kernel_require();
 	if (options.group.kind != GROUP_NONE)
 		return status_group(&options.group, options.view.json);
 	return options.view.pid ? status_process(&options.view) : status_system(options.view.json);
