@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A domain of a split address space gets a tree: core.c.
+ * A domain of a split address space gets a tree: split.c.
  *
  * First CPUs of the domain switch to the address space (__hydra_switching()). The same
  * CPUs ran the address space before the split, and have kept contexts that no flush has

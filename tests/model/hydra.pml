@@ -17,7 +17,7 @@
  * hydra_domain_upper, hydra_link,      table.c
  *   hydra_table_detach, hydra_cut_solo,
  *   hydra_table_cut, ..._cut_domain
- * hydra_derive                         internal.h
+ * hydra_derive                         entry.h   
  * hydra_pgd, hydra_tlb_gen             include/linux/hydra.h
  * raise_targets, raise_generation,     tlb.c
  *   flush
@@ -1325,7 +1325,7 @@ inline tlb_flush(cpu, users, freed_tables)
 	flush_tlb_mm_range(cpu, freed_tables)
 }
 
-/* A CPU is about to run the address space: core.c, __hydra_switching(). */
+/* A CPU is about to run the address space: switch.c, __hydra_switching(). */
 #ifdef SWITCHES
 inline hydra_switching(cpu)
 {

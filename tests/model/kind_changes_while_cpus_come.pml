@@ -395,7 +395,7 @@ proctype changer(byte n)
 	}
 }
 
-/* ---------------------------------------------------- core.c, roots.c */
+/* ---------------------------------------------------- split.c, roots.c */
 
 #define GENERATION_GAP	16
 #define max(a, b)	((a) > (b) -> (a) : (b))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * An address space is split: hydra_activate() of core.c, and the first trees. Meanwhile a
+ * An address space is split: hydra_activate() of split.c, and the first trees. Meanwhile a
  * CPU changes an entry and flushes, or has a gather; and another CPU comes and goes, of
  * the home domain or of the other domain.
  *

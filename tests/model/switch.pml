@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How domains get trees and lose trees: core.c, and switch_root() of roots.c. Included by
+ * How domains get trees and lose trees: split.c, and switch_root() of roots.c. Included by
  * scenarios, after hydra.pml, which has the switch of a CPU to the address space
  * (hydra_switching).
  *

@@ -159,3 +159,20 @@ def test_what_is_broken_is_found_out(scenario, variant, invariants, searches):
 def test_every_variant_is_tried():
     used = re.findall(r"^#ifn?def (BROKEN_\w+)$", "".join(map(source, STATES)), re.M)
     assert set(used) == {variant for _, variant, _ in VARIANTS}
+
+
+OURS = "kernel/arch/x86/mm/hydra"
+ROWS = re.findall(r"^\| (.*?) \| (.*?) \|$", (MODEL / "README.md").read_text(encoding="utf-8").partition("| --- | --- |")[2], re.M)
+# "`file.c`: `function()` and `other()`", up to the next file
+NAMED = re.compile(r"`([\w/]+\.[ch])`:((?:(?!`[\w/]+\.[ch]`).)*)")
+
+
+@pytest.mark.parametrize("row", [kernel for _, kernel in ROWS if NAMED.search(kernel)])
+def test_the_table_of_names_knows_the_file_of_each_function(row):
+    for name, rest in NAMED.findall(row):
+        path = paths.REPO / ("kernel" if "/" in name else OURS) / name
+        if not path.exists() and "/" in name:
+            continue                         # a file of Linux
+        text = path.read_text(encoding="utf-8")
+        for function in re.findall(r"`(_*hydra\w+)\(\)`", rest):
+            assert re.search(rf"\b{function}\([^;]*?\)\n\{{", text), f"{function}() is not in {name}"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Hydra takes down the trees of a running process, and may split the process again, while
- * CPUs have contexts from before: hydra_deactivate() of core.c. Meanwhile a CPU changes
+ * CPUs have contexts from before: hydra_deactivate() of split.c. Meanwhile a CPU changes
  * an entry and flushes, or has a gather, and another CPU flushes everything, or faults
  * and grows the trees, or comes and goes. Once taken down, the trees do not grow again.
  * Both domains have trees, or domain 1 runs on the canonical root.

@@ -29,7 +29,7 @@ DECLARE_STATIC_KEY_FALSE(hydra_watch_key);
  *
  * Context: any. Unless mmap_lock is held, the address space may be split or return
  * to plain Linux at any time. Callers must work with either answer, see "Split"
- * and "Return" in arch/x86/mm/hydra/core.c.
+ * and "Return" in arch/x86/mm/hydra/split.c.
  * Return: the struct hydra_mm, or NULL if the address space is not active.
  */
 static inline struct hydra_mm *mm_hydra(const struct mm_struct *mm)
@@ -71,7 +71,7 @@ static inline bool mm_had_trees(const struct mm_struct *mm)
 	return mm_has_hydra(mm) && READ_ONCE(mm->hydra->kind);
 }
 
-/* Life of an address space: arch/x86/mm/hydra/core.c */
+/* Life of an address space: arch/x86/mm/hydra/control.c and switch.c */
 void hydra_mm_init(struct mm_struct *mm);
 void __hydra_mm_exit(struct mm_struct *mm);
 void __hydra_mm_destroy(struct mm_struct *mm);
@@ -113,7 +113,7 @@ static inline void hydra_resume_user_mode(void)
 		__hydra_resume_user_mode(mm);
 }
 
-/* Settings: arch/x86/mm/hydra/settings.c */
+/* Settings: arch/x86/mm/hydra/control.c */
 long hydra_prctl_set(unsigned long arg2, unsigned long arg3,
 		     unsigned long arg4, unsigned long arg5);
 long hydra_prctl_get(unsigned long arg2, unsigned long arg3,
@@ -248,7 +248,7 @@ static inline bool hydra_entry_missing(struct mm_struct *mm, void *entry,
 	return own_root && __hydra_entry_missing(mm->hydra, entry);
 }
 
-/* Collapses and moves of leaf tables: arch/x86/mm/hydra/flush.c */
+/* Collapses and moves of leaf tables: arch/x86/mm/hydra/unlink.c */
 void __hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd);
 void __hydra_move_table(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd,
 			unsigned long addr);

@@ -4,7 +4,7 @@
  * range.
  *
  * A flush looks up the sharers of the tables in the range
- * (arch/x86/mm/hydra/flush.c). A lookup cannot find the sharers of a freed table,
+ * (arch/x86/mm/hydra/sharers.c). A lookup cannot find the sharers of a freed table,
  * or of a huge entry cleared or changed. So the gather records such sharers. The
  * gather also records the walked range: if gather 2 runs at the same time, gather 1
  * may have skipped entries cleared and not yet flushed by gather 2, and flushes the

@@ -43,7 +43,7 @@ bool __hydra_young(void *entry, unsigned int nr);
 /*
  * Does the table of an entry have a struct hydra_table? The word of a table is 0 if
  * no domain walks it, a small number if one domain alone links it (see HYDRA_SOLO
- * in arch/x86/mm/hydra/table.h), or a pointer into the kernel's half of the address
+ * in arch/x86/mm/hydra/entry.h), or a pointer into the kernel's half of the address
  * space, which is negative.
  */
 static __always_inline bool hydra_word_shared(const void *entry)

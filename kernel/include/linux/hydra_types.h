@@ -105,7 +105,7 @@ struct hydra_domain {
  * @universal: domains that every flush includes: their CPUs may use the canonical
  *	root
  * @counting: flushes are counted while the address space is plain Linux, too, and its
- *	children are counted; see arch/x86/mm/hydra/count.c
+ *	children are counted; see arch/x86/mm/hydra/control.c
  * @stats: counters
  * @spared_told: the largest value of HYDRA_STAT_SPARED that a reader has got, see
  *	hydra_stat_sum()

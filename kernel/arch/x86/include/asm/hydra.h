@@ -18,10 +18,10 @@ void hydra_load_root(void *data);
 void hydra_sync_ldt(struct mm_struct *mm);
 void hydra_clear_ldt(struct mm_struct *mm);
 
-/* arch/x86/mm/hydra/table.c */
+/* arch/x86/mm/hydra/replica.c */
 struct page *hydra_pte_alloc_one(gfp_t gfp);
 
-/* arch/x86/mm/hydra/core.c */
+/* arch/x86/mm/hydra/switch.c */
 struct hydra_domain *__hydra_switching(struct mm_struct *next,
 				       struct task_struct *tsk);
 
@@ -29,7 +29,7 @@ struct hydra_domain *__hydra_switching(struct mm_struct *next,
 DECLARE_PER_CPU(u32, hydra_switch_second);
 void __hydra_context_flushed(u16 asid);
 
-/* arch/x86/mm/hydra/tlb.c */
+/* arch/x86/mm/hydra/flush.c; the root is of roots.c */
 DECLARE_PER_CPU(pgd_t *, hydra_loaded_root);
 void hydra_flush_mm(struct mm_struct *mm, unsigned long start, unsigned long end,
 		    unsigned int stride_shift, bool freed_tables);

@@ -4,7 +4,7 @@
  *
  * Stock KVM asks all vCPUs for a flush, and interrupts those that run the guest. A vCPU
  * caches entries of the tree that it has loaded, and of no other tree that it could use
- * without a flush (T9, see core.c). So a flush has to reach the vCPUs of the trees whose
+ * without a flush (T9, see trees.c). So a flush has to reach the vCPUs of the trees whose
  * entries have changed (T10).
  *
  * Each tree has two numbers. @changed counts the changes that take something from an entry.

@@ -17,6 +17,11 @@
 
 #include "platform.h"
 
+/* See hydra_shared(). */
+unsigned long hydra_word_base __ro_after_init;
+EXPORT_SYMBOL_GPL(hydra_word_base);
+static_assert(sizeof(struct page) == 1 << HYDRA_DESCRIPTOR_SHIFT);
+
 /* The leaf of CPUID with the name of the hypervisor, if there is one */
 #define CPUID_HYPERVISOR_NAME	0x40000000
 
@@ -114,13 +119,6 @@ void hydra_stray_accessed(void)
 	WARN_ONCE(1, "hydra: accessed bit in an entry that is not present: from now on flushes go by table\n");
 }
 
-static int __init hydra_marks_init(void)
-{
-	hydra_trusts_accessed = !hydra_accessed_refused();
-	return 0;
-}
-core_initcall(hydra_marks_init);
-
 /**
  * hydra_refused_by_machine - can this machine run domain trees?
  *
@@ -136,3 +134,13 @@ const char *hydra_refused_by_machine(void)
 		return "Hyper-V flushes by the address of one root";
 	return NULL;
 }
+
+static int __init hydra_platform_init(void)
+{
+	hydra_trusts_accessed = !hydra_accessed_refused();
+	hydra_word_base = (unsigned long)virt_to_page((void *)PAGE_OFFSET) +
+			  offsetof(struct ptdesc, __page_mapping) -
+			  ((PAGE_OFFSET >> PAGE_SHIFT) << HYDRA_DESCRIPTOR_SHIFT);
+	return 0;
+}
+core_initcall(hydra_platform_init);

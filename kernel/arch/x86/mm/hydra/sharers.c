@@ -1,9 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Flushes: what Linux's flush of a range, of a gather, and of reclaim's batches does in an
- * address space that has been split, or is counted.
+ * The shootdown filter: which domains a TLB flush has to reach.
  *
- * Each looks for its targets (sharers.c), and delivers the flush (tlb.c).
+ * A flush looks up the sharers of the canonical tables in the range. The lookup
+ * takes no lock: flushes run under page-table locks. No domain is missed: the
+ * caller changed the entries under the lock of their table. A domain joined before
+ * is a sharer already. A domain joining later takes the same lock, and copies or
+ * links the changed entries. If the table was freed or replaced since, then
+ *
+ * - this gather freed the table, or cleared or changed the huge entry, and recorded
+ *   the sharers (hydra_gather::sharers);
+ * - or another gather freed the table, after locking out all accesses to the range
+ *   (munmap and exit);
+ * - or a collapse is cutting the table: hydra_mm::unfiltered is raised until the
+ *   collapse has flushed, see hydra_collapse_begin();
+ * - or mremap() moved the table: mremap() flushed the sharers, and kept other CPUs
+ *   out of the range meanwhile (see __hydra_move_table()).
+ *
+ * Gathers that overlap in time flush for one another, as tlb_finish_mmu() requires:
+ * gather 1 may skip an entry cleared and not yet flushed by gather 2. Then gather 1
+ * flushes the sharers of the whole walked range, not only of entries cleared by
+ * gather 1.
+ *
+ * A domain stays a sharer until the table is freed, or until the domain has been
+ * flushed under the table's lock (see reclaim.c).
+ *
+ * A flush raises the tlb_gen of targets only, so CPUs of all remaining domains have
+ * nothing to catch up with, then or later.
  */
 
 #include <linux/mm.h>

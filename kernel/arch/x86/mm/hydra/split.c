@@ -203,7 +203,7 @@ static bool hydra_activate(struct hydra_mm *h)
  * so with preemption disabled, or holds mmap_lock or the lock of a VMA. So wait for a
  * grace period:
  *
- *     CPU 0: core.c                        CPU 1: __hydra_switching()
+ *     CPU 0: control.c                     CPU 1: __hydra_switching()
  *     -------------                        --------------------------
  *                                          reads active: true
  *     hydra_deactivate(): active = false   reads kind: core, and its number: 5
@@ -325,7 +325,7 @@ static bool hydra_promote(struct hydra_mm *h, unsigned int d)
 	 * The domain is universal already, unless the first CPU of the domain is in
 	 * __hydra_switching() just now. Once h->domain[d] is set, the CPU does not
 	 * make the domain universal, and loads the canonical root. So make the
-	 * domain universal in the same way. See "Lodging" in the head of this file.
+	 * domain universal in the same way. See "Lodging" in the head of switch.c.
 	 */
 	atomic64_inc_return(&h->mm->context.tlb_gen);
 	hydra_mask_set_atomic(d, &h->universal);

@@ -62,11 +62,6 @@
 #include "state.h"
 #include "table.h"
 
-/* See hydra_shared(). */
-unsigned long hydra_word_base __ro_after_init;
-EXPORT_SYMBOL_GPL(hydra_word_base);
-static_assert(sizeof(struct page) == 1 << HYDRA_DESCRIPTOR_SHIFT);
-
 /**
  * hydra_table_alloc - allocate a struct hydra_table
  * @h: address space
@@ -260,12 +255,3 @@ again:
 		hydra_page_free(h, p4d_table);
 	return ret;
 }
-
-static int __init hydra_table_setup(void)
-{
-	hydra_word_base = (unsigned long)virt_to_page((void *)PAGE_OFFSET) +
-			  offsetof(struct ptdesc, __page_mapping) -
-			  ((PAGE_OFFSET >> PAGE_SHIFT) << HYDRA_DESCRIPTOR_SHIFT);
-	return 0;
-}
-core_initcall(hydra_table_setup);

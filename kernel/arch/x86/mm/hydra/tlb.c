@@ -107,7 +107,7 @@ int hydra_raise_targets(struct hydra_mm *h, struct hydra_flush *f, bool all)
  *
  * If hydra_deactivate() is running, CPUs still on domain roots would take the first
  * generation for an old one. So take a new generation then. See "Return" in the head
- * of arch/x86/mm/hydra/core.c.
+ * of arch/x86/mm/hydra/split.c.
  *
  * Return: false if the address space is active.
  */

@@ -2,7 +2,7 @@
 /*
  * The walk over all canonical tables of one level, for code that walks a whole
  * address space: the return to plain Linux, the checker and the census. Fills and
- * flushes look up single places, see fill.c and flush.c.
+ * flushes look up single places, see fill.c and sharers.c.
  */
 
 #include <linux/mm.h>
