@@ -20,6 +20,15 @@ def late(kernel, pid, *threads, text=LATE, **files):
         stat.write_text(stat.read_text().replace(") S", ") R" if str(thread).endswith("R") else ") S"))
 
 
+def worker(kernel, pid, number):
+    """A thread is one of the kernel that works for the process."""
+    stat = kernel.proc / str(pid) / "task" / str(pid + number) / "stat"
+    before, state, rest = stat.read_text().partition(") R")
+    fields = rest.split(" ")
+    fields[6] = str(0x4000 | 0x40)
+    stat.write_text(before + state + " ".join(fields))
+
+
 STATES = [
     (["0R"], "one-thread", "not split: it has a single thread, and is plain Linux until it has more"),
     (["0R", "1R"], "one-domain", "not split: its threads ran last on one node, and it is plain Linux until they run on more"),
@@ -37,6 +46,12 @@ def test_status_and_check_say_why(kernel, threads, state, says):
     assert f": nothing to check, no node has page tables of its own for it: {says}" in kernel.run("check", 12).stdout
     # The list of all processes names those of which the threads run in several domains.
     assert (f"\n12 (server): {says}" in kernel.run("status").stdout) == (state in ("asleep", "busy"))
+
+
+def test_threads_of_the_kernel_do_not_count(kernel):
+    late(kernel, 12, "0R", "3R")
+    worker(kernel, 12, 1)
+    assert kernel.json("status", 12)["split_state"] == "one-thread"
 
 
 def test_domains_of_another_kind(kernel):

@@ -101,7 +101,7 @@ static const struct argp argp = {
 	.parser = parse_option,
 	.children = children,
 	.args_doc = "PID",
-	.doc = "Change the policy of a running process, or of its virtual machines. Without --policy, the settings not named stay. Prints what that has done: a process gets page tables for each node (it is split) when its threads run on two nodes, and as soon as one of them finds the lock of its memory free. Until then it is plain Linux.\v"
+	.doc = "Change the policy of a running process, or of its virtual machines. Without --policy, the settings not named stay. Prints what that has done: a process gets page tables for each node (it is split) when its threads run on two nodes, and as soon as one of them, or the kernel's thread hydra_splitter, gets the lock of its memory. Until then it is plain Linux.\v"
 	       "Cost: when a node gets its own page tables or loses its page tables (for example by a change of --domains, or to --replication eager), the CPUs that run the process are interrupted; a loss also delays the page faults of the process. The start of Hydra for the first process of the system, and the end of the last process, interrupt every CPU of the machine, to patch the kernel's code.\n\n"
 	       "Exit status: 0 done, also if the process is not split yet; 1 not split when the time of --wait was over; 2 an error, nothing changed; 3 the process has ended meanwhile.",
 };

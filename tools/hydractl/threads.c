@@ -11,6 +11,7 @@
 #include "kernel.h"
 #include "text.h"
 
+#define STAT_FLAGS 9
 #define STAT_PROCESSOR 39
 
 /* A number for each CPU, as of the node; UINT64_MAX: none is known */
@@ -68,7 +69,10 @@ struct thread {
 	bool runs;		/* or waits for a CPU alone */
 };
 
-/* The threads of a process, to be freed. */
+/* In field 9 of stat: a thread of the kernel that works for the process, as io_uring's */
+#define PF_USER_WORKER	0x4000
+
+/* The threads of a process that run its code, to be freed. The kernel counts as this does. */
 static struct thread *read_threads(pid_t pid, size_t *count)
 {
 	autofree char *path = process_path(pid, "task");
@@ -83,7 +87,7 @@ static struct thread *read_threads(pid_t pid, size_t *count)
 
 		if (isdigit((unsigned char)*entry->d_name))
 			text = file_read(file);
-		if (!text)
+		if (!text || stat_field(text, STAT_FLAGS) & PF_USER_WORKER)
 			continue;
 		threads = must_have(reallocarray(threads, *count + 1, sizeof(*threads)));
 		state = strrchr(text, ')');
@@ -256,7 +260,7 @@ char *split_sentence(const struct process *process, enum split split)
 		return xasprintf("not split yet: threads ran last in several domains (kind %s), but sleep now; it is split when they run again",
 				 kind->name);
 	case SPLIT_BUSY:
-		return xasprintf("not split yet: threads run in several domains (kind %s), and keep the lock of their memory (mmap_lock) busy; it is split when one of them finds it free",
+		return xasprintf("not split yet: threads run in several domains (kind %s), and keep the lock of their memory (mmap_lock) busy; it is split when one of them, or the kernel's thread hydra_splitter, gets it",
 				 kind->name);
 	default:
 		return NULL;
