@@ -315,6 +315,36 @@ void hydra_mm_init(struct mm_struct *mm)
 }
 
 /**
+ * __hydra_secure_exec - a program with other rights than its caller's begins
+ * @mm: its address space: the current thread runs it, and no other
+ *
+ * The program does not inherit the settings chosen by the caller, and is not counted with
+ * the caller.
+ *
+ * Context: process context.
+ */
+void __hydra_secure_exec(struct mm_struct *mm)
+{
+	u32 settings = hydra_settings_default();
+	u32 home = 0;
+
+	mmap_write_lock(mm);
+	/* An administrator may have chosen settings meanwhile, and split the address space. */
+	if (!mm_hydra(mm)) {
+		hydra_settings_init(mm, settings);
+		/* If the thread moves later, the switch compares. */
+		preempt_disable();
+		if (hydra_wants_domains(settings))
+			home = hydra_home_here(hydra_domains_setting(settings));
+		WRITE_ONCE(mm->hydra_home, home);
+		preempt_enable();
+	}
+	if (mm->hydra)
+		hydra_count_leave(mm->hydra);
+	mmap_write_unlock(mm);
+}
+
+/**
  * __hydra_mm_exit - the last user of an address space exits
  * @mm: the address space, everything still mapped
  *
