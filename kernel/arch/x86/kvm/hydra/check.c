@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Looks whether all nested trees of a VM keep the rules N1 to N6 and N8 of
- * Documentation/mm/hydra/vm.rst.
+ * Looks whether all nested trees of a VM keep the rules of Documentation/mm/hydra/vm.rst, as
+ * far as one moment can show them. That page says what the number of a violation means.
  *
  * The checker holds mmu_lock for writing from beginning to end, so that faults, flushes and
  * frees wait, and the numbers belong together: only an administrator may ask for it. The CPU does
@@ -10,7 +10,7 @@
  * Entries still change in two ways: hardware sets accessed and dirty bits, and
  * fast_page_fault() makes entries writable.
  *
- * That is why N5 is looked at twice. fast_page_fault() marks the page in the log only after
+ * That is why the log is looked at twice. fast_page_fault() marks the page in the log only after
  * it has changed the entry:
  *
  *     CPU 0: hydra_vm_check_vm()          CPU 1: fast_page_fault()
@@ -23,8 +23,8 @@
  *                                         rcu_read_unlock()
  *     finds the mark
  *
- * Marks are cleared by holders of slots_lock alone, so CPU 0 holds that, too. N5 is not
- * looked at if the processor logs writes (PML), nor if KVM reports them in rings.
+ * Marks are cleared by holders of slots_lock alone, so CPU 0 holds that, too. The log is
+ * not looked at if the processor logs writes (PML), nor if KVM reports them in rings.
  */
 
 #define pr_fmt(fmt) "hydra: " fmt
@@ -101,7 +101,7 @@ static bool hydra_vm_lookup(struct kvm_mmu_page *sp, gfn_t gfn, kvm_pfn_t *pfn)
 	}
 }
 
-/* N5 for a writable entry: note the first of its pages that is not marked in the log. */
+/* For a writable entry: note the first of its pages that is not marked in the log. */
 static void hydra_vm_look_at_log(struct hydra_vm_walk *w, struct kvm_memory_slot *slot,
 				 gfn_t gfn, int level)
 {
@@ -118,7 +118,7 @@ static void hydra_vm_look_at_log(struct hydra_vm_walk *w, struct kvm_memory_slot
 		};
 }
 
-/* N5 again, for the pages noted: faults that were about to mark them have done so. */
+/* The log again, for the pages noted: faults that were about to mark them have done so. */
 static void hydra_vm_check_log(struct hydra_vm_walk *w)
 {
 	lockdep_assert_held(&w->kvm->slots_lock);
@@ -134,7 +134,7 @@ static void hydra_vm_check_log(struct hydra_vm_walk *w)
 	}
 }
 
-/* N1 and N5 for one leaf entry */
+/* One leaf entry: its memslot, its frame in other trees, and the log */
 static void hydra_vm_check_leaf(struct hydra_vm_walk *w, gfn_t gfn, u64 spte, int level)
 {
 	int as_id = kvm_mmu_page_as_id(w->root);
@@ -223,7 +223,7 @@ static bool hydra_vm_is_small(struct hydra_vm_walk *w)
 	return false;
 }
 
-/* N3: one valid root for a role; a vCPU has a root of the domain that its role says. */
+/* One valid root for a role; a vCPU has a root of the domain that its role says. */
 static void hydra_vm_check_roots(struct hydra_vm_walk *w)
 {
 	struct kvm_mmu_page *root, *other;
@@ -253,7 +253,7 @@ static void hydra_vm_check_roots(struct hydra_vm_walk *w)
 	}
 }
 
-/* N6: no tree's vCPUs have been flushed for changes that are still to come. */
+/* No tree's vCPUs have been flushed for changes that are still to come. */
 static void hydra_vm_check_numbers(struct hydra_vm_walk *w)
 {
 	const struct hydra_vm *vm = w->kvm->arch.hydra;
@@ -267,7 +267,7 @@ static void hydra_vm_check_numbers(struct hydra_vm_walk *w)
 /**
  * hydra_vm_check_vm - check the nested trees of a VM
  * @kvm: the VM
- * @m: where to report; NULL: among the kernel's messages, and N5 is not looked at
+ * @m: where to report; NULL: among the kernel's messages, and the log is not looked at
  *
  * Context: process context, mmu_lock is not held. With @m no lock of KVM, and no section of
  * kvm->srcu, because the holder of slots_lock may wait for such a section.

@@ -12,7 +12,7 @@
  * for writing. So what a source entry says stays true during the copy, even if the source's
  * table goes meanwhile (a huge entry takes its place). Four rules keep the copy true afterwards:
  *
- * T1: no copy in a range that is being invalidated. KVM zaps one tree after another, and may
+ * No copy in a range that is being invalidated. KVM zaps one tree after another, and may
  * give up the lock in between:
  *
  *     CPU 0: munmap()                     CPU 1: fault in domain 1
@@ -27,17 +27,17 @@
  * The copy in tree 1 would map a freed page. The fault's own entry is not in such a range,
  * see is_page_fault_stale(), but its neighbours may be.
  *
- * T2: no writable copy in a memslot whose dirty pages are logged. KVM takes the write
+ * No writable copy in a memslot whose dirty pages are logged. KVM takes the write
  * permission of one tree after another with the lock held for reading, so a source may still
  * be writable when the own tree has been visited. A fault that can run at that time sees the
  * slot's flag: kvm_swap_active_memslots() waits for faults that do not. The first write through
  * the copy goes through fast_page_fault(), which logs. With PML, a copy that is not dirty would
  * be logged in any case.
  *
- * T3: copies are in the memslot of the fault. The slot was looked up in this section of
+ * Copies are in the memslot of the fault. The slot was looked up in this section of
  * kvm->srcu, and a slot is deleted after such sections have ended.
  *
- * T4: a copy is neither dirty nor accessed. Its tree has not used it. In all else it permits
+ * A copy is neither dirty nor accessed. Its tree has not used it. In all else it permits
  * what its source permits.
  */
 
@@ -68,7 +68,7 @@ static bool hydra_vm_window(struct kvm *kvm, const struct kvm_page_fault *fault,
 	w->end = min(round_down(fault->gfn, 1 << degree) + (1 << degree),
 		     slot->base_gfn + slot->npages);
 	w->logged = kvm_slot_dirty_track_enabled(slot);
-	/* T1. Until KVM knows the range, both ends are INVALID_GPA. */
+	/* No copy in a range being invalidated. Until KVM knows it, both ends are INVALID_GPA. */
 	return !kvm->mmu_invalidate_in_progress ||
 	       w->first >= kvm->mmu_invalidate_range_end ||
 	       (w->end <= kvm->mmu_invalidate_range_start &&
@@ -90,7 +90,7 @@ static bool hydra_vm_may_copy(u64 spte)
 	return is_shadow_present_pte(spte) && spte_ad_enabled(spte);
 }
 
-/* T2, T4 */
+/* A copy: neither dirty nor accessed, nor writable in a memslot that is logged */
 static u64 hydra_vm_derive(u64 spte, bool logged)
 {
 	spte &= ~(shadow_accessed_mask | shadow_dirty_mask);

@@ -4,8 +4,8 @@
  *
  * Stock KVM asks all vCPUs for a flush, and interrupts those that run the guest. A vCPU
  * caches entries of the tree that it has loaded, and of no other tree that it could use
- * without a flush (T9, see trees.c). So a flush has to reach the vCPUs of the trees whose
- * entries have changed (T10).
+ * without a flush (see trees.c). So a flush has to reach the vCPUs of the trees whose
+ * entries have changed.
  *
  * Each tree has two numbers. @changed counts the changes that take something from an entry.
  * @flushed is a value of @changed up to which all vCPUs of the tree have been flushed. A
@@ -45,7 +45,7 @@
  * its flush has to cover changes of other CPUs. So CPU 1 calls hydra_vm_settle() before it
  * flushes. No other flush is asked for in this way.
  *
- * T11: all vCPUs are flushed if the VM has shadow roots, for nested guests. Their entries are
+ * All vCPUs are flushed if the VM has shadow roots, for nested guests. Their entries are
  * not counted, and KVM frees shadow pages after a flush that has reached every vCPU.
  *
  * Changes are counted from the time when the VM may first have a tree per node. A change made
@@ -90,7 +90,7 @@ void __hydra_vm_changed(struct kvm *kvm, u64 __rcu *sptep, u64 old, u64 new)
 	if (!lost)
 		return;
 	d = sptep_to_sp(rcu_dereference(sptep))->role.domain;
-	/* The entry before the number: pairs with smp_mb() in hydra_vm_flush() (T10). */
+	/* The entry before the number: pairs with smp_mb() in hydra_vm_flush(). */
 	smp_mb__before_atomic();
 	atomic64_inc(&vm->trees[d].changed);
 }

@@ -14,7 +14,7 @@
  * moves pages among its own nodes changes no entry. Tables that the last pass has moved count
  * as such a loss, so one more pass comes after it. Nodes without CPUs attract no table.
  *
- * T13: how a table moves. struct kvm_mmu_page stays, and gets another page:
+ * How a table moves. struct kvm_mmu_page stays, and gets another page:
  *
  *     CPU 0: moves a table                CPU 1: fast_page_fault()
  *     --------------------                ------------------------
@@ -178,7 +178,7 @@ static void hydra_vm_free_page(struct rcu_head *head)
 	__free_page(container_of(head, struct page, rcu_head));
 }
 
-/* The last part of T13. The entry that leads to the table is frozen, and vCPUs are flushed. */
+/* The last part of a move. The entry that leads to the table is frozen, and vCPUs are flushed. */
 static void hydra_vm_move_table(struct hydra_vm_move *move)
 {
 	u64 *old = move->sp->spt, *new = page_address(move->page), spte;

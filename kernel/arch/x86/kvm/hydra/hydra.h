@@ -198,7 +198,7 @@ static inline unsigned int hydra_vm_tree_of(const struct kvm_vcpu *vcpu)
 /*
  * A vCPU comes to a CPU. Change of the tree is only asked for: this may be the preempt
  * notifier, which can neither allocate nor take mmu_lock, and a fault being handled needs
- * its root (T6).
+ * its root.
  */
 static inline void hydra_vm_load_vcpu(struct kvm_vcpu *vcpu, int cpu)
 {

@@ -10,7 +10,7 @@
  *
  * All answers are of a moment: the host may move vCPUs and memory at any time.
  *
- * T21. No call waits for user space. A page that is missing may be one that a userfaultfd is to
+ * No call waits for user space. A page that is missing may be one that a userfaultfd is to
  * bring, and its handler may never answer. KVM_RUN would not return for a signal then, and the
  * section of kvm->srcu would not end:
  *
@@ -53,8 +53,8 @@ MODULE_PARM_DESC(hydra_place_pages, "Pages a second that Hydra moves for the gue
 
 /*
  * Write an answer to memory that is there, and may be written, now. KVM's usual way, a copy to
- * user space, would use the loaded tree of the process. Nothing is waited for (T21), not even for
- * the lock of the page.
+ * user space, would use the loaded tree of the process. Nothing is waited for, not even for the
+ * lock of the page.
  * Return: 0; -KVM_EFAULT, and a part may have been written.
  */
 static long hydra_vm_answer(struct kvm_vcpu *vcpu, gpa_t gpa, const u8 *answer, size_t size)

@@ -21,11 +21,11 @@
  *       or makes its roots invalid
  *     gives up mmu_lock
  *                                         finds the valid root, or makes another
- *                                         loads the root, and flushes it (T9)
+ *                                         loads the root, and flushes it
  *
  * A vCPU that has written its domain before CPU 0 looks keeps the tree. So CPU 0 flushes no
  * vCPU, and asks none to free its roots: a vCPU of another domain has none of the tree, because
- * __hydra_vm_move() frees its roots before it writes the domain (T20). vCPUs that go on
+ * __hydra_vm_move() frees its roots before it writes the domain. vCPUs that go on
  * running elsewhere are not interrupted when a tree is dropped.
  *
  * The VMM needs slots_lock for its log of dirty pages, for memslots and for eventfds, and did not
@@ -134,7 +134,7 @@ static struct kvm_mmu_page *hydra_vm_idle_root(struct kvm *kvm, unsigned long *w
 
 /*
  * Take away a part of a tree that no vCPU has: leaf tables, and the entries of huge pages
- * beside them; or, when these are gone, the tables above. No vCPU is flushed (T20).
+ * beside them; or, when these are gone, the tables above. No vCPU is flushed.
  * Return: true if there was nothing left.
  */
 static bool hydra_vm_empty(struct kvm *kvm, struct kvm_mmu_page *root)
@@ -185,7 +185,7 @@ static bool hydra_vm_has_root(const struct kvm_vcpu *vcpu, const struct kvm_mmu_
 	return has;
 }
 
-/* A root of an idle, empty tree becomes invalid. T20: no vCPU has to be asked to free it. */
+/* A root of an idle, empty tree becomes invalid. No vCPU has it, so none is asked to free it. */
 static void hydra_vm_drop_root(struct kvm *kvm, struct kvm_mmu_page *root)
 {
 	unsigned int d = root->role.domain;

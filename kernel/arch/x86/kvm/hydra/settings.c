@@ -85,7 +85,7 @@ int hydra_vm_set(struct kvm *kvm, const struct hydra_vm_settings *s)
 	WRITE_ONCE(vm->settings, s->packed);
 	WRITE_ONCE(vm->follow, s->follow);
 	WRITE_ONCE(vm->expose, s->expose);
-	/* The trees of a fallback may have tables beyond all limits (T14). */
+	/* The trees of a fallback may have tables beyond all limits. */
 	if (s->per_node && !READ_ONCE(vm->per_node))
 		hydra_vm_tidy(kvm, true);
 	WRITE_ONCE(vm->per_node, s->per_node);

@@ -2,9 +2,9 @@
 /*
  * Tables of the trees: where they are allocated, and what happens without memory.
  *
- * T14: lack of memory for a table of a domain tree is not the guest's error. The VM goes
+ * Lack of memory for a table of a domain tree is not the guest's error. The VM goes
  * back to the shared tree, with all vCPUs, until settings are written again. The fault that
- * found no memory is finished on the domain tree, because it needs its root (T6), with at
+ * found no memory is finished on the domain tree, because it needs its root, with at
  * most PT64_ROOT_MAX_LEVEL tables. These are charged to the memory cgroup beyond its limit,
  * if need be: the limit kills no process for them, and the next ordinary charge pays. The
  * OOM killer of the whole machine may still kill. Nothing waits for hydra_vm_tidy() to free
@@ -26,7 +26,7 @@
 #include "hydra.h"
 #include "internal.h"
 
-/* Fails, and kills no process: the VM falls back (T14). */
+/* Fails, and kills no process: the VM falls back. */
 #define HYDRA_VM_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
 /* The tests let the allocations of this function fail. */
@@ -40,7 +40,7 @@ static noinline void *hydra_vm_table_alloc(int home)
 /*
  * A table for a domain tree: on the domain's home, whatever the mempolicy of the VMM says;
  * the policy places data, not tables. cpuset.mems and a lack of memory may lead to another
- * node (T8).
+ * node.
  * Context: may sleep. Return: the table; NULL if the VM had better fall back.
  */
 static void *hydra_vm_table(struct kvm *kvm, unsigned int d)
@@ -90,7 +90,7 @@ int __hydra_vm_topup(struct kvm_vcpu *vcpu)
 			kvm_make_request(KVM_REQ_HYDRA, vcpu);
 			/*
 			 * __GFP_HIGH: the memory cgroup is charged beyond its limit rather
-			 * than a process killed (T14).
+			 * than a process killed.
 			 */
 			table = (void *)__get_free_page(HYDRA_VM_GFP | __GFP_HIGH);
 			if (!table)
@@ -100,7 +100,7 @@ int __hydra_vm_topup(struct kvm_vcpu *vcpu)
 			if (page_to_nid(virt_to_page(table)) != hydra_vm_home(d - 1))
 				atomic_long_inc(&vm->misplaced);
 		}
-		/* An empty entry need not be 0 (T5). */
+		/* An empty entry need not be 0. */
 		memset64(table, SHADOW_NONPRESENT_VALUE, PAGE_SIZE / sizeof(u64));
 		mc->objects[mc->nobjs++] = table;
 	}

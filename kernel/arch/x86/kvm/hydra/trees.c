@@ -17,7 +17,8 @@
  * A vCPU changes trees in __hydra_vm_move() alone:
  *
  * - in vcpu_enter_guest(), at KVM_REQ_HYDRA, where KVM frees obsolete roots, too. The
- *   request comes from kvm_arch_vcpu_load(), which cannot do it itself (T6).
+ *   request comes from kvm_arch_vcpu_load(), which may be in a fault, and cannot
+ *   do it itself.
  * - in __hydra_vm_reload(), for KVM_PRE_FAULT_MEMORY, which faults without entering the
  *   guest: before each fault.
  * - in kvm_mmu_load(), before the root is looked for.
@@ -27,7 +28,7 @@
  * request before the guest is entered. Until then the vCPU may use the tree of another
  * node: that is slow, not wrong.
  *
- * T9: a tree is only ever loaded by kvm_mmu_load(), which flushes what this CPU has cached
+ * A tree is only ever loaded by kvm_mmu_load(), which flushes what this CPU has cached
  * of it. A CPU may still have translations of a tree from the time before (VMX tags them
  * by root), and flushes since then have not reached the CPU. __hydra_vm_move() frees the
  * cached previous roots of the vCPU, too, because kvm_mmu_new_pgd() would load them
@@ -35,7 +36,7 @@
  *
  * Dropping trees. hydra_vm_tidy() drops the trees that no vCPU is to load any more: the
  * domain trees after the VM went back to the shared tree, or the shared tree. Trees that no
- * vCPU has used for some time are dropped in another way (idle.c). (T12) Roots
+ * vCPU has used for some time are dropped in another way (idle.c). Roots
  * become invalid, and all vCPUs are asked to free their roots, in one critical section of
  * mmu_lock. kvm_make_all_cpus_request() waits for the vCPUs to leave the guest, so no vCPU
  * uses a table when kvm_tdp_mmu_zap_invalidated_roots() frees the tables. Nothing else may
@@ -103,7 +104,7 @@ void hydra_vm_tidy(struct kvm *kvm, bool ask)
 		hydra_vm_invalidate(root);
 		found = true;
 	}
-	/* In the critical section that has made the roots invalid (T12) */
+	/* In the critical section that has made the roots invalid */
 	if (found)
 		kvm_make_all_cpus_request(kvm, KVM_REQ_MMU_FREE_OBSOLETE_ROOTS);
 	if (ask)
@@ -186,7 +187,7 @@ unsigned int hydra_vm_allowed_domain(unsigned int d)
 
 /**
  * __hydra_vm_move - a vCPU takes the tree of its CPU's domain
- * @vcpu: the vCPU, loaded; not in a fault, which needs its root (T6)
+ * @vcpu: the vCPU, loaded; not in a fault, which needs its root
  *
  * Context: process context; may sleep.
  */
@@ -201,7 +202,7 @@ void __hydra_vm_move(struct kvm_vcpu *vcpu)
 	/* The vCPU may go to another CPU meanwhile: it gets a request there. */
 	if (hydra_vm_domain(vcpu->kvm, raw_smp_processor_id()) == old)
 		return;
-	/* All, also the previous ones: they are loaded without a flush (T9). */
+	/* All, also the previous ones: they would be loaded without a flush. */
 	kvm_mmu_free_roots(vcpu->kvm, mmu, KVM_MMU_ROOTS_ALL);
 	/*
 	 * Not preempted, so that hydra_vm_load_vcpu() on another CPU compares with this
@@ -216,7 +217,7 @@ void __hydra_vm_move(struct kvm_vcpu *vcpu)
 	preempt_enable();
 	/* The domain before the entries of its tree: pairs with smp_mb() in hydra_vm_flush(). */
 	smp_mb();
-	/* These tables are on the home of the old domain (T7). */
+	/* These tables are on the home of the old domain. */
 	kvm_mmu_free_memory_cache(&vcpu->arch.mmu_shadow_page_cache);
 	atomic_long_inc(&vm->moves);
 	/*
@@ -233,7 +234,7 @@ void __hydra_vm_move(struct kvm_vcpu *vcpu)
 
 /**
  * __hydra_vm_reload - a root that vCPUs may use, before a fault outside of the guest loop
- * @vcpu: the vCPU, loaded; between two faults, so that no fault loses its root (T6)
+ * @vcpu: the vCPU, loaded; between two faults, so that no fault loses its root
  *
  * KVM repeats a fault on a tree that was dropped, and expects vcpu_enter_guest() to free
  * the root. kvm_tdp_map_page() repeats faults without entering the guest: without this

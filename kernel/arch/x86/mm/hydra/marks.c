@@ -24,8 +24,12 @@
  *
  * The mark of a copy that was aged has a stamp, and is void once the CPUs of the domain have
  * been flushed since: see arch/x86/mm/hydra/idle.c.
+ */
+
+/**
+ * DOC: Two flushes and one mark
  *
- * Two flushes, and one mark:
+ * CPU 2 has cleared an entry. The copy of domain 1 was accessed, so it is marked now::
  *
  *     CPU 0: a flush                       CPU 1: a flush of the same entry
  *     --------------                       --------------------------------
@@ -52,6 +56,11 @@
  * of a flush of another address space. Then the flush whose marks CPU 1 missed is over,
  * and CPU 1 needs nothing: CPU 0 publishes the next one only after that. CPU 1 needs
  * nothing of the next flush either: it takes its marks after CPU 1 has looked.
+ *
+ * A flush that still looks is published for all domains. CPU 1 leaves out those that
+ * shared no table of the range before CPU 1 looked for marks. A domain whose mark CPU 0
+ * took was a sharer when the mark was left, and leaves the sharers only after a flush of
+ * the whole table.
  *
  * Reclaim's batches flush later, and publish nothing. So hydra_tlbbatch_add() looks at
  * marks and does not take them.

@@ -14,7 +14,7 @@
  *   the pages moved again: the host, or another one to which the guest has migrated, may have
  *   put them elsewhere.
  *
- * T18. The pool holds a reference of each of its pages for good. A page that is in use as a
+ * The pool holds a reference of each of its pages for good. A page that is in use as a
  * table has a second one, which is dropped when Linux frees the table, on whatever path that
  * is: no path needs a hook. When few pages are left, a worker looks for pages with one reference:
  *

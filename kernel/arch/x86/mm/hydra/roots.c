@@ -107,10 +107,21 @@ void hydra_switch_roots(struct mm_struct *mm, atomic64_t *gen, const struct cpum
 
 #if defined(CONFIG_MODIFY_LDT_SYSCALL) && \
 	defined(CONFIG_MITIGATION_PAGE_TABLE_ISOLATION)
-/*
+/**
+ * DOC: The LDT and a new root
+ *
  * With page-table isolation each mm maps the LDT in a PGD entry of the kernel half.
  * No fault would copy the entry, so domain roots get the entry with the mapping,
- * and lose the entry before the tables are freed.
+ * and lose the entry before the tables are freed::
+ *
+ *     CPU 0: map_ldt_struct()              CPU 1: hydra_promote()
+ *     -----------------------              ----------------------
+ *     sets the PGD entry of mm->pgd        sets h->domain[d]
+ *     hydra_sync_ldt():                    hydra_sync_ldt():
+ *       smp_mb()                             smp_mb()
+ *       reads h->domain[d], copies           reads the PGD entry, copies
+ *
+ * At least one CPU sees the store of the other.
  */
 static void hydra_copy_ldt_entry(struct mm_struct *mm, pgd_t *from)
 {
@@ -119,16 +130,7 @@ static void hydra_copy_ldt_entry(struct mm_struct *mm, pgd_t *from)
 
 	if (!h || !boot_cpu_has(X86_FEATURE_PTI))
 		return;
-	/*
-	 * At least one CPU sees the store of the other. Pairs with itself:
-	 *
-	 *     CPU 0: map_ldt_struct()            CPU 1: hydra_promote()
-	 *     -----------------------            ----------------------
-	 *     sets the PGD entry                 sets h->domain[d]
-	 *     hydra_sync_ldt():                  hydra_sync_ldt():
-	 *       smp_mb()                           smp_mb()
-	 *       reads h->domain[d]                 reads the PGD entry
-	 */
+	/* Pairs with itself: see "The LDT and a new root" above. */
 	smp_mb();
 	for (d = 0; d < hydra_nr_domains; d++) {
 		struct hydra_domain *dom = READ_ONCE(h->domain[d]);

@@ -320,6 +320,27 @@ static bool hydra_lookup_targets(struct hydra_mm *h, unsigned int filter,
 }
 
 /**
+ * DOC: A huge entry cleared, and another flush
+ *
+ * A flush without a gather looks up a table that is younger than a huge entry there::
+ *
+ *     CPU 0: zap a huge file page          CPU 1: the caller, e.g. PAGEMAP_SCAN
+ *     ---------------------------          ------------------------------------
+ *     raises tlb_flush_pending
+ *     clears the huge entry
+ *                                          page fault: installs a leaf table
+ *                                          write-protects an entry of the table
+ *                                          flushes that entry
+ *     tlb_finish_mmu(): flushes
+ *
+ * CPU 1 must also reach domains with CPU 0's huge entry cached, but no share of the
+ * new table. So while any gather is pending, hydra_range_targets() includes all domains
+ * with a copy, at any time, of a huge entry of the same PMD or PUD table. CPU 1 cannot miss
+ * the gather: the fault read the cleared entry, and CPU 1 took the lock of the new
+ * table. So CPU 1 sees tlb_flush_pending raised, or CPU 0 has flushed.
+ */
+
+/**
  * hydra_range_targets - the domains that a flush of a range has to reach
  * @h: address space, active
  * @start: first address
@@ -332,22 +353,8 @@ static bool hydra_lookup_targets(struct hydra_mm *h, unsigned int filter,
  * (wp_clean_post_vma() holds no such lock, but raised tlb_flush_pending like a
  * gather. i_mmap_rwsem, or the flush of a collapse, keeps its tables.)
  *
- * CPUs may have cached entries of tables not found by the lookup:
- *
- *     CPU 0: zap a huge file page          CPU 1: the caller, e.g. PAGEMAP_SCAN
- *     ---------------------------          ------------------------------------
- *     raises tlb_flush_pending
- *     clears the huge entry
- *                                          page fault: installs a leaf table
- *                                          write-protects an entry of the table
- *                                          flushes that entry
- *     tlb_finish_mmu(): flushes
- *
- * CPU 1 must also reach domains with CPU 0's huge entry cached, but no share of the
- * new table. So while any gather is pending, include all domains with a copy, at
- * any time, of a huge entry of the same PMD or PUD table. CPU 1 cannot miss the
- * gather: the fault read the cleared entry, and CPU 1 took the lock of the new
- * table. So CPU 1 sees tlb_flush_pending raised, or CPU 0 has flushed.
+ * CPUs may have cached entries of tables not found by the lookup: see "A huge entry cleared,
+ * and another flush" above.
  *
  * Context: preemption off; the entries of the range have been changed. The caller calls
  * hydra_unpublish() once it has flushed, if @look is HYDRA_TAKE_MARKS.

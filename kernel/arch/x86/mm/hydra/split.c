@@ -11,6 +11,12 @@
  * running the process. A further domain gets a tree when its first thread goes to
  * user mode. A domain never running the process has no tree, and is no target. (Under
  * replication "eager" all domains get trees when the process splits.)
+ */
+
+/**
+ * DOC: Promotion
+ *
+ * CPUs of domain d begin to run the address space while the domain gets a tree::
  *
  *     CPU 0: hydra_promote(d)                CPU 1, of domain d
  *     -----------------------                ------------------
@@ -31,7 +37,9 @@
  * dom->tlb_gen. CPUs of d miss nothing: the flush changed entries, passed a full
  * barrier, and then read h->domain[d]. CPUs of d take CPU 0's interrupt later, drop
  * the old entries, and fill the tree with new entries.
- *
+ */
+
+/*
  * While hydra_mm::active is set, mm->hydra_home is HYDRA_HOME_SPLIT, so every
  * switch to the address space calls __hydra_switching(). A CPU storing a new home
  * cannot overwrite HYDRA_HOME_SPLIT:
@@ -45,9 +53,13 @@
  *
  * CPU 1 read the home before CPU 0 stored HYDRA_HOME_SPLIT, and the cmpxchg fails;
  * or CPU 1 read HYDRA_HOME_SPLIT, and does not try.
+ */
+
+/**
+ * DOC: Return
  *
- * Return. When the process has a single thread again, or gets the settings of
- * Linux, hydra_deactivate() frees the trees:
+ * When the process has a single thread again, or gets the settings of Linux,
+ * hydra_deactivate() frees the trees::
  *
  *     CPU 0: hydra_deactivate()              CPU 1: a flush begun while active
  *     -------------------------              ---------------------------------
@@ -70,7 +82,9 @@
  * empty. For such a flush CPU 0 raises context.tlb_gen once more when active is false: a CPU
  * of a universal domain may have caught up with the first value, and have left, before the
  * flush changed entries.
- *
+ */
+
+/*
  * Locking: settings and hydra_mm::active change, and hydra_promote() creates trees,
  * under mmap_lock held for writing. hydra_deactivate() also needs all VMAs locked
  * (hydra_lock_out_faults()). Atomic fills hold neither lock. An atomic fill reads
@@ -283,22 +297,35 @@ bool hydra_lacks_tree(struct hydra_mm *h, unsigned int d)
 	return READ_ONCE(dom->root) != dom->pgd && time_after_eq(jiffies, READ_ONCE(dom->retry));
 }
 
+/**
+ * DOC: Promotion and degradation
+ *
+ * A fault of domain d gets no memory for an upper table, before hydra_promote() has ended.
+ * The domain stays universal then::
+ *
+ *     CPU 0: hydra_promote(d)              CPU 1, of domain d: hydra_degrade()
+ *     -----------------------              -----------------------------------
+ *     makes the domain universal
+ *     dom->root = the empty tree
+ *                                          takes the lock
+ *                                          makes the domain universal
+ *                                          dom->root = the canonical root
+ *                                          drops the lock
+ *     hydra_switch_roots()
+ *     takes the lock, finds another root:
+ *       the domain stays universal
+ *     drops the lock
+ *                                          switches the CPUs to the canonical root
+ *
+ * If CPU 0 made the domain not universal without a look at the root, flushes could spare
+ * the domain while its CPUs cache canonical entries. If CPU 0 takes the lock first, CPU 1
+ * makes the domain universal again, before CPU 1 stores the root.
+ */
+
 /*
  * Give a domain an empty tree, unless it has one; or let a degraded domain use its tree again. The
  * hooks have kept that tree coherent, as they go by what it holds, and not by its root. See "Split"
  * in the head of this file.
- *
- * A fault may degrade the domain at the same time. The domain stays universal then:
- *
- * CPU 0, in hydra_promote()            CPU 1, in hydra_degrade()
- *
- * root = pgd
- *                                      takes the lock
- *                                      makes the domain universal
- *                                      root = canonical
- *                                      drops the lock, switches the CPUs
- * hydra_switch_roots()
- * takes the lock, finds another root
  *
  * Context: mmap_lock held for writing, hydra_lock_ldt(); the address space is
  * active.

@@ -6,11 +6,14 @@
  * two domains. Until then Hydra keeps the settings and mm->hydra_home, the domain
  * of the CPUs running the address space: no struct hydra_mm, no tree, no counters.
  * When a single thread moves to another domain, mm->hydra_home follows.
+ */
+
+/**
+ * DOC: Lodging
  *
- * Lodging. CPU 0 below is the first CPU of a domain without a tree to switch to an
- * active address space. PCIDs of the domain may have missed flushes since the
- * split, so CPU 0 first raises mm->context.tlb_gen, and then makes the domain
- * universal:
+ * CPU 0 is the first CPU of a domain without a tree to switch to an active address space.
+ * PCIDs of the domain may have missed flushes since the split. So CPU 0 first raises
+ * mm->context.tlb_gen, and then makes the domain universal::
  *
  *     CPU 0, of domain d          CPU 1, of domain d          CPU 2: a flush
  *     ------------------          ------------------          --------------

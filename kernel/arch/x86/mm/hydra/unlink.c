@@ -272,6 +272,23 @@ void hydra_gather_flushed(struct hydra_gather *g)
 }
 
 /**
+ * DOC: A table freed, and an atomic fill
+ *
+ * An atomic fill holds no VMA::
+ *
+ *     CPU 0: an atomic fill                CPU 1: munmap(), __hydra_free_table()
+ *     ---------------------                -------------------------------------
+ *     locks the leaf table                 clears the PMD entry
+ *     reads the PMD entry                  locks and unlocks the leaf table
+ *     links the table                      detaches the word, cuts the links
+ *     unlocks the leaf table
+ *
+ * CPU 0 read the old entry, and CPU 1 waits for its link; or CPU 0 reads the entry as none,
+ * and links nothing. The lock stays until hydra_free_gathered() frees it with the table, a
+ * grace period later: CPU 0 may still try it.
+ */
+
+/**
  * __hydra_free_table - a canonical table is being freed through a gather
  * @tlb: the gather; its range and freed_tables include the table already
  * @ptdesc: the table; the entry that pointed to it is cleared
@@ -294,19 +311,7 @@ void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
 	unsigned int d;
 	LIST_HEAD(own);
 
-	/*
-	 * An atomic fill holds no VMA:
-	 *
-	 *     CPU 0: an atomic fill              CPU 1: frees the table
-	 *     ---------------------              ----------------------
-	 *     locks the leaf table               clears the PMD entry
-	 *     reads the PMD entry                locks and unlocks the leaf table
-	 *     links the table                    reads the word, cuts the links
-	 *
-	 * CPU 0 read the old entry, and CPU 1 waits for its link; or CPU 0 reads
-	 * the entry as none. The lock stays until hydra_free_gathered() frees it
-	 * with the table, a grace period later: CPU 0 may still try it.
-	 */
+	/* Wait for atomic fills: see "A table freed, and an atomic fill" above. */
 	if (ptl) {
 		spin_lock(ptl);
 		spin_unlock(ptl);
@@ -357,25 +362,36 @@ static void hydra_table_release(struct hydra_table *t, void *canonical)
 }
 
 /**
+ * DOC: A huge entry cleared without a gather
+ *
+ * On stock Linux the flush of a gather reaches every CPU with the old entry in the TLB,
+ * whichever CPU cleared the entry. Under Hydra the flush reaches the sharers of entries
+ * cleared or changed by the gather. zap_pmd_range() reads the entry without the lock, and
+ * skips an entry that is clear. A CPU clearing a huge entry outside a gather, e.g. in
+ * move_pages_huge_pmd() or __discard_anon_folio_pmd_locked(), flushes before dropping the
+ * PMD lock. So wait for the lock::
+ *
+ *     CPU 0: clears outside a gather       CPU 1: zap_pmd_range()
+ *     ------------------------------       ----------------------
+ *     takes the lock
+ *     clears the copies
+ *     clears the entry                     reads the entry: none
+ *     flushes the sharers                  <read barrier>
+ *     (puts the entry back)                reads the lock: held, waits for it;
+ *     drops the lock                         or free: CPU 0 has flushed, reads
+ *                                            the entry again
+ *
+ * The copies are cleared before the entry. Otherwise a CPU could load a copy again after
+ * the flush of CPU 1. (As long as no domain has had a copy of a huge entry, none is in the
+ * TLB of a CPU that a flush spares: hydra_had_huge().)
+ */
+
+/**
  * __hydra_wait_pmd_clear - wait for the flush of the CPU that cleared a PMD entry
  * @mm: the address space
  * @pmd: the entry, read as none without the lock
  *
- * On stock Linux the flush of a gather reaches every CPU with the old entry in the
- * TLB, whichever CPU cleared the entry. Under Hydra the flush reaches the sharers
- * of entries cleared or changed by the gather. A CPU clearing a huge entry outside
- * a gather, e.g. in move_pages_huge_pmd() or __discard_anon_folio_pmd_locked(),
- * flushes before dropping the PMD lock. So wait for the lock. Some callers put the
- * entry back. (As long as no domain has had a copy of a huge entry, none is in the TLB of a
- * CPU that a flush spares: hydra_had_huge().)
- *
- *     CPU 0: clears outside a gather      CPU 1: zap_pmd_range()
- *     ------------------------------      ----------------------
- *     takes the lock                      reads the entry: none
- *     clears the entry                    <read barrier>
- *     flushes                             reads the lock: held, waits for it;
- *     (puts the entry back)                 or free: CPU 0 has flushed, reads
- *     drops the lock                        the entry again
+ * See "A huge entry cleared without a gather" above.
  *
  * Context: see hydra_wait_pmd_clear().
  * Return: see hydra_wait_pmd_clear().
@@ -460,23 +476,32 @@ void __hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd)
 }
 
 /**
+ * DOC: A leaf table moved
+ *
+ * move_normal_pmd() holds mmap_lock, the locks of the reverse map and both PMD locks. Faults
+ * and flushes need one of these, but atomic fills do not::
+ *
+ *     CPU 0: an atomic fill                CPU 1: mremap()
+ *     ---------------------                ---------------
+ *     locks the leaf table                 clears the old PMD entry
+ *     reads the PMD entry again            locks and unlocks the leaf table
+ *     links the table, or a replica        detaches the word, cuts the links
+ *     unlocks the leaf table               flushes the sharers
+ *                                          writes the new PMD entry
+ *
+ * CPU 0 read the old PMD entry, and CPU 1 waits for its link; or CPU 0 reads none. The word
+ * is 0 before the new entry can be seen. So no domain is a sharer by a link at the old place.
+ */
+
+/**
  * __hydra_move_table - cut every domain's link to a table that mremap() moves
  * @h: address space
  * @pmdp: the old canonical entry, cleared
  * @pmd: its old value
  * @addr: first address that the table mapped there
  *
- * The next fault finds the table at the new address, as a table of no domain.
- *
- *     CPU 0: an atomic fill                CPU 1: mremap()
- *     ---------------------                ---------------
- *     locks the leaf table                 clears the PMD entry
- *     reads the PMD entry again            locks and unlocks the leaf table
- *     links the table                      reads the word, cuts the links
- *     unlocks the leaf table               flushes the domains
- *
- * CPU 0 read the old PMD entry, and CPU 1 waits for its link; or CPU 0 reads none.
- * Faults and flushes except atomic fills need a lock held by mremap().
+ * The next fault finds the table at the new address, as a table of no domain. See "A leaf
+ * table moved" above.
  *
  * Context: see hydra_move_table(). No grace period ends before the locks are
  * dropped.
@@ -512,16 +537,9 @@ void __hydra_move_table(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd,
 }
 
 /**
- * hydra_cut_links - cut the links of all domains but one
- * @t: of a leaf table
- * @canonical: the table
- * @self: the domain that keeps its link
+ * DOC: A link cut, and a flush
  *
- * A linked entry does not tell which domain has accessed it. So each flush by entry has
- * to reach the domains that link the table. Once other domains have asked for
- * HYDRA_LINKED_HITS such flushes, the domains get replicas, at their next faults. If
- * there is no memory for a replica, the domain links the table again, and keeps the
- * link.
+ * Domain 1 links the table, and another domain fills::
  *
  *     CPU 0: hydra_cut_links()             CPU 1: changes an entry
  *     ------------------------             -----------------------
@@ -535,8 +553,25 @@ void __hydra_move_table(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd,
  *                                          unlocks the leaf table
  *                                          flushes: domain 1 is no target
  *
- * If CPU 1 locks the table first, CPU 0 flushes domain 1 for CPU 1. Between the cut and
- * the flush domain 1 is a sharer without a table: a target of every flush.
+ * Domain 1 holds nothing of the table any more. A fault of domain 1 waits for the lock, and
+ * gets a replica. If CPU 1 locks the table first, CPU 0 flushes domain 1 for CPU 1. Between
+ * the cut and the flush domain 1 is a sharer without a table: a target of every flush.
+ *
+ * The flush of CPU 0 is as for freed tables. The table may be freed later with no flush of
+ * domain 1, so lazy CPUs must forget the way to the table.
+ */
+
+/**
+ * hydra_cut_links - cut the links of all domains but one
+ * @t: of a leaf table
+ * @canonical: the table
+ * @self: the domain that keeps its link
+ *
+ * A linked entry does not tell which domain has accessed it. So each flush by entry has
+ * to reach the domains that link the table. Once other domains have asked for
+ * HYDRA_LINKED_HITS such flushes, the domains get replicas, at their next faults. If
+ * there is no memory for a replica, the domain links the table again, and keeps the
+ * link. See "A link cut, and a flush" above.
  *
  * Context: the leaf table's lock; process context.
  */

@@ -18,7 +18,7 @@
  * hydra_vm_page_node - on which node is a page of the current process?
  * @address: its address
  *
- * The page is only looked at (T21): nothing is brought in, copied or waited for.
+ * The page is only looked at: nothing is brought in, copied or waited for.
  *
  * Context: process context; may sleep.
  * Return: the node; -ENOENT if no page is there now, or the page of zeros, which is everywhere;
@@ -47,7 +47,7 @@ int hydra_vm_page_node(unsigned long address)
 EXPORT_SYMBOL_GPL(hydra_vm_page_node);
 
 /*
- * T19: may the page at an address be on a node, as far as the operator has bound it? A guest
+ * May the page at an address be on a node, as far as the operator has bound it? A guest
  * must not undo that. Preferences of a node are no bounds.
  */
 static bool hydra_vm_page_may(struct vm_area_struct *vma, unsigned long address, int nid)

@@ -27,7 +27,7 @@ static void hydra_test_pool_use(struct kunit *test, struct page *page)
 	__free_page(page);
 }
 
-/* T18: a page has one user at a time, and is found again when Linux has freed it. */
+/* A page has one user at a time, and is found again when Linux has freed it. */
 static void hydra_test_pool(struct kunit *test)
 {
 	struct hydra_pool *pool = kunit_kzalloc(test, sizeof(*pool), GFP_KERNEL);
