@@ -175,8 +175,8 @@ def test_what_a_step_compiles_are_the_files_that_the_series_changes_and_their_di
 def test_files_of_kvm_are_compiled_once_their_option_exists():
     options = series_steps.options_of(source.OURS)
     assert {"HYDRA_MM", "KVM_HYDRA"} <= options
-    assert "arch/x86/kvm/hydra/core.o" in series_steps.kvms_targets(source.overlay_files(source.OURS))
-    assert series_steps.kvms_targets({"arch/x86/kvm/hydra/hydra.h": "", "arch/x86/mm/hydra/core.c": ""}) == []
+    assert "arch/x86/kvm/hydra/trees.o" in series_steps.kvms_targets(source.overlay_files(source.OURS))
+    assert series_steps.kvms_targets({"arch/x86/kvm/hydra/hydra.h": "", "arch/x86/mm/hydra/state.c": ""}) == []
 
 
 def test_a_symbol_of_hydra_in_kvm_without_its_option_is_named(tmp_path, monkeypatch):

@@ -187,7 +187,7 @@ static void hydra_leave_contexts(void)
 	leave_mm();
 	VM_WARN_ON_ONCE(this_cpu_read(cpu_tlbstate.loaded_mm) != &init_mm);
 	loaded = this_cpu_read(cpu_tlbstate.loaded_mm_asid);
-	/* No address space has the number 0, so choose_new_asid() flushes a new context. */
+	/* No address space has the number 0, so switch_mm_irqs_off() flushes a new context. */
 	for (asid = 0; asid < TLB_NR_DYN_ASIDS; asid++)
 		if (asid != loaded)
 			this_cpu_write(cpu_tlbstate.ctxs[asid].ctx_id, 0);

@@ -128,7 +128,7 @@ static void end(struct __test_metadata *_metadata, struct writer *w)
 }
 
 /*
- * T1: node 0 has the first half of a table, which the host drops. KVM takes the entries away
+ * Node 0 has the first half of a table, which the host drops. KVM takes the entries away
  * from the newest tree first, that of the last node. Meanwhile the last node faults page by
  * page in the second half, while the tree of node 0 may have its entries still.
  */
@@ -186,7 +186,7 @@ static void begin_to_log(struct __test_metadata *_metadata, FIXTURE_DATA(vm_copy
 	ASSERT_LE(0, vm_logged(&self->vm, bitmap));
 }
 
-/* T2: after the first round of the log, each write is in the next one. */
+/* After the first round of the log, each write is in the next one. */
 TEST_F_TIMEOUT(vm_copy, copies_in_logged_memory_are_not_writable, 120)
 {
 	unsigned long bitmap[VM_REGION_PAGES / 64];
@@ -199,7 +199,7 @@ TEST_F_TIMEOUT(vm_copy, copies_in_logged_memory_are_not_writable, 120)
 	}
 }
 
-/* N5: the checker sees the copy before a write is missing from the log. */
+/* The checker sees the copy before a write is missing from the log. */
 TEST_F_TIMEOUT(vm_copy, writable_pages_are_in_the_log, 120)
 {
 	begin_to_copy(_metadata, self);
@@ -300,7 +300,7 @@ TEST_F(vm_copy, copies_end_with_the_memslot)
 }
 
 /*
- * T3: a VMM may ask KVM to take only the entries of a memslot away that goes, as it takes those
+ * A VMM may ask KVM to take only the entries of a memslot away that goes, as it takes those
  * of memory that the host drops. Meanwhile the last node faults in the memslot beside.
  */
 TEST_F_TIMEOUT(vm_copy, memslot_that_goes_beside_a_fault, 120)

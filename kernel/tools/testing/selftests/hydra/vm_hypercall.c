@@ -393,7 +393,7 @@ TEST_F_TIMEOUT(vm_hypercall, pages_move_at_a_rate, 90)
 	EXPECT_EQ(PAGES, place(self, 0, PAGES, 0));
 }
 
-/* T19: what the operator has bound stays, and so does all else of the same call. */
+/* What the operator has bound stays, and so does all else of the same call. */
 TEST_F(vm_hypercall, memory_that_is_bound_stays)
 {
 	unsigned long here = 1UL << hydra_node_id(0);
