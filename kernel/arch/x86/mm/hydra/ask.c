@@ -38,12 +38,6 @@ bool hydra_may_split(struct task_struct *tsk, struct mm_struct *mm)
 	return !tsk->vfork_done;
 }
 
-/*
- * A thread that could not have the locks goes on in user mode, on the canonical root: each
- * flush interrupts its CPU. A thread that never sleeps would not ask again at a switch. So
- * a timer of this CPU asks the thread that runs then. If that is a thread of the process that
- * may not split it, the timer comes again, but not for as long as such a thread runs.
- */
 #define ASK_AGAIN	(HZ / 10 + 1)
 #define ASK_TRIES	20
 
