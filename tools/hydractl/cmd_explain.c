@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "commands.h"
-#include "group.h"
 #include "json.h"
 #include "kernel.h"
 #include "options.h"
@@ -22,40 +21,27 @@
 #include "table.h"
 #include "text.h"
 
-#define USUAL_SECONDS 10
-
-struct options {
-	struct view view;
-	struct group group;
-	double seconds, many;
-	bool tables;
-};
+static double seconds = 10, many = MANY_INTERRUPTS;
+static bool look_at_tables;
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-	struct options *options = state->input;
-	uint64_t many;
+	uint64_t number;
 
 	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &options->view;
-		state->child_inputs[1] = &options->group;
-		return 0;
 	case 's':
-		options->seconds = parse_seconds(state, "time", arg);
+		seconds = parse_seconds(state, "time", arg);
 		return 0;
 	case 'm':
-		if (!parse_u64(arg, &many))
+		if (!parse_u64(arg, &number))
 			argp_error(state, "threshold '%s' is not a number of interrupts per second", arg);
-		options->many = many;
+		many = number;
 		return 0;
 	case 't':
-		options->tables = true;
+		look_at_tables = true;
 		return 0;
 	case ARGP_KEY_END:
-		if (options->view.pid && options->group.kind != GROUP_NONE)
-			argp_error(state, "give a PID or --%s, not both", group_kind_name(&options->group));
-		if (!options->view.pid && options->group.kind == GROUP_NONE)
+		if (!options.pid && options.group.kind == GROUP_NONE)
 			argp_error(state, "no process named: give a PID, --tree, --cgroup, --unit or --all");
 		return 0;
 	default:
@@ -112,7 +98,7 @@ static void show_progress(unsigned short columns, const char *text)
 }
 
 /* Returns the signal that ended the watch, 0 if the time is up. */
-static int wait_for(double seconds, size_t count, const sigset_t *signals)
+static int wait_for(size_t count, const sigset_t *signals)
 {
 	unsigned short columns = columns_of_terminal(STDERR_FILENO);
 	double end = now() + seconds, left;
@@ -245,7 +231,7 @@ static void print_subject(const struct subject *subject, size_t wide)
 	print_tables(&subject->tables, wide);
 }
 
-static void print_table(const struct subjects *subjects, size_t wide, bool tables)
+static void print_table(const struct subjects *subjects, size_t wide)
 {
 	struct table table = TABLE(stdout, columns, wide);
 	size_t rows = 0, left_out = 0;
@@ -270,7 +256,7 @@ static void print_table(const struct subjects *subjects, size_t wide, bool table
 		const struct subject *subject = &subjects->subject[i];
 		autofree char *name = printable(subject->name), *sentence = NULL;
 
-		if (subject->ended || !(has_something_to_gain(&subject->seen) || tables))
+		if (subject->ended || !(has_something_to_gain(&subject->seen) || look_at_tables))
 			continue;
 		sentence = advice_sentence(&subject->seen);
 		putchar('\n');
@@ -325,11 +311,11 @@ static void json_subject(const struct subject *subject)
 	json_close();
 }
 
-static void json_subjects(const struct subjects *subjects, const struct group *group)
+static void json_subjects(const struct subjects *subjects)
 {
 	json_open_object(NULL);
-	json_string("group", group->kind == GROUP_NONE ? "process" : group_kind_name(group));
-	json_string("name", group->name);
+	json_string("group", options.group.kind == GROUP_NONE ? "process" : group_kind_name(&options.group));
+	json_string("name", options.group.name);
 	json_open_list("processes");
 	for (size_t i = 0; i < subjects->count; i++)
 		json_subject(&subjects->subject[i]);
@@ -358,89 +344,78 @@ static void say_left_out(const struct subjects *subjects)
 }
 
 /* The processes to watch. Exit if there are none. */
-static pid_t *list(struct options *options, size_t *count)
+static void begin(struct subjects *subjects)
 {
-	pid_t *pids;
+	pid_t *pids = &options.pid;
+	size_t count = 1;
 
-	if (options->view.pid) {
-		pids = must_have(malloc(sizeof(*pids)));
-		*pids = options->view.pid;
-		*count = 1;
-		return pids;
+	if (!options.pid) {
+		group_find(&options.group);
+		pids = group_pids(&options.group, &count);
 	}
-	group_find(&options->group);
-	pids = group_pids(&options->group, count);
 	if (!pids)
-		group_gone(&options->group);
-	return pids;
+		group_gone(&options.group);
+	subjects_begin(subjects, pids, count, options.pid);
+	if (subjects->count)
+		return;
+	say_left_out(subjects);
+	error(EXIT_ERROR, 0, "no process can be counted");
 }
 
 /* Nothing is left: say so, and return the exit status. */
-static int all_ended(const struct options *options)
+static int all_ended(void)
 {
 	size_t count;
-	pid_t *pids = options->group.path ? group_pids(&options->group, &count) : NULL;
 
-	if (options->group.path && !pids)
-		group_gone(&options->group);
-	free(pids);
+	if (options.group.path && !group_pids(&options.group, &count))
+		group_gone(&options.group);
 	error(0, 0, "all processes have ended while they were watched: nothing is left to explain");
 	return EXIT_GONE;
 }
 
-static void print_all(const struct options *options, const struct subjects *subjects)
+static void print_all(const struct subjects *subjects)
 {
 	size_t wide = columns_of_terminal(STDOUT_FILENO) ?: SIZE_MAX;
 
-	if (options->view.pid)
+	if (options.pid)
 		print_subject(&subjects->subject[0], wide);
 	else
-		print_table(subjects, wide, options->tables);
+		print_table(subjects, wide);
 	print_ended(subjects, wide);
 	print_barrier_remark(wide);
 }
 
 int command_explain(int argc, char **argv)
 {
-	struct options options = { .view.pid_optional = true, .seconds = USUAL_SECONDS, .many = MANY_INTERRUPTS };
 	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 	struct subjects subjects;
 	int signal, status = 0;
 	sigset_t signals, before;
 	struct sigaction action;
-	size_t count;
-	pid_t *pids;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &options);
+	options.pid_optional = true;
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	kernel_require();
-	pids = list(&options, &count);
 	/* A signal waits until no process is counted any more. */
 	sigemptyset(&signals);
 	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
 		if (!sigaction(ends[i], NULL, &action) && action.sa_handler != SIG_IGN)
 			sigaddset(&signals, ends[i]);
 	sigprocmask(SIG_BLOCK, &signals, &before);
-	subjects_begin(&subjects, pids, count, options.view.pid);
-	free(pids);
-	if (!subjects.count) {
-		say_left_out(&subjects);
-		error(EXIT_ERROR, 0, "no process can be counted");
-	}
-	signal = wait_for(options.seconds, subjects.count, &signals);
-	subjects_look(&subjects, options.view.pid || options.tables, options.many);
+	begin(&subjects);
+	signal = wait_for(subjects.count, &signals);
+	subjects_look(&subjects, options.pid || look_at_tables, many);
 	subjects_restore();
 	if (signal && signal != SIGINT)
 		raise(signal);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	qsort(subjects.subject, subjects.count, sizeof(*subjects.subject), compare_subjects);
-	if (options.view.json)
-		json_subjects(&subjects, &options.group);
+	if (options.json)
+		json_subjects(&subjects);
 	if (!still_running(&subjects))
-		status = all_ended(&options);
-	else if (!options.view.json)
-		print_all(&options, &subjects);
+		status = all_ended();
+	else if (!options.json)
+		print_all(&subjects);
 	say_left_out(&subjects);
-	subjects_free(&subjects);
-	free(options.group.path);
 	return status;
 }

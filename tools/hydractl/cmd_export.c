@@ -13,39 +13,28 @@
 
 #include "commands.h"
 #include "counters.h"
-#include "group.h"
 #include "kernel.h"
 #include "options.h"
 #include "text.h"
 #include "tlb_line.h"
 
-struct options {
-	struct group group;
-	struct repeat repeat;
-	const char *output;
-};
+static const char *output;
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-	struct options *options = state->input;
-
 	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &options->repeat;
-		state->child_inputs[1] = &options->group;
-		return 0;
 	case 'o':
 		if (!*arg)
 			argp_error(state, "--output needs the name of a file");
-		options->output = arg;
+		output = arg;
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "unexpected argument '%s': choose processes with --tree, --cgroup or --unit", arg);
 		return 0;
 	case ARGP_KEY_SUCCESS:
-		if (options->repeat.delay_given && !options->output)
+		if (options.delay_given && !output)
 			argp_error(state, "--delay writes a file again and again: give --output, too");
-		if (options->repeat.count && !options->repeat.delay_given)
+		if (options.count && !options.delay_given)
 			argp_error(state, "--count is for --delay");
 		return 0;
 	default:
@@ -289,43 +278,41 @@ static bool replace_file(const char *path, const char *text, size_t size)
 	return good;
 }
 
-static void export_once(const struct options *options)
+static void export_once(void)
 {
 	struct processes processes;
 	size_t count, size;
-	autofree pid_t *pids = group_pids(&options->group, &count);
+	autofree pid_t *pids = group_pids(&options.group, &count);
 	char *text;
 	FILE *memory;
 
 	if (!pids)
-		group_gone(&options->group);
+		group_gone(&options.group);
 	processes_load(&processes, pids, count, true);
 	memory = must_have(open_memstream(&text, &size));
 	write_metrics(memory, &processes);
 	processes_free(&processes);
 	if (fclose(memory))
 		error(EXIT_ERROR, errno, "cannot go on");
-	if (!options->output)
+	if (!output)
 		fputs(text, stdout);
-	else if (!replace_file(options->output, text, size))
-		error(EXIT_ERROR, errno, "cannot write %s", options->output);
+	else if (!replace_file(output, text, size))
+		error(EXIT_ERROR, errno, "cannot write %s", output);
 	free(text);
 }
 
 int command_export(int argc, char **argv)
 {
-	struct options options = { 0 };
 	double moment = now();
 
-	argp_parse(&argp, argc, argv, 0, NULL, &options);
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	kernel_require();
 	group_find(&options.group);
-	export_once(&options);
-	for (uint64_t done = 1; options.repeat.delay_given && done != options.repeat.count; done++) {
-		moment += options.repeat.delay;
+	export_once();
+	for (uint64_t done = 1; options.delay_given && done != options.count; done++) {
+		moment += options.delay;
 		sleep_until(moment);
-		export_once(&options);
+		export_once();
 	}
-	free(options.group.path);
 	return 0;
 }

@@ -19,32 +19,23 @@
 #include "json.h"
 #include "kernel.h"
 #include "options.h"
-#include "program.h"
 #include "text.h"
 #include "tlb_line.h"
 
 #define LOOK_SECONDS 0.1	/* between looks at processes that run, at least */
 #define LOOK_SHARE 50		/* a look may take one of so many seconds */
 
-struct options {
-	struct program program;
-	const char *output;
-	bool json;
-};
+static const char *output;
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-	struct options *options = state->input;
-
+	(void)state;
 	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &options->program;
-		return 0;
 	case 'o':
-		options->output = arg;
+		output = arg;
 		return 0;
 	case 'j':
-		options->json = true;
+		options.json = true;
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -92,8 +83,7 @@ static void tell_failure(void)
 }
 
 /* Start the program. Returns its PID. */
-static pid_t start(const struct hydra_settings *settings, char **program, const sigset_t *signals,
-		   const struct sigaction *child_action, bool *started)
+static pid_t start(const sigset_t *signals, const struct sigaction *child_action, bool *started)
 {
 	char byte;
 	pid_t pid;
@@ -102,13 +92,13 @@ static pid_t start(const struct hydra_settings *settings, char **program, const 
 		error(EXIT_RUN_ERROR, errno, "cannot go on");
 	pid = fork();
 	if (pid < 0)
-		error(EXIT_RUN_ERROR, errno, "cannot start a process for '%s'", program[0]);
+		error(EXIT_RUN_ERROR, errno, "cannot start a process for '%s'", options.program[0]);
 	if (!pid) {
 		close(gate[0]);
 		atexit(tell_failure);
 		sigaction(SIGCHLD, child_action, NULL);
 		sigprocmask(SIG_SETMASK, signals, NULL);
-		program_become(settings, program);
+		become_program();
 	}
 	close(gate[1]);
 	/* The end of the file: the child has executed the program, which closed the pipe. */
@@ -141,10 +131,10 @@ static void pass_on(pid_t first, const siginfo_t *sent)
 }
 
 /*
- * Run @program under @settings until it ends. Its descendants that still run then go on.
- * Exit with EXIT_RUN_ERROR if hydractl cannot start a process.
+ * Run the program until it ends. Its descendants that still run then go on. Exit with
+ * EXIT_RUN_ERROR if hydractl cannot start a process.
  */
-static void launch(const struct hydra_settings *settings, char **program, struct summary *summary)
+static void launch(struct summary *summary)
 {
 	static const int handled[] = { SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP };
 	const struct timespec patience = { .tv_nsec = LOOK_SECONDS * 1e9 };
@@ -164,7 +154,7 @@ static void launch(const struct hydra_settings *settings, char **program, struct
 	/* Descendants whose parent has ended become children of hydractl, which so finds them. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	descendants_begin(&summary->tally);
-	first = start(settings, program, &before, &child_action, &summary->started);
+	first = start(&before, &child_action, &summary->started);
 	while (!has_ended(first, &summary->status)) {
 		if (sigtimedwait(&set, &sent, &patience) > 0)
 			pass_on(first, &sent);
@@ -296,25 +286,22 @@ static bool machine_interrupts(uint64_t *number)
 
 int command_stat(int argc, char **argv)
 {
-	struct options options = { 0 };
-	struct hydra_settings settings;
 	struct summary summary = { 0 };
 	uint64_t before = 0;
 	FILE *out = stderr;
 
 	argp_err_exit_status = EXIT_RUN_ERROR;
-	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &options);
-	settings = settings_choose(&options.program.choice);
+	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, NULL);
 	kernel_require();
-	if (options.output)
-		out = fopen(options.output, "we");
+	if (output)
+		out = fopen(output, "we");
 	if (!out)
-		error(EXIT_RUN_ERROR, errno, "cannot write %s", options.output);
+		error(EXIT_RUN_ERROR, errno, "cannot write %s", output);
 
-	summary.command = command_line(options.program.words);
+	summary.command = command_line(options.program);
 	summary.machine_told = machine_interrupts(&before);
 	summary.seconds = -now();
-	launch(&settings, options.program.words, &summary);
+	launch(&summary);
 	summary.seconds += now();
 	summary.machine_told = summary.machine_told && machine_interrupts(&summary.machine);
 	summary.machine -= before;
@@ -324,6 +311,6 @@ int command_stat(int argc, char **argv)
 	else if (summary.started)
 		print_summary(out, &summary);
 	if (fflush(out) || ferror(out))
-		error(EXIT_RUN_ERROR, errno, "cannot write %s", options.output ?: "the summary");
+		error(EXIT_RUN_ERROR, errno, "cannot write %s", output ?: "the summary");
 	return exit_status(summary.status);
 }

@@ -9,7 +9,6 @@
 
 #include "commands.h"
 #include "counters.h"
-#include "group.h"
 #include "json.h"
 #include "kernel.h"
 #include "options.h"
@@ -18,30 +17,6 @@
 #include "text.h"
 #include "threads.h"
 
-struct options {
-	struct view view;
-	struct group group;
-};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct options *options = state->input;
-
-	(void)arg;
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &options->view;
-		state->child_inputs[1] = &options->group;
-		return 0;
-	case ARGP_KEY_SUCCESS:
-		if (options->view.pid && options->group.kind != GROUP_NONE)
-			argp_error(state, "give a PID or --%s, not both", group_kind_name(&options->group));
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
 static const struct argp_child children[] = {
 	{ .argp = &view_argp },
 	{ .argp = &group_argp, .header = "Instead of a PID, the sums of several processes:" },
@@ -49,7 +24,6 @@ static const struct argp_child children[] = {
 };
 
 static const struct argp argp = {
-	.parser = parse_option,
 	.children = children,
 	.args_doc = "[PID]",
 	.doc = "Show the settings and counters of process PID, or the sums of several processes. With neither: the settings of the system, the domains, and the processes under Hydra.\n"
@@ -92,28 +66,28 @@ static void print_process(const struct process *process)
 		print_record(domain, head);
 }
 
-static int status_process(const struct view *view)
+static void status_process(void)
 {
-	char *text = process_file(view->pid, "hydra");
+	char *text = process_file(options.pid, "hydra");
 	struct process process;
 	const char *gap;
 
 	if (!text)
-		process_fail(view->pid, "read");
-	gap = process_load(&process, view->pid, text);
+		process_fail(options.pid, "read");
+	gap = process_load(&process, options.pid, text);
 	if (gap)
-		process_unexpected(view->pid, "hydra", gap);
-	if (view->json)
+		process_unexpected(options.pid, "hydra", gap);
+	if (options.json)
 		json_process(&process, split_words[split_of(&process)]);
 	else
 		print_process(&process);
-	process_free(&process);
-	return 0;
 }
 
 static void load_system(struct system *system)
 {
 	uint64_t number;
+	size_t count;
+	pid_t *pids;
 
 	system->initial = kernel_file("default");
 	system->allow = kernel_allow();
@@ -131,16 +105,8 @@ static void load_system(struct system *system)
 		    !record_get_u64(record, "node", &number) || !record_get(record, "cpus"))
 			kernel_unexpected("domains", "a line without its domain, node or cpus");
 	}
-}
-
-/* Every process under Hydra. */
-static void load_processes(struct system *system)
-{
-	size_t count;
-	pid_t *pids = all_pids(&count);
-
+	pids = all_pids(&count);
 	processes_load(&system->processes, pids, count, true);
-	free(pids);
 }
 
 static int line_length(const char *line)
@@ -260,41 +226,27 @@ static void print_system(const struct system *system)
 	print_late(&system->processes);
 }
 
-static void free_system(struct system *system)
-{
-	processes_free(&system->processes);
-	records_free(&system->domains);
-	free(system->initial);
-	free(system->allow);
-	free(system->supported);
-	free(system->limit);
-	free(system->violations);
-}
-
-static int status_system(bool json)
+static void status_system(void)
 {
 	struct system system = { 0 };
 
 	load_system(&system);
-	load_processes(&system);
-	if (json)
+	if (options.json)
 		json_system(&system);
 	else
 		print_system(&system);
 	processes_say_left_out(&system.processes);
-	free_system(&system);
-	return 0;
 }
 
-static int status_group(struct group *group, bool json)
+static void status_group(void)
 {
+	const struct group *group = &options.group;
 	struct counters sum = { 0 };
 	struct processes processes;
 	size_t count;
-	autofree char *title = NULL;
-	autofree pid_t *pids = NULL;
+	pid_t *pids;
 
-	group_find(group);
+	group_find(&options.group);
 	pids = group_pids(group, &count);
 	if (!pids)
 		group_gone(group);
@@ -305,7 +257,7 @@ static int status_group(struct group *group, bool json)
 		counters_add(&sum, &counters);
 		counters_free(&counters);
 	}
-	if (json) {
+	if (options.json) {
 		json_open_object(NULL);
 		json_string("group", group_kind_name(group));
 		json_string("name", group->name);
@@ -313,24 +265,22 @@ static int status_group(struct group *group, bool json)
 		json_number("unreadable", processes.unreadable);
 		json_close();
 	} else {
-		title = group_title(group);
-		printf("%s%s\n", title, sum.active ? "" : ": no process of it is under Hydra");
+		printf("%s%s\n", group_title(group), sum.active ? "" : ": no process of it is under Hydra");
 		print_counters(&sum);
 	}
 	processes_say_left_out(&processes);
-	counters_free(&sum);
-	processes_free(&processes);
-	free(group->path);
-	return 0;
 }
 
 int command_status(int argc, char **argv)
 {
-	struct options options = { .view.pid_optional = true };
-
-	argp_parse(&argp, argc, argv, 0, NULL, &options);
+	options.pid_optional = true;
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	kernel_require();
 	if (options.group.kind != GROUP_NONE)
-		return status_group(&options.group, options.view.json);
-	return options.view.pid ? status_process(&options.view) : status_system(options.view.json);
+		status_group();
+	else if (options.pid)
+		status_process();
+	else
+		status_system();
+	return 0;
 }

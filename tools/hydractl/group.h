@@ -17,7 +17,7 @@ struct group {
 	char *path;		/* of a cgroup, also of a unit's: a directory */
 };
 
-/* The parser of --tree, --cgroup, --unit and --system; its input is a group. */
+/* The parser of --tree, --cgroup, --unit and --system, for options.group. */
 extern const struct argp group_argp;
 
 /* The same with --all as another name of --system. */

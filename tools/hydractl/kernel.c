@@ -105,18 +105,6 @@ char *process_file(pid_t pid, const char *name)
 	return text;
 }
 
-struct records process_records(pid_t pid, const char *name)
-{
-	char *text = process_file(pid, name);
-	struct records records;
-
-	if (!text)
-		process_fail(pid, "read");
-	if (!records_parse(&records, text, NULL))
-		process_unexpected(pid, name, strerror(errno));
-	return records;
-}
-
 char *process_name(pid_t pid)
 {
 	char *name = process_file(pid, "comm");

@@ -57,9 +57,6 @@ char *process_path(pid_t pid, const char *name);
 /* Read /proc/@pid/@name; NULL and errno. Without content (no user memory): ENODATA. */
 char *process_file(pid_t pid, const char *name);
 
-/* The same, split into records; exit with a message on failure. */
-struct records process_records(pid_t pid, const char *name);
-
 /*
  * The name of the process, to be freed; "?" if the process has just ended. A name may be
  * any bytes: see text.h.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "screen.h"
+#include "watch.h"
 
 #if !__has_include(<curses.h>)
 #error "hydractl needs ncurses: install the package libncurses-dev"
@@ -20,7 +20,7 @@
 
 #include "change.h"
 #include "kernel.h"
-#include "settings.h"
+#include "options.h"
 #include "text.h"
 
 #define LINES_LEAST 8
@@ -29,7 +29,6 @@ enum page { PAGE_TABLE, PAGE_PROCESS, PAGE_HELP };
 
 struct screen {
 	struct watch *watch;
-	const struct repeat *repeat;
 	enum page page;
 	pid_t chosen;		/* 0: the first row */
 	size_t first_row;	/* of the table that is seen */
@@ -204,7 +203,7 @@ static int draw_totals(const struct screen *screen)
 	const struct counters *total = &watch->total;
 	char sent[RATE_SIZE], spared[RATE_SIZE], fills[RATE_SIZE], clock[16];
 	double both = total->rate[INTERRUPTED] + total->rate[SPARED];
-	autofree char *title = group_title(&watch->group), *heading, *rates;
+	autofree char *title = group_title(&options.group), *heading, *rates;
 	time_t seconds = time(NULL);
 	int y = 0, x = 0;
 
@@ -389,7 +388,7 @@ static void draw(struct screen *screen)
 static void look(struct screen *screen)
 {
 	if (!watch_look(screen->watch))
-		group_gone(&screen->watch->group);
+		group_gone(&options.group);
 	/* The first process stays chosen until the user chooses. */
 	if (!screen->chosen && screen->watch->count)
 		screen->first_row = 0;
@@ -528,10 +527,10 @@ static void handle(struct screen *screen, int key)
 	}
 }
 
-void screen_run(struct watch *watch, const struct repeat *repeat)
+void screen_run(struct watch *watch)
 {
-	struct screen screen = { .watch = watch, .repeat = repeat };
-	double next = now() + repeat->delay;
+	struct screen screen = { .watch = watch };
+	double next = now() + options.delay;
 	uint64_t looks = 0;
 	int key;
 
@@ -546,8 +545,8 @@ void screen_run(struct watch *watch, const struct repeat *repeat)
 		if (now() < next)
 			continue;
 		look(&screen);
-		next = now() + repeat->delay;
-		if (++looks == repeat->count)
+		next = now() + options.delay;
+		if (++looks == options.count)
 			break;
 	}
 	terminal_close();

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "options.h"
 #include "procfile.h"
 #include "text.h"
 
@@ -74,7 +75,7 @@ static const struct {
 
 enum { POLICY = 'p', COMPLETE = 'C' };
 
-static const struct argp_option options[] = {
+static const struct argp_option setting_options[] = {
 	{ "policy", POLICY, "POLICY", 0, NULL, 0 },
 	{ "domains", 'D', "KIND", 0, "Which CPUs share page tables, and are interrupted together", 0 },
 	{ "replication", 'r', "WHEN", 0, "When a domain (a node, or as --domains says) gets a copy of an entry", 0 },
@@ -90,7 +91,7 @@ static enum setting setting_of(int key)
 {
 	enum setting setting = 0;
 
-	while (setting < SETTINGS && options[1 + setting].key != key)
+	while (setting < SETTINGS && setting_options[1 + setting].key != key)
 		setting++;
 	return setting;
 }
@@ -137,7 +138,7 @@ static char *help_with_words(int key, const char *text, void *input)
 
 static _Noreturn void complete(const char *name)
 {
-	for (const struct argp_option *option = options; option->name; option++)
+	for (const struct argp_option *option = setting_options; option->name; option++)
 		if (!strcmp(option->name, name) || (*name == option->key && !name[1]))
 			puts(words(option->key, "\n", "\n", false));
 	exit(0);
@@ -185,7 +186,7 @@ bool settings_chosen(const struct settings_choice *choice)
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-	struct settings_choice *choice = state->input;
+	struct settings_choice *choice = &options.choice;
 	enum setting setting = setting_of(key);
 
 	if (setting < SETTINGS) {
@@ -219,8 +220,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-const struct argp settings_argp = { .options = options, .parser = parse_option, .help_filter = help_with_words };
-const struct argp_child settings_children[] = { { .argp = &settings_argp }, { 0 } };
+const struct argp settings_argp = { .options = setting_options, .parser = parse_option, .help_filter = help_with_words };
 
 struct hydra_settings settings_choose(const struct settings_choice *choice)
 {

@@ -31,9 +31,8 @@ struct settings_choice {
 /* Does @choice name a setting, apart from a policy? */
 bool settings_chosen(const struct settings_choice *choice);
 
-/* The parser of --policy, --domains, --replication, --prefetch and --filter, also as the only child; its input is a settings_choice. */
+/* The parser of --policy, --domains, --replication, --prefetch and --filter, for options.choice. */
 extern const struct argp settings_argp;
-extern const struct argp_child settings_children[];
 
 /* The settings of @choice, with policy hydra if @choice names no policy. */
 struct hydra_settings settings_choose(const struct settings_choice *choice);

@@ -73,14 +73,6 @@ static struct subject *add(struct subjects *subjects, pid_t pid, bool named)
 	return subject;
 }
 
-static void drop(struct subject *subject)
-{
-	process_free(&subject->before);
-	free(subject->name);
-	thread_nodes_free(&subject->nodes);
-	free(subject->late);
-}
-
 static void begin(struct subjects *subjects, pid_t pid, bool named)
 {
 	struct subject *subject = add(subjects, pid, named);
@@ -110,7 +102,6 @@ static void begin(struct subjects *subjects, pid_t pid, bool named)
 
 		error(0, 0, "%s", why);
 	}
-	drop(subject);
 }
 
 void subjects_begin(struct subjects *subjects, const pid_t *pids, size_t count, bool named)
@@ -220,18 +211,4 @@ void subjects_restore(void)
 				count_set(watched->subject[i].pid, false);
 	}
 	watched = NULL;
-}
-
-void subjects_free(struct subjects *subjects)
-{
-	for (size_t i = 0; i < subjects->count; i++) {
-		struct subject *subject = &subjects->subject[i];
-
-		drop(subject);
-		if (subject->after.records.text)
-			process_free(&subject->after);
-		leaf_tables_free(&subject->tables);
-	}
-	free(subjects->subject);
-	*subjects = (struct subjects){ 0 };
 }

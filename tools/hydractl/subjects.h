@@ -44,6 +44,4 @@ void subjects_look(struct subjects *subjects, bool tables, double many);
 /* Stop counting those that hydractl switched on, and what they have started since. */
 void subjects_restore(void);
 
-void subjects_free(struct subjects *subjects);
-
 #endif /* SUBJECTS_H */

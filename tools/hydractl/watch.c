@@ -56,18 +56,13 @@ static int compare_rows(const void *a, const void *b, void *data)
 	return names ?: first->process->pid - second->process->pid;
 }
 
-static void forget(struct watch *watch)
+void watch_compare(struct watch *watch)
 {
 	for (size_t i = 0; i < watch->count; i++)
 		counters_free(&watch->row[i].counters);
 	free(watch->row);
 	counters_free(&watch->total);
 	watch->count = 0;
-}
-
-void watch_compare(struct watch *watch)
-{
-	forget(watch);
 	watch->row = must_have(calloc(watch->after.count + 1, sizeof(*watch->row)));
 	for (size_t i = 0; i < watch->after.count; i++) {
 		const struct process *process = &watch->after.process[i];
@@ -87,7 +82,7 @@ bool watch_look(struct watch *watch)
 {
 	double moment = now();
 	size_t count;
-	autofree pid_t *pids = group_pids(&watch->group, &count);
+	autofree pid_t *pids = group_pids(&options.group, &count);
 
 	if (!pids)
 		return false;
@@ -98,14 +93,6 @@ bool watch_look(struct watch *watch)
 	watch->moment = moment;
 	watch_compare(watch);
 	return true;
-}
-
-void watch_end(struct watch *watch)
-{
-	forget(watch);
-	processes_free(&watch->before);
-	processes_free(&watch->after);
-	free(watch->group.path);
 }
 
 struct table watch_table(FILE *out, size_t wide)
