@@ -85,11 +85,9 @@ static bool nothing_to_check(const struct result *result)
 	return !result->count && !result->tables;
 }
 
-static void json_result(const char *name, const struct result *result, enum split split)
+static void json_result(const struct result *result, enum split split)
 {
-	json_open_object(NULL);
-	json_number("pid", options.pid);
-	json_string("comm", name);
+	json_open_process(options.pid, process_name(options.pid));
 	if (nothing_to_check(result)) {
 		json_string("ok", NULL);
 		json_string("split_state", split_words[split]);
@@ -115,9 +113,9 @@ static void json_result(const char *name, const struct result *result, enum spli
 }
 
 /* @why: there is nothing to check, or NULL */
-static void print_result(const char *name, const struct result *result, const char *why)
+static void print_result(const struct result *result, const char *why)
 {
-	print_process_name(options.pid, name);
+	print_process_name(options.pid);
 	if (nothing_to_check(result))
 		printf(": nothing to check, no node has page tables of its own for it%s%s\n", why ? ": " : "", why ?: "");
 	else if (!result->count)
@@ -147,7 +145,7 @@ int command_check(int argc, char **argv)
 	struct result result = { 0 };
 	enum split split = SPLIT_DONE;
 	const char *nonsense, *why = NULL;
-	char *text, *name;
+	char *text;
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	kernel_require();
@@ -157,12 +155,11 @@ int command_check(int argc, char **argv)
 	nonsense = parse(&result, text);
 	if (nonsense)
 		process_unexpected(options.pid, "hydra_check", nonsense);
-	name = process_name(options.pid);
 	if (nothing_to_check(&result))
 		why = why_not_split(&split);
 	if (options.json)
-		json_result(name, &result, split);
+		json_result(&result, split);
 	else
-		print_result(name, &result, why);
+		print_result(&result, why);
 	return result.count ? EXIT_VIOLATIONS : 0;
 }

@@ -13,15 +13,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "advice.h"
 #include "commands.h"
 #include "json.h"
 #include "kernel.h"
 #include "options.h"
-#include "subjects.h"
 #include "table.h"
 #include "text.h"
 
-static double seconds = 10, many = MANY_INTERRUPTS;
+static double seconds = 10;
 static bool look_at_tables;
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -35,7 +35,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'm':
 		if (!parse_u64(arg, &number))
 			argp_error(state, "threshold '%s' is not a number of interrupts per second", arg);
-		many = number;
+		many_interrupts = number;
 		return 0;
 	case 't':
 		look_at_tables = true;
@@ -126,21 +126,20 @@ static const struct column columns[] = {
 };
 
 /* The memory that Hydra's page tables would take at most, or take. */
-static uint64_t cost_kib(const struct observation *seen)
+static uint64_t cost_kib(const struct subject *seen)
 {
 	return seen->active ? seen->hydra_kib : most_kib(seen);
 }
 
-static void print_row(struct table *table, const struct subject *subject)
+static void print_row(struct table *table, const struct subject *seen)
 {
-	const struct observation *seen = &subject->seen;
-	autofree char *name = printable(subject->name), *nodes = thread_nodes_list(&subject->nodes);
+	autofree char *name = printable(seen->name), *nodes = thread_nodes_list(&seen->nodes);
 	char rate[RATE_SIZE];
 
-	table_cell(table, "%d", subject->pid);
+	table_cell(table, "%d", seen->pid);
 	table_cell(table, "%s", name);
 	table_cell(table, "%s", seen->policy);
-	table_cell(table, "%" PRIu64, seen->threads);
+	table_cell(table, "%" PRIu64, seen->nodes.threads);
 	table_cell(table, "%s", nodes);
 	table_cell(table, "%s", rate_text(rate, seen->flushes));
 	table_cell(table, "%s", rate_text(rate, seen->sent));
@@ -150,7 +149,7 @@ static void print_row(struct table *table, const struct subject *subject)
 	table_cell(table, "%s", advice_words[advice_for(seen)]);
 }
 
-static bool has_something_to_gain(const struct observation *seen)
+static bool has_something_to_gain(const struct subject *seen)
 {
 	enum advice advice = advice_for(seen);
 
@@ -160,8 +159,7 @@ static bool has_something_to_gain(const struct observation *seen)
 /* The highest rate to other nodes first, then of all interrupts, then of flushes; then by PID. */
 static int compare_subjects(const void *a, const void *b)
 {
-	const struct subject *first = a, *second = b;
-	const struct observation *one = &first->seen, *other = &second->seen;
+	const struct subject *one = a, *other = b;
 
 	if (one->across != other->across)
 		return one->across > other->across ? -1 : 1;
@@ -169,7 +167,7 @@ static int compare_subjects(const void *a, const void *b)
 		return one->sent > other->sent ? -1 : 1;
 	if (one->flushes != other->flushes)
 		return one->flushes > other->flushes ? -1 : 1;
-	return (first->pid > second->pid) - (first->pid < second->pid);
+	return one->pid - other->pid;
 }
 
 static void print_ended(const struct subjects *subjects, size_t wide)
@@ -203,12 +201,11 @@ static void print_tables(const struct leaf_tables *tables, size_t wide)
 }
 
 /* All that is known of one process. */
-static void print_subject(const struct subject *subject, size_t wide)
+static void print_subject(const struct subject *seen, size_t wide)
 {
-	const struct observation *seen = &subject->seen;
-	autofree char *name = printable(subject->name), *sentence = advice_sentence(seen);
+	autofree char *name = printable(seen->name), *sentence = advice_sentence(seen);
 
-	print_wrapped(0, wide, "process %d (%s), policy %s, watched for %.1f s", subject->pid, name, seen->policy, subject->seconds);
+	print_wrapped(0, wide, "process %d (%s), policy %s, watched for %.1f s", seen->pid, name, seen->policy, seen->seconds);
 	putchar('\n');
 	print_wrapped(0, wide, "%s", sentence);
 	putchar('\n');
@@ -218,17 +215,17 @@ static void print_subject(const struct subject *subject, size_t wide)
 		   seen->sent > 0 ? 100 * seen->across / seen->sent : 0);
 	if (seen->active)
 		print_wrapped(2, wide, "%.1f interrupts spared/s, which Linux would send besides", seen->spared);
-	print_wrapped(2, wide, "%" PRIu64 " thread%s", seen->threads, plural_s(seen->threads));
-	for (size_t i = 0; i < subject->nodes.count; i++)
-		print_wrapped(2, wide, "%zu of them ran last on node %" PRIu64, subject->nodes.node[i].threads,
-			   subject->nodes.node[i].node);
+	print_wrapped(2, wide, "%" PRIu64 " thread%s", seen->nodes.threads, plural_s(seen->nodes.threads));
+	for (size_t i = 0; i < seen->nodes.count; i++)
+		print_wrapped(2, wide, "%zu of them ran last on node %" PRIu64, seen->nodes.node[i].threads,
+			   seen->nodes.node[i].node);
 	print_wrapped(2, wide, "%" PRIu64 " KiB of page tables%s", seen->table_kib, seen->active ? ", with Hydra's" : "");
 	if (seen->active)
 		print_wrapped(2, wide, "%" PRIu64 " KiB of them are Hydra's", seen->hydra_kib);
 	else if (spans_nodes(seen))
 		print_wrapped(2, wide, "%" PRIu64 " KiB more at most with Hydra: (nodes - 1) x page tables + nodes x %d KiB",
 			   most_kib(seen), ROOT_KIB);
-	print_tables(&subject->tables, wide);
+	print_tables(&seen->tables, wide);
 }
 
 static void print_table(const struct subjects *subjects, size_t wide)
@@ -241,7 +238,7 @@ static void print_table(const struct subjects *subjects, size_t wide)
 
 		if (subject->ended)
 			continue;
-		if (!has_something_to_gain(&subject->seen) && !(subject->seen.flushes > 0)) {
+		if (!has_something_to_gain(subject) && !(subject->flushes > 0)) {
 			left_out++;
 			continue;
 		}
@@ -256,52 +253,49 @@ static void print_table(const struct subjects *subjects, size_t wide)
 		const struct subject *subject = &subjects->subject[i];
 		autofree char *name = printable(subject->name), *sentence = NULL;
 
-		if (subject->ended || !(has_something_to_gain(&subject->seen) || look_at_tables))
+		if (subject->ended || !(has_something_to_gain(subject) || look_at_tables))
 			continue;
-		sentence = advice_sentence(&subject->seen);
+		sentence = advice_sentence(subject);
 		putchar('\n');
 		print_wrapped(0, wide, "%d (%s): %s", subject->pid, name, sentence);
 		print_tables(&subject->tables, wide);
 	}
 }
 
-static void json_subject(const struct subject *subject)
+static void json_subject(const struct subject *seen)
 {
-	const struct observation *seen = &subject->seen;
 	autofree char *sentence = NULL;
 
-	json_open_object(NULL);
-	json_number("pid", subject->pid);
-	json_string("comm", subject->name);
-	json_flag("ended", subject->ended);
-	if (subject->ended) {
+	json_open_process(seen->pid, seen->name);
+	json_flag("ended", seen->ended);
+	if (seen->ended) {
 		json_close();
 		return;
 	}
 	sentence = advice_sentence(seen);
-	json_real("seconds", subject->seconds);
+	json_real("seconds", seen->seconds);
 	json_string("policy", seen->policy);
 	json_flag("active", seen->active);
-	json_string("split_state", split_words[subject->split]);
+	json_string("split_state", split_words[seen->split]);
 	json_real("flushes_per_second", seen->flushes);
 	json_real("sent_per_second", seen->sent);
 	json_real("across_per_second", seen->across);
 	json_real("spared_per_second", seen->spared);
-	json_number("threads", seen->threads);
+	json_number("threads", seen->nodes.threads);
 	json_open_list("nodes");
-	for (size_t i = 0; i < subject->nodes.count; i++) {
+	for (size_t i = 0; i < seen->nodes.count; i++) {
 		json_open_object(NULL);
-		json_number("node", subject->nodes.node[i].node);
-		json_number("threads", subject->nodes.node[i].threads);
+		json_number("node", seen->nodes.node[i].node);
+		json_number("threads", seen->nodes.node[i].threads);
 		json_close();
 	}
 	json_close();
 	json_flag("spans_nodes", spans_nodes(seen));
 	json_number("pagetable_kib", seen->table_kib);
 	json_number("cost_kib", cost_kib(seen));
-	if (subject->tables.domain_count) {
+	if (seen->tables.domain_count) {
 		json_open_object("tables");
-		json_leaf_tables(&subject->tables);
+		json_leaf_tables(&seen->tables);
 		json_close();
 	} else {
 		json_string("tables", NULL);
@@ -404,7 +398,7 @@ int command_explain(int argc, char **argv)
 	sigprocmask(SIG_BLOCK, &signals, &before);
 	begin(&subjects);
 	signal = wait_for(subjects.count, &signals);
-	subjects_look(&subjects, options.pid || look_at_tables, many);
+	subjects_look(&subjects, options.pid || look_at_tables);
 	subjects_restore();
 	if (signal && signal != SIGINT)
 		raise(signal);

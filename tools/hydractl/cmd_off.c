@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "change.h"
 #include "commands.h"
 #include "kernel.h"
 #include "options.h"

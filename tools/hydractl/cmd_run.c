@@ -8,7 +8,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "change.h"
 #include "commands.h"
 #include "kernel.h"
 #include "options.h"

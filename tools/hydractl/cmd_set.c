@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "change.h"
 #include "commands.h"
 #include "json.h"
 #include "kernel.h"
@@ -15,7 +14,6 @@
 #include "process.h"
 #include "text.h"
 #include "threads.h"
-#include "vms.h"
 
 #define USUAL_WAIT 60
 #define LOOK_AGAIN 0.05
@@ -135,15 +133,13 @@ static int report(void)
 	}
 	late = split_sentence(&process, split);
 	if (options.json) {
-		json_open_object(NULL);
-		json_number("pid", process.pid);
-		json_string("comm", process.name);
+		json_open_process(process.pid, process.name);
 		json_string("policy", process_text(&process, "policy"));
 		json_string("split_state", split_words[split]);
 		json_real("waited", most_wait > 0 ? now() - begun : 0);
 		json_close();
 	} else {
-		print_process_name(process.pid, process.name);
+		print_process_name(process.pid);
 		printf(": policy %s, %s\n", process_text(&process, "policy"),
 		       split == SPLIT_DONE ? "split: its domains have page tables of their own" :
 		       split == SPLIT_LINUX ? "one page table for all CPUs" : late);

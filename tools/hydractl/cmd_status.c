@@ -48,7 +48,7 @@ static void print_process(const struct process *process)
 	const struct record *domain;
 	bool head = true;
 
-	print_process_name(process->pid, process->name);
+	print_process_name(process->pid);
 	if (process_active(process)) {
 		autofree char *late = split_sentence(process, split_of(process));
 

@@ -13,6 +13,7 @@
 #include "kernel.h"
 #include "leaf_tables.h"
 #include "options.h"
+#include "process.h"
 #include "table.h"
 
 static const struct argp argp = {
@@ -25,16 +26,14 @@ static const struct argp argp = {
 	       "Exit status: 0 done; 2 an error.",
 };
 
-static void json_tables(const char *name, const struct leaf_tables *tables)
+static void json_tables(const struct leaf_tables *tables)
 {
-	json_open_object(NULL);
-	json_number("pid", options.pid);
-	json_string("comm", name);
+	json_open_process(options.pid, process_name(options.pid));
 	json_leaf_tables(tables);
 	json_close();
 }
 
-static void print_tables(const char *name, const struct leaf_tables *tables)
+static void print_tables(const struct leaf_tables *tables)
 {
 	static const struct column of_domains[] = {
 		{ .head = "DOMAIN", 6 }, { .head = "NODE", 4 }, { .head = "LOCAL", 12 }, { .head = "REMOTE", 12 },
@@ -43,7 +42,7 @@ static void print_tables(const char *name, const struct leaf_tables *tables)
 	static const struct column of_nodes[] = { { .head = "", 6 }, { .head = "NODE", 4 }, { .head = "PAGE TABLES", 16 } };
 	struct table domains = TABLE(stdout, of_domains, SIZE_MAX), nodes = TABLE(stdout, of_nodes, SIZE_MAX);
 
-	print_process_name(options.pid, name);
+	print_process_name(options.pid);
 	printf("\n\n");
 	table_head(&domains);
 	for (size_t i = 0; i < tables->domain_count; i++) {
@@ -69,7 +68,7 @@ static void print_tables(const char *name, const struct leaf_tables *tables)
 int command_tables(int argc, char **argv)
 {
 	struct leaf_tables tables;
-	char *text, *name;
+	char *text;
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	kernel_require();
@@ -78,10 +77,9 @@ int command_tables(int argc, char **argv)
 		process_fail(options.pid, "read");
 	if (!leaf_tables_parse(&tables, text))
 		process_unexpected(options.pid, "hydra_tables", strerror(errno));
-	name = process_name(options.pid);
 	if (options.json)
-		json_tables(name, &tables);
+		json_tables(&tables);
 	else
-		print_tables(name, &tables);
+		print_tables(&tables);
 	return 0;
 }

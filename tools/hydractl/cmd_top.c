@@ -95,7 +95,7 @@ static void json_rates(const struct counters *counters)
 		json_open_object(NULL);
 		json_number("node", counters->node[i].node);
 		json_real("fills_per_second", counters->node[i].fill_rate);
-		json_number("replica_kib", counters->node[i].replica_kib);
+		json_number("replica_kib", counters->node[i].number[NODE_REPLICA_KIB]);
 		json_close();
 	}
 	json_close();
@@ -116,9 +116,7 @@ static void json_look(void)
 	for (size_t i = 0; i < watch.count; i++) {
 		const struct row *row = &watch.row[i];
 
-		json_open_object(NULL);
-		json_number("pid", row->process->pid);
-		json_string("comm", row->process->name);
+		json_open_process(row->process->pid, row->process->name);
 		json_string("policy", process_text(row->process, "policy"));
 		json_number("active", row->counters.active);
 		json_number("split", row->counters.split);
@@ -145,7 +143,7 @@ static void print_look(void)
 	       rate_text(fills, total->rate[FILLS]), total->number[REPLICA_KIB]);
 	for (size_t i = 0; i < total->node_count; i++)
 		printf("node %" PRIu64 ": %s fills/s, %" PRIu64 " KiB\n", total->node[i].node,
-		       rate_text(fills, total->node[i].fill_rate), total->node[i].replica_kib);
+		       rate_text(fills, total->node[i].fill_rate), total->node[i].number[NODE_REPLICA_KIB]);
 	watch_head(&table, watch.order);
 	for (size_t i = 0; i < watch.count; i++)
 		watch_row(&table, &watch.row[i]);

@@ -14,7 +14,6 @@
 #include "process.h"
 #include "table.h"
 #include "text.h"
-#include "vms.h"
 
 static bool tables;
 
@@ -91,11 +90,9 @@ static void json_rows(const struct vm_lines *vm, const char *key, const char *na
 	json_close();
 }
 
-static void json_vms(const char *name, const struct vms *vms)
+static void json_vms(const struct vms *vms)
 {
-	json_open_object(NULL);
-	json_number("pid", options.pid);
-	json_string("comm", name);
+	json_open_process(options.pid, process_name(options.pid));
 	json_open_list("vms");
 	for (size_t i = 0; i < vms->count; i++) {
 		const struct vm_lines *vm = &vms->vm[i];
@@ -113,9 +110,9 @@ static void json_vms(const char *name, const struct vms *vms)
 	json_close();
 }
 
-static void print_vms(const char *name, const struct vms *vms)
+static void print_vms(const struct vms *vms)
 {
-	print_process_name(options.pid, name);
+	print_process_name(options.pid);
 	putchar('\n');
 	for (size_t i = 0; i < vms->count; i++) {
 		const struct vm_lines *vm = &vms->vm[i];
@@ -133,15 +130,13 @@ static void print_vms(const char *name, const struct vms *vms)
 int command_vm(int argc, char **argv)
 {
 	struct vms vms;
-	char *name;
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	kernel_require();
 	vms_read(&vms, options.pid, tables ? "hydra_vm_tables" : "hydra_vm");
-	name = process_name(options.pid);
 	if (options.json)
-		json_vms(name, &vms);
+		json_vms(&vms);
 	else
-		print_vms(name, &vms);
+		print_vms(&vms);
 	return 0;
 }

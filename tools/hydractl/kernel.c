@@ -118,9 +118,9 @@ char *process_name(pid_t pid)
 	return name;
 }
 
-void print_process_name(pid_t pid, const char *name)
+void print_process_name(pid_t pid)
 {
-	autofree char *shown = printable(name);
+	autofree char *name = process_name(pid), *shown = printable(name);
 
 	printf("process %d (%s)", pid, shown);
 }

@@ -64,7 +64,7 @@ char *process_file(pid_t pid, const char *name);
 char *process_name(pid_t pid);
 
 /* Start the output about a process: "process PID (NAME)". */
-void print_process_name(pid_t pid, const char *name);
+void print_process_name(pid_t pid);
 
 /* Why (errno) one could not @doing (as in "read") process @pid, to be freed. */
 char *process_failure(pid_t pid, const char *doing);

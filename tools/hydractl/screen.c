@@ -18,7 +18,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "change.h"
 #include "kernel.h"
 #include "options.h"
 #include "text.h"
@@ -219,7 +218,7 @@ static int draw_totals(const struct screen *screen)
 	for (size_t i = 0; i < total->node_count; i++) {
 		const struct node_counters *node = &total->node[i];
 		autofree char *text = xasprintf("node %" PRIu64 ": %s fills/s, %" PRIu64 " KiB", node->node,
-						rate_text(fills, node->fill_rate), node->replica_kib);
+						rate_text(fills, node->fill_rate), node->number[NODE_REPLICA_KIB]);
 
 		if (x && x + (int)strlen(text) > COLS) {
 			x = 0;

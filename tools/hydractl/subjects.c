@@ -126,7 +126,7 @@ static uint64_t table_kib(const struct subject *subject)
 	return line ? strtoull(line + strlen("\nVmPTE:"), NULL, 10) : 0;
 }
 
-static void look(struct subject *subject, bool tables, double many)
+static void look(struct subject *subject, bool tables)
 {
 	char *text = process_file(subject->pid, "hydra");
 	struct counters counters;
@@ -144,28 +144,21 @@ static void look(struct subject *subject, bool tables, double many)
 	if (text)
 		leaf_tables_parse(&subject->tables, text);
 	counters = counters_of(&subject->after, &subject->before, subject->seconds);
-	subject->seen = (struct observation){
-		.pid = subject->pid,
-		.policy = process_text(&subject->after, "policy"),
-		.active = counters.active,
-		.late = subject->late,
-		.flushes = counters.rate[FLUSHES],
-		.sent = counters.rate[INTERRUPTED],
-		.across = counters.rate[ACROSS],
-		.spared = counters.rate[SPARED],
-		.many = many,
-		.threads = subject->nodes.threads,
-		.nodes = subject->nodes.count,
-		.table_kib = table_kib(subject),
-		.hydra_kib = counters.number[REPLICA_KIB] + 4 * counters.number[UPPER_TABLES],
-	};
+	subject->policy = process_text(&subject->after, "policy");
+	subject->active = counters.active;
+	subject->flushes = counters.rate[FLUSHES];
+	subject->sent = counters.rate[INTERRUPTED];
+	subject->across = counters.rate[ACROSS];
+	subject->spared = counters.rate[SPARED];
+	subject->table_kib = table_kib(subject);
+	subject->hydra_kib = counters.number[REPLICA_KIB] + 4 * counters.number[UPPER_TABLES];
 	counters_free(&counters);
 }
 
-void subjects_look(struct subjects *subjects, bool tables, double many)
+void subjects_look(struct subjects *subjects, bool tables)
 {
 	for (size_t i = 0; i < subjects->count; i++)
-		look(&subjects->subject[i], tables, many);
+		look(&subjects->subject[i], tables);
 }
 
 static const struct subject *find(pid_t pid)

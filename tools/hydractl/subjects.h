@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "advice.h"
 #include "leaf_tables.h"
 #include "process.h"
 #include "threads.h"
@@ -21,8 +20,12 @@ struct subject {
 	struct thread_nodes nodes;
 	struct leaf_tables tables;	/* if asked for and permitted, else empty */
 	enum split split;
-	char *late;			/* why it is not split, or NULL */
-	struct observation seen;
+	char *late;			/* of an active process: why it is not split; else NULL */
+	const char *policy;
+	bool active;			/* the policy is not linux */
+	double flushes, sent, across, spared;	/* per second */
+	uint64_t table_kib;		/* of all page tables, those of Hydra included */
+	uint64_t hydra_kib;		/* of Hydra's */
 };
 
 struct subjects {
@@ -38,8 +41,8 @@ struct subjects {
  */
 void subjects_begin(struct subjects *subjects, const pid_t *pids, size_t count, bool named);
 
-/* Look again, and with @tables also at the page tables. @many: see struct observation. */
-void subjects_look(struct subjects *subjects, bool tables, double many);
+/* Look again, and with @tables also at the page tables. */
+void subjects_look(struct subjects *subjects, bool tables);
 
 /* Stop counting those that hydractl switched on, and what they have started since. */
 void subjects_restore(void);
