@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "advice.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "subjects.h"
 
 #include "table.h"
-#include "text.h"
 
 /*
  * Rules of thumb. An interrupt for a TLB shootdown takes some 2 us on the interrupted CPU,

@@ -1,16 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl check: have the kernel test the invariants of a process's page tables. */
-#include <argp.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "commands.h"
-#include "json.h"
-#include "kernel.h"
-#include "options.h"
-#include "text.h"
 #include "threads.h"
 
 static const struct argp argp = {
@@ -149,9 +139,7 @@ int command_check(int argc, char **argv)
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	kernel_require();
-	text = process_file(options.pid, "hydra_check");
-	if (!text)
-		process_fail(options.pid, "check");
+	text = process_need(options.pid, "hydra_check", "check");
 	nonsense = parse(&result, text);
 	if (nonsense)
 		process_unexpected(options.pid, "hydra_check", nonsense);

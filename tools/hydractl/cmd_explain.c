@@ -1,25 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl explain: watch processes for a while, then say what Hydra would do for them. */
-#include <argp.h>
-#include <error.h>
-#include <inttypes.h>
 #include <math.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "advice.h"
+#include "subjects.h"
 #include "commands.h"
-#include "json.h"
-#include "kernel.h"
-#include "options.h"
-#include "table.h"
-#include "text.h"
 
 static double seconds = 10;
 static bool look_at_tables;
@@ -90,31 +76,24 @@ static unsigned short columns_of_terminal(int fd)
 	return ioctl(fd, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
 }
 
-/* Over the line before; an empty text removes it. */
-static void show_progress(unsigned short columns, const char *text)
-{
-	if (columns)
-		fprintf(stderr, "\r%-*.*s\r", columns - 1, columns - 1, text);
-}
-
 /* Returns the signal that ended the watch, 0 if the time is up. */
 static int wait_for(size_t count, const sigset_t *signals)
 {
-	unsigned short columns = columns_of_terminal(STDERR_FILENO);
+	int columns = columns_of_terminal(STDERR_FILENO), signal = 0;
 	double end = now() + seconds, left;
-	int signal = 0;
 
 	while (signal <= 0 && (left = end - now()) > 0) {
 		const double most = columns && left > 1 ? 1 : left;
 		const struct timespec wait = { .tv_sec = most, .tv_nsec = (most - (time_t)most) * 1e9 };
-		char text[80];
+		autofree char *text = xasprintf("%.0f s left, %zu process%s", ceil(left), count, plural_es(count));
 
-		snprintf(text, sizeof(text), "%.0f s left, %zu %s", ceil(left), count,
-			 count == 1 ? "process" : "processes");
-		show_progress(columns, text);
+		/* Over the line before */
+		if (columns)
+			fprintf(stderr, "\r%-*.*s\r", columns - 1, columns - 1, text);
 		signal = sigtimedwait(signals, NULL, &wait);
 	}
-	show_progress(columns, "");
+	if (columns)
+		fprintf(stderr, "\r%*s\r", columns - 1, "");
 	return signal > 0 ? signal : 0;
 }
 
@@ -170,23 +149,6 @@ static int compare_subjects(const void *a, const void *b)
 	return one->pid - other->pid;
 }
 
-static void print_ended(const struct subjects *subjects, size_t wide)
-{
-	for (size_t i = 0; i < subjects->count; i++) {
-		const struct subject *subject = &subjects->subject[i];
-		autofree char *name = printable(subject->name);
-
-		if (subject->ended)
-			print_wrapped(0, wide, "process %d (%s) has ended while it was watched", subject->pid, name);
-	}
-}
-
-static void print_barrier_remark(size_t wide)
-{
-	putchar('\n');
-	print_wrapped(0, wide, "Not seen here: programs that use mprotect() or munmap() as a memory barrier for all threads must not run under Hydra (docs/hydractl.md, \"Programs that rely on the interrupts\").");
-}
-
 static void print_tables(const struct leaf_tables *tables, size_t wide)
 {
 	for (size_t i = 0; i < tables->node_count; i++)
@@ -196,7 +158,7 @@ static void print_tables(const struct leaf_tables *tables, size_t wide)
 
 		if (!isnan(share))
 			print_wrapped(2, wide, "CPUs of node %" PRIu64 " reach %.1f %% of the pages through page tables of their node",
-				   tables->domain[i].node, 100 * share);
+				      tables->domain[i].node, 100 * share);
 	}
 }
 
@@ -212,19 +174,19 @@ static void print_subject(const struct subject *seen, size_t wide)
 	print_wrapped(2, wide, "%.1f TLB flushes/s", seen->flushes);
 	print_wrapped(2, wide, "%.1f interrupts sent/s, one for each CPU", seen->sent);
 	print_wrapped(2, wide, "%.1f/s of these to CPUs of another node (%.1f %%)", seen->across,
-		   seen->sent > 0 ? 100 * seen->across / seen->sent : 0);
+		      seen->sent > 0 ? 100 * seen->across / seen->sent : 0);
 	if (seen->active)
 		print_wrapped(2, wide, "%.1f interrupts spared/s, which Linux would send besides", seen->spared);
 	print_wrapped(2, wide, "%" PRIu64 " thread%s", seen->nodes.threads, plural_s(seen->nodes.threads));
 	for (size_t i = 0; i < seen->nodes.count; i++)
 		print_wrapped(2, wide, "%zu of them ran last on node %" PRIu64, seen->nodes.node[i].threads,
-			   seen->nodes.node[i].node);
+			      seen->nodes.node[i].node);
 	print_wrapped(2, wide, "%" PRIu64 " KiB of page tables%s", seen->table_kib, seen->active ? ", with Hydra's" : "");
 	if (seen->active)
 		print_wrapped(2, wide, "%" PRIu64 " KiB of them are Hydra's", seen->hydra_kib);
 	else if (spans_nodes(seen))
 		print_wrapped(2, wide, "%" PRIu64 " KiB more at most with Hydra: (nodes - 1) x page tables + nodes x %d KiB",
-			   most_kib(seen), ROOT_KIB);
+			      most_kib(seen), ROOT_KIB);
 	print_tables(&seen->tables, wide);
 }
 
@@ -248,7 +210,7 @@ static void print_table(const struct subjects *subjects, size_t wide)
 	}
 	if (left_out)
 		print_wrapped(0, wide, "%s%zu process%s without a TLB flush, and with nothing to gain",
-			   rows ? "and " : "", left_out, plural_es(left_out));
+			      rows ? "and " : "", left_out, plural_es(left_out));
 	for (size_t i = 0; i < subjects->count; i++) {
 		const struct subject *subject = &subjects->subject[i];
 		autofree char *name = printable(subject->name), *sentence = NULL;
@@ -314,27 +276,9 @@ static void json_subjects(const struct subjects *subjects)
 	for (size_t i = 0; i < subjects->count; i++)
 		json_subject(&subjects->subject[i]);
 	json_close();
-	json_number("unreadable", subjects->unreadable);
-	json_number("not_understood", subjects->not_understood);
+	json_number("unreadable", subjects->left_out.unreadable);
+	json_number("not_understood", subjects->left_out.not_understood);
 	json_close();
-}
-
-static size_t still_running(const struct subjects *subjects)
-{
-	size_t running = 0;
-
-	for (size_t i = 0; i < subjects->count; i++)
-		running += !subjects->subject[i].ended;
-	return running;
-}
-
-static void say_left_out(const struct subjects *subjects)
-{
-	const struct processes left_out = {
-		.unreadable = subjects->unreadable, .not_understood = subjects->not_understood,
-	};
-
-	processes_say_left_out(&left_out);
 }
 
 /* The processes to watch. Exit if there are none. */
@@ -345,45 +289,59 @@ static void begin(struct subjects *subjects)
 
 	if (!options.pid) {
 		group_find(&options.group);
-		pids = group_pids(&options.group, &count);
+		pids = group_list(&options.group, &count);
 	}
-	if (!pids)
-		group_gone(&options.group);
 	subjects_begin(subjects, pids, count, options.pid);
 	if (subjects->count)
 		return;
-	say_left_out(subjects);
+	processes_say_left_out(&subjects->left_out);
 	error(EXIT_ERROR, 0, "no process can be counted");
 }
 
-/* Nothing is left: say so, and return the exit status. */
-static int all_ended(void)
+static bool all_ended(const struct subjects *subjects)
 {
-	size_t count;
-
-	if (options.group.path && !group_pids(&options.group, &count))
-		group_gone(&options.group);
-	error(0, 0, "all processes have ended while they were watched: nothing is left to explain");
-	return EXIT_GONE;
+	for (size_t i = 0; i < subjects->count; i++)
+		if (!subjects->subject[i].ended)
+			return false;
+	return true;
 }
 
-static void print_all(const struct subjects *subjects)
+/* Say what was seen. Returns the exit status. */
+static int report(const struct subjects *subjects)
 {
-	size_t wide = columns_of_terminal(STDOUT_FILENO) ?: SIZE_MAX;
+	size_t wide = columns_of_terminal(STDOUT_FILENO) ?: SIZE_MAX, count;
 
+	if (options.json)
+		json_subjects(subjects);
+	if (all_ended(subjects)) {
+		if (options.group.path)
+			group_list(&options.group, &count);
+		error(0, 0, "all processes have ended while they were watched: nothing is left to explain");
+		return EXIT_GONE;
+	}
+	if (options.json)
+		return 0;
 	if (options.pid)
 		print_subject(&subjects->subject[0], wide);
 	else
 		print_table(subjects, wide);
-	print_ended(subjects, wide);
-	print_barrier_remark(wide);
+	for (size_t i = 0; i < subjects->count; i++) {
+		autofree char *name = printable(subjects->subject[i].name);
+
+		if (subjects->subject[i].ended)
+			print_wrapped(0, wide, "process %d (%s) has ended while it was watched",
+				      subjects->subject[i].pid, name);
+	}
+	putchar('\n');
+	print_wrapped(0, wide, "Not seen here: programs that use mprotect() or munmap() as a memory barrier for all threads must not run under Hydra (docs/hydractl.md, \"Programs that rely on the interrupts\").");
+	return 0;
 }
 
 int command_explain(int argc, char **argv)
 {
 	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 	struct subjects subjects;
-	int signal, status = 0;
+	int signal, status;
 	sigset_t signals, before;
 	struct sigaction action;
 
@@ -404,12 +362,7 @@ int command_explain(int argc, char **argv)
 		raise(signal);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	qsort(subjects.subject, subjects.count, sizeof(*subjects.subject), compare_subjects);
-	if (options.json)
-		json_subjects(&subjects);
-	if (!still_running(&subjects))
-		status = all_ended();
-	else if (!options.json)
-		print_all(&subjects);
-	say_left_out(&subjects);
+	status = report(&subjects);
+	processes_say_left_out(&subjects.left_out);
 	return status;
 }

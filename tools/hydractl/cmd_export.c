@@ -3,22 +3,11 @@
  * hydractl export: settings and counters in Prometheus' text format:
  * https://prometheus.io/docs/instrumenting/exposition_formats/
  */
-#include <argp.h>
-#include <errno.h>
-#include <error.h>
-#include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "commands.h"
 #include "counters.h"
-#include "kernel.h"
-#include "options.h"
-#include "text.h"
 #include "tlb_line.h"
 
 static const char *output;
@@ -213,38 +202,6 @@ static void write_metrics(const struct metric *metrics, size_t count, const stru
 	}
 }
 
-static bool write_all(int fd, const char *text, size_t size)
-{
-	while (size) {
-		ssize_t written = write(fd, text, size);
-
-		if (written < 0)
-			return false;
-		text += written;
-		size -= written;
-	}
-	return true;
-}
-
-/* @name ends in XXXXXX. */
-static bool replace_by(char *name, const char *path, const char *text, size_t size)
-{
-	int fd = mkstemp(name), saved;
-	bool good;
-
-	if (fd < 0)
-		return false;
-	good = write_all(fd, text, size) && !fchmod(fd, 0644);
-	if (close(fd))
-		good = false;
-	if (good && !rename(name, path))
-		return true;
-	saved = errno;
-	unlink(name);
-	errno = saved;
-	return false;
-}
-
 /*
  * Write @text to a new file beside @path, readable by all, and rename the file to @path.
  * On failure: false and errno, and @path is as before. A signal waits until the temporary
@@ -254,13 +211,22 @@ static bool replace_file(const char *path, const char *text, size_t size)
 {
 	autofree char *name = xasprintf("%s.XXXXXX", path);
 	sigset_t all, before;
-	bool good;
-	int saved;
+	bool made, good;
+	int saved, fd;
+	FILE *file;
 
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
-	good = replace_by(name, path, text, size);
+	fd = mkstemp(name);
+	made = fd >= 0;
+	file = made ? must_have(fdopen(fd, "w")) : NULL;
+	good = made && fwrite(text, 1, size, file) == size && !fchmod(fd, 0644);
+	if (made && fclose(file))
+		good = false;
+	good = good && !rename(name, path);
 	saved = errno;
+	if (made && !good)
+		unlink(name);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	errno = saved;
 	return good;
@@ -270,11 +236,9 @@ static void export_once(void)
 {
 	struct processes processes;
 	size_t count, size;
-	autofree pid_t *pids = group_pids(&options.group, &count);
+	autofree pid_t *pids = group_list(&options.group, &count);
 	char *text;
 
-	if (!pids)
-		group_gone(&options.group);
 	processes_load(&processes, pids, count, true);
 	out = must_have(open_memstream(&text, &size));
 	write_system();

@@ -1,16 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl off: processes become plain Linux. */
-#include <argp.h>
-#include <error.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "commands.h"
-#include "kernel.h"
-#include "options.h"
-#include "process.h"
-#include "text.h"
 
 #define PASSES 10	/* while processes under Hydra start others, which inherit the policy */
 

@@ -1,17 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl run: become another program, under a policy. */
-#include <argp.h>
-#include <errno.h>
-#include <error.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 #include "commands.h"
-#include "kernel.h"
-#include "options.h"
-#include "text.h"
 
 static const struct argp argp = {
 	.children = program_children,

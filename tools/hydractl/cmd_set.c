@@ -1,18 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl set: change the policy of a running process. */
-#include <argp.h>
-#include <errno.h>
-#include <error.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "commands.h"
-#include "json.h"
-#include "kernel.h"
-#include "options.h"
-#include "process.h"
-#include "text.h"
 #include "threads.h"
 
 #define USUAL_WAIT 60
@@ -96,10 +84,7 @@ static const struct argp argp = {
 	       "Exit status: 0 done, also if the process is not split yet; 1 not split when the time of --wait was over; 2 an error, nothing changed; 3 the process has ended meanwhile.",
 };
 
-/*
- * The process as it is now. Exit if it has ended. False if the kernel's text is not
- * understood.
- */
+/* The process as it is now. Exit if it has ended. False if the kernel's text is not understood. */
 static bool look(struct process *process, enum split *split)
 {
 	char *text = process_file(options.pid, "hydra");
@@ -179,9 +164,7 @@ static char *change_process(void)
 
 	if (options.choice.policy)
 		return process_change(options.pid, &settings);
-	text = process_file(options.pid, "hydra");
-	if (!text)
-		process_fail(options.pid, "read");
+	text = process_need(options.pid, "hydra", "read");
 	if (!records_parse(&records, text, NULL))
 		process_unexpected(options.pid, "hydra", strerror(errno));
 	if (!settings_from_records(&settings, &records))

@@ -1,27 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl stat: run a program under a policy, then show what it and its children counted. */
-#include <argp.h>
-#include <errno.h>
-#include <error.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/kcmp.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "commands.h"
 #include "counters.h"
-#include "json.h"
-#include "kernel.h"
-#include "options.h"
-#include "text.h"
 #include "tlb_line.h"
 
 #define LOOK_SECONDS 0.1	/* between looks at processes that run, at least */
@@ -429,15 +417,12 @@ static void json_summary(FILE *out, const char *line)
 }
 
 /* The words of the command as one line. */
-static char *command_line(char **program)
+static char *command_line(char **words)
 {
-	char *line = must_have(strdup(*program));
+	char *line = NULL;
 
-	while (*++program) {
-		autofree char *before = line;
-
-		line = xasprintf("%s %s", before, *program);
-	}
+	for (; *words; words++)
+		append(&line, "%s%s", line ? " " : "", *words);
 	return line;
 }
 

@@ -1,20 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl tables: the page tables through which each domain reaches memory. */
-#include <argp.h>
-#include <errno.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "commands.h"
-#include "json.h"
-#include "kernel.h"
 #include "leaf_tables.h"
-#include "options.h"
-#include "process.h"
-#include "table.h"
 
 static const struct argp argp = {
 	.children = view_children,
@@ -72,9 +61,7 @@ int command_tables(int argc, char **argv)
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	kernel_require();
-	text = process_file(options.pid, "hydra_tables");
-	if (!text)
-		process_fail(options.pid, "read");
+	text = process_need(options.pid, "hydra_tables", "read");
 	if (!leaf_tables_parse(&tables, text))
 		process_unexpected(options.pid, "hydra_tables", strerror(errno));
 	if (options.json)

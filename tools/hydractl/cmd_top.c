@@ -1,19 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl top: what Hydra does per second, on a terminal or as text for other programs. */
-#include <argp.h>
-#include <error.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "commands.h"
-#include "json.h"
-#include "kernel.h"
-#include "options.h"
-#include "text.h"
 #include "watch.h"
 
 #define USUAL_DELAY 2

@@ -1,19 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl vm: the virtual machines of a process, and their nested page tables. */
-#include <argp.h>
-#include <errno.h>
-#include <error.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "commands.h"
-#include "json.h"
-#include "kernel.h"
-#include "options.h"
-#include "process.h"
-#include "table.h"
-#include "text.h"
 
 static bool tables;
 

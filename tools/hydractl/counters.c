@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "counters.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "json.h"
 #include "kernel.h"
 #include "table.h"
-#include "text.h"
 
 const char *const counter_keys[COUNTERS] = {
 	[FILLS] = "fills", [PREFETCHED] = "prefetched", [PROPAGATED] = "propagated", [FLUSHES] = "flushes",

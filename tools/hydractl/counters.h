@@ -3,10 +3,6 @@
 #ifndef COUNTERS_H
 #define COUNTERS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "process.h"
 
 enum counter {

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "group.h"
 
-#include <errno.h>
-#include <error.h>
 #include <fts.h>
 #include <mntent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "kernel.h"
 #include "options.h"
 #include "process.h"
-#include "text.h"
 
 #define GROUP_OPTIONS									\
 	{ "tree", 'T', "PID", 0, "Process PID and its descendants", 0 },		\
@@ -274,4 +268,13 @@ void group_gone(const struct group *group)
 		error(EXIT_GONE, 0, "process %d has ended: nothing is left to watch", group->pid);
 	error(EXIT_GONE, 0, "%s has gone (%s was removed): nothing is left to watch", title, group->path);
 	abort();
+}
+
+pid_t *group_list(const struct group *group, size_t *count)
+{
+	pid_t *pids = group_pids(group, count);
+
+	if (!pids)
+		group_gone(group);
+	return pids;
 }

@@ -38,6 +38,9 @@ char *group_title(const struct group *group);
  */
 pid_t *group_pids(const struct group *group, size_t *count);
 
+/* The same; exit if the group has gone. */
+pid_t *group_list(const struct group *group, size_t *count);
+
 /* Exit, because group_pids() has returned NULL. */
 _Noreturn void group_gone(const struct group *group);
 

@@ -2,14 +2,7 @@
 #include "kernel.h"
 
 #include <argp.h>
-#include <errno.h>
-#include <error.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include "text.h"
 
 /* Tests can replace both roots by trees of files. */
 static const char *root(const char *variable, const char *usual)
@@ -153,10 +146,13 @@ char *process_failure(pid_t pid, const char *doing)
 	}
 }
 
-void process_fail(pid_t pid, const char *doing)
+char *process_need(pid_t pid, const char *name, const char *doing)
 {
-	error(argp_err_exit_status, 0, "%s", process_failure(pid, doing));
-	abort();
+	char *text = process_file(pid, name);
+
+	if (!text)
+		error(argp_err_exit_status, 0, "%s", process_failure(pid, doing));
+	return text;
 }
 
 static _Noreturn void unexpected(const char *path, const char *what)

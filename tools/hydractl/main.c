@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl: run programs under Hydra, and see the effect. */
-#include <argp.h>
-#include <errno.h>
-#include <error.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/utsname.h>
 
 #include "commands.h"
-#include "kernel.h"
-#include "text.h"
 
 static const struct command {
 	const char *name, *help;
@@ -39,16 +31,13 @@ struct call {
 /* "run, set or check"; with @help, a line for each */
 static char *command_list(bool help)
 {
-	size_t size;
-	char *text;
-	FILE *out = must_have(open_memstream(&text, &size));
+	char *text = NULL;
 
 	for (const struct command *command = commands; command->name; command++)
 		if (help)
-			fprintf(out, "\n  %-8s %s", command->name, command->help);
+			append(&text, "\n  %-8s %s", command->name, command->help);
 		else
-			fprintf(out, "%s%s", command == commands ? "" : command[1].name ? ", " : " or ", command->name);
-	must_have(fclose(out) ? NULL : text);
+			append(&text, "%s%s", command == commands ? "" : command[1].name ? ", " : " or ", command->name);
 	return text;
 }
 

@@ -3,17 +3,12 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <errno.h>
-#include <error.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "counters.h"
 #include "json.h"
 #include "kernel.h"
 #include "settings.h"
-#include "text.h"
 
 #define STAT_PARENT 4
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))

@@ -3,9 +3,6 @@
 #ifndef PROCESS_H
 #define PROCESS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "procfile.h"
@@ -55,10 +52,7 @@ void json_value(const char *key, const char *value);
 /* The members of an object. */
 void json_pairs(const struct record *record);
 
-/*
- * Load the processes of the list that have user memory; if @active_only, only those
- * under Hydra.
- */
+/* Load the processes of the list that have user memory; if @active_only, only those under Hydra. */
 void processes_load(struct processes *processes, const pid_t *pids, size_t count,
 		    bool active_only);
 void processes_free(struct processes *processes);

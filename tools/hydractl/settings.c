@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "settings.h"
 
-#include <errno.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "kernel.h"
 #include "options.h"
 #include "process.h"
-#include "text.h"
 
 /*
  * By the same values, the kernel knows all policies except hydra-nofilter; the kernel
@@ -115,17 +107,14 @@ static struct value word(int key, size_t place)
 static char *words(int key, const char *between, const char *last, bool helped)
 {
 	struct value this;
-	size_t size;
-	char *text;
-	FILE *out = must_have(open_memstream(&text, &size));
+	char *text = NULL;
 
 	for (size_t i = 0; (this = word(key, i)).name; i++) {
-		fprintf(out, "%s%s", !i ? "" : word(key, i + 1).name ? between : last, this.name);
+		append(&text, "%s%s", !i ? "" : word(key, i + 1).name ? between : last, this.name);
 		if (helped)
-			fprintf(out, ": %s", this.help);
+			append(&text, ": %s", this.help);
 	}
-	must_have(fclose(out) ? NULL : text);
-	return text;
+	return text ?: must_have(strdup(""));
 }
 
 static char *help_with_words(int key, const char *text, void *input)
@@ -243,19 +232,13 @@ char *settings_named_text(const struct settings_choice *choice)
 {
 	struct hydra_settings settings = settings_choose(choice);
 	bool all = choice->policy && settings.domains != HYDRA_DOMAINS_MACHINE;
-	const char *gap = "";
-	size_t size;
-	char *text;
-	FILE *out = must_have(open_memstream(&text, &size));
+	char *text = NULL;
 
-	for (enum setting i = 0; i < SETTINGS; i++) {
-		if (!choice->chosen[i] && !all && !(choice->policy && i == SETTING_DOMAINS))
-			continue;
-		fprintf(out, "%s%s=%s", gap, table[i].name, table[i].value[*member(&settings, i)].name);
-		gap = ",";
-	}
-	must_have(fclose(out) ? NULL : text);
-	return text;
+	for (enum setting i = 0; i < SETTINGS; i++)
+		if (choice->chosen[i] || all || (choice->policy && i == SETTING_DOMAINS))
+			append(&text, "%s%s=%s", text ? "," : "", table[i].name,
+			       table[i].value[*member(&settings, i)].name);
+	return text ?: must_have(strdup(""));
 }
 
 char *settings_text(const struct hydra_settings *settings)

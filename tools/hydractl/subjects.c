@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "subjects.h"
 
-#include <errno.h>
-#include <error.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,7 +8,6 @@
 #include "group.h"
 #include "kernel.h"
 #include "options.h"
-#include "text.h"
 
 #define STAT_START 22
 
@@ -51,14 +46,12 @@ static bool not_permitted(int error)
 static struct subject *add(struct subjects *subjects, pid_t pid, bool named)
 {
 	struct subject *subject = &subjects->subject[subjects->count];
-	char *text = process_file(pid, "hydra");
+	char *text = named ? process_need(pid, "hydra", "read") : process_file(pid, "hydra");
 	const char *gap;
 
-	if (!text && named)
-		process_fail(pid, "read");
 	if (!text) {
 		/* Else gone meanwhile, or a kernel thread. */
-		subjects->unreadable += not_permitted(errno);
+		subjects->left_out.unreadable += not_permitted(errno);
 		return NULL;
 	}
 	*subject = (struct subject){ .pid = pid };
@@ -66,7 +59,7 @@ static struct subject *add(struct subjects *subjects, pid_t pid, bool named)
 	if (gap && named)
 		process_unexpected(pid, "hydra", gap);
 	if (gap) {
-		subjects->not_understood++;
+		subjects->left_out.not_understood++;
 		return NULL;
 	}
 	subject->name = must_have(strdup(subject->before.name));
@@ -95,7 +88,7 @@ static void begin(struct subjects *subjects, pid_t pid, bool named)
 	errno = saved;
 	if (named || cannot_count(errno))
 		error(EXIT_ERROR, 0, "%s", count_refusal(pid));
-	subjects->unreadable += not_permitted(saved);
+	subjects->left_out.unreadable += not_permitted(saved);
 	/* Else it has ended. */
 	if (!not_permitted(saved) && saved != ESRCH && saved != ENOENT) {
 		autofree char *why = count_refusal(pid);

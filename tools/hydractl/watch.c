@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "watch.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "kernel.h"
 #include "options.h"
-#include "text.h"
 
 const char *const order_names[ORDERS] = {
 	[ORDER_SENT] = "sent", [ORDER_SPARED] = "spared", [ORDER_FILLS] = "fills",

@@ -3,8 +3,6 @@
 #ifndef WATCH_H
 #define WATCH_H
 
-#include <stdbool.h>
-
 #include "counters.h"
 #include "table.h"
 
