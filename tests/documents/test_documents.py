@@ -125,7 +125,7 @@ def wrong_command(program, arguments):
 
 def wrong_hydractl(words):
     text = "".join(path.read_text(encoding="utf-8") for path in (REPO / "tools/hydractl").glob("*.c"))
-    commands = set(re.findall(r'\{ "(\w+)", command_', text))
+    commands = set(re.findall(r'\{ "(\w+)", "[^"]*", command_', text))
     options = {f"--{name}" for name in re.findall(r'\{ "([\w-]+)", ', text)} | {"--help", "--version"}     # argp's own
     words = words[:words.index("--")] if "--" in words else words
     wrong = [] if not words or words[0] in commands | OTHERS or words[0].startswith("-") else [f"hydractl {words[0]}"]

@@ -305,7 +305,7 @@ def test_the_example_with_four_nodes_is_what_is_expected():
 
 
 def test_the_thresholds_of_the_advice_are_the_tools():
-    code = "".join((paths.REPO / "tools/hydractl" / name).read_text(encoding="utf-8") for name in ("advice.h", "advice.c"))
+    code = "".join((paths.REPO / "tools/hydractl" / name).read_text(encoding="utf-8") for name in ("subjects.h", "advice.c"))
     interrupts, mib = numbers(r"#define MANY_INTERRUPTS (\d+)\b.*#define LARGE_TABLES_KIB \((\d+) \* 1024\)", code)
     assert numbers(r"\| `hydra` \| (\d+) interrupts to other nodes per second", TOOL) == numbers(r"\| `cores` \| (\d+) interrupts per second within nodes", TOOL) == [interrupts]
     assert numbers(r"\| `walks` \| (\d+) MiB of page tables or more", TOOL) == [mib]

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "advice.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "subjects.h"
 
 #include "table.h"
-#include "text.h"
 
 /*
  * Rules of thumb. An interrupt for a TLB shootdown takes some 2 us on the interrupted CPU,
@@ -15,50 +10,52 @@
  */
 #define LARGE_TABLES_KIB (16 * 1024)
 
+double many_interrupts = MANY_INTERRUPTS;
+
 const char *const advice_words[] = {
 	[ADVICE_HYDRA] = "hydra", [ADVICE_CORES] = "cores", [ADVICE_WALKS] = "walks",
 	[ADVICE_KEEP] = "keep", [ADVICE_OFF] = "off", [ADVICE_ONE_NODE] = "one-node",
 	[ADVICE_QUIET] = "quiet", [ADVICE_NOT_SPLIT] = "not-split",
 };
 
-bool spans_nodes(const struct observation *seen)
+bool spans_nodes(const struct subject *seen)
 {
 	/* Hydra never splits a process with a single thread, which may move. */
-	return seen->threads > 1 && (seen->nodes > 1 || seen->across > 0);
+	return seen->nodes.threads > 1 && (seen->nodes.count > 1 || seen->across > 0);
 }
 
-uint64_t most_kib(const struct observation *seen)
+uint64_t most_kib(const struct subject *seen)
 {
-	uint64_t nodes = seen->nodes > 1 ? seen->nodes : 2;
+	uint64_t nodes = seen->nodes.count > 1 ? seen->nodes.count : 2;
 
 	return spans_nodes(seen) ? (nodes - 1) * seen->table_kib + nodes * ROOT_KIB : 0;
 }
 
 /* What Linux's page tables alone take. */
-static uint64_t linux_kib(const struct observation *seen)
+static uint64_t linux_kib(const struct subject *seen)
 {
 	return seen->table_kib > seen->hydra_kib ? seen->table_kib - seen->hydra_kib : 0;
 }
 
-static double within(const struct observation *seen)
+static double within(const struct subject *seen)
 {
 	return seen->sent > seen->across ? seen->sent - seen->across : 0;
 }
 
-enum advice advice_for(const struct observation *seen)
+enum advice advice_for(const struct subject *seen)
 {
 	bool large = linux_kib(seen) >= LARGE_TABLES_KIB;
 
-	if (seen->active && seen->spared >= seen->many)
+	if (seen->active && seen->spared >= many_interrupts)
 		return ADVICE_KEEP;
 	/* The counters tell of the time before. */
 	if (seen->late && spans_nodes(seen))
 		return ADVICE_NOT_SPLIT;
 	if (seen->active && spans_nodes(seen))
 		return large ? ADVICE_WALKS : ADVICE_OFF;
-	if (!seen->active && seen->across >= seen->many)
+	if (!seen->active && seen->across >= many_interrupts)
 		return ADVICE_HYDRA;
-	if (!seen->active && within(seen) >= seen->many)
+	if (!seen->active && within(seen) >= many_interrupts)
 		return ADVICE_CORES;
 	if (!spans_nodes(seen))
 		return ADVICE_ONE_NODE;
@@ -70,10 +67,10 @@ static double share(double part, double all)
 	return all > 0 ? 100 * part / all : 0;
 }
 
-static char *hydra_sentence(const struct observation *seen)
+static char *hydra_sentence(const struct subject *seen)
 {
 	char across[RATE_SIZE], inside[RATE_SIZE], sent[RATE_SIZE];
-	autofree char *more = within(seen) < seen->many ? NULL :
+	autofree char *more = within(seen) < many_interrupts ? NULL :
 		xasprintf("; %s/s stay within a node, which only core domains (--policy abis or radixvm) might save",
 			  rate_text(inside, within(seen)));
 
@@ -82,7 +79,7 @@ static char *hydra_sentence(const struct observation *seen)
 			 rate_text(sent, seen->sent), more ?: "");
 }
 
-static char *walks_sentence(const struct observation *seen)
+static char *walks_sentence(const struct subject *seen)
 {
 	uint64_t mib = linux_kib(seen) / 1024;
 
@@ -93,7 +90,7 @@ static char *walks_sentence(const struct observation *seen)
 			 seen->across, mib, mib, seen->pid);
 }
 
-char *advice_sentence(const struct observation *seen)
+char *advice_sentence(const struct subject *seen)
 {
 	double both = seen->spared + seen->sent;
 
@@ -110,16 +107,16 @@ char *advice_sentence(const struct observation *seen)
 				 seen->policy, seen->spared, both, share(seen->spared, both), seen->hydra_kib);
 	case ADVICE_OFF:
 		return xasprintf("Policy %s does little: it spares %.1f of the %.1f interrupts/s that Linux would send (%.0f %%), which is fewer than %g, and page tables of %" PRIu64 " KiB are small; hydractl off %d gives %" PRIu64 " KiB back.",
-				 seen->policy, seen->spared, both, share(seen->spared, both), seen->many,
+				 seen->policy, seen->spared, both, share(seen->spared, both), many_interrupts,
 				 linux_kib(seen), seen->pid, seen->hydra_kib);
 	case ADVICE_ONE_NODE:
 		return xasprintf("Nothing to gain: %s, so a policy would change nothing, and cost nothing, until threads run on several nodes.",
-				 seen->threads > 1 ? "all threads ran on one node" : "the process has a single thread");
+				 seen->nodes.threads > 1 ? "all threads ran on one node" : "the process has a single thread");
 	case ADVICE_NOT_SPLIT:
 		return xasprintf("Policy %s does nothing yet: the process is %s.", seen->policy, seen->late);
 	default:
 		return xasprintf("%s to gain: at most %.1f of %.1f interrupts/s would be saved (%.0f %%), which is fewer than %g, and page tables of %" PRIu64 " KiB are smaller than %d KiB.",
 				 seen->across > 0 ? "Little" : "Nothing", seen->across, seen->sent,
-				 share(seen->across, seen->sent), seen->many, seen->table_kib, LARGE_TABLES_KIB);
+				 share(seen->across, seen->sent), many_interrupts, seen->table_kib, LARGE_TABLES_KIB);
 	}
 }

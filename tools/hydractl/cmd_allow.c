@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl allow: which processes may choose settings. */
-#include <argp.h>
-#include <errno.h>
-#include <error.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "commands.h"
-#include "kernel.h"
 
 /* As the kernel calls them. */
 static const char *const kinds[] = { "anybody", "cap_sys_nice", "nobody" };

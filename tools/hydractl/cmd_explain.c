@@ -1,61 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl explain: watch processes for a while, then say what Hydra would do for them. */
-#include <argp.h>
-#include <error.h>
-#include <inttypes.h>
 #include <math.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "commands.h"
-#include "group.h"
-#include "json.h"
-#include "kernel.h"
-#include "options.h"
 #include "subjects.h"
-#include "table.h"
-#include "text.h"
+#include "commands.h"
 
-#define USUAL_SECONDS 10
-
-struct options {
-	struct view view;
-	struct group group;
-	double seconds, many;
-	bool tables;
-};
+static double seconds = 10;
+static bool look_at_tables;
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-	struct options *options = state->input;
-	uint64_t many;
+	uint64_t number;
 
 	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &options->view;
-		state->child_inputs[1] = &options->group;
-		return 0;
 	case 's':
-		options->seconds = parse_seconds(state, "time", arg);
+		seconds = parse_seconds(state, "time", arg);
 		return 0;
 	case 'm':
-		if (!parse_u64(arg, &many))
+		if (!parse_u64(arg, &number))
 			argp_error(state, "threshold '%s' is not a number of interrupts per second", arg);
-		options->many = many;
+		many_interrupts = number;
 		return 0;
 	case 't':
-		options->tables = true;
+		look_at_tables = true;
 		return 0;
 	case ARGP_KEY_END:
-		if (options->view.pid && options->group.kind != GROUP_NONE)
-			argp_error(state, "give a PID or --%s, not both", group_kind_name(&options->group));
-		if (!options->view.pid && options->group.kind == GROUP_NONE)
+		if (!options.pid && options.group.kind == GROUP_NONE)
 			argp_error(state, "no process named: give a PID, --tree, --cgroup, --unit or --all");
 		return 0;
 	default:
@@ -104,31 +76,24 @@ static unsigned short columns_of_terminal(int fd)
 	return ioctl(fd, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
 }
 
-/* Over the line before; an empty text removes it. */
-static void show_progress(unsigned short columns, const char *text)
-{
-	if (columns)
-		fprintf(stderr, "\r%-*.*s\r", columns - 1, columns - 1, text);
-}
-
 /* Returns the signal that ended the watch, 0 if the time is up. */
-static int wait_for(double seconds, size_t count, const sigset_t *signals)
+static int wait_for(size_t count, const sigset_t *signals)
 {
-	unsigned short columns = columns_of_terminal(STDERR_FILENO);
+	int columns = columns_of_terminal(STDERR_FILENO), signal = 0;
 	double end = now() + seconds, left;
-	int signal = 0;
 
 	while (signal <= 0 && (left = end - now()) > 0) {
 		const double most = columns && left > 1 ? 1 : left;
 		const struct timespec wait = { .tv_sec = most, .tv_nsec = (most - (time_t)most) * 1e9 };
-		char text[80];
+		autofree char *text = xasprintf("%.0f s left, %zu process%s", ceil(left), count, plural_es(count));
 
-		snprintf(text, sizeof(text), "%.0f s left, %zu %s", ceil(left), count,
-			 count == 1 ? "process" : "processes");
-		show_progress(columns, text);
+		/* Over the line before */
+		if (columns)
+			fprintf(stderr, "\r%-*.*s\r", columns - 1, columns - 1, text);
 		signal = sigtimedwait(signals, NULL, &wait);
 	}
-	show_progress(columns, "");
+	if (columns)
+		fprintf(stderr, "\r%*s\r", columns - 1, "");
 	return signal > 0 ? signal : 0;
 }
 
@@ -140,21 +105,20 @@ static const struct column columns[] = {
 };
 
 /* The memory that Hydra's page tables would take at most, or take. */
-static uint64_t cost_kib(const struct observation *seen)
+static uint64_t cost_kib(const struct subject *seen)
 {
 	return seen->active ? seen->hydra_kib : most_kib(seen);
 }
 
-static void print_row(struct table *table, const struct subject *subject)
+static void print_row(struct table *table, const struct subject *seen)
 {
-	const struct observation *seen = &subject->seen;
-	autofree char *name = printable(subject->name), *nodes = thread_nodes_list(&subject->nodes);
+	autofree char *name = printable(seen->name), *nodes = thread_nodes_list(&seen->nodes);
 	char rate[RATE_SIZE];
 
-	table_cell(table, "%d", subject->pid);
+	table_cell(table, "%d", seen->pid);
 	table_cell(table, "%s", name);
 	table_cell(table, "%s", seen->policy);
-	table_cell(table, "%" PRIu64, seen->threads);
+	table_cell(table, "%" PRIu64, seen->nodes.threads);
 	table_cell(table, "%s", nodes);
 	table_cell(table, "%s", rate_text(rate, seen->flushes));
 	table_cell(table, "%s", rate_text(rate, seen->sent));
@@ -164,7 +128,7 @@ static void print_row(struct table *table, const struct subject *subject)
 	table_cell(table, "%s", advice_words[advice_for(seen)]);
 }
 
-static bool has_something_to_gain(const struct observation *seen)
+static bool has_something_to_gain(const struct subject *seen)
 {
 	enum advice advice = advice_for(seen);
 
@@ -174,8 +138,7 @@ static bool has_something_to_gain(const struct observation *seen)
 /* The highest rate to other nodes first, then of all interrupts, then of flushes; then by PID. */
 static int compare_subjects(const void *a, const void *b)
 {
-	const struct subject *first = a, *second = b;
-	const struct observation *one = &first->seen, *other = &second->seen;
+	const struct subject *one = a, *other = b;
 
 	if (one->across != other->across)
 		return one->across > other->across ? -1 : 1;
@@ -183,24 +146,7 @@ static int compare_subjects(const void *a, const void *b)
 		return one->sent > other->sent ? -1 : 1;
 	if (one->flushes != other->flushes)
 		return one->flushes > other->flushes ? -1 : 1;
-	return (first->pid > second->pid) - (first->pid < second->pid);
-}
-
-static void print_ended(const struct subjects *subjects, size_t wide)
-{
-	for (size_t i = 0; i < subjects->count; i++) {
-		const struct subject *subject = &subjects->subject[i];
-		autofree char *name = printable(subject->name);
-
-		if (subject->ended)
-			print_wrapped(0, wide, "process %d (%s) has ended while it was watched", subject->pid, name);
-	}
-}
-
-static void print_barrier_remark(size_t wide)
-{
-	putchar('\n');
-	print_wrapped(0, wide, "Not seen here: programs that use mprotect() or munmap() as a memory barrier for all threads must not run under Hydra (docs/hydractl.md, \"Programs that rely on the interrupts\").");
+	return one->pid - other->pid;
 }
 
 static void print_tables(const struct leaf_tables *tables, size_t wide)
@@ -212,40 +158,39 @@ static void print_tables(const struct leaf_tables *tables, size_t wide)
 
 		if (!isnan(share))
 			print_wrapped(2, wide, "CPUs of node %" PRIu64 " reach %.1f %% of the pages through page tables of their node",
-				   tables->domain[i].node, 100 * share);
+				      tables->domain[i].node, 100 * share);
 	}
 }
 
 /* All that is known of one process. */
-static void print_subject(const struct subject *subject, size_t wide)
+static void print_subject(const struct subject *seen, size_t wide)
 {
-	const struct observation *seen = &subject->seen;
-	autofree char *name = printable(subject->name), *sentence = advice_sentence(seen);
+	autofree char *name = printable(seen->name), *sentence = advice_sentence(seen);
 
-	print_wrapped(0, wide, "process %d (%s), policy %s, watched for %.1f s", subject->pid, name, seen->policy, subject->seconds);
+	print_wrapped(0, wide, "process %d (%s), policy %s, watched for %.1f s", seen->pid, name, seen->policy, seen->seconds);
 	putchar('\n');
 	print_wrapped(0, wide, "%s", sentence);
 	putchar('\n');
 	print_wrapped(2, wide, "%.1f TLB flushes/s", seen->flushes);
 	print_wrapped(2, wide, "%.1f interrupts sent/s, one for each CPU", seen->sent);
 	print_wrapped(2, wide, "%.1f/s of these to CPUs of another node (%.1f %%)", seen->across,
-		   seen->sent > 0 ? 100 * seen->across / seen->sent : 0);
+		      seen->sent > 0 ? 100 * seen->across / seen->sent : 0);
 	if (seen->active)
 		print_wrapped(2, wide, "%.1f interrupts spared/s, which Linux would send besides", seen->spared);
-	print_wrapped(2, wide, "%" PRIu64 " thread%s", seen->threads, plural_s(seen->threads));
-	for (size_t i = 0; i < subject->nodes.count; i++)
-		print_wrapped(2, wide, "%zu of them ran last on node %" PRIu64, subject->nodes.node[i].threads,
-			   subject->nodes.node[i].node);
+	print_wrapped(2, wide, "%" PRIu64 " thread%s", seen->nodes.threads, plural_s(seen->nodes.threads));
+	for (size_t i = 0; i < seen->nodes.count; i++)
+		print_wrapped(2, wide, "%zu of them ran last on node %" PRIu64, seen->nodes.node[i].threads,
+			      seen->nodes.node[i].node);
 	print_wrapped(2, wide, "%" PRIu64 " KiB of page tables%s", seen->table_kib, seen->active ? ", with Hydra's" : "");
 	if (seen->active)
 		print_wrapped(2, wide, "%" PRIu64 " KiB of them are Hydra's", seen->hydra_kib);
 	else if (spans_nodes(seen))
 		print_wrapped(2, wide, "%" PRIu64 " KiB more at most with Hydra: (nodes - 1) x page tables + nodes x %d KiB",
-			   most_kib(seen), ROOT_KIB);
-	print_tables(&subject->tables, wide);
+			      most_kib(seen), ROOT_KIB);
+	print_tables(&seen->tables, wide);
 }
 
-static void print_table(const struct subjects *subjects, size_t wide, bool tables)
+static void print_table(const struct subjects *subjects, size_t wide)
 {
 	struct table table = TABLE(stdout, columns, wide);
 	size_t rows = 0, left_out = 0;
@@ -255,7 +200,7 @@ static void print_table(const struct subjects *subjects, size_t wide, bool table
 
 		if (subject->ended)
 			continue;
-		if (!has_something_to_gain(&subject->seen) && !(subject->seen.flushes > 0)) {
+		if (!has_something_to_gain(subject) && !(subject->flushes > 0)) {
 			left_out++;
 			continue;
 		}
@@ -265,57 +210,54 @@ static void print_table(const struct subjects *subjects, size_t wide, bool table
 	}
 	if (left_out)
 		print_wrapped(0, wide, "%s%zu process%s without a TLB flush, and with nothing to gain",
-			   rows ? "and " : "", left_out, plural_es(left_out));
+			      rows ? "and " : "", left_out, plural_es(left_out));
 	for (size_t i = 0; i < subjects->count; i++) {
 		const struct subject *subject = &subjects->subject[i];
 		autofree char *name = printable(subject->name), *sentence = NULL;
 
-		if (subject->ended || !(has_something_to_gain(&subject->seen) || tables))
+		if (subject->ended || !(has_something_to_gain(subject) || look_at_tables))
 			continue;
-		sentence = advice_sentence(&subject->seen);
+		sentence = advice_sentence(subject);
 		putchar('\n');
 		print_wrapped(0, wide, "%d (%s): %s", subject->pid, name, sentence);
 		print_tables(&subject->tables, wide);
 	}
 }
 
-static void json_subject(const struct subject *subject)
+static void json_subject(const struct subject *seen)
 {
-	const struct observation *seen = &subject->seen;
 	autofree char *sentence = NULL;
 
-	json_open_object(NULL);
-	json_number("pid", subject->pid);
-	json_string("comm", subject->name);
-	json_flag("ended", subject->ended);
-	if (subject->ended) {
+	json_open_process(seen->pid, seen->name);
+	json_flag("ended", seen->ended);
+	if (seen->ended) {
 		json_close();
 		return;
 	}
 	sentence = advice_sentence(seen);
-	json_real("seconds", subject->seconds);
+	json_real("seconds", seen->seconds);
 	json_string("policy", seen->policy);
 	json_flag("active", seen->active);
-	json_string("split_state", split_words[subject->split]);
+	json_string("split_state", split_words[seen->split]);
 	json_real("flushes_per_second", seen->flushes);
 	json_real("sent_per_second", seen->sent);
 	json_real("across_per_second", seen->across);
 	json_real("spared_per_second", seen->spared);
-	json_number("threads", seen->threads);
+	json_number("threads", seen->nodes.threads);
 	json_open_list("nodes");
-	for (size_t i = 0; i < subject->nodes.count; i++) {
+	for (size_t i = 0; i < seen->nodes.count; i++) {
 		json_open_object(NULL);
-		json_number("node", subject->nodes.node[i].node);
-		json_number("threads", subject->nodes.node[i].threads);
+		json_number("node", seen->nodes.node[i].node);
+		json_number("threads", seen->nodes.node[i].threads);
 		json_close();
 	}
 	json_close();
 	json_flag("spans_nodes", spans_nodes(seen));
 	json_number("pagetable_kib", seen->table_kib);
 	json_number("cost_kib", cost_kib(seen));
-	if (subject->tables.domain_count) {
+	if (seen->tables.domain_count) {
 		json_open_object("tables");
-		json_leaf_tables(&subject->tables);
+		json_leaf_tables(&seen->tables);
 		json_close();
 	} else {
 		json_string("tables", NULL);
@@ -325,122 +267,102 @@ static void json_subject(const struct subject *subject)
 	json_close();
 }
 
-static void json_subjects(const struct subjects *subjects, const struct group *group)
+static void json_subjects(const struct subjects *subjects)
 {
 	json_open_object(NULL);
-	json_string("group", group->kind == GROUP_NONE ? "process" : group_kind_name(group));
-	json_string("name", group->name);
+	json_string("group", options.group.kind == GROUP_NONE ? "process" : group_kind_name(&options.group));
+	json_string("name", options.group.name);
 	json_open_list("processes");
 	for (size_t i = 0; i < subjects->count; i++)
 		json_subject(&subjects->subject[i]);
 	json_close();
-	json_number("unreadable", subjects->unreadable);
-	json_number("not_understood", subjects->not_understood);
+	json_number("unreadable", subjects->left_out.unreadable);
+	json_number("not_understood", subjects->left_out.not_understood);
 	json_close();
 }
 
-static size_t still_running(const struct subjects *subjects)
-{
-	size_t running = 0;
-
-	for (size_t i = 0; i < subjects->count; i++)
-		running += !subjects->subject[i].ended;
-	return running;
-}
-
-static void say_left_out(const struct subjects *subjects)
-{
-	const struct processes left_out = {
-		.unreadable = subjects->unreadable, .not_understood = subjects->not_understood,
-	};
-
-	processes_say_left_out(&left_out);
-}
-
 /* The processes to watch. Exit if there are none. */
-static pid_t *list(struct options *options, size_t *count)
+static void begin(struct subjects *subjects)
 {
-	pid_t *pids;
+	pid_t *pids = &options.pid;
+	size_t count = 1;
 
-	if (options->view.pid) {
-		pids = must_have(malloc(sizeof(*pids)));
-		*pids = options->view.pid;
-		*count = 1;
-		return pids;
+	if (!options.pid) {
+		group_find(&options.group);
+		pids = group_list(&options.group, &count);
 	}
-	group_find(&options->group);
-	pids = group_pids(&options->group, count);
-	if (!pids)
-		group_gone(&options->group);
-	return pids;
+	subjects_begin(subjects, pids, count, options.pid);
+	if (subjects->count)
+		return;
+	processes_say_left_out(&subjects->left_out);
+	error(EXIT_ERROR, 0, "no process can be counted");
 }
 
-/* Nothing is left: say so, and return the exit status. */
-static int all_ended(const struct options *options)
+static bool all_ended(const struct subjects *subjects)
 {
-	size_t count;
-	pid_t *pids = options->group.path ? group_pids(&options->group, &count) : NULL;
-
-	if (options->group.path && !pids)
-		group_gone(&options->group);
-	free(pids);
-	error(0, 0, "all processes have ended while they were watched: nothing is left to explain");
-	return EXIT_GONE;
+	for (size_t i = 0; i < subjects->count; i++)
+		if (!subjects->subject[i].ended)
+			return false;
+	return true;
 }
 
-static void print_all(const struct options *options, const struct subjects *subjects)
+/* Say what was seen. Returns the exit status. */
+static int report(const struct subjects *subjects)
 {
-	size_t wide = columns_of_terminal(STDOUT_FILENO) ?: SIZE_MAX;
+	size_t wide = columns_of_terminal(STDOUT_FILENO) ?: SIZE_MAX, count;
 
-	if (options->view.pid)
+	if (options.json)
+		json_subjects(subjects);
+	if (all_ended(subjects)) {
+		if (options.group.path)
+			group_list(&options.group, &count);
+		error(0, 0, "all processes have ended while they were watched: nothing is left to explain");
+		return EXIT_GONE;
+	}
+	if (options.json)
+		return 0;
+	if (options.pid)
 		print_subject(&subjects->subject[0], wide);
 	else
-		print_table(subjects, wide, options->tables);
-	print_ended(subjects, wide);
-	print_barrier_remark(wide);
+		print_table(subjects, wide);
+	for (size_t i = 0; i < subjects->count; i++) {
+		autofree char *name = printable(subjects->subject[i].name);
+
+		if (subjects->subject[i].ended)
+			print_wrapped(0, wide, "process %d (%s) has ended while it was watched",
+				      subjects->subject[i].pid, name);
+	}
+	putchar('\n');
+	print_wrapped(0, wide, "Not seen here: programs that use mprotect() or munmap() as a memory barrier for all threads must not run under Hydra (docs/hydractl.md, \"Programs that rely on the interrupts\").");
+	return 0;
 }
 
 int command_explain(int argc, char **argv)
 {
-	struct options options = { .view.pid_optional = true, .seconds = USUAL_SECONDS, .many = MANY_INTERRUPTS };
 	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 	struct subjects subjects;
-	int signal, status = 0;
+	int signal, status;
 	sigset_t signals, before;
 	struct sigaction action;
-	size_t count;
-	pid_t *pids;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &options);
+	options.pid_optional = true;
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	kernel_require();
-	pids = list(&options, &count);
 	/* A signal waits until no process is counted any more. */
 	sigemptyset(&signals);
 	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
 		if (!sigaction(ends[i], NULL, &action) && action.sa_handler != SIG_IGN)
 			sigaddset(&signals, ends[i]);
 	sigprocmask(SIG_BLOCK, &signals, &before);
-	subjects_begin(&subjects, pids, count, options.view.pid);
-	free(pids);
-	if (!subjects.count) {
-		say_left_out(&subjects);
-		error(EXIT_ERROR, 0, "no process can be counted");
-	}
-	signal = wait_for(options.seconds, subjects.count, &signals);
-	subjects_look(&subjects, options.view.pid || options.tables, options.many);
+	begin(&subjects);
+	signal = wait_for(subjects.count, &signals);
+	subjects_look(&subjects, options.pid || look_at_tables);
 	subjects_restore();
 	if (signal && signal != SIGINT)
 		raise(signal);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	qsort(subjects.subject, subjects.count, sizeof(*subjects.subject), compare_subjects);
-	if (options.view.json)
-		json_subjects(&subjects, &options.group);
-	if (!still_running(&subjects))
-		status = all_ended(&options);
-	else if (!options.view.json)
-		print_all(&options, &subjects);
-	say_left_out(&subjects);
-	subjects_free(&subjects);
-	free(options.group.path);
+	status = report(&subjects);
+	processes_say_left_out(&subjects.left_out);
 	return status;
 }

@@ -1,51 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* hydractl export: settings and counters in Prometheus' text format. */
-#include <argp.h>
-#include <errno.h>
-#include <error.h>
-#include <inttypes.h>
+/*
+ * hydractl export: settings and counters in Prometheus' text format:
+ * https://prometheus.io/docs/instrumenting/exposition_formats/
+ */
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "commands.h"
 #include "counters.h"
-#include "group.h"
-#include "kernel.h"
-#include "options.h"
-#include "text.h"
 #include "tlb_line.h"
 
-struct options {
-	struct group group;
-	struct repeat repeat;
-	const char *output;
-};
+static const char *output;
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-	struct options *options = state->input;
-
 	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &options->repeat;
-		state->child_inputs[1] = &options->group;
-		return 0;
 	case 'o':
 		if (!*arg)
 			argp_error(state, "--output needs the name of a file");
-		options->output = arg;
+		output = arg;
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "unexpected argument '%s': choose processes with --tree, --cgroup or --unit", arg);
 		return 0;
 	case ARGP_KEY_SUCCESS:
-		if (options->repeat.delay_given && !options->output)
+		if (options.delay_given && !output)
 			argp_error(state, "--delay writes a file again and again: give --output, too");
-		if (options->repeat.count && !options->repeat.delay_given)
+		if (options.count && !options.delay_given)
 			argp_error(state, "--count is for --delay");
 		return 0;
 	default:
@@ -79,23 +60,22 @@ static const struct argp argp = {
 	       "Exit status: 0 done; 2 an error, FILE is as before; 3 the process, cgroup or unit has gone meanwhile.",
 };
 
-struct metric {
-	const char *name, *type, *help;
-};
+static FILE *out;
 
-static void write_head(FILE *out, struct metric metric)
+/* Begin the values of a metric. */
+static void write_head(const char *name, const char *type, const char *help)
 {
-	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", metric.name, metric.help, metric.name, metric.type);
+	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void write_value(FILE *out, struct metric metric, uint64_t value)
+static void write_value(const char *name, const char *type, const char *help, uint64_t value)
 {
-	write_head(out, metric);
-	fprintf(out, "%s %" PRIu64 "\n", metric.name, value);
+	write_head(name, type, help);
+	fprintf(out, "%s %" PRIu64 "\n", name, value);
 }
 
 /* Of the bytes that a label must escape, printable() leaves two kinds. */
-static void write_label(FILE *out, const char *name, const char *value)
+static void write_label(const char *name, const char *value)
 {
 	autofree char *text = printable(value);
 
@@ -105,167 +85,121 @@ static void write_label(FILE *out, const char *name, const char *value)
 	fputc('"', out);
 }
 
-static void write_identity(FILE *out, const char *metric, const struct process *process)
+static void write_identity(const char *metric, const struct process *process)
 {
 	fprintf(out, "%s{pid=\"%d\",", metric, process->pid);
-	write_label(out, "command", process->name);
+	write_label("command", process->name);
 }
 
-static void write_system(FILE *out)
+static void write_system(void)
 {
-	static const struct metric limit = { "hydra_replica_limit_bytes", "gauge", "How much memory the replica tables of one process may take." };
-	static const struct metric initial = { "hydra_default_info", "gauge", "The settings of processes that have chosen none." };
+	static const char limit[] = "hydra_replica_limit_bytes", initial[] = "hydra_default_info";
 	autofree char *supported = kernel_file("supported"), *violations = kernel_file("violations");
 	autofree char *most = kernel_file("replica_limit_kib"), *settings = kernel_file("default");
 	autofree char *interrupts = xasprintf("%s/interrupts", kernel_proc());
 	uint64_t number;
 
-	write_value(out, (struct metric){ "hydra_supported", "gauge", "1: this machine can run Hydra." },
-		    !strncmp(supported, "yes", 3));
+	write_value("hydra_supported", "gauge", "1: this machine can run Hydra.", !strncmp(supported, "yes", 3));
 	if (!parse_u64(violations, &number))
 		kernel_unexpected("violations", violations);
-	write_value(out, (struct metric){ "hydra_violations_total", "counter", "Violations of Hydra's rules that checks have found since boot. Any is a bug of the kernel." },
-		    number);
-	write_head(out, limit);
+	write_value("hydra_violations_total", "counter",
+		    "Violations of Hydra's rules that checks have found since boot. Any is a bug of the kernel.", number);
+	write_head(limit, "gauge", "How much memory the replica tables of one process may take.");
 	if (parse_u64(most, &number))
-		fprintf(out, "%s %" PRIu64 "\n", limit.name, number * 1024);
+		fprintf(out, "%s %" PRIu64 "\n", limit, number * 1024);
 	else if (!strcmp(most, "max"))
-		fprintf(out, "%s +Inf\n", limit.name);
+		fprintf(out, "%s +Inf\n", limit);
 	else
 		kernel_unexpected("replica_limit_kib", most);
-	write_head(out, initial);
-	fprintf(out, "%s{", initial.name);
-	write_label(out, "settings", settings);
+	write_head(initial, "gauge", "The settings of processes that have chosen none.");
+	fprintf(out, "%s{", initial);
+	write_label("settings", settings);
 	fprintf(out, "} 1\n");
-
 	if (tlb_interrupts(interrupts, &number))
-		write_value(out, (struct metric){ "hydra_machine_tlb_interrupts_total", "counter", "Interrupts for TLB shootdowns that all CPUs of the machine have taken, of processes under any policy (the line TLB of /proc/interrupts)." },
-			    number);
+		write_value("hydra_machine_tlb_interrupts_total", "counter",
+			    "Interrupts for TLB shootdowns that all CPUs of the machine have taken, of processes under any policy (the line TLB of /proc/interrupts).", number);
 }
 
-static void write_left_out(FILE *out, const struct processes *processes)
+static void write_left_out(const struct processes *processes)
 {
-	static const struct metric metric = { "hydra_export_left_out_processes", "gauge", "Processes that the export lacks: unreadable (not permitted), not_understood (another version of the kernel)." };
+	static const char name[] = "hydra_export_left_out_processes";
 
-	write_head(out, metric);
-	fprintf(out, "%s{reason=\"unreadable\"} %u\n%s{reason=\"not_understood\"} %u\n", metric.name,
-		processes->unreadable, metric.name, processes->not_understood);
+	write_head(name, "gauge", "Processes that the export lacks: unreadable (not permitted), not_understood (another version of the kernel).");
+	fprintf(out, "%s{reason=\"unreadable\"} %u\n%s{reason=\"not_understood\"} %u\n", name,
+		processes->unreadable, name, processes->not_understood);
 }
 
-static void write_info(FILE *out, const struct processes *processes)
+static void write_info(const struct processes *processes)
 {
-	static const struct metric metric = { "hydra_process_info", "gauge", "The settings of a process under Hydra." };
 	static const char *const keys[] = { "policy", "domains", "replication", "prefetch", "filter" };
+	static const char name[] = "hydra_process_info";
 
-	write_head(out, metric);
+	write_head(name, "gauge", "The settings of a process under Hydra.");
 	for (size_t i = 0; i < processes->count; i++) {
-		write_identity(out, metric.name, &processes->process[i]);
+		write_identity(name, &processes->process[i]);
 		for (size_t j = 0; j < sizeof(keys) / sizeof(*keys); j++) {
 			fputc(',', out);
-			write_label(out, keys[j], process_text(&processes->process[i], keys[j]));
+			write_label(keys[j], process_text(&processes->process[i], keys[j]));
 		}
 		fprintf(out, "} 1\n");
 	}
 }
 
-/* One number of /proc/PID/hydra. */
-static const struct {
-	struct metric metric;
-	const char *key;
+/* One number of /proc/PID/hydra */
+static const struct metric {
+	const char *name, *type, *help, *key;
 	unsigned int factor;
 } per_process[] = {
-	{ { "hydra_process_split", "gauge", "1: the domains have page tables of their own." }, "split", 1 },
-	{ { "hydra_process_flushes_total", "counter", "TLB flushes." }, "flushes", 1 },
-	{ { "hydra_process_cpus_interrupted_total", "counter", "Interrupts sent for the flushes, one for each CPU." }, "cpus_interrupted", 1 },
-	{ { "hydra_process_cpus_interrupted_across_total", "counter", "Of these, the interrupts of CPUs on another node than the flushing CPU's." }, "cpus_interrupted_across", 1 },
-	{ { "hydra_process_cpus_spared_total", "counter", "Interrupts saved: CPUs that Linux would have interrupted besides, so not those that are idle." }, "cpus_spared", 1 },
-	{ { "hydra_process_fills_total", "counter", "Entries that a domain asked for and which were copied." }, "fills", 1 },
-	{ { "hydra_process_prefetched_entries_total", "counter", "Entries copied in the same fills." }, "prefetched", 1 },
-	{ { "hydra_process_propagated_entries_total", "counter", "Copies changed because the original changed." }, "propagated", 1 },
-	{ { "hydra_process_fallbacks_total", "counter", "Times that there was no memory for a copy, or the limit was reached." }, "fallbacks", 1 },
-	{ { "hydra_process_reclaimed_tables_total", "counter", "Copies given back because memory was short." }, "reclaimed", 1 },
-	{ { "hydra_process_replica_bytes", "gauge", "Memory of the replica tables." }, "replica_kib", 1024 },
+	{ "hydra_process_split", "gauge", "1: the domains have page tables of their own.", "split", 1 },
+	{ "hydra_process_flushes_total", "counter", "TLB flushes.", "flushes", 1 },
+	{ "hydra_process_cpus_interrupted_total", "counter", "Interrupts sent for the flushes, one for each CPU.", "cpus_interrupted", 1 },
+	{ "hydra_process_cpus_interrupted_across_total", "counter", "Of these, the interrupts of CPUs on another node than the flushing CPU's.", "cpus_interrupted_across", 1 },
+	{ "hydra_process_cpus_spared_total", "counter", "Interrupts saved: CPUs that Linux would have interrupted besides, so not those that are idle.", "cpus_spared", 1 },
+	{ "hydra_process_fills_total", "counter", "Entries that a domain asked for and which were copied.", "fills", 1 },
+	{ "hydra_process_prefetched_entries_total", "counter", "Entries copied in the same fills.", "prefetched", 1 },
+	{ "hydra_process_propagated_entries_total", "counter", "Copies changed because the original changed.", "propagated", 1 },
+	{ "hydra_process_fallbacks_total", "counter", "Times that there was no memory for a copy, or the limit was reached.", "fallbacks", 1 },
+	{ "hydra_process_reclaimed_tables_total", "counter", "Copies given back because memory was short.", "reclaimed", 1 },
+	{ "hydra_process_replica_bytes", "gauge", "Memory of the replica tables.", "replica_kib", 1024 },
 };
 
-static void write_processes(FILE *out, const struct processes *processes)
+/* One number of a line "domain", added up for each node */
+static const struct metric per_node[] = {
+	{ "hydra_process_node_fills_total", "counter", "Fills by the CPUs of a node.", "fills", 1 },
+	{ "hydra_process_node_replica_bytes", "gauge", "Memory of the replica tables on a node.", "replica_kib", 1024 },
+};
+
+static void write_process(const struct metric *metric, const struct process *process)
 {
-	for (size_t i = 0; i < sizeof(per_process) / sizeof(*per_process); i++) {
-		write_head(out, per_process[i].metric);
-		for (size_t j = 0; j < processes->count; j++) {
-			/* An older kernel lacks some lines. No value is no lie; 0 would be one. */
-			if (!process_text(&processes->process[j], per_process[i].key))
-				continue;
-			write_identity(out, per_process[i].metric.name, &processes->process[j]);
-			fprintf(out, "} %" PRIu64 "\n", per_process[i].factor *
-				process_number(&processes->process[j], per_process[i].key));
-		}
+	/* An older kernel lacks some lines. No value is no lie; 0 would be one. */
+	if (!process_text(process, metric->key))
+		return;
+	write_identity(metric->name, process);
+	fprintf(out, "} %" PRIu64 "\n", metric->factor * process_number(process, metric->key));
+}
+
+static void write_nodes(const struct metric *metric, const struct process *process)
+{
+	struct counters counters = counters_of(process, NULL, 0);
+
+	for (size_t i = 0; i < counters.node_count; i++) {
+		const struct node_counters *node = &counters.node[i];
+
+		write_identity(metric->name, process);
+		fprintf(out, ",node=\"%" PRIu64 "\"} %" PRIu64 "\n", node->node,
+			metric->factor * (metric == per_node ? node->number[NODE_FILLS] : node->number[NODE_REPLICA_KIB]));
 	}
+	counters_free(&counters);
 }
 
-static void write_nodes(FILE *out, const struct processes *processes)
+static void write_metrics(const struct metric *metrics, size_t count, const struct processes *processes,
+			  void (*write)(const struct metric *metric, const struct process *process))
 {
-	static const struct metric fills = { "hydra_process_node_fills_total", "counter", "Fills by the CPUs of a node." };
-	static const struct metric bytes = { "hydra_process_node_replica_bytes", "gauge", "Memory of the replica tables on a node." };
-
-	for (int memory = 0; memory < 2; memory++) {
-		struct metric metric = memory ? bytes : fills;
-
-		write_head(out, metric);
-		for (size_t i = 0; i < processes->count; i++) {
-			struct counters counters = counters_of(&processes->process[i], NULL, 0);
-
-			for (size_t j = 0; j < counters.node_count; j++) {
-				const struct node_counters *node = &counters.node[j];
-
-				write_identity(out, metric.name, &processes->process[i]);
-				fprintf(out, ",node=\"%" PRIu64 "\"} %" PRIu64 "\n", node->node,
-					memory ? node->replica_kib * 1024 : node->fills);
-			}
-			counters_free(&counters);
-		}
+	for (size_t i = 0; i < count; i++) {
+		write_head(metrics[i].name, metrics[i].type, metrics[i].help);
+		for (size_t j = 0; j < processes->count; j++)
+			write(&metrics[i], &processes->process[j]);
 	}
-}
-
-/* Prometheus' text format: https://prometheus.io/docs/instrumenting/exposition_formats/ */
-static void write_metrics(FILE *out, const struct processes *processes)
-{
-	write_system(out);
-	write_left_out(out, processes);
-	write_info(out, processes);
-	write_processes(out, processes);
-	write_nodes(out, processes);
-}
-
-static bool write_all(int fd, const char *text, size_t size)
-{
-	while (size) {
-		ssize_t written = write(fd, text, size);
-
-		if (written < 0)
-			return false;
-		text += written;
-		size -= written;
-	}
-	return true;
-}
-
-/* @name ends in XXXXXX. */
-static bool replace_by(char *name, const char *path, const char *text, size_t size)
-{
-	int fd = mkstemp(name), saved;
-	bool good;
-
-	if (fd < 0)
-		return false;
-	good = write_all(fd, text, size) && !fchmod(fd, 0644);
-	if (close(fd))
-		good = false;
-	if (good && !rename(name, path))
-		return true;
-	saved = errno;
-	unlink(name);
-	errno = saved;
-	return false;
 }
 
 /*
@@ -277,55 +211,62 @@ static bool replace_file(const char *path, const char *text, size_t size)
 {
 	autofree char *name = xasprintf("%s.XXXXXX", path);
 	sigset_t all, before;
-	bool good;
-	int saved;
+	bool made, good;
+	int saved, fd;
+	FILE *file;
 
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
-	good = replace_by(name, path, text, size);
+	fd = mkstemp(name);
+	made = fd >= 0;
+	file = made ? must_have(fdopen(fd, "w")) : NULL;
+	good = made && fwrite(text, 1, size, file) == size && !fchmod(fd, 0644);
+	if (made && fclose(file))
+		good = false;
+	good = good && !rename(name, path);
 	saved = errno;
+	if (made && !good)
+		unlink(name);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	errno = saved;
 	return good;
 }
 
-static void export_once(const struct options *options)
+static void export_once(void)
 {
 	struct processes processes;
 	size_t count, size;
-	autofree pid_t *pids = group_pids(&options->group, &count);
+	autofree pid_t *pids = group_list(&options.group, &count);
 	char *text;
-	FILE *memory;
 
-	if (!pids)
-		group_gone(&options->group);
 	processes_load(&processes, pids, count, true);
-	memory = must_have(open_memstream(&text, &size));
-	write_metrics(memory, &processes);
+	out = must_have(open_memstream(&text, &size));
+	write_system();
+	write_left_out(&processes);
+	write_info(&processes);
+	write_metrics(per_process, sizeof(per_process) / sizeof(*per_process), &processes, write_process);
+	write_metrics(per_node, sizeof(per_node) / sizeof(*per_node), &processes, write_nodes);
 	processes_free(&processes);
-	if (fclose(memory))
-		error(EXIT_ERROR, errno, "cannot go on");
-	if (!options->output)
+	must_have(fclose(out) ? NULL : text);
+	if (!output)
 		fputs(text, stdout);
-	else if (!replace_file(options->output, text, size))
-		error(EXIT_ERROR, errno, "cannot write %s", options->output);
+	else if (!replace_file(output, text, size))
+		error(EXIT_ERROR, errno, "cannot write %s", output);
 	free(text);
 }
 
 int command_export(int argc, char **argv)
 {
-	struct options options = { 0 };
 	double moment = now();
 
-	argp_parse(&argp, argc, argv, 0, NULL, &options);
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	kernel_require();
 	group_find(&options.group);
-	export_once(&options);
-	for (uint64_t done = 1; options.repeat.delay_given && done != options.repeat.count; done++) {
-		moment += options.repeat.delay;
+	export_once();
+	for (uint64_t done = 1; options.delay_given && done != options.count; done++) {
+		moment += options.delay;
 		sleep_until(moment);
-		export_once(&options);
+		export_once();
 	}
-	free(options.group.path);
 	return 0;
 }

@@ -1,44 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl off: processes become plain Linux. */
-#include <argp.h>
-#include <error.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "change.h"
 #include "commands.h"
-#include "group.h"
-#include "kernel.h"
-#include "options.h"
-#include "process.h"
-#include "settings.h"
-#include "text.h"
 
 #define PASSES 10	/* while processes under Hydra start others, which inherit the policy */
 
-struct options {
-	struct group group;
-	pid_t *pid;
-	size_t pids;
-};
+static pid_t *named;
+static size_t named_count;
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-	struct options *options = state->input;
-
 	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &options->group;
-		return 0;
 	case ARGP_KEY_ARG:
-		options->pid = must_have(reallocarray(options->pid, options->pids + 1, sizeof(*options->pid)));
-		options->pid[options->pids++] = parse_pid(state, arg);
+		named = must_have(reallocarray(named, named_count + 1, sizeof(*named)));
+		named[named_count++] = parse_pid(state, arg);
 		return 0;
 	case ARGP_KEY_END:
-		if (options->pids && options->group.kind != GROUP_NONE)
-			argp_error(state, "give PIDs or --%s, not both", group_kind_name(&options->group));
-		if (!options->pids && options->group.kind == GROUP_NONE)
+		if (named_count && options.group.kind != GROUP_NONE)
+			argp_error(state, "give PIDs or --%s, not both", group_kind_name(&options.group));
+		if (!named_count && options.group.kind == GROUP_NONE)
 			argp_error(state, "no process named: give PIDs, --tree, --cgroup, --unit or --all");
 		return 0;
 	default:
@@ -76,100 +55,86 @@ static char *switch_off(pid_t pid)
 static bool is_active(pid_t pid)
 {
 	struct processes one;
-	bool active;
 
 	processes_load(&one, &pid, 1, true);
-	active = one.count;
-	processes_free(&one);
-	return active;
+	return one.count;
 }
 
 /* Processes by number. Returns how many are still under Hydra, or could not be read. */
-static size_t switch_off_named(const pid_t *pid, size_t pids, size_t *changed)
+static size_t switch_off_named(size_t *changed)
 {
 	size_t failed = 0;
 
-	for (size_t i = 0; i < pids; i++) {
-		char *text = process_file(pid[i], "hydra"), *why = NULL;
-		bool active = is_active(pid[i]);
+	for (size_t i = 0; i < named_count; i++) {
+		autofree char *text = process_file(named[i], "hydra"), *why = NULL;
+		bool active = is_active(named[i]);
 
 		if (!text)
-			why = process_failure(pid[i], "read");
+			why = process_failure(named[i], "read");
 		else if (active)
-			why = switch_off(pid[i]);
+			why = switch_off(named[i]);
 		*changed += active && !why;
 		failed += !!why;
 		if (why)
 			error(0, 0, "%s", why);
-		free(why);
-		free(text);
 	}
 	return failed;
 }
 
-/* One look at the group. True if a process has changed; @report: name those that have not. */
-static bool switch_off_once(const struct group *group, bool report, size_t *changed, size_t *failed)
+/* One look at the group. Returns how many processes have changed; @failed: count and name those that have not, or NULL. */
+static size_t switch_off_once(size_t *failed)
 {
 	struct processes processes;
-	size_t count, before = *changed;
-	pid_t *pids = group_pids(group, &count);
+	size_t count, changed = 0;
+	autofree pid_t *pids = group_pids(&options.group, &count);
 
 	if (!pids)
-		return false;
+		return 0;
 	processes_load(&processes, pids, count, true);
 	for (size_t i = 0; i < processes.count; i++) {
 		pid_t pid = processes.process[i].pid;
-		char *why = switch_off(pid);
+		autofree char *why = switch_off(pid);
 
-		*changed += !why;
+		changed += !why;
 		/* A process that has ended instead is off, too. */
-		if (why && report && is_active(pid)) {
+		if (why && failed && is_active(pid)) {
 			error(0, 0, "%s", why);
 			++*failed;
 		}
-		free(why);
 	}
-	if (report)
+	if (failed)
 		processes_say_left_out(&processes);
 	processes_free(&processes);
-	free(pids);
-	return *changed != before;
+	return changed;
 }
 
-static size_t switch_off_group(struct group *group, size_t *changed)
+static size_t switch_off_group(size_t *changed)
 {
-	size_t failed = 0;
+	size_t failed = 0, more = 1;
 
-	group_find(group);
-	for (int pass = 0; pass < PASSES; pass++)
-		if (!switch_off_once(group, false, changed, &failed))
-			break;
-	switch_off_once(group, true, changed, &failed);
-	free(group->path);
+	group_find(&options.group);
+	for (int pass = 0; pass < PASSES && more; pass++)
+		*changed += more = switch_off_once(NULL);
+	*changed += switch_off_once(&failed);
 	return failed;
 }
 
 static void say_default(void)
 {
-	char *initial = kernel_file("default");
+	autofree char *initial = kernel_file("default");
 
 	if (strcmp(initial, "linux"))
 		printf("programs that start later get the default, which is '%s': 'systemctl stop hydra' brings the former default back, and 'echo linux >/sys/kernel/mm/hydra/default' ends any\n",
 		       initial);
-	free(initial);
 }
 
 int command_off(int argc, char **argv)
 {
-	struct options options = { 0 };
 	size_t changed = 0, failed;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &options);
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	kernel_require();
-	if (options.pids)
-		failed = switch_off_named(options.pid, options.pids, &changed);
-	else
-		failed = switch_off_group(&options.group, &changed);
+	failed = named_count ? switch_off_named(&changed) : switch_off_group(&changed);
 	if (changed)
 		printf("%zu process%s under Hydra, and plain Linux now\n", changed,
 		       changed == 1 ? " was" : "es were");
@@ -177,6 +142,5 @@ int command_off(int argc, char **argv)
 		printf("no process %s\n", failed ? "has become plain Linux" : "was under Hydra");
 	if (options.group.kind == GROUP_SYSTEM)
 		say_default();
-	free(options.pid);
 	return failed ? EXIT_ERROR : 0;
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl run: become another program, under a policy. */
-#include <argp.h>
+#include <sys/prctl.h>
 
 #include "commands.h"
-#include "kernel.h"
-#include "program.h"
 
 static const struct argp argp = {
 	.children = program_children,
@@ -13,15 +11,37 @@ static const struct argp argp = {
 	       "Exit status: PROGRAM's; 125 hydractl failed; 126 PROGRAM cannot be run; 127 there is no such PROGRAM.",
 };
 
+/* Is the program plain Linux without the process's own choice, which is not permitted? */
+static bool is_linux_anyway(const struct hydra_settings *settings)
+{
+	int saved = errno;
+	autofree char *initial = kernel_file("default");
+	struct hydra_settings now = { 0 };
+	bool linux_anyway = settings->domains == HYDRA_DOMAINS_MACHINE && !strcmp(initial, "linux") &&
+			    !prctl(PR_GET_HYDRA, &now, sizeof(now), 0, 0) &&
+			    now.domains == HYDRA_DOMAINS_MACHINE;
+
+	errno = saved;
+	return linux_anyway;
+}
+
+void become_program(void)
+{
+	struct hydra_settings settings = settings_choose(&options.choice);
+
+	if (prctl(PR_SET_HYDRA, &settings, sizeof(settings), 0, 0) &&
+	    !(errno == EPERM && is_linux_anyway(&settings)))
+		error(EXIT_RUN_ERROR, 0, "%s", settings_refusal(settings_text(&settings)));
+	execvp(options.program[0], options.program);
+	error(errno == ENOENT ? EXIT_RUN_NOT_FOUND : EXIT_RUN_NOT_EXECUTABLE, errno,
+	      "cannot run '%s'", options.program[0]);
+	abort();
+}
+
 int command_run(int argc, char **argv)
 {
-	struct program program = { 0 };
-	struct hydra_settings settings;
-
 	argp_err_exit_status = EXIT_RUN_ERROR;
-	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &program);
-	settings = settings_choose(&program.choice);
-
+	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, NULL);
 	kernel_require();
-	program_become(&settings, program.words);
+	become_program();
 }

@@ -1,32 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl set: change the policy of a running process. */
-#include <argp.h>
-#include <error.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "change.h"
 #include "commands.h"
-#include "json.h"
-#include "kernel.h"
-#include "options.h"
-#include "process.h"
-#include "settings.h"
-#include "text.h"
 #include "threads.h"
-#include "vms.h"
 
 #define USUAL_WAIT 60
 #define LOOK_AGAIN 0.05
 
-struct options {
-	struct settings_choice choice;
-	struct view view;
-	double wait;		/* seconds; 0: not at all */
-	bool vm, again;
-	struct vm_settings more;
-};
+static double most_wait;		/* seconds; 0: not at all */
+static bool vm, again;
+static struct vm_settings more;
 
 static const struct argp_option own_options[] = {
 	{ "wait", 'w', "SECONDS", OPTION_ARG_OPTIONAL, "Wait until the process is split, at most SECONDS; 60, unless given", 0 },
@@ -39,55 +21,51 @@ static const struct argp_option own_options[] = {
 	{ 0 }
 };
 
-/* Do the options leave one tree? */
-static bool follows(const struct settings_choice *choice)
+/* Check options that go together only. */
+static void check(const struct argp_state *state)
 {
-	return !settings_chosen(choice) && choice->policy == policy_find("linux");
+	struct settings_choice *choice = &options.choice;
+
+	if (vm && (most_wait > 0 || options.json))
+		argp_error(state, "--wait and --json are for processes, not for virtual machines");
+	if ((more.tables || more.expose || again) && !vm)
+		argp_error(state, "--follow, --expose, --no-expose and --again are for virtual machines: give --vm too");
+	if (more.tables && !choice->policy)
+		choice->policy = policy_find("linux");
+	if (more.tables && (settings_chosen(choice) || choice->policy != policy_find("linux")))
+		argp_error(state, "--follow is for virtual machines with one tree: no --policy but linux, and no other setting");
+	if (choice->policy && !more.tables)
+		more.tables = "stay";
+	if (!choice->policy && !settings_chosen(choice) && !more.expose && !again)
+		argp_error(state, "nothing to set: give --policy, --domains, --replication, --prefetch or --filter (or --vm with one of them, for virtual machines)");
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-	struct options *options = state->input;
-
 	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &options->choice;
-		state->child_inputs[1] = &options->view;
-		return 0;
 	case 'w':
-		options->wait = arg ? parse_seconds(state, "time", arg) : USUAL_WAIT;
+		most_wait = arg ? parse_seconds(state, "time", arg) : USUAL_WAIT;
 		return 0;
 	case 'j':
-		options->view.json = true;
+		options.json = true;
 		return 0;
 	case 'V':
-		options->vm = true;
+		vm = true;
 		return 0;
 	case 'F':
-		options->more.tables = "follow";
+		more.tables = "follow";
 		return 0;
 	case 'X':
-		options->more.expose = "on";
+		more.expose = "on";
 		return 0;
 	case 'H':
-		options->more.expose = "off";
+		more.expose = "off";
 		return 0;
 	case 'A':
-		options->again = true;
+		again = true;
 		return 0;
 	case ARGP_KEY_END:
-		if (options->vm && (options->wait > 0 || options->view.json))
-			argp_error(state, "--wait and --json are for processes, not for virtual machines");
-		if ((options->more.tables || options->more.expose || options->again) && !options->vm)
-			argp_error(state, "--follow, --expose, --no-expose and --again are for virtual machines: give --vm too");
-		if (options->more.tables && !options->choice.policy)
-			options->choice.policy = policy_find("linux");
-		if (options->more.tables && !follows(&options->choice))
-			argp_error(state, "--follow is for virtual machines with one tree: no --policy but linux, and no other setting");
-		if (options->choice.policy && !options->more.tables)
-			options->more.tables = "stay";
-		if (!options->choice.policy && !settings_chosen(&options->choice) && !options->more.expose && !options->again)
-			argp_error(state, "nothing to set: give --policy, --domains, --replication, --prefetch or --filter (or --vm with one of them, for virtual machines)");
+		check(state);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -106,124 +84,106 @@ static const struct argp argp = {
 	       "Exit status: 0 done, also if the process is not split yet; 1 not split when the time of --wait was over; 2 an error, nothing changed; 3 the process has ended meanwhile.",
 };
 
-static struct hydra_settings current_settings(pid_t pid)
+/* The process as it is now. Exit if it has ended. False if the kernel's text is not understood. */
+static bool look(struct process *process, enum split *split)
 {
-	struct records records = process_records(pid, "hydra");
-	struct hydra_settings settings;
-
-	if (!settings_from_records(&settings, &records))
-		process_unexpected(pid, "hydra", "settings");
-	records_free(&records);
-	return settings;
-}
-
-/*
- * The process as it is now. Exit if it has ended. False if the kernel's text is not
- * understood.
- */
-static bool look(pid_t pid, struct process *process, enum split *split)
-{
-	char *text = process_file(pid, "hydra");
+	char *text = process_file(options.pid, "hydra");
 
 	if (!text)
-		error(EXIT_GONE, 0, "process %d has ended", pid);
-	if (process_load(process, pid, text))
+		error(EXIT_GONE, 0, "process %d has ended", options.pid);
+	if (process_load(process, options.pid, text))
 		return false;
 	*split = split_of(process);
 	return true;
 }
 
 /* Say what the settings have done. Returns the exit status. */
-static int report(const struct options *options)
+static int report(void)
 {
-	pid_t pid = options->view.pid;
 	double begun = now();
 	struct process process;
 	enum split split;
 	char *late;
 	bool known;
 
-	while ((!(known = look(pid, &process, &split)) || split > SPLIT_LINUX) &&
-	       now() < begun + options->wait) {
+	while ((!(known = look(&process, &split)) || split > SPLIT_LINUX) && now() < begun + most_wait) {
 		if (known)
 			process_free(&process);
 		sleep_until(now() + LOOK_AGAIN);
 	}
 	if (!known) {
 		error(0, 0, "process %d has the settings, but hydractl cannot make sense of what the kernel says of it now: is hydractl of the same version as the kernel?",
-		      pid);
-		return options->wait > 0 ? EXIT_NOT_SPLIT : 0;
+		      options.pid);
+		return most_wait > 0 ? EXIT_NOT_SPLIT : 0;
 	}
 	late = split_sentence(&process, split);
-	if (options->view.json) {
-		json_open_object(NULL);
-		json_number("pid", process.pid);
-		json_string("comm", process.name);
+	if (options.json) {
+		json_open_process(process.pid, process.name);
 		json_string("policy", process_text(&process, "policy"));
 		json_string("split_state", split_words[split]);
-		json_real("waited", options->wait > 0 ? now() - begun : 0);
+		json_real("waited", most_wait > 0 ? now() - begun : 0);
 		json_close();
 	} else {
-		print_process_name(process.pid, process.name);
+		print_process_name(process.pid);
 		printf(": policy %s, %s\n", process_text(&process, "policy"),
 		       split == SPLIT_DONE ? "split: its domains have page tables of their own" :
 		       split == SPLIT_LINUX ? "one page table for all CPUs" : late);
 	}
-	free(late);
-	process_free(&process);
-	return options->wait > 0 && split > SPLIT_LINUX ? EXIT_NOT_SPLIT : 0;
+	return most_wait > 0 && split > SPLIT_LINUX ? EXIT_NOT_SPLIT : 0;
 }
 
-/* Without a tree per node, these settings mean nothing. The kernel would take them. */
-static void require_trees(pid_t pid)
+/* Without a tree per node, some settings mean nothing. The kernel would take them. */
+static void require_trees(void)
 {
 	bool trees = false;
 	struct vms vms;
 
-	vms_read(&vms, pid, "hydra_vm");
+	vms_read(&vms, options.pid, "hydra_vm");
 	for (size_t i = 0; i < vms.count; i++)
 		for (size_t j = 0; j < vms.vm[i].count; j++)
 			trees |= !strcmp(vms.vm[i].line[j].key, "domains") && strcmp(vms.vm[i].line[j].rest, "machine");
 	if (!trees)
 		error(EXIT_ERROR, 0, "the virtual machines of process %d have one tree, as under policy linux, where --replication, --prefetch and --filter mean nothing: give --policy too",
-		      pid);
-	vms_free(&vms);
+		      options.pid);
 }
 
-static char *change_vms(const struct options *options)
+static char *change_vms(void)
 {
-	const struct settings_choice *choice = &options->choice;
+	const struct settings_choice *choice = &options.choice;
 
 	if (!choice->policy && !choice->chosen[SETTING_DOMAINS] && settings_chosen(choice))
-		require_trees(options->view.pid);
-	return vms_change(options->view.pid, choice, &options->more);
+		require_trees();
+	return vms_change(options.pid, choice, &more);
 }
 
-static char *change_process(const struct options *options)
+static char *change_process(void)
 {
-	struct hydra_settings settings;
+	struct hydra_settings settings = settings_choose(&options.choice);
+	struct records records;
+	char *text;
 
-	if (options->choice.policy) {
-		settings = settings_choose(&options->choice);
-	} else {
-		settings = current_settings(options->view.pid);
-		if (settings.domains == HYDRA_DOMAINS_MACHINE)
-			error(EXIT_ERROR, 0, "process %d runs under policy linux, where --domains, --replication, --prefetch and --filter mean nothing: give --policy too",
-			      options->view.pid);
-		settings_apply(&settings, &options->choice);
-	}
-	return process_change(options->view.pid, &settings);
+	if (options.choice.policy)
+		return process_change(options.pid, &settings);
+	text = process_need(options.pid, "hydra", "read");
+	if (!records_parse(&records, text, NULL))
+		process_unexpected(options.pid, "hydra", strerror(errno));
+	if (!settings_from_records(&settings, &records))
+		process_unexpected(options.pid, "hydra", "settings");
+	if (settings.domains == HYDRA_DOMAINS_MACHINE)
+		error(EXIT_ERROR, 0, "process %d runs under policy linux, where --domains, --replication, --prefetch and --filter mean nothing: give --policy too",
+		      options.pid);
+	settings_apply(&settings, &options.choice);
+	return process_change(options.pid, &settings);
 }
 
 int command_set(int argc, char **argv)
 {
-	struct options options = { 0 };
 	char *why;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &options);
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	kernel_require();
-	why = options.vm ? change_vms(&options) : change_process(&options);
+	why = vm ? change_vms() : change_process();
 	if (why)
 		error(EXIT_ERROR, 0, "%s", why);
-	return options.vm ? 0 : report(&options);
+	return vm ? 0 : report();
 }

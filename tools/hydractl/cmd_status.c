@@ -1,46 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl status: settings and counters, of one process, of several, or of the system. */
-#include <argp.h>
-#include <errno.h>
-#include <error.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "commands.h"
 #include "counters.h"
-#include "group.h"
-#include "json.h"
-#include "kernel.h"
-#include "options.h"
-#include "process.h"
-#include "table.h"
-#include "text.h"
 #include "threads.h"
-
-struct options {
-	struct view view;
-	struct group group;
-};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct options *options = state->input;
-
-	(void)arg;
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &options->view;
-		state->child_inputs[1] = &options->group;
-		return 0;
-	case ARGP_KEY_SUCCESS:
-		if (options->view.pid && options->group.kind != GROUP_NONE)
-			argp_error(state, "give a PID or --%s, not both", group_kind_name(&options->group));
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
 
 static const struct argp_child children[] = {
 	{ .argp = &view_argp },
@@ -49,7 +11,6 @@ static const struct argp_child children[] = {
 };
 
 static const struct argp argp = {
-	.parser = parse_option,
 	.children = children,
 	.args_doc = "[PID]",
 	.doc = "Show the settings and counters of process PID, or the sums of several processes. With neither: the settings of the system, the domains, and the processes under Hydra.\n"
@@ -62,11 +23,10 @@ static const struct argp argp = {
 	       "Exit status: 0 done; 2 an error (also: no such process, cgroup or unit).",
 };
 
-struct system {
-	char *initial, *allow, *supported, *missing, *limit, *violations;
-	struct records domains;
-	struct processes processes;
-};
+/* Of the system */
+static char *initial, *allow, *supported, *missing, *limit, *violations;
+static struct records domains;
+static struct processes processes;
 
 static void print_process(const struct process *process)
 {
@@ -74,7 +34,7 @@ static void print_process(const struct process *process)
 	const struct record *domain;
 	bool head = true;
 
-	print_process_name(process->pid, process->name);
+	print_process_name(process->pid);
 	if (process_active(process)) {
 		autofree char *late = split_sentence(process, split_of(process));
 
@@ -92,55 +52,45 @@ static void print_process(const struct process *process)
 		print_record(domain, head);
 }
 
-static int status_process(const struct view *view)
+static void status_process(void)
 {
-	char *text = process_file(view->pid, "hydra");
+	char *text = process_need(options.pid, "hydra", "read");
 	struct process process;
 	const char *gap;
 
-	if (!text)
-		process_fail(view->pid, "read");
-	gap = process_load(&process, view->pid, text);
+	gap = process_load(&process, options.pid, text);
 	if (gap)
-		process_unexpected(view->pid, "hydra", gap);
-	if (view->json)
+		process_unexpected(options.pid, "hydra", gap);
+	if (options.json)
 		json_process(&process, split_words[split_of(&process)]);
 	else
 		print_process(&process);
-	process_free(&process);
-	return 0;
 }
 
-static void load_system(struct system *system)
+static void load_system(void)
 {
 	uint64_t number;
+	size_t count;
+	pid_t *pids;
 
-	system->initial = kernel_file("default");
-	system->allow = kernel_allow();
-	system->supported = kernel_supported(&system->missing);
-	system->limit = kernel_file("replica_limit_kib");
-	system->violations = kernel_file("violations");
-	if (!parse_u64(system->violations, &number))
-		kernel_unexpected("violations", system->violations);
-	if (!records_parse(&system->domains, kernel_file("domains"), "domain"))
+	initial = kernel_file("default");
+	allow = kernel_allow();
+	supported = kernel_supported(&missing);
+	limit = kernel_file("replica_limit_kib");
+	violations = kernel_file("violations");
+	if (!parse_u64(violations, &number))
+		kernel_unexpected("violations", violations);
+	if (!records_parse(&domains, kernel_file("domains"), "domain"))
 		kernel_unexpected("domains", strerror(errno));
-	for (size_t i = 0; i < system->domains.count; i++) {
-		const struct record *record = &system->domains.record[i];
+	for (size_t i = 0; i < domains.count; i++) {
+		const struct record *record = &domains.record[i];
 
 		if (!record_get_u64(record, "domain", &number) ||
 		    !record_get_u64(record, "node", &number) || !record_get(record, "cpus"))
 			kernel_unexpected("domains", "a line without its domain, node or cpus");
 	}
-}
-
-/* Every process under Hydra. */
-static void load_processes(struct system *system)
-{
-	size_t count;
-	pid_t *pids = all_pids(&count);
-
-	processes_load(&system->processes, pids, count, true);
-	free(pids);
+	pids = all_pids(&count);
+	processes_load(&processes, pids, count, true);
 }
 
 static int line_length(const char *line)
@@ -154,43 +104,43 @@ static const char *next_line(const char *line)
 	return line ? line + 1 : NULL;
 }
 
-static void json_system(const struct system *system)
+static void json_system(void)
 {
 	json_open_object(NULL);
-	json_string("default", system->initial);
-	json_string("allow", system->allow);
-	json_string("supported", system->supported);
+	json_string("default", initial);
+	json_string("allow", allow);
+	json_string("supported", supported);
 	json_open_list("missing");
-	for (const char *line = system->missing; line; line = next_line(line)) {
+	for (const char *line = missing; line; line = next_line(line)) {
 		autofree char *text = must_have(strndup(line, line_length(line)));
 
 		json_string(NULL, text);
 	}
 	json_close();
-	json_value("replica_limit_kib", system->limit);
-	json_value("violations", system->violations);
+	json_value("replica_limit_kib", limit);
+	json_value("violations", violations);
 	json_open_list("domains");
-	for (size_t i = 0; i < system->domains.count; i++) {
+	for (size_t i = 0; i < domains.count; i++) {
 		json_open_object(NULL);
-		json_pairs(&system->domains.record[i]);
+		json_pairs(&domains.record[i]);
 		json_close();
 	}
 	json_close();
 	json_open_list("processes");
-	for (size_t i = 0; i < system->processes.count; i++)
-		json_process(&system->processes.process[i],
-			     split_words[split_of(&system->processes.process[i])]);
+	for (size_t i = 0; i < processes.count; i++)
+		json_process(&processes.process[i],
+			     split_words[split_of(&processes.process[i])]);
 	json_close();
 	json_close();
 }
 
 /* The processes that have a policy, threads in several domains, and no page tables for each. */
-static void print_late(const struct processes *processes)
+static void print_late(void)
 {
 	const char *gap = "\n";
 
-	for (size_t i = 0; i < processes->count; i++) {
-		const struct process *process = &processes->process[i];
+	for (size_t i = 0; i < processes.count; i++) {
+		const struct process *process = &processes.process[i];
 		enum split split = split_of(process);
 		autofree char *name = printable(process->name), *sentence = split_sentence(process, split);
 
@@ -201,7 +151,7 @@ static void print_late(const struct processes *processes)
 	}
 }
 
-static void print_domains(const struct records *domains)
+static void print_domains(void)
 {
 	static const struct column columns[] = {
 		{ .head = "DOMAIN", 6 }, { .head = "NODE", 4 }, { .head = " CPUS", -5, .ragged = true },
@@ -209,14 +159,14 @@ static void print_domains(const struct records *domains)
 	struct table table = TABLE(stdout, columns, SIZE_MAX);
 
 	table_head(&table);
-	for (size_t i = 0; i < domains->count; i++) {
-		table_cell(&table, "%s", record_get(&domains->record[i], "domain"));
-		table_cell(&table, "%s", record_get(&domains->record[i], "node"));
-		table_cell(&table, " %s", record_get(&domains->record[i], "cpus"));
+	for (size_t i = 0; i < domains.count; i++) {
+		table_cell(&table, "%s", record_get(&domains.record[i], "domain"));
+		table_cell(&table, "%s", record_get(&domains.record[i], "node"));
+		table_cell(&table, " %s", record_get(&domains.record[i], "cpus"));
 	}
 }
 
-static void print_processes(const struct processes *processes)
+static void print_processes(void)
 {
 	static const struct column columns[] = {
 		{ .head = "PID", 7 }, { .head = "COMMAND", -16 }, { .head = "POLICY", -14 }, { .head = "DOMAINS", -7 },
@@ -229,8 +179,8 @@ static void print_processes(const struct processes *processes)
 	struct table table = TABLE(stdout, columns, SIZE_MAX);
 
 	table_head(&table);
-	for (size_t i = 0; i < processes->count; i++) {
-		const struct process *process = &processes->process[i];
+	for (size_t i = 0; i < processes.count; i++) {
+		const struct process *process = &processes.process[i];
 		autofree char *name = printable(process->name);
 
 		table_cell(&table, "%d", process->pid);
@@ -240,64 +190,45 @@ static void print_processes(const struct processes *processes)
 	}
 }
 
-static void print_system(const struct system *system)
+static void print_system(void)
 {
-	printf("default for new processes  %s\n", system->initial);
-	if (system->allow)
-		printf("may choose settings        %s\n", system->allow);
-	printf("supported                  %s\n", system->supported);
-	for (const char *line = system->missing; line; line = next_line(line))
+	printf("default for new processes  %s\n", initial);
+	if (allow)
+		printf("may choose settings        %s\n", allow);
+	printf("supported                  %s\n", supported);
+	for (const char *line = missing; line; line = next_line(line))
 		printf("%27s%.*s\n", "", line_length(line), line);
 	printf("replica limit, KiB         %s\n"
-	       "violations found           %s\n\n", system->limit, system->violations);
-	print_domains(&system->domains);
-	if (!system->processes.count) {
+	       "violations found           %s\n\n", limit, violations);
+	print_domains();
+	if (!processes.count) {
 		printf("\nno process runs under Hydra: start one with 'hydractl run'\n");
 		return;
 	}
 	putchar('\n');
-	print_processes(&system->processes);
-	print_late(&system->processes);
+	print_processes();
+	print_late();
 }
 
-static void free_system(struct system *system)
+static void status_system(void)
 {
-	processes_free(&system->processes);
-	records_free(&system->domains);
-	free(system->initial);
-	free(system->allow);
-	free(system->supported);
-	free(system->limit);
-	free(system->violations);
-}
-
-static int status_system(bool json)
-{
-	struct system system = { 0 };
-
-	load_system(&system);
-	load_processes(&system);
-	if (json)
-		json_system(&system);
+	load_system();
+	if (options.json)
+		json_system();
 	else
-		print_system(&system);
-	processes_say_left_out(&system.processes);
-	free_system(&system);
-	return 0;
+		print_system();
+	processes_say_left_out(&processes);
 }
 
-static int status_group(struct group *group, bool json)
+static void status_group(void)
 {
+	const struct group *group = &options.group;
 	struct counters sum = { 0 };
-	struct processes processes;
 	size_t count;
-	autofree char *title = NULL;
-	autofree pid_t *pids = NULL;
+	pid_t *pids;
 
-	group_find(group);
-	pids = group_pids(group, &count);
-	if (!pids)
-		group_gone(group);
+	group_find(&options.group);
+	pids = group_list(group, &count);
 	processes_load(&processes, pids, count, false);
 	for (size_t i = 0; i < processes.count; i++) {
 		struct counters counters = counters_of(&processes.process[i], NULL, 0);
@@ -305,7 +236,7 @@ static int status_group(struct group *group, bool json)
 		counters_add(&sum, &counters);
 		counters_free(&counters);
 	}
-	if (json) {
+	if (options.json) {
 		json_open_object(NULL);
 		json_string("group", group_kind_name(group));
 		json_string("name", group->name);
@@ -313,24 +244,22 @@ static int status_group(struct group *group, bool json)
 		json_number("unreadable", processes.unreadable);
 		json_close();
 	} else {
-		title = group_title(group);
-		printf("%s%s\n", title, sum.active ? "" : ": no process of it is under Hydra");
+		printf("%s%s\n", group_title(group), sum.active ? "" : ": no process of it is under Hydra");
 		print_counters(&sum);
 	}
 	processes_say_left_out(&processes);
-	counters_free(&sum);
-	processes_free(&processes);
-	free(group->path);
-	return 0;
 }
 
 int command_status(int argc, char **argv)
 {
-	struct options options = { .view.pid_optional = true };
-
-	argp_parse(&argp, argc, argv, 0, NULL, &options);
+	options.pid_optional = true;
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	kernel_require();
 	if (options.group.kind != GROUP_NONE)
-		return status_group(&options.group, options.view.json);
-	return options.view.pid ? status_process(&options.view) : status_system(options.view.json);
+		status_group();
+	else if (options.pid)
+		status_process();
+	else
+		status_system();
+	return 0;
 }

@@ -1,19 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl tables: the page tables through which each domain reaches memory. */
-#include <argp.h>
-#include <errno.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "commands.h"
-#include "json.h"
-#include "kernel.h"
 #include "leaf_tables.h"
-#include "options.h"
-#include "table.h"
 
 static const struct argp argp = {
 	.children = view_children,
@@ -25,16 +15,14 @@ static const struct argp argp = {
 	       "Exit status: 0 done; 2 an error.",
 };
 
-static void json_tables(pid_t pid, const char *name, const struct leaf_tables *tables)
+static void json_tables(const struct leaf_tables *tables)
 {
-	json_open_object(NULL);
-	json_number("pid", pid);
-	json_string("comm", name);
+	json_open_process(options.pid, process_name(options.pid));
 	json_leaf_tables(tables);
 	json_close();
 }
 
-static void print_tables(pid_t pid, const char *name, const struct leaf_tables *tables)
+static void print_tables(const struct leaf_tables *tables)
 {
 	static const struct column of_domains[] = {
 		{ .head = "DOMAIN", 6 }, { .head = "NODE", 4 }, { .head = "LOCAL", 12 }, { .head = "REMOTE", 12 },
@@ -43,7 +31,7 @@ static void print_tables(pid_t pid, const char *name, const struct leaf_tables *
 	static const struct column of_nodes[] = { { .head = "", 6 }, { .head = "NODE", 4 }, { .head = "PAGE TABLES", 16 } };
 	struct table domains = TABLE(stdout, of_domains, SIZE_MAX), nodes = TABLE(stdout, of_nodes, SIZE_MAX);
 
-	print_process_name(pid, name);
+	print_process_name(options.pid);
 	printf("\n\n");
 	table_head(&domains);
 	for (size_t i = 0; i < tables->domain_count; i++) {
@@ -68,23 +56,17 @@ static void print_tables(pid_t pid, const char *name, const struct leaf_tables *
 
 int command_tables(int argc, char **argv)
 {
-	struct view view = { 0 };
 	struct leaf_tables tables;
-	char *text, *name;
+	char *text;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &view);
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	kernel_require();
-	text = process_file(view.pid, "hydra_tables");
-	if (!text)
-		process_fail(view.pid, "read");
+	text = process_need(options.pid, "hydra_tables", "read");
 	if (!leaf_tables_parse(&tables, text))
-		process_unexpected(view.pid, "hydra_tables", strerror(errno));
-	name = process_name(view.pid);
-	if (view.json)
-		json_tables(view.pid, name, &tables);
+		process_unexpected(options.pid, "hydra_tables", strerror(errno));
+	if (options.json)
+		json_tables(&tables);
 	else
-		print_tables(view.pid, name, &tables);
-	free(name);
-	leaf_tables_free(&tables);
+		print_tables(&tables);
 	return 0;
 }

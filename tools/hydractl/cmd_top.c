@@ -1,29 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl top: what Hydra does per second, on a terminal or as text for other programs. */
-#include <argp.h>
-#include <error.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "commands.h"
-#include "json.h"
-#include "kernel.h"
-#include "options.h"
-#include "screen.h"
-#include "text.h"
 #include "watch.h"
 
 #define USUAL_DELAY 2
 
-struct options {
-	struct repeat repeat;
-	struct watch watch;
-	bool batch, json;
-};
+static struct watch watch;
+static bool batch;
 
 static enum order parse_order(const struct argp_state *state, const char *name)
 {
@@ -36,24 +21,18 @@ static enum order parse_order(const struct argp_state *state, const char *name)
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-	struct options *options = state->input;
-
 	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &options->repeat;
-		state->child_inputs[1] = &options->watch.group;
-		return 0;
 	case 'b':
-		options->batch = true;
+		batch = true;
 		return 0;
 	case 'j':
-		options->json = true;
+		options.json = true;
 		return 0;
 	case 's':
-		options->watch.order = parse_order(state, arg);
+		watch.order = parse_order(state, arg);
 		return 0;
 	case 'A':
-		options->watch.all = true;
+		watch.all = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "unexpected argument '%s': choose processes with --tree, --cgroup or --unit", arg);
@@ -105,30 +84,28 @@ static void json_rates(const struct counters *counters)
 		json_open_object(NULL);
 		json_number("node", counters->node[i].node);
 		json_real("fills_per_second", counters->node[i].fill_rate);
-		json_number("replica_kib", counters->node[i].replica_kib);
+		json_number("replica_kib", counters->node[i].number[NODE_REPLICA_KIB]);
 		json_close();
 	}
 	json_close();
 }
 
-static void json_look(const struct watch *watch)
+static void json_look(void)
 {
 	struct timespec time;
 
 	clock_gettime(CLOCK_REALTIME, &time);
 	json_open_object(NULL);
 	json_real("time", time.tv_sec + time.tv_nsec / 1e9);
-	json_real("seconds", watch->seconds);
-	json_string("group", group_kind_name(&watch->group));
-	json_string("name", watch->group.name);
-	json_rates(&watch->total);
+	json_real("seconds", watch.seconds);
+	json_string("group", group_kind_name(&options.group));
+	json_string("name", options.group.name);
+	json_rates(&watch.total);
 	json_open_list("processes");
-	for (size_t i = 0; i < watch->count; i++) {
-		const struct row *row = &watch->row[i];
+	for (size_t i = 0; i < watch.count; i++) {
+		const struct row *row = &watch.row[i];
 
-		json_open_object(NULL);
-		json_number("pid", row->process->pid);
-		json_string("comm", row->process->name);
+		json_open_process(row->process->pid, row->process->name);
 		json_string("policy", process_text(row->process, "policy"));
 		json_number("active", row->counters.active);
 		json_number("split", row->counters.split);
@@ -136,50 +113,50 @@ static void json_look(const struct watch *watch)
 		json_close();
 	}
 	json_close();
-	json_number("unreadable", watch->after.unreadable);
-	json_number("not_understood", watch->after.not_understood);
+	json_number("unreadable", watch.after.unreadable);
+	json_number("not_understood", watch.after.not_understood);
 	json_close();
 }
 
-static void print_look(const struct watch *watch)
+static void print_look(void)
 {
 	char sent[RATE_SIZE], spared[RATE_SIZE], fills[RATE_SIZE], clock[32];
 	struct table table = watch_table(stdout, SIZE_MAX);
-	const struct counters *total = &watch->total;
+	const struct counters *total = &watch.total;
 	time_t seconds = time(NULL);
 
 	strftime(clock, sizeof(clock), "%F %T", localtime(&seconds));
 	printf("%s  %zu process%s, %.1f s: %s sent/s, %s spared/s, %s fills/s, %" PRIu64 " KiB of replicas\n",
-	       clock, watch->count, plural_es(watch->count), watch->seconds,
+	       clock, watch.count, plural_es(watch.count), watch.seconds,
 	       rate_text(sent, total->rate[INTERRUPTED]), rate_text(spared, total->rate[SPARED]),
 	       rate_text(fills, total->rate[FILLS]), total->number[REPLICA_KIB]);
 	for (size_t i = 0; i < total->node_count; i++)
 		printf("node %" PRIu64 ": %s fills/s, %" PRIu64 " KiB\n", total->node[i].node,
-		       rate_text(fills, total->node[i].fill_rate), total->node[i].replica_kib);
-	watch_head(&table, watch->order);
-	for (size_t i = 0; i < watch->count; i++)
-		watch_row(&table, &watch->row[i]);
+		       rate_text(fills, total->node[i].fill_rate), total->node[i].number[NODE_REPLICA_KIB]);
+	watch_head(&table, watch.order);
+	for (size_t i = 0; i < watch.count; i++)
+		watch_row(&table, &watch.row[i]);
 	putchar('\n');
 }
 
 /* As long as the group is there, or for as many looks as were asked for. */
-static void print_looks(struct watch *watch, const struct repeat *repeat, bool json)
+static void print_looks(void)
 {
 	double moment = now();
 
-	for (uint64_t done = 0; !repeat->count || done < repeat->count; done++) {
-		moment += repeat->delay;
+	for (uint64_t done = 0; !options.count || done < options.count; done++) {
+		moment += options.delay;
 		sleep_until(moment);
-		if (!watch_look(watch)) {
+		if (!watch_look(&watch)) {
 			fflush(stdout);
-			group_gone(&watch->group);
+			group_gone(&options.group);
 		}
-		if (json)
-			json_look(watch);
+		if (options.json)
+			json_look();
 		else
-			print_look(watch);
+			print_look();
 		if (!done)
-			processes_say_left_out(&watch->after);
+			processes_say_left_out(&watch.after);
 		if (fflush(stdout))
 			return;
 	}
@@ -187,24 +164,19 @@ static void print_looks(struct watch *watch, const struct repeat *repeat, bool j
 
 int command_top(int argc, char **argv)
 {
-	struct options options = {
-		.repeat.delay = USUAL_DELAY,
-		.watch.order = ORDER_SENT,
-	};
-	struct watch *watch = &options.watch;
-
-	argp_parse(&argp, argc, argv, 0, NULL, &options);
+	options.delay = USUAL_DELAY;
+	watch.order = ORDER_SENT;
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	kernel_require();
-	options.batch |= options.json;
-	if (!options.batch && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
+	batch |= options.json;
+	if (!batch && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
 		error(EXIT_ERROR, 0, "no terminal to draw on: use --batch or --json");
-	group_find(&watch->group);
-	if (!watch_look(watch))
-		group_gone(&watch->group);
-	if (options.batch)
-		print_looks(watch, &options.repeat, options.json);
+	group_find(&options.group);
+	if (!watch_look(&watch))
+		group_gone(&options.group);
+	if (batch)
+		print_looks();
 	else
-		screen_run(watch, &options.repeat);
-	watch_end(watch);
+		screen_run(&watch);
 	return 0;
 }

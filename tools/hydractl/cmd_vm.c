@@ -1,25 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl vm: the virtual machines of a process, and their nested page tables. */
-#include <argp.h>
-#include <errno.h>
-#include <error.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "commands.h"
-#include "json.h"
-#include "kernel.h"
-#include "options.h"
-#include "process.h"
-#include "table.h"
-#include "text.h"
-#include "vms.h"
 
-struct options {
-	struct view view;
-	bool tables;
-};
+static bool tables;
 
 static const struct argp_option own_options[] = {
 	{ "tables", 't', NULL, 0, "Show where the nested page tables are, instead of settings and counters", 0 },
@@ -28,19 +11,11 @@ static const struct argp_option own_options[] = {
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-	struct options *options = state->input;
-
-	(void)arg;
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &options->view;
-		return 0;
-	case 't':
-		options->tables = true;
-		return 0;
-	default:
+	(void)arg, (void)state;
+	if (key != 't')
 		return ARGP_ERR_UNKNOWN;
-	}
+	tables = true;
+	return 0;
 }
 
 static const struct argp argp = {
@@ -52,12 +27,6 @@ static const struct argp argp = {
 	       "With --tables: for each node, how many vCPUs are there, and how many guest pages they reach through tables on the node (local_leaves) and elsewhere (remote_leaves); and the nested tables on each node. Works under every policy. Cost: the kernel walks all nested tables, while faults of the guest go on. For a single look, not for monitoring.\n\n"
 	       "Exit status: 0 done; 2 an error (also: the process has no virtual machine).",
 };
-
-static void print_pairs(const struct vm_lines *vm)
-{
-	for (size_t i = 0; i < vm->count; i++)
-		printf("  %-29s %s\n", vm->line[i].key, vm->line[i].rest);
-}
 
 /* If a line begins with the key: the text in which the record's values are, to be freed; else NULL. */
 static char *row_of(const struct vm_lines *vm, size_t line, const char *key, struct record *record)
@@ -108,62 +77,53 @@ static void json_rows(const struct vm_lines *vm, const char *key, const char *na
 	json_close();
 }
 
-static void json_vm(const struct vm_lines *vm, bool tables)
+static void json_vms(const struct vms *vms)
 {
-	json_open_object(NULL);
-	if (tables) {
-		json_rows(vm, "domain", "domains");
-		json_rows(vm, "node", "nodes");
-	}
-	for (size_t i = 0; !tables && i < vm->count; i++)
-		json_value(vm->line[i].key, vm->line[i].rest);
-	json_close();
-}
-
-static void json_vms(pid_t pid, const char *name, const struct vms *vms, bool tables)
-{
-	json_open_object(NULL);
-	json_number("pid", pid);
-	json_string("comm", name);
+	json_open_process(options.pid, process_name(options.pid));
 	json_open_list("vms");
-	for (size_t i = 0; i < vms->count; i++)
-		json_vm(&vms->vm[i], tables);
+	for (size_t i = 0; i < vms->count; i++) {
+		const struct vm_lines *vm = &vms->vm[i];
+
+		json_open_object(NULL);
+		if (tables) {
+			json_rows(vm, "domain", "domains");
+			json_rows(vm, "node", "nodes");
+		}
+		for (size_t j = 0; !tables && j < vm->count; j++)
+			json_value(vm->line[j].key, vm->line[j].rest);
+		json_close();
+	}
 	json_close();
 	json_close();
 }
 
-static void print_vms(pid_t pid, const char *name, const struct vms *vms, bool tables)
+static void print_vms(const struct vms *vms)
 {
-	print_process_name(pid, name);
+	print_process_name(options.pid);
 	putchar('\n');
 	for (size_t i = 0; i < vms->count; i++) {
+		const struct vm_lines *vm = &vms->vm[i];
+
 		printf("\nvirtual machine %zu\n", i);
 		if (tables) {
-			print_rows(&vms->vm[i], "domain");
-			print_rows(&vms->vm[i], "node");
-		} else {
-			print_pairs(&vms->vm[i]);
+			print_rows(vm, "domain");
+			print_rows(vm, "node");
 		}
+		for (size_t j = 0; !tables && j < vm->count; j++)
+			printf("  %-29s %s\n", vm->line[j].key, vm->line[j].rest);
 	}
 }
 
 int command_vm(int argc, char **argv)
 {
-	struct options options = { 0 };
 	struct vms vms;
-	const char *file;
-	char *name;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &options);
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	kernel_require();
-	file = options.tables ? "hydra_vm_tables" : "hydra_vm";
-	vms_read(&vms, options.view.pid, file);
-	name = process_name(options.view.pid);
-	if (options.view.json)
-		json_vms(options.view.pid, name, &vms, options.tables);
+	vms_read(&vms, options.pid, tables ? "hydra_vm_tables" : "hydra_vm");
+	if (options.json)
+		json_vms(&vms);
 	else
-		print_vms(options.view.pid, name, &vms, options.tables);
-	free(name);
-	vms_free(&vms);
+		print_vms(&vms);
 	return 0;
 }

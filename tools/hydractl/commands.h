@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The commands: each takes the command's arguments and returns an exit status. */
+/* The commands: each takes the command's arguments and returns an exit status. And what most of them include. */
 #ifndef COMMANDS_H
 #define COMMANDS_H
+
+#include <argp.h>
+#include <unistd.h>
+
+#include "json.h"
+#include "kernel.h"
+#include "options.h"
+#include "process.h"
+#include "table.h"
+#include "text.h"
 
 int command_run(int argc, char **argv);
 int command_explain(int argc, char **argv);
@@ -15,5 +25,8 @@ int command_check(int argc, char **argv);
 int command_stat(int argc, char **argv);
 int command_top(int argc, char **argv);
 int command_export(int argc, char **argv);
+
+/* Take the settings of the options and become their program. Exit with one of EXIT_RUN_* if that fails. */
+_Noreturn void become_program(void);
 
 #endif /* COMMANDS_H */

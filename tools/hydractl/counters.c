@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "counters.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "json.h"
 #include "kernel.h"
 #include "table.h"
-#include "text.h"
 
 const char *const counter_keys[COUNTERS] = {
 	[FILLS] = "fills", [PREFETCHED] = "prefetched", [PROPAGATED] = "propagated", [FLUSHES] = "flushes",
 	[INTERRUPTED] = "cpus_interrupted", [ACROSS] = "cpus_interrupted_across", [SPARED] = "cpus_spared",
 	[FALLBACKS] = "fallbacks", [RECLAIMED] = "reclaimed", [REPLICA_TABLES] = "replica_tables",
 	[REPLICA_KIB] = "replica_kib", [UPPER_TABLES] = "upper_tables",
+};
+
+static const char *const node_keys[NODE_COUNTERS] = {
+	[NODE_FILLS] = "fills", [NODE_REPLICA_TABLES] = "replica_tables", [NODE_REPLICA_KIB] = "replica_kib",
+	[NODE_UPPER_TABLES] = "upper_tables",
 };
 
 double rate(uint64_t before, uint64_t after, double seconds)
@@ -42,10 +40,8 @@ static void add_node(struct counters *sum, const struct node_counters *counters)
 		return;
 	}
 	node = &sum->node[place];
-	node->fills += counters->fills;
-	node->replica_tables += counters->replica_tables;
-	node->replica_kib += counters->replica_kib;
-	node->upper_tables += counters->upper_tables;
+	for (enum node_counter i = 0; i < NODE_COUNTERS; i++)
+		node->number[i] += counters->number[i];
 	node->fill_rate += counters->fill_rate;
 }
 
@@ -56,10 +52,8 @@ static void add_domain(struct counters *counters, const struct record *domain)
 
 	if (!record_get_u64(domain, "node", &node.node))
 		return;
-	record_get_u64(domain, "fills", &node.fills);
-	record_get_u64(domain, "replica_tables", &node.replica_tables);
-	record_get_u64(domain, "replica_kib", &node.replica_kib);
-	record_get_u64(domain, "upper_tables", &node.upper_tables);
+	for (enum node_counter i = 0; i < NODE_COUNTERS; i++)
+		record_get_u64(domain, node_keys[i], &node.number[i]);
 	add_node(counters, &node);
 }
 
@@ -67,7 +61,7 @@ static uint64_t fills_on(const struct counters *counters, uint64_t node)
 {
 	for (size_t i = 0; i < counters->node_count; i++)
 		if (counters->node[i].node == node)
-			return counters->node[i].fills;
+			return counters->node[i].number[NODE_FILLS];
 	return 0;
 }
 
@@ -90,7 +84,7 @@ struct counters counters_of(const struct process *process, const struct process 
 	for (enum counter i = 0; i < GROWING; i++)
 		now.rate[i] = rate(then.number[i], now.number[i], seconds);
 	for (size_t i = 0; i < now.node_count; i++)
-		now.node[i].fill_rate = rate(fills_on(&then, now.node[i].node), now.node[i].fills, seconds);
+		now.node[i].fill_rate = rate(fills_on(&then, now.node[i].node), now.node[i].number[NODE_FILLS], seconds);
 	counters_free(&then);
 	return now;
 }
@@ -125,14 +119,10 @@ void json_counters(const struct counters *counters)
 			json_number(counter_keys[i], counters->number[i]);
 	json_open_list("per_node");
 	for (size_t i = 0; i < counters->node_count; i++) {
-		const struct node_counters *node = &counters->node[i];
-
 		json_open_object(NULL);
-		json_number("node", node->node);
-		json_number("fills", node->fills);
-		json_number("replica_tables", node->replica_tables);
-		json_number("replica_kib", node->replica_kib);
-		json_number("upper_tables", node->upper_tables);
+		json_number("node", counters->node[i].node);
+		for (enum node_counter j = 0; j < NODE_COUNTERS; j++)
+			json_number(node_keys[j], counters->node[i].number[j]);
 		json_close();
 	}
 	json_close();
@@ -157,13 +147,9 @@ void print_counters(const struct counters *counters)
 	table.indent = 2;
 	table_head(&table);
 	for (size_t i = 0; i < counters->node_count; i++) {
-		const struct node_counters *node = &counters->node[i];
-
-		table_cell(&table, "%" PRIu64, node->node);
-		table_cell(&table, "%" PRIu64, node->fills);
-		table_cell(&table, "%" PRIu64, node->replica_tables);
-		table_cell(&table, "%" PRIu64, node->replica_kib);
-		table_cell(&table, "%" PRIu64, node->upper_tables);
+		table_cell(&table, "%" PRIu64, counters->node[i].node);
+		for (enum node_counter j = 0; j < NODE_COUNTERS; j++)
+			table_cell(&table, "%" PRIu64, counters->node[i].number[j]);
 	}
 }
 

@@ -3,10 +3,6 @@
 #ifndef COUNTERS_H
 #define COUNTERS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "process.h"
 
 enum counter {
@@ -18,8 +14,11 @@ enum counter {
 /* The keys of /proc/PID/hydra. */
 extern const char *const counter_keys[COUNTERS];
 
+/* Of one node, in the order in which they are shown */
+enum node_counter { NODE_FILLS, NODE_REPLICA_TABLES, NODE_REPLICA_KIB, NODE_UPPER_TABLES, NODE_COUNTERS };
+
 struct node_counters {
-	uint64_t node, fills, replica_tables, replica_kib, upper_tables;
+	uint64_t node, number[NODE_COUNTERS];
 	double fill_rate;
 };
 

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "group.h"
 
-#include <errno.h>
-#include <error.h>
 #include <fts.h>
 #include <mntent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "kernel.h"
 #include "options.h"
 #include "process.h"
-#include "text.h"
 
 #define GROUP_OPTIONS									\
 	{ "tree", 'T', "PID", 0, "Process PID and its descendants", 0 },		\
@@ -22,13 +16,13 @@
 	{ "unit", 'u', "NAME", 0, "The processes of a systemd unit, e.g. nginx.service (or nginx), user.slice", 0 }, \
 	{ "system", 'a', NULL, 0, "All processes", 0 }
 
-static const struct argp_option options[] = { GROUP_OPTIONS, { 0 } };
+static const struct argp_option group_options[] = { GROUP_OPTIONS, { 0 } };
 static const struct argp_option all_options[] = { GROUP_OPTIONS, { "all", 'A', NULL, 0, "The same as --system", 0 }, { 0 } };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	static const char kinds[] = { [GROUP_TREE] = 'T', [GROUP_CGROUP] = 'g', [GROUP_UNIT] = 'u', [GROUP_SYSTEM] = 'a' };
-	struct group *group = state->input;
+	struct group *group = &options.group;
 
 	for (enum group_kind kind = GROUP_TREE; kind <= GROUP_SYSTEM; kind++) {
 		if (key != kinds[kind] && !(key == 'A' && kind == GROUP_SYSTEM))
@@ -46,7 +40,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-const struct argp group_argp = { .options = options, .parser = parse_option };
+const struct argp group_argp = { .options = group_options, .parser = parse_option };
 const struct argp group_all_argp = { .options = all_options, .parser = parse_option };
 
 const char *group_kind_name(const struct group *group)
@@ -274,4 +268,13 @@ void group_gone(const struct group *group)
 		error(EXIT_GONE, 0, "process %d has ended: nothing is left to watch", group->pid);
 	error(EXIT_GONE, 0, "%s has gone (%s was removed): nothing is left to watch", title, group->path);
 	abort();
+}
+
+pid_t *group_list(const struct group *group, size_t *count)
+{
+	pid_t *pids = group_pids(group, count);
+
+	if (!pids)
+		group_gone(group);
+	return pids;
 }

@@ -17,7 +17,7 @@ struct group {
 	char *path;		/* of a cgroup, also of a unit's: a directory */
 };
 
-/* The parser of --tree, --cgroup, --unit and --system; its input is a group. */
+/* The parser of --tree, --cgroup, --unit and --system, for options.group. */
 extern const struct argp group_argp;
 
 /* The same with --all as another name of --system. */
@@ -37,6 +37,9 @@ char *group_title(const struct group *group);
  * the system.
  */
 pid_t *group_pids(const struct group *group, size_t *count);
+
+/* The same; exit if the group has gone. */
+pid_t *group_list(const struct group *group, size_t *count);
 
 /* Exit, because group_pids() has returned NULL. */
 _Noreturn void group_gone(const struct group *group);

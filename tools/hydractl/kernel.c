@@ -2,14 +2,7 @@
 #include "kernel.h"
 
 #include <argp.h>
-#include <errno.h>
-#include <error.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include "text.h"
 
 /* Tests can replace both roots by trees of files. */
 static const char *root(const char *variable, const char *usual)
@@ -105,18 +98,6 @@ char *process_file(pid_t pid, const char *name)
 	return text;
 }
 
-struct records process_records(pid_t pid, const char *name)
-{
-	char *text = process_file(pid, name);
-	struct records records;
-
-	if (!text)
-		process_fail(pid, "read");
-	if (!records_parse(&records, text, NULL))
-		process_unexpected(pid, name, strerror(errno));
-	return records;
-}
-
 char *process_name(pid_t pid)
 {
 	char *name = process_file(pid, "comm");
@@ -130,9 +111,9 @@ char *process_name(pid_t pid)
 	return name;
 }
 
-void print_process_name(pid_t pid, const char *name)
+void print_process_name(pid_t pid)
 {
-	autofree char *shown = printable(name);
+	autofree char *name = process_name(pid), *shown = printable(name);
 
 	printf("process %d (%s)", pid, shown);
 }
@@ -165,10 +146,13 @@ char *process_failure(pid_t pid, const char *doing)
 	}
 }
 
-void process_fail(pid_t pid, const char *doing)
+char *process_need(pid_t pid, const char *name, const char *doing)
 {
-	error(argp_err_exit_status, 0, "%s", process_failure(pid, doing));
-	abort();
+	char *text = process_file(pid, name);
+
+	if (!text)
+		error(argp_err_exit_status, 0, "%s", process_failure(pid, doing));
+	return text;
 }
 
 static _Noreturn void unexpected(const char *path, const char *what)

@@ -57,23 +57,17 @@ char *process_path(pid_t pid, const char *name);
 /* Read /proc/@pid/@name; NULL and errno. Without content (no user memory): ENODATA. */
 char *process_file(pid_t pid, const char *name);
 
-/* The same, split into records; exit with a message on failure. */
-struct records process_records(pid_t pid, const char *name);
-
-/*
- * The name of the process, to be freed; "?" if the process has just ended. A name may be
- * any bytes: see text.h.
- */
+/* The name of the process, which may be any bytes, to be freed; "?" if the process has just ended. */
 char *process_name(pid_t pid);
 
 /* Start the output about a process: "process PID (NAME)". */
-void print_process_name(pid_t pid, const char *name);
+void print_process_name(pid_t pid);
 
 /* Why (errno) one could not @doing (as in "read") process @pid, to be freed. */
 char *process_failure(pid_t pid, const char *doing);
 
-/* Leave, saying why (errno) one could not @doing (as in "read") process @pid. */
-_Noreturn void process_fail(pid_t pid, const char *doing);
+/* Read /proc/@pid/@name; or leave, saying why one could not @doing (as in "read") process @pid. */
+char *process_need(pid_t pid, const char *name, const char *doing);
 
 /* Exit: hydractl does not understand the kernel's text of @name. */
 _Noreturn void process_unexpected(pid_t pid, const char *name, const char *what);

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "leaf_tables.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "json.h"
 
@@ -35,28 +32,22 @@ static bool add_record(struct leaf_tables *tables, const struct record *record)
 bool leaf_tables_parse(struct leaf_tables *tables, char *text)
 {
 	struct records records;
-	bool good;
+	bool good = true;
 
 	*tables = (struct leaf_tables){ 0 };
 	if (!records_parse(&records, text, NULL))
 		return false;
 	/* One more than can be needed: calloc(0) may be NULL. */
-	tables->domain = calloc(records.count + 1, sizeof(*tables->domain));
-	tables->node = calloc(records.count + 1, sizeof(*tables->node));
-	good = tables->domain && tables->node;
-	for (size_t i = 0; good && i < records.count; i++) {
+	tables->domain = must_have(calloc(records.count + 1, sizeof(*tables->domain)));
+	tables->node = must_have(calloc(records.count + 1, sizeof(*tables->node)));
+	for (size_t i = 0; good && i < records.count; i++)
 		good = add_record(tables, &records.record[i]);
-		if (!good)
-			errno = EBADMSG;
-	}
-	if (good && (!tables->domain_count || !tables->node_count)) {
-		errno = EBADMSG;
-		good = false;
-	}
 	records_free(&records);
-	if (!good)
-		leaf_tables_free(tables);
-	return good;
+	if (good && tables->domain_count && tables->node_count)
+		return true;
+	leaf_tables_free(tables);
+	errno = EBADMSG;
+	return false;
 }
 
 void leaf_tables_free(struct leaf_tables *tables)

@@ -3,8 +3,6 @@
 #ifndef LEAF_TABLES_H
 #define LEAF_TABLES_H
 
-#include <stdbool.h>
-
 #include "procfile.h"
 
 /* How many pages the CPUs of a domain reach through leaf tables near and far. */

@@ -1,35 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* hydractl: run programs under Hydra, and see the effect. */
-#include <argp.h>
-#include <errno.h>
-#include <error.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/utsname.h>
 
 #include "commands.h"
-#include "kernel.h"
 
-struct command {
-	const char *name;
+static const struct command {
+	const char *name, *help;
 	int (*main)(int argc, char **argv);
-};
-
-static const struct command commands[] = {
-	{ "run", command_run },
-	{ "stat", command_stat },
-	{ "explain", command_explain },
-	{ "set", command_set },
-	{ "off", command_off },
-	{ "allow", command_allow },
-	{ "status", command_status },
-	{ "top", command_top },
-	{ "tables", command_tables },
-	{ "vm", command_vm },
-	{ "check", command_check },
-	{ "export", command_export },
-	{ NULL, NULL }
+} commands[] = {
+	{ "run", "run a program under a policy", command_run },
+	{ "stat", "run a program under a policy, then show what was counted", command_stat },
+	{ "explain", "say what Hydra would do for processes, before it is switched on", command_explain },
+	{ "set", "change the policy of a running process", command_set },
+	{ "off", "set policy linux on several processes, or on all", command_off },
+	{ "allow", "say which processes may choose settings", command_allow },
+	{ "status", "show settings and counters", command_status },
+	{ "top", "show what happens per second, until ended", command_top },
+	{ "tables", "show the page tables through which each node reaches memory", command_tables },
+	{ "vm", "show the virtual machines of a process, and their page tables", command_vm },
+	{ "check", "check the invariants of a process's page tables", command_check },
+	{ "export", "write the counters for Prometheus", command_export },
+	{ 0 }
 };
 
 struct call {
@@ -37,15 +28,25 @@ struct call {
 	int first;
 };
 
-/* "run, set or check" */
-static const char *command_names(void)
+/* "run, set or check"; with @help, a line for each */
+static char *command_list(bool help)
 {
-	static char names[128];
+	char *text = NULL;
 
 	for (const struct command *command = commands; command->name; command++)
-		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
-			 command == commands ? "" : command[1].name ? ", " : " or ", command->name);
-	return names;
+		if (help)
+			append(&text, "\n  %-8s %s", command->name, command->help);
+		else
+			append(&text, "%s%s", command == commands ? "" : command[1].name ? ", " : " or ", command->name);
+	return text;
+}
+
+static char *help_with_commands(int key, const char *text, void *input)
+{
+	(void)input;
+	if (key != ARGP_KEY_HELP_PRE_DOC)
+		return (char *)text;
+	return xasprintf("%s%s\n", text, command_list(true));
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -60,13 +61,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			if (!strcmp(call->command->name, arg))
 				break;
 		if (!call->command->name)
-			argp_error(state, "unknown command '%s': choose %s", arg, command_names());
+			argp_error(state, "unknown command '%s': choose %s", arg, command_list(false));
 		/* The rest is for the command to parse. */
 		call->first = state->next - 1;
 		state->next = state->argc;
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "no command: choose %s", command_names());
+		argp_error(state, "no command: choose %s", command_list(false));
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -87,22 +88,11 @@ static void print_version(FILE *stream, struct argp_state *state)
 
 static const struct argp argp = {
 	.parser = parse_option,
+	.help_filter = help_with_commands,
 	.args_doc = "COMMAND [OPTION...]",
 	.doc = "Run programs under Hydra (page tables replicated per NUMA node, TLB shootdowns only to nodes that share a page table), and show the effect.\n"
 	       "\n"
-	       "Commands (each has its own --help):\n"
-	       "  run      run a program under a policy\n"
-	       "  stat     run a program under a policy, then show what was counted\n"
-	       "  explain  say what Hydra would do for processes, before it is switched on\n"
-	       "  set      change the policy of a running process\n"
-	       "  off      set policy linux on several processes, or on all\n"
-	       "  allow    say which processes may choose settings\n"
-	       "  status   show settings and counters\n"
-	       "  top      show what happens per second, until ended\n"
-	       "  tables   show the page tables through which each node reaches memory\n"
-	       "  vm       show the virtual machines of a process, and their page tables\n"
-	       "  check    check the invariants of a process's page tables\n"
-	       "  export   write the counters for Prometheus\n"
+	       "Commands (each has its own --help):"
 	       "\v"
 	       "For example:\n"
 	       "  hydractl run -- httpd -X\n"

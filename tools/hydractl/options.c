@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "options.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "procfile.h"
 
 #define LEAST_DELAY 0.1
 #define MOST_DELAY 86400
+
+struct options options;
 
 static const struct argp_option view_options[] = {
 	{ "json", 'j', NULL, 0, "Print JSON", 0 },
@@ -28,20 +27,22 @@ pid_t parse_pid(const struct argp_state *state, const char *text)
 
 static error_t parse_view(int key, char *arg, struct argp_state *state)
 {
-	struct view *view = state->input;
-
 	switch (key) {
 	case 'j':
-		view->json = true;
+		options.json = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (state->arg_num)
 			argp_error(state, "one PID only");
-		view->pid = parse_pid(state, arg);
+		options.pid = parse_pid(state, arg);
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		if (!view->pid_optional)
+		if (!options.pid_optional)
 			argp_error(state, "no PID given");
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		if (options.pid && options.group.kind != GROUP_NONE)
+			argp_error(state, "give a PID or --%s, not both", group_kind_name(&options.group));
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -73,15 +74,13 @@ double parse_seconds(const struct argp_state *state, const char *what, const cha
 
 static error_t parse_repeat(int key, char *arg, struct argp_state *state)
 {
-	struct repeat *repeat = state->input;
-
 	switch (key) {
 	case 'd':
-		repeat->delay = parse_seconds(state, "delay", arg);
-		repeat->delay_given = true;
+		options.delay = parse_seconds(state, "delay", arg);
+		options.delay_given = true;
 		return 0;
 	case 'n':
-		if (!parse_u64(arg, &repeat->count) || !repeat->count)
+		if (!parse_u64(arg, &options.count) || !options.count)
 			argp_error(state, "count '%s' is not a number from 1 on", arg);
 		return 0;
 	default:
@@ -90,6 +89,27 @@ static error_t parse_repeat(int key, char *arg, struct argp_state *state)
 }
 
 const struct argp repeat_argp = { .options = repeat_options, .parser = parse_repeat };
+
+static error_t parse_program(int key, char *arg, struct argp_state *state)
+{
+	(void)arg;
+	switch (key) {
+	case ARGP_KEY_ARG:
+		/* The rest belongs to the program. */
+		options.program = &state->argv[state->next - 1];
+		state->next = state->argc;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "no program to run");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_child settings_children[] = { { .argp = &settings_argp }, { 0 } };
+const struct argp program_argp = { .parser = parse_program, .children = settings_children };
+const struct argp_child program_children[] = { { .argp = &program_argp }, { 0 } };
 
 double now(void)
 {

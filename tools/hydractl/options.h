@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Options and arguments of several commands, and time. */
+/* What the command line says, in options of several commands; and time. */
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
@@ -8,29 +8,28 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Of commands that show a process */
-struct view {
-	bool pid_optional;
-	bool json;
-	pid_t pid;		/* 0 if none was given */
-};
+#include "group.h"
+#include "settings.h"
 
-/* The option --json and the argument PID, also as the only child; or the argument alone. The input is a view. */
-extern const struct argp view_argp, pid_argp;
-extern const struct argp_child view_children[];
+extern struct options {
+	bool json;
+	bool pid_optional;		/* for the command to set */
+	pid_t pid;			/* 0 if none was given */
+	double delay;			/* seconds between looks */
+	bool delay_given;
+	uint64_t count;			/* of looks; 0: no end */
+	struct group group;
+	struct settings_choice choice;
+	char **program;			/* to run, and its arguments */
+} options;
+
+/* Parsers for a command, also as the only child: --json and the argument PID, or the argument alone; --delay and --count; "[--] PROGRAM [ARGUMENT...]" with a policy. */
+extern const struct argp view_argp, pid_argp, repeat_argp, program_argp;
+extern const struct argp_child view_children[], program_children[];
+#define PROGRAM_ARGS "[--] PROGRAM [ARGUMENT...]"
 
 /* Parse @text as a PID, or leave with the error of @state. */
 pid_t parse_pid(const struct argp_state *state, const char *text);
-
-/* Of commands that look again and again */
-struct repeat {
-	double delay;		/* seconds */
-	bool delay_given;
-	uint64_t count;		/* 0: no end */
-};
-
-/* The options --delay and --count; the input is a repeat. */
-extern const struct argp repeat_argp;
 
 /* Parse @text as seconds, or leave with the error of @state, which calls them @what. */
 double parse_seconds(const struct argp_state *state, const char *what, const char *text);

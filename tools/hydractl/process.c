@@ -3,57 +3,42 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <errno.h>
-#include <error.h>
-#include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
+#include "counters.h"
 #include "json.h"
 #include "kernel.h"
 #include "settings.h"
-#include "text.h"
 
 #define STAT_PARENT 4
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
 
-static const char *const texts[] = { "policy", "domains", "replication", "filter" };
-static const char *const numbers[] = {
-	"prefetch", "active", "split", "fills", "prefetched", "propagated", "flushes", "cpus_interrupted",
-	"cpus_spared", "fallbacks", "reclaimed", "replica_tables", "replica_kib", "upper_tables",
-};
-
-/* Older kernels lack these. */
-static const char *const optional[] = { "count", "cpus_interrupted_across" };
-
-/* Of "ended_fills" and so on there are as many as there are counters. */
-static bool is_optional(const char *key)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(optional); i++)
-		if (!strcmp(optional[i], key))
-			return true;
-	return !strncmp(key, "ended_", strlen("ended_"));
-}
-
 /*
  * Every documented key must be present, and further keys may be. Returns the first key
- * that is missing, or has no number.
+ * that is missing, or has no number. Older kernels lack some: where they are, they have numbers, too.
  */
 static const char *missing(const struct records *records)
 {
+	static const char *const texts[] = { "policy", "domains", "replication", "filter" };
+	static const char *const numbers[] = { "prefetch", "active", "split" };
 	uint64_t number;
 
-	for (size_t i = 0; i < records->count; i++)
-		if (records->record[i].count == 1 && is_optional(records->record[i].pair[0].key) &&
-		    !parse_u64(records->record[i].pair[0].value, &number))
-			return records->record[i].pair[0].key;
+	for (size_t i = 0; i < records->count; i++) {
+		const char *key = records->record[i].pair[0].key;
+
+		if (records->record[i].count == 1 && !parse_u64(records->record[i].pair[0].value, &number) &&
+		    (!strcmp(key, "count") || !strcmp(key, counter_keys[ACROSS]) || !strncmp(key, "ended_", strlen("ended_"))))
+			return key;
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		if (!records_get(records, texts[i]))
 			return texts[i];
-	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
-		const char *value = records_get(records, numbers[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(numbers) + COUNTERS; i++) {
+		const char *key = i < ARRAY_SIZE(numbers) ? numbers[i] : counter_keys[i - ARRAY_SIZE(numbers)];
+		const char *value = records_get(records, key);
 
-		if (!value || !parse_u64(value, &number))
-			return numbers[i];
+		if ((!value || !parse_u64(value, &number)) && key != counter_keys[ACROSS])
+			return key;
 	}
 	return NULL;
 }
@@ -145,14 +130,19 @@ void json_pairs(const struct record *record)
 		json_value(record->pair[i].key, record->pair[i].value);
 }
 
+void json_open_process(pid_t pid, const char *name)
+{
+	json_open_object(NULL);
+	json_number("pid", pid);
+	json_string("comm", name);
+}
+
 void json_process(const struct process *process, const char *split)
 {
 	const struct records *records = &process->records;
 	const struct record *domain;
 
-	json_open_object(NULL);
-	json_number("pid", process->pid);
-	json_string("comm", process->name);
+	json_open_process(process->pid, process->name);
 	for (size_t i = 0; i < records->count; i++)
 		if (records->record[i].count == 1)
 			json_pairs(&records->record[i]);
@@ -262,4 +252,59 @@ pid_t parent_of(pid_t pid)
 	autofree char *text = process_file(pid, "stat");
 
 	return text ? stat_field(text, STAT_PARENT) : 0;
+}
+
+/* Has the process a file? */
+static bool has_file(pid_t pid, const char *name)
+{
+	autofree char *path = process_path(pid, name);
+
+	return !access(path, F_OK);
+}
+
+char *vms_failure(pid_t pid, const char *doing)
+{
+	int saved = errno;
+
+	if (saved == ENOENT && has_file(pid, "hydra_vm"))
+		return xasprintf("process %d has no virtual machine", pid);
+	if (saved == ENOENT && has_file(pid, "hydra"))
+		return must_have(strdup("the kernel has no Hydra for virtual machines (CONFIG_KVM_HYDRA)"));
+	errno = saved;
+	return process_failure(pid, doing);
+}
+
+static void add_line(struct vm_lines *vm, char *text)
+{
+	char *space = strchr(text, ' ');
+
+	if (space)
+		*space = '\0';
+	vm->line = must_have(realloc(vm->line, (vm->count + 1) * sizeof(*vm->line)));
+	vm->line[vm->count].key = text;
+	vm->line[vm->count++].rest = space ? space + 1 : "";
+}
+
+void vms_read(struct vms *vms, pid_t pid, const char *file)
+{
+	char *save, *line;
+
+	*vms = (struct vms){ .text = process_file(pid, file) };
+	if (!vms->text) {
+		/* A process without one has an empty file. */
+		if (errno == ENODATA)
+			errno = ENOENT;
+		error(EXIT_ERROR, 0, "%s", vms_failure(pid, "read"));
+		return;
+	}
+	for (line = strtok_r(vms->text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		if (!strncmp(line, "vm ", strlen("vm "))) {
+			vms->vm = must_have(realloc(vms->vm, (vms->count + 1) * sizeof(*vms->vm)));
+			vms->vm[vms->count++] = (struct vm_lines){ 0 };
+		} else if (!vms->count) {
+			process_unexpected(pid, file, "a line before the first vm");
+		} else {
+			add_line(&vms->vm[vms->count - 1], line);
+		}
+	}
 }

@@ -3,9 +3,6 @@
 #ifndef PROCESS_H
 #define PROCESS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "procfile.h"
@@ -43,6 +40,9 @@ bool process_active(const struct process *process);
 /* The next "domain" line from record *@next on, or NULL; start with *@next = 0. */
 const struct record *process_domain(const struct process *process, size_t *next);
 
+/* Begin an object about a process. */
+void json_open_process(pid_t pid, const char *name);
+
 /* @split: of split_words */
 void json_process(const struct process *process, const char *split);
 
@@ -52,10 +52,7 @@ void json_value(const char *key, const char *value);
 /* The members of an object. */
 void json_pairs(const struct record *record);
 
-/*
- * Load the processes of the list that have user memory; if @active_only, only those
- * under Hydra.
- */
+/* Load the processes of the list that have user memory; if @active_only, only those under Hydra. */
 void processes_load(struct processes *processes, const pid_t *pids, size_t count,
 		    bool active_only);
 void processes_free(struct processes *processes);
@@ -74,5 +71,28 @@ pid_t parent_of(pid_t pid);
 
 /* Field @field of /proc/PID/stat, counted from 1 as in proc(5); 0 if @text has none. Not for the first three. */
 uint64_t stat_field(const char *text, unsigned int field);
+
+/* The lines of one virtual machine: a key, and the rest of the line. */
+struct vm_lines {
+	size_t count;
+	struct {
+		const char *key, *rest;
+	} *line;
+};
+
+struct vms {
+	char *text;
+	size_t count;
+	struct vm_lines *vm;
+};
+
+/* Read /proc/@pid/@file; exit with a message on failure, also if the process has none. */
+void vms_read(struct vms *vms, pid_t pid, const char *file);
+
+/*
+ * Why one could not @doing (as in "read") the virtual machines of process @pid (errno), to be
+ * freed.
+ */
+char *vms_failure(pid_t pid, const char *doing);
 
 #endif /* PROCESS_H */

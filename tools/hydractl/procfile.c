@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "procfile.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 bool parse_u64(const char *text, uint64_t *value)
@@ -95,11 +91,7 @@ bool records_parse(struct records *records, char *text, const char *first_key)
 		lines += *line == '\n';
 	records->text = text;
 	records->count = 0;
-	records->record = calloc(lines, sizeof(*records->record));
-	if (!records->record) {
-		records_free(records);
-		return false;
-	}
+	records->record = must_have(calloc(lines, sizeof(*records->record)));
 	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		struct record *record = &records->record[records->count];
 

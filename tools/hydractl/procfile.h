@@ -3,9 +3,7 @@
 #ifndef PROCFILE_H
 #define PROCFILE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "text.h"
 
 #define RECORD_PAIRS 16
 
@@ -28,9 +26,7 @@ struct records {
 /* @text is one decimal number that fits, and no more. */
 bool parse_u64(const char *text, uint64_t *value);
 
-/*
- * Read the whole file at @path into a string to be freed. NULL and errno on failure.
- */
+/* Read the whole file at @path into a string to be freed. NULL and errno on failure. */
 char *file_read(const char *path);
 
 /* Write @text to the file at @path at once. False and errno. */

@@ -1,27 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "screen.h"
+#include "watch.h"
 
 #if !__has_include(<curses.h>)
 #error "hydractl needs ncurses: install the package libncurses-dev"
 #endif
 
 #include <curses.h>
-#include <errno.h>
-#include <error.h>
-#include <inttypes.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "change.h"
 #include "kernel.h"
-#include "settings.h"
-#include "text.h"
+#include "options.h"
 
 #define LINES_LEAST 8
 
@@ -29,7 +22,6 @@ enum page { PAGE_TABLE, PAGE_PROCESS, PAGE_HELP };
 
 struct screen {
 	struct watch *watch;
-	const struct repeat *repeat;
 	enum page page;
 	pid_t chosen;		/* 0: the first row */
 	size_t first_row;	/* of the table that is seen */
@@ -204,7 +196,7 @@ static int draw_totals(const struct screen *screen)
 	const struct counters *total = &watch->total;
 	char sent[RATE_SIZE], spared[RATE_SIZE], fills[RATE_SIZE], clock[16];
 	double both = total->rate[INTERRUPTED] + total->rate[SPARED];
-	autofree char *title = group_title(&watch->group), *heading, *rates;
+	autofree char *title = group_title(&options.group), *heading, *rates;
 	time_t seconds = time(NULL);
 	int y = 0, x = 0;
 
@@ -220,7 +212,7 @@ static int draw_totals(const struct screen *screen)
 	for (size_t i = 0; i < total->node_count; i++) {
 		const struct node_counters *node = &total->node[i];
 		autofree char *text = xasprintf("node %" PRIu64 ": %s fills/s, %" PRIu64 " KiB", node->node,
-						rate_text(fills, node->fill_rate), node->replica_kib);
+						rate_text(fills, node->fill_rate), node->number[NODE_REPLICA_KIB]);
 
 		if (x && x + (int)strlen(text) > COLS) {
 			x = 0;
@@ -386,10 +378,11 @@ static void draw(struct screen *screen)
 	refresh();
 }
 
-static void look(struct screen *screen)
+static void look(struct screen *screen, long by)
 {
+	(void)by;
 	if (!watch_look(screen->watch))
-		group_gone(&screen->watch->group);
+		group_gone(&options.group);
 	/* The first process stays chosen until the user chooses. */
 	if (!screen->chosen && screen->watch->count)
 		screen->first_row = 0;
@@ -413,18 +406,36 @@ static void move_choice(struct screen *screen, long by)
 	screen->chosen = watch->row[row].process->pid;
 }
 
-static void turn_to(struct screen *screen, enum page page)
+static void move_page(struct screen *screen, long by)
 {
-	screen->page = screen->page == page ? PAGE_TABLE : page;
+	move_choice(screen, by * (LINES / 2));
+}
+
+static void turn_to(struct screen *screen, long page)
+{
+	screen->page = (long)screen->page == page ? PAGE_TABLE : page;
 	screen->first_line = 0;
 	if (screen->watch->count && page == PAGE_PROCESS)
 		screen->chosen = screen->watch->row[chosen_row(screen)].process->pid;
 }
 
-static void sort_by(struct screen *screen, int step)
+static void sort_by(struct screen *screen, long step)
 {
 	screen->watch->order = (screen->watch->order + ORDERS + step) % ORDERS;
 	watch_compare(screen->watch);
+}
+
+static void show_all(struct screen *screen, long by)
+{
+	(void)by;
+	screen->watch->all = !screen->watch->all;
+	watch_compare(screen->watch);
+}
+
+static void end(struct screen *screen, long by)
+{
+	(void)by;
+	screen->done = true;
 }
 
 static void switch_policy(struct screen *screen, int key)
@@ -438,34 +449,45 @@ static void switch_policy(struct screen *screen, int key)
 		free(message);
 		message = process_change(screen->chosen, &policy->settings) ?:
 			  xasprintf("process %d: policy %s", screen->chosen, policy->name);
-		look(screen);
+		look(screen, 0);
 	}
 	say(screen, message);
 }
 
 /* "Policy of process 7? [l]inux ..." */
-static void ask_policy(struct screen *screen)
+static void ask_policy(struct screen *screen, long by)
 {
 	const struct watch *watch = screen->watch;
-	char *question;
-	size_t size;
-	FILE *out;
+	char *question = NULL;
 
+	(void)by;
 	if (screen->page == PAGE_HELP || !watch->count)
 		return;
 	screen->chosen = watch->row[chosen_row(screen)].process->pid;
-	out = must_have(open_memstream(&question, &size));
-	fprintf(out, "Policy of process %d?", screen->chosen);
+	append(&question, "Policy of process %d?", screen->chosen);
 	for (const struct policy *policy = policies; policy->name; policy++) {
 		const char *key = strchr(policy->name, policy->key);
 
-		fprintf(out, " %.*s[%c]%s", (int)(key - policy->name), policy->name, *key, key + 1);
+		append(&question, " %.*s[%c]%s", (int)(key - policy->name), policy->name, *key, key + 1);
 	}
-	fprintf(out, "; other keys: none");
-	must_have(fclose(out) ? NULL : question);
+	append(&question, "; other keys: none");
 	say(screen, question);
 	screen->asks_policy = true;
 }
+
+/* What else a key does, and by how much */
+static const struct {
+	int key;
+	void (*act)(struct screen *screen, long by);
+	long by;
+} keys[] = {
+	{ 'q', end, 0 }, { KEY_UP, move_choice, -1 }, { KEY_DOWN, move_choice, 1 },
+	{ KEY_PPAGE, move_page, -1 }, { KEY_NPAGE, move_page, 1 },
+	{ KEY_HOME, move_choice, INT32_MIN }, { KEY_END, move_choice, INT32_MAX },
+	{ '\r', turn_to, PAGE_PROCESS }, { '\n', turn_to, PAGE_PROCESS }, { KEY_ENTER, turn_to, PAGE_PROCESS },
+	{ 'i', turn_to, PAGE_PROCESS }, { '?', turn_to, PAGE_HELP }, { 'h', turn_to, PAGE_HELP },
+	{ '<', sort_by, -1 }, { '>', sort_by, 1 }, { 'p', ask_policy, 0 }, { 'a', show_all, 0 }, { ' ', look, 0 },
+};
 
 static void handle(struct screen *screen, int key)
 {
@@ -477,61 +499,15 @@ static void handle(struct screen *screen, int key)
 		return;
 	}
 	say(screen, NULL);
-	switch (key) {
-	case 'q':
-		screen->done = true;
-		break;
-	case KEY_UP:
-		move_choice(screen, -1);
-		break;
-	case KEY_DOWN:
-		move_choice(screen, 1);
-		break;
-	case KEY_PPAGE:
-		move_choice(screen, -(LINES / 2));
-		break;
-	case KEY_NPAGE:
-		move_choice(screen, LINES / 2);
-		break;
-	case KEY_HOME:
-		move_choice(screen, INT32_MIN);
-		break;
-	case KEY_END:
-		move_choice(screen, INT32_MAX);
-		break;
-	case '\r':
-	case '\n':
-	case KEY_ENTER:
-	case 'i':
-		turn_to(screen, PAGE_PROCESS);
-		break;
-	case '?':
-	case 'h':
-		turn_to(screen, PAGE_HELP);
-		break;
-	case '<':
-		sort_by(screen, -1);
-		break;
-	case '>':
-		sort_by(screen, 1);
-		break;
-	case 'p':
-		ask_policy(screen);
-		break;
-	case 'a':
-		screen->watch->all = !screen->watch->all;
-		watch_compare(screen->watch);
-		break;
-	case ' ':
-		look(screen);
-		break;
-	}
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+		if (keys[i].key == key)
+			keys[i].act(screen, keys[i].by);
 }
 
-void screen_run(struct watch *watch, const struct repeat *repeat)
+void screen_run(struct watch *watch)
 {
-	struct screen screen = { .watch = watch, .repeat = repeat };
-	double next = now() + repeat->delay;
+	struct screen screen = { .watch = watch };
+	double next = now() + options.delay;
 	uint64_t looks = 0;
 	int key;
 
@@ -545,9 +521,9 @@ void screen_run(struct watch *watch, const struct repeat *repeat)
 			handle(&screen, key);
 		if (now() < next)
 			continue;
-		look(&screen);
-		next = now() + repeat->delay;
-		if (++looks == repeat->count)
+		look(&screen, 0);
+		next = now() + options.delay;
+		if (++looks == options.count)
 			break;
 	}
 	terminal_close();

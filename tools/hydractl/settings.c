@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "settings.h"
 
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "procfile.h"
-#include "text.h"
+#include "kernel.h"
+#include "options.h"
+#include "process.h"
 
 /*
  * By the same values, the kernel knows all policies except hydra-nofilter; the kernel
@@ -74,7 +69,7 @@ static const struct {
 
 enum { POLICY = 'p', COMPLETE = 'C' };
 
-static const struct argp_option options[] = {
+static const struct argp_option setting_options[] = {
 	{ "policy", POLICY, "POLICY", 0, NULL, 0 },
 	{ "domains", 'D', "KIND", 0, "Which CPUs share page tables, and are interrupted together", 0 },
 	{ "replication", 'r', "WHEN", 0, "When a domain (a node, or as --domains says) gets a copy of an entry", 0 },
@@ -90,7 +85,7 @@ static enum setting setting_of(int key)
 {
 	enum setting setting = 0;
 
-	while (setting < SETTINGS && options[1 + setting].key != key)
+	while (setting < SETTINGS && setting_options[1 + setting].key != key)
 		setting++;
 	return setting;
 }
@@ -112,17 +107,14 @@ static struct value word(int key, size_t place)
 static char *words(int key, const char *between, const char *last, bool helped)
 {
 	struct value this;
-	size_t size;
-	char *text;
-	FILE *out = must_have(open_memstream(&text, &size));
+	char *text = NULL;
 
 	for (size_t i = 0; (this = word(key, i)).name; i++) {
-		fprintf(out, "%s%s", !i ? "" : word(key, i + 1).name ? between : last, this.name);
+		append(&text, "%s%s", !i ? "" : word(key, i + 1).name ? between : last, this.name);
 		if (helped)
-			fprintf(out, ": %s", this.help);
+			append(&text, ": %s", this.help);
 	}
-	must_have(fclose(out) ? NULL : text);
-	return text;
+	return text ?: must_have(strdup(""));
 }
 
 static char *help_with_words(int key, const char *text, void *input)
@@ -137,7 +129,7 @@ static char *help_with_words(int key, const char *text, void *input)
 
 static _Noreturn void complete(const char *name)
 {
-	for (const struct argp_option *option = options; option->name; option++)
+	for (const struct argp_option *option = setting_options; option->name; option++)
 		if (!strcmp(option->name, name) || (*name == option->key && !name[1]))
 			puts(words(option->key, "\n", "\n", false));
 	exit(0);
@@ -185,7 +177,7 @@ bool settings_chosen(const struct settings_choice *choice)
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-	struct settings_choice *choice = state->input;
+	struct settings_choice *choice = &options.choice;
 	enum setting setting = setting_of(key);
 
 	if (setting < SETTINGS) {
@@ -219,8 +211,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-const struct argp settings_argp = { .options = options, .parser = parse_option, .help_filter = help_with_words };
-const struct argp_child settings_children[] = { { .argp = &settings_argp }, { 0 } };
+const struct argp settings_argp = { .options = setting_options, .parser = parse_option, .help_filter = help_with_words };
 
 struct hydra_settings settings_choose(const struct settings_choice *choice)
 {
@@ -241,19 +232,13 @@ char *settings_named_text(const struct settings_choice *choice)
 {
 	struct hydra_settings settings = settings_choose(choice);
 	bool all = choice->policy && settings.domains != HYDRA_DOMAINS_MACHINE;
-	const char *gap = "";
-	size_t size;
-	char *text;
-	FILE *out = must_have(open_memstream(&text, &size));
+	char *text = NULL;
 
-	for (enum setting i = 0; i < SETTINGS; i++) {
-		if (!choice->chosen[i] && !all && !(choice->policy && i == SETTING_DOMAINS))
-			continue;
-		fprintf(out, "%s%s=%s", gap, table[i].name, table[i].value[*member(&settings, i)].name);
-		gap = ",";
-	}
-	must_have(fclose(out) ? NULL : text);
-	return text;
+	for (enum setting i = 0; i < SETTINGS; i++)
+		if (choice->chosen[i] || all || (choice->policy && i == SETTING_DOMAINS))
+			append(&text, "%s%s=%s", text ? "," : "", table[i].name,
+			       table[i].value[*member(&settings, i)].name);
+	return text ?: must_have(strdup(""));
 }
 
 char *settings_text(const struct hydra_settings *settings)
@@ -273,4 +258,88 @@ bool settings_from_records(struct hydra_settings *settings, const struct records
 			return false;
 	}
 	return true;
+}
+
+/* Of lines "no SETTING: REASON": the text after "no" of a line whose setting is requested. */
+static char *reason_against(char *missing, const char *settings)
+{
+	for (char *line = strtok(missing, "\n"); line; line = strtok(NULL, "\n")) {
+		autofree char *setting = NULL;
+		char *said = line + strlen("no ");
+
+		if (strncmp(line, "no ", strlen("no ")))
+			continue;
+		setting = must_have(strndup(said, strcspn(said, ":")));
+		if (strstr(settings, setting))
+			return said;
+	}
+	return NULL;
+}
+
+/*
+ * Why the process may not choose settings, to be freed, if the administrator is the
+ * reason; else NULL. errno stays.
+ */
+static char *allow_refusal(void)
+{
+	int saved = errno;
+	autofree char *allow = kernel_allow();
+	const char *why = NULL;
+
+	if (allow && !strcmp(allow, "cap_sys_nice"))
+		why = "only processes with CAP_SYS_NICE, as root's, may choose settings ('hydractl allow' says so)";
+	if (allow && !strcmp(allow, "nobody"))
+		why = "no process may choose settings ('hydractl allow' says so); 'hydractl allow anybody', by root, ends that";
+	errno = saved;
+	return why ? must_have(strdup(why)) : NULL;
+}
+
+char *settings_refusal(const char *settings)
+{
+	int saved = errno;
+	char *missing, *reason, *why = saved == EPERM ? allow_refusal() : NULL;
+	autofree char *supported = NULL;
+
+	if (why)
+		return why;
+	if (saved != EOPNOTSUPP)
+		return xasprintf("the kernel refused the settings '%s': %s", settings, strerror(saved));
+	supported = kernel_supported(&missing);
+	reason = missing ? reason_against(missing, settings) : NULL;
+	if (strcmp(supported, "yes"))
+		return xasprintf("Hydra cannot work on this machine (%s)", supported);
+	if (reason)
+		return xasprintf("this machine cannot do '%s' (%s): choose another filter", settings, reason);
+	/* Older kernels refuse kinds of domains, replication and filters. */
+	return xasprintf("this kernel, or this machine, cannot do '%s': choose --domains node, --replication lazy, and --filter none or --filter table",
+			 settings);
+}
+
+static char *change(pid_t pid, const char *file, const char *text,
+		    char *(*failure)(pid_t pid, const char *doing))
+{
+	char *why;
+
+	if (process_write(pid, file, text))
+		return NULL;
+	why = errno == EPERM ? allow_refusal() : NULL;
+	if (why)
+		return why;
+	return errno == EINVAL || errno == EOPNOTSUPP ? settings_refusal(text) : failure(pid, "change");
+}
+
+char *process_change(pid_t pid, const struct hydra_settings *settings)
+{
+	autofree char *text = settings_text(settings);
+
+	return change(pid, "hydra", text, process_failure);
+}
+
+char *vms_change(pid_t pid, const struct settings_choice *choice, const struct vm_settings *more)
+{
+	autofree char *shared = settings_named_text(choice);
+	autofree char *text = xasprintf("%s%s%s%s%s", shared, more->tables ? ",tables=" : "", more->tables ?: "",
+					more->expose ? ",expose=" : "", more->expose ?: "");
+
+	return change(pid, "hydra_vm", *text ? text + (*text == ',') : "again", vms_failure);
 }

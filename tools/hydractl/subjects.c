@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "subjects.h"
 
-#include <errno.h>
-#include <error.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,7 +8,6 @@
 #include "group.h"
 #include "kernel.h"
 #include "options.h"
-#include "text.h"
 
 #define STAT_START 22
 
@@ -51,14 +46,12 @@ static bool not_permitted(int error)
 static struct subject *add(struct subjects *subjects, pid_t pid, bool named)
 {
 	struct subject *subject = &subjects->subject[subjects->count];
-	char *text = process_file(pid, "hydra");
+	char *text = named ? process_need(pid, "hydra", "read") : process_file(pid, "hydra");
 	const char *gap;
 
-	if (!text && named)
-		process_fail(pid, "read");
 	if (!text) {
 		/* Else gone meanwhile, or a kernel thread. */
-		subjects->unreadable += not_permitted(errno);
+		subjects->left_out.unreadable += not_permitted(errno);
 		return NULL;
 	}
 	*subject = (struct subject){ .pid = pid };
@@ -66,19 +59,11 @@ static struct subject *add(struct subjects *subjects, pid_t pid, bool named)
 	if (gap && named)
 		process_unexpected(pid, "hydra", gap);
 	if (gap) {
-		subjects->not_understood++;
+		subjects->left_out.not_understood++;
 		return NULL;
 	}
 	subject->name = must_have(strdup(subject->before.name));
 	return subject;
-}
-
-static void drop(struct subject *subject)
-{
-	process_free(&subject->before);
-	free(subject->name);
-	thread_nodes_free(&subject->nodes);
-	free(subject->late);
 }
 
 static void begin(struct subjects *subjects, pid_t pid, bool named)
@@ -103,14 +88,13 @@ static void begin(struct subjects *subjects, pid_t pid, bool named)
 	errno = saved;
 	if (named || cannot_count(errno))
 		error(EXIT_ERROR, 0, "%s", count_refusal(pid));
-	subjects->unreadable += not_permitted(saved);
+	subjects->left_out.unreadable += not_permitted(saved);
 	/* Else it has ended. */
 	if (!not_permitted(saved) && saved != ESRCH && saved != ENOENT) {
 		autofree char *why = count_refusal(pid);
 
 		error(0, 0, "%s", why);
 	}
-	drop(subject);
 }
 
 void subjects_begin(struct subjects *subjects, const pid_t *pids, size_t count, bool named)
@@ -135,7 +119,7 @@ static uint64_t table_kib(const struct subject *subject)
 	return line ? strtoull(line + strlen("\nVmPTE:"), NULL, 10) : 0;
 }
 
-static void look(struct subject *subject, bool tables, double many)
+static void look(struct subject *subject, bool tables)
 {
 	char *text = process_file(subject->pid, "hydra");
 	struct counters counters;
@@ -153,28 +137,21 @@ static void look(struct subject *subject, bool tables, double many)
 	if (text)
 		leaf_tables_parse(&subject->tables, text);
 	counters = counters_of(&subject->after, &subject->before, subject->seconds);
-	subject->seen = (struct observation){
-		.pid = subject->pid,
-		.policy = process_text(&subject->after, "policy"),
-		.active = counters.active,
-		.late = subject->late,
-		.flushes = counters.rate[FLUSHES],
-		.sent = counters.rate[INTERRUPTED],
-		.across = counters.rate[ACROSS],
-		.spared = counters.rate[SPARED],
-		.many = many,
-		.threads = subject->nodes.threads,
-		.nodes = subject->nodes.count,
-		.table_kib = table_kib(subject),
-		.hydra_kib = counters.number[REPLICA_KIB] + 4 * counters.number[UPPER_TABLES],
-	};
+	subject->policy = process_text(&subject->after, "policy");
+	subject->active = counters.active;
+	subject->flushes = counters.rate[FLUSHES];
+	subject->sent = counters.rate[INTERRUPTED];
+	subject->across = counters.rate[ACROSS];
+	subject->spared = counters.rate[SPARED];
+	subject->table_kib = table_kib(subject);
+	subject->hydra_kib = counters.number[REPLICA_KIB] + 4 * counters.number[UPPER_TABLES];
 	counters_free(&counters);
 }
 
-void subjects_look(struct subjects *subjects, bool tables, double many)
+void subjects_look(struct subjects *subjects, bool tables)
 {
 	for (size_t i = 0; i < subjects->count; i++)
-		look(&subjects->subject[i], tables, many);
+		look(&subjects->subject[i], tables);
 }
 
 static const struct subject *find(pid_t pid)
@@ -220,18 +197,4 @@ void subjects_restore(void)
 				count_set(watched->subject[i].pid, false);
 	}
 	watched = NULL;
-}
-
-void subjects_free(struct subjects *subjects)
-{
-	for (size_t i = 0; i < subjects->count; i++) {
-		struct subject *subject = &subjects->subject[i];
-
-		drop(subject);
-		if (subject->after.records.text)
-			process_free(&subject->after);
-		leaf_tables_free(&subject->tables);
-	}
-	free(subjects->subject);
-	*subjects = (struct subjects){ 0 };
 }

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The processes that 'hydractl explain' watches: counted for a while, and then as before. */
+/* The processes that 'hydractl explain' watches: counted for a while, and then as before; and its advice. */
 #ifndef SUBJECTS_H
 #define SUBJECTS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
-#include "advice.h"
 #include "leaf_tables.h"
 #include "process.h"
 #include "threads.h"
@@ -21,14 +17,18 @@ struct subject {
 	struct thread_nodes nodes;
 	struct leaf_tables tables;	/* if asked for and permitted, else empty */
 	enum split split;
-	char *late;			/* why it is not split, or NULL */
-	struct observation seen;
+	char *late;			/* of an active process: why it is not split; else NULL */
+	const char *policy;
+	bool active;			/* the policy is not linux */
+	double flushes, sent, across, spared;	/* per second */
+	uint64_t table_kib;		/* of all page tables, those of Hydra included */
+	uint64_t hydra_kib;		/* of Hydra's */
 };
 
 struct subjects {
 	size_t count;
 	struct subject *subject;
-	unsigned int unreadable, not_understood;	/* left out */
+	struct processes left_out;	/* how many */
 };
 
 /*
@@ -38,12 +38,35 @@ struct subjects {
  */
 void subjects_begin(struct subjects *subjects, const pid_t *pids, size_t count, bool named);
 
-/* Look again, and with @tables also at the page tables. @many: see struct observation. */
-void subjects_look(struct subjects *subjects, bool tables, double many);
+/* Look again, and with @tables also at the page tables. */
+void subjects_look(struct subjects *subjects, bool tables);
 
 /* Stop counting those that hydractl switched on, and what they have started since. */
 void subjects_restore(void);
 
-void subjects_free(struct subjects *subjects);
+/* What Hydra would do for a process that was watched, and what the operator may do. */
+enum advice { ADVICE_HYDRA, ADVICE_CORES, ADVICE_WALKS, ADVICE_KEEP, ADVICE_OFF, ADVICE_ONE_NODE, ADVICE_QUIET, ADVICE_NOT_SPLIT };
+
+/* Interrupts per second: not few */
+#define MANY_INTERRUPTS 1000		/* usually */
+extern double many_interrupts;
+
+/* Do threads of the process run on several nodes? */
+bool spans_nodes(const struct subject *seen);
+
+/*
+ * How much memory Hydra's page tables of a process that is plain Linux would take at most:
+ * (nodes - 1) x table_kib + nodes x ROOT_KIB; 0 if it does not span nodes.
+ */
+uint64_t most_kib(const struct subject *seen);
+#define ROOT_KIB 20			/* a root and the fewest upper tables */
+
+enum advice advice_for(const struct subject *seen);
+
+/* For tables and scripts: one word. */
+extern const char *const advice_words[];
+
+/* One sentence with the numbers, to be freed. */
+char *advice_sentence(const struct subject *seen);
 
 #endif /* SUBJECTS_H */

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "table.h"
 
-#include <stdlib.h>
-
-#include "text.h"
-
 struct table table_make(FILE *out, const struct column *column, size_t columns, size_t wide)
 {
 	struct table table = { .out = out, .column = column, .columns = columns };

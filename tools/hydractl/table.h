@@ -3,11 +3,6 @@
 #ifndef TABLE_H
 #define TABLE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
 #include "procfile.h"
 
 #define TABLE_COLUMNS 16

@@ -2,12 +2,6 @@
 #include "text.h"
 
 #include <argp.h>
-#include <errno.h>
-#include <error.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Each command sets the exit status that argp uses, for errors of its own too. */
 void *must_have(void *pointer)
@@ -33,6 +27,17 @@ char *xasprintf(const char *format, ...)
 	text = xvasprintf(format, arguments);
 	va_end(arguments);
 	return text;
+}
+
+void append(char **text, const char *format, ...)
+{
+	autofree char *before = *text, *more;
+	va_list arguments;
+
+	va_start(arguments, format);
+	more = xvasprintf(format, arguments);
+	va_end(arguments);
+	*text = xasprintf("%s%s", before ?: "", more);
 }
 
 size_t utf8_length(const char *text, uint32_t *point)

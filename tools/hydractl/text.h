@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Making text; and text of any bytes, as a name of a process is, made safe to show. */
+/* Making text; and text of any bytes, as a name of a process is, made safe to show. With what nearly every file includes. */
 #ifndef TEXT_H
 #define TEXT_H
 
+#include <errno.h>
+#include <error.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Exit if @pointer, from an allocation, is NULL. */
 void *must_have(void *pointer);
@@ -15,6 +18,9 @@ void *must_have(void *pointer);
 /* As asprintf(3), to be freed. Exit if there is no memory. */
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *xvasprintf(const char *format, va_list arguments);
+
+/* Append to the text, which is NULL at first. */
+void append(char **text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static inline void free_variable(void *variable)
 {

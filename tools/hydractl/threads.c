@@ -3,13 +3,8 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "kernel.h"
-#include "text.h"
 
 #define STAT_FLAGS 9
 #define STAT_PROCESSOR 39
@@ -151,20 +146,17 @@ void thread_nodes_free(struct thread_nodes *nodes)
 
 char *thread_nodes_list(const struct thread_nodes *nodes)
 {
-	char *text;
-	size_t size;
-	FILE *list = must_have(open_memstream(&text, &size));
+	char *text = NULL;
 
 	for (size_t i = 0, last; i < nodes->count; i = last + 1) {
 		for (last = i; last + 1 < nodes->count &&
 		     nodes->node[last + 1].node == nodes->node[last].node + 1; last++)
 			;
-		fprintf(list, "%s%" PRIu64, i ? "," : "", nodes->node[i].node);
+		append(&text, "%s%" PRIu64, i ? "," : "", nodes->node[i].node);
 		if (last > i)
-			fprintf(list, "-%" PRIu64, nodes->node[last].node);
+			append(&text, "-%" PRIu64, nodes->node[last].node);
 	}
-	must_have(fclose(list) ? NULL : text);
-	return text;
+	return text ?: must_have(strdup(""));
 }
 
 const char *const split_words[] = {

@@ -3,9 +3,6 @@
 #ifndef THREADS_H
 #define THREADS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "process.h"

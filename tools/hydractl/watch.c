@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "watch.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "kernel.h"
 #include "options.h"
-#include "text.h"
 
 const char *const order_names[ORDERS] = {
 	[ORDER_SENT] = "sent", [ORDER_SPARED] = "spared", [ORDER_FILLS] = "fills",
@@ -56,18 +51,13 @@ static int compare_rows(const void *a, const void *b, void *data)
 	return names ?: first->process->pid - second->process->pid;
 }
 
-static void forget(struct watch *watch)
+void watch_compare(struct watch *watch)
 {
 	for (size_t i = 0; i < watch->count; i++)
 		counters_free(&watch->row[i].counters);
 	free(watch->row);
 	counters_free(&watch->total);
 	watch->count = 0;
-}
-
-void watch_compare(struct watch *watch)
-{
-	forget(watch);
 	watch->row = must_have(calloc(watch->after.count + 1, sizeof(*watch->row)));
 	for (size_t i = 0; i < watch->after.count; i++) {
 		const struct process *process = &watch->after.process[i];
@@ -87,7 +77,7 @@ bool watch_look(struct watch *watch)
 {
 	double moment = now();
 	size_t count;
-	autofree pid_t *pids = group_pids(&watch->group, &count);
+	autofree pid_t *pids = group_pids(&options.group, &count);
 
 	if (!pids)
 		return false;
@@ -98,14 +88,6 @@ bool watch_look(struct watch *watch)
 	watch->moment = moment;
 	watch_compare(watch);
 	return true;
-}
-
-void watch_end(struct watch *watch)
-{
-	forget(watch);
-	processes_free(&watch->before);
-	processes_free(&watch->after);
-	free(watch->group.path);
 }
 
 struct table watch_table(FILE *out, size_t wide)

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* 'hydractl top': looks at a group of processes, compared with the look before, as a table. */
+/* 'hydractl top': looks at the processes of options.group, compared with the look before, as a table. */
 #ifndef WATCH_H
 #define WATCH_H
 
-#include <stdbool.h>
-
 #include "counters.h"
-#include "group.h"
 #include "table.h"
 
 struct row {
@@ -22,7 +19,6 @@ extern const char *const order_names[ORDERS];
 
 struct watch {
 	/* For the caller to set. */
-	struct group group;
 	enum order order;		/* what comes first */
 	bool all;			/* show also processes that are not under Hydra */
 
@@ -40,8 +36,6 @@ bool watch_look(struct watch *watch);
 /* Compare anew, after a change of @order or @all. */
 void watch_compare(struct watch *watch);
 
-void watch_end(struct watch *watch);
-
 /* A terminal of this width shows the columns that one cannot do without. */
 #define WATCH_LEAST_COLUMNS 35
 
@@ -49,5 +43,12 @@ void watch_end(struct watch *watch);
 struct table watch_table(FILE *out, size_t wide);
 void watch_head(struct table *table, enum order order);
 void watch_row(struct table *table, const struct row *row);
+
+/*
+ * Show the watch on the terminal, refreshed, until the user ends it or the count of the
+ * options is reached. Exit with a message on failure. However it ends, the terminal is as
+ * before.
+ */
+void screen_run(struct watch *watch);
 
 #endif /* WATCH_H */
