@@ -16,86 +16,84 @@ struct violation {
 	uint64_t domain;
 };
 
-struct result {
-	uint64_t tables, entries;
-	uint64_t count;		/* of violations; the kernel may list fewer */
-	size_t listed;
-	struct violation *violation;
-};
+static uint64_t tables, entries;
+static uint64_t count;		/* of violations; the kernel may list fewer */
+static size_t listed;
+static struct violation *violation;
 
 /* "violation INVARIANT address 0x... domain D: text" */
-static bool parse_violation(struct violation *violation, const char *line)
+static bool parse_violation(struct violation *into, const char *line)
 {
 	char domain[21];
 
-	return sscanf(line, "violation %ms address %m[0-9a-fx] domain %20[0-9]: %m[^\n]", &violation->invariant,
-		      &violation->address, domain, &violation->text) == 4 &&
-	       !strncmp(violation->address, "0x", 2) && violation->address[2] &&
-	       !strchr(violation->address + 2, 'x') && parse_u64(domain, &violation->domain);
+	return sscanf(line, "violation %ms address %m[0-9a-fx] domain %20[0-9]: %m[^\n]", &into->invariant,
+		      &into->address, domain, &into->text) == 4 &&
+	       !strncmp(into->address, "0x", 2) && into->address[2] &&
+	       !strchr(into->address + 2, 'x') && parse_u64(domain, &into->domain);
 }
 
 /* The last line shows that the kernel's walk reached the end: what was checked, or how many violations there are. */
-static bool parse_last(struct result *result, char *line)
+static bool parse_last(char *line)
 {
 	struct record record;
 
-	if (!result->listed && !strncmp(line, "ok ", strlen("ok ")))
+	if (!listed && !strncmp(line, "ok ", strlen("ok ")))
 		return record_parse(&record, line + strlen("ok "), NULL) &&
-		       record_get_u64(&record, "tables", &result->tables) &&
-		       record_get_u64(&record, "entries", &result->entries);
-	return record_parse(&record, line, NULL) && record_get_u64(&record, "violations", &result->count) &&
-	       result->count && result->count >= result->listed;
+		       record_get_u64(&record, "tables", &tables) &&
+		       record_get_u64(&record, "entries", &entries);
+	return record_parse(&record, line, NULL) && record_get_u64(&record, "violations", &count) &&
+	       count && count >= listed;
 }
 
 /* Returns the first line that cannot be parsed, or NULL. */
-static const char *parse(struct result *result, char *text)
+static const char *parse(char *text)
 {
 	bool complete = false;
 	char *save, *line;
 
 	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-		struct violation violation = { 0 };
+		struct violation new = { 0 };
 
 		if (complete)
 			return line;
 		complete = strncmp(line, "violation ", strlen("violation "));
-		if (complete ? !parse_last(result, line) : !parse_violation(&violation, line))
+		if (complete ? !parse_last(line) : !parse_violation(&new, line))
 			return line;
 		if (complete)
 			continue;
-		result->violation = must_have(reallocarray(result->violation, result->listed + 1, sizeof(violation)));
-		result->violation[result->listed++] = violation;
+		violation = must_have(reallocarray(violation, listed + 1, sizeof(new)));
+		violation[listed++] = new;
 	}
 	return complete ? NULL : "it ends too early";
 }
 
 /* The process runs under policy linux, or all of its threads have run on one node only. */
-static bool nothing_to_check(const struct result *result)
+static bool nothing_to_check(void)
 {
-	return !result->count && !result->tables;
+	return !count && !tables;
 }
 
-static void json_result(const struct result *result, enum split split)
+static void json_result(enum split split)
 {
 	json_open_process(options.pid, process_name(options.pid));
-	if (nothing_to_check(result)) {
+	if (nothing_to_check()) {
 		json_string("ok", NULL);
 		json_string("split_state", split_words[split]);
 	} else {
-		json_flag("ok", !result->count);
+		json_flag("ok", !count);
 	}
-	if (!result->count) {
-		json_number("tables", result->tables);
-		json_number("entries", result->entries);
+	if (!count) {
+		json_number("tables", tables);
+		json_number("entries", entries);
 	}
-	json_number("violations", result->count);
+	json_number("violations", count);
 	json_open_list("listed");
-	for (size_t i = 0; i < result->listed; i++) {
+	for (size_t i = 0; i < listed; i++) {
 		json_open_object(NULL);
-		json_string("invariant", result->violation[i].invariant);
-		json_string("address", result->violation[i].address);
-		json_number("domain", result->violation[i].domain);
-		json_string("text", result->violation[i].text);
+		json_string("invariant", violation[i].invariant);
+		json_string("address", violation[i].address);
+		json_number("domain", violation[i].domain);
+		json_string("text", violation[i].text);
 		json_close();
 	}
 	json_close();
@@ -103,18 +101,18 @@ static void json_result(const struct result *result, enum split split)
 }
 
 /* @why: there is nothing to check, or NULL */
-static void print_result(const struct result *result, const char *why)
+static void print_result(const char *why)
 {
 	print_process_name(options.pid);
-	if (nothing_to_check(result))
+	if (nothing_to_check())
 		printf(": nothing to check, no node has page tables of its own for it%s%s\n", why ? ": " : "", why ?: "");
-	else if (!result->count)
-		printf(": all invariants hold (%" PRIu64 " tables, %" PRIu64 " entries)\n", result->tables, result->entries);
+	else if (!count)
+		printf(": all invariants hold (%" PRIu64 " tables, %" PRIu64 " entries)\n", tables, entries);
 	else
-		printf(": %" PRIu64 " violations\n", result->count);
-	for (size_t i = 0; i < result->listed; i++)
-		printf("  invariant %s, address %s, domain %" PRIu64 ": %s\n", result->violation[i].invariant,
-		       result->violation[i].address, result->violation[i].domain, result->violation[i].text);
+		printf(": %" PRIu64 " violations\n", count);
+	for (size_t i = 0; i < listed; i++)
+		printf("  invariant %s, address %s, domain %" PRIu64 ": %s\n", violation[i].invariant,
+		       violation[i].address, violation[i].domain, violation[i].text);
 }
 
 /* As split_sentence(), to be freed. */
@@ -132,7 +130,6 @@ static char *why_not_split(enum split *split)
 
 int command_check(int argc, char **argv)
 {
-	struct result result = { 0 };
 	enum split split = SPLIT_DONE;
 	const char *nonsense, *why = NULL;
 	char *text;
@@ -140,14 +137,14 @@ int command_check(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	kernel_require();
 	text = process_need(options.pid, "hydra_check", "check");
-	nonsense = parse(&result, text);
+	nonsense = parse(text);
 	if (nonsense)
 		process_unexpected(options.pid, "hydra_check", nonsense);
-	if (nothing_to_check(&result))
+	if (nothing_to_check())
 		why = why_not_split(&split);
 	if (options.json)
-		json_result(&result, split);
+		json_result(split);
 	else
-		print_result(&result, why);
-	return result.count ? EXIT_VIOLATIONS : 0;
+		print_result(why);
+	return count ? EXIT_VIOLATIONS : 0;
 }

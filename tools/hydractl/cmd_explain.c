@@ -177,7 +177,7 @@ static void print_subject(const struct subject *seen, size_t wide)
 		      seen->sent > 0 ? 100 * seen->across / seen->sent : 0);
 	if (seen->active)
 		print_wrapped(2, wide, "%.1f interrupts spared/s, which Linux would send besides", seen->spared);
-	print_wrapped(2, wide, "%" PRIu64 " thread%s", seen->nodes.threads, plural_s(seen->nodes.threads));
+	print_wrapped(2, wide, "%" PRIu64 " thread%s", seen->nodes.threads, seen->nodes.threads == 1 ? "" : "s");
 	for (size_t i = 0; i < seen->nodes.count; i++)
 		print_wrapped(2, wide, "%zu of them ran last on node %" PRIu64, seen->nodes.node[i].threads,
 			      seen->nodes.node[i].node);

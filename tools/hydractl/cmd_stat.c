@@ -116,9 +116,8 @@ static void descendants_begin(void)
 	}
 	tally.across_told = process_text(&own, counter_keys[ACROSS]);
 	tally.with_others = counted(&own);
-	if (!count_known(&own))
-		errno = EINVAL;
-	if (!count_known(&own) || (!counted(&own) && !count_set(getpid(), true)))
+	errno = EINVAL;
+	if (!process_text(&own, "count") || (!counted(&own) && !count_set(getpid(), true)))
 		tally.refusal = count_refusal(getpid());
 	process_free(&own);
 }
@@ -283,13 +282,6 @@ static bool has_ended(pid_t first)
 	return ended;
 }
 
-/* The terminal sends its signals to the program, too; others have sent theirs to hydractl alone. */
-static void pass_on(pid_t first, const siginfo_t *sent)
-{
-	if (sent->si_signo != SIGCHLD && sent->si_code != SI_KERNEL)
-		kill(first, sent->si_signo);
-}
-
 /*
  * Run the program until it ends. Its descendants that still run then go on. Exit with
  * EXIT_RUN_ERROR if hydractl cannot start a process.
@@ -316,8 +308,9 @@ static void launch(void)
 	descendants_begin();
 	first = start(&before, &child_action);
 	while (!has_ended(first)) {
-		if (sigtimedwait(&set, &sent, &patience) > 0)
-			pass_on(first, &sent);
+		/* The terminal sends its signals to the program, too; others have sent theirs to hydractl alone. */
+		if (sigtimedwait(&set, &sent, &patience) > 0 && sent.si_signo != SIGCHLD && sent.si_code != SI_KERNEL)
+			kill(first, sent.si_signo);
 		if (now() >= next) {
 			double begin = now();
 

@@ -23,8 +23,11 @@ static const struct argp argp = {
 	       "Exit status: 0 done; 2 an error (also: no such process, cgroup or unit).",
 };
 
+#define LINES_MOST 64
+
 /* Of the system */
-static char *initial, *allow, *supported, *missing, *limit, *violations;
+static char *initial, *allow, *supported, *limit, *violations;
+static char *missing[LINES_MOST + 1];		/* what is not supported; then NULL */
 static struct records domains;
 static struct processes processes;
 
@@ -69,13 +72,16 @@ static void status_process(void)
 
 static void load_system(void)
 {
+	size_t count, lacking = 0;
 	uint64_t number;
-	size_t count;
+	char *lines;
 	pid_t *pids;
 
 	initial = kernel_file("default");
 	allow = kernel_allow();
-	supported = kernel_supported(&missing);
+	supported = kernel_supported(&lines);
+	for (char *line = lines ? strtok(lines, "\n") : NULL; line && lacking < LINES_MOST; line = strtok(NULL, "\n"))
+		missing[lacking++] = line;
 	limit = kernel_file("replica_limit_kib");
 	violations = kernel_file("violations");
 	if (!parse_u64(violations, &number))
@@ -93,17 +99,6 @@ static void load_system(void)
 	processes_load(&processes, pids, count, true);
 }
 
-static int line_length(const char *line)
-{
-	return strcspn(line, "\n");
-}
-
-static const char *next_line(const char *line)
-{
-	line = strchr(line, '\n');
-	return line ? line + 1 : NULL;
-}
-
 static void json_system(void)
 {
 	json_open_object(NULL);
@@ -111,11 +106,8 @@ static void json_system(void)
 	json_string("allow", allow);
 	json_string("supported", supported);
 	json_open_list("missing");
-	for (const char *line = missing; line; line = next_line(line)) {
-		autofree char *text = must_have(strndup(line, line_length(line)));
-
-		json_string(NULL, text);
-	}
+	for (char **line = missing; *line; line++)
+		json_string(NULL, *line);
 	json_close();
 	json_value("replica_limit_kib", limit);
 	json_value("violations", violations);
@@ -196,8 +188,8 @@ static void print_system(void)
 	if (allow)
 		printf("may choose settings        %s\n", allow);
 	printf("supported                  %s\n", supported);
-	for (const char *line = missing; line; line = next_line(line))
-		printf("%27s%.*s\n", "", line_length(line), line);
+	for (char **line = missing; *line; line++)
+		printf("%27s%s\n", "", *line);
 	printf("replica limit, KiB         %s\n"
 	       "violations found           %s\n\n", limit, violations);
 	print_domains();

@@ -10,15 +10,6 @@
 static struct watch watch;
 static bool batch;
 
-static enum order parse_order(const struct argp_state *state, const char *name)
-{
-	for (enum order order = 0; order < ORDERS; order++)
-		if (!strcmp(order_names[order], name))
-			return order;
-	argp_error(state, "unknown order '%s': choose sent, spared, fills, flushes, memory, pid or name", name);
-	return 0;
-}
-
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	switch (key) {
@@ -29,7 +20,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		options.json = true;
 		return 0;
 	case 's':
-		watch.order = parse_order(state, arg);
+		for (watch.order = 0; watch.order < ORDERS; watch.order++)
+			if (!strcmp(order_names[watch.order], arg))
+				return 0;
+		argp_error(state, "unknown order '%s': choose sent, spared, fills, flushes, memory, pid or name", arg);
 		return 0;
 	case 'A':
 		watch.all = true;

@@ -28,18 +28,10 @@ static const struct argp argp = {
 	       "Exit status: 0 done; 2 an error (also: the process has no virtual machine).",
 };
 
-/* If a line begins with the key: the text in which the record's values are, to be freed; else NULL. */
-static char *row_of(const struct vm_lines *vm, size_t line, const char *key, struct record *record)
+/* Does a line begin with the key? Then the record has its values. */
+static bool is_row(const struct vm_lines *vm, size_t line, const char *key, struct record *record)
 {
-	char *text;
-
-	if (strcmp(vm->line[line].key, key))
-		return NULL;
-	text = must_have(strdup(vm->line[line].rest));
-	if (record_parse(record, text, key))
-		return text;
-	free(text);
-	return NULL;
+	return !strcmp(vm->line[line].key, key) && record_parse(record, must_have(strdup(vm->line[line].rest)), key);
 }
 
 /* The lines that begin with a key, as a table of the values behind the key */
@@ -49,9 +41,7 @@ static void print_rows(const struct vm_lines *vm, const char *key)
 	bool head = true;
 
 	for (size_t i = 0; i < vm->count; i++) {
-		autofree char *text = row_of(vm, i, key, &record);
-
-		if (!text)
+		if (!is_row(vm, i, key, &record))
 			continue;
 		if (head)
 			putchar('\n');
@@ -66,9 +56,7 @@ static void json_rows(const struct vm_lines *vm, const char *key, const char *na
 
 	json_open_list(name);
 	for (size_t i = 0; i < vm->count; i++) {
-		autofree char *text = row_of(vm, i, key, &record);
-
-		if (!text)
+		if (!is_row(vm, i, key, &record))
 			continue;
 		json_open_object(NULL);
 		json_pairs(&record);

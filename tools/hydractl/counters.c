@@ -158,11 +158,6 @@ bool count_set(pid_t pid, bool on)
 	return process_write(pid, "hydra", on ? "count=on" : "count=off");
 }
 
-bool count_known(const struct process *process)
-{
-	return process_text(process, "count");
-}
-
 bool counted(const struct process *process)
 {
 	return process_number(process, "count");

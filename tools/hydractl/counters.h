@@ -52,14 +52,13 @@ void print_counters(const struct counters *counters);
 /* Have the kernel count process @pid under any settings, or stop. False and errno. */
 bool count_set(pid_t pid, bool on);
 
-/* Does the kernel say of the process whether it is counted? And is it counted under any settings? */
-bool count_known(const struct process *process);
+/* Is the process counted under any settings? Kernels that cannot do so lack the key "count". */
 bool counted(const struct process *process);
 
 /* A counter of the ended processes that are counted together with this one. */
 uint64_t counted_ended(const struct process *process, enum counter counter);
 
-/* Why count_set() failed (errno), or why count_known() is false (EINVAL); to be freed. */
+/* Why count_set() failed (errno), or why the key is missing (EINVAL); to be freed. */
 char *count_refusal(pid_t pid);
 
 #endif /* COUNTERS_H */

@@ -110,14 +110,11 @@ static char *cgroup_find(const char *name)
 static bool has_unit_suffix(const char *name)
 {
 	static const char *const suffixes[] = { ".service", ".scope", ".slice", ".socket", ".mount", ".swap" };
-	size_t length = strlen(name);
+	const char *dot = strrchr(name, '.');
 
-	for (size_t i = 0; i < sizeof(suffixes) / sizeof(*suffixes); i++) {
-		size_t suffix = strlen(suffixes[i]);
-
-		if (length > suffix && !strcmp(name + length - suffix, suffixes[i]))
+	for (size_t i = 0; dot && dot != name && i < sizeof(suffixes) / sizeof(*suffixes); i++)
+		if (!strcmp(dot, suffixes[i]))
 			return true;
-	}
 	return false;
 }
 

@@ -23,21 +23,19 @@ static const struct command {
 	{ 0 }
 };
 
-struct call {
-	const struct command *command;
-	int first;
-};
+static const struct command *command;
+static int first;		/* of its arguments */
 
 /* "run, set or check"; with @help, a line for each */
 static char *command_list(bool help)
 {
 	char *text = NULL;
 
-	for (const struct command *command = commands; command->name; command++)
+	for (const struct command *each = commands; each->name; each++)
 		if (help)
-			append(&text, "\n  %-8s %s", command->name, command->help);
+			append(&text, "\n  %-8s %s", each->name, each->help);
 		else
-			append(&text, "%s%s", command == commands ? "" : command[1].name ? ", " : " or ", command->name);
+			append(&text, "%s%s", each == commands ? "" : each[1].name ? ", " : " or ", each->name);
 	return text;
 }
 
@@ -51,19 +49,17 @@ static char *help_with_commands(int key, const char *text, void *input)
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-	struct call *call = state->input;
-
 	switch (key) {
 	case ARGP_KEY_ARG:
 		if (!strcmp(arg, "help"))
 			argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
-		for (call->command = commands; call->command->name; call->command++)
-			if (!strcmp(call->command->name, arg))
+		for (command = commands; command->name; command++)
+			if (!strcmp(command->name, arg))
 				break;
-		if (!call->command->name)
+		if (!command->name)
 			argp_error(state, "unknown command '%s': choose %s", arg, command_list(false));
 		/* The rest is for the command to parse. */
-		call->first = state->next - 1;
+		first = state->next - 1;
 		state->next = state->argc;
 		return 0;
 	case ARGP_KEY_NO_ARGS:
@@ -108,19 +104,18 @@ static const struct argp argp = {
 int main(int argc, char **argv)
 {
 	static char name[] = "hydractl", full_name[64];
-	struct call call = { 0 };
 	int status;
 
 	program_invocation_name = name;
 	argp_err_exit_status = EXIT_ERROR;
 	argv[0] = name;
 	argp_program_version_hook = print_version;
-	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &call);
+	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, NULL);
 
-	snprintf(full_name, sizeof(full_name), "%s %s", name, call.command->name);
-	argv += call.first;
+	snprintf(full_name, sizeof(full_name), "%s %s", name, command->name);
+	argv += first;
 	argv[0] = full_name;
-	status = call.command->main(argc - call.first, argv);
+	status = command->main(argc - first, argv);
 
 	if (fflush(stdout) || ferror(stdout))
 		error(EXIT_ERROR, errno, "cannot write the output");

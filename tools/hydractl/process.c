@@ -199,6 +199,8 @@ const struct process *processes_find(const struct processes *processes, pid_t pi
 {
 	const struct process key = { .pid = pid };
 
+	if (!processes->count)
+		return NULL;
 	return bsearch(&key, processes->process, processes->count, sizeof(key), compare_pids);
 }
 
@@ -254,21 +256,14 @@ pid_t parent_of(pid_t pid)
 	return text ? stat_field(text, STAT_PARENT) : 0;
 }
 
-/* Has the process a file? */
-static bool has_file(pid_t pid, const char *name)
-{
-	autofree char *path = process_path(pid, name);
-
-	return !access(path, F_OK);
-}
-
 char *vms_failure(pid_t pid, const char *doing)
 {
 	int saved = errno;
+	autofree char *of_vms = process_path(pid, "hydra_vm"), *of_process = process_path(pid, "hydra");
 
-	if (saved == ENOENT && has_file(pid, "hydra_vm"))
+	if (saved == ENOENT && !access(of_vms, F_OK))
 		return xasprintf("process %d has no virtual machine", pid);
-	if (saved == ENOENT && has_file(pid, "hydra"))
+	if (saved == ENOENT && !access(of_process, F_OK))
 		return must_have(strdup("the kernel has no Hydra for virtual machines (CONFIG_KVM_HYDRA)"));
 	errno = saved;
 	return process_failure(pid, doing);

@@ -50,36 +50,27 @@ bool file_write(const char *path, const char *text)
 	return written;
 }
 
-static bool record_add(struct record *record, const char *key, const char *value)
-{
-	if (record->count == RECORD_PAIRS) {
-		errno = EBADMSG;
-		return false;
-	}
-	record->pair[record->count].key = key;
-	record->pair[record->count++].value = value;
-	return true;
-}
-
 bool record_parse(struct record *record, char *line, const char *first_key)
 {
 	char *save, *word = strtok_r(line, " \t", &save);
 	const char *key = first_key;
 
 	record->count = 0;
-	for (; word; word = strtok_r(NULL, " \t", &save)) {
+	/* A list may be empty, so the last value may be missing. */
+	while (word || (key && key != first_key)) {
 		if (!key) {
 			key = word;
-			continue;
-		}
-		if (!record_add(record, key, word))
+		} else if (record->count == RECORD_PAIRS) {
+			errno = EBADMSG;
 			return false;
-		key = NULL;
+		} else {
+			record->pair[record->count].key = key;
+			record->pair[record->count++].value = word ?: "";
+			key = NULL;
+		}
+		word = word ? strtok_r(NULL, " \t", &save) : NULL;
 	}
-	if (!key || key == first_key)
-		return true;
-	/* A list may be empty, so the last value may be missing. */
-	return record_add(record, key, "");
+	return true;
 }
 
 bool records_parse(struct records *records, char *text, const char *first_key)

@@ -20,16 +20,13 @@
 
 enum page { PAGE_TABLE, PAGE_PROCESS, PAGE_HELP };
 
-struct screen {
-	struct watch *watch;
-	enum page page;
-	pid_t chosen;		/* 0: the first row */
-	size_t first_row;	/* of the table that is seen */
-	size_t first_line;	/* of the other pages */
-	bool asks_policy;
-	char *message;		/* for the last line, or NULL */
-	bool done;
-};
+static struct watch *watch;
+static enum page page;
+static pid_t chosen;		/* 0: the first row */
+static size_t first_row;	/* of the table that is seen */
+static size_t first_line;	/* of the other pages */
+static bool asks_policy, done;
+static char *message;		/* for the last line, or NULL */
 
 static const char help[] =
 	"Up Down PgUp PgDn Home End   choose a process\n"
@@ -129,18 +126,16 @@ static bool terminal_ended(void)
 	return signal_seen || hung_up;
 }
 
-static void say(struct screen *screen, char *message)
+static void say(char *text)
 {
-	free(screen->message);
-	screen->message = message;
+	free(message);
+	message = text;
 }
 
-static size_t chosen_row(const struct screen *screen)
+static size_t chosen_row(void)
 {
-	const struct watch *watch = screen->watch;
-
 	for (size_t i = 0; i < watch->count; i++)
-		if (watch->row[i].process->pid == screen->chosen)
+		if (watch->row[i].process->pid == chosen)
 			return i;
 	return 0;
 }
@@ -190,9 +185,8 @@ static void draw_too_small(void)
 }
 
 /* What all processes do, and each node, in at most a third of the lines. */
-static int draw_totals(const struct screen *screen)
+static int draw_totals(void)
 {
-	const struct watch *watch = screen->watch;
 	const struct counters *total = &watch->total;
 	char sent[RATE_SIZE], spared[RATE_SIZE], fills[RATE_SIZE], clock[16];
 	double both = total->rate[INTERRUPTED] + total->rate[SPARED];
@@ -227,7 +221,7 @@ static int draw_totals(const struct screen *screen)
 }
 
 /* The head and @count rows, to be freed. */
-static char *table_text(const struct watch *watch, size_t first, size_t count)
+static char *table_text(size_t first, size_t count)
 {
 	char *text;
 	size_t size;
@@ -241,26 +235,25 @@ static char *table_text(const struct watch *watch, size_t first, size_t count)
 	return text;
 }
 
-static void draw_table(struct screen *screen, int y, int end)
+static void draw_table(int y, int end)
 {
-	const struct watch *watch = screen->watch;
-	size_t chosen = chosen_row(screen), room = end > y + 1 ? end - y - 1 : 0;
+	size_t row = chosen_row(), room = end > y + 1 ? end - y - 1 : 0;
 	autofree char *text = NULL;
 	char *rest;
 
-	if (chosen < screen->first_row)
-		screen->first_row = chosen;
-	if (room && chosen >= screen->first_row + room)
-		screen->first_row = chosen - room + 1;
-	rest = text = table_text(watch, screen->first_row, room);
+	if (row < first_row)
+		first_row = row;
+	if (room && row >= first_row + room)
+		first_row = row - room + 1;
+	rest = text = table_text(first_row, room);
 	attron(A_BOLD);
 	y = draw_line(y, strsep(&rest, "\n"));
 	attroff(A_BOLD);
 	if (!watch->count)
 		draw_words(y, watch->all ? "no process" :
 			   "No process runs under Hydra: start one with 'hydractl run', or press a for all processes.");
-	for (size_t i = screen->first_row; *rest; i++) {
-		if (i == chosen)
+	for (size_t i = first_row; *rest; i++) {
+		if (i == row)
 			attron(A_REVERSE);
 		y = draw_line(y, strsep(&rest, "\n"));
 		attroff(A_REVERSE);
@@ -268,7 +261,7 @@ static void draw_table(struct screen *screen, int y, int end)
 }
 
 /* As many of the lines as fit, from the first that is seen on */
-static void draw_lines(struct screen *screen, const char *text, int end)
+static void draw_lines(const char *text, int end)
 {
 	autofree char *copy = must_have(strdup(text));
 	char *rest = copy;
@@ -276,13 +269,13 @@ static void draw_lines(struct screen *screen, const char *text, int end)
 
 	for (const char *at = text; *at; at++)
 		count += *at == '\n';
-	if (screen->first_line + room > count)
-		screen->first_line = count > room ? count - room : 0;
-	for (size_t i = 0; i < count && i < screen->first_line + room; i++) {
+	if (first_line + room > count)
+		first_line = count > room ? count - room : 0;
+	for (size_t i = 0; i < count && i < first_line + room; i++) {
 		const char *line = strsep(&rest, "\n");
 
-		if (i >= screen->first_line)
-			draw_line(i - screen->first_line, line);
+		if (i >= first_line)
+			draw_line(i - first_line, line);
 	}
 }
 
@@ -341,23 +334,23 @@ static char *details(const struct row *row)
 	return text;
 }
 
-static void draw_process(struct screen *screen, int end)
+static void draw_process(int end)
 {
-	const struct row *row = &screen->watch->row[chosen_row(screen)];
+	const struct row *row = &watch->row[chosen_row()];
 	autofree char *text = NULL;
 
-	if (!screen->watch->count || row->process->pid != screen->chosen) {
+	if (!watch->count || row->process->pid != chosen) {
 		draw_words(0, "This process has ended. Enter: back.");
 		return;
 	}
 	text = details(row);
-	draw_lines(screen, text, end);
+	draw_lines(text, end);
 }
 
-static void draw(struct screen *screen)
+static void draw(void)
 {
-	static const char keys[] = "q quit  ? help  < > sort  p policy  Enter inspect  a all";
-	const char *last = screen->message ?: keys;
+	static const char usual[] = "q quit  ? help  < > sort  p policy  Enter inspect  a all";
+	const char *last = message ?: usual;
 	int end = LINES - lines_of_words(last);
 
 	erase();
@@ -366,35 +359,34 @@ static void draw(struct screen *screen)
 		refresh();
 		return;
 	}
-	if (screen->page == PAGE_TABLE)
-		draw_table(screen, draw_totals(screen), end);
-	else if (screen->page == PAGE_PROCESS)
-		draw_process(screen, end);
+	if (page == PAGE_TABLE)
+		draw_table(draw_totals(), end);
+	else if (page == PAGE_PROCESS)
+		draw_process(end);
 	else
-		draw_lines(screen, help, end);
-	attron(screen->message ? A_BOLD : A_DIM);
+		draw_lines(help, end);
+	attron(message ? A_BOLD : A_DIM);
 	draw_words(end, last);
 	attroff(A_BOLD | A_DIM);
 	refresh();
 }
 
-static void look(struct screen *screen, long by)
+static void look(long by)
 {
 	(void)by;
-	if (!watch_look(screen->watch))
+	if (!watch_look(watch))
 		group_gone(&options.group);
 	/* The first process stays chosen until the user chooses. */
-	if (!screen->chosen && screen->watch->count)
-		screen->first_row = 0;
+	if (!chosen && watch->count)
+		first_row = 0;
 }
 
-static void move_choice(struct screen *screen, long by)
+static void move_choice(long by)
 {
-	const struct watch *watch = screen->watch;
-	long row = chosen_row(screen) + by;
+	long row = chosen_row() + by;
 
-	if (screen->page != PAGE_TABLE) {
-		screen->first_line = (long)screen->first_line + by > 0 ? screen->first_line + by : 0;
+	if (page != PAGE_TABLE) {
+		first_line = (long)first_line + by > 0 ? first_line + by : 0;
 		return;
 	}
 	if (!watch->count)
@@ -403,85 +395,84 @@ static void move_choice(struct screen *screen, long by)
 		row = 0;
 	if (row >= (long)watch->count)
 		row = watch->count - 1;
-	screen->chosen = watch->row[row].process->pid;
+	chosen = watch->row[row].process->pid;
 }
 
-static void move_page(struct screen *screen, long by)
+static void move_page(long by)
 {
-	move_choice(screen, by * (LINES / 2));
+	move_choice(by * (LINES / 2));
 }
 
-static void turn_to(struct screen *screen, long page)
+static void turn_to(long to)
 {
-	screen->page = (long)screen->page == page ? PAGE_TABLE : page;
-	screen->first_line = 0;
-	if (screen->watch->count && page == PAGE_PROCESS)
-		screen->chosen = screen->watch->row[chosen_row(screen)].process->pid;
+	page = (long)page == to ? PAGE_TABLE : to;
+	first_line = 0;
+	if (watch->count && to == PAGE_PROCESS)
+		chosen = watch->row[chosen_row()].process->pid;
 }
 
-static void sort_by(struct screen *screen, long step)
+static void sort_by(long step)
 {
-	screen->watch->order = (screen->watch->order + ORDERS + step) % ORDERS;
-	watch_compare(screen->watch);
+	watch->order = (watch->order + ORDERS + step) % ORDERS;
+	watch_compare(watch);
 }
 
-static void show_all(struct screen *screen, long by)
-{
-	(void)by;
-	screen->watch->all = !screen->watch->all;
-	watch_compare(screen->watch);
-}
-
-static void end(struct screen *screen, long by)
+static void show_all(long by)
 {
 	(void)by;
-	screen->done = true;
+	watch->all = !watch->all;
+	watch_compare(watch);
 }
 
-static void switch_policy(struct screen *screen, int key)
+static void quit(long by)
 {
-	char *message = must_have(strdup("the policy stays"));
+	(void)by;
+	done = true;
+}
 
-	screen->asks_policy = false;
+static void switch_policy(int key)
+{
+	char *text = must_have(strdup("the policy stays"));
+
+	asks_policy = false;
 	for (const struct policy *policy = policies; policy->name; policy++) {
 		if (policy->key != key)
 			continue;
-		free(message);
-		message = process_change(screen->chosen, &policy->settings) ?:
-			  xasprintf("process %d: policy %s", screen->chosen, policy->name);
-		look(screen, 0);
+		free(text);
+		text = process_change(chosen, &policy->settings) ?:
+		       xasprintf("process %d: policy %s", chosen, policy->name);
+		look(0);
 	}
-	say(screen, message);
+	say(text);
 }
 
 /* "Policy of process 7? [l]inux ..." */
-static void ask_policy(struct screen *screen, long by)
+static void ask_policy(long by)
 {
-	const struct watch *watch = screen->watch;
 	char *question = NULL;
 
 	(void)by;
-	if (screen->page == PAGE_HELP || !watch->count)
+	if (page == PAGE_HELP || !watch->count)
 		return;
-	screen->chosen = watch->row[chosen_row(screen)].process->pid;
-	append(&question, "Policy of process %d?", screen->chosen);
+	chosen = watch->row[chosen_row()].process->pid;
+	append(&question, "Policy of process %d?", chosen);
 	for (const struct policy *policy = policies; policy->name; policy++) {
 		const char *key = strchr(policy->name, policy->key);
 
 		append(&question, " %.*s[%c]%s", (int)(key - policy->name), policy->name, *key, key + 1);
 	}
 	append(&question, "; other keys: none");
-	say(screen, question);
-	screen->asks_policy = true;
+	say(question);
+	asks_policy = true;
 }
 
 /* What else a key does, and by how much */
 static const struct {
 	int key;
-	void (*act)(struct screen *screen, long by);
+	void (*act)(long by);
 	long by;
 } keys[] = {
-	{ 'q', end, 0 }, { KEY_UP, move_choice, -1 }, { KEY_DOWN, move_choice, 1 },
+	{ 'q', quit, 0 }, { KEY_UP, move_choice, -1 }, { KEY_DOWN, move_choice, 1 },
 	{ KEY_PPAGE, move_page, -1 }, { KEY_NPAGE, move_page, 1 },
 	{ KEY_HOME, move_choice, INT32_MIN }, { KEY_END, move_choice, INT32_MAX },
 	{ '\r', turn_to, PAGE_PROCESS }, { '\n', turn_to, PAGE_PROCESS }, { KEY_ENTER, turn_to, PAGE_PROCESS },
@@ -489,43 +480,42 @@ static const struct {
 	{ '<', sort_by, -1 }, { '>', sort_by, 1 }, { 'p', ask_policy, 0 }, { 'a', show_all, 0 }, { ' ', look, 0 },
 };
 
-static void handle(struct screen *screen, int key)
+static void handle(int key)
 {
 	/* On a terminal that is too small, the user does not see what a key does. */
 	if (key == KEY_RESIZE || (too_small() && key != 'q'))
 		return;
-	if (screen->asks_policy) {
-		switch_policy(screen, key);
+	if (asks_policy) {
+		switch_policy(key);
 		return;
 	}
-	say(screen, NULL);
+	say(NULL);
 	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
 		if (keys[i].key == key)
-			keys[i].act(screen, keys[i].by);
+			keys[i].act(keys[i].by);
 }
 
-void screen_run(struct watch *watch)
+void screen_run(struct watch *watched)
 {
-	struct screen screen = { .watch = watch };
 	double next = now() + options.delay;
 	uint64_t looks = 0;
 	int key;
 
+	watch = watched;
 	terminal_open();
-	while (!screen.done) {
-		draw(&screen);
+	while (!done) {
+		draw();
 		key = terminal_key(next - now());
 		if (terminal_ended())
 			break;
 		if (key != ERR)
-			handle(&screen, key);
+			handle(key);
 		if (now() < next)
 			continue;
-		look(&screen, 0);
+		look(0);
 		next = now() + options.delay;
 		if (++looks == options.count)
 			break;
 	}
 	terminal_close();
-	free(screen.message);
 }

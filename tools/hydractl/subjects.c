@@ -31,12 +31,6 @@ static bool is_new(pid_t pid)
 	return text && stat_field(text, STAT_START) > begun;
 }
 
-/* The kernel as such cannot count, so no process can be watched. */
-static bool cannot_count(int error)
-{
-	return error == EINVAL || error == EOPNOTSUPP;
-}
-
 static bool not_permitted(int error)
 {
 	return error == EACCES || error == EPERM;
@@ -74,7 +68,7 @@ static void begin(struct subjects *subjects, pid_t pid, bool named)
 
 	if (!subject)
 		return;
-	known = count_known(&subject->before);
+	known = process_text(&subject->before, "count");
 	before = counted(&subject->before);
 	/* The counters stand still until then, so those read before are those at the start. */
 	subject->switched_on = known && !before && count_set(pid, true);
@@ -86,7 +80,8 @@ static void begin(struct subjects *subjects, pid_t pid, bool named)
 		return;
 	}
 	errno = saved;
-	if (named || cannot_count(errno))
+	/* Or the kernel as such cannot count, so no process can be watched. */
+	if (named || saved == EINVAL || saved == EOPNOTSUPP)
 		error(EXIT_ERROR, 0, "%s", count_refusal(pid));
 	subjects->left_out.unreadable += not_permitted(saved);
 	/* Else it has ended. */

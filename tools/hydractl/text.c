@@ -126,11 +126,6 @@ void print_wrapped(size_t indent, size_t wide, const char *format, ...)
 	putchar('\n');
 }
 
-const char *plural_s(uint64_t count)
-{
-	return count == 1 ? "" : "s";
-}
-
 const char *plural_es(uint64_t count)
 {
 	return count == 1 ? "" : "es";

@@ -48,8 +48,7 @@ char *printable(const char *text);
 /* Print a text, with a newline, in lines of at most @wide columns, each behind @indent spaces; broken at spaces. */
 void print_wrapped(size_t indent, size_t wide, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* How a word ends for @count of it: with "s" or "es", or as it is. */
-const char *plural_s(uint64_t count);
+/* How "process" ends for @count of it. */
 const char *plural_es(uint64_t count);
 
 /* The width for printf() that fills @wide columns with the UTF-8 text @text, one column a character. */

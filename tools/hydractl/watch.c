@@ -66,7 +66,8 @@ void watch_compare(struct watch *watch)
 		if (!watch->all && !process_active(process))
 			continue;
 		row->process = process;
-		row->counters = counters_of(process, processes_find(&watch->before, process->pid), watch->seconds);
+		row->counters = counters_of(process, processes_find(&watch->before, process->pid),
+					    watch->seconds);
 		counters_add(&watch->total, &row->counters);
 		watch->count++;
 	}
