@@ -105,7 +105,6 @@ CATCHERS = {
     "vm-copy-more": ["vm_copy -t copies_permit_no_more_than_their_source"],
     "vm-spare-tree": ["vm_bystanders -t no_write_is_missing_from_the_log"],
     "vm-flush-all": ["vm_bystanders -t page_used_by_one_node"],
-    "vm-where-in-place": ["vm_hypercall -t where_if_the_tree_of_the_vmm_lacks_the_answer"],
     "vm-drop-used": ["vm_move -t tree_with_a_vcpu_stays"],
     "vm-drop-logged": ["vm_move -t idle_tree_stays_while_pages_are_logged"],
     "vm-ask-all": ["vm_move -t idle_tree_that_is_dropped_interrupts_no_vcpu"],
