@@ -114,7 +114,7 @@ def order(directory):
         text = (KERNEL / directory / "Makefile").read_text(encoding="utf-8")
     else:
         text = "".join(re.findall(r"^\+kvm-.*HYDRA.*(?:\n\+\t.*)*", (KERNEL / "hooks/kvm-build.patch").read_text(encoding="utf-8"), re.M))
-    return [f"{name}.c" for name in re.findall(r"(\w+)\.o\b", text)]
+    return [f"{name}.c" for name in re.findall(r"(\w+)\.o\b", text) if not (KERNEL / directory / f"{name}.S").exists()]
 
 
 @pytest.mark.parametrize("directory", DIRECTORIES)

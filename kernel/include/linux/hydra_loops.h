@@ -68,7 +68,7 @@ static __always_inline void hydra_entries_copied(struct mm_struct *mm, void *fir
  *
  * The canonical entries get the accessed bits of their replicas. No domain gets a
  * replica of the entries again while the caller holds the lock of the table. So the
- * accessors change the canonical entries alone, and the caller calls hydra_change_end()
+ * caller changes the entries as if there were no replicas, and calls hydra_change_end()
  * before it drops the lock. The struct hydra_table remembers the range.
  *
  * Context: the table's lock. The range is of hydra_part_end().

@@ -153,8 +153,7 @@ void __hydra_entries_set(void *entry, unsigned int nr)
 	unsigned int d = 0, i, changed;
 	pteval_t *copy;
 
-	/* hydra_change_end() does it. */
-	if (!t || t->nr_changed)
+	if (!t)
 		return;
 	for (; (copy = hydra_replica_begin(t, entry, &d)); d++) {
 		for (i = 0, changed = 0; i < nr; i++)
@@ -172,9 +171,14 @@ EXPORT_SYMBOL_GPL(__hydra_entries_set);
  * By entry, a flush interrupts the domains with a copy. So a domain does not get the next
  * page at an address for having used the last one. By accessed bits, a domain that has not
  * used the last page, which was prefetched perhaps, does not get the next one.
+ *
+ * With paravirt functions of a hypervisor, mprotect() clears entries by an accessor with a
+ * hook of its own: between hydra_change_begin() and hydra_change_end(), nothing ends.
  */
 static enum hydra_refill hydra_refill_at_end(const struct hydra_table *t)
 {
+	if (IS_ENABLED(CONFIG_PARAVIRT_XXL) && t->nr_changed)
+		return HYDRA_REFILL;
 	switch (hydra_filter(t->hmm)) {
 	case HYDRA_FILTER_ENTRY:
 		return HYDRA_REFILL_NEVER;
@@ -292,20 +296,17 @@ void __hydra_change_begin(void *entry, unsigned int nr)
  *
  * Context: see hydra_change_end().
  */
-void __hydra_change_end(void *entry)
+asmlinkage void __hydra_change_end(void *entry)
 {
 	struct hydra_table *t = hydra_table_of(entry);
-	unsigned int first, nr;
 
 	if (!t)
 		return;
 	/* The table's lock is held: the table was shared at hydra_change_begin(), too. */
 	VM_WARN_ON_ONCE(!t->nr_changed);
-	first = t->changed;
-	nr = t->nr_changed;
+	__hydra_entries_set(hydra_table_start(entry) + t->changed, t->nr_changed);
 	t->changed = 0;
 	t->nr_changed = 0;
-	__hydra_entries_set(hydra_table_start(entry) + first, nr);
 }
 
 /**
@@ -323,6 +324,42 @@ void __hydra_entries_copied(struct mm_struct *mm, void *first, void *end)
 	if (!hydra_shared(mm, first))
 		return;
 	__hydra_entries_set(first, nr);
+}
+
+/**
+ * hydra_set_ptes - set_ptes() of entries that may have replicas
+ * @mm: address space of the entries
+ * @addr: address of the first entry
+ * @ptep: the first entry
+ * @pte: its value
+ * @nr: how many, all in one table
+ *
+ * Context: as set_ptes().
+ */
+void hydra_set_ptes(struct mm_struct *mm, unsigned long addr, pte_t *ptep, pte_t pte,
+		    unsigned int nr)
+{
+	__set_ptes(mm, addr, ptep, pte, nr);
+	__hydra_entries_set(ptep, nr);
+}
+EXPORT_SYMBOL_GPL(hydra_set_ptes);
+
+/**
+ * hydra_clear_flush - ptep_clear_flush() of an entry that may have replicas
+ * @vma: area of the entry
+ * @addr: its address
+ * @ptep: the canonical entry
+ *
+ * Context: as ptep_clear_flush().
+ * Return: the old value, with the accessed bits of the replicas added.
+ */
+pte_t hydra_clear_flush(struct vm_area_struct *vma, unsigned long addr, pte_t *ptep)
+{
+	pte_t pte = ptep_get_and_clear(vma->vm_mm, addr, ptep);
+
+	if (pte_accessible(vma->vm_mm, pte))
+		flush_tlb_page(vma, addr);
+	return pte;
 }
 
 /**
@@ -345,8 +382,7 @@ unsigned long hydra_entry_exchange(void *entry, unsigned long val)
 	unsigned long young = 0;
 	pteval_t old;
 
-	/* Between hydra_change_begin() and hydra_change_end() the copies are clear. */
-	if (t && !t->nr_changed)
+	if (t)
 		young = hydra_clear_copies(t, entry,
 					   val ? HYDRA_REFILL : hydra_refill_at_end(t));
 	old = xchg((pteval_t *)entry, val);
