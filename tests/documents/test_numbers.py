@@ -240,8 +240,8 @@ def test_instructions_keep_the_limits_of_the_meter(row):
     assert len(cells) == len(RATIOS) and wrong == {}
 
 
-@pytest.mark.parametrize("name, row, number", [("cost", "minor-fault", 1.031), ("unused", "mprotect-4m", 1.006), ("cost-split", "mprotect-4m", 1.031),
-                                               ("cost", "switch-processes", 1.006), ("cost", "mprotect-4m", 0.9)])
+@pytest.mark.parametrize("name, row, number", [("cost", "minor-fault", 1.031), ("unused", "dontneed-4k", 1.006), ("cost-split", "exit-64m", 1.031),
+                                               ("cost", "switch-processes", 1.006), ("cost", "dontneed-4k", 0.9)])
 def test_instructions_beyond_a_limit_are_noticed(name, row, number):
     assert kept_by(name, row, 1.0) and not kept_by(name, row, number)
 
