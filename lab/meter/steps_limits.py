@@ -75,17 +75,12 @@ MOVE = "mremap() cuts the links of each table it moves, and flushes for it"
 STACKS = "not Hydra's: with so many threads the tree of the areas is deeper, for Linux as well, whose interrupts hide it"
 FREE = "the CPU that frees a table waits for fills under its lock, and cuts the link under the domain's lock"
 NOPS = "12 instructions, where 11 would do: the nops of six hooks, and what the compiler makes of the functions around them"
-PARTS = "the callers of the loops of fork() and mprotect() take parts: gcc inlines the loops, and keeps less in registers"
+PARTS = "the callers of the loops of fork() and mprotect() ask for the end of a part, once for each table"
 ALLOCATORS = "not Hydra's: what the allocators have at hand differs between kernels and machines"
 NOT_YET = {
     "unused: mprotect-4k": PARTS,
-    "unused: mprotect-4m": PARTS,
     "unused: fork-exit-1m": PARTS,
-    "unused: fork-exit-64m": PARTS,
-    "cost: mprotect-4m": PARTS,
     "cost: fork-exit-1m": PARTS,
-    "cost: fork-exit-64m": PARTS,
-    "cost-split: mprotect-4m": PARTS,
     "cost-split: map-unmap-4k": LOOK_UP,
     "cost-split: map-unmap-4k-alone": LOOK_UP,
     "cost-split: minor-fault": LOOK,

@@ -33,13 +33,22 @@ unsigned long __hydra_zap_part(void *entry, unsigned long addr, unsigned long en
  * Asked by the caller of the loop: a bound that changes in the loop would cost registers
  * where nothing is shared.
  *
- * Context: process context, mmap_lock held for writing, no lock of a table.
+ * The table may be freed or replaced after the answer: then the caller takes a part of an area
+ * that needs none, and comes back for the rest.
+ *
+ * Context: process context, mmap_lock held, no lock of a table.
  * Return: the address after the part; the caller goes on there if it is not @end.
  */
 static inline unsigned long hydra_part_end(const struct mm_struct *mm, pmd_t *pmd,
 					   unsigned long addr, unsigned long end)
 {
 	return mm_hydra(mm) ? __hydra_part_end(pmd, addr, end) : end;
+}
+
+/* Is a part the last one of its table? If it is the last of all, the answer does not matter. */
+static inline bool hydra_table_done(unsigned long part_end)
+{
+	return !(part_end & ~PMD_MASK);
 }
 
 /**
@@ -109,6 +118,7 @@ static __always_inline unsigned long hydra_zap_part(const struct vm_area_struct 
 #else /* !CONFIG_HYDRA_MM */
 
 #define hydra_part_end(mm, pmd, addr, end)		(end)
+#define hydra_table_done(part_end)			1
 #define hydra_entries_copied(mm, first, end)		do { } while (0)
 #define hydra_change_begin(mm, entry, size)		do { } while (0)
 #define hydra_zap_part(vma, entry, addr, end, full)	(end)
