@@ -33,8 +33,8 @@ unsigned long __hydra_zap_part(void *entry, unsigned long addr, unsigned long en
  * Asked by the caller of the loop: a bound that changes in the loop would cost registers
  * where nothing is shared.
  *
- * The table may be freed or replaced after the answer: then the caller takes a part of an area
- * that needs none, and comes back for the rest.
+ * The table may be freed or replaced after the answer. If nothing is there then, the caller
+ * takes the rest in the next pass. If a huge page is, the caller takes all of it.
  *
  * Context: process context, mmap_lock held, no lock of a table.
  * Return: the address after the part; the caller goes on there if it is not @end.

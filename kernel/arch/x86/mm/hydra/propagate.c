@@ -240,7 +240,9 @@ unsigned long __hydra_part_end(pmd_t *pmd, unsigned long addr, unsigned long end
 	/* A collapse may free the table: see the head of table.c. */
 	scoped_guard(irqsave) {
 		val = pmd_val(READ_ONCE(*pmd));
-		t = hydra_is_table(val) ? hydra_table_of(hydra_next_table(val)) : NULL;
+		/* A bad entry is reported later, by the caller. */
+		t = hydra_is_table(val) && !pmd_bad(__pmd(val)) ?
+		    hydra_table_of(hydra_next_table(val)) : NULL;
 		if (t)
 			part = hydra_part(t, addr, end, 1);
 	}
