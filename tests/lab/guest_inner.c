@@ -3,7 +3,9 @@
 #include <cpuid.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/klog.h>
 #include <sys/reboot.h>
+#include <termios.h>
 #include <unistd.h>
 
 int main(void)
@@ -13,8 +15,12 @@ int main(void)
 
 	__cpuid(0x40000000, leaf, words[0], words[1], words[2]);
 	memcpy(name, words, sizeof(words));
+	/* The kernel writes to the same serial line and may cut this line in two. 6: it stays silent; 7: it may speak again. */
+	klogctl(6, NULL, 0);
 	printf("inner machine: %ld CPUs of %s\n", sysconf(_SC_NPROCESSORS_ONLN), name);
 	fflush(stdout);
+	tcdrain(STDOUT_FILENO);
+	klogctl(7, NULL, 0);
 	reboot(RB_POWER_OFF);
 	return 1;
 }

@@ -57,13 +57,19 @@ def initrd(tmp_path):
     return tmp_path / "initrd"
 
 
+def inner_machine_was_well(output):
+    warnings = re.findall(r"^.*WARNING: (?:.*\n){1,20}", output, re.M)
+    assert not warnings, warnings[0]
+    said = re.findall(r"^.*inner machine.*\n.*", output, re.M)
+    assert re.search(r"^inner machine: 2 CPUs of KVMKVMKVM$", output, re.M), said or output[-4000:]
+
+
 def test_the_kernel_boots_in_a_virtual_machine_with_nested_paging(initrd):
     inner = vm.inner_command(build.kernel("lab"), initrd)
     result, output = vm.collect(["sh", "-c", SCRIPT.format(command=shlex.join(inner))], MACHINE, 1200)
     assert (result.status, result.trouble) == (0, ""), output[-2000:]
     assert "nested paging: Y" in output
-    assert "inner machine: 2 CPUs of KVMKVMKVM" in output
-    assert "WARNING: " not in output
+    inner_machine_was_well(output)
     assert int(re.search(r"^faults in nested tables: (\d+)$", output, re.M)[1]) > 100
 
 
@@ -72,7 +78,7 @@ def test_a_virtual_machine_of_qemu_has_a_tree_for_each_node(initrd):
     script = WATCH.format(hydractl=programs.hydractl(), command=shlex.join(inner))
     result, output = vm.collect(["sh", "-c", script], MACHINE, 1200)
     assert (result.status, result.trouble) == (0, ""), output[-2000:]
-    assert "inner machine: 2 CPUs of KVMKVMKVM" in output and "WARNING: " not in output
+    inner_machine_was_well(output)
 
     def number(key):
         return int(re.search(rf"^  {key} +(\d+)$", output, re.M)[1])
