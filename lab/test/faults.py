@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Injected faults: for each rule that the kernel of the configuration 'debug' can break, does a test notice?"""
 import json
-import random
 
 from rich.console import Console
 from rich.table import Table
@@ -10,12 +9,11 @@ from lab import paths, progress
 from lab.kernel import build
 from lab.machine import console, programs, vm
 from lab.machine.ktap import Outcome
-from lab.test.stages import SHARES
+from lab.test.stages import share
 
 LIMIT = 240                  # seconds for one run of a program
 RUNS = 3                     # at most, of a test that did not notice: on a busy host a test may miss an injected fault once
 SPOILT = 6                   # machines that the emulator may spoil
-SEEDS = 1000
 # The parameters: see suites.selftests().
 # kasan_multi_shot: KASAN reports only the first bug of a boot otherwise, and one boot tries many rules.
 MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G", config="debug",
@@ -138,13 +136,12 @@ def runs(rule):
 def tries(only="", long=False, seed=0):
     """(name, rule, test) of each try, or of those with a word in the name.
 
-    In a short run: of every third rule, from the first, second or third on (seed), the first test, and the first of each program that is no
-    rule's first. Three runs with numbers that follow each other try all rules.
+    In a short run: of the rules that the number seed draws the first test, and the first of each program that is no rule's first.
     """
     rules = {**CATCHERS, **HARMLESS}
     tried = {tests[0].split()[0] for tests in rules.values()}
     named = []
-    for rule, tests in list(rules.items()) if long or only else list(rules.items())[seed % SHARES::SHARES]:
+    for rule, tests in rules.items() if long or only else share("faults", rules.items(), seed):
         for test in tests:
             program = test.split()[0]
             if long or only or test == tests[0] or program not in tried:
@@ -236,12 +233,8 @@ def show(results, due):
     Console(highlight=False).print(grid)
 
 
-def run(only="", long=False, seed=None):
-    """Break every rule in turn, or the rules with a word in the name, or in a short run every third rule; a list of outcomes.
-
-    Seed: draws the rules of a short run; without, any number does.
-    """
-    seed = random.randrange(SEEDS) if seed is None else seed
+def run(only="", long=False, seed=0):
+    """Break every rule in turn, or the rules with a word in the name, or in a short run those that the number seed draws; a list of outcomes."""
     due = tries(only, long, seed)
     if not due:
         return [Outcome("injected faults", "failed", f"no rule and no test of one is called like '{only}'")]
@@ -275,7 +268,4 @@ def run(only="", long=False, seed=None):
                 progress.say(f"the machine ended without a result: {result.trouble}")
                 break
     show(results, due)
-    made = outcomes(results, due, [] if only else known)
-    if not (only or long):
-        made[0].seeds = f"injected faults {seed}"
-    return made
+    return outcomes(results, due, [] if only else known)

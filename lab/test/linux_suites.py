@@ -2,14 +2,13 @@
 """Linux's own tests, with Hydra off and with Hydra on for every process from PID 1: what passes on stock has to pass.
 
 The tests are the kernel tree's (tools/testing/selftests) and Debian's stress-ng. The same image is booted with the boot
-parameter hydra=linux and with another policy, which a number draws (see --seed). Stock runs only the programs of which
-something does not pass with that policy. Programs with different results are run once more on both. With --long, stock runs all
+parameter hydra=linux and with another policy. A short run has one policy, and the tests of mm or all others, as a number draws
+(see --seed); stock runs only the programs of which something does not pass with that policy. Programs with different results are run once more on both. With --long, stock runs all
 programs, and each policy is compared with it.
 """
 import dataclasses
 import fnmatch
 import os
-import random
 import re
 import shlex
 
@@ -19,11 +18,10 @@ from lab import children, paths, policies, progress
 from lab.kernel import build
 from lab.machine import console, vm
 from lab.machine.ktap import Outcome
-from lab.test import differences, suites
+from lab.test import differences, stages, suites
 
 SELFTESTS = ["x86", "futex", "memfd", "proc", "exec", "clone3", "pidfd", "timers", "membarrier", "mincore", "vDSO", "mm"]
 MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G")
-SEEDS = 10**6
 SECONDS = {"short": 150, "long": 600}     # for one program; on a quiet machine, a tenth is a long time
 SLOWER = {"lab": 1, "debug": 4}           # times as long, on a kernel with checkers
 BOOTS = 4                                 # at most, for one list of programs, if the machine crashes in some programs
@@ -286,26 +284,27 @@ def compared(run, policy, stock=None, short=False):
 
 
 def drawn(seed):
-    """The policy of a short run."""
-    return policies.OF_HYDRA[seed % len(policies.OF_HYDRA)]
+    """(the policy, the suites) of a short run."""
+    parts = [["mm"], [suite for suite in (*SELFTESTS, *STRESSORS) if suite != "mm"]]
+    return policies.OF_HYDRA[seed // len(parts) % len(policies.OF_HYDRA)], *stages.share("suites", parts, seed)
 
 
-def outcomes(config="lab", long=False, only="", seed=None):
+def outcomes(config="lab", long=False, only="", seed=0):
     """The comparisons as outcomes for the test summary, of the programs with a word in the name; prints the tables.
 
-    Seed: draws the policy of a short run; without, any number does.
+    Seed: draws the policy of a short run and, without a word, the suites.
     """
     made, stock = [], None
-    seed = random.randrange(SEEDS) if seed is None else seed
+    policy, part = drawn(seed)
+    if long or only:
+        part = [*SELFTESTS, *STRESSORS]
     selection = "all" if long else "short selection, on stock only what does not pass"
-    for policy in policies.OF_HYDRA if long else [drawn(seed)]:
-        found, stock = verdicts(config=config, long=long, only=[f"*{only}*"], policy=policy, stock=stock)
+    for policy in policies.OF_HYDRA if long else [policy]:
+        found, stock = verdicts(config=config, long=long, only=[f"*{only}*"] if long or only else [f"{suite}:*" for suite in part], policy=policy, stock=stock)
         title = f"Linux's own tests on stock and with policy {policy} for every process ({selection}, {config})"
         left_out = {} if long else LONG_ONLY
-        chosen = [suite for suite in (*SELFTESTS, *STRESSORS) if f"{suite}:*" not in left_out]
+        chosen = [suite for suite in part if f"{suite}:*" not in left_out]
         made += [outcome.on(policy) for outcome in judged(found, title, chosen, only)]
-    if not long:
-        made[0].seeds = f"Linux's own tests {seed} [{drawn(seed)}]"
     return made
 
 

@@ -7,7 +7,7 @@ from lab.kernel import build
 from lab.machine import programs
 from lab.machine.ktap import Outcome
 from lab.machine.vm import Machine
-from lab.test import suites
+from lab.test import stages, suites
 
 
 @dataclasses.dataclass
@@ -59,13 +59,17 @@ def limit(machine):
     return suites.SELFTEST_LIMIT * max(1, machine.nodes * machine.cpus_per_node // usual)
 
 
-def run(long=False, only=""):
-    """Each mode with a word in the name, in one boot each; a dict from mode to outcomes."""
+def chosen(long=False, only="", seed=0):
+    """The modes with a word in the name; in a short run without a word those that the number seed draws."""
+    named = [mode for mode in MODES if (long or not mode.long) and only in mode.name]
+    return named if long or only else stages.share("modes", named, seed)
+
+
+def run(long=False, only="", seed=0):
+    """Each chosen mode in one boot; a dict from mode to outcomes."""
     where = {test.name: test for test in programs.selftests(build.tree())}
     groups = {}
-    for mode in MODES:
-        if (mode.long and not long) or only not in mode.name:
-            continue
+    for mode in chosen(long, only, seed):
         missing = [name for name in mode.tests if name not in where]
         if missing:
             groups[mode.name] = [Outcome(f"mode {mode.name}", "failed", f"no such self test: {', '.join(missing)}")]

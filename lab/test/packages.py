@@ -10,6 +10,7 @@ from lab import children, paths, progress, setup
 from lab.errors import LabError
 from lab.machine.ktap import Outcome
 from lab.package import chroot, flavours, kernels, verb
+from lab.test.stages import share
 
 FILES = ["usr/bin/hydractl", "etc/default/hydra", "usr/lib/systemd/system/hydra.service", "usr/libexec/hydra/boot-default",
          "usr/share/bash-completion/completions/hydractl", "usr/share/doc/hydractl/hydractl.md.gz", "usr/share/doc/hydractl/examples/flushes.bt",
@@ -138,10 +139,10 @@ def on_full_disk():
             children.run(["umount", directory])
 
 
-def run():
-    """Both parts: the kernels' configurations, and the package of hydractl."""
+def run(long=False, seed=0):
+    """Both parts: the kernels' configurations (in a short run the one that the number seed draws), and the package of hydractl."""
     setup.ensure_packages(setup.PACKAGING)
-    outcomes = [*(compiled(flavour) for flavour in flavours.FLAVOURS), unfit()]
+    outcomes = [*(compiled(flavour) for flavour in (flavours.FLAVOURS if long else share("packages", flavours.FLAVOURS, seed))), unfit()]
     progress.say("the package of hydractl: built, installed, upgraded, removed")
     packages = verb.of_hydractl()
     return [*outcomes, *lintian(packages), *installed(packages[0]), on_full_disk()]

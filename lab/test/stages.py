@@ -2,8 +2,14 @@
 """The stages of ./hydra test, in order, for --help and for the runner."""
 import dataclasses
 
+SEEDS = 1000                 # the number that draws is below
+# A short run takes a part of some stages. So many short runs with numbers that follow each other have the whole stage.
+SHARES = {"packages": 2, "modes": 2, "suites": 2, "debug": 6, "faults": 6}
 
-SHARES = 3                   # short runs that together have all of the stages debug and faults
+
+def share(stage, entries, seed):
+    """The entries that a short run takes, drawn by the number seed."""
+    return list(entries)[seed % SHARES[stage]::SHARES[stage]]
 
 
 @dataclasses.dataclass
@@ -18,16 +24,16 @@ STAGES = {
     "host": Stage("the lab, the tool's parsing, the model (no virtual machine)", only="tests"),
     "machine": Stage("the lab with real virtual machines", "lab", only="tests"),
     "off": Stage("Linux's files with hooks in them, compiled with Hydra configured out"),
-    "packages": Stage("Debian's configurations: our files compiled with them; the package of hydractl, installed and removed"),
+    "packages": Stage("Debian's configurations: our files compiled with them (in a short run with one of the two); the package of hydractl, installed and removed"),
     "server": Stage("the packages on a Debian 12 of its own: apt, boot with the initramfs, services, self tests, purge; builds the kernel cloud-amd64", long=True),
     "series": Stage("what ./hydra series changes in Linux, compiled (not linked) after each patch, with Hydra off and on", long=True),
     "selftests": Stage("KUnit and the kernel self tests", "lab", only="programs"),
     "steps": Stage("what operations execute, counted: the limits of Hydra's cost", "lab", only="rows", long=True),
-    "modes": Stage("self tests with 4 and 5 levels, isolated tables, huge pages, odd machines", "lab", only="modes"),
-    "suites": Stage("Linux's own tests and stress-ng, on stock and with a policy, drawn by a number, for every process", "lab", only="programs"),
+    "modes": Stage("self tests with 4 and 5 levels, isolated tables, huge pages, odd machines. A short run has every second mode", "lab", only="modes"),
+    "suites": Stage("Linux's own tests and stress-ng, on stock and with a policy for every process. A short run has one policy, and the tests of mm or all others", "lab", only="programs"),
     "vm": Stage("self tests with virtual machines; with --long also on the debug kernel, self tests in a machine in the machine, and KVM's own tests on stock and under Hydra", "lab", only="programs"),
-    "debug": Stage("self tests on the debug kernel: KASAN, lockdep, page-table checks. A short run has every third program", "debug", only="programs"),
-    "faults": Stage("injected faults: rules broken one by one on the debug kernel; does a test notice? A short run breaks every third rule", "debug", only="rules"),
+    "debug": Stage("self tests on the debug kernel: KASAN, lockdep, page-table checks. A short run has every sixth program", "debug", only="programs"),
+    "faults": Stage("injected faults: rules broken one by one on the debug kernel; does a test notice? A short run breaks every sixth rule", "debug", only="rules"),
     "races": Stage("self tests on a kernel that looks for data races (KCSAN)", "kcsan", long=True),
     "oracle": Stage("a million operations of the stale-translation oracle, and some under each other policy", "lab", only="runs", long=True),
     "suites-debug": Stage("Linux's own tests on the debug kernel", "debug", only="programs", long=True),

@@ -2,7 +2,6 @@
 """The test suites, each giving a list of outcomes: host tests, KUnit, self tests, the kernel's own complaints."""
 import dataclasses
 import os
-import random
 import re
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from lab import children, paths, policies, progress
 from lab.kernel import build
 from lab.machine import console, ktap, programs, vm
 from lab.machine.ktap import Outcome
-from lab.test.stages import SHARES
+from lab.test.stages import share
 
 SELFTEST_LIMIT = 400         # seconds for one program
 DEBUG_LIMIT = 1800           # on a kernel with checkers
@@ -32,7 +31,6 @@ VM = "vm_"                   # begins the names of self tests with virtual machi
 SLEEPING = {"coherence": "-V whole_tables_running", "pages": "-V whole_tables_running", "huge": "-V running"}
 # The debug kernel finds wrong uses of memory and of locks: one of the filters takes all paths of the others.
 ONE_FILTER = {**SLEEPING, "filters": "-V table -V entry"}
-SEEDS = 1000
 MARK = re.compile(r"^### (begin|end) (\S+)(?: (\d+))?(?: (\d+))?$", re.M)
 SEED = re.compile(r"^# repeat with .*?--seed (\d+)", re.M)
 STEP = re.compile(MARK.pattern + r"|^# ((\d+) of (\d+) operations)|^1\.\.(\d+)|^#  RUN +(\S+)", re.M)
@@ -116,16 +114,16 @@ def program(name, output, status, seconds=SELFTEST_LIMIT):
     return outcomes
 
 
-def in_machine(config, only="", arguments="", words=None, vms=False, share=None):
+def in_machine(config, only="", arguments="", words=None, vms=False, seed=None):
     """KUnit and the self tests in one boot; or only the self tests with a word (only) in the name, with arguments.
 
     Words: the arguments of single programs, by name, if all programs run. Vms: the self tests with virtual machines, without KUnit.
-    Share: a number, for every third program, from the one with this number on.
+    Seed: draws the programs of a short run of the stage debug; None: all programs.
     """
     tests = [test for test in programs.selftests(build.tree(), everything=config == "debug")
              if only in test.name and (test.name.startswith(VM) == vms or (only and not vms))]
-    if share is not None:
-        tests = tests[share::SHARES]
+    if seed is not None:
+        tests = share("debug", tests, seed)
     if not tests:
         return []
     want_kunit = not (only or vms)
@@ -135,17 +133,11 @@ def in_machine(config, only="", arguments="", words=None, vms=False, share=None)
                      words={} if only else words)
 
 
-def debug(only="", arguments="", long=False, seed=None):
-    """KUnit and the self tests on the debug kernel. A short run has a third of the programs, and of the slowest a part.
-
-    Seed: draws the third; without, any number does. Three runs with numbers that follow each other have all programs.
-    """
+def debug(only="", arguments="", long=False, seed=0):
+    """KUnit and the self tests on the debug kernel. A short run has the programs that the number seed draws, and of the slowest a part."""
     if long or only:
         return in_machine("debug", only, arguments)
-    seed = random.randrange(SEEDS) if seed is None else seed
-    made = in_machine("debug", arguments=arguments, words=ONE_FILTER, share=seed % SHARES)
-    made[0].seeds = f"debug kernel {seed}"
-    return made
+    return in_machine("debug", arguments=arguments, words=ONE_FILTER, seed=seed)
 
 
 def oracle_runs():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./hydra test: the stages in their order, a summary, and the line "N passed, N failed"."""
+import random
 import time
 
 from rich.console import Console
@@ -20,12 +21,12 @@ RUN = {
     "host": ("host", lambda a: suites.pytest("not machine", "host tests", a.only)),
     "machine": ("machine", lambda a: suites.pytest("machine", "machine tests", a.only)),
     "off": ("without Hydra", lambda _: [Outcome(f"{name} without Hydra", "passed") for name in build.touched_without_hydra()]),
-    "packages": ("packages", lambda _: packages.run()),
+    "packages": ("packages", lambda a: packages.run(a.long, a.seed)),
     "server": ("packages on a Debian 12", lambda _: server.run()),
     "series": ("each patch of the series", lambda _: [Outcome(name, "failed" if why else "passed", why) for name, why in series_steps.each_step()]),
     "selftests": ("KUnit and self tests", lambda a: suites.in_machine("lab", a.only, a.arguments)),
     "steps": ("counted steps", lambda a: steps_verbs.stage(a.only)),
-    "modes": ("modes", lambda a: modes.run(a.long, a.only)),
+    "modes": ("modes", lambda a: modes.run(a.long, a.only, a.seed)),
     "suites": ("Linux's own tests", lambda a: linux.outcomes("lab", a.long, a.only, a.seed)),
     "vm": ("virtual machines", lambda a: kvm_suites.run(a.long, a.only, a.arguments)),
     "debug": ("KUnit and self tests [debug kernel]", lambda a: suites.debug(a.only, a.arguments, a.long, a.seed)),
@@ -97,14 +98,19 @@ def summary(groups, durations, seconds):
     return sum(outcome.result == "passed" for outcome in everything), sum(outcome.failed for outcome in everything)
 
 
+def drawing(arguments):
+    """The stages of which a number draws something."""
+    asked = arguments.stage or (["selftests"] if arguments.only else list(stages.SHARES))
+    return [] if arguments.long else [name for name in asked if name in (["suites"] if arguments.only else stages.SHARES)]
+
+
 def chosen(arguments):
     """The stages to run: the stages of --stage; without --stage, the self tests if --only is given, else all due stages."""
     if arguments.arguments and not (arguments.only and set(arguments.stage or ["selftests"]) <= {"selftests", "vm", "debug"}):
         raise LabError("--arguments is for self tests chosen with --only, of the stages selftests, vm and debug", status=2)
-    if arguments.seed is not None and not set(arguments.stage or ([] if arguments.only else ["suites"])) & {"suites", "suites-debug", "debug", "faults"}:
-        raise LabError("--seed is for the stages suites, suites-debug, debug and faults", "Other tests that draw random numbers take --arguments=\"--seed N\".", status=2)
-    if arguments.seed is not None and (arguments.only or arguments.long) and set(arguments.stage or []) in ({"debug"}, {"faults"}):
-        raise LabError("--seed chooses the third of what a short run of the stage does: with --only and with --long it means nothing", status=2)
+    if arguments.seed is not None and not set(drawing(arguments)):
+        raise LabError("--seed draws what a short run takes of the stages " + ", ".join(stages.SHARES) + ", and the policy of suites with --only; here it draws nothing",
+                       "Other tests that draw random numbers take --arguments=\"--seed N\".", status=2)
     if arguments.stage:
         whole = [name for name in arguments.stage if arguments.only and not stages.STAGES[name].only]
         if whole:
@@ -123,6 +129,11 @@ def minutes(durations):
 def test_verb(arguments):
     start = time.monotonic()
     names = chosen(arguments)
+    if arguments.seed is None:
+        arguments.seed = random.randrange(stages.SEEDS)
+    drawn = f"drawn by the number {arguments.seed} (--seed {arguments.seed} takes the same): {', '.join(drawing(arguments))}" if drawing(arguments) else ""
+    if drawn:
+        progress.say(drawn)
     for name in names:
         check_only(name, arguments)
     groups, durations, broken = {}, {}, set()
@@ -142,6 +153,8 @@ def test_verb(arguments):
         durations["kernel builds"] = durations.get("kernel builds", 0) + built
         durations[name] = time.monotonic() - begun - built
     passed, failed = summary(groups, durations, time.monotonic() - start)
+    if drawn:
+        progress.say(drawn)
     progress.say("all tests passed" if not failed else "see the failures above; logs are under HYDRA_CACHE/logs and runs")
     print(f"{passed} passed, {failed} failed", flush=True)
     return 1 if failed or not passed else 0

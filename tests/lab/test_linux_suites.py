@@ -236,19 +236,21 @@ def test_stock_runs_only_what_does_not_pass_with_the_policy(text, asked):
     assert [entry.name for entry in found if entry.kind == "only with Hydra"] == (["mm:cow: unmap"] if "not" in text or "SKIP" in text else [])
 
 
-def test_a_number_draws_the_policy_of_a_short_run_and_the_summary_names_both(monkeypatch):
+def test_a_number_draws_the_policy_and_the_suites_of_a_short_run(monkeypatch):
     taken = []
 
-    def verdicts(policy, **_):
-        taken.append(policy)
+    def verdicts(policy, only, **_):
+        taken.append((policy, only))
         return differences.compare(run(program("mm:cow")), run(program("mm:cow"))), None
     monkeypatch.setattr(linux_suites, "verdicts", verdicts)
-    told = [linux_suites.outcomes(only="cow", seed=seed)[0].seeds for seed in (0, 5, 2, 7)]
-    assert taken == ["hydra", "mitosis", "radixvm", "abis"]
-    assert told[1] == "Linux's own tests 5 [mitosis]"
-    monkeypatch.setattr(linux_suites.random, "randrange", lambda most: most - 1)
-    assert linux_suites.outcomes(only="cow")[0].seeds == "Linux's own tests 999999 [abis]"
-    assert not any(outcome.seeds for outcome in linux_suites.outcomes(only="cow", long=True))
+    for seed in range(8):
+        linux_suites.outcomes(seed=seed)
+    assert [policy for policy, _ in taken] == ["hydra", "hydra", "mitosis", "mitosis", "radixvm", "radixvm", "abis", "abis"]
+    assert [only for _, only in taken[:2]] == [["mm:*"], [f"{suite}:*" for suite in (*linux_suites.SELFTESTS, *linux_suites.STRESSORS) if suite != "mm"]]
+    linux_suites.outcomes(only="cow", seed=5)
+    assert taken[-1] == ("radixvm", ["*cow*"])
+    linux_suites.outcomes(long=True)
+    assert taken[-1] == ("abis", ["**"])
 
 
 def test_no_name_is_known_before_there_is_a_tree(monkeypatch, tmp_path):

@@ -104,20 +104,31 @@ def arguments(*words):
     return cli.parser().parse_args(["test", *words])
 
 
-@pytest.mark.parametrize("words, right", [((), True), (("--stage", "suites"), True), (("--stage", "suites-debug", "--long"), True),
-                                          (("--stage", "faults"), True), (("--stage", "debug"), True), (("--only", "fill"), False), (("--stage", "vm"), False)])
-def test_a_number_is_for_stages_that_draw(words, right):
-    if right:
+@pytest.mark.parametrize("words, drawn", [((), list(stages.SHARES)), (("--stage", "suites"), ["suites"]), (("--stage", "faults"), ["faults"]),
+                                          (("--stage", "debug", "--stage", "vm"), ["debug"]), (("--stage", "suites", "--only", "cow"), ["suites"]),
+                                          (("--only", "fill"), []), (("--stage", "vm"), []), (("--stage", "faults", "--only", "sharer"), []), (("--long",), [])])
+def test_a_number_is_for_stages_that_draw(words, drawn):
+    assert test.drawing(arguments(*words)) == drawn
+    if drawn:
         assert test.chosen(arguments("--seed", "7", *words))
     else:
-        with pytest.raises(LabError, match="--seed is for the stages suites"):
+        with pytest.raises(LabError, match="here it draws nothing"):
             test.chosen(arguments("--seed", "7", *words))
 
 
-@pytest.mark.parametrize("words", [("--only", "sharer"), ("--long",)])
-def test_a_number_that_means_nothing_is_refused(words):
-    with pytest.raises(LabError, match="means nothing"):
-        test.chosen(arguments("--stage", "faults", "--seed", "7", *words))
+def test_the_number_that_drew_is_told(monkeypatch, capsys):
+    monkeypatch.setattr(test.build, "kernel", lambda config: None)
+    took = []
+    monkeypatch.setitem(test.RUN, "modes", ("modes", lambda a: took.append(a.seed) or {"two nodes": [Outcome("one", "passed")]}))
+    assert test.test_verb(arguments("--stage", "modes")) == 0
+    assert f"drawn by the number {took[0]} (--seed {took[0]} takes the same): modes\n" in capsys.readouterr().err
+    assert test.test_verb(arguments("--stage", "modes", "--seed", "7")) == 0 and took[1] == 7
+
+
+def test_short_runs_that_follow_each_other_have_the_whole_of_a_stage():
+    for stage, runs in stages.SHARES.items():
+        parts = [stages.share(stage, range(13), seed) for seed in range(40, 40 + runs)]
+        assert sorted(sum(parts, [])) == list(range(13)) and max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
 def test_parts_of_the_long_oracle(monkeypatch):
@@ -190,13 +201,15 @@ def test_a_bar_moves_within_a_program(pieces, steps, notes):
     assert (bar.steps, bar.notes) == (steps, notes)
 
 
-def test_three_short_runs_on_the_debug_kernel_have_all_programs(monkeypatch, tmp_path):
+def test_a_short_run_has_some_programs_on_the_debug_kernel(monkeypatch, tmp_path):
     names = [tmp_path / name for name in ("coherence", "fill", "huge", "vm_move", "split")]
     ran = []
+    monkeypatch.setitem(stages.SHARES, "debug", 3)
     monkeypatch.setattr(suites.build, "tree", lambda: tmp_path)
     monkeypatch.setattr(suites.programs, "selftests", lambda *_, **__: names)
     monkeypatch.setattr(suites, "selftests", lambda tests, *_, **__: ran.append([test.name for test in tests]) or [Outcome("one", "passed")])
-    assert [suites.debug(seed=seed)[0].seeds for seed in (6, 7, 8)] == ["debug kernel 6", "debug kernel 7", "debug kernel 8"]
+    for seed in (6, 7, 8):
+        suites.debug(seed=seed)
     assert ran == [["coherence", "split"], ["fill"], ["huge"]]
     suites.debug(long=True, seed=7)
     assert ran[3] == ["coherence", "fill", "huge", "split"]
