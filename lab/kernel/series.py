@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./hydra series: kernel/ as patches for a maintainer of Linux, made by rule.
 
-Each file of kernel/hooks/ is one patch of the series, in the order of hooks/series. A patch has a subject, a message, and
+Each patch of kernel/hooks/ is one patch, in the order of hooks/series, which names the cover letters, too: each letter begins
+a series of its own, which needs the series before it. A patch has a subject, a message, and
 after "---" the diff of Linux's own files. A line "Brings: NAME" in the message names a new file that comes with the patch; a
 NAME that ends in / stands for the files of the directory which no other line names. If a new file comes in parts, the later
 patch has a diff of the file, too: the lines that the diff adds are left out of the file in earlier patches. kernel/ always
@@ -156,7 +157,7 @@ def check(patches, before, after, scratch, author):
 
 
 def write(target, results=(), ours=source.OURS):
-    """Write the series to an empty directory; returns the names of the patches, the cover letter first."""
+    """Write the series to an empty directory, each to a directory of its own there; returns the names, of each series its cover letter first."""
     target = pathlib.Path(target)
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -166,22 +167,26 @@ def write(target, results=(), ours=source.OURS):
         raise LabError(f"cannot make the directory {target}: {error.strerror}") from error
     author = identity()
     parts = read_parts(ours)
-    subject, text = series_cover.text(ours / "hooks" / "cover-letter", results)
+    letters = [(letter.stem, len(patches), series_cover.text(letter, results)) for letter, patches in source.hook_parts(ours).items()]
     with tempfile.TemporaryDirectory(prefix="hydra-series-") as name:
         scratch = pathlib.Path(name)
         (scratch / "built").mkdir()
         version, before, after = linux_texts(parts, ours, scratch / "built")
         new_repository(scratch / "made", before, f"Linux {version}", author)
         commit_parts(scratch / "made", parts, ours, author)
-        git(scratch / "made", "format-patch", "--quiet", "--cover-letter", "--numbered", "--zero-commit", "--no-signature",
-            f"-{len(parts)}", "-o", str(scratch / "out"), environment=author)
-        patches = sorted((scratch / "out").iterdir())
-        series_cover.fill_in(patches[0], subject, text.replace("@BASE@", f"Linux {version}"))
-        check(patches, before, after, scratch / "applied", author)
-        for patch in patches:
-            shutil.copyfile(patch, target / patch.name)
-    progress.say(f"{len(parts)} patches and a cover letter for Linux {version}: git am --empty=drop {target}/*.patch")
-    return [patch.name for patch in patches]
+        done, made = 0, []
+        for name, count, (subject, text) in letters:
+            first = f"HEAD~{len(parts) - done}"
+            done += count
+            git(scratch / "made", "format-patch", "--quiet", "--cover-letter", "--numbered", "--zero-commit", "--no-signature",
+                f"{first}..HEAD~{len(parts) - done}", "-o", str(scratch / "out" / name), environment=author)
+            patches = sorted((scratch / "out" / name).iterdir())
+            series_cover.fill_in(patches[0], subject, text.replace("@BASE@", f"Linux {version}"))
+            made += patches
+        check(made, before, after, scratch / "applied", author)
+        shutil.copytree(scratch / "out", target, dirs_exist_ok=True)
+    progress.say(f"{len(parts)} patches in {len(letters)} series for Linux {version}: git am --empty=drop {target}/*/*.patch")
+    return [f"{patch.parent.name}/{patch.name}" for patch in made]
 
 
 def series_verb(arguments):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The cover letter of the series: the text, and the measured tables as plain text."""
+"""The cover letters of the series: the text, and the measured tables as plain text."""
 import json
 import pathlib
 import re
@@ -83,13 +83,15 @@ def in_readme(markdown):
 
 
 def text(path, results=()):
-    """(subject, text) of the cover letter, with the tables of the result files, or of the README."""
+    """(subject, text) of a cover letter, with the tables of the result files, or of the README, where the letter has @RESULTS@."""
     try:
         first, _, body = path.read_text(encoding="utf-8").partition("\n")
     except OSError as error:
         raise LabError(f"cannot read {path}: {error.strerror}") from error
-    if not first.startswith("Subject: ") or "@RESULTS@" not in body:
-        raise LabError(f"{path} is no cover letter: it begins with 'Subject: …' and says where the tables go with @RESULTS@")
+    if not first.startswith("Subject: "):
+        raise LabError(f"{path} is no cover letter: it begins with 'Subject: …'")
+    if "@RESULTS@" not in body:
+        return first.removeprefix("Subject: "), body.strip()
     tables = [table for file in results for table in measured(file)] if results else \
         in_readme((paths.REPO / "README.md").read_text(encoding="utf-8"))
     if not tables:

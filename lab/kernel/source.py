@@ -51,17 +51,28 @@ def overlay_files(ours=OURS):
     return [str(path) for path in found if path.parts[0] != "hooks"]
 
 
-def hook_series(ours=OURS):
-    """The patches in the order the series file gives."""
+def hook_parts(ours=OURS):
+    """{cover letter: its patches}, in the order the series file gives. A name that ends in .cover begins a series with this letter."""
     series = ours / "hooks" / "series"
     if not series.exists():
-        return []
+        return {}
     names = [line.split("#")[0].strip() for line in series.read_text(encoding="utf-8").splitlines()]
-    patches = [series.parent / name for name in names if name]
-    for patch in patches:
-        if not patch.exists():
-            raise LabError(f"{series} names {patch.name}, which does not exist")
-    return patches
+    found = {}
+    for path in [series.parent / name for name in names if name]:
+        if not path.exists():
+            raise LabError(f"{series} names {path.name}, which does not exist")
+        if path.suffix == ".cover":
+            patches = found.setdefault(path, [])
+        elif not found:
+            raise LabError(f"{series} names {path.name} before the first cover letter (a name that ends in .cover)")
+        else:
+            patches.append(path)
+    return found
+
+
+def hook_series(ours=OURS):
+    """The patches in the order the series file gives."""
+    return [patch for patches in hook_parts(ours).values() for patch in patches]
 
 
 def touched_by(patch):

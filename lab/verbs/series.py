@@ -3,13 +3,14 @@
 from lab.verbs.verb import Verb
 
 DESCRIPTION = """\
-Make a series of patches out of kernel/: what prepares Linux comes first, what is policy last, and every step compiles.
-They carry the author and the Signed-off-by that git knows you by; the cover letter has the measured tables. Before they
-are written, they are applied with git am to Linux's own text, and the result is compared with what the lab builds.
+Make series of patches out of kernel/, each with a cover letter in a directory of its own: the mechanism, KVM, and what
+guests and hosts tell each other. What prepares Linux comes first, and every step compiles. The patches carry the author
+and the Signed-off-by that git knows you by; the first cover letter has the measured tables. Before the patches are
+written, they are applied with git am to Linux's own text, and the result is compared with what the lab builds.
 
   ./hydra series /tmp/hydra
   ./hydra series /tmp/hydra --results demo.json --results steps.json
-  git -C LINUX am --empty=drop /tmp/hydra/*.patch          # LINUX: a clone of Linux at a 6.12.y release
+  git -C LINUX am --empty=drop /tmp/hydra/*/*.patch        # LINUX: a clone of Linux at a 6.12.y release
   ./hydra test --stage series                              # compile after each patch, with Hydra off and on"""
 
 

@@ -64,8 +64,8 @@ def ours(tmp_path, monkeypatch):
     (tmp_path / "gitconfig").write_text("[user]\nname = A Caller\nemail = caller@example.org\n[commit]\ngpgsign = true\n")
     kernel = tmp_path / "kernel"
     put(kernel, {"mm/hydra/fill.c": "int fill;\nint place;\n", "mm/hydra/place.c": "int where;\n", "hooks/prepare.patch": PREPARE,
-                 "hooks/fill.patch": FILL, "hooks/place.patch": PLACE, "hooks/cover-letter": COVER,
-                 "hooks/series": "prepare.patch\nfill.patch\nplace.patch\n"})
+                 "hooks/fill.patch": FILL, "hooks/place.patch": PLACE, "hooks/1-mm.cover": COVER, "hooks/2-place.cover": "Subject: mm: Place\n\nMore, for @BASE@.\n",
+                 "hooks/series": "1-mm.cover\nprepare.patch\nfill.patch\n2-place.cover  # last\nplace.patch\n"})
     return kernel
 
 
@@ -81,7 +81,8 @@ def git(directory, *words):
 
 def test_the_series_makes_the_labs_tree_step_by_step(ours, tmp_path):
     names = series.write(tmp_path / "out", ours=ours)
-    assert names == ["0000-cover-letter.patch", "0001-mm-Return-late.patch", "0002-mm-hydra-Fill.patch", "0003-mm-hydra-Place.patch"]
+    assert names == ["1-mm/0000-cover-letter.patch", "1-mm/0001-mm-Return-late.patch", "1-mm/0002-mm-hydra-Fill.patch",
+                     "2-place/0000-cover-letter.patch", "2-place/0001-mm-hydra-Place.patch"]
     clone = tmp_path / "clone"
     put(clone, {"mm/fault.c": FAULT})
     git(clone, "init", "-q")
@@ -107,14 +108,15 @@ def test_the_series_makes_the_labs_tree_step_by_step(ours, tmp_path):
     ({"hooks/place.patch": PLACE.replace("Subject: ", "")}, "place.patch is not a patch of the series"),
     ({"hooks/place.patch": PLACE.replace("\n---\n", "\n", 1)}, "place.patch is not a patch of the series"),
     ({"hooks/fill.patch": FILL.replace("int late", "int early")}, "fill.patch does not apply to Linux 6.12.34"),
-    ({"hooks/cover-letter": "Subject: mm: All of it\n\nNo place for tables.\n"}, "is no cover letter"),
+    ({"hooks/2-place.cover": "mm: Place\n\nNo subject.\n"}, "is no cover letter"),
+    ({"hooks/series": "prepare.patch\n"}, "before the first cover letter"),
     ({"../out/old.patch": ""}, "out is not empty"),
     ({"../gitconfig": ""}, "(?s)git knows no name and address of yours.*git config --global user.name")])
 def test_what_is_wrong_is_named_and_nothing_is_written(ours, tmp_path, changed, says):
     put(ours, changed)
     with pytest.raises(LabError, match=says):
         series.write(tmp_path / "out", ours=ours)
-    assert not list((tmp_path / "out").glob("0*"))
+    assert not list((tmp_path / "out").glob("*/0*"))
 
 
 @pytest.mark.parametrize("word, instead", [("+int where;", "+int nowhere;"), ("+\thydra_fault();", "+\thydra_fault( );")])
@@ -205,8 +207,9 @@ def test_the_cover_letter_has_the_tables_of_the_readme_or_of_results(ours, tmp_p
                    "steps.json": '[{"nodes": 2, "policy": "off", "row": "minor-fault", "metric": "instructions", "value": 4019, "unit": "1"},'
                                  '{"nodes": 2, "policy": "off", "row": "minor-fault", "metric": "locked", "value": 7, "unit": "1"}]'})
     series.write(tmp_path / "out", [tmp_path / "demo.json", tmp_path / "steps.json"], ours)
-    cover = (tmp_path / "out/0000-cover-letter.patch").read_text(encoding="utf-8")
-    assert "Subject: [PATCH 0/3] mm: All of it\nMIME-Version" in cover and "For Linux 6.12.34." in cover and "3 files changed" in cover
+    cover = (tmp_path / "out/1-mm/0000-cover-letter.patch").read_text(encoding="utf-8")
+    assert "Subject: [PATCH 0/2] mm: All of it\nMIME-Version" in cover and "For Linux 6.12.34." in cover and "2 files changed" in cover
+    assert "More, for Linux 6.12.34." in (tmp_path / "out/2-place/0000-cover-letter.patch").read_text(encoding="utf-8")
     assert "                             linux   hydra\nmunmap quiet  us_per_op, µs  58.82  54,000\n" in cover
     assert "2 nodes:\n\n                                off\nminor-fault  instructions, 1  4,019\n" in cover and "locked" not in cover
     assert series_cover.in_readme("Words.\n\n```\n┏━━┓\n┃ a┃\n└──┘\n```\n\nIn `this` [table](x):\n\n| a | b |\n| --- | ---: |\n| **long** | 1.5 |\n\n| c |\n| --- |\n| 2 |\n") == \
@@ -235,7 +238,7 @@ def brought():
 
 def test_the_real_series_applies_to_linux_and_makes_the_labs_tree(tmp_path):
     names = series.write(tmp_path / "out")
-    assert len(names) == len(series.read_parts()) + 1
+    assert len(names) == len(series.read_parts()) + len(source.hook_parts())
 
 
 KVMS = {"kvm-trees.patch", "kvm-interface.patch", "kvm-copy.patch", "kvm-flush.patch", "kvm-idle.patch", "kvm-follow.patch", "kvm-expose.patch"}
@@ -278,7 +281,8 @@ def test_messages_are_as_linux_wants_them(part):
                          .replace("@mm", ""), re.M)
 
 
-def test_no_part_of_the_cover_letter_names_a_person():
-    text = (source.OURS / "hooks/cover-letter").read_text(encoding="utf-8")
+@pytest.mark.parametrize("letter", source.hook_parts(), ids=lambda letter: letter.stem)
+def test_no_part_of_a_cover_letter_names_a_person(letter):
+    text = letter.read_text(encoding="utf-8")
     assert not re.search(r"^(?:From|Signed-off-by|Author):|\w@\w", text, re.M)
     assert [line for line in text.splitlines() if len(line) > 75] == []
