@@ -67,6 +67,20 @@ def read_parts(ours=source.OURS):
     return parts
 
 
+def letters(ours=source.OURS):
+    """{cover letter: how many patches its series has}, in order."""
+    found, letter = {}, None
+    for path in source.series_files(ours):
+        if path.suffix == ".cover":
+            letter = path
+            found[letter] = 0
+        elif letter is None:
+            raise LabError(f"hooks/series names {path.name} before the first cover letter (a name that ends in .cover)")
+        else:
+            found[letter] += 1
+    return found
+
+
 def steps(parts, ours=source.OURS):
     """For each patch {name: text} of all our files, as after the patch."""
     with tempfile.TemporaryDirectory(prefix="hydra-series-") as directory:
@@ -167,7 +181,7 @@ def write(target, results=(), ours=source.OURS):
         raise LabError(f"cannot make the directory {target}: {error.strerror}") from error
     author = identity()
     parts = read_parts(ours)
-    letters = [(letter.stem, len(patches), series_cover.text(letter, results)) for letter, patches in source.hook_parts(ours).items()]
+    covers = [(letter.stem, count, series_cover.text(letter, results)) for letter, count in letters(ours).items()]
     with tempfile.TemporaryDirectory(prefix="hydra-series-") as name:
         scratch = pathlib.Path(name)
         (scratch / "built").mkdir()
@@ -175,7 +189,7 @@ def write(target, results=(), ours=source.OURS):
         new_repository(scratch / "made", before, f"Linux {version}", author)
         commit_parts(scratch / "made", parts, ours, author)
         done, made = 0, []
-        for name, count, (subject, text) in letters:
+        for name, count, (subject, text) in covers:
             first = f"HEAD~{len(parts) - done}"
             done += count
             git(scratch / "made", "format-patch", "--quiet", "--cover-letter", "--numbered", "--zero-commit", "--no-signature",
@@ -185,7 +199,7 @@ def write(target, results=(), ours=source.OURS):
             made += patches
         check(made, before, after, scratch / "applied", author)
         shutil.copytree(scratch / "out", target, dirs_exist_ok=True)
-    progress.say(f"{len(parts)} patches in {len(letters)} series for Linux {version}: git am --empty=drop {target}/*/*.patch")
+    progress.say(f"{len(parts)} patches in {len(covers)} series for Linux {version}: git am --empty=drop {target}/*/*.patch")
     return [f"{patch.parent.name}/{patch.name}" for patch in made]
 
 

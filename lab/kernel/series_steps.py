@@ -40,8 +40,7 @@ def lay_out(directory, parts, texts):
     (directory / "hooks").mkdir(parents=True)
     for part in parts:
         shutil.copyfile(part.path, directory / "hooks" / part.path.name)
-    (directory / "hooks" / "step.cover").touch()
-    (directory / "hooks" / "series").write_text("".join(f"{name}\n" for name in ["step.cover", *(part.path.name for part in parts)]), encoding="utf-8")
+    (directory / "hooks" / "series").write_text("".join(f"{part.path.name}\n" for part in parts), encoding="utf-8")
 
 
 @contextlib.contextmanager

@@ -51,28 +51,22 @@ def overlay_files(ours=OURS):
     return [str(path) for path in found if path.parts[0] != "hooks"]
 
 
-def hook_parts(ours=OURS):
-    """{cover letter: its patches}, in the order the series file gives. A name that ends in .cover begins a series with this letter."""
+def series_files(ours=OURS):
+    """What the series file names, in its order: patches, and cover letters, whose names end in .cover."""
     series = ours / "hooks" / "series"
     if not series.exists():
-        return {}
+        return []
     names = [line.split("#")[0].strip() for line in series.read_text(encoding="utf-8").splitlines()]
-    found = {}
-    for path in [series.parent / name for name in names if name]:
+    found = [series.parent / name for name in names if name]
+    for path in found:
         if not path.exists():
             raise LabError(f"{series} names {path.name}, which does not exist")
-        if path.suffix == ".cover":
-            patches = found.setdefault(path, [])
-        elif not found:
-            raise LabError(f"{series} names {path.name} before the first cover letter (a name that ends in .cover)")
-        else:
-            patches.append(path)
     return found
 
 
 def hook_series(ours=OURS):
     """The patches in the order the series file gives."""
-    return [patch for patches in hook_parts(ours).values() for patch in patches]
+    return [path for path in series_files(ours) if path.suffix != ".cover"]
 
 
 def touched_by(patch):

@@ -109,7 +109,7 @@ def test_the_series_makes_the_labs_tree_step_by_step(ours, tmp_path):
     ({"hooks/place.patch": PLACE.replace("\n---\n", "\n", 1)}, "place.patch is not a patch of the series"),
     ({"hooks/fill.patch": FILL.replace("int late", "int early")}, "fill.patch does not apply to Linux 6.12.34"),
     ({"hooks/2-place.cover": "mm: Place\n\nNo subject.\n"}, "is no cover letter"),
-    ({"hooks/series": "prepare.patch\n"}, "before the first cover letter"),
+    ({"hooks/series": "prepare.patch\n1-mm.cover\nfill.patch\nplace.patch\n"}, "before the first cover letter"),
     ({"../out/old.patch": ""}, "out is not empty"),
     ({"../gitconfig": ""}, "(?s)git knows no name and address of yours.*git config --global user.name")])
 def test_what_is_wrong_is_named_and_nothing_is_written(ours, tmp_path, changed, says):
@@ -238,7 +238,7 @@ def brought():
 
 def test_the_real_series_applies_to_linux_and_makes_the_labs_tree(tmp_path):
     names = series.write(tmp_path / "out")
-    assert len(names) == len(series.read_parts()) + len(source.hook_parts())
+    assert len(names) == len(series.read_parts()) + len(series.letters())
 
 
 KVMS = {"kvm-trees.patch", "kvm-interface.patch", "kvm-copy.patch", "kvm-flush.patch", "kvm-idle.patch", "kvm-follow.patch", "kvm-expose.patch"}
@@ -281,7 +281,7 @@ def test_messages_are_as_linux_wants_them(part):
                          .replace("@mm", ""), re.M)
 
 
-@pytest.mark.parametrize("letter", source.hook_parts(), ids=lambda letter: letter.stem)
+@pytest.mark.parametrize("letter", series.letters(), ids=lambda letter: letter.stem)
 def test_no_part_of_a_cover_letter_names_a_person(letter):
     text = letter.read_text(encoding="utf-8")
     assert not re.search(r"^(?:From|Signed-off-by|Author):|\w@\w", text, re.M)
