@@ -86,6 +86,8 @@ CATCHERS = {
     "lose-ended": ["count -t ended_processes_are_summed"],
     "count-idle": ["count -t and_interrupted_are_what_linux_interrupts"],
     "count-twice": ["count -t and_interrupted_are_what_linux_interrupts"],
+    "spared-falls": ["count -t never_falls"],
+    "whole-tables": ["kinds -t table_of_all_cores_changes_in_parts"],
     "keep-p4d": ["memcg -t ended_process_keeps_no_tables"],
     "regroup-half": ["groups -t dropped_pages_are_gone_for_cpus_that_have_moved"],
     "switch-all": ["split -t switching_interrupts_no_other_process"],

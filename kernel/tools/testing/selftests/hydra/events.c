@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 
 #include "kselftest_harness.h"
@@ -11,8 +10,7 @@
 
 #define PAGES		32
 #define SIZE		(PAGES * PAGE_SIZE)
-#define TRACEFS		"/sys/kernel/tracing"
-#define INSTANCE	TRACEFS "/instances/hydra-events"
+#define INSTANCE	HYDRA_TRACEFS "/instances/hydra-events"
 
 FIXTURE(events) {
 	char *warm, *area;
@@ -176,10 +174,8 @@ TEST_F(events, tracepoints)
 {
 	struct hydra_stats early, late;
 
-	if (access(TRACEFS "/events", F_OK))
-		mount("tracefs", TRACEFS, "tracefs", 0, NULL);
-	if (access(TRACEFS "/events", F_OK))
-		SKIP(return, "no " TRACEFS " (CONFIG_FTRACE, CONFIG_ENABLE_DEFAULT_TRACERS)");
+	if (!hydra_has_tracefs())
+		SKIP(return, "no " HYDRA_TRACEFS " (CONFIG_FTRACE, CONFIG_ENABLE_DEFAULT_TRACERS)");
 	ASSERT_TRUE(!mkdir(INSTANCE, 0700) || errno == EEXIST);
 
 	/* disabled events print nothing */
@@ -214,12 +210,10 @@ TEST_F(events, traces_tell_no_addresses_of_the_kernel)
 	static const char * const names[] = { "hydra_fill", "hydra_propagate", "hydra_flush" };
 	char path[128], text[4096], *field;
 
-	if (access(TRACEFS "/events", F_OK))
-		mount("tracefs", TRACEFS, "tracefs", 0, NULL);
-	if (access(TRACEFS "/events", F_OK))
-		SKIP(return, "no " TRACEFS " (CONFIG_FTRACE, CONFIG_ENABLE_DEFAULT_TRACERS)");
+	if (!hydra_has_tracefs())
+		SKIP(return, "no " HYDRA_TRACEFS " (CONFIG_FTRACE, CONFIG_ENABLE_DEFAULT_TRACERS)");
 	for (int i = 0; i < ARRAY_SIZE(names); i++) {
-		snprintf(path, sizeof(path), TRACEFS "/events/hydra/%s/format", names[i]);
+		snprintf(path, sizeof(path), HYDRA_TRACEFS "/events/hydra/%s/format", names[i]);
 		ASSERT_LT(0, hydra_read_file(path, text, sizeof(text)));
 		field = strstr(text, " mm;");
 		ASSERT_NE(NULL, field)

@@ -272,6 +272,13 @@ long hydra_vmstat(const char *key)
 	return hydra_number("/proc/vmstat", key);
 }
 
+bool hydra_has_tracefs(void)
+{
+	if (access(HYDRA_TRACEFS "/events", F_OK))
+		mount("tracefs", HYDRA_TRACEFS, "tracefs", 0, NULL);
+	return !access(HYDRA_TRACEFS "/events", F_OK);
+}
+
 /* Random numbers */
 
 uint64_t hydra_random(uint64_t *state)

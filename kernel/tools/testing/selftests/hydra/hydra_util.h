@@ -102,6 +102,10 @@ long hydra_number(const char *path, const char *key);
 /* A number of /proc/vmstat */
 long hydra_vmstat(const char *key);
 
+/* Where tracefs is, and whether it is there: mounts it if it is not */
+#define HYDRA_TRACEFS		"/sys/kernel/tracing"
+bool hydra_has_tracefs(void);
+
 /* The next random number of a sequence, whose state is never 0; a short seed */
 uint64_t hydra_random(uint64_t *state);
 uint64_t hydra_seed(void);

@@ -7,8 +7,10 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -28,6 +30,8 @@
  * lock: see "Progress and latency" in Documentation/mm/hydra/rules.rst
  */
 #define COPIES_MAX	2048
+#define TRACE		HYDRA_TRACEFS "/instances/hydra-kinds"
+#define TRACED		TRACE "/events/hydra/hydra_propagate/enable"
 
 /* The domains of a kind, as the kernel numbers them */
 struct domain {
@@ -225,6 +229,7 @@ FIXTURE_TEARDOWN(cores)
 {
 	if (!self->area)
 		return;
+	rmdir(TRACE);
 	EXPECT_EQ(0, spinners_end());
 	hydra_assert_consistent();
 }
@@ -399,19 +404,48 @@ static void expect_pages(struct __test_metadata *_metadata, uint64_t *words, uin
 	}
 }
 
+/* From now on, note how many entries of a copy change at a time. Return: false without tracefs */
+static bool trace_changes(void)
+{
+	return hydra_has_tracefs() && !mkdir(TRACE, 0700) && !hydra_write_file(TRACED, "1");
+}
+
+/* The most entries of one copy of a table that have changed at a time */
+static unsigned long most_changed(const void *table)
+{
+	unsigned long most = 0;
+	char line[512], base[64];
+	FILE *f = fopen(TRACE "/trace", "r");
+
+	snprintf(base, sizeof(base), " base=%#lx ", (unsigned long)table);
+	while (f && fgets(line, sizeof(line), f)) {
+		char *entries = strstr(line, " entries=");
+		unsigned long changed = entries ? strtoul(entries + 9, NULL, 10) : 0;
+
+		if (strstr(line, base) && changed > most)
+			most = changed;
+	}
+	if (f)
+		fclose(f);
+	return most;
+}
+
 /*
  * All cores have copies of a whole leaf table, so mprotect(), fork() and munmap() change it in
- * parts. No page is left out.
+ * parts: under one lock no more copies than are allowed, and no page is left out.
  */
 TEST_F_TIMEOUT(cores, table_of_all_cores_changes_in_parts, 240)
 {
 	uint64_t *words = (uint64_t *)self->area, value;
+	unsigned long part = COPIES_MAX / nr_domains;
 	int go[2];
 	pid_t child;
 	char c;
 
 	if (TABLE_PAGES * nr_domains <= COPIES_MAX)
 		SKIP(return, "needs five cores");
+	if (!trace_changes())
+		SKIP(return, "no " HYDRA_TRACEFS " (CONFIG_FTRACE, CONFIG_ENABLE_DEFAULT_TRACERS)");
 	hydra_map(self->area, TABLE_PAGES);
 	ASSERT_EQ(0, madvise(self->area, TABLE_SIZE, MADV_NOHUGEPAGE));
 	for (size_t page = 0; page < TABLE_PAGES; page++)
@@ -420,6 +454,9 @@ TEST_F_TIMEOUT(cores, table_of_all_cores_changes_in_parts, 240)
 	await_all();
 	expect_pages(_metadata, words, 100, true);
 	ASSERT_EQ(0, mprotect(words, TABLE_SIZE, PROT_READ));
+	/* At least half as many: a power of two */
+	EXPECT_LT(part / 2, most_changed(words));
+	ASSERT_GE(part, most_changed(words));
 	expect_pages(_metadata, words, 100, false);
 	ASSERT_EQ(0, mprotect(words, TABLE_SIZE, PROT_READ | PROT_WRITE));
 	expect_pages(_metadata, words, 100, true);
@@ -437,6 +474,7 @@ TEST_F_TIMEOUT(cores, table_of_all_cores_changes_in_parts, 240)
 				_exit(2);
 		_exit(0);
 	}
+	EXPECT_GE(part, most_changed(words));
 	for (size_t page = 0; page < TABLE_PAGES; page++) {
 		hydra_pin_to_cpu(page % numa_num_configured_cpus());
 		words[page * PAGE_WORDS] = 10000 + page;

@@ -250,7 +250,8 @@ static void hydra_test_young(struct kunit *test)
 	copy[1] = PAGE_B | _PAGE_ACCESSED;
 	KUNIT_EXPECT_FALSE(test, __hydra_young(entry, 1));
 	KUNIT_EXPECT_TRUE(test, __hydra_young(entry, 2));
-	KUNIT_EXPECT_EQ(test, 2 * PAGE_SIZE, __hydra_zap_part(entry, 0, 2 * PAGE_SIZE, false, true));
+	KUNIT_EXPECT_EQ(test, 2 * PAGE_SIZE,
+			__hydra_zap_part(entry, 0, 2 * PAGE_SIZE, false, true));
 	KUNIT_EXPECT_EQ(test, PAGE_A, entry[0]);
 	KUNIT_EXPECT_EQ(test, PAGE_B | _PAGE_ACCESSED, entry[1]);
 	KUNIT_EXPECT_EQ(test, 0, __hydra_test_and_clear_young(&entry[0]));
@@ -391,6 +392,108 @@ static void hydra_test_parts(struct kunit *test)
 }
 
 /*
+ * By the PMD entry of a leaf table, where does a part of a loop end? The entries are counted
+ * from the beginning of the table.
+ */
+static void hydra_test_part_end(struct kunit *test)
+{
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
+	pteval_t *canonical = hydra_test_page(test), *alone = hydra_test_page(test);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PTE);
+	const unsigned long base = 3 * PMD_SIZE;
+	const pmdval_t shared = __pa(canonical) | _PAGE_TABLE;
+	const struct {
+		pmdval_t pmd;
+		unsigned int sharers, first, end, part;
+	} rows[] = {
+		/* 2,048 copies are 32 entries of 64 domains. */
+		{ shared, 64, 0, 512, 32 },
+		{ shared, 64, 32, 512, 64 },
+		{ shared, 64, 480, 512, 512 },
+		{ shared, 64, 0, 32, 32 },
+		/* A part that begins elsewhere ends where the others do, or with the range. */
+		{ shared, 64, 5, 512, 32 },
+		{ shared, 64, 31, 512, 32 },
+		{ shared, 64, 5, 20, 20 },
+		{ shared, 64, 40, 41, 41 },
+		/* 409 entries of five domains: parts are of a power of two. */
+		{ shared, 5, 0, 512, 256 },
+		{ shared, 5, 200, 300, 256 },
+		{ shared, 5, 256, 512, 512 },
+		/* Two entries of as many domains as there can be */
+		{ shared, 1024, 7, 512, 8 },
+		{ shared, 1024, 8, 512, 10 },
+		/* Few domains: the whole table. */
+		{ shared, 4, 0, 512, 512 },
+		{ shared, 4, 3, 400, 400 },
+		{ shared, 1, 0, 512, 512 },
+		/* One domain alone uses the table. */
+		{ __pa(alone) | _PAGE_TABLE, 0, 0, 512, 512 },
+		/* No table: nothing, a huge page, one that migrates, a bad entry. */
+		{ 0, 64, 0, 512, 512 },
+		{ shared | _PAGE_PSE, 64, 0, 512, 512 },
+		{ shared & ~(pmdval_t)_PAGE_PRESENT, 64, 0, 512, 512 },
+		{ shared & ~(pmdval_t)_PAGE_RW, 64, 0, 512, 512 },
+	};
+	int i;
+
+	virt_to_ptdesc(alone)->__page_mapping = hydra_solo(1);
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		pmd_t pmd = __pmd(rows[i].pmd);
+
+		if (rows[i].sharers > HYDRA_MAX_DOMAINS)
+			continue;
+		bitmap_zero(t->sharers.bits, HYDRA_MAX_DOMAINS);
+		bitmap_set(t->sharers.bits, 0, rows[i].sharers);
+		KUNIT_EXPECT_EQ_MSG(test, base + rows[i].part * PAGE_SIZE,
+				    __hydra_part_end(&pmd, base + rows[i].first * PAGE_SIZE,
+						     base + rows[i].end * PAGE_SIZE),
+				    "row %d", i);
+	}
+}
+
+/*
+ * A loop over PMD entries, as copy_pmd_range() and change_pmd_range(): each part belongs to the
+ * PMD entry of its address.
+ */
+static void hydra_test_parts_of_tables(struct kunit *test)
+{
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
+	pteval_t *canonical = hydra_test_page(test);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PTE);
+	const pmdval_t shared = __pa(canonical) | _PAGE_TABLE;
+	pmd_t pmds[] = {
+		__pmd(shared), __pmd(shared | _PAGE_PSE), __pmd(0), __pmd(shared), __pmd(shared),
+	};
+	unsigned long addr, next, whole, size;
+	/* From within the first table to within the last */
+	const unsigned long first = PMD_SIZE - 3 * PAGE_SIZE, end = 4 * PMD_SIZE + PAGE_SIZE;
+	pmd_t *pmd = pmds;
+
+	bitmap_fill(t->sharers.bits, HYDRA_MAX_DOMAINS);
+	size = rounddown_pow_of_two(hydra_entries_at_once(&t->sharers)) * PAGE_SIZE;
+	h->mm->hydra = h;
+	static_branch_inc(&hydra_key.key);
+	/* No domain has a tree. */
+	KUNIT_EXPECT_EQ(test, PMD_SIZE, hydra_part_end(h->mm, pmds, 0, PMD_SIZE));
+	h->active = true;
+	for (addr = first; addr != end; addr = next) {
+		whole = pmd_addr_end(addr, end);
+		next = hydra_part_end(h->mm, pmd, addr, whole);
+		KUNIT_EXPECT_PTR_EQ(test, &pmds[addr / PMD_SIZE], pmd);
+		if (hydra_is_table(pmd_val(*pmd)))
+			KUNIT_EXPECT_EQ(test, min(ALIGN_DOWN(addr, size) + size, whole), next);
+		else
+			KUNIT_EXPECT_EQ(test, whole, next);
+		if (next <= addr || next > whole)
+			break;
+		pmd += hydra_table_done(next);
+	}
+	KUNIT_EXPECT_EQ(test, end, addr);
+	static_branch_dec(&hydra_key.key);
+}
+
+/*
  * At exit, zap_pte_range() may come back to an entry that it has not cleared, because another
  * thread needs the CPU. The entry is not folded again.
  */
@@ -462,6 +565,8 @@ static struct kunit_case hydra_propagate_cases[] = {
 	KUNIT_CASE(hydra_test_unused),
 	KUNIT_CASE(hydra_test_change_range),
 	KUNIT_CASE(hydra_test_parts),
+	KUNIT_CASE(hydra_test_part_end),
+	KUNIT_CASE(hydra_test_parts_of_tables),
 	KUNIT_CASE(hydra_test_exit_folds_once),
 	KUNIT_CASE(hydra_test_key),
 	{}
