@@ -114,9 +114,8 @@ void hydra_vm_tidy(struct kvm *kvm, bool ask)
 		kvm_tdp_mmu_zap_invalidated_roots(kvm);
 }
 
-/* Let hydra_vm_tidy() come at once, or as soon as it can have slots_lock. */
 /**
- * hydra_vm_tidy_soon - have a worker tidy
+ * hydra_vm_tidy_soon - have a worker tidy at once, or as soon as it can have slots_lock
  * @vm: the VM
  *
  * Context: any.

@@ -244,7 +244,11 @@ static int hydra_regroup(char *text)
 	group = kcalloc(nr_cpu_ids, sizeof(*group), GFP_KERNEL);
 	if (!group)
 		return -ENOMEM;
-	mutex_lock(&hydra_regroup_lock);
+	/* Its holder may wait for a CPU that goes offline. */
+	if (mutex_lock_killable(&hydra_regroup_lock)) {
+		kfree(group);
+		return -EINTR;
+	}
 	ret = text ? hydra_groups_parse(text, nr, group) : hydra_groups_again(group);
 	if (ret >= 0)
 		hydra_move_cpus(group);
@@ -301,7 +305,8 @@ static ssize_t regroup_seconds_store(struct kobject *kobj, struct kobj_attribute
 
 	if (kstrtouint(buf, 10, &seconds) || seconds > INT_MAX / HZ)
 		return -EINVAL;
-	if (seconds && hydra_groups_from != HYDRA_GROUPS_PV && hydra_groups_from != HYDRA_GROUPS_MEASURE)
+	if (seconds && hydra_groups_from != HYDRA_GROUPS_PV &&
+	    hydra_groups_from != HYDRA_GROUPS_MEASURE)
 		return -EOPNOTSUPP;
 	WRITE_ONCE(regroup_seconds, seconds);
 	/* With 0, what is queued is done once more. */

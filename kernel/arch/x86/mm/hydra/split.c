@@ -163,10 +163,12 @@ static bool hydra_activate(struct hydra_mm *h)
 	u64 gen;
 
 	mmap_assert_write_locked(h->mm);
-	gen = hydra_next_generation(h);
-	if (gen > GENERATION_MAX || !hydra_unshare_hugetlb(h->mm))
+	if (hydra_next_generation(h) > GENERATION_MAX || !hydra_unshare_hugetlb(h->mm))
 		return false;
 	atomic_inc(&h->unfiltered);
+	/* Flushes that read active as false in between must be fewer than GENERATION_GAP. */
+	local_irq_disable();
+	gen = hydra_next_generation(h);
 	/*
 	 * Domains with a tree before the last return use the canonical root, too. A
 	 * number beyond those of the kind gets a generation when a later activation can
@@ -193,6 +195,7 @@ static bool hydra_activate(struct hydra_mm *h)
 	 * them after active.
 	 */
 	smp_store_release(&h->active, true);
+	local_irq_enable();
 	/*
 	 * Pairs with cpumask_set_cpu() in switch_mm_irqs_off(): the loop below sees
 	 * every CPU switching here and reading active as false.
@@ -347,6 +350,8 @@ static bool hydra_promote(struct hydra_mm *h, unsigned int d)
 		hydra_stat_add(h, HYDRA_STAT_FALLBACKS, 1);
 		return false;
 	}
+	/* Flushes that read h->domain[d] as NULL in between must be fewer than GENERATION_GAP. */
+	local_irq_disable();
 	atomic64_set(&dom->tlb_gen, hydra_next_generation(h));
 	/*
 	 * The domain is universal already, unless the first CPU of the domain is in
@@ -363,6 +368,7 @@ static bool hydra_promote(struct hydra_mm *h, unsigned int d)
 	 * dependency of the readers, e.g. hydra_switching().
 	 */
 	smp_store_release(&h->domain[d], dom);
+	local_irq_enable();
 	/*
 	 * The pointer before trees: __hydra_collapse_cut() locks the domain of each
 	 * bit in trees. Pairs with the smp_rmb() there.

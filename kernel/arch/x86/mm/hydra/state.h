@@ -43,7 +43,8 @@ static inline bool hydra_eager(const struct hydra_mm *h)
 
 /*
  * More than the number of flushes that begin and raise a generation between two
- * instructions of a CPU with interrupts off, see hydra_deactivate().
+ * instructions of a CPU with interrupts off, see hydra_activate(), hydra_promote() and
+ * hydra_deactivate().
  *
  * Each split, each tree and each return takes one gap. A generation has 64 bits, so a
  * larger gap would be less safe: with 40 bits a program that changes its settings 10,000
