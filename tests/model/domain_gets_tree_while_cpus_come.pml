@@ -6,8 +6,9 @@
  * CPUs ran the address space before the split, and have kept contexts that no flush has
  * reached since. Then promote() gives the domain a tree while the CPUs run, or while the
  * first CPU switches. A fault without memory for a table gives the tree up, maybe before
- * promote() has ended: hydra_degrade(). Meanwhile another CPU changes an entry and
- * flushes, or has a gather, or collapses the table without mmap_lock.
+ * promote() has ended: hydra_degrade(). After a pause promote() lets the domain use the
+ * same tree again. Meanwhile another CPU changes an entry and flushes, or has a gather, or
+ * collapses the table without mmap_lock.
  *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_LODGING_DOMAIN_NOT_UNIVERSAL        6
@@ -24,6 +25,8 @@
  *   BROKEN_DEGRADED_BEFORE_UNIVERSAL           6
  *   BROKEN_DEGRADED_DOMAIN_NOT_UNIVERSAL       6
  *   BROKEN_TREE_ANNOUNCED_BEFORE_DOMAIN        5
+ *   BROKEN_TREE_USED_AGAIN_BEFORE_SWITCH       3 or 6
+ *   BROKEN_LINK_OF_DEGRADED_DOMAIN_NOT_CUT     5
  */
 #define SWITCHES
 #define ALWAYS_SPLIT
@@ -74,6 +77,18 @@ init
 			run faults(2, true);
 			run scheduler(3, 1);
 			run changer(0, 0)
+		:: trees = EVERYBODY;
+			if
+			:: boot(0)
+			:: boot(EVERYBODY)
+			fi;
+			run faults(2, true);
+			run resume(1);
+			if
+			:: run changer(0, 0)
+			:: run truncation(0, 0)
+			:: run collapse(0)
+			fi
 		fi
 	}
 }

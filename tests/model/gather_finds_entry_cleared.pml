@@ -9,18 +9,45 @@
  * hydra_wait_pmd_clear(), move_pages_huge_pmd(); and collapse_pte_mapped_thp() with the
  * hook collapse, which clears small entries and flushes in one hold of the PMD lock.
  *
+ * CPU 1 does not wait if no domain has ever had a copy of a huge entry: hydra_had_huge().
+ *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_LOCK_NOT_WAITED_FOR         6
  *   BROKEN_LOCK_DROPPED_BEFORE_FLUSH   6
+ *   BROKEN_HUGE_NOTED_AFTER_UNLOCK     6
+ *   BROKEN_HUGE_READ_BEFORE_ENTRY      6
  */
 #define FLUSH_AT_ONCE
 #include "hydra.pml"
 
+bool huge;			/* hydra_mm.huge */
+
+/* hydra_fill_huge() */
 proctype faults(byte dom)
 {
 	KERNEL_VARIABLES;
 
-	fill_leaf(dom, false)
+	pte_offset_map_lock();
+	if
+	:: present(pte[T]) ->
+#ifndef BROKEN_HUGE_NOTED_AFTER_UNLOCK
+		huge = true;
+#endif
+		table = domain_leaf(word, dom);
+		if
+		:: !table -> join(dom)
+		:: else
+		fi;
+		if
+		:: table != T -> copy_entry()
+		:: else
+		fi
+	:: else
+	fi;
+	pte_unmap_unlock();
+#ifdef BROKEN_HUGE_NOTED_AFTER_UNLOCK
+	huge = true
+#endif
 }
 
 /* Without a gather: flushes before the unlock. */
@@ -50,13 +77,24 @@ proctype clearer(byte n, cpu)
 proctype gather(byte n, cpu)
 {
 	KERNEL_VARIABLES;
+	bool had_huge;
 
+#ifdef BROKEN_HUGE_READ_BEFORE_ENTRY
+	had_huge = huge;
+#endif
 	if
 	:: atomic { pte[T] == NONE -> forbids[n] = VALUES };
+#ifndef BROKEN_HUGE_READ_BEFORE_ENTRY
+		had_huge = huge;
+#endif
 #ifndef BROKEN_LOCK_NOT_WAITED_FOR
 		/* hydra_wait_pmd_clear() */
-		pte_offset_map_lock();
-		pte_unmap_unlock();
+		if
+		:: had_huge ->
+			pte_offset_map_lock();
+			pte_unmap_unlock()
+		:: else
+		fi;
 #endif
 		/* tlb_finish_mmu(): for the neighbours */
 		h = true;
@@ -73,9 +111,10 @@ init
 	atomic {
 		pte[T] = A_DIRTY;
 		if
-		:: boot(1)
-		:: boot(2)
-		:: boot(3)
+		:: boot(0)
+		:: boot(1); huge = true
+		:: boot(2); huge = true
+		:: boot(3); huge = true
 		fi;
 		run clearer(0, 0);
 		run gather(1, 2);

@@ -20,6 +20,15 @@ inline collapse_cut()
 	fi;
 	ipis = 0;
 	hydra_table_detach();
+#ifdef BROKEN_LINK_OF_DEGRADED_DOMAIN_NOT_CUT
+	/* Frees the table of a domain that uses the canonical root, and leaves the link. */
+	if
+	:: is_struct(t) && !(own_root & BIT(1)) && ht[t].table[1] && ht[t].table[1] != T ->
+		call_rcu(ht[t].table[1]);
+		ht[t].table[1] = 0
+	:: else
+	fi;
+#endif
 	hydra_table_release()
 }
 

@@ -117,22 +117,37 @@ inline promote(dom)
 		universal = universal & ~BIT(dom);
 #endif
 		hydra_switch_roots(tlb_gen[dom], own_cpus(dom));
-		lock_domain(dom);
-		if
-#ifdef BROKEN_PROMOTION_IGNORES_DEGRADED_DOMAIN
-		:: true ->
-#else
-		:: own_root & BIT(dom) ->
+		promoted(dom)
+#ifdef DEGRADES
+	/* A degraded domain uses its tree again: hydra_lacks_tree() finds the pause over. */
+	:: trees & ~own_root & BIT(dom) ->
+		own_root = own_root | BIT(dom);
+#ifndef BROKEN_TREE_USED_AGAIN_BEFORE_SWITCH
+		hydra_switch_roots(tlb_gen[dom], own_cpus(dom));
 #endif
-			d_step {
-				universal = universal & ~BIT(dom);
-				cpus_walk()
-			}
-		:: else
-		fi;
-		unlock_domain(dom)
+		promoted(dom)
+#endif
 	:: else
 	fi
+}
+
+/* The end of promote(): flushes may spare the domain, unless it was degraded meanwhile. */
+inline promoted(dom)
+{
+	lock_domain(dom);
+	if
+#ifdef BROKEN_PROMOTION_IGNORES_DEGRADED_DOMAIN
+	:: true ->
+#else
+	:: own_root & BIT(dom) ->
+#endif
+		d_step {
+			universal = universal & ~BIT(dom);
+			cpus_walk()
+		}
+	:: else
+	fi;
+	unlock_domain(dom)
 }
 
 /* release_tables(), from the leaf table up */

@@ -100,6 +100,31 @@ static inline void hydra_gather_add_huge(struct hydra_gather *g,
 		__hydra_gather_add_huge(g, entry);
 }
 
+/**
+ * DOC: The first copy of a huge entry
+ *
+ * CPU 2 reads an entry as none, and waits only if a domain has had a copy of a huge entry, of
+ * any::
+ *
+ *     CPU 0: hydra_fill_huge()     CPU 1: clears the entry      CPU 2: zap_pmd_range()
+ *     ------------------------     -----------------------      ----------------------
+ *     takes the PMD lock
+ *     huge = true
+ *     copies the entry
+ *     drops the PMD lock
+ *                                  takes the PMD lock
+ *                                  clears the copies
+ *                                  clears the entry             reads the entry: none
+ *                                                               <read barrier>
+ *                                                               reads huge: true
+ *                                  flushes                      waits for the PMD lock
+ *                                  drops the PMD lock
+ *
+ * CPU 2 reads what CPU 1 has stored. CPU 1 took the lock after CPU 0, so CPU 2 reads huge as CPU 0
+ * left it. If CPU 0 takes the lock after CPU 1, the entry is none: CPU 0 copies nothing. If CPU 0
+ * has read huge as true, another CPU has stored that earlier, and CPU 2 reads it, too.
+ */
+
 /*
  * May a TLB hold a huge entry that came from a domain tree? If not, a flush that spares
  * domains leaves none behind, and there is nothing to wait for: each empty entry of a large
@@ -111,11 +136,7 @@ static inline bool hydra_had_huge(const struct mm_struct *mm)
 {
 	if (!mm_has_hydra(mm))
 		return false;
-	/*
-	 * The entry before hydra_mm.huge. Pairs with the lock of the entry's table: a domain
-	 * sets hydra_mm.huge, and copies the entry, under the lock, and the entry is cleared
-	 * under the lock.
-	 */
+	/* The entry before huge; pairs with the lock of the entry's table: see above. */
 	smp_rmb();
 	return READ_ONCE(mm->hydra->huge);
 }
