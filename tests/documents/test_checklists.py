@@ -13,7 +13,8 @@ POLICIES = re.findall(r'^\t\{ "(\w+)", HYDRA_\w+_SETTINGS \},$', (paths.REPO / "
 SOME = {"kernel/arch/x86/mm/hydra/settings.h", "tools/hydractl/advice.c", "tools/hydractl/cmd_explain.c", "lab/measure/limits.py",
         "kernel/tools/testing/selftests/hydra/kinds.c"}
 # These use a policy as an example, or as one that lacks something.
-EXAMPLES = {"kernel/arch/x86/mm/hydra/tests/settings-kunit.h", "kernel/tools/testing/selftests/hydra/vm_interface.c"}
+# suites.py names the policy whose variant a short run leaves out.
+EXAMPLES = {"lab/test/suites.py", "kernel/arch/x86/mm/hydra/tests/settings-kunit.h", "kernel/tools/testing/selftests/hydra/vm_interface.c"}
 
 
 def listed(heading):
