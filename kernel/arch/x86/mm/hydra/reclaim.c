@@ -182,3 +182,5 @@ static int __init hydra_reclaim_init(void)
 	return 0;
 }
 subsys_initcall(hydra_reclaim_init);
+
+#include "tests/auto_rules-kunit.h"
