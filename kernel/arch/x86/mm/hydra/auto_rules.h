@@ -24,25 +24,24 @@
  * Caching, 1988).
  *
  * A use is seen by a look only: hardware has set the accessed bit of the link. A look comes
- * with each quarter of F, and the domain is dropped after three quarters without a use. Let
- * c be the largest rent of a single flush or change, plus the rent that comes in while a
- * look is late. Then a drop comes
+ * with each quarter of F, and the domain is dropped after three quarters without a use. The
+ * quarter that has the use is the fourth. Let c be the largest rent of a single flush or
+ * change, plus the rent that comes in while a look is late. Then
  *
- * - after at least 3/4 F of rent since the last use, and after more than F/2 if looks may be
- *   late: a quarter may begin before the use;
- * - before F + 2c of rent since the last use: the use may have been the first thing in its
- *   quarter, c ends that quarter, and c ends the last one.
+ * - from one drop to the next, the rent of the table is F at least. So a pair costs at most
+ *   2 times as much as if it were never dropped, however late looks are;
+ * - since the last use, the rent is less than F + 2c at a drop: the use may have been the
+ *   first thing in its quarter, c ends that quarter, and c ends the last one. So a pair costs
+ *   at most 2 + 2c/F times as much as the best choice in hindsight.
  *
- * So a pair costs at most max(1 + 4/3, 2 + 2c/F) times the best choice in hindsight, and
- * max(3, 2 + 2c/F) times if looks are late. Prices are rounded up to units of F/256, which
- * adds at most one unit to each. With one CPU for each domain, c = 0.4 F. Against staying
- * for ever a pair costs at most 1 + 4/3 times as much, and 3 times if looks are late,
- * however late.
+ * To both come F/2 once, as the first use may find a quarter that has begun, and rounding:
+ * prices are rounded up to units of F/256. With one CPU for each domain c is 0.4 F, if looks
+ * are in time, and the worst case of 2 + 2c/F is 2.8.
  *
  * A table has one rent for all its domains. A flush that domain 1 starts costs domain 1 no
- * interrupt, and yet adds to the rent by which domain 1 may be dropped. So the bound of a
- * pair is of flushes and changes of other domains. Over all domains of a table the costs are
- * at most one more time the best: each such flush interrupts another sharer at least.
+ * interrupt, and yet adds to the rent by which domain 1 may be dropped. So the bounds of a
+ * pair are for flushes and changes that other domains start. Each other flush interrupts some
+ * other sharer, so over all domains of a table the costs are at most 3 + 2c/F times the best.
  *
  * Memory is rent, too: an idle look comes four times in HYDRA_IDLE_SECONDS, and is worth a
  * quarter. Each idle look costs a pair F at most.
@@ -56,7 +55,7 @@
  * copy tells that the copy was used since the last change.
  *
  * - Needless pushes <= 16 x changes of used copies; in a part of the table's life, 255 more.
- * - All costs <= (2 + 1/16) x those of never pushing.
+ * - So all costs <= (2 + 1/16) x those of never pushing: a fault for each use after a change.
  * - All costs <= 3 x those of always pushing, plus 255 pushes, if at most 15 copies change
  *   between two uses. (For more, the account keeps no credit. A fault then fills all entries
  *   of the table, by prefetching.)
@@ -67,10 +66,12 @@
  * A flush goes by the table, or looks at the marks of the copies. A try looks for 64
  * flushes, and counts the last 32: flushes by table leave old marks behind, so the first
  * looks find too much. A table stays with marks as long as they gain in sum. Otherwise 1,024
- * flushes go by table until the next try, then 2,048, and so on.
+ * flushes go by table until the next try, then 2,048, and so on. A flush never looks where
+ * looks cost more than all interrupts by table.
  *
  * - Each time that the table goes back, it has lost at most 64 of its dearest looks: at most
- *   64 of 1,088 flushes are dearer, and the first 64 of each table.
+ *   64 of 1,088 flushes are dearer, and the first 64 of each table. None costs twice as much
+ *   as by table.
  * - Where each flush saves more than its look costs, no flush goes by table.
  */
 #ifndef _ARCH_X86_MM_HYDRA_AUTO_RULES_H
@@ -180,8 +181,8 @@ static inline u8 hydra_rent_quarters(u8 rent)
  * hydra_rent_left - the rent of a table after a look
  * @rent: the rent at the look, whose hydra_rent_quarters() have been counted
  *
- * The rest stays. Otherwise prices just below a quarter would count half, and a drop might
- * come as late as after 2F + 4c.
+ * The rest stays. Otherwise prices just below two quarters would count half, and the rent
+ * since the last use might be 2F.
  *
  * Return: the new rent.
  */
@@ -211,7 +212,7 @@ static inline u8 hydra_age(u8 age, bool used, u8 quarters)
  * hydra_forgets - is the domain to be dropped from the table?
  * @age: hydra_age(), of this look
  *
- * Return: true after 3/4 F of rent without a use.
+ * Return: true after three quarters without a use.
  */
 static inline bool hydra_forgets(u8 age)
 {
@@ -264,17 +265,6 @@ struct hydra_mode {
 };
 
 /**
- * hydra_mode_fine - does the next flush look at the marks of a table?
- * @m: account of the table
- *
- * Return: false if the flush goes by table.
- */
-static inline bool hydra_mode_fine(const struct hydra_mode *m)
-{
-	return m->state != HYDRA_MODE_TABLE;
-}
-
-/**
  * hydra_mode_rest - how many flushes go by table until the next try?
  * @backoff: tries that have failed in a row, 1 to HYDRA_BACKOFF_MAX
  *
@@ -298,6 +288,22 @@ static inline u32 hydra_mode_rest(u8 backoff)
 static inline u32 hydra_mode_worth(const struct hydra_prices *p)
 {
 	return p->look ? p->interrupt / p->look : p->interrupt;
+}
+
+/**
+ * hydra_mode_looks - does the next flush look at the marks of a table?
+ * @m: account of the table
+ * @worth: hydra_mode_worth()
+ * @cpus: CPUs that the flush interrupts by table, or more
+ * @copies: whose marks it would look at
+ *
+ * Looks never cost more than all the interrupts that they might spare.
+ *
+ * Return: false if the flush goes by table.
+ */
+static inline bool hydra_mode_looks(const struct hydra_mode *m, u32 worth, u32 cpus, u32 copies)
+{
+	return m->state != HYDRA_MODE_TABLE && copies < (u64)worth * cpus;
 }
 
 /**
@@ -327,6 +333,7 @@ static inline s16 hydra_tally(s16 tally, u32 gain, u32 copies)
  * @spared: CPUs that a flush by table would have interrupted; 0 if it went by table
  * @copies: whose marks the flush has looked at; 0 if it went by table
  *
+ * In a try and after one, a flush that may not look, by hydra_mode_looks(), counts nothing.
  * A try that is kept ends the row of failures.
  */
 static inline void hydra_mode_flushed(struct hydra_mode *m, u32 worth, u32 spared, u32 copies)
@@ -339,6 +346,8 @@ static inline void hydra_mode_flushed(struct hydra_mode *m, u32 worth, u32 spare
 		m->tally = 0;
 		return;
 	}
+	if (!copies)
+		return;
 	if (m->state == HYDRA_MODE_FINE || m->flushes >= HYDRA_TRY_UNCOUNTED)
 		m->tally = hydra_tally(m->tally, spared * worth, copies);
 	if (m->state == HYDRA_MODE_TRY && ++m->flushes < HYDRA_TRY_FLUSHES)

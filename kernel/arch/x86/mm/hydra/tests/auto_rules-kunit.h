@@ -181,12 +181,11 @@ static void hydra_test_tally(struct kunit *test)
 /* Flush until the mode changes between marks and table. Return: how many flushes */
 static u32 hydra_test_flushes(struct hydra_mode *m, u32 spared)
 {
-	bool fine = hydra_mode_fine(m);
-	u32 nr = 0;
+	u32 worth = hydra_mode_worth(&hydra_test_prices), nr = 0;
+	bool looks = hydra_mode_looks(m, worth, 1, 3);
 
-	while (hydra_mode_fine(m) == fine && nr < 100000) {
-		hydra_mode_flushed(m, hydra_mode_worth(&hydra_test_prices),
-				   fine ? spared : 0, fine ? 3 : 0);
+	while (hydra_mode_looks(m, worth, 1, 3) == looks && nr < 100000) {
+		hydra_mode_flushed(m, worth, looks ? spared : 0, looks ? 3 : 0);
 		nr++;
 	}
 	return nr;
@@ -212,6 +211,11 @@ static void hydra_test_mode_stays(struct kunit *test)
 	struct hydra_mode m = {};
 
 	KUNIT_EXPECT_EQ(test, 26, worth);
+	/* More looks than interrupts are worth: by table, and no part of the try */
+	KUNIT_EXPECT_TRUE(test, hydra_mode_looks(&m, worth, 1, 25));
+	KUNIT_EXPECT_FALSE(test, hydra_mode_looks(&m, worth, 1, 26));
+	KUNIT_EXPECT_FALSE(test, hydra_mode_looks(&m, worth, 0, 1));
+	hydra_mode_flushed(&m, worth, 0, 0);
 	for (i = 0; i < HYDRA_TRY_FLUSHES; i++) {
 		KUNIT_EXPECT_EQ(test, HYDRA_MODE_TRY, m.state);
 		hydra_mode_flushed(&m, worth, 1, 3);
