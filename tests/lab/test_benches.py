@@ -385,7 +385,6 @@ def test_the_guest_runs_each_program_under_its_settings(tmp_path, capsys, monkey
 @pytest.mark.parametrize("program, words, said", [
     ("footprint", ["--sharing", "much"], "unknown sharing 'much'"), ("footprint", [], "give --sharing"),
     ("footprint", ["--sharing", "none", "--tables", "0"], "'0' is not a number of leaf tables"),
-    ("nested", ["--what", "much"], "unknown case 'much'"), ("nested", [], "give --what"),
     ("prefetch", ["--tables", "x"], "'x' is not a number of leaf tables"),
     ("patterns", ["spiral"], "choose one of local pipeline global protect"), ("patterns", [], "choose one of"), ("patterns", ["local", "global"], "Too many arguments"),
     ("patterns", ["local", "--rounds", "1"], "'1' is not a number of rounds"),
