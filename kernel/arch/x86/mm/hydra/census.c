@@ -187,7 +187,7 @@ static void hydra_count_roots(struct mm_struct *mm, unsigned long *tables)
  */
 static const struct hydra_kind *hydra_census_kind(struct mm_struct *mm)
 {
-	unsigned int type = hydra_domains_setting(hydra_settings_get(mm));
+	unsigned int type = hydra_settings_get(mm).domains;
 
 	return &hydra_kinds[type ?: HYDRA_DOMAINS_NODE];
 }

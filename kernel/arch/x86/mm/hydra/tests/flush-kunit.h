@@ -88,6 +88,8 @@ static void hydra_test_gather_marked(struct kunit *test)
 	pteval_t *canonical = hydra_test_page(test), *copies[2];
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
 	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PMD);
+	struct hydra_settings accessed = { 1, 0, 9, HYDRA_FILTER_ACCESSED };
+	union hydra_choice settings;
 	struct hydra_gather g;
 	unsigned int d;
 
@@ -127,13 +129,13 @@ static void hydra_test_gather_marked(struct kunit *test)
 	/* A CPU that breaks its promise takes the filter from all address spaces. */
 	WRITE_ONCE(hydra_marks_failed, true);
 	KUNIT_EXPECT_NOT_NULL(test, hydra_accessed_refused());
-	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP, hydra_settings_check(1, 0, 9, HYDRA_FILTER_ACCESSED));
+	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP, hydra_settings_take(&accessed, &settings));
 	__hydra_gather_init(&g, false);
 	__hydra_gather_add_huge(&g, &canonical[7]);
 	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(1) | BIT(2), g.sharers.bits[0]);
 	WRITE_ONCE(hydra_marks_failed, false);
 	/* With the filter by table, a flush must reach all sharers. */
-	h->mm->hydra_settings = HYDRA_HYDRA_SETTINGS;
+	h->mm->hydra_settings = HYDRA_HYDRA_SETTINGS.word;
 	__hydra_gather_init(&g, false);
 	__hydra_gather_add_huge(&g, &canonical[7]);
 	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(1) | BIT(2), g.sharers.bits[0]);

@@ -205,8 +205,8 @@ static void hydra_test_exchange(struct kunit *test)
 	 * With the filter by entry, domain 1 gets the new entry only if the copy was
 	 * present.
 	 */
-	tree.h->mm->hydra_settings = hydra_settings_pack(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY,
-							 0, HYDRA_FILTER_ENTRY);
+	tree.h->mm->hydra_settings = HYDRA_CHOICE(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY,
+						  0, HYDRA_FILTER_ENTRY).word;
 	hydra_entry_exchange(entry, PAGE_A);
 	KUNIT_EXPECT_EQ(test, PAGE_A | MARK, *copy);
 	hydra_entry_exchange(entry, 0);
@@ -286,8 +286,8 @@ static void hydra_test_unused(struct kunit *test)
 
 	if (!hydra_trusts_accessed)
 		kunit_skip(test, "accessed bits of this CPU prove nothing");
-	tree.h->mm->hydra_settings = hydra_settings_pack(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY,
-							 0, HYDRA_FILTER_ACCESSED);
+	tree.h->mm->hydra_settings = HYDRA_CHOICE(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY,
+						  0, HYDRA_FILTER_ACCESSED).word;
 	*entry = PAGE_A;
 	*copy = PAGE_A;
 	hydra_entry_exchange(entry, 0);
