@@ -10,17 +10,6 @@
 #include <linux/mm.h>
 #include <linux/pgtable.h>
 
-/* Levels of tables that hold leaf entries, counted from the bottom. */
-#define HYDRA_PTE	1
-#define HYDRA_PMD	2
-#define HYDRA_PUD	3
-
-/* The bits of an address that an entry of a table does not translate. */
-static inline unsigned int hydra_entry_shift(u8 level)
-{
-	return PAGE_SHIFT + (level - HYDRA_PTE) * (PMD_SHIFT - PAGE_SHIFT);
-}
-
 /*
  * An entry of a replica, cleared with the canonical entry. The next canonical entry
  * is copied to the replica at once, without a fault of the domain. Not under filter
@@ -70,14 +59,14 @@ static inline unsigned int hydra_entry_shift(u8 level)
 /**
  * struct hydra_table - a shared canonical table and the domains' tables for it
  * @hmm: address space
- * @parent: of the canonical table one level up; NULL for HYDRA_PUD
+ * @parent: of the canonical table one level up; NULL for a PUD table
  * @sharers: domains with a link to the table or a copy of a leaf entry, now or
  *	earlier in the life of the table. Written under the table's lock before the
  *	domain can reach the entry, read without.
  * @users: domains that have a @table. Written under their locks.
  * @base: address of its first entry
  * @index: of the entry in the parent that points to the table
- * @level: HYDRA_PTE, HYDRA_PMD or HYDRA_PUD
+ * @level: of what an entry maps: PG_LEVEL_4K (a leaf table), PG_LEVEL_2M or PG_LEVEL_1G
  * @linked_hits: of a leaf table: flushes from other domains that reached a domain
  *	only because of its link, up to HYDRA_LINKED_HITS; then HYDRA_LINKS_CUT, once
  *	these links have been cut, see hydra_cut_links()
@@ -87,7 +76,7 @@ static inline unsigned int hydra_entry_shift(u8 level)
  * @nr_changed: the number of entries in this range, else 0
  * @rcu: frees it
  * @table: by domain, its table of this level and address: none, a table of its
- *	own, or (HYDRA_PTE only) the canonical table, linked
+ *	own, or (leaf tables only) the canonical table, linked
  */
 struct hydra_table {
 	struct hydra_mm *hmm;
@@ -96,7 +85,7 @@ struct hydra_table {
 	hydra_mask_t users;
 	unsigned long base;
 	u16 index;
-	u8 level;
+	enum pg_level level : 8;
 	u8 linked_hits;
 	u16 changed;
 	u16 nr_changed;
@@ -158,14 +147,14 @@ static inline bool hydra_present(pteval_t val)
 	return val & _PAGE_PRESENT;
 }
 
-/* Does the entry of a table above HYDRA_PTE map memory? */
+/* Does the entry of a table above the leaf tables map memory? */
 static inline bool hydra_leaf(pteval_t val)
 {
 	return (val & (_PAGE_PRESENT | _PAGE_PSE)) ==
 	       (_PAGE_PRESENT | _PAGE_PSE);
 }
 
-/* Does the entry of a table above HYDRA_PTE point to another table? */
+/* Does the entry of a table above the leaf tables point to another table? */
 static inline bool hydra_is_table(pteval_t val)
 {
 	return (val & (_PAGE_PRESENT | _PAGE_PSE)) == _PAGE_PRESENT;

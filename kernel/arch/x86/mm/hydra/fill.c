@@ -84,11 +84,11 @@ enum hydra_result {
  * Prefetch as in the Hydra paper, section 3.4: inside the table and the VMA. The paper
  * copies entries of leaf tables; here huge entries, too.
  */
-static void hydra_window(unsigned long addr, u8 level, unsigned int degree,
+static void hydra_window(unsigned long addr, enum pg_level level, unsigned int degree,
 		  unsigned long vm_start, unsigned long vm_end,
 		  unsigned int *first, unsigned int *end)
 {
-	unsigned int shift = hydra_entry_shift(level), nr = 1U << degree;
+	unsigned int shift = page_level_shift(level), nr = 1U << degree;
 	unsigned long size = (unsigned long)PTRS_PER_PTE << shift, base = addr & ~(size - 1);
 
 	*first = ((addr - base) >> shift) & ~(nr - 1);
@@ -194,7 +194,7 @@ static unsigned int hydra_copy_more(const pteval_t *from, pteval_t *to, unsigned
 }
 
 /* @nr: entries copied that no access has asked for */
-static void hydra_count_fill(const struct hydra_request *r, u8 level, unsigned int nr)
+static void hydra_count_fill(const struct hydra_request *r, enum pg_level level, unsigned int nr)
 {
 	if (!r->unasked)
 		hydra_stat_add(r->h, HYDRA_STAT_FILLS, 1);
@@ -215,7 +215,7 @@ static void hydra_copy_window(const struct hydra_request *r, pteval_t *canonical
 {
 	unsigned int begin, end, nr, asked = pte_index(r->addr);
 
-	hydra_window(r->addr, HYDRA_PTE, r->degree, r->vm_start, r->vm_end, &begin, &end);
+	hydra_window(r->addr, PG_LEVEL_4K, r->degree, r->vm_start, r->vm_end, &begin, &end);
 	if (first) {
 		nr = hydra_copy_first(canonical + begin, replica + begin, end - begin) -
 		     !r->unasked;
@@ -225,7 +225,7 @@ static void hydra_copy_window(const struct hydra_request *r, pteval_t *canonical
 		nr = hydra_copy_more(canonical + begin, replica + begin, end - begin) +
 		     r->unasked;
 	}
-	hydra_count_fill(r, HYDRA_PTE, nr);
+	hydra_count_fill(r, PG_LEVEL_4K, nr);
 }
 
 /*
@@ -288,7 +288,7 @@ static enum hydra_result hydra_join(struct hydra_request *r, struct hydra_table 
 		return HYDRA_AGAIN;
 	if (!t && (replicate || word)) {
 		t = r->spare;
-		hydra_table_init(t, r->h, parent, canonical, r->addr, HYDRA_PTE);
+		hydra_table_init(t, r->h, parent, canonical, r->addr, PG_LEVEL_4K);
 	}
 	if (replicate)
 		table = r->replica;
@@ -467,8 +467,8 @@ static enum hydra_result hydra_fill_huge(struct hydra_request *r,
 	spinlock_t *ptl;
 	pteval_t val;
 
-	ptl = t->level == HYDRA_PMD ? pmd_lockptr(r->h->mm, (pmd_t *)entry) :
-				      pud_lockptr(r->h->mm, (pud_t *)entry);
+	ptl = t->level == PG_LEVEL_2M ? pmd_lockptr(r->h->mm, (pmd_t *)entry) :
+					pud_lockptr(r->h->mm, (pud_t *)entry);
 	if (!r->atomic)
 		spin_lock(ptl);
 	else if (!spin_trylock(ptl))
@@ -538,7 +538,7 @@ static enum hydra_result hydra_fill(struct hydra_request *r)
 		return HYDRA_MISS;
 
 	pud_table = hydra_table_of(pud) ?:
-		    hydra_table_find_or_alloc(r->h, NULL, pud, r->addr, HYDRA_PUD,
+		    hydra_table_find_or_alloc(r->h, NULL, pud, r->addr, PG_LEVEL_1G,
 					      r->gfp);
 	if (!pud_table)
 		return HYDRA_NOMEM;
@@ -553,7 +553,7 @@ static enum hydra_result hydra_fill(struct hydra_request *r)
 	if (!hydra_present(pmd_val(pmdval)))
 		return HYDRA_MISS;
 	pmd_table = hydra_table_of(pmd) ?:
-		    hydra_table_find_or_alloc(r->h, pud_table, pmd, r->addr, HYDRA_PMD,
+		    hydra_table_find_or_alloc(r->h, pud_table, pmd, r->addr, PG_LEVEL_2M,
 					      r->gfp);
 	if (!pmd_table)
 		return HYDRA_NOMEM;

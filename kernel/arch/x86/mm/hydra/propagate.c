@@ -46,12 +46,12 @@ static pteval_t *hydra_replica_begin(struct hydra_table *t, const void *entry,
 		pteval_t *table;
 
 		*d = next;
-		if (t->level != HYDRA_PTE)
+		if (t->level != PG_LEVEL_4K)
 			spin_lock(&t->hmm->domain[next]->lock);
 		table = READ_ONCE(t->table[next]);
 		if (table && table != hydra_table_start(entry))
 			return table + hydra_entry_index(entry);
-		if (t->level != HYDRA_PTE)
+		if (t->level != PG_LEVEL_4K)
 			spin_unlock(&t->hmm->domain[next]->lock);
 	}
 	return NULL;
@@ -59,14 +59,14 @@ static pteval_t *hydra_replica_begin(struct hydra_table *t, const void *entry,
 
 static void hydra_replica_end(struct hydra_table *t, unsigned int d)
 {
-	if (t->level != HYDRA_PTE)
+	if (t->level != PG_LEVEL_4K)
 		spin_unlock(&t->hmm->domain[d]->lock);
 }
 
 /* Above the leaf tables, an entry pointing to a table is no copy. */
 static bool hydra_is_copy(const struct hydra_table *t, pteval_t val)
 {
-	return t->level == HYDRA_PTE || !hydra_present(val) || hydra_leaf(val);
+	return t->level == PG_LEVEL_4K || !hydra_present(val) || hydra_leaf(val);
 }
 
 /*
@@ -83,7 +83,7 @@ static bool hydra_follows(const struct hydra_table *t, pteval_t copy, bool prese
 /* Update one copy. Return: true if the copy has changed. */
 static bool hydra_update_copy(struct hydra_table *t, pteval_t *copy, pteval_t val)
 {
-	bool present = t->level == HYDRA_PTE ? hydra_present(val) :
+	bool present = t->level == PG_LEVEL_4K ? hydra_present(val) :
 					       hydra_leaf(val);
 	pteval_t old = READ_ONCE(*copy), new;
 

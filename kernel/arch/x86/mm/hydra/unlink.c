@@ -55,7 +55,7 @@ static unsigned long hydra_table_detach(struct ptdesc *ptdesc)
  * With cmpxchg(), as some callers do not hold the lock of the table; at most one for each
  * canonical entry, however many domains have accessed it.
  */
-void hydra_fold_accessed(pteval_t *copies, pteval_t *canonical, u8 level,
+void hydra_fold_accessed(pteval_t *copies, pteval_t *canonical, enum pg_level level,
 			 unsigned int nr)
 {
 	unsigned int i;
@@ -64,7 +64,7 @@ void hydra_fold_accessed(pteval_t *copies, pteval_t *canonical, u8 level,
 		pteval_t copy = READ_ONCE(copies[i]), val;
 
 		if (!hydra_present(copy) || !(copy & _PAGE_ACCESSED) ||
-		    (level != HYDRA_PTE && !hydra_leaf(copy)))
+		    (level != PG_LEVEL_4K && !hydra_leaf(copy)))
 			continue;
 		val = READ_ONCE(canonical[i]);
 		while (hydra_present(val) && !(val & _PAGE_ACCESSED) &&
@@ -99,7 +99,7 @@ pteval_t *hydra_table_cut_domain(struct hydra_table *t, unsigned int d,
 	spin_unlock(&dom->lock);
 	if (!table || table == canonical)
 		return table;
-	if (t->level == HYDRA_PTE) {
+	if (t->level == PG_LEVEL_4K) {
 		atomic_long_dec(&dom->nr_replicas);
 		hydra_reclaim_remove(table);
 		hydra_replica_unreserve(t->hmm);
@@ -638,17 +638,17 @@ void hydra_release_tables(struct hydra_mm *h)
 	spinlock_t *ptl;
 	pte_t *pte;
 
-	for (it.level = HYDRA_PTE; it.level <= HYDRA_PUD; it.level++) {
+	for (it.level = PG_LEVEL_4K; it.level <= PG_LEVEL_1G; it.level++) {
 		it.next = 0;
 		while (hydra_next_canonical(&it)) {
-			if (it.level == HYDRA_PTE) {
+			if (it.level == PG_LEVEL_4K) {
 				pte = pte_offset_map_lock(h->mm, (pmd_t *)it.entry,
 							  it.addr, &ptl);
 				if (!pte)
 					continue;
 				hydra_release_detached(pte);
 				pte_unmap_unlock(pte, ptl);
-			} else if (it.level == HYDRA_PMD) {
+			} else if (it.level == PG_LEVEL_2M) {
 				hydra_release_pmd_table(h, it.table);
 			} else {
 				/* As hydra_release_pmd_table(), for clears of huge PUD entries */

@@ -15,7 +15,7 @@ static pud_t hydra_test_pmd_table(struct kunit *test)
 	pteval_t *pmd = hydra_test_page(test), *leaf = hydra_test_page(test);
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
 
-	hydra_mask_set(0, &hydra_test_table(test, pmd, h, HYDRA_PMD)->sharers);
+	hydra_mask_set(0, &hydra_test_table(test, pmd, h, PG_LEVEL_2M)->sharers);
 	virt_to_ptdesc(leaf)->__page_mapping = hydra_solo(1);
 	pmd[0] = _PAGE_TABLE | __pa(leaf);
 	pmd[1] = _PAGE_TABLE | __pa(hydra_test_page(test));
@@ -87,7 +87,7 @@ static void hydra_test_gather_marked(struct kunit *test)
 {
 	pteval_t *canonical = hydra_test_page(test), *copies[2];
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
-	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PMD);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, PG_LEVEL_2M);
 	struct hydra_settings accessed = { 1, 0, 9, HYDRA_FILTER_ACCESSED };
 	union hydra_choice settings;
 	struct hydra_gather g;
@@ -162,7 +162,7 @@ static void hydra_test_marked(struct kunit *test)
 	};
 	pteval_t *canonical = hydra_test_page(test), *copies = hydra_test_page(test);
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
-	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PTE);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, PG_LEVEL_4K);
 	int i;
 
 	if (HYDRA_MAX_DOMAINS < 3)
@@ -190,7 +190,7 @@ static void hydra_test_linked_hits(struct kunit *test)
 {
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
 	pteval_t *canonical = hydra_test_page(test);
-	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PTE);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, PG_LEVEL_4K);
 	unsigned int linker, i, own;
 	hydra_mask_t mask;
 
@@ -300,7 +300,7 @@ static void hydra_test_look_bound(struct kunit *test)
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
 	unsigned int d, nr = HYDRA_COPIES_MAX / HYDRA_MAX_DOMAINS;
 	pteval_t *canonical = hydra_test_page(test);
-	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PTE);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, PG_LEVEL_4K);
 	hydra_mask_t all, many, few;
 	bool published;
 

@@ -28,7 +28,7 @@ static __maybe_unused pteval_t *hydra_test_page(struct kunit *test)
 
 /* A struct hydra_table for a table; the word of the table points to the struct. */
 static __maybe_unused struct hydra_table *
-hydra_test_table(struct kunit *test, pteval_t *canonical, struct hydra_mm *h, u8 level)
+hydra_test_table(struct kunit *test, pteval_t *canonical, struct hydra_mm *h, enum pg_level level)
 {
 	struct hydra_table *t;
 
