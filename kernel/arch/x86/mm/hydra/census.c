@@ -101,7 +101,7 @@ static int hydra_census_domain(struct mm_struct *mm, unsigned int d, enum pg_lev
 			pte = pte_offset_map_lock(mm, (pmd_t *)it.entry, it.addr, &ptl);
 			if (!pte)
 				continue;
-			canonical = hydra_table_start(pte);
+			canonical = hydra_table_start((pteval_t *)pte);
 		}
 		hydra_count_reach(reach, level,
 				  hydra_walked_by(canonical, d, hydra_has_own_tree(mm, d)),
@@ -114,7 +114,7 @@ static int hydra_census_domain(struct mm_struct *mm, unsigned int d, enum pg_lev
 	return 0;
 }
 
-static void hydra_count_table(unsigned long *tables, void *table, unsigned int nr)
+static void hydra_count_table(unsigned long *tables, pteval_t *table, unsigned int nr)
 {
 	tables[page_to_nid(virt_to_page(table))] += nr;
 }
@@ -147,7 +147,7 @@ static int hydra_census_level(struct mm_struct *mm, enum pg_level level, unsigne
 		} else {
 			pte = pte_offset_map_lock(mm, (pmd_t *)it.entry, it.addr, &ptl);
 			if (pte) {
-				hydra_count_tables(tables, hydra_table_start(pte));
+				hydra_count_tables(tables, hydra_table_start((pteval_t *)pte));
 				pte_unmap_unlock(pte, ptl);
 			}
 		}
@@ -161,10 +161,10 @@ static void hydra_count_root(unsigned long *tables, pgd_t *root)
 {
 	unsigned int i;
 
-	hydra_count_table(tables, root, 1 << PGD_ALLOCATION_ORDER);
+	hydra_count_table(tables, (pteval_t *)root, 1 << PGD_ALLOCATION_ORDER);
 	for (i = 0; pgtable_l5_enabled() && i < PGD_KERNEL_START; i++)
 		if (!pgd_none(root[i]))
-			hydra_count_table(tables, (void *)pgd_page_vaddr(root[i]), 1);
+			hydra_count_table(tables, (pteval_t *)pgd_page_vaddr(root[i]), 1);
 }
 
 static void hydra_count_roots(struct mm_struct *mm, unsigned long *tables)

@@ -85,7 +85,7 @@ static void hydra_check_stray(struct hydra_checker *w, unsigned long addr, pteva
 }
 
 /* Invariant 5, in part: the page is a page table, and has a reference. */
-static bool hydra_check_alive(struct hydra_checker *w, unsigned long addr, void *table)
+static bool hydra_check_alive(struct hydra_checker *w, unsigned long addr, pteval_t *table)
 {
 	struct page *page = virt_to_page(table);
 
@@ -151,7 +151,7 @@ static void hydra_check_leaf(struct hydra_checker *w, const struct hydra_iter *i
 	own = hydra_own_entry(w, it, parent);
 	if (!own || !hydra_present(READ_ONCE(*own)))
 		goto unlock;
-	canonical = hydra_table_start(pte);
+	canonical = hydra_table_start((pteval_t *)pte);
 	table = hydra_next_table(READ_ONCE(*own));
 	if (!hydra_check_alive(w, it->addr, table) ||
 	    !hydra_check_leaf_table(w, it->addr, parent, canonical, table))

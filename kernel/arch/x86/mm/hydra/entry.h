@@ -94,12 +94,12 @@ struct hydra_table {
 };
 
 /* The canonical table that contains an entry. */
-static inline pteval_t *hydra_table_start(const void *entry)
+static inline pteval_t *hydra_table_start(const pteval_t *entry)
 {
 	return (pteval_t *)((unsigned long)entry & PAGE_MASK);
 }
 
-static inline unsigned int hydra_entry_index(const void *entry)
+static inline unsigned int hydra_entry_index(const pteval_t *entry)
 {
 	return ((unsigned long)entry & ~PAGE_MASK) / sizeof(pteval_t);
 }
@@ -129,7 +129,7 @@ static inline unsigned long hydra_solo(unsigned int d)
  * Context: the table's lock, RCU or interrupts off. @entry must be in a page table:
  * pages of kernel stacks have no such word.
  */
-static inline unsigned long hydra_word_of(const void *entry)
+static inline unsigned long hydra_word_of(const pteval_t *entry)
 {
 	const unsigned long *word = (const unsigned long *)(hydra_word_base +
 		(((unsigned long)entry >> PAGE_SHIFT) << HYDRA_DESCRIPTOR_SHIFT));
@@ -137,7 +137,7 @@ static inline unsigned long hydra_word_of(const void *entry)
 	return READ_ONCE(*word);
 }
 
-static inline struct hydra_table *hydra_table_of(const void *entry)
+static inline struct hydra_table *hydra_table_of(const pteval_t *entry)
 {
 	return hydra_word_table(hydra_word_of(entry));
 }

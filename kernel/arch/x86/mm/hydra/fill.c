@@ -235,7 +235,7 @@ static void hydra_copy_window(const struct hydra_request *r, pteval_t *canonical
  * table. By entry, one domain is the owner, and the others need marks.
  */
 static bool hydra_wants_replica(const struct hydra_request *r,
-				const struct hydra_table *t, void *canonical)
+				const struct hydra_table *t, pteval_t *canonical)
 {
 	return !hydra_is_home(r->h, r->d, canonical) ||
 	       (t && READ_ONCE(t->linked_hits) == HYDRA_LINKS_CUT) ||
@@ -399,7 +399,7 @@ static enum hydra_result hydra_fill_leaf(struct hydra_request *r,
 	pte = hydra_lock_leaf(r, pmd, &ptl);
 	if (!pte)
 		return HYDRA_MISS;
-	canonical = hydra_table_start(pte);
+	canonical = hydra_table_start((pteval_t *)pte);
 	if (!hydra_present(pte_val(ptep_get(pte))) || !READ_ONCE(r->h->active))
 		goto unlock;
 
@@ -500,7 +500,7 @@ unlock:
 
 /* Give the domain its table for a canonical table above the leaf tables. */
 static enum hydra_result hydra_fill_upper(struct hydra_request *r, struct hydra_table *t,
-					  void *entry, pteval_t val)
+					  pteval_t *entry, pteval_t val)
 {
 	int err = 0;
 
@@ -537,12 +537,12 @@ static enum hydra_result hydra_fill(struct hydra_request *r)
 	if (!hydra_present(pud_val(pudval)))
 		return HYDRA_MISS;
 
-	pud_table = hydra_table_of(pud) ?:
-		    hydra_table_find_or_alloc(r->h, NULL, pud, r->addr, PG_LEVEL_1G,
-					      r->gfp);
+	pud_table = hydra_table_of((pteval_t *)pud) ?:
+		    hydra_table_find_or_alloc(r->h, NULL, (pteval_t *)pud, r->addr,
+					      PG_LEVEL_1G, r->gfp);
 	if (!pud_table)
 		return HYDRA_NOMEM;
-	ret = hydra_fill_upper(r, pud_table, p4d, p4d_val(p4dval));
+	ret = hydra_fill_upper(r, pud_table, (pteval_t *)p4d, p4d_val(p4dval));
 	if (ret != HYDRA_HIT)
 		return ret;
 	if (hydra_leaf(pud_val(pudval)))
@@ -552,12 +552,12 @@ static enum hydra_result hydra_fill(struct hydra_request *r)
 	pmdval = pmdp_get_lockless(pmd);
 	if (!hydra_present(pmd_val(pmdval)))
 		return HYDRA_MISS;
-	pmd_table = hydra_table_of(pmd) ?:
-		    hydra_table_find_or_alloc(r->h, pud_table, pmd, r->addr, PG_LEVEL_2M,
-					      r->gfp);
+	pmd_table = hydra_table_of((pteval_t *)pmd) ?:
+		    hydra_table_find_or_alloc(r->h, pud_table, (pteval_t *)pmd, r->addr,
+					      PG_LEVEL_2M, r->gfp);
 	if (!pmd_table)
 		return HYDRA_NOMEM;
-	ret = hydra_fill_upper(r, pmd_table, pud, pud_val(pudval));
+	ret = hydra_fill_upper(r, pmd_table, (pteval_t *)pud, pud_val(pudval));
 	if (ret != HYDRA_HIT)
 		return ret;
 	if (hydra_leaf(pmd_val(pmdval)))
@@ -693,7 +693,7 @@ static hydra_mask_t hydra_have(struct hydra_mm *h, unsigned long addr)
 		return have;
 	rcu_read_lock();
 	val = pmd_val(pmdp_get_lockless(pmd));
-	t = hydra_table_of(pmd);
+	t = hydra_table_of((pteval_t *)pmd);
 	if (hydra_is_table(val)) {
 		have = hydra_joined(hydra_word_of(hydra_next_table(val)));
 	} else if (t) {
@@ -822,7 +822,8 @@ void __hydra_fault_done(struct hydra_mm *h, struct vm_area_struct *vma,
  */
 void __hydra_install(struct mm_struct *mm, pmd_t *pmd, struct page *table)
 {
-	struct hydra_table *t = hydra_table_of(pmd);
+	pteval_t *entry = (pteval_t *)pmd;
+	struct hydra_table *t = hydra_table_of(entry);
 	struct hydra_mm *h = mm->hydra;
 	unsigned int d = hydra_this_domain(h);
 	pteval_t *own;
@@ -834,7 +835,7 @@ void __hydra_install(struct mm_struct *mm, pmd_t *pmd, struct page *table)
 	page_ptdesc(table)->__page_mapping = hydra_solo(d);
 	/* The table's entries and its word before the link; pairs as in hydra_link(). */
 	smp_wmb();
-	WRITE_ONCE(own[hydra_entry_index(pmd)],
+	WRITE_ONCE(own[hydra_entry_index(entry)],
 		   _PAGE_TABLE | __pa(page_address(table)));
 }
 
@@ -891,7 +892,7 @@ bool __hydra_fault_atomic(struct hydra_mm *h, unsigned long addr, bool write)
  * Context: see hydra_entry_missing().
  * Return: true if the access may succeed after a fault.
  */
-bool __hydra_entry_missing(struct hydra_mm *h, void *entry)
+bool __hydra_entry_missing(struct hydra_mm *h, pteval_t *entry)
 {
 	unsigned int d = hydra_this_domain(h);
 	pteval_t *canonical = hydra_table_start(entry);

@@ -133,9 +133,9 @@ static unsigned int hydra_reclaim_table(struct hydra_mm *h, unsigned long addr,
 		pte = hydra_trylock_leaf(h->mm, pmd, addr, &ptl);
 	local_irq_enable();
 	if (pte) {
-		t = hydra_table_of(pte);
+		t = hydra_table_of((pteval_t *)pte);
 		if (t && READ_ONCE(h->active))
-			nr = hydra_drop_replicas(t, hydra_table_start(pte), nid);
+			nr = hydra_drop_replicas(t, hydra_table_start((pteval_t *)pte), nid);
 		pte_unmap_unlock(pte, ptl);
 	}
 	return nr;

@@ -94,7 +94,7 @@ struct hydra_table *hydra_table_alloc(struct hydra_mm *h, gfp_t gfp)
  * @level: of the table
  */
 void hydra_table_init(struct hydra_table *t, struct hydra_mm *h,
-		      struct hydra_table *parent, void *canonical,
+		      struct hydra_table *parent, pteval_t *canonical,
 		      unsigned long addr, enum pg_level level)
 {
 	t->hmm = h;
@@ -121,7 +121,7 @@ void hydra_table_init(struct hydra_table *t, struct hydra_mm *h,
  */
 struct hydra_table *hydra_table_find_or_alloc(struct hydra_mm *h,
 					      struct hydra_table *parent,
-					      void *canonical, unsigned long addr,
+					      pteval_t *canonical, unsigned long addr,
 					      enum pg_level level, gfp_t gfp)
 {
 	struct ptdesc *ptdesc = virt_to_ptdesc(canonical);
@@ -200,7 +200,7 @@ void hydra_link_table(struct hydra_table *t, unsigned int d, pteval_t *table)
  * Return: 0 if the domain has the table now; -ENOMEM; -EAGAIN if @entry has
  * changed, or the address space is not active any more.
  */
-int hydra_domain_upper(struct hydra_table *t, unsigned int d, void *entry,
+int hydra_domain_upper(struct hydra_table *t, unsigned int d, pteval_t *entry,
 		       pteval_t want, gfp_t gfp)
 {
 	struct hydra_mm *h = t->hmm;

@@ -84,7 +84,7 @@ void hydra_fold_accessed(pteval_t *copies, pteval_t *canonical, enum pg_level le
  * caller flushes the domain and then frees it.
  */
 pteval_t *hydra_table_cut_domain(struct hydra_table *t, unsigned int d,
-				 void *canonical)
+				 pteval_t *canonical)
 {
 	struct hydra_domain *dom = t->hmm->domain[d];
 	pteval_t *table;
@@ -146,7 +146,7 @@ static pteval_t *hydra_cut_p4d_table(struct hydra_domain *dom, unsigned long add
  * entry is cleared, and the caller has waited for the locks of CPUs that read the
  * entry before.
  */
-static void hydra_table_cut(struct hydra_table *t, void *canonical,
+static void hydra_table_cut(struct hydra_table *t, pteval_t *canonical,
 			    struct list_head *own)
 {
 	hydra_mask_t users = t->users;
@@ -304,7 +304,7 @@ void hydra_gather_flushed(struct hydra_gather *g)
 void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
 			spinlock_t *ptl, unsigned long addr)
 {
-	void *canonical = ptdesc_address(ptdesc);
+	pteval_t *canonical = ptdesc_address(ptdesc);
 	struct hydra_table *t;
 	struct ptdesc *next;
 	unsigned long word;
@@ -323,7 +323,7 @@ void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
 		d = hydra_word_domain(word);
 		if (tlb->hydra.recording)
 			hydra_mask_set(d, &tlb->hydra.sharers);
-		hydra_cut_solo(hydra_table_of(pmd), pmd_index(addr), d);
+		hydra_cut_solo(hydra_table_of((pteval_t *)pmd), pmd_index(addr), d);
 	}
 	t = hydra_word_table(word);
 	if (!t)
@@ -347,7 +347,7 @@ void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
  *
  * Context: as hydra_page_free().
  */
-static void hydra_table_release(struct hydra_table *t, void *canonical)
+static void hydra_table_release(struct hydra_table *t, pteval_t *canonical)
 {
 	struct ptdesc *ptdesc, *next;
 	LIST_HEAD(own);
@@ -442,6 +442,7 @@ bool __hydra_wait_pmd_clear(struct mm_struct *mm, pmd_t *pmd)
  */
 void __hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd)
 {
+	pteval_t *entry = (pteval_t *)pmdp;
 	struct hydra_table *t;
 	unsigned long word;
 	pteval_t *canonical;
@@ -468,7 +469,7 @@ void __hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd)
 		       lockdep_is_held(ptlock_ptr(virt_to_ptdesc(canonical))));
 	word = hydra_table_detach(virt_to_ptdesc(canonical));
 	if (hydra_word_solo(word))
-		hydra_cut_solo(hydra_table_of(pmdp), hydra_entry_index(pmdp),
+		hydra_cut_solo(hydra_table_of(entry), hydra_entry_index(entry),
 			       hydra_word_domain(word));
 	t = hydra_word_table(word);
 	if (t)
@@ -511,6 +512,7 @@ void __hydra_move_table(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd,
 {
 	spinlock_t *lock = pte_lockptr(h->mm, &pmd);
 	pteval_t *canonical = hydra_next_table(pmd_val(pmd));
+	pteval_t *entry = (pteval_t *)pmdp;
 	struct hydra_table *t;
 	unsigned long word;
 	hydra_mask_t users;
@@ -524,7 +526,7 @@ void __hydra_move_table(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd,
 	word = hydra_table_detach(virt_to_ptdesc(canonical));
 	if (hydra_word_solo(word)) {
 		hydra_mask_set(hydra_word_domain(word), &users);
-		hydra_cut_solo(hydra_table_of(pmdp), hydra_entry_index(pmdp),
+		hydra_cut_solo(hydra_table_of(entry), hydra_entry_index(entry),
 			       hydra_word_domain(word));
 	}
 	t = hydra_word_table(word);
@@ -599,13 +601,13 @@ void hydra_cut_links(struct hydra_table *t, pteval_t *canonical, unsigned int se
 }
 
 /* A link of a single domain needs no cut: it is freed with the domain's PMD table. */
-static void hydra_release_detached(void *canonical)
+static void hydra_release_detached(pteval_t *canonical)
 {
 	unsigned long word = hydra_table_detach(virt_to_ptdesc(canonical));
 	struct hydra_table *t = hydra_word_table(word);
 
 	if (t)
-		hydra_table_release(t, hydra_table_start(canonical));
+		hydra_table_release(t, canonical);
 }
 
 /* A PMD table, after its leaf tables */
@@ -646,7 +648,7 @@ void hydra_release_tables(struct hydra_mm *h)
 							  it.addr, &ptl);
 				if (!pte)
 					continue;
-				hydra_release_detached(pte);
+				hydra_release_detached(hydra_table_start((pteval_t *)pte));
 				pte_unmap_unlock(pte, ptl);
 			} else if (it.level == PG_LEVEL_2M) {
 				hydra_release_pmd_table(h, it.table);

@@ -71,7 +71,7 @@ static void hydra_test_gather(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, PAGE_SIZE, g.start);
 	KUNIT_EXPECT_EQ(test, 5 * PAGE_SIZE, g.end);
 	KUNIT_EXPECT_TRUE(test, hydra_mask_empty(&g.sharers));
-	__hydra_gather_add_huge(&g, pmd_offset(&pud, 2 * PMD_SIZE));
+	__hydra_gather_add_huge(&g, (pteval_t *)pmd_offset(&pud, 2 * PMD_SIZE));
 	KUNIT_EXPECT_EQ(test, BIT(0), g.sharers.bits[0]);
 	__hydra_gather_init(&g, true);
 	KUNIT_EXPECT_EQ(test, 0, g.start);
