@@ -26,12 +26,16 @@ pte_t hydra_clear_flush(struct vm_area_struct *vma, unsigned long addr, pte_t *p
 extern struct static_key_false_deferred hydra_key;
 
 /*
- * ptdesc->__page_mapping of a table is at this address plus 64 bytes for each page
- * frame number in the virtual address of the table. So an accessor finds the word
- * without a lookup of the memory layout.
+ * The struct page of each page in the direct map, by virtual page number. So an accessor
+ * finds the struct ptdesc of a table without a lookup of the memory layout.
  */
-extern unsigned long hydra_word_base;
-#define HYDRA_DESCRIPTOR_SHIFT	6
+extern struct page *hydra_pages;
+
+/* The table that contains an entry in the direct map, of any level */
+static __always_inline struct ptdesc *hydra_ptdesc(const pteval_t *entry)
+{
+	return page_ptdesc(hydra_pages + ((unsigned long)entry >> PAGE_SHIFT));
+}
 
 /* Functions that gcc inlined before Hydra's hook made them larger */
 #define hydra_inlined		__always_inline
@@ -65,7 +69,7 @@ extern unsigned long hydra_word_base;
  */
 static inline void hydra_table_ctor(struct ptdesc *ptdesc)
 {
-	ptdesc->__page_mapping = 0;
+	ptdesc->pt_hydra = 0;
 }
 
 /*
@@ -86,10 +90,7 @@ bool __hydra_young(pteval_t *entry, unsigned int nr);
  */
 static __always_inline bool hydra_word_shared(const pteval_t *entry)
 {
-	unsigned long word = hydra_word_base +
-		(((unsigned long)entry >> PAGE_SHIFT) << HYDRA_DESCRIPTOR_SHIFT);
-
-	return *(const volatile long *)word < 0;
+	return (long)READ_ONCE(hydra_ptdesc(entry)->pt_hydra) < 0;
 }
 
 /**

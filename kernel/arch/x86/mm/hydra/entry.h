@@ -37,13 +37,16 @@
 	(_PAGE_SOFTW1 | _PAGE_SOFTW2 | _PAGE_SOFTW3 | HYDRA_PTE_STAMP)
 
 /*
- * ptdesc->__page_mapping of a canonical table, "the word of the table":
+ * ptdesc->pt_hydra of a canonical table, "the word of the table":
  *
  *    0                       no domain walks the table
  *    HYDRA_SOLO | d << 3     a leaf table: domain d alone walks it, by a link
  *    struct hydra_table *    several domains use it, or one domain has a replica
  *    struct ptdesc *         a gather frees the table: the next one, with the sign
  *                            bit clear, see hydra_gather_table()
+ *
+ * The functions hydra_word_…() below are the only ones that read or write words, besides
+ * hydra_table_ctor() and hydra_word_shared().
  *
  * Bits 0 and 1 stay clear, so Linux does not take the page for an anonymous or
  * movable one, and bit 2 of a pointer is clear, too. hydra_shared() detects the third
@@ -125,16 +128,64 @@ static inline unsigned long hydra_solo(unsigned int d)
 	return HYDRA_SOLO | (unsigned long)d << HYDRA_SOLO_SHIFT;
 }
 
+static inline unsigned long hydra_word_read(const struct ptdesc *ptdesc)
+{
+	return READ_ONCE(ptdesc->pt_hydra);
+}
+
 /*
  * Context: the table's lock, RCU or interrupts off. @entry must be in a page table:
  * pages of kernel stacks have no such word.
  */
 static inline unsigned long hydra_word_of(const pteval_t *entry)
 {
-	const unsigned long *word = (const unsigned long *)(hydra_word_base +
-		(((unsigned long)entry >> PAGE_SHIFT) << HYDRA_DESCRIPTOR_SHIFT));
+	return hydra_word_read(hydra_ptdesc(entry));
+}
 
-	return READ_ONCE(*word);
+/* One domain alone walks a leaf table from now on. */
+static inline void hydra_word_set_solo(struct ptdesc *ptdesc, unsigned int d)
+{
+	/* The empty table before the word; hydra_link() orders both before the link. */
+	smp_store_release(&ptdesc->pt_hydra, hydra_solo(d));
+}
+
+/* A table is shared from now on. */
+static inline void hydra_word_set_table(struct ptdesc *ptdesc, struct hydra_table *t)
+{
+	/*
+	 * The initialised object before the word; pairs with the address dependency in
+	 * hydra_table_of().
+	 */
+	smp_store_release(&ptdesc->pt_hydra, (unsigned long)t);
+}
+
+/*
+ * The same for a table of which the word is 0, without its lock. Return: NULL, or what
+ * another CPU has put there.
+ */
+static inline struct hydra_table *hydra_word_try_table(struct ptdesc *ptdesc,
+						       struct hydra_table *t)
+{
+	return (struct hydra_table *)cmpxchg(&ptdesc->pt_hydra, 0, (unsigned long)t);
+}
+
+/* No domain walks a table any more, or a list of freed tables ends with it. */
+static inline void hydra_word_clear(struct ptdesc *ptdesc)
+{
+	WRITE_ONCE(ptdesc->pt_hydra, 0);
+}
+
+/* A table without a word is freed; @next, or NULL, is freed with it. */
+static inline void hydra_word_set_next(struct ptdesc *ptdesc, struct ptdesc *next)
+{
+	WRITE_ONCE(ptdesc->pt_hydra, (unsigned long)next & LONG_MAX);
+}
+
+static inline struct ptdesc *hydra_word_next(const struct ptdesc *ptdesc)
+{
+	unsigned long next = hydra_word_read(ptdesc);
+
+	return next ? (struct ptdesc *)(next | ~LONG_MAX) : NULL;
 }
 
 static inline struct hydra_table *hydra_table_of(const pteval_t *entry)

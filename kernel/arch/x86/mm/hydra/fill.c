@@ -310,16 +310,12 @@ static enum hydra_result hydra_join(struct hydra_request *r, struct hydra_table 
 		hydra_mask_set(r->d, &t->users);
 		WRITE_ONCE(t->table[r->d], table);
 	}
-	if (!t || t == r->spare) {
-		/*
-		 * The initialised object before the word; pairs with the address
-		 * dependency in hydra_table_of(). hydra_link() orders the word
-		 * before the link.
-		 */
-		smp_store_release(&virt_to_ptdesc(canonical)->__page_mapping,
-				  t ? (unsigned long)t : hydra_solo(r->d));
-		if (t)
-			r->spare = NULL;
+	/* hydra_link() orders the word before the link. */
+	if (!t) {
+		hydra_word_set_solo(hydra_ptdesc(canonical), r->d);
+	} else if (t == r->spare) {
+		hydra_word_set_table(hydra_ptdesc(canonical), t);
+		r->spare = NULL;
 	}
 	hydra_link(dom, &parent->table[r->d][pmd_index(r->addr)], table);
 	ret = HYDRA_HIT;
@@ -832,7 +828,7 @@ void __hydra_install(struct mm_struct *mm, pmd_t *pmd, struct page *table)
 	own = t && mm == current->mm ? READ_ONCE(t->table[d]) : NULL;
 	if (!own || !hydra_is_home(h, d, page_address(table)))
 		return;
-	page_ptdesc(table)->__page_mapping = hydra_solo(d);
+	hydra_word_set_solo(page_ptdesc(table), d);
 	/* The table's entries and its word before the link; pairs as in hydra_link(). */
 	smp_wmb();
 	WRITE_ONCE(own[hydra_entry_index(entry)],

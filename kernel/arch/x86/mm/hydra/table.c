@@ -124,9 +124,7 @@ struct hydra_table *hydra_table_find_or_alloc(struct hydra_mm *h,
 					      pteval_t *canonical, unsigned long addr,
 					      enum pg_level level, gfp_t gfp)
 {
-	struct ptdesc *ptdesc = virt_to_ptdesc(canonical);
-	struct hydra_table *t = hydra_table_of(canonical);
-	unsigned long old;
+	struct hydra_table *t = hydra_table_of(canonical), *old;
 
 	if (t || !gfp)
 		return t;
@@ -134,12 +132,10 @@ struct hydra_table *hydra_table_find_or_alloc(struct hydra_mm *h,
 	if (!t)
 		return NULL;
 	hydra_table_init(t, h, parent, canonical, addr, level);
-	old = cmpxchg(&ptdesc->__page_mapping, 0, (unsigned long)t);
-	if (old) {
+	old = hydra_word_try_table(hydra_ptdesc(canonical), t);
+	if (old)
 		kfree(t);
-		t = (struct hydra_table *)old;
-	}
-	return t;
+	return old ?: t;
 }
 
 /**

@@ -38,10 +38,10 @@
  */
 static unsigned long hydra_table_detach(struct ptdesc *ptdesc)
 {
-	unsigned long word = READ_ONCE(ptdesc->__page_mapping);
+	unsigned long word = hydra_word_read(ptdesc);
 
 	if (word)
-		WRITE_ONCE(ptdesc->__page_mapping, 0);
+		hydra_word_clear(ptdesc);
 	return word;
 }
 
@@ -225,15 +225,8 @@ void hydra_gather_table(struct mmu_gather *tlb, struct ptdesc *ptdesc)
 		return;
 	}
 	VM_WARN_ON_ONCE(!tlb->freed_tables);
-	WRITE_ONCE(ptdesc->__page_mapping, (unsigned long)g->freed & LONG_MAX);
+	hydra_word_set_next(ptdesc, g->freed);
 	g->freed = ptdesc;
-}
-
-static struct ptdesc *hydra_next_freed(struct ptdesc *ptdesc)
-{
-	unsigned long next = ptdesc->__page_mapping;
-
-	return next ? (struct ptdesc *)(next | ~LONG_MAX) : NULL;
 }
 
 static void hydra_free_gathered(struct rcu_head *head)
@@ -241,8 +234,8 @@ static void hydra_free_gathered(struct rcu_head *head)
 	struct ptdesc *ptdesc = container_of(head, struct ptdesc, pt_rcu_head), *next;
 
 	for (; ptdesc; ptdesc = next) {
-		next = hydra_next_freed(ptdesc);
-		ptdesc->__page_mapping = 0;
+		next = hydra_word_next(ptdesc);
+		hydra_word_clear(ptdesc);
 		hydra_retire_locked(ptdesc);
 		pagetable_free(ptdesc);
 	}
@@ -263,10 +256,10 @@ void hydra_gather_flushed(struct hydra_gather *g)
 	unsigned int nr;
 
 	while ((first = g->freed)) {
-		for (nr = 1, last = first; nr < FREED_AT_ONCE && hydra_next_freed(last); nr++)
-			last = hydra_next_freed(last);
-		g->freed = hydra_next_freed(last);
-		WRITE_ONCE(last->__page_mapping, 0);
+		for (nr = 1, last = first; nr < FREED_AT_ONCE && hydra_word_next(last); nr++)
+			last = hydra_word_next(last);
+		g->freed = hydra_word_next(last);
+		hydra_word_clear(last);
 		call_rcu(&first->pt_rcu_head, hydra_free_gathered);
 	}
 }
@@ -467,7 +460,7 @@ void __hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd)
 	/* Else the first split could come before the flush, and a domain could link the table. */
 	lockdep_assert(lockdep_is_held(&h->mm->mmap_lock) ||
 		       lockdep_is_held(ptlock_ptr(virt_to_ptdesc(canonical))));
-	word = hydra_table_detach(virt_to_ptdesc(canonical));
+	word = hydra_table_detach(hydra_ptdesc(canonical));
 	if (hydra_word_solo(word))
 		hydra_cut_solo(hydra_table_of(entry), hydra_entry_index(entry),
 			       hydra_word_domain(word));
@@ -523,7 +516,7 @@ void __hydra_move_table(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd,
 	spin_lock_nested(lock, SINGLE_DEPTH_NESTING + 1);
 	spin_unlock(lock);
 	hydra_mask_zero(&users);
-	word = hydra_table_detach(virt_to_ptdesc(canonical));
+	word = hydra_table_detach(hydra_ptdesc(canonical));
 	if (hydra_word_solo(word)) {
 		hydra_mask_set(hydra_word_domain(word), &users);
 		hydra_cut_solo(hydra_table_of(entry), hydra_entry_index(entry),
@@ -603,7 +596,7 @@ void hydra_cut_links(struct hydra_table *t, pteval_t *canonical, unsigned int se
 /* A link of a single domain needs no cut: it is freed with the domain's PMD table. */
 static void hydra_release_detached(pteval_t *canonical)
 {
-	unsigned long word = hydra_table_detach(virt_to_ptdesc(canonical));
+	unsigned long word = hydra_table_detach(hydra_ptdesc(canonical));
 	struct hydra_table *t = hydra_word_table(word);
 
 	if (t)

@@ -16,7 +16,7 @@ static pud_t hydra_test_pmd_table(struct kunit *test)
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
 
 	hydra_mask_set(0, &hydra_test_table(test, pmd, h, PG_LEVEL_2M)->sharers);
-	virt_to_ptdesc(leaf)->__page_mapping = hydra_solo(1);
+	hydra_word_set_solo(virt_to_ptdesc(leaf), 1);
 	pmd[0] = _PAGE_TABLE | __pa(leaf);
 	pmd[1] = _PAGE_TABLE | __pa(hydra_test_page(test));
 	pmd[2] = HUGE_A;

@@ -12,7 +12,7 @@
 
 static void hydra_test_free_page(void *page)
 {
-	virt_to_ptdesc(page)->__page_mapping = 0;
+	hydra_word_clear(virt_to_ptdesc(page));
 	free_page((unsigned long)page);
 }
 
@@ -35,7 +35,7 @@ hydra_test_table(struct kunit *test, pteval_t *canonical, struct hydra_mm *h, en
 	t = kunit_kzalloc(test, struct_size(t, table, HYDRA_MAX_DOMAINS), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, t);
 	hydra_table_init(t, h, NULL, canonical, 0, level);
-	virt_to_ptdesc(canonical)->__page_mapping = (unsigned long)t;
+	hydra_word_set_table(virt_to_ptdesc(canonical), t);
 	return t;
 }
 

@@ -11,13 +11,13 @@ static void hydra_test_word(struct kunit *test)
 	struct ptdesc *ptdesc = virt_to_ptdesc(entry);
 
 	KUNIT_EXPECT_FALSE(test, hydra_word_shared(entry + 511));
-	ptdesc->__page_mapping = hydra_solo(HYDRA_MAX_DOMAINS - 1);
+	hydra_word_set_solo(ptdesc, HYDRA_MAX_DOMAINS - 1);
 	KUNIT_EXPECT_FALSE(test, hydra_word_shared(entry + 511));
 	KUNIT_EXPECT_TRUE(test, hydra_word_solo(hydra_word_of(entry + 511)));
 	KUNIT_EXPECT_EQ(test, HYDRA_MAX_DOMAINS - 1,
 			hydra_word_domain(hydra_word_of(entry + 511)));
 	KUNIT_EXPECT_NULL(test, hydra_table_of(entry));
-	ptdesc->__page_mapping = (unsigned long)entry;
+	hydra_word_set_table(ptdesc, (struct hydra_table *)entry);
 	KUNIT_EXPECT_TRUE(test, hydra_word_shared(entry + 511));
 	KUNIT_EXPECT_FALSE(test, hydra_word_solo(hydra_word_of(entry)));
 	KUNIT_EXPECT_PTR_EQ(test, (void *)entry, (void *)hydra_table_of(entry + 511));
@@ -33,7 +33,7 @@ static void hydra_test_ctor(struct kunit *test)
 		struct ptdesc *ptdesc = page_ptdesc(page);
 
 		KUNIT_ASSERT_NOT_NULL(test, page);
-		ptdesc->__page_mapping = (unsigned long)test;
+		page->mapping = (void *)test;
 		KUNIT_EXPECT_TRUE(test, hydra_word_shared(page_address(page)));
 		if (level == PG_LEVEL_4K) {
 			KUNIT_EXPECT_TRUE(test, pagetable_pte_ctor(ptdesc));
@@ -48,7 +48,7 @@ static void hydra_test_ctor(struct kunit *test)
 			KUNIT_EXPECT_FALSE(test, hydra_word_shared(page_address(page)));
 			pagetable_pud_dtor(ptdesc);
 		}
-		ptdesc->__page_mapping = 0;
+		hydra_word_clear(ptdesc);
 		__free_page(page);
 	}
 }
@@ -367,9 +367,9 @@ static void hydra_test_has_owner(struct kunit *test)
 		kunit_skip(test, "all domains have one home");
 	KUNIT_ASSERT_LT(test, home, kind->nr);
 	KUNIT_EXPECT_FALSE(test, hydra_has_owner(h, canonical));
-	virt_to_ptdesc(canonical)->__page_mapping = hydra_solo(away);
+	hydra_word_set_solo(virt_to_ptdesc(canonical), away);
 	KUNIT_EXPECT_FALSE(test, hydra_has_owner(h, canonical));
-	virt_to_ptdesc(canonical)->__page_mapping = hydra_solo(home);
+	hydra_word_set_solo(virt_to_ptdesc(canonical), home);
 	KUNIT_EXPECT_TRUE(test, hydra_has_owner(h, canonical));
 	t = hydra_test_table(test, canonical, h, PG_LEVEL_4K);
 	hydra_mask_set(away, &t->users);
