@@ -21,7 +21,7 @@
 #include "own_hydra.h"
 #include "page_tables.h"
 #include "procfile.h"
-#include "turns.h"
+#include "round_robin.h"
 
 #define MEAN 3300000.0			/* bytes, as in the paper */
 #define SHAPE 2				/* of the gamma distribution; the paper does not tell its own */
@@ -35,7 +35,7 @@ struct segment {
 
 static bool use_mmap;
 static uint64_t segments;		/* of each thread, at any time; 0: stateless */
-static struct segment held[TURNS_MOST][SEGMENTS_MOST];
+static struct segment held[ROUND_ROBIN_MOST][SEGMENTS_MOST];
 
 static double uniform(uint64_t *state)
 {
@@ -76,7 +76,7 @@ static void release(struct segment *segment)
 
 static void take_turn(struct worker *worker)
 {
-	static uint64_t random[TURNS_MOST];
+	static uint64_t random[ROUND_ROBIN_MOST];
 	uint64_t *state = &random[worker->number];
 	struct segment *mine = held[worker->number], one;
 
@@ -96,7 +96,7 @@ static void take_turn(struct worker *worker)
 		release(&mine[victim]);
 		mine[victim] = allocate(random_size(state));
 	}
-	turns_operation(0);
+	round_robin_operation(0);
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -123,7 +123,7 @@ static const struct argp_option argp_options[] = {
 	{ 0 }
 };
 
-static const struct argp_child children[] = { { .argp = &turns_argp }, { 0 } };
+static const struct argp_child children[] = { { .argp = &round_robin_argp }, { 0 } };
 
 static const struct argp argp = {
 	.options = argp_options,
@@ -140,24 +140,24 @@ static void nothing(struct worker *worker)
 
 int main(int argc, char **argv)
 {
-	static const struct turns_kind kind = { .turn = take_turn };
-	struct turns turns = { .kind = &kind, .asked = nothing, .per_node = 1, .rounds = 9,
+	static const struct round_robin_kind kind = { .turn = take_turn };
+	struct round_robin turns = { .kind = &kind, .asked = nothing, .per_node = 1, .rounds = 9,
 			       .seconds = 10 };
 	struct own_hydra own;
 	uint64_t tables;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &turns);
 	use_plain_memory();
-	turns_run(&turns);
+	round_robin_run(&turns);
 	own = own_hydra_read();
 	/* JSON takes memory, too. */
 	tables = page_tables_kib();
 
 	json_open_object(NULL);
 	json_string("program", "allocate");
-	json_number("threads", turns_count());
+	json_number("threads", round_robin_count());
 	json_number("segments", segments);
-	turns_print_interrupts("interrupts", 0);
+	round_robin_print_interrupts("interrupts", 0);
 	json_number("pagetable_kib", tables);
 	json_number("fills", own.fills);
 	json_close();

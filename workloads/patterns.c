@@ -25,7 +25,7 @@
 
 #include "json.h"
 #include "machine.h"
-#include "turns.h"
+#include "round_robin.h"
 
 #define GLOBAL_PAGES 16UL		/* 64 KiB, as in the paper */
 
@@ -33,7 +33,7 @@ static volatile size_t global_owner;
 
 static char *pages_of(size_t number)
 {
-	return TURNS_PLACE + number * TABLE;
+	return ROUND_ROBIN_PLACE + number * TABLE;
 }
 
 static void map_pages(size_t number, size_t pages)
@@ -55,7 +55,7 @@ static void unmap_pages(size_t number, size_t pages, bool other_node)
 {
 	if (munmap(pages_of(number), pages * PAGE))
 		error(EXIT_FAILURE, errno, "cannot unmap %zu pages", pages);
-	turns_operation(other_node);
+	round_robin_operation(other_node);
 }
 
 static void local(struct worker *worker)
@@ -67,7 +67,7 @@ static void local(struct worker *worker)
 
 static void pipeline(struct worker *worker)
 {
-	const struct worker *last = turns_worker(worker->number + turns_count() - 1);
+	const struct worker *last = round_robin_worker(worker->number + round_robin_count() - 1);
 	static bool handed_over;
 
 	if (handed_over) {
@@ -89,14 +89,14 @@ static void global(struct worker *worker)
 {
 	map_pages(worker->number, GLOBAL_PAGES);
 	global_owner = worker->number;
-	turns_ask_all(worker);
+	round_robin_ask_all(worker);
 	unmap_pages(worker->number, GLOBAL_PAGES, false);
 }
 
 /* Protects a page that stays, and allows writing in the next turn. The touch makes the entry accessed again. */
 static void protect(struct worker *worker)
 {
-	static int protection[TURNS_MOST];
+	static int protection[ROUND_ROBIN_MOST];
 	int *mine = &protection[worker->number];
 	volatile char *page = pages_of(worker->number);
 
@@ -112,7 +112,7 @@ static void protect(struct worker *worker)
 		*page = 1;
 	else
 		(void)*page;
-	turns_operation(0);
+	round_robin_operation(0);
 }
 
 /* The page in the last leaf table of the GiB keeps the upper tables. */
@@ -122,12 +122,12 @@ static void keep_upper_tables(void)
 	write_pages((GIB - TABLE) / TABLE, 1);
 }
 
-static const struct turns_kind patterns[] = {
+static const struct round_robin_kind patterns[] = {
 	{ "local", keep_upper_tables, local }, { "pipeline", keep_upper_tables, pipeline },
 	{ "global", keep_upper_tables, global }, { "protect", keep_upper_tables, protect }, { 0 }
 };
 
-static const struct argp_child children[] = { { .argp = &turns_argp }, { 0 } };
+static const struct argp_child children[] = { { .argp = &round_robin_argp }, { 0 } };
 
 static const struct argp argp = {
 	.args_doc = "PATTERN",
@@ -138,18 +138,18 @@ static const struct argp argp = {
 
 int main(int argc, char **argv)
 {
-	struct turns turns = { .kinds = patterns, .asked = write_global, .rounds = 3, .seconds = 20 };
+	struct round_robin turns = { .kinds = patterns, .asked = write_global, .rounds = 3, .seconds = 20 };
 
 	argp_parse(&argp, argc, argv, 0, NULL, &turns);
 	use_plain_memory();
-	turns_run(&turns);
+	round_robin_run(&turns);
 
 	json_open_object(NULL);
 	json_string("program", "patterns");
 	json_string("pattern", turns.kind->name);
-	json_number("cpus", turns_count());
-	turns_print_interrupts("same_node", false);
-	turns_print_interrupts("other_node", true);
+	json_number("cpus", round_robin_count());
+	round_robin_print_interrupts("same_node", false);
+	round_robin_print_interrupts("other_node", true);
 	json_close();
 	/* The end of the process ends the threads. */
 	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -25,10 +25,10 @@
 #include "machine.h"
 #include "own_hydra.h"
 #include "page_tables.h"
-#include "turns.h"
+#include "round_robin.h"
 
-#define ALL_READ TURNS_PLACE		/* a page that all threads read, so that they share the table */
-#define OWN (TURNS_PLACE + PAGE)
+#define ALL_READ ROUND_ROBIN_PLACE		/* a page that all threads read, so that they share the table */
+#define OWN (ROUND_ROBIN_PLACE + PAGE)
 
 static char *own_page(const struct worker *worker)
 {
@@ -50,8 +50,8 @@ static void read_shared(struct worker *worker)
 static void share(struct worker *worker)
 {
 	if (!worker->number) {
-		turns_ask_all(worker);
-		turns_forget();
+		round_robin_ask_all(worker);
+		round_robin_forget();
 	}
 }
 
@@ -63,13 +63,13 @@ static void drop(struct worker *worker)
 	write_to(page);
 	if (madvise(page, PAGE, MADV_DONTNEED))
 		error(EXIT_FAILURE, errno, "madvise");
-	turns_operation(0);
+	round_robin_operation(0);
 }
 
 /* Protects the page, and allows writing in the next turn. */
 static void protect(struct worker *worker)
 {
-	static bool readable_only[TURNS_MOST];
+	static bool readable_only[ROUND_ROBIN_MOST];
 	bool *mine = &readable_only[worker->number];
 	volatile char *page = own_page(worker);
 
@@ -80,7 +80,7 @@ static void protect(struct worker *worker)
 	if (mprotect((void *)page, PAGE, *mine ? PROT_READ : PROT_READ | PROT_WRITE))
 		error(EXIT_FAILURE, errno, "mprotect");
 	(void)*page;
-	turns_operation(0);
+	round_robin_operation(0);
 }
 
 /* The write makes a copy; giving it back brings the file's page to the next round, and is no part of the operation. */
@@ -92,16 +92,16 @@ static void copy(struct worker *worker)
 	if (madvise(page, PAGE, MADV_DONTNEED))
 		error(EXIT_FAILURE, errno, "madvise");
 	(void)*(volatile char *)page;
-	turns_forget();
+	round_robin_forget();
 	write_to(page);
-	turns_operation(0);
+	round_robin_operation(0);
 }
 
 static void migrate(struct worker *worker)
 {
 	void *page = own_page(worker);
-	int node = turns_worker(worker->number + turns_count() / 2)->node, status = -1;
-	static bool away[TURNS_MOST];
+	int node = round_robin_worker(worker->number + round_robin_count() / 2)->node, status = -1;
+	static bool away[ROUND_ROBIN_MOST];
 
 	share(worker);
 	write_to(page);
@@ -110,7 +110,7 @@ static void migrate(struct worker *worker)
 	if (move_pages(0, 1, &page, &node, &status, MPOL_MF_MOVE) || status != node)
 		error(EXIT_FAILURE, errno, "cannot move a page to node %d: status %d", node, status);
 	away[worker->number] = !away[worker->number];
-	turns_operation(0);
+	round_robin_operation(0);
 }
 
 static void sync_page(struct worker *worker)
@@ -119,10 +119,10 @@ static void sync_page(struct worker *worker)
 
 	share(worker);
 	write_to(page);
-	turns_forget();
+	round_robin_forget();
 	if (msync(page, PAGE, MS_SYNC))
 		error(EXIT_FAILURE, errno, "msync");
-	turns_operation(0);
+	round_robin_operation(0);
 }
 
 static void reclaim(struct worker *worker)
@@ -132,12 +132,12 @@ static void reclaim(struct worker *worker)
 
 	share(worker);
 	(void)*(volatile char *)page;
-	turns_forget();
+	round_robin_forget();
 	if (madvise(page, PAGE, MADV_PAGEOUT) || mincore(page, PAGE, &there))
 		error(EXIT_FAILURE, errno, "madvise");
 	if (there & 1)
 		error(EXIT_FAILURE, 0, "a page was not reclaimed");
-	turns_operation(0);
+	round_robin_operation(0);
 }
 
 /* A file of 2 MiB without a name; if on disk, what is in it has been written. */
@@ -154,8 +154,8 @@ static int open_file(bool on_disk)
 
 static void map_table(int flags, int file)
 {
-	if (mmap(TURNS_PLACE, TABLE, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE | flags, file, 0) != TURNS_PLACE)
-		error(EXIT_FAILURE, errno, "cannot map 2 MiB at %p", TURNS_PLACE);
+	if (mmap(ROUND_ROBIN_PLACE, TABLE, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE | flags, file, 0) != ROUND_ROBIN_PLACE)
+		error(EXIT_FAILURE, errno, "cannot map 2 MiB at %p", ROUND_ROBIN_PLACE);
 }
 
 static void map_memory(void)
@@ -175,12 +175,12 @@ static void map_disk(void)
 	map_table(MAP_SHARED, open_file(true));
 }
 
-static const struct turns_kind changes[] = {
+static const struct round_robin_kind changes[] = {
 	{ "drop", map_memory, drop }, { "protect", map_memory, protect }, { "copy", map_copied, copy },
 	{ "migrate", map_memory, migrate }, { "sync", map_disk, sync_page }, { "reclaim", map_disk, reclaim }, { 0 }
 };
 
-static const struct argp_child children[] = { { .argp = &turns_argp }, { 0 } };
+static const struct argp_child children[] = { { .argp = &round_robin_argp }, { 0 } };
 
 static const struct argp argp = {
 	.args_doc = "CHANGE",
@@ -191,13 +191,13 @@ static const struct argp argp = {
 
 int main(int argc, char **argv)
 {
-	struct turns turns = { .kinds = changes, .asked = read_shared, .rounds = 4, .seconds = 20 };
+	struct round_robin turns = { .kinds = changes, .asked = read_shared, .rounds = 4, .seconds = 20 };
 	struct own_hydra own;
 	uint64_t tables;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &turns);
 	use_plain_memory();
-	turns_run(&turns);
+	round_robin_run(&turns);
 	own = own_hydra_read();
 	/* JSON takes memory, too. */
 	tables = page_tables_kib();
@@ -205,8 +205,8 @@ int main(int argc, char **argv)
 	json_open_object(NULL);
 	json_string("program", "sharing");
 	json_string("change", turns.kind->name);
-	json_number("cpus", turns_count());
-	turns_print_interrupts("interrupts", 0);
+	json_number("cpus", round_robin_count());
+	round_robin_print_interrupts("interrupts", 0);
 	json_number("pagetable_kib", tables);
 	json_number("fills", own.fills);
 	json_close();

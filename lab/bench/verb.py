@@ -31,6 +31,7 @@ def bench_verb(arguments):
     refuse(arguments, steps_verbs.OPTIONS, "is for the measurement 'steps' only")
     if arguments.workload is not None:
         return workload_verb(arguments)
+    arguments.name = choice.FORMER.get(arguments.name, arguments.name)
     names = [*measure.ROWS, *choice.BENCHES]
     if arguments.name not in names:
         what = f"there is no measurement '{arguments.name}'" if arguments.name else "no measurement named"

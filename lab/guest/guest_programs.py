@@ -42,7 +42,7 @@ def run(step, here):
     command = [here["hydractl"], "run", *step["settings"], "--", *(here.get(word, word) for word in step["command"])]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     try:
-        said = json.loads(done.stdout)
+        said = json.loads((done.stdout.splitlines() or [""])[-1])       # libraries may print lines before
     except ValueError:
         said = None
     if done.returncode or said is None:

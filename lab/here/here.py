@@ -15,6 +15,7 @@ import tempfile
 import time
 
 from lab import children, paths, progress
+from lab.bench import choice
 from lab.errors import LabError
 from lab.here import here_plan, html_report, perf_events, this_machine
 from lab.machine import programs
@@ -208,10 +209,11 @@ def lines_of(made):
 
 
 def chosen_names(arguments):
-    if wrong := [name for name in arguments.names if name not in here_plan.names()]:
+    names = [choice.FORMER.get(name, name) for name in arguments.names]
+    if wrong := [name for name in names if name not in here_plan.names()]:
         why = "it counts with a plugin of the emulator" if wrong[0] == "steps" else "there is no such measurement"
         raise LabError(f"'{wrong[0]}': {why}", f"There are {', '.join(here_plan.names())}.", status=2)
-    return list(dict.fromkeys(arguments.names)) or ([] if arguments.workload is not None else here_plan.names())
+    return list(dict.fromkeys(names)) or ([] if arguments.workload is not None else here_plan.names())
 
 
 def tools_for(made):

@@ -19,7 +19,7 @@ from lab.measure import demo_lines, measure
 from lab.measure.values import Line
 
 WORKLOAD = "workload"
-TURNS_MOST = 500             # threads of the programs with turns (workloads/turns.h)
+ROUND_ROBIN_MOST = 500       # threads of the programs with turns (workloads/round_robin.h)
 FOOTPRINT_MOST = 32          # threads whose stacks fit (workloads/footprint.c)
 LOOP = ("--iterations", "200000")    # of the demo's loops: a real machine does so many in a second or so
 DISKS = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"}
@@ -70,8 +70,8 @@ class Shape:
 
 SHAPES = {
     "footprint": Shape(threads=FOOTPRINT_MOST), "prefetch": Shape(per_node=1),
-    "pipeline": Shape(threads=TURNS_MOST), "pipeline-64": Shape(same_as="pipeline"), "spinners": Shape(threads=TURNS_MOST),
-    "sharing": Shape(threads=TURNS_MOST), "people": Shape(threads=TURNS_MOST), "allocators": Shape(per_node=1, threads=TURNS_MOST),
+    "pipeline": Shape(threads=ROUND_ROBIN_MOST), "pipeline-64": Shape(same_as="pipeline"), "spinners": Shape(threads=ROUND_ROBIN_MOST),
+    "sharing": Shape(threads=ROUND_ROBIN_MOST), "apps": Shape(threads=ROUND_ROBIN_MOST), "allocators": Shape(per_node=1, threads=ROUND_ROBIN_MOST),
     "mprotect": Shape(least=2), "munmap": Shape(least=2), "apache": Shape(least=2), "locality": Shape(),
 }
 

@@ -19,11 +19,16 @@ INTERFACE = "kernel/include/uapi/linux/hydra.h"
 SELFTESTS = "kernel/tools/testing/selftests/hydra"
 SHARED = ("vm_util.c", "vm_util.h", "hydra_util.c", "hydra_util.h", "linux_uapi.h")    # by a workload and the self tests
 # By program: the directory of the Makefile, and further inputs.
-SOURCES = {"hydractl": ("tools/hydractl", INTERFACE), "workloads": ("workloads", "tools/hydractl", INTERFACE, *(f"{SELFTESTS}/{name}" for name in SHARED)),
+SOURCES = {"hydractl": ("tools/hydractl", INTERFACE), "workloads": ("workloads", "tools/hydractl", INTERFACE),
+           "nested": ("workloads", "tools/hydractl", INTERFACE, *(f"{SELFTESTS}/{name}" for name in SHARED)),
            "package-hydractl": ("debian", "tools/hydractl", "tools/bpftrace", INTERFACE, *(f"docs/{name}.md" for name in ("hydractl", "monitoring", "virtual-machines"))),
-           "selftests": (SELFTESTS, INTERFACE),
+           "selftests": (SELFTESTS, INTERFACE), "libkvm": (f"{SELFTESTS}/Makefile",), "kernel-headers": ("kernel/include/uapi",),
            "steps-plugin": ("lab/meter/steps_plugin.c",), "java": ("workloads/Allocating.java",)}
-HARNESS = ("lib.mk", "kselftest.h", "kselftest_harness.h")     # of the kernel tree, for the self tests
+# Of the kernel tree: the test harness, the library of KVM's tests, and what "make headers" installs.
+HARNESS_PLACE = "tools/testing/selftests"
+HARNESS = tuple(f"{HARNESS_PLACE}/{name}" for name in ("lib.mk", "kselftest.h", "kselftest_harness.h"))
+KVM = (*HARNESS, *(f"{HARNESS_PLACE}/kvm/{name}" for name in ("Makefile", "lib", "include")))
+UAPI = ("include/uapi", "arch/x86/include/uapi")
 KEEP = 6                      # builds of each program
 KEEP_SECONDS = 86400          # and builds used since: a machine may still run one
 
@@ -109,8 +114,30 @@ def selftest_names(everything=False):
     return names + (more if everything else [])
 
 
+def tree_files(kernel_tree, names):
+    return [found for name in names for found in files_below(pathlib.Path(kernel_tree) / name)]
+
+
+def of_tree(kernel_tree):
+    """The variables of our Makefiles that say where the test harness and the headers of a kernel tree are."""
+    headers = build("kernel-headers", lambda part: ["make", "-C", kernel_tree, f"O={part}", "headers"], tree_files(kernel_tree, UAPI)) / "usr/include"
+    return {"KSELFTEST_DIR": pathlib.Path(kernel_tree) / HARNESS_PLACE, "KHDR_INCLUDES": f"-isystem {headers}"}
+
+
+def libkvm(kernel_tree):
+    """The library of KVM's self tests."""
+    variables = of_tree(kernel_tree)
+    return build("libkvm", lambda part: [*make("selftests", OUTPUT=part, **variables), part / "kvm/libkvm.a"], tree_files(kernel_tree, (*UAPI, *KVM))) / "kvm/libkvm.a"
+
+
+def nested(kernel_tree):
+    """The workload that makes a virtual machine."""
+    library, variables = libkvm(kernel_tree), of_tree(kernel_tree)
+    return build("nested", lambda part: [*make("nested", O=part, LIBKVM=library, **variables), part / "nested"], [library]) / "nested"
+
+
 def selftests(kernel_tree, everything=False):
     """Build the self tests with the test harness of a kernel tree; returns the paths. Everything: see selftest_names()."""
-    harness = pathlib.Path(kernel_tree) / "tools/testing/selftests"
-    out = build("selftests", lambda part: make("selftests", OUTPUT=part, KSELFTEST_DIR=harness), [harness / name for name in HARNESS])
+    library, variables = libkvm(kernel_tree), of_tree(kernel_tree)
+    out = build("selftests", lambda part: make("selftests", OUTPUT=part, LIBKVM=library, **variables), [library, *tree_files(kernel_tree, HARNESS)])
     return [out / name for name in selftest_names(everything)]

@@ -24,7 +24,7 @@ RUN = {
     "packages": ("packages", lambda a: packages.run(a.long, a.seed)),
     "server": ("packages on a Debian 12", lambda _: server.run()),
     "series": ("each patch of the series", lambda _: [Outcome(name, "failed" if why else "passed", why) for name, why in series_steps.each_step()]),
-    "selftests": ("KUnit and self tests", lambda a: suites.in_machine("lab", a.only, a.arguments)),
+    "selftests": ("KUnit and self tests", lambda a: suites.in_machine("lab", a.only, a.arguments, {} if a.long else suites.SHORT)),
     "steps": ("counted steps", lambda a: steps_verbs.stage(a.only)),
     "modes": ("modes", lambda a: modes.run(a.long, a.only, a.seed)),
     "suites": ("Linux's own tests", lambda a: linux.outcomes("lab", a.long, a.only, a.seed)),

@@ -5,6 +5,7 @@ import csv
 import dataclasses
 import json
 import re
+import types
 
 import pytest
 
@@ -12,6 +13,7 @@ from lab import cli, paths, policies
 from lab.bench import choice, core, footprint, verb
 from lab.errors import LabError
 from lab.guest import guest_measure
+from lab.here import here
 from lab.measure import demo_lines, measure, report, values as measured
 
 
@@ -34,7 +36,7 @@ def test_each_measurement_has_the_column_that_is_always_measured():
     assert [one.name for one in choice.BENCHES.values() if not one.counted and "linux" not in one.columns()] == []
 
 
-FIXED = ("prefetch", "nested", "walks", "pipeline-64", "sharing", "people", "operations", "programs")
+FIXED = ("prefetch", "nested", "walks", "pipeline-64", "sharing", "apps", "operations", "programs")
 SIZES = {"pipeline": (2, 16), "footprint": (2, 16), "spinners": (2, 8), "allocators": (1, 16)}
 
 
@@ -112,7 +114,7 @@ def test_wrong_choices_are_refused_before_a_kernel_is_built(given, said):
     assert caught.value.status == 2
 
 
-@pytest.mark.parametrize("name", ["pipeline", "footprint", "prefetch", "people", "sharing", "spinners", "allocators"])
+@pytest.mark.parametrize("name", ["pipeline", "footprint", "prefetch", "apps", "sharing", "spinners", "allocators"])
 def test_limits_are_those_of_the_columns_that_were_measured(name):
     import test_benches
     one = chosen(name, "--policies", "linux")
@@ -270,3 +272,10 @@ def test_the_policies_of_hydra_are_those_of_the_kernel():
 def test_a_bench_is_unchanged_without_a_choice():
     for name, one in choice.BENCHES.items():
         assert dataclasses.replace(chosen(name), steps=one.steps) == one and chosen(name).steps == one.steps
+
+
+def test_a_former_name_of_a_measurement_is_still_taken():
+    assert set(choice.FORMER.values()) <= set(choice.BENCHES) and not set(choice.FORMER) & set(choice.BENCHES)
+    with pytest.raises(LabError, match="'apps' has no column 'none'"):
+        verb.bench_verb(cli.parser().parse_args(["bench", "people", "--policies", "none"]))
+    assert here.chosen_names(types.SimpleNamespace(names=["people", "apps", "prefetch"], workload=None)) == ["apps", "prefetch"]

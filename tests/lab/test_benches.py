@@ -9,7 +9,7 @@ import types
 import pytest
 
 from lab import cli, paths
-from lab.bench import allocators, choice, core, demo, footprint, nested as bench_nested, patterns, people, prefetch, sharing, spinners, verb, walks as bench_walks
+from lab.bench import allocators, apps, choice, core, demo, footprint, nested as bench_nested, patterns, prefetch, sharing, spinners, verb, walks as bench_walks
 from lab.errors import LabError
 from lab.guest import guest_programs
 from lab.measure import report, values as measured
@@ -47,8 +47,8 @@ def said_by_patterns(step):
     return {"same_node": same, "other_node": other if step.case == "pipeline" else [], "us_per_op": 100.0}
 
 
-def said_by_people(step):
-    settled = people.EXPECTED[step.case][POLICIES.index(step.policy)]
+def said_by_apps(step):
+    settled = apps.EXPECTED[step.case][POLICIES.index(step.policy)]
     before = [settled] * 192
     if step.case == "wasm-pool" and step.policy in ("radixvm", "abis"):
         before = [1] * 144 + [0] * 48
@@ -104,7 +104,7 @@ def said_by_walks(step):
             "interrupts_per_munmap": 2.99 if inner == "linux" else 0.0, "exits_per_munmap": 2.4 if inner == "linux" else 0.0}
 
 
-GOOD = {"footprint": said_by_footprint, "prefetch": said_by_prefetch, "pipeline": said_by_patterns, "people": said_by_people,
+GOOD = {"footprint": said_by_footprint, "prefetch": said_by_prefetch, "pipeline": said_by_patterns, "apps": said_by_apps,
         "allocators": said_by_allocate, "sharing": said_by_sharing, "spinners": said_by_spinners, "nested": said_by_nested, "walks": said_by_walks}
 
 
@@ -135,7 +135,7 @@ def spoil(case, policy, **fields):
     return change
 
 
-@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("people", 27), ("allocators", 53), ("sharing", 42), ("spinners", 50), ("nested", 28), ("walks", 36)])
+@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("apps", 27), ("allocators", 53), ("sharing", 42), ("spinners", 50), ("nested", 28), ("walks", 36)])
 def test_good_values_keep_every_limit(name, count):
     checks = core.checked(choice.BENCHES[name], entries(name))
     assert len(checks) == count and [check for check in checks if not check.passed] == []
@@ -248,13 +248,13 @@ def test_one_interrupt_too_many_or_operations_that_do_not_agree(policy, pattern,
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("habit", people.HABITS)
-def test_an_operation_that_interrupts_one_more(policy, habit):
-    failed, *_ = broken("people", spoil(habit, policy, interrupts=lambda old: old[:-16] + [count + 1 for count in old[-16:]]))
-    assert failed.text.startswith(f"{habit}, {people.policies.called(policy)}: ")
+@pytest.mark.parametrize("pattern", apps.PATTERNS)
+def test_an_operation_that_interrupts_one_more(policy, pattern):
+    failed, *_ = broken("apps", spoil(pattern, policy, interrupts=lambda old: old[:-16] + [count + 1 for count in old[-16:]]))
+    assert failed.text.startswith(f"{pattern}, {apps.policies.called(policy)}: ")
     # In the rounds before, only the memories that go round have a limit.
-    spoilt = broken("people", spoil(habit, policy, interrupts=lambda old: [old[0] + 1, *old[1:]]))
-    assert len(spoilt) == (habit == "wasm-pool" and policy in ("radixvm", "abis"))
+    spoilt = broken("apps", spoil(pattern, policy, interrupts=lambda old: [old[0] + 1, *old[1:]]))
+    assert len(spoilt) == (pattern == "wasm-pool" and policy in ("radixvm", "abis"))
 
 
 @pytest.mark.parametrize("column", sharing.COLUMNS)
@@ -385,14 +385,13 @@ def test_the_guest_runs_each_program_under_its_settings(tmp_path, capsys, monkey
 @pytest.mark.parametrize("program, words, said", [
     ("footprint", ["--sharing", "much"], "unknown sharing 'much'"), ("footprint", [], "give --sharing"),
     ("footprint", ["--sharing", "none", "--tables", "0"], "'0' is not a number of leaf tables"),
-    ("nested", ["--what", "much"], "unknown case 'much'"), ("nested", [], "give --what"),
     ("prefetch", ["--tables", "x"], "'x' is not a number of leaf tables"),
     ("patterns", ["spiral"], "choose one of local pipeline global protect"), ("patterns", [], "choose one of"), ("patterns", ["local", "global"], "Too many arguments"),
     ("patterns", ["local", "--rounds", "1"], "'1' is not a number of rounds"),
     ("patterns", ["local", "--seconds", "0"], "'0' is not a number of seconds"),
     ("sharing", ["nothing"], "choose one of drop protect"), ("sharing", [], "choose one of"),
     ("patterns", ["local", "--per-node", "x"], "'x' is not a number of threads"),
-    ("people", ["smoking"], "choose one of jit-new"), ("people", [], "choose one of"),
+    ("apps", ["smoking"], "choose one of jit-new"), ("apps", [], "choose one of"),
     ("allocate", ["--segments", "257"], "'257' is not a number of segments up to 256")])
 def test_programs_refuse_wrong_words(workloads, program, words, said):
     done = subprocess.run([workloads / program, *words], capture_output=True, text=True, check=False)

@@ -118,7 +118,7 @@ def test_linux_is_always_measured_and_a_policy_names_its_columns(place):
 
 
 @pytest.mark.parametrize("nodes, per_node, name, cpus", [
-    (2, 64, "footprint", 16), (4, 2, "footprint", 2), (2, 64, "allocators", 1), (2, 64, "people", 64), (4, 256, "pipeline", 125), (2, 1000, "prefetch", 1)])
+    (2, 64, "footprint", 16), (4, 2, "footprint", 2), (2, 64, "allocators", 1), (2, 64, "apps", 64), (4, 256, "pipeline", 125), (2, 1000, "prefetch", 1)])
 def test_a_measurement_gets_as_many_cpus_as_its_program_can_use(tmp_path, nodes, per_node, name, cpus):
     made, skipped = units(faked_machine.machine(tmp_path, nodes, per_node), name)
     assert skipped == {} and [len(own) for own in made[name].nodes.values()] == [cpus] * nodes
@@ -129,7 +129,7 @@ def test_what_cannot_run_here_is_named_with_the_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(here_plan.setup, "missing_packages", lambda packages: list(packages))
     monkeypatch.setattr(here_plan.shutil, "which", lambda *_, **__: None)
     made, skipped = units(faked_machine.machine(tmp_path / "small", 40, 1), *here_plan.names())
-    assert set(made) == {"locality", "prefetch", "pipeline", "people", "spinners"}
+    assert set(made) == {"locality", "prefetch", "pipeline", "apps", "spinners"}
     said = {"operations": "plugin of the emulator", "programs": "--workload", "nested": "vCPUs", "walks": "a whole machine", "pipeline-64": "it is 'pipeline'", "sharing": "on 'tmpfs'", "allocators": "apt install libjemalloc2",
             "mprotect": "2 CPUs on each node; this machine has a node with 1", "munmap": "2 CPUs", "apache": "2 CPUs", "footprint": "at most 32 threads"}
     assert set(skipped) == set(said) and [name for name, words in said.items() if words not in skipped[name]] == []

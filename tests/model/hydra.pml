@@ -138,7 +138,7 @@ byte leaf = 1;
 #define hydra_derive(v)	((v) == A_CLEAN -> A_RO : (v))
 #endif
 
-/* The word of T, ptdesc->__page_mapping: 0, the number of a struct, or SOLO(d). */
+/* The word of T, ptdesc->pt_hydra: 0, the number of a struct, or SOLO(d). */
 #define SOLO(d)		(4 + (d))
 #define is_solo(w)	((w) >= SOLO(0))
 #define is_struct(w)	((w) && !is_solo(w))

@@ -84,8 +84,8 @@ static bool hydra_is_count(const char *text, bool *on)
 static ssize_t hydra_proc_write(struct file *file, const char __user *buf,
 				size_t count, loff_t *ppos)
 {
+	union hydra_choice old, settings;
 	struct mm_struct *mm;
-	u32 old, settings;
 	char *text;
 	bool on;
 	int ret;

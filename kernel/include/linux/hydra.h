@@ -125,7 +125,7 @@ void __hydra_fault_done(struct hydra_mm *h, struct vm_area_struct *vma,
 			unsigned long addr, unsigned int flags);
 void __hydra_install(struct mm_struct *mm, pmd_t *pmd, struct page *table);
 bool __hydra_fault_atomic(struct hydra_mm *h, unsigned long addr, bool write);
-bool __hydra_entry_missing(struct hydra_mm *h, void *entry);
+bool __hydra_entry_missing(struct hydra_mm *h, pteval_t *entry);
 bool __hydra_on_own_root(const struct mm_struct *mm);
 
 /* With one of these the VMA may not be locked any more. */
@@ -242,10 +242,10 @@ static inline bool hydra_on_own_root(const struct mm_struct *mm)
  * Context: the leaf table's lock, since before the access.
  * Return: true if the caller has to fault again.
  */
-static inline bool hydra_entry_missing(struct mm_struct *mm, void *entry,
+static inline bool hydra_entry_missing(struct mm_struct *mm, pte_t *entry,
 				       bool own_root)
 {
-	return own_root && __hydra_entry_missing(mm->hydra, entry);
+	return own_root && __hydra_entry_missing(mm->hydra, (pteval_t *)entry);
 }
 
 /* Collapses and moves of leaf tables: arch/x86/mm/hydra/unlink.c */
@@ -370,7 +370,7 @@ static inline void hydra_install(struct mm_struct *mm, pmd_t *pmd, struct page *
 static inline bool hydra_fault_atomic(struct mm_struct *mm, unsigned long addr,
 				      bool write) { return false; }
 static inline bool hydra_on_own_root(const struct mm_struct *mm) { return false; }
-static inline bool hydra_entry_missing(struct mm_struct *mm, void *entry,
+static inline bool hydra_entry_missing(struct mm_struct *mm, pte_t *entry,
 				       bool own_root) { return false; }
 static inline struct hydra_mm *hydra_collapse_begin(struct mm_struct *mm) { return NULL; }
 static inline void hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd) { }

@@ -42,7 +42,7 @@ struct hydra_gather {
 void __hydra_gather_init(struct hydra_gather *g, bool fullmm);
 void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
 			      unsigned long end);
-void __hydra_gather_add_huge(struct hydra_gather *g, const void *entry);
+void __hydra_gather_add_huge(struct hydra_gather *g, const pteval_t *entry);
 void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
 			spinlock_t *ptl, unsigned long addr);
 void hydra_gather_table(struct mmu_gather *tlb, struct ptdesc *ptdesc);

@@ -18,9 +18,9 @@
 #ifdef CONFIG_HYDRA_MM
 
 unsigned long __hydra_part_end(pmd_t *pmd, unsigned long addr, unsigned long end);
-void __hydra_entries_copied(struct mm_struct *mm, void *first, void *end);
-void __hydra_change_begin(void *entry, unsigned int nr);
-unsigned long __hydra_zap_part(void *entry, unsigned long addr, unsigned long end,
+void __hydra_entries_copied(struct mm_struct *mm, pteval_t *first, pteval_t *end);
+void __hydra_change_begin(pteval_t *entry, unsigned int nr);
+unsigned long __hydra_zap_part(pteval_t *entry, unsigned long addr, unsigned long end,
 			       bool shared, bool full);
 
 /**
@@ -62,11 +62,11 @@ static inline bool hydra_table_done(unsigned long part_end)
  *
  * Context: the table's lock, held since the entries were changed.
  */
-static __always_inline void hydra_entries_copied(struct mm_struct *mm, void *first,
-						 void *end)
+static __always_inline void hydra_entries_copied(struct mm_struct *mm, pte_t *first,
+						 pte_t *end)
 {
 	if (static_branch_unlikely(&hydra_key.key))
-		__hydra_entries_copied(mm, first, end);
+		__hydra_entries_copied(mm, (pteval_t *)first, (pteval_t *)end);
 }
 
 /**
@@ -82,11 +82,11 @@ static __always_inline void hydra_entries_copied(struct mm_struct *mm, void *fir
  *
  * Context: the table's lock. The range is of hydra_part_end().
  */
-static __always_inline void hydra_change_begin(const struct mm_struct *mm, void *entry,
+static __always_inline void hydra_change_begin(const struct mm_struct *mm, pte_t *entry,
 					       unsigned long size)
 {
 	if (hydra_shared(mm, entry))
-		__hydra_change_begin(entry, PHYS_PFN(size));
+		__hydra_change_begin((pteval_t *)entry, PHYS_PFN(size));
 }
 
 /**
@@ -107,11 +107,12 @@ static __always_inline void hydra_change_begin(const struct mm_struct *mm, void 
  * lock, and goes on if it is not @end.
  */
 static __always_inline unsigned long hydra_zap_part(const struct vm_area_struct *vma,
-						    void *entry, unsigned long addr,
+						    pte_t *entry, unsigned long addr,
 						    unsigned long end, bool full)
 {
 	if (hydra_shared(vma->vm_mm, entry))
-		return __hydra_zap_part(entry, addr, end, vma->vm_flags & VM_SHARED, full);
+		return __hydra_zap_part((pteval_t *)entry, addr, end, vma->vm_flags & VM_SHARED,
+					full);
 	return end;
 }
 

@@ -26,12 +26,16 @@ pte_t hydra_clear_flush(struct vm_area_struct *vma, unsigned long addr, pte_t *p
 extern struct static_key_false_deferred hydra_key;
 
 /*
- * ptdesc->__page_mapping of a table is at this address plus 64 bytes for each page
- * frame number in the virtual address of the table. So an accessor finds the word
- * without a lookup of the memory layout.
+ * The struct page of each page in the direct map, by virtual page number. So an accessor
+ * finds the struct ptdesc of a table without a lookup of the memory layout.
  */
-extern unsigned long hydra_word_base;
-#define HYDRA_DESCRIPTOR_SHIFT	6
+extern struct page *hydra_pages;
+
+/* The table that contains an entry in the direct map, of any level */
+static __always_inline struct ptdesc *hydra_ptdesc(const pteval_t *entry)
+{
+	return page_ptdesc(hydra_pages + ((unsigned long)entry >> PAGE_SHIFT));
+}
 
 /* Functions that gcc inlined before Hydra's hook made them larger */
 #define hydra_inlined		__always_inline
@@ -65,14 +69,18 @@ extern unsigned long hydra_word_base;
  */
 static inline void hydra_table_ctor(struct ptdesc *ptdesc)
 {
-	ptdesc->__page_mapping = 0;
+	ptdesc->pt_hydra = 0;
 }
 
-void __hydra_entries_set(void *entry, unsigned int nr);
-asmlinkage void __hydra_change_end(void *entry);
-unsigned long hydra_entry_exchange(void *entry, unsigned long val);
-int __hydra_test_and_clear_young(void *entry);
-bool __hydra_young(void *entry, unsigned int nr);
+/*
+ * Behind these hooks an entry of any level is a pteval_t. The hooks take Linux's pte_t *,
+ * pmd_t * and pud_t *, as a void *.
+ */
+void __hydra_entries_set(pteval_t *entry, unsigned int nr);
+asmlinkage void __hydra_change_end(pteval_t *entry);
+pteval_t __hydra_entry_exchange(pteval_t *entry, pteval_t val);
+int __hydra_test_and_clear_young(pteval_t *entry);
+bool __hydra_young(pteval_t *entry, unsigned int nr);
 
 /*
  * Does the table of an entry have a struct hydra_table? The word of a table is 0 if
@@ -80,12 +88,9 @@ bool __hydra_young(void *entry, unsigned int nr);
  * in arch/x86/mm/hydra/entry.h), or a pointer into the kernel's half of the address
  * space, which is negative.
  */
-static __always_inline bool hydra_word_shared(const void *entry)
+static __always_inline bool hydra_word_shared(const pteval_t *entry)
 {
-	unsigned long word = hydra_word_base +
-		(((unsigned long)entry >> PAGE_SHIFT) << HYDRA_DESCRIPTOR_SHIFT);
-
-	return *(const volatile long *)word < 0;
+	return (long)READ_ONCE(hydra_ptdesc(entry)->pt_hydra) < 0;
 }
 
 /**
@@ -125,6 +130,18 @@ static __always_inline void hydra_entries_set(struct mm_struct *mm, void *entry,
 }
 
 /**
+ * hydra_entry_exchange - put another value in a canonical entry, or clear it
+ * @entry: the entry, of any level, for which hydra_shared() is true
+ * @val: the new value
+ *
+ * Context: as hydra_entries_set(). Return: see __hydra_entry_exchange().
+ */
+static __always_inline pteval_t hydra_entry_exchange(void *entry, pteval_t val)
+{
+	return __hydra_entry_exchange(entry, val);
+}
+
+/**
  * hydra_change_end - update replicas after the caller has changed canonical entries
  * @entry: any entry of the table
  *
@@ -133,9 +150,9 @@ static __always_inline void hydra_entries_set(struct mm_struct *mm, void *entry,
  *
  * Context: the table's lock, held since hydra_change_begin().
  */
-static __always_inline void hydra_change_end(void *entry)
+static __always_inline void hydra_change_end(pte_t *entry)
 {
-	if (static_branch_unlikely(&hydra_key.key) && hydra_word_shared(entry))
+	if (static_branch_unlikely(&hydra_key.key) && hydra_word_shared((pteval_t *)entry))
 		asm volatile("call hydra_change_end_thunk"
 			     : ASM_CALL_CONSTRAINT : "D" (entry) : "memory", "cc");
 }
@@ -186,8 +203,7 @@ static __always_inline bool hydra_shared(const struct mm_struct *mm,
 	return false;
 }
 
-static __always_inline unsigned long hydra_entry_exchange(void *entry,
-							  unsigned long val)
+static __always_inline pteval_t hydra_entry_exchange(void *entry, pteval_t val)
 {
 	return 0;
 }

@@ -7,6 +7,7 @@
 #ifndef _LINUX_HYDRA_PROC_H
 #define _LINUX_HYDRA_PROC_H
 
+#include <linux/hydra_types.h>
 #include <linux/types.h>
 
 struct file;
@@ -16,10 +17,11 @@ struct seq_file;
 /* Size of the longest text of settings, with the final 0 */
 #define HYDRA_TEXT_MAX		128
 
-u32 hydra_settings_get(struct mm_struct *mm);
-int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings);
+union hydra_choice hydra_settings_get(const struct mm_struct *mm);
+int hydra_settings_set(struct mm_struct *mm, const union hydra_choice *old,
+		       union hydra_choice settings);
 bool hydra_may_choose(const struct file *file);
-int hydra_settings_parse(const char *text, u32 *settings);
+int hydra_settings_parse(const char *text, union hydra_choice *settings);
 
 int hydra_count_set(struct mm_struct *mm, bool on);
 

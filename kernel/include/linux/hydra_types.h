@@ -36,6 +36,29 @@ enum hydra_stat {
 	NR_HYDRA_STATS
 };
 
+/**
+ * union hydra_choice - the settings of an address space or of a VM
+ * @domains: one of enum hydra_domains
+ * @replication: one of enum hydra_replication
+ * @prefetch: 0 to HYDRA_PREFETCH_MAX
+ * @filter: one of enum hydra_filter
+ * @word: all of them, which are read without a lock
+ *
+ * The keys of the settings' text have the names of the members: see
+ * arch/x86/mm/hydra/settings.c.
+ */
+union hydra_choice {
+	struct {
+		u8 domains;
+		u8 replication;
+		u8 prefetch;
+		u8 filter;
+	};
+	u32 word;
+};
+
+static_assert(sizeof(union hydra_choice) == sizeof(u32));
+
 struct hydra_sum;
 
 struct hydra_stats {

@@ -6,6 +6,7 @@
 #define _LINUX_HYDRA_VM_H
 
 #include <linux/atomic.h>
+#include <linux/hydra_types.h>
 #include <linux/types.h>
 
 struct file;
@@ -14,13 +15,13 @@ struct seq_file;
 
 /**
  * struct hydra_vm_settings - settings of a VM
- * @packed: packed settings, as those of a process
- * @per_node: the VM has a tree per node; follows from @packed
+ * @choice: as that of a process
+ * @per_node: the VM has a tree per node; follows from @choice
  * @follow: the tables of the VM's one tree move to the node of their data
  * @expose: the guest may ask where its vCPUs and its memory are
  */
 struct hydra_vm_settings {
-	u32 packed;
+	union hydra_choice choice;
 	bool per_node;
 	bool follow;
 	bool expose;
@@ -54,8 +55,6 @@ int hydra_vm_settings_read(const void __user *from, u64 size, u64 flags,
 			   struct hydra_vm_settings *s);
 int hydra_vm_settings_inherit(struct hydra_vm_settings *s);
 void hydra_vm_settings_show(struct seq_file *m, const struct hydra_vm_settings *s);
-unsigned int hydra_vm_prefetch(u32 settings);
-bool hydra_vm_filters(u32 settings);
 unsigned int hydra_vm_nr_domains(void);
 int hydra_vm_home(unsigned int d);
 

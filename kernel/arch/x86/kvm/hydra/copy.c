@@ -151,7 +151,7 @@ void __hydra_vm_fill_around(struct kvm_vcpu *vcpu, struct kvm_page_fault *fault)
 	struct kvm_mmu_page *root, *own = root_to_sp(vcpu->arch.mmu->root.hpa);
 	struct kvm *kvm = vcpu->kvm;
 	struct hydra_vm *vm = kvm->arch.hydra;
-	unsigned int degree = hydra_vm_prefetch(READ_ONCE(vm->settings));
+	unsigned int degree = READ_ONCE(vm->settings).prefetch;
 	union kvm_mmu_page_role role = own->role;
 	struct hydra_vm_window w;
 	unsigned int copied = 0;

@@ -154,7 +154,7 @@ int hydra_vm_flush(struct kvm *kvm)
 
 	/* Pairs with smp_store_release() in hydra_vm_count_changes(): the numbers come after. */
 	if (!static_branch_unlikely(&hydra_vm_key.key) || !smp_load_acquire(&vm->counts) ||
-	    !hydra_vm_filters(READ_ONCE(vm->settings)) || kvm_shadow_root_allocated(kvm))
+	    READ_ONCE(vm->settings).filter != HYDRA_FILTER_TABLE || kvm_shadow_root_allocated(kvm))
 		return -EOPNOTSUPP;
 	nr = min(hydra_vm_nr_domains(), HYDRA_VM_MAX_DOMAINS) + 1;
 	for (d = 0; d < nr; d++) {

@@ -57,7 +57,7 @@ struct hydra_vm_place {
  * struct hydra_vm - Hydra's state of a VM
  * @kvm: the VM
  * @refused: why the VM cannot have a tree per node, or NULL; fixed when the VM is made
- * @settings: packed settings; written under slots_lock
+ * @settings: written under slots_lock
  * @per_node: vCPUs load the tree of their CPU's node. Set under slots_lock. Cleared there,
  *	and by a vCPU that gets no memory for a table.
  * @follow: tables of the shared tree move to the node of their data; set under slots_lock
@@ -90,7 +90,7 @@ struct hydra_vm_place {
 struct hydra_vm {
 	struct kvm *kvm;
 	const char *refused;
-	u32 settings;
+	union hydra_choice settings;
 	bool per_node;
 	bool follow;
 	bool expose;

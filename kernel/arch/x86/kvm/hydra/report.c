@@ -51,7 +51,7 @@ static int hydra_vm_try(struct kvm *kvm, const char *text, struct hydra_vm_setti
 	struct hydra_vm *vm = kvm->arch.hydra;
 	int ret;
 
-	s->packed = READ_ONCE(vm->settings);
+	s->choice = READ_ONCE(vm->settings);
 	s->follow = READ_ONCE(vm->follow);
 	s->expose = READ_ONCE(vm->expose);
 	ret = hydra_vm_settings_parse(text, s);
@@ -99,7 +99,7 @@ static void hydra_vm_show_one(struct kvm *kvm, struct seq_file *m)
 {
 	const struct hydra_vm *vm = kvm->arch.hydra;
 	struct hydra_vm_settings s = {
-		.packed = READ_ONCE(vm->settings), .follow = READ_ONCE(vm->follow),
+		.choice = READ_ONCE(vm->settings), .follow = READ_ONCE(vm->follow),
 		.expose = READ_ONCE(vm->expose),
 	};
 	bool per_node = READ_ONCE(vm->per_node);

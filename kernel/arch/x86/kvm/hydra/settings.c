@@ -82,7 +82,7 @@ int hydra_vm_set(struct kvm *kvm, const struct hydra_vm_settings *s)
 		return -EINTR;
 	if (own && !vm->counts)
 		hydra_vm_count_changes(kvm);
-	WRITE_ONCE(vm->settings, s->packed);
+	WRITE_ONCE(vm->settings, s->choice);
 	WRITE_ONCE(vm->follow, s->follow);
 	WRITE_ONCE(vm->expose, s->expose);
 	/* The trees of a fallback may have tables beyond all limits. */
@@ -177,7 +177,7 @@ int hydra_vm_init(struct kvm *kvm)
 		return -ENOMEM;
 	/* As a process begins: a text that names one key leaves the others there. */
 	hydra_vm_settings_parse("linux", &s);
-	vm->settings = s.packed;
+	vm->settings = s.choice;
 	vm->kvm = kvm;
 	vm->refused = hydra_vm_refused(kvm);
 	INIT_DELAYED_WORK(&vm->tidy, hydra_vm_tidy_work);

@@ -49,7 +49,7 @@ static void hydra_ask(struct timer_list *timer)
 {
 	struct mm_struct *mm = current->mm;
 
-	if (!mm || !hydra_wants_domains(READ_ONCE(mm->hydra_settings)))
+	if (!mm || !hydra_wants_domains(hydra_choice_of(mm)))
 		return;
 	/* A switch between threads of one process asks no thread: ask the next one. */
 	if (hydra_may_split(current, mm))

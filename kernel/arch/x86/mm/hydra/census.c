@@ -62,7 +62,7 @@ static pteval_t *hydra_walked_by(pteval_t *canonical, unsigned int d, bool own_t
 	return word == hydra_solo(d) ? canonical : NULL;
 }
 
-static void hydra_count_reach(struct hydra_reach *reach, u8 level, pteval_t *table,
+static void hydra_count_reach(struct hydra_reach *reach, enum pg_level level, pteval_t *table,
 			      pteval_t *canonical)
 {
 	unsigned int i;
@@ -70,7 +70,7 @@ static void hydra_count_reach(struct hydra_reach *reach, u8 level, pteval_t *tab
 	for (i = 0; i < PTRS_PER_PTE; i++) {
 		pteval_t val = table ? READ_ONCE(table[i]) : 0;
 
-		if (level == HYDRA_PTE ? hydra_present(val) : hydra_leaf(val)) {
+		if (level == PG_LEVEL_4K ? hydra_present(val) : hydra_leaf(val)) {
 			if (hydra_is_home_of(reach->kind, reach->d, table) &&
 			    !(hydra_has_pools(reach->kind) &&
 			      hydra_page_is_away(virt_to_page(table))))
@@ -79,13 +79,13 @@ static void hydra_count_reach(struct hydra_reach *reach, u8 level, pteval_t *tab
 				reach->remote++;
 		}
 		val = READ_ONCE(canonical[i]);
-		if ((level == HYDRA_PTE || val & _PAGE_PSE) &&
+		if ((level == PG_LEVEL_4K || val & _PAGE_PSE) &&
 		    (val & (_PAGE_PRESENT | _PAGE_PROTNONE)) == _PAGE_PROTNONE)
 			reach->hinting++;
 	}
 }
 
-static int hydra_census_domain(struct mm_struct *mm, unsigned int d, u8 level,
+static int hydra_census_domain(struct mm_struct *mm, unsigned int d, enum pg_level level,
 			       struct hydra_reach *reach, unsigned int *looked)
 {
 	struct hydra_iter it = { .mm = mm, .level = level };
@@ -96,12 +96,12 @@ static int hydra_census_domain(struct mm_struct *mm, unsigned int d, u8 level,
 	while (hydra_next_canonical(&it)) {
 		canonical = it.table;
 		pte = NULL;
-		if (level == HYDRA_PTE) {
+		if (level == PG_LEVEL_4K) {
 			/* The lock keeps the table's replicas, too. */
 			pte = pte_offset_map_lock(mm, (pmd_t *)it.entry, it.addr, &ptl);
 			if (!pte)
 				continue;
-			canonical = hydra_table_start(pte);
+			canonical = hydra_table_start((pteval_t *)pte);
 		}
 		hydra_count_reach(reach, level,
 				  hydra_walked_by(canonical, d, hydra_has_own_tree(mm, d)),
@@ -114,7 +114,7 @@ static int hydra_census_domain(struct mm_struct *mm, unsigned int d, u8 level,
 	return 0;
 }
 
-static void hydra_count_table(unsigned long *tables, void *table, unsigned int nr)
+static void hydra_count_table(unsigned long *tables, pteval_t *table, unsigned int nr)
 {
 	tables[page_to_nid(virt_to_page(table))] += nr;
 }
@@ -134,7 +134,7 @@ static void hydra_count_tables(unsigned long *tables, pteval_t *canonical)
 	}
 }
 
-static int hydra_census_level(struct mm_struct *mm, u8 level, unsigned long *tables,
+static int hydra_census_level(struct mm_struct *mm, enum pg_level level, unsigned long *tables,
 			      unsigned int *looked)
 {
 	struct hydra_iter it = { .mm = mm, .level = level };
@@ -142,12 +142,12 @@ static int hydra_census_level(struct mm_struct *mm, u8 level, unsigned long *tab
 	pte_t *pte;
 
 	while (hydra_next_canonical(&it)) {
-		if (level != HYDRA_PTE) {
+		if (level != PG_LEVEL_4K) {
 			hydra_count_tables(tables, it.table);
 		} else {
 			pte = pte_offset_map_lock(mm, (pmd_t *)it.entry, it.addr, &ptl);
 			if (pte) {
-				hydra_count_tables(tables, hydra_table_start(pte));
+				hydra_count_tables(tables, hydra_table_start((pteval_t *)pte));
 				pte_unmap_unlock(pte, ptl);
 			}
 		}
@@ -161,10 +161,10 @@ static void hydra_count_root(unsigned long *tables, pgd_t *root)
 {
 	unsigned int i;
 
-	hydra_count_table(tables, root, 1 << PGD_ALLOCATION_ORDER);
+	hydra_count_table(tables, (pteval_t *)root, 1 << PGD_ALLOCATION_ORDER);
 	for (i = 0; pgtable_l5_enabled() && i < PGD_KERNEL_START; i++)
 		if (!pgd_none(root[i]))
-			hydra_count_table(tables, (void *)pgd_page_vaddr(root[i]), 1);
+			hydra_count_table(tables, (pteval_t *)pgd_page_vaddr(root[i]), 1);
 }
 
 static void hydra_count_roots(struct mm_struct *mm, unsigned long *tables)
@@ -187,7 +187,7 @@ static void hydra_count_roots(struct mm_struct *mm, unsigned long *tables)
  */
 static const struct hydra_kind *hydra_census_kind(struct mm_struct *mm)
 {
-	unsigned int type = hydra_domains_setting(hydra_settings_get(mm));
+	unsigned int type = hydra_settings_get(mm).domains;
 
 	return &hydra_kinds[type ?: HYDRA_DOMAINS_NODE];
 }
@@ -197,10 +197,10 @@ static int hydra_census(struct mm_struct *mm, unsigned int nr, struct hydra_reac
 			unsigned long *tables)
 {
 	unsigned int d, looked = 0;
-	u8 level;
+	enum pg_level level;
 
 	hydra_count_roots(mm, tables);
-	for (level = HYDRA_PTE; level <= HYDRA_PUD; level++) {
+	for (level = PG_LEVEL_4K; level <= PG_LEVEL_1G; level++) {
 		for (d = 0; d < nr; d++)
 			if (hydra_census_domain(mm, d, level, &reach[d], &looked))
 				return -EINTR;

@@ -85,7 +85,7 @@ static void hydra_check_stray(struct hydra_checker *w, unsigned long addr, pteva
 }
 
 /* Invariant 5, in part: the page is a page table, and has a reference. */
-static bool hydra_check_alive(struct hydra_checker *w, unsigned long addr, void *table)
+static bool hydra_check_alive(struct hydra_checker *w, unsigned long addr, pteval_t *table)
 {
 	struct page *page = virt_to_page(table);
 
@@ -108,7 +108,7 @@ static pteval_t *hydra_own_p4d(struct hydra_checker *w, unsigned long addr)
 static pteval_t *hydra_own_entry(struct hydra_checker *w, const struct hydra_iter *it,
 				 struct hydra_table *parent)
 {
-	if (it->level == HYDRA_PUD)
+	if (it->level == PG_LEVEL_1G)
 		return hydra_own_p4d(w, it->addr);
 	if (!parent || !parent->table[w->d])
 		return NULL;
@@ -151,7 +151,7 @@ static void hydra_check_leaf(struct hydra_checker *w, const struct hydra_iter *i
 	own = hydra_own_entry(w, it, parent);
 	if (!own || !hydra_present(READ_ONCE(*own)))
 		goto unlock;
-	canonical = hydra_table_start(pte);
+	canonical = hydra_table_start((pteval_t *)pte);
 	table = hydra_next_table(READ_ONCE(*own));
 	if (!hydra_check_alive(w, it->addr, table) ||
 	    !hydra_check_leaf_table(w, it->addr, parent, canonical, table))
@@ -176,7 +176,7 @@ unlock:
 static void hydra_check_huge(struct hydra_checker *w, struct hydra_table *t,
 			     pteval_t *entry, pteval_t *own, unsigned long addr)
 {
-	spinlock_t *ptl = t->level == HYDRA_PMD ?
+	spinlock_t *ptl = t->level == PG_LEVEL_2M ?
 			  pmd_lockptr(w->h->mm, (pmd_t *)entry) :
 			  pud_lockptr(w->h->mm, (pud_t *)entry);
 	pteval_t val, copy;
@@ -203,7 +203,7 @@ static void hydra_check_upper(struct hydra_checker *w, const struct hydra_iter *
 {
 	pteval_t *own = hydra_own_entry(w, it, parent), *table;
 	struct hydra_table *t = hydra_table_of(it->table);
-	unsigned long size = it->level == HYDRA_PMD ? PMD_SIZE : PUD_SIZE;
+	unsigned long size = page_level_size(it->level);
 	unsigned int i;
 
 	if (!own || !hydra_present(*own))
@@ -244,11 +244,11 @@ static void hydra_check_domain(struct hydra_checker *w)
 	struct hydra_table *parent;
 
 	hydra_check_roots(w);
-	for (it.level = HYDRA_PUD; it.level >= HYDRA_PTE; it.level--) {
+	for (it.level = PG_LEVEL_1G; it.level >= PG_LEVEL_4K; it.level--) {
 		it.next = 0;
 		while (hydra_next_canonical(&it)) {
-			parent = it.level < HYDRA_PUD ? hydra_table_of(it.entry) : NULL;
-			if (it.level == HYDRA_PTE)
+			parent = it.level < PG_LEVEL_1G ? hydra_table_of(it.entry) : NULL;
+			if (it.level == PG_LEVEL_4K)
 				hydra_check_leaf(w, &it, parent);
 			else
 				hydra_check_upper(w, &it, parent);

@@ -50,7 +50,7 @@
 long hydra_prctl_set(unsigned long arg2, unsigned long arg3,
 		     unsigned long arg4, unsigned long arg5)
 {
-	u32 settings;
+	union hydra_choice settings;
 	int ret;
 
 	if (arg4 || arg5)
@@ -74,18 +74,13 @@ long hydra_prctl_set(unsigned long arg2, unsigned long arg3,
 long hydra_prctl_get(unsigned long arg2, unsigned long arg3,
 		     unsigned long arg4, unsigned long arg5)
 {
-	u32 now = hydra_settings_get(current->mm);
-	struct hydra_settings s = {
-		.domains = hydra_domains_setting(now),
-		.replication = hydra_replication_setting(now),
-		.prefetch = hydra_prefetch_setting(now),
-		.filter = hydra_filter_setting(now),
-	};
+	struct hydra_settings s = {};
 
 	if (arg3 < sizeof(s) || arg4 || arg5)
 		return -EINVAL;
 	if (arg3 > PAGE_SIZE)
 		return -E2BIG;
+	hydra_settings_give(hydra_settings_get(current->mm), &s);
 	if (copy_to_user((void __user *)arg2, &s, sizeof(s)) ||
 	    clear_user((void __user *)arg2 + sizeof(s), arg3 - sizeof(s)))
 		return -EFAULT;
@@ -120,15 +115,15 @@ static bool hydra_runs_in_several(struct mm_struct *mm, unsigned int kind)
  *
  * Context: mmap_lock held for writing.
  */
-static bool hydra_restarts(struct mm_struct *mm, u32 settings)
+static bool hydra_restarts(struct mm_struct *mm, union hydra_choice settings)
 {
 	struct hydra_mm *h = mm->hydra;
 
 	mmap_assert_write_locked(mm);
 	if (!h || !h->active)
 		return false;
-	return h->kind != hydra_domains_setting(settings) ||
-	       (hydra_replication_setting(settings) == HYDRA_REPLICATE_EAGER && !hydra_eager(h));
+	return h->kind != settings.domains ||
+	       (settings.replication == HYDRA_REPLICATE_EAGER && !hydra_eager(h));
 }
 
 /*
@@ -140,10 +135,11 @@ static bool hydra_restarts(struct mm_struct *mm, u32 settings)
  *
  * Return: as hydra_settings_set().
  */
-static int hydra_settings_change(struct mm_struct *mm, const u32 *old, u32 settings,
-				 struct hydra_mm **new, bool *lacks)
+static int hydra_settings_change(struct mm_struct *mm, const union hydra_choice *old,
+				 union hydra_choice settings, struct hydra_mm **new,
+				 bool *lacks)
 {
-	unsigned int kind = hydra_domains_setting(settings);
+	unsigned int kind = settings.domains;
 	bool restart;
 	int ret;
 
@@ -154,7 +150,7 @@ static int hydra_settings_change(struct mm_struct *mm, const u32 *old, u32 setti
 	ret = mmap_write_lock_killable(mm);
 	if (ret)
 		goto unlock;
-	if (old && hydra_settings_get(mm) != *old) {
+	if (old && hydra_settings_get(mm).word != old->word) {
 		ret = -EAGAIN;
 	} else {
 		restart = hydra_restarts(mm, settings);
@@ -162,7 +158,7 @@ static int hydra_settings_change(struct mm_struct *mm, const u32 *old, u32 setti
 			ret = hydra_lock_out_faults(mm, true);
 	}
 	if (!ret) {
-		WRITE_ONCE(mm->hydra_settings, settings | SETTINGS_CHOSEN);
+		WRITE_ONCE(mm->hydra_settings, settings.word | SETTINGS_CHOSEN);
 		if (mm->hydra)
 			hydra_note_eager(mm->hydra);
 		if (restart)
@@ -201,13 +197,14 @@ unlock:
  * hydra_settings_set - change the settings of an address space
  * @mm: the address space; CPUs may run it
  * @old: NULL, or the settings that the caller read
- * @settings: packed settings that hydra_settings_check() accepts
+ * @settings: settings that this kernel supports
  *
  * Context: process context, no locks; takes mmap_lock.
  * Return: 0; or, with nothing changed, -EOPNOTSUPP if the platform cannot run
  * Hydra, -EAGAIN if the settings are not @old any more, or -EINTR.
  */
-int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
+int hydra_settings_set(struct mm_struct *mm, const union hydra_choice *old,
+		       union hydra_choice settings)
 {
 	struct hydra_mm *new = NULL;
 	struct mem_cgroup *memcg, *old_memcg;
@@ -224,7 +221,7 @@ int hydra_settings_set(struct mm_struct *mm, const u32 *old, u32 settings)
 	}
 	memcg = hydra_charge_begin(mm, &old_memcg);
 	if (hydra_wants_domains(settings) && !READ_ONCE(mm->hydra) &&
-	    hydra_runs_in_several(mm, hydra_domains_setting(settings)))
+	    hydra_runs_in_several(mm, settings.domains))
 		new = hydra_alloc(mm, true);
 	ret = hydra_settings_change(mm, old, settings, &new, &lacks);
 	/* A thread has come to a second domain meanwhile, or there was no memory: once more. */
@@ -278,22 +275,23 @@ static int __init hydra_ready_init(void)
 }
 early_initcall(hydra_ready_init);
 
-/* The settings of a process image that inherits none; 0: those of stock Linux */
+/* mm->hydra_settings of a process image that inherits none; 0: those of stock Linux */
 static u32 hydra_settings_default(void)
 {
-	u32 settings = READ_ONCE(hydra_default_settings);
+	union hydra_choice settings = READ_ONCE(hydra_default_settings);
 
-	return hydra_wants_domains(settings) ? settings | SETTINGS_CHOSEN : 0;
+	return hydra_wants_domains(settings) ? settings.word | SETTINGS_CHOSEN : 0;
 }
 
-static void hydra_settings_init(struct mm_struct *mm, u32 settings)
+static void hydra_settings_init(struct mm_struct *mm, u32 word)
 {
-	mm->hydra_settings = settings;
+	union hydra_choice settings = { .word = word };
+
+	mm->hydra_settings = word;
 	/* An address space that is counted has its struct hydra_mm already. */
 	if (mm->hydra)
-		WRITE_ONCE(mm->hydra->eager, hydra_replication_setting(settings) ==
-					     HYDRA_REPLICATE_EAGER);
-	mm->hydra_home = HYDRA_HOME_UNKNOWN(hydra_domains_setting(settings));
+		WRITE_ONCE(mm->hydra->eager, settings.replication == HYDRA_REPLICATE_EAGER);
+	mm->hydra_home = HYDRA_HOME_UNKNOWN(settings.domains);
 }
 
 /**
@@ -308,10 +306,10 @@ static void hydra_settings_init(struct mm_struct *mm, u32 settings)
  */
 void hydra_mm_init(struct mm_struct *mm)
 {
-	u32 settings = current->mm ? READ_ONCE(current->mm->hydra_settings) : 0;
+	u32 word = current->mm ? READ_ONCE(current->mm->hydra_settings) : 0;
 
 	mm->hydra = hydra_count_inherit(mm);
-	hydra_settings_init(mm, settings ?: hydra_settings_default());
+	hydra_settings_init(mm, word ?: hydra_settings_default());
 }
 
 /**
@@ -325,17 +323,17 @@ void hydra_mm_init(struct mm_struct *mm)
  */
 void __hydra_secure_exec(struct mm_struct *mm)
 {
-	u32 settings = hydra_settings_default();
+	union hydra_choice settings = { .word = hydra_settings_default() };
 	u32 home = 0;
 
 	mmap_write_lock(mm);
 	/* An administrator may have chosen settings meanwhile, and split the address space. */
 	if (!mm_hydra(mm)) {
-		hydra_settings_init(mm, settings);
+		hydra_settings_init(mm, settings.word);
 		/* If the thread moves later, the switch compares. */
 		preempt_disable();
 		if (hydra_wants_domains(settings))
-			home = hydra_home_here(hydra_domains_setting(settings));
+			home = hydra_home_here(settings.domains);
 		WRITE_ONCE(mm->hydra_home, home);
 		preempt_enable();
 	}

@@ -10,17 +10,6 @@
 #include <linux/mm.h>
 #include <linux/pgtable.h>
 
-/* Levels of tables that hold leaf entries, counted from the bottom. */
-#define HYDRA_PTE	1
-#define HYDRA_PMD	2
-#define HYDRA_PUD	3
-
-/* The bits of an address that an entry of a table does not translate. */
-static inline unsigned int hydra_entry_shift(u8 level)
-{
-	return PAGE_SHIFT + (level - HYDRA_PTE) * (PMD_SHIFT - PAGE_SHIFT);
-}
-
 /*
  * An entry of a replica, cleared with the canonical entry. The next canonical entry
  * is copied to the replica at once, without a fault of the domain. Not under filter
@@ -48,13 +37,16 @@ static inline unsigned int hydra_entry_shift(u8 level)
 	(_PAGE_SOFTW1 | _PAGE_SOFTW2 | _PAGE_SOFTW3 | HYDRA_PTE_STAMP)
 
 /*
- * ptdesc->__page_mapping of a canonical table, "the word of the table":
+ * ptdesc->pt_hydra of a canonical table, "the word of the table":
  *
  *    0                       no domain walks the table
  *    HYDRA_SOLO | d << 3     a leaf table: domain d alone walks it, by a link
  *    struct hydra_table *    several domains use it, or one domain has a replica
  *    struct ptdesc *         a gather frees the table: the next one, with the sign
  *                            bit clear, see hydra_gather_table()
+ *
+ * The functions hydra_word_…() below are the only ones that read or write words, besides
+ * hydra_table_ctor() and hydra_word_shared().
  *
  * Bits 0 and 1 stay clear, so Linux does not take the page for an anonymous or
  * movable one, and bit 2 of a pointer is clear, too. hydra_shared() detects the third
@@ -70,14 +62,14 @@ static inline unsigned int hydra_entry_shift(u8 level)
 /**
  * struct hydra_table - a shared canonical table and the domains' tables for it
  * @hmm: address space
- * @parent: of the canonical table one level up; NULL for HYDRA_PUD
+ * @parent: of the canonical table one level up; NULL for a PUD table
  * @sharers: domains with a link to the table or a copy of a leaf entry, now or
  *	earlier in the life of the table. Written under the table's lock before the
  *	domain can reach the entry, read without.
  * @users: domains that have a @table. Written under their locks.
  * @base: address of its first entry
  * @index: of the entry in the parent that points to the table
- * @level: HYDRA_PTE, HYDRA_PMD or HYDRA_PUD
+ * @level: of what an entry maps: PG_LEVEL_4K (a leaf table), PG_LEVEL_2M or PG_LEVEL_1G
  * @linked_hits: of a leaf table: flushes from other domains that reached a domain
  *	only because of its link, up to HYDRA_LINKED_HITS; then HYDRA_LINKS_CUT, once
  *	these links have been cut, see hydra_cut_links()
@@ -87,7 +79,7 @@ static inline unsigned int hydra_entry_shift(u8 level)
  * @nr_changed: the number of entries in this range, else 0
  * @rcu: frees it
  * @table: by domain, its table of this level and address: none, a table of its
- *	own, or (HYDRA_PTE only) the canonical table, linked
+ *	own, or (leaf tables only) the canonical table, linked
  */
 struct hydra_table {
 	struct hydra_mm *hmm;
@@ -96,7 +88,7 @@ struct hydra_table {
 	hydra_mask_t users;
 	unsigned long base;
 	u16 index;
-	u8 level;
+	enum pg_level level : 8;
 	u8 linked_hits;
 	u16 changed;
 	u16 nr_changed;
@@ -105,12 +97,12 @@ struct hydra_table {
 };
 
 /* The canonical table that contains an entry. */
-static inline pteval_t *hydra_table_start(const void *entry)
+static inline pteval_t *hydra_table_start(const pteval_t *entry)
 {
 	return (pteval_t *)((unsigned long)entry & PAGE_MASK);
 }
 
-static inline unsigned int hydra_entry_index(const void *entry)
+static inline unsigned int hydra_entry_index(const pteval_t *entry)
 {
 	return ((unsigned long)entry & ~PAGE_MASK) / sizeof(pteval_t);
 }
@@ -136,19 +128,67 @@ static inline unsigned long hydra_solo(unsigned int d)
 	return HYDRA_SOLO | (unsigned long)d << HYDRA_SOLO_SHIFT;
 }
 
+static inline unsigned long hydra_word_read(const struct ptdesc *ptdesc)
+{
+	return READ_ONCE(ptdesc->pt_hydra);
+}
+
 /*
  * Context: the table's lock, RCU or interrupts off. @entry must be in a page table:
  * pages of kernel stacks have no such word.
  */
-static inline unsigned long hydra_word_of(const void *entry)
+static inline unsigned long hydra_word_of(const pteval_t *entry)
 {
-	const unsigned long *word = (const unsigned long *)(hydra_word_base +
-		(((unsigned long)entry >> PAGE_SHIFT) << HYDRA_DESCRIPTOR_SHIFT));
-
-	return READ_ONCE(*word);
+	return hydra_word_read(hydra_ptdesc(entry));
 }
 
-static inline struct hydra_table *hydra_table_of(const void *entry)
+/* One domain alone walks a leaf table from now on. */
+static inline void hydra_word_set_solo(struct ptdesc *ptdesc, unsigned int d)
+{
+	/* The empty table before the word; hydra_link() orders both before the link. */
+	smp_store_release(&ptdesc->pt_hydra, hydra_solo(d));
+}
+
+/* A table is shared from now on. */
+static inline void hydra_word_set_table(struct ptdesc *ptdesc, struct hydra_table *t)
+{
+	/*
+	 * The initialised object before the word; pairs with the address dependency in
+	 * hydra_table_of().
+	 */
+	smp_store_release(&ptdesc->pt_hydra, (unsigned long)t);
+}
+
+/*
+ * The same for a table of which the word is 0, without its lock. Return: NULL, or what
+ * another CPU has put there.
+ */
+static inline struct hydra_table *hydra_word_try_table(struct ptdesc *ptdesc,
+						       struct hydra_table *t)
+{
+	return (struct hydra_table *)cmpxchg(&ptdesc->pt_hydra, 0, (unsigned long)t);
+}
+
+/* No domain walks a table any more, or a list of freed tables ends with it. */
+static inline void hydra_word_clear(struct ptdesc *ptdesc)
+{
+	WRITE_ONCE(ptdesc->pt_hydra, 0);
+}
+
+/* A table without a word is freed; @next, or NULL, is freed with it. */
+static inline void hydra_word_set_next(struct ptdesc *ptdesc, struct ptdesc *next)
+{
+	WRITE_ONCE(ptdesc->pt_hydra, (unsigned long)next & LONG_MAX);
+}
+
+static inline struct ptdesc *hydra_word_next(const struct ptdesc *ptdesc)
+{
+	unsigned long next = hydra_word_read(ptdesc);
+
+	return next ? (struct ptdesc *)(next | ~LONG_MAX) : NULL;
+}
+
+static inline struct hydra_table *hydra_table_of(const pteval_t *entry)
 {
 	return hydra_word_table(hydra_word_of(entry));
 }
@@ -158,14 +198,14 @@ static inline bool hydra_present(pteval_t val)
 	return val & _PAGE_PRESENT;
 }
 
-/* Does the entry of a table above HYDRA_PTE map memory? */
+/* Does the entry of a table above the leaf tables map memory? */
 static inline bool hydra_leaf(pteval_t val)
 {
 	return (val & (_PAGE_PRESENT | _PAGE_PSE)) ==
 	       (_PAGE_PRESENT | _PAGE_PSE);
 }
 
-/* Does the entry of a table above HYDRA_PTE point to another table? */
+/* Does the entry of a table above the leaf tables point to another table? */
 static inline bool hydra_is_table(pteval_t val)
 {
 	return (val & (_PAGE_PRESENT | _PAGE_PSE)) == _PAGE_PRESENT;

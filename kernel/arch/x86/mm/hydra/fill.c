@@ -84,11 +84,11 @@ enum hydra_result {
  * Prefetch as in the Hydra paper, section 3.4: inside the table and the VMA. The paper
  * copies entries of leaf tables; here huge entries, too.
  */
-static void hydra_window(unsigned long addr, u8 level, unsigned int degree,
+static void hydra_window(unsigned long addr, enum pg_level level, unsigned int degree,
 		  unsigned long vm_start, unsigned long vm_end,
 		  unsigned int *first, unsigned int *end)
 {
-	unsigned int shift = hydra_entry_shift(level), nr = 1U << degree;
+	unsigned int shift = page_level_shift(level), nr = 1U << degree;
 	unsigned long size = (unsigned long)PTRS_PER_PTE << shift, base = addr & ~(size - 1);
 
 	*first = ((addr - base) >> shift) & ~(nr - 1);
@@ -194,7 +194,7 @@ static unsigned int hydra_copy_more(const pteval_t *from, pteval_t *to, unsigned
 }
 
 /* @nr: entries copied that no access has asked for */
-static void hydra_count_fill(const struct hydra_request *r, u8 level, unsigned int nr)
+static void hydra_count_fill(const struct hydra_request *r, enum pg_level level, unsigned int nr)
 {
 	if (!r->unasked)
 		hydra_stat_add(r->h, HYDRA_STAT_FILLS, 1);
@@ -215,7 +215,7 @@ static void hydra_copy_window(const struct hydra_request *r, pteval_t *canonical
 {
 	unsigned int begin, end, nr, asked = pte_index(r->addr);
 
-	hydra_window(r->addr, HYDRA_PTE, r->degree, r->vm_start, r->vm_end, &begin, &end);
+	hydra_window(r->addr, PG_LEVEL_4K, r->degree, r->vm_start, r->vm_end, &begin, &end);
 	if (first) {
 		nr = hydra_copy_first(canonical + begin, replica + begin, end - begin) -
 		     !r->unasked;
@@ -225,7 +225,7 @@ static void hydra_copy_window(const struct hydra_request *r, pteval_t *canonical
 		nr = hydra_copy_more(canonical + begin, replica + begin, end - begin) +
 		     r->unasked;
 	}
-	hydra_count_fill(r, HYDRA_PTE, nr);
+	hydra_count_fill(r, PG_LEVEL_4K, nr);
 }
 
 /*
@@ -235,7 +235,7 @@ static void hydra_copy_window(const struct hydra_request *r, pteval_t *canonical
  * table. By entry, one domain is the owner, and the others need marks.
  */
 static bool hydra_wants_replica(const struct hydra_request *r,
-				const struct hydra_table *t, void *canonical)
+				const struct hydra_table *t, pteval_t *canonical)
 {
 	return !hydra_is_home(r->h, r->d, canonical) ||
 	       (t && READ_ONCE(t->linked_hits) == HYDRA_LINKS_CUT) ||
@@ -288,7 +288,7 @@ static enum hydra_result hydra_join(struct hydra_request *r, struct hydra_table 
 		return HYDRA_AGAIN;
 	if (!t && (replicate || word)) {
 		t = r->spare;
-		hydra_table_init(t, r->h, parent, canonical, r->addr, HYDRA_PTE);
+		hydra_table_init(t, r->h, parent, canonical, r->addr, PG_LEVEL_4K);
 	}
 	if (replicate)
 		table = r->replica;
@@ -310,16 +310,12 @@ static enum hydra_result hydra_join(struct hydra_request *r, struct hydra_table 
 		hydra_mask_set(r->d, &t->users);
 		WRITE_ONCE(t->table[r->d], table);
 	}
-	if (!t || t == r->spare) {
-		/*
-		 * The initialised object before the word; pairs with the address
-		 * dependency in hydra_table_of(). hydra_link() orders the word
-		 * before the link.
-		 */
-		smp_store_release(&virt_to_ptdesc(canonical)->__page_mapping,
-				  t ? (unsigned long)t : hydra_solo(r->d));
-		if (t)
-			r->spare = NULL;
+	/* hydra_link() orders the word before the link. */
+	if (!t) {
+		hydra_word_set_solo(hydra_ptdesc(canonical), r->d);
+	} else if (t == r->spare) {
+		hydra_word_set_table(hydra_ptdesc(canonical), t);
+		r->spare = NULL;
 	}
 	hydra_link(dom, &parent->table[r->d][pmd_index(r->addr)], table);
 	ret = HYDRA_HIT;
@@ -399,7 +395,7 @@ static enum hydra_result hydra_fill_leaf(struct hydra_request *r,
 	pte = hydra_lock_leaf(r, pmd, &ptl);
 	if (!pte)
 		return HYDRA_MISS;
-	canonical = hydra_table_start(pte);
+	canonical = hydra_table_start((pteval_t *)pte);
 	if (!hydra_present(pte_val(ptep_get(pte))) || !READ_ONCE(r->h->active))
 		goto unlock;
 
@@ -467,8 +463,8 @@ static enum hydra_result hydra_fill_huge(struct hydra_request *r,
 	spinlock_t *ptl;
 	pteval_t val;
 
-	ptl = t->level == HYDRA_PMD ? pmd_lockptr(r->h->mm, (pmd_t *)entry) :
-				      pud_lockptr(r->h->mm, (pud_t *)entry);
+	ptl = t->level == PG_LEVEL_2M ? pmd_lockptr(r->h->mm, (pmd_t *)entry) :
+					pud_lockptr(r->h->mm, (pud_t *)entry);
 	if (!r->atomic)
 		spin_lock(ptl);
 	else if (!spin_trylock(ptl))
@@ -500,7 +496,7 @@ unlock:
 
 /* Give the domain its table for a canonical table above the leaf tables. */
 static enum hydra_result hydra_fill_upper(struct hydra_request *r, struct hydra_table *t,
-					  void *entry, pteval_t val)
+					  pteval_t *entry, pteval_t val)
 {
 	int err = 0;
 
@@ -537,12 +533,12 @@ static enum hydra_result hydra_fill(struct hydra_request *r)
 	if (!hydra_present(pud_val(pudval)))
 		return HYDRA_MISS;
 
-	pud_table = hydra_table_of(pud) ?:
-		    hydra_table_find_or_alloc(r->h, NULL, pud, r->addr, HYDRA_PUD,
-					      r->gfp);
+	pud_table = hydra_table_of((pteval_t *)pud) ?:
+		    hydra_table_find_or_alloc(r->h, NULL, (pteval_t *)pud, r->addr,
+					      PG_LEVEL_1G, r->gfp);
 	if (!pud_table)
 		return HYDRA_NOMEM;
-	ret = hydra_fill_upper(r, pud_table, p4d, p4d_val(p4dval));
+	ret = hydra_fill_upper(r, pud_table, (pteval_t *)p4d, p4d_val(p4dval));
 	if (ret != HYDRA_HIT)
 		return ret;
 	if (hydra_leaf(pud_val(pudval)))
@@ -552,12 +548,12 @@ static enum hydra_result hydra_fill(struct hydra_request *r)
 	pmdval = pmdp_get_lockless(pmd);
 	if (!hydra_present(pmd_val(pmdval)))
 		return HYDRA_MISS;
-	pmd_table = hydra_table_of(pmd) ?:
-		    hydra_table_find_or_alloc(r->h, pud_table, pmd, r->addr, HYDRA_PMD,
-					      r->gfp);
+	pmd_table = hydra_table_of((pteval_t *)pmd) ?:
+		    hydra_table_find_or_alloc(r->h, pud_table, (pteval_t *)pmd, r->addr,
+					      PG_LEVEL_2M, r->gfp);
 	if (!pmd_table)
 		return HYDRA_NOMEM;
-	ret = hydra_fill_upper(r, pmd_table, pud, pud_val(pudval));
+	ret = hydra_fill_upper(r, pmd_table, (pteval_t *)pud, pud_val(pudval));
 	if (ret != HYDRA_HIT)
 		return ret;
 	if (hydra_leaf(pmd_val(pmdval)))
@@ -693,7 +689,7 @@ static hydra_mask_t hydra_have(struct hydra_mm *h, unsigned long addr)
 		return have;
 	rcu_read_lock();
 	val = pmd_val(pmdp_get_lockless(pmd));
-	t = hydra_table_of(pmd);
+	t = hydra_table_of((pteval_t *)pmd);
 	if (hydra_is_table(val)) {
 		have = hydra_joined(hydra_word_of(hydra_next_table(val)));
 	} else if (t) {
@@ -779,7 +775,7 @@ void __hydra_fault_done(struct hydra_mm *h, struct vm_area_struct *vma,
 		.addr = addr,
 		.vm_start = vma->vm_start,
 		.vm_end = vma->vm_end,
-		.degree = hydra_prefetch_setting(hydra_settings_get(h->mm)),
+		.degree = hydra_settings_get(h->mm).prefetch,
 		.write = flags & FAULT_FLAG_WRITE,
 		.exec = flags & FAULT_FLAG_INSTRUCTION,
 		.shstk = vma->vm_flags & VM_SHADOW_STACK,
@@ -822,7 +818,8 @@ void __hydra_fault_done(struct hydra_mm *h, struct vm_area_struct *vma,
  */
 void __hydra_install(struct mm_struct *mm, pmd_t *pmd, struct page *table)
 {
-	struct hydra_table *t = hydra_table_of(pmd);
+	pteval_t *entry = (pteval_t *)pmd;
+	struct hydra_table *t = hydra_table_of(entry);
 	struct hydra_mm *h = mm->hydra;
 	unsigned int d = hydra_this_domain(h);
 	pteval_t *own;
@@ -831,10 +828,10 @@ void __hydra_install(struct mm_struct *mm, pmd_t *pmd, struct page *table)
 	own = t && mm == current->mm ? READ_ONCE(t->table[d]) : NULL;
 	if (!own || !hydra_is_home(h, d, page_address(table)))
 		return;
-	page_ptdesc(table)->__page_mapping = hydra_solo(d);
+	hydra_word_set_solo(page_ptdesc(table), d);
 	/* The table's entries and its word before the link; pairs as in hydra_link(). */
 	smp_wmb();
-	WRITE_ONCE(own[hydra_entry_index(pmd)],
+	WRITE_ONCE(own[hydra_entry_index(entry)],
 		   _PAGE_TABLE | __pa(page_address(table)));
 }
 
@@ -891,7 +888,7 @@ bool __hydra_fault_atomic(struct hydra_mm *h, unsigned long addr, bool write)
  * Context: see hydra_entry_missing().
  * Return: true if the access may succeed after a fault.
  */
-bool __hydra_entry_missing(struct hydra_mm *h, void *entry)
+bool __hydra_entry_missing(struct hydra_mm *h, pteval_t *entry)
 {
 	unsigned int d = hydra_this_domain(h);
 	pteval_t *canonical = hydra_table_start(entry);

@@ -18,9 +18,8 @@
 #include "platform.h"
 
 /* See hydra_shared(). */
-unsigned long hydra_word_base __ro_after_init;
-EXPORT_SYMBOL_GPL(hydra_word_base);
-static_assert(sizeof(struct page) == 1 << HYDRA_DESCRIPTOR_SHIFT);
+struct page *hydra_pages __ro_after_init;
+EXPORT_SYMBOL_GPL(hydra_pages);
 
 /* The leaf of CPUID with the name of the hypervisor, if there is one */
 #define CPUID_HYPERVISOR_NAME	0x40000000
@@ -138,9 +137,7 @@ const char *hydra_refused_by_machine(void)
 static int __init hydra_platform_init(void)
 {
 	hydra_trusts_accessed = !hydra_accessed_refused();
-	hydra_word_base = (unsigned long)virt_to_page((void *)PAGE_OFFSET) +
-			  offsetof(struct ptdesc, __page_mapping) -
-			  ((PAGE_OFFSET >> PAGE_SHIFT) << HYDRA_DESCRIPTOR_SHIFT);
+	hydra_pages = virt_to_page((void *)PAGE_OFFSET) - (PAGE_OFFSET >> PAGE_SHIFT);
 	return 0;
 }
 core_initcall(hydra_platform_init);

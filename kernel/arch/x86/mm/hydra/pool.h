@@ -39,7 +39,7 @@ static inline bool hydra_across(int a, int b)
  * from the pool of its group?
  */
 static inline bool hydra_is_home_of(const struct hydra_kind *kind, unsigned int d,
-				    const void *table)
+				    const pteval_t *table)
 {
 	const struct page *page = virt_to_page(table);
 
@@ -49,7 +49,7 @@ static inline bool hydra_is_home_of(const struct hydra_kind *kind, unsigned int 
 }
 
 /* The same for a domain of an address space */
-static inline bool hydra_is_home(const struct hydra_mm *h, unsigned int d, const void *table)
+static inline bool hydra_is_home(const struct hydra_mm *h, unsigned int d, const pteval_t *table)
 {
 	return hydra_is_home_of(hydra_kind_of(h), d, table);
 }

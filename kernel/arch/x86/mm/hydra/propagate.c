@@ -37,7 +37,7 @@
  * tables the lock of the domain guards it: taken here, dropped by
  * hydra_replica_end().
  */
-static pteval_t *hydra_replica_begin(struct hydra_table *t, const void *entry,
+static pteval_t *hydra_replica_begin(struct hydra_table *t, const pteval_t *entry,
 				     unsigned int *d)
 {
 	unsigned int next = *d;
@@ -46,12 +46,12 @@ static pteval_t *hydra_replica_begin(struct hydra_table *t, const void *entry,
 		pteval_t *table;
 
 		*d = next;
-		if (t->level != HYDRA_PTE)
+		if (t->level != PG_LEVEL_4K)
 			spin_lock(&t->hmm->domain[next]->lock);
 		table = READ_ONCE(t->table[next]);
 		if (table && table != hydra_table_start(entry))
 			return table + hydra_entry_index(entry);
-		if (t->level != HYDRA_PTE)
+		if (t->level != PG_LEVEL_4K)
 			spin_unlock(&t->hmm->domain[next]->lock);
 	}
 	return NULL;
@@ -59,14 +59,14 @@ static pteval_t *hydra_replica_begin(struct hydra_table *t, const void *entry,
 
 static void hydra_replica_end(struct hydra_table *t, unsigned int d)
 {
-	if (t->level != HYDRA_PTE)
+	if (t->level != PG_LEVEL_4K)
 		spin_unlock(&t->hmm->domain[d]->lock);
 }
 
 /* Above the leaf tables, an entry pointing to a table is no copy. */
 static bool hydra_is_copy(const struct hydra_table *t, pteval_t val)
 {
-	return t->level == HYDRA_PTE || !hydra_present(val) || hydra_leaf(val);
+	return t->level == PG_LEVEL_4K || !hydra_present(val) || hydra_leaf(val);
 }
 
 /*
@@ -83,7 +83,7 @@ static bool hydra_follows(const struct hydra_table *t, pteval_t copy, bool prese
 /* Update one copy. Return: true if the copy has changed. */
 static bool hydra_update_copy(struct hydra_table *t, pteval_t *copy, pteval_t val)
 {
-	bool present = t->level == HYDRA_PTE ? hydra_present(val) :
+	bool present = t->level == PG_LEVEL_4K ? hydra_present(val) :
 					       hydra_leaf(val);
 	pteval_t old = READ_ONCE(*copy), new;
 
@@ -137,7 +137,7 @@ static pteval_t hydra_clear_copy(struct hydra_table *t, pteval_t *copy,
 	return hydra_present(old) ? old : 0;
 }
 
-static void hydra_propagated(struct hydra_table *t, void *entry, unsigned int d,
+static void hydra_propagated(struct hydra_table *t, pteval_t *entry, unsigned int d,
 			     unsigned int nr)
 {
 	if (!nr)
@@ -147,7 +147,7 @@ static void hydra_propagated(struct hydra_table *t, void *entry, unsigned int d,
 			      t->level, nr);
 }
 
-void __hydra_entries_set(void *entry, unsigned int nr)
+void __hydra_entries_set(pteval_t *entry, unsigned int nr)
 {
 	struct hydra_table *t = hydra_table_of(entry);
 	unsigned int d = 0, i, changed;
@@ -158,7 +158,7 @@ void __hydra_entries_set(void *entry, unsigned int nr)
 	for (; (copy = hydra_replica_begin(t, entry, &d)); d++) {
 		for (i = 0, changed = 0; i < nr; i++)
 			changed += hydra_update_copy(t, copy + i,
-						     READ_ONCE(((pteval_t *)entry)[i]));
+						     READ_ONCE(entry[i]));
 		hydra_replica_end(t, d);
 		hydra_propagated(t, entry, d, changed);
 	}
@@ -189,11 +189,10 @@ static enum hydra_refill hydra_refill_at_end(const struct hydra_table *t)
 }
 
 /* Clear the replicas of an entry. Return: their accessed bits. */
-static unsigned long hydra_clear_copies(struct hydra_table *t, void *entry,
-					enum hydra_refill refill)
+static pteval_t hydra_clear_copies(struct hydra_table *t, pteval_t *entry,
+				   enum hydra_refill refill)
 {
-	unsigned long young = 0;
-	pteval_t *copy, was;
+	pteval_t *copy, was, young = 0;
 	unsigned int d = 0;
 
 	for (; (copy = hydra_replica_begin(t, entry, &d)); d++) {
@@ -266,7 +265,7 @@ unsigned long __hydra_part_end(pmd_t *pmd, unsigned long addr, unsigned long end
  *
  * Context: see hydra_change_begin().
  */
-void __hydra_change_begin(void *entry, unsigned int nr)
+void __hydra_change_begin(pteval_t *entry, unsigned int nr)
 {
 	struct hydra_table *t = hydra_table_of(entry);
 	unsigned int d = 0, i, changed;
@@ -284,8 +283,7 @@ void __hydra_change_begin(void *entry, unsigned int nr)
 			was = hydra_clear_copy(t, &copy[i], HYDRA_REFILL);
 			changed += was != 0;
 			if (was & _PAGE_ACCESSED)
-				set_bit(_PAGE_BIT_ACCESSED,
-					(unsigned long *)entry + i);
+				set_bit(_PAGE_BIT_ACCESSED, &entry[i]);
 		}
 		hydra_replica_end(t, d);
 		hydra_propagated(t, entry, d, changed);
@@ -298,7 +296,7 @@ void __hydra_change_begin(void *entry, unsigned int nr)
  *
  * Context: see hydra_change_end().
  */
-asmlinkage void __hydra_change_end(void *entry)
+asmlinkage void __hydra_change_end(pteval_t *entry)
 {
 	struct hydra_table *t = hydra_table_of(entry);
 
@@ -319,13 +317,10 @@ asmlinkage void __hydra_change_end(void *entry)
  *
  * Context: see hydra_entries_copied().
  */
-void __hydra_entries_copied(struct mm_struct *mm, void *first, void *end)
+void __hydra_entries_copied(struct mm_struct *mm, pteval_t *first, pteval_t *end)
 {
-	unsigned int nr = (pteval_t *)end - (pteval_t *)first;
-
-	if (!hydra_shared(mm, first))
-		return;
-	__hydra_entries_set(first, nr);
+	if (hydra_shared(mm, first))
+		__hydra_entries_set(first, end - first);
 }
 
 /**
@@ -342,7 +337,7 @@ void hydra_set_ptes(struct mm_struct *mm, unsigned long addr, pte_t *ptep, pte_t
 		    unsigned int nr)
 {
 	__set_ptes(mm, addr, ptep, pte, nr);
-	__hydra_entries_set(ptep, nr);
+	__hydra_entries_set((pteval_t *)ptep, nr);
 }
 EXPORT_SYMBOL_GPL(hydra_set_ptes);
 
@@ -365,7 +360,7 @@ pte_t hydra_clear_flush(struct vm_area_struct *vma, unsigned long addr, pte_t *p
 }
 
 /**
- * hydra_entry_exchange - put another value in a canonical entry, or clear it
+ * __hydra_entry_exchange - put another value in a canonical entry, or clear it
  * @entry: the entry, of any level, for which hydra_shared() is true
  * @val: the new value
  *
@@ -378,21 +373,20 @@ pte_t hydra_clear_flush(struct vm_area_struct *vma, unsigned long addr, pte_t *p
  * Context: the lock of the canonical table is held, or the table is not reachable.
  * Return: the old value, with the accessed bits of the replicas added.
  */
-unsigned long hydra_entry_exchange(void *entry, unsigned long val)
+pteval_t __hydra_entry_exchange(pteval_t *entry, pteval_t val)
 {
 	struct hydra_table *t = hydra_table_of(entry);
-	unsigned long young = 0;
-	pteval_t old;
+	pteval_t young = 0, old;
 
 	if (t)
 		young = hydra_clear_copies(t, entry,
 					   val ? HYDRA_REFILL : hydra_refill_at_end(t));
-	old = xchg((pteval_t *)entry, val);
+	old = xchg(entry, val);
 	if (hydra_present(val))
 		__hydra_entries_set(entry, 1);
 	return hydra_present(old) ? old | young : old;
 }
-EXPORT_SYMBOL_GPL(hydra_entry_exchange);
+EXPORT_SYMBOL_GPL(__hydra_entry_exchange);
 
 /*
  * Clear the accessed bit of one copy. No flush follows, so the mark takes the place of
@@ -420,7 +414,7 @@ static bool hydra_age_copy(struct hydra_table *t, pteval_t *copy)
 	return true;
 }
 
-int __hydra_test_and_clear_young(void *entry)
+int __hydra_test_and_clear_young(pteval_t *entry)
 {
 	struct hydra_table *t = hydra_table_of(entry);
 	unsigned int d = 0;
@@ -437,7 +431,7 @@ int __hydra_test_and_clear_young(void *entry)
 }
 EXPORT_SYMBOL_GPL(__hydra_test_and_clear_young);
 
-bool __hydra_young(void *entry, unsigned int nr)
+bool __hydra_young(pteval_t *entry, unsigned int nr)
 {
 	struct hydra_table *t = hydra_table_of(entry);
 	bool young = false;
@@ -497,7 +491,7 @@ static void hydra_fold_at_exit(struct hydra_table *t, pteval_t *entry, unsigned 
  * Context: see hydra_zap_part().
  * Return: see hydra_zap_part().
  */
-unsigned long __hydra_zap_part(void *entry, unsigned long addr, unsigned long end,
+unsigned long __hydra_zap_part(pteval_t *entry, unsigned long addr, unsigned long end,
 			       bool shared, bool full)
 {
 	struct hydra_table *t = hydra_table_of(entry);

@@ -77,7 +77,7 @@ static unsigned int hydra_drop_replicas(struct hydra_table *t, pteval_t *canonic
 		return 0;
 	hydra_flush_domains(h, t->base, t->base + PMD_SIZE, &dropped);
 	list_for_each_entry_safe(ptdesc, next, &tables, pt_list) {
-		hydra_fold_accessed(ptdesc_address(ptdesc), canonical, HYDRA_PTE,
+		hydra_fold_accessed(ptdesc_address(ptdesc), canonical, PG_LEVEL_4K,
 				    PTRS_PER_PTE);
 		hydra_page_free_uncharged(h, ptdesc_address(ptdesc));
 	}
@@ -133,9 +133,9 @@ static unsigned int hydra_reclaim_table(struct hydra_mm *h, unsigned long addr,
 		pte = hydra_trylock_leaf(h->mm, pmd, addr, &ptl);
 	local_irq_enable();
 	if (pte) {
-		t = hydra_table_of(pte);
+		t = hydra_table_of((pteval_t *)pte);
 		if (t && READ_ONCE(h->active))
-			nr = hydra_drop_replicas(t, hydra_table_start(pte), nid);
+			nr = hydra_drop_replicas(t, hydra_table_start((pteval_t *)pte), nid);
 		pte_unmap_unlock(pte, ptl);
 	}
 	return nr;
@@ -182,3 +182,5 @@ static int __init hydra_reclaim_init(void)
 	return 0;
 }
 subsys_initcall(hydra_reclaim_init);
+
+#include "tests/auto_rules-kunit.h"

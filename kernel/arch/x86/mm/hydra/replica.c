@@ -171,7 +171,7 @@ struct page *hydra_pte_alloc_one(gfp_t gfp)
  * Context: the leaf table's lock.
  * Return: true if there is such a domain.
  */
-bool hydra_has_owner(const struct hydra_mm *h, const void *canonical)
+bool hydra_has_owner(const struct hydra_mm *h, const pteval_t *canonical)
 {
 	unsigned long word = hydra_word_of(canonical);
 	struct hydra_table *t = hydra_word_table(word);

@@ -29,7 +29,7 @@ static inline void hydra_replica_unreserve(struct hydra_mm *h)
 	this_cpu_dec(hydra_replicas);
 }
 
-bool hydra_has_owner(const struct hydra_mm *h, const void *canonical);
+bool hydra_has_owner(const struct hydra_mm *h, const pteval_t *canonical);
 
 bool hydra_from_pool(const pteval_t *table);
 pteval_t *hydra_page_alloc(struct hydra_mm *h, unsigned int d, gfp_t gfp);

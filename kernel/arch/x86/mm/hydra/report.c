@@ -54,16 +54,11 @@ int hydra_show_settings(struct mm_struct *mm, struct seq_file *m)
 	unsigned long replicas = 0, upper = 0, ended;
 	bool split = h && READ_ONCE(h->active);
 	const struct hydra_kind *kind = split ? hydra_kind_of(h) : NULL;
-	u32 settings = hydra_settings_get(mm);
+	union hydra_choice settings = hydra_settings_get(mm);
 	unsigned int d, i;
 
-	seq_printf(m, "policy %s\n", hydra_policy_name(settings));
-	seq_printf(m, "domains %s\n", hydra_domains_name(settings));
-	seq_printf(m, "replication %s\n", hydra_replication_name(settings));
-	seq_printf(m, "prefetch %u\n", hydra_prefetch_setting(settings));
-	seq_printf(m, "filter %s\n", hydra_filter_name(settings));
-	seq_printf(m, "active %d\n",
-		   hydra_domains_setting(settings) != HYDRA_DOMAINS_MACHINE);
+	hydra_settings_show(m, settings);
+	seq_printf(m, "active %d\n", hydra_wants_domains(settings));
 	seq_printf(m, "split %d\n", split);
 	seq_printf(m, "count %d\n", h && READ_ONCE(h->counting));
 	for (i = 0; i < NR_HYDRA_SHOWN; i++)
@@ -110,7 +105,7 @@ static ssize_t default_store(struct kobject *kobj, struct kobj_attribute *attr,
 			     const char *buf, size_t count)
 {
 	static DEFINE_MUTEX(lock);
-	u32 settings;
+	union hydra_choice settings;
 	int ret;
 
 	guard(mutex)(&lock);
@@ -118,11 +113,11 @@ static ssize_t default_store(struct kobject *kobj, struct kobj_attribute *attr,
 	ret = hydra_settings_parse(buf, &settings);
 	if (ret)
 		return ret;
-	if (hydra_domains_setting(settings) != HYDRA_DOMAINS_MACHINE &&
-	    hydra_refused_by_machine())
-		return -EOPNOTSUPP;
-	if (hydra_domains_setting(settings) != HYDRA_DOMAINS_MACHINE)
+	if (hydra_wants_domains(settings)) {
+		if (hydra_refused_by_machine())
+			return -EOPNOTSUPP;
 		hydra_watch();
+	}
 	WRITE_ONCE(hydra_default_settings, settings);
 	return count;
 }
@@ -349,7 +344,7 @@ static const struct attribute_group hydra_attr_group = {
 static int __init hydra_sysfs_init(void)
 {
 	/* The boot parameter, before the first program runs. */
-	if (hydra_domains_setting(hydra_default_settings) != HYDRA_DOMAINS_MACHINE) {
+	if (hydra_wants_domains(hydra_default_settings)) {
 		if (hydra_refused_by_machine()) {
 			pr_err("not on this platform: %s\n", hydra_refused_by_machine());
 			hydra_default_settings = HYDRA_LINUX_SETTINGS;

@@ -12,6 +12,7 @@
 #include <linux/kernel.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
@@ -22,22 +23,51 @@
 #include "settings.h"
 
 /* Settings of a process image without inherited settings; see hydra_mm_init(). */
-u32 hydra_default_settings __read_mostly = HYDRA_LINUX_SETTINGS;
+union hydra_choice hydra_default_settings __read_mostly = HYDRA_LINUX_SETTINGS;
 
 const char * const hydra_allow_names[NR_HYDRA_ALLOW] = {
 	[HYDRA_ALLOW_ANYBODY] = "anybody",
 	[HYDRA_ALLOW_CAP_SYS_NICE] = "cap_sys_nice",
 	[HYDRA_ALLOW_NOBODY] = "nobody",
 };
+
 unsigned int hydra_allow __read_mostly = HYDRA_ALLOW_ANYBODY;
 
 static const char * const domains_names[] = { "machine", "node", "llc", "core" };
 static const char * const replication_names[] = { "lazy", "eager" };
 static const char * const filter_names[] = { "none", "table", "entry", "accessed" };
 
+/*
+ * The settings, each with its name in text, its place in union hydra_choice and in struct
+ * hydra_settings, and the names of its values.
+ */
+static const struct hydra_key {
+	const char *name;
+	unsigned int at;
+	unsigned int from;
+	const char * const *values;	/* NULL: the values are numbers */
+	unsigned int nr;		/* so many values, from 0 on */
+} keys[] = {
+	{ "domains", offsetof(union hydra_choice, domains),
+	  offsetof(struct hydra_settings, domains),
+	  domains_names, ARRAY_SIZE(domains_names) },
+	{ "replication", offsetof(union hydra_choice, replication),
+	  offsetof(struct hydra_settings, replication),
+	  replication_names, ARRAY_SIZE(replication_names) },
+	{ "prefetch", offsetof(union hydra_choice, prefetch),
+	  offsetof(struct hydra_settings, prefetch),
+	  NULL, HYDRA_PREFETCH_MAX + 1 },
+	{ "filter", offsetof(union hydra_choice, filter),
+	  offsetof(struct hydra_settings, filter),
+	  filter_names, ARRAY_SIZE(filter_names) },
+};
+
+/* A byte of a union hydra_choice as text */
+#define HYDRA_NUMBER_MAX	sizeof("255")
+
 static const struct {
 	const char *name;
-	u32 settings;
+	union hydra_choice settings;
 } policies[] = {
 	{ "linux", HYDRA_LINUX_SETTINGS },
 	{ "hydra", HYDRA_HYDRA_SETTINGS },
@@ -68,130 +98,170 @@ bool hydra_may_choose(const struct file *file)
 	}
 }
 
-/**
- * hydra_settings_check - does this kernel support these settings?
- * @domains: enum hydra_domains
- * @replication: enum hydra_replication
- * @prefetch: degree
- * @filter: enum hydra_filter
- *
- * Return: 0, -EINVAL for a value or a combination without a meaning, -EOPNOTSUPP for a
- * value that the machine refuses.
- */
-int hydra_settings_check(u32 domains, u32 replication, u32 prefetch, u32 filter)
+/* Set one setting. Return: 0, or -EINVAL for a value without a meaning. */
+static int hydra_key_set(const struct hydra_key *key, union hydra_choice *settings, u32 value)
 {
-	if (domains >= ARRAY_SIZE(domains_names) ||
-	    replication >= ARRAY_SIZE(replication_names) ||
-	    prefetch > HYDRA_PREFETCH_MAX ||
-	    filter >= ARRAY_SIZE(filter_names))
+	if (value >= key->nr)
 		return -EINVAL;
+	((u8 *)settings)[key->at] = value;
+	return 0;
+}
+
+static unsigned int hydra_key_get(const struct hydra_key *key, union hydra_choice settings)
+{
+	return ((const u8 *)&settings)[key->at];
+}
+
+/* The value of one setting as text. A number is written to @number. */
+static const char *hydra_key_text(const struct hydra_key *key, union hydra_choice settings,
+				  char number[HYDRA_NUMBER_MAX])
+{
+	unsigned int value = hydra_key_get(key, settings);
+
+	if (key->values)
+		return key->values[value];
+	snprintf(number, HYDRA_NUMBER_MAX, "%u", value);
+	return number;
+}
+
+/*
+ * Does this kernel support these settings, of which each has a value of its own?
+ *
+ * Return: 0, -EINVAL for a combination without a meaning, -EOPNOTSUPP for a value that the
+ * machine refuses.
+ */
+static int hydra_settings_check(union hydra_choice settings)
+{
 	/* There is nothing to replicate. */
-	if (domains == HYDRA_DOMAINS_MACHINE && replication != HYDRA_REPLICATE_LAZY)
+	if (!hydra_wants_domains(settings) && settings.replication != HYDRA_REPLICATE_LAZY)
 		return -EINVAL;
-	if (filter == HYDRA_FILTER_ACCESSED && hydra_accessed_refused()) {
+	if (settings.filter == HYDRA_FILTER_ACCESSED && hydra_accessed_refused()) {
 		pr_info_once("no filter=accessed: %s\n", hydra_accessed_refused());
 		return -EOPNOTSUPP;
 	}
 	return 0;
 }
 
-const char *hydra_domains_name(u32 settings)
+/**
+ * hydra_settings_take - settings from the structure that programs pass
+ * @from: the structure
+ * @settings: set to the settings, if this kernel supports them
+ *
+ * Return: 0, -EINVAL for a value or a combination without a meaning, -EOPNOTSUPP for a
+ * value that the machine refuses.
+ */
+int hydra_settings_take(const struct hydra_settings *from, union hydra_choice *settings)
 {
-	return domains_names[hydra_domains_setting(settings)];
-}
+	union hydra_choice new = {};
+	int i, ret;
 
-const char *hydra_replication_name(u32 settings)
-{
-	return replication_names[hydra_replication_setting(settings)];
-}
-
-const char *hydra_filter_name(u32 settings)
-{
-	return filter_names[hydra_filter_setting(settings)];
+	for (i = 0; i < ARRAY_SIZE(keys); i++) {
+		ret = hydra_key_set(&keys[i], &new, *(u32 *)((void *)from + keys[i].from));
+		if (ret)
+			return ret;
+	}
+	ret = hydra_settings_check(new);
+	if (!ret)
+		*settings = new;
+	return ret;
 }
 
 /**
- * hydra_policy_name - name of the policy with these settings
- * @settings: packed settings
- *
- * With one domain for the machine the policy is "linux", whatever the other
- * settings are.
- *
- * Return: the name, or "custom".
+ * hydra_settings_give - settings as the structure that programs get
+ * @settings: the settings
+ * @to: set to them
  */
-const char *hydra_policy_name(u32 settings)
+void hydra_settings_give(union hydra_choice settings, struct hydra_settings *to)
 {
 	int i;
 
-	if (hydra_domains_setting(settings) == HYDRA_DOMAINS_MACHINE)
-		return policies[0].name;
+	for (i = 0; i < ARRAY_SIZE(keys); i++)
+		*(u32 *)((void *)to + keys[i].from) = hydra_key_get(&keys[i], settings);
+}
+
+/* The name of the policy with exactly these settings, or NULL */
+static const char *hydra_policy_with(union hydra_choice settings)
+{
+	int i;
 
 	for (i = 0; i < ARRAY_SIZE(policies); i++)
-		if (policies[i].settings == settings)
+		if (policies[i].settings.word == settings.word)
 			return policies[i].name;
-	return "custom";
+	return NULL;
+}
+
+/*
+ * The name of the policy with these settings, or "custom". With one domain for the machine
+ * the policy is "linux", whatever the other settings are.
+ */
+static const char *hydra_policy_name(union hydra_choice settings)
+{
+	if (!hydra_wants_domains(settings))
+		return policies[0].name;
+	return hydra_policy_with(settings) ?: "custom";
 }
 
 /**
  * hydra_settings_format - settings as text that hydra_settings_parse() reads
  * @buf: the text is written here
  * @size: size of @buf
- * @settings: packed settings
+ * @settings: the settings
  *
  * Return: length of the text.
  */
-int hydra_settings_format(char *buf, size_t size, u32 settings)
+int hydra_settings_format(char *buf, size_t size, union hydra_choice settings)
 {
-	int i;
+	const char *policy = hydra_policy_with(settings);
+	char number[HYDRA_NUMBER_MAX];
+	int i, len = 0;
 
-	for (i = 0; i < ARRAY_SIZE(policies); i++)
-		if (policies[i].settings == settings)
-			return scnprintf(buf, size, "%s", policies[i].name);
-	return scnprintf(buf, size,
-			 "domains=%s,replication=%s,prefetch=%u,filter=%s",
-			 hydra_domains_name(settings),
-			 hydra_replication_name(settings),
-			 hydra_prefetch_setting(settings),
-			 hydra_filter_name(settings));
+	if (policy)
+		return scnprintf(buf, size, "%s", policy);
+	for (i = 0; i < ARRAY_SIZE(keys); i++)
+		len += scnprintf(buf + len, size - len, "%s%s=%s", i ? "," : "", keys[i].name,
+				 hydra_key_text(&keys[i], settings, number));
+	return len;
 }
 
-static int hydra_set_one(char *word, u32 *domains, u32 *replication, u32 *prefetch,
-			 u32 *filter)
+/**
+ * hydra_settings_show - settings as "key value" lines
+ * @m: the file to write to
+ * @settings: the settings
+ */
+void hydra_settings_show(struct seq_file *m, union hydra_choice settings)
 {
-	char *value = strchr(word, '=');
-	u32 *where;
+	char number[HYDRA_NUMBER_MAX];
+	int i;
+
+	seq_printf(m, "policy %s\n", hydra_policy_name(settings));
+	for (i = 0; i < ARRAY_SIZE(keys); i++)
+		seq_printf(m, "%s %s\n", keys[i].name,
+			   hydra_key_text(&keys[i], settings, number));
+}
+
+/* Set the setting of "KEY=VALUE". Return: 0, or -EINVAL. */
+static int hydra_set_one(char *value, union hydra_choice *settings)
+{
+	char *name = strsep(&value, "=");
+	const struct hydra_key *key;
+	u32 number;
 	int ret;
 
-	if (!value)
+	for (key = keys; key < keys + ARRAY_SIZE(keys); key++)
+		if (!strcmp(key->name, name))
+			break;
+	if (!value || key == keys + ARRAY_SIZE(keys))
 		return -EINVAL;
-	*value++ = '\0';
-	/* Check the range here, too: a later word may overwrite the value. */
-	if (!strcmp(word, "prefetch"))
-		return kstrtou32(value, 10, prefetch) ||
-		       *prefetch > HYDRA_PREFETCH_MAX ? -EINVAL : 0;
-
-	if (!strcmp(word, "domains")) {
-		where = domains;
-		ret = match_string(domains_names, ARRAY_SIZE(domains_names),
-				   value);
-	} else if (!strcmp(word, "replication")) {
-		where = replication;
-		ret = match_string(replication_names,
-				   ARRAY_SIZE(replication_names), value);
-	} else if (!strcmp(word, "filter")) {
-		where = filter;
-		ret = match_string(filter_names, ARRAY_SIZE(filter_names),
-				   value);
-	} else {
+	if (key->values)
+		number = match_string(key->values, key->nr, value);
+	else if (kstrtou32(value, 10, &number))
 		return -EINVAL;
-	}
-	if (ret < 0)
-		return -EINVAL;
-	*where = ret;
+	ret = hydra_key_set(key, settings, number);
 	/* There is nothing to replicate, whatever the settings were before. */
-	if (where == domains && ret == HYDRA_DOMAINS_MACHINE)
-		*replication = HYDRA_REPLICATE_LAZY;
-	return 0;
+	if (!ret && key->at == offsetof(union hydra_choice, domains) &&
+	    !hydra_wants_domains(*settings))
+		settings->replication = HYDRA_REPLICATE_LAZY;
+	return ret;
 }
 
 /**
@@ -200,12 +270,12 @@ static int hydra_set_one(char *word, u32 *domains, u32 *replication, u32 *prefet
  * @settings: updated; if the text begins with a key, keys not named keep the old
  *	values
  *
- * Return: 0, or as hydra_settings_check() with @settings unchanged.
+ * Return: as hydra_settings_take(); unless 0, @settings is unchanged.
  */
-int hydra_settings_parse(const char *text, u32 *settings)
+int hydra_settings_parse(const char *text, union hydra_choice *settings)
 {
 	char buf[HYDRA_TEXT_MAX], *rest, *word;
-	u32 s = *settings, domains, replication, prefetch, filter;
+	union hydra_choice new = *settings;
 	bool first = true;
 	int i, ret;
 
@@ -216,22 +286,17 @@ int hydra_settings_parse(const char *text, u32 *settings)
 	for (i = 0; i < ARRAY_SIZE(policies); i++) {
 		if (strcmp(policies[i].name, word))
 			continue;
-		s = policies[i].settings;
+		new = policies[i].settings;
 		first = false;
 	}
-	domains = hydra_domains_setting(s);
-	replication = hydra_replication_setting(s);
-	prefetch = hydra_prefetch_setting(s);
-	filter = hydra_filter_setting(s);
-
 	for (; first || (word = strsep(&rest, ",")); first = false) {
-		ret = hydra_set_one(word, &domains, &replication, &prefetch, &filter);
+		ret = hydra_set_one(word, &new);
 		if (ret)
 			return ret;
 	}
-	ret = hydra_settings_check(domains, replication, prefetch, filter);
+	ret = hydra_settings_check(new);
 	if (!ret)
-		*settings = hydra_settings_pack(domains, replication, prefetch, filter);
+		*settings = new;
 	return ret;
 }
 
@@ -239,14 +304,14 @@ int hydra_settings_parse(const char *text, u32 *settings)
  * hydra_settings_read - settings that a program passes
  * @from: user pointer to struct hydra_settings
  * @size: what the program takes for its size
- * @settings: set to the packed settings
+ * @settings: set to the settings
  *
  * The structure may grow: a program may know more members than this kernel, if they are 0.
  *
  * Context: process context, no locks.
  * Return: 0, -EINVAL, -E2BIG, -EFAULT, -EOPNOTSUPP, or -EPERM if the process may not choose.
  */
-int hydra_settings_read(const void __user *from, u64 size, u32 *settings)
+int hydra_settings_read(const void __user *from, u64 size, union hydra_choice *settings)
 {
 	struct hydra_settings s;
 	int ret;
@@ -258,13 +323,10 @@ int hydra_settings_read(const void __user *from, u64 size, u32 *settings)
 	ret = copy_struct_from_user(&s, sizeof(s), from, size);
 	if (ret)
 		return ret;
-	ret = hydra_settings_check(s.domains, s.replication, s.prefetch, s.filter);
+	ret = hydra_settings_take(&s, settings);
 	if (ret)
 		return ret;
-	if (!hydra_may_choose(NULL))
-		return -EPERM;
-	*settings = hydra_settings_pack(s.domains, s.replication, s.prefetch, s.filter);
-	return 0;
+	return hydra_may_choose(NULL) ? 0 : -EPERM;
 }
 
 static int __init hydra_setup(char *text)
@@ -278,21 +340,21 @@ static int __init hydra_setup(char *text)
 }
 __setup("hydra=", hydra_setup);
 
-/* In mm->hydra_settings: settings were chosen or inherited. No setting uses the bit. */
-#define SETTINGS_CHOSEN	BIT(31)
-
 /**
  * hydra_settings_get - settings of an address space
  * @mm: the address space
  *
  * Context: any.
- * Return: packed settings; those of stock Linux if the address space has none.
+ * Return: the settings; those of stock Linux if the address space has none.
  */
-u32 hydra_settings_get(struct mm_struct *mm)
+union hydra_choice hydra_settings_get(const struct mm_struct *mm)
 {
-	u32 settings = READ_ONCE(mm->hydra_settings);
+	union hydra_choice settings = hydra_choice_of(mm);
 
-	return settings ? settings & ~SETTINGS_CHOSEN : HYDRA_LINUX_SETTINGS;
+	if (!settings.word)
+		return HYDRA_LINUX_SETTINGS;
+	settings.word &= ~SETTINGS_CHOSEN;
+	return settings;
 }
 
 #include "tests/settings-kunit.h"

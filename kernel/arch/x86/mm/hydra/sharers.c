@@ -62,7 +62,7 @@ static bool hydra_unfiltered(struct hydra_mm *h)
 	return atomic_read(&h->unfiltered);
 }
 
-static void hydra_add_sharers_of(const void *entry, hydra_mask_t *mask)
+static void hydra_add_sharers_of(const pteval_t *entry, hydra_mask_t *mask)
 {
 	unsigned long word = hydra_word_of(entry);
 	struct hydra_table *t = hydra_word_table(word);
@@ -134,7 +134,7 @@ static void hydra_add_pmd_sharers(pud_t pudval, unsigned long addr, unsigned lon
 	pmd_t *pmd = pmd_offset(&pudval, addr);
 
 	if (huge == HYDRA_HUGE_SAME_TABLE)
-		hydra_add_sharers_of(pmd, mask);
+		hydra_add_sharers_of((pteval_t *)pmd, mask);
 	for (; addr < end; addr = pmd_addr_end(addr, end), pmd++) {
 		pteval_t val = pmd_val(pmdp_get_lockless(pmd));
 
@@ -142,7 +142,7 @@ static void hydra_add_pmd_sharers(pud_t pudval, unsigned long addr, unsigned lon
 			hydra_add_leaf(hydra_next_table(val), addr,
 				       pmd_addr_end(addr, end), look, mask);
 		else if (huge == HYDRA_HUGE_IN_RANGE)
-			hydra_add_sharers_of(pmd, mask);
+			hydra_add_sharers_of((pteval_t *)pmd, mask);
 	}
 }
 
@@ -154,11 +154,11 @@ static void hydra_add_pud_sharers(pud_t *pud, unsigned long addr, unsigned long 
 	pud_t pudval = READ_ONCE(*pud);
 
 	if (huge == HYDRA_HUGE_SAME_TABLE)
-		hydra_add_sharers_of(pud, mask);
+		hydra_add_sharers_of((pteval_t *)pud, mask);
 	if (hydra_present(pud_val(pudval)) && !hydra_leaf(pud_val(pudval)))
 		hydra_add_pmd_sharers(pudval, addr, end, huge, look, mask);
 	else if (huge == HYDRA_HUGE_IN_RANGE)
-		hydra_add_sharers_of(pud, mask);
+		hydra_add_sharers_of((pteval_t *)pud, mask);
 }
 
 /* The same for the part that begins at @addr. Return: where the next part begins. */
@@ -436,7 +436,7 @@ void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
  * free the page, before it ends; the end of a gather, which may have skipped the entry
  * (hydra_gather_targets()); or a flush without a gather (hydra_range_targets()).
  */
-static void hydra_take_huge_marks(struct hydra_table *t, const void *entry,
+static void hydra_take_huge_marks(struct hydra_table *t, const pteval_t *entry,
 				  hydra_mask_t *mask)
 {
 	unsigned int d;
@@ -469,7 +469,7 @@ static void hydra_take_huge_marks(struct hydra_table *t, const void *entry,
  *
  * Context: see hydra_gather_add_huge().
  */
-void __hydra_gather_add_huge(struct hydra_gather *g, const void *entry)
+void __hydra_gather_add_huge(struct hydra_gather *g, const pteval_t *entry)
 {
 	struct hydra_table *t;
 

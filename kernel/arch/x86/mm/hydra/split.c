@@ -461,7 +461,7 @@ bool hydra_split_locked(struct hydra_mm *h)
 	hydra_mask_t run;
 
 	if (!h->active) {
-		hydra_set_kind(h, hydra_domains_setting(h->mm->hydra_settings));
+		hydra_set_kind(h, hydra_choice_of(h->mm).domains);
 		if (!hydra_activate(h))
 			return false;
 	}

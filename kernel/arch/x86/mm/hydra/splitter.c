@@ -167,7 +167,7 @@ static bool hydra_came_late(struct mm_struct *mm)
  */
 static bool hydra_attach_and_split(struct mm_struct *mm, struct hydra_mm **new)
 {
-	if (!hydra_wants_domains(mm->hydra_settings))
+	if (!hydra_wants_domains(hydra_choice_of(mm)))
 		return true;
 	hydra_attach(mm, new);
 	return mm->hydra && hydra_split_locked(mm->hydra);

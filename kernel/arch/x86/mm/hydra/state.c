@@ -397,8 +397,7 @@ u64 hydra_next_generation(struct hydra_mm *h)
 void hydra_note_eager(struct hydra_mm *h)
 {
 	mmap_assert_write_locked(h->mm);
-	WRITE_ONCE(h->eager, hydra_replication_setting(h->mm->hydra_settings) ==
-			     HYDRA_REPLICATE_EAGER);
+	WRITE_ONCE(h->eager, hydra_choice_of(h->mm).replication == HYDRA_REPLICATE_EAGER);
 }
 
 /**

@@ -29,7 +29,7 @@ static inline void hydra_stat_add(struct hydra_mm *h, enum hydra_stat stat,
 
 static inline unsigned int hydra_filter(const struct hydra_mm *h)
 {
-	return hydra_filter_setting(hydra_settings_get(h->mm));
+	return hydra_settings_get(h->mm).filter;
 }
 
 /*

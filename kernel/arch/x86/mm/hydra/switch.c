@@ -154,7 +154,7 @@ void __hydra_resume_user_mode(struct mm_struct *mm)
 	bool done = true;
 	u32 home;
 
-	if (!hydra_wants_domains(READ_ONCE(mm->hydra_settings)) ||
+	if (!hydra_wants_domains(hydra_choice_of(mm)) ||
 	    !hydra_may_split(current, mm))
 		return;
 	home = READ_ONCE(mm->hydra_home);

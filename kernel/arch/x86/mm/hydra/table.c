@@ -88,33 +88,31 @@ struct hydra_table *hydra_table_alloc(struct hydra_mm *h, gfp_t gfp)
  * hydra_table_init - initialise a new struct hydra_table
  * @t: from hydra_table_alloc()
  * @h: address space
- * @parent: of the canonical table one level up, NULL for HYDRA_PUD
+ * @parent: of the canonical table one level up, NULL for a PUD table
  * @canonical: any entry of the canonical table
  * @addr: any address it maps
  * @level: of the table
  */
 void hydra_table_init(struct hydra_table *t, struct hydra_mm *h,
-		      struct hydra_table *parent, void *canonical,
-		      unsigned long addr, u8 level)
+		      struct hydra_table *parent, pteval_t *canonical,
+		      unsigned long addr, enum pg_level level)
 {
-	/* Of the entry that points to the table */
-	unsigned int shift = hydra_entry_shift(level + 1);
-
 	t->hmm = h;
 	t->parent = parent;
 	t->level = level;
-	t->base = addr & ~((1UL << shift) - 1);
-	t->index = (addr >> shift) % PTRS_PER_PTE;
+	t->base = addr & page_level_mask(level + 1);
+	/* In the parent */
+	t->index = (addr >> page_level_shift(level + 1)) % PTRS_PER_PTE;
 }
 
 /**
  * hydra_table_find_or_alloc - the struct hydra_table of a table above the leaf
  * tables
  * @h: address space
- * @parent: of the canonical table one level up, NULL for HYDRA_PUD
+ * @parent: of the canonical table one level up, NULL for a PUD table
  * @canonical: any entry of the canonical table
  * @addr: any address it maps
- * @level: HYDRA_PMD or HYDRA_PUD
+ * @level: PG_LEVEL_2M or PG_LEVEL_1G
  * @gfp: how to allocate the object if there is none; 0: do not
  *
  * Context: the canonical table cannot be freed (a VMA in it is locked), or
@@ -123,12 +121,10 @@ void hydra_table_init(struct hydra_table *t, struct hydra_mm *h,
  */
 struct hydra_table *hydra_table_find_or_alloc(struct hydra_mm *h,
 					      struct hydra_table *parent,
-					      void *canonical, unsigned long addr,
-					      u8 level, gfp_t gfp)
+					      pteval_t *canonical, unsigned long addr,
+					      enum pg_level level, gfp_t gfp)
 {
-	struct ptdesc *ptdesc = virt_to_ptdesc(canonical);
-	struct hydra_table *t = hydra_table_of(canonical);
-	unsigned long old;
+	struct hydra_table *t = hydra_table_of(canonical), *old;
 
 	if (t || !gfp)
 		return t;
@@ -136,12 +132,10 @@ struct hydra_table *hydra_table_find_or_alloc(struct hydra_mm *h,
 	if (!t)
 		return NULL;
 	hydra_table_init(t, h, parent, canonical, addr, level);
-	old = cmpxchg(&ptdesc->__page_mapping, 0, (unsigned long)t);
-	if (old) {
+	old = hydra_word_try_table(hydra_ptdesc(canonical), t);
+	if (old)
 		kfree(t);
-		t = (struct hydra_table *)old;
-	}
-	return t;
+	return old ?: t;
 }
 
 /**
@@ -202,7 +196,7 @@ void hydra_link_table(struct hydra_table *t, unsigned int d, pteval_t *table)
  * Return: 0 if the domain has the table now; -ENOMEM; -EAGAIN if @entry has
  * changed, or the address space is not active any more.
  */
-int hydra_domain_upper(struct hydra_table *t, unsigned int d, void *entry,
+int hydra_domain_upper(struct hydra_table *t, unsigned int d, pteval_t *entry,
 		       pteval_t want, gfp_t gfp)
 {
 	struct hydra_mm *h = t->hmm;

@@ -38,10 +38,10 @@
  */
 static unsigned long hydra_table_detach(struct ptdesc *ptdesc)
 {
-	unsigned long word = READ_ONCE(ptdesc->__page_mapping);
+	unsigned long word = hydra_word_read(ptdesc);
 
 	if (word)
-		WRITE_ONCE(ptdesc->__page_mapping, 0);
+		hydra_word_clear(ptdesc);
 	return word;
 }
 
@@ -55,7 +55,7 @@ static unsigned long hydra_table_detach(struct ptdesc *ptdesc)
  * With cmpxchg(), as some callers do not hold the lock of the table; at most one for each
  * canonical entry, however many domains have accessed it.
  */
-void hydra_fold_accessed(pteval_t *copies, pteval_t *canonical, u8 level,
+void hydra_fold_accessed(pteval_t *copies, pteval_t *canonical, enum pg_level level,
 			 unsigned int nr)
 {
 	unsigned int i;
@@ -64,7 +64,7 @@ void hydra_fold_accessed(pteval_t *copies, pteval_t *canonical, u8 level,
 		pteval_t copy = READ_ONCE(copies[i]), val;
 
 		if (!hydra_present(copy) || !(copy & _PAGE_ACCESSED) ||
-		    (level != HYDRA_PTE && !hydra_leaf(copy)))
+		    (level != PG_LEVEL_4K && !hydra_leaf(copy)))
 			continue;
 		val = READ_ONCE(canonical[i]);
 		while (hydra_present(val) && !(val & _PAGE_ACCESSED) &&
@@ -84,7 +84,7 @@ void hydra_fold_accessed(pteval_t *copies, pteval_t *canonical, u8 level,
  * caller flushes the domain and then frees it.
  */
 pteval_t *hydra_table_cut_domain(struct hydra_table *t, unsigned int d,
-				 void *canonical)
+				 pteval_t *canonical)
 {
 	struct hydra_domain *dom = t->hmm->domain[d];
 	pteval_t *table;
@@ -99,7 +99,7 @@ pteval_t *hydra_table_cut_domain(struct hydra_table *t, unsigned int d,
 	spin_unlock(&dom->lock);
 	if (!table || table == canonical)
 		return table;
-	if (t->level == HYDRA_PTE) {
+	if (t->level == PG_LEVEL_4K) {
 		atomic_long_dec(&dom->nr_replicas);
 		hydra_reclaim_remove(table);
 		hydra_replica_unreserve(t->hmm);
@@ -146,7 +146,7 @@ static pteval_t *hydra_cut_p4d_table(struct hydra_domain *dom, unsigned long add
  * entry is cleared, and the caller has waited for the locks of CPUs that read the
  * entry before.
  */
-static void hydra_table_cut(struct hydra_table *t, void *canonical,
+static void hydra_table_cut(struct hydra_table *t, pteval_t *canonical,
 			    struct list_head *own)
 {
 	hydra_mask_t users = t->users;
@@ -225,15 +225,8 @@ void hydra_gather_table(struct mmu_gather *tlb, struct ptdesc *ptdesc)
 		return;
 	}
 	VM_WARN_ON_ONCE(!tlb->freed_tables);
-	WRITE_ONCE(ptdesc->__page_mapping, (unsigned long)g->freed & LONG_MAX);
+	hydra_word_set_next(ptdesc, g->freed);
 	g->freed = ptdesc;
-}
-
-static struct ptdesc *hydra_next_freed(struct ptdesc *ptdesc)
-{
-	unsigned long next = ptdesc->__page_mapping;
-
-	return next ? (struct ptdesc *)(next | ~LONG_MAX) : NULL;
 }
 
 static void hydra_free_gathered(struct rcu_head *head)
@@ -241,8 +234,8 @@ static void hydra_free_gathered(struct rcu_head *head)
 	struct ptdesc *ptdesc = container_of(head, struct ptdesc, pt_rcu_head), *next;
 
 	for (; ptdesc; ptdesc = next) {
-		next = hydra_next_freed(ptdesc);
-		ptdesc->__page_mapping = 0;
+		next = hydra_word_next(ptdesc);
+		hydra_word_clear(ptdesc);
 		hydra_retire_locked(ptdesc);
 		pagetable_free(ptdesc);
 	}
@@ -263,10 +256,10 @@ void hydra_gather_flushed(struct hydra_gather *g)
 	unsigned int nr;
 
 	while ((first = g->freed)) {
-		for (nr = 1, last = first; nr < FREED_AT_ONCE && hydra_next_freed(last); nr++)
-			last = hydra_next_freed(last);
-		g->freed = hydra_next_freed(last);
-		WRITE_ONCE(last->__page_mapping, 0);
+		for (nr = 1, last = first; nr < FREED_AT_ONCE && hydra_word_next(last); nr++)
+			last = hydra_word_next(last);
+		g->freed = hydra_word_next(last);
+		hydra_word_clear(last);
 		call_rcu(&first->pt_rcu_head, hydra_free_gathered);
 	}
 }
@@ -304,7 +297,7 @@ void hydra_gather_flushed(struct hydra_gather *g)
 void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
 			spinlock_t *ptl, unsigned long addr)
 {
-	void *canonical = ptdesc_address(ptdesc);
+	pteval_t *canonical = ptdesc_address(ptdesc);
 	struct hydra_table *t;
 	struct ptdesc *next;
 	unsigned long word;
@@ -323,7 +316,7 @@ void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
 		d = hydra_word_domain(word);
 		if (tlb->hydra.recording)
 			hydra_mask_set(d, &tlb->hydra.sharers);
-		hydra_cut_solo(hydra_table_of(pmd), pmd_index(addr), d);
+		hydra_cut_solo(hydra_table_of((pteval_t *)pmd), pmd_index(addr), d);
 	}
 	t = hydra_word_table(word);
 	if (!t)
@@ -347,7 +340,7 @@ void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
  *
  * Context: as hydra_page_free().
  */
-static void hydra_table_release(struct hydra_table *t, void *canonical)
+static void hydra_table_release(struct hydra_table *t, pteval_t *canonical)
 {
 	struct ptdesc *ptdesc, *next;
 	LIST_HEAD(own);
@@ -442,6 +435,7 @@ bool __hydra_wait_pmd_clear(struct mm_struct *mm, pmd_t *pmd)
  */
 void __hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd)
 {
+	pteval_t *entry = (pteval_t *)pmdp;
 	struct hydra_table *t;
 	unsigned long word;
 	pteval_t *canonical;
@@ -466,9 +460,9 @@ void __hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd)
 	/* Else the first split could come before the flush, and a domain could link the table. */
 	lockdep_assert(lockdep_is_held(&h->mm->mmap_lock) ||
 		       lockdep_is_held(ptlock_ptr(virt_to_ptdesc(canonical))));
-	word = hydra_table_detach(virt_to_ptdesc(canonical));
+	word = hydra_table_detach(hydra_ptdesc(canonical));
 	if (hydra_word_solo(word))
-		hydra_cut_solo(hydra_table_of(pmdp), hydra_entry_index(pmdp),
+		hydra_cut_solo(hydra_table_of(entry), hydra_entry_index(entry),
 			       hydra_word_domain(word));
 	t = hydra_word_table(word);
 	if (t)
@@ -511,6 +505,7 @@ void __hydra_move_table(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd,
 {
 	spinlock_t *lock = pte_lockptr(h->mm, &pmd);
 	pteval_t *canonical = hydra_next_table(pmd_val(pmd));
+	pteval_t *entry = (pteval_t *)pmdp;
 	struct hydra_table *t;
 	unsigned long word;
 	hydra_mask_t users;
@@ -521,10 +516,10 @@ void __hydra_move_table(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd,
 	spin_lock_nested(lock, SINGLE_DEPTH_NESTING + 1);
 	spin_unlock(lock);
 	hydra_mask_zero(&users);
-	word = hydra_table_detach(virt_to_ptdesc(canonical));
+	word = hydra_table_detach(hydra_ptdesc(canonical));
 	if (hydra_word_solo(word)) {
 		hydra_mask_set(hydra_word_domain(word), &users);
-		hydra_cut_solo(hydra_table_of(pmdp), hydra_entry_index(pmdp),
+		hydra_cut_solo(hydra_table_of(entry), hydra_entry_index(entry),
 			       hydra_word_domain(word));
 	}
 	t = hydra_word_table(word);
@@ -599,13 +594,13 @@ void hydra_cut_links(struct hydra_table *t, pteval_t *canonical, unsigned int se
 }
 
 /* A link of a single domain needs no cut: it is freed with the domain's PMD table. */
-static void hydra_release_detached(void *canonical)
+static void hydra_release_detached(pteval_t *canonical)
 {
-	unsigned long word = hydra_table_detach(virt_to_ptdesc(canonical));
+	unsigned long word = hydra_table_detach(hydra_ptdesc(canonical));
 	struct hydra_table *t = hydra_word_table(word);
 
 	if (t)
-		hydra_table_release(t, hydra_table_start(canonical));
+		hydra_table_release(t, canonical);
 }
 
 /* A PMD table, after its leaf tables */
@@ -638,17 +633,17 @@ void hydra_release_tables(struct hydra_mm *h)
 	spinlock_t *ptl;
 	pte_t *pte;
 
-	for (it.level = HYDRA_PTE; it.level <= HYDRA_PUD; it.level++) {
+	for (it.level = PG_LEVEL_4K; it.level <= PG_LEVEL_1G; it.level++) {
 		it.next = 0;
 		while (hydra_next_canonical(&it)) {
-			if (it.level == HYDRA_PTE) {
+			if (it.level == PG_LEVEL_4K) {
 				pte = pte_offset_map_lock(h->mm, (pmd_t *)it.entry,
 							  it.addr, &ptl);
 				if (!pte)
 					continue;
-				hydra_release_detached(pte);
+				hydra_release_detached(hydra_table_start((pteval_t *)pte));
 				pte_unmap_unlock(pte, ptl);
-			} else if (it.level == HYDRA_PMD) {
+			} else if (it.level == PG_LEVEL_2M) {
 				hydra_release_pmd_table(h, it.table);
 			} else {
 				/* As hydra_release_pmd_table(), for clears of huge PUD entries */

@@ -10,10 +10,10 @@
 #include "entry.h"
 
 void hydra_cut_links(struct hydra_table *t, pteval_t *canonical, unsigned int self);
-void hydra_fold_accessed(pteval_t *copies, pteval_t *canonical, u8 level,
+void hydra_fold_accessed(pteval_t *copies, pteval_t *canonical, enum pg_level level,
 			 unsigned int nr);
 pteval_t *hydra_table_cut_domain(struct hydra_table *t, unsigned int d,
-				 void *canonical);
+				 pteval_t *canonical);
 void hydra_release_tables(struct hydra_mm *h);
 
 #endif /* _ARCH_X86_MM_HYDRA_UNLINK_H */

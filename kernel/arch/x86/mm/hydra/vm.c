@@ -78,20 +78,18 @@ EXPORT_SYMBOL_GPL(hydra_vm_unregister);
 
 /**
  * hydra_vm_settings_check - can a VM have these settings?
- * @s: packed settings; what follows from them is set
+ * @s: the settings; what follows from them is set
  *
  * Return: 0; -EOPNOTSUPP; -EINVAL for several trees whose tables are to follow their data.
  */
 int hydra_vm_settings_check(struct hydra_vm_settings *s)
 {
-	unsigned int domains = hydra_domains_setting(s->packed);
-
 	s->per_node = false;
-	if (domains == HYDRA_DOMAINS_MACHINE)
+	if (!hydra_wants_domains(s->choice))
 		return 0;
-	if (domains != HYDRA_DOMAINS_NODE ||
-	    hydra_replication_setting(s->packed) != HYDRA_REPLICATE_LAZY ||
-	    hydra_filter_setting(s->packed) > HYDRA_FILTER_TABLE)
+	if (s->choice.domains != HYDRA_DOMAINS_NODE ||
+	    s->choice.replication != HYDRA_REPLICATE_LAZY ||
+	    s->choice.filter > HYDRA_FILTER_TABLE)
 		return -EOPNOTSUPP;
 	if (s->follow)
 		return -EINVAL;
@@ -161,7 +159,7 @@ int hydra_vm_settings_parse(const char *text, struct hydra_vm_settings *s)
 			strlcat(others, ",", sizeof(others));
 		strlcat(others, word, sizeof(others));
 	}
-	ret = nr ? hydra_settings_parse(others, &s->packed) : 0;
+	ret = nr ? hydra_settings_parse(others, &s->choice) : 0;
 	return ret ?: hydra_vm_settings_accept(s);
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_parse);
@@ -183,7 +181,7 @@ int hydra_vm_settings_read(const void __user *from, u64 size, u64 flags,
 		return -EINVAL;
 	s->follow = flags & KVM_HYDRA_FOLLOW;
 	s->expose = flags & KVM_HYDRA_EXPOSE;
-	return hydra_settings_read(from, size, &s->packed) ?: hydra_vm_settings_accept(s);
+	return hydra_settings_read(from, size, &s->choice) ?: hydra_vm_settings_accept(s);
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_read);
 
@@ -195,7 +193,7 @@ EXPORT_SYMBOL_GPL(hydra_vm_settings_read);
  */
 int hydra_vm_settings_inherit(struct hydra_vm_settings *s)
 {
-	s->packed = hydra_settings_get(current->mm);
+	s->choice = hydra_settings_get(current->mm);
 	s->follow = false;
 	s->expose = false;
 	return hydra_vm_settings_check(s);
@@ -209,39 +207,11 @@ EXPORT_SYMBOL_GPL(hydra_vm_settings_inherit);
  */
 void hydra_vm_settings_show(struct seq_file *m, const struct hydra_vm_settings *s)
 {
-	seq_printf(m, "policy %s\n", hydra_policy_name(s->packed));
-	seq_printf(m, "domains %s\n", hydra_domains_name(s->packed));
-	seq_printf(m, "replication %s\n", hydra_replication_name(s->packed));
-	seq_printf(m, "prefetch %u\n", hydra_prefetch_setting(s->packed));
-	seq_printf(m, "filter %s\n", hydra_filter_name(s->packed));
+	hydra_settings_show(m, s->choice);
 	seq_printf(m, "tables %s\n", s->follow ? "follow" : "stay");
 	seq_printf(m, "expose %s\n", s->expose ? "on" : "off");
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_show);
-
-/**
- * hydra_vm_prefetch - how many neighbours a fault may copy
- * @settings: packed settings of a VM
- *
- * Return: the logarithm to 2 of the window around the fault's entry.
- */
-unsigned int hydra_vm_prefetch(u32 settings)
-{
-	return hydra_prefetch_setting(settings);
-}
-EXPORT_SYMBOL_GPL(hydra_vm_prefetch);
-
-/**
- * hydra_vm_filters - are vCPUs spared whose tree has lost nothing?
- * @settings: packed settings of a VM
- *
- * Return: true with the filter "table".
- */
-bool hydra_vm_filters(u32 settings)
-{
-	return hydra_filter_setting(settings) == HYDRA_FILTER_TABLE;
-}
-EXPORT_SYMBOL_GPL(hydra_vm_filters);
 
 /**
  * hydra_vm_nr_domains - how many nodes have CPUs

@@ -10,12 +10,6 @@
 #include "table.h"
 #include "walk.h"
 
-/* Number of address bits below the index into a table of a level */
-static unsigned int hydra_level_shift(u8 level)
-{
-	return PAGE_SHIFT + (level - 1) * (PAGE_SHIFT - 3);
-}
-
 /**
  * hydra_next_canonical - find the next canonical table
  * @it: the walk; starts at @it->next
@@ -31,8 +25,8 @@ bool hydra_next_canonical(struct hydra_iter *it)
 	while (it->next < TASK_SIZE_MAX) {
 		unsigned long addr = it->next;
 		pgd_t *pgd = pgd_offset(it->mm, addr);
+		enum pg_level level = PG_LEVEL_1G;
 		pteval_t *entry, val;
-		u8 level = HYDRA_PUD;
 
 		if (pgd_none(READ_ONCE(*pgd))) {
 			it->next = pgd_addr_end(addr, TASK_SIZE_MAX);
@@ -42,12 +36,12 @@ bool hydra_next_canonical(struct hydra_iter *it)
 		while (hydra_is_table(val = READ_ONCE(*entry)) && level > it->level) {
 			level--;
 			entry = hydra_next_table(val) +
-				((addr >> hydra_level_shift(level + 1)) &
+				((addr >> page_level_shift(level + 1)) &
 				 (PTRS_PER_PTE - 1));
 		}
 		/* A table of this level maps 512 entries. */
-		addr &= ~((1UL << hydra_level_shift(level + 1)) - 1);
-		it->next = addr + (1UL << hydra_level_shift(level + 1));
+		addr &= page_level_mask(level + 1);
+		it->next = addr + page_level_size(level + 1);
 		if (hydra_is_table(val)) {
 			it->addr = addr;
 			it->entry = entry;

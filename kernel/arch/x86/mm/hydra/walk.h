@@ -7,10 +7,12 @@
 
 #include <linux/mm_types.h>
 
+#include <asm/pgtable_types.h>
+
 /**
  * struct hydra_iter - a walk over the canonical tables of one level
  * @mm: the address space; set by the caller
- * @level: HYDRA_PTE, HYDRA_PMD or HYDRA_PUD; set by the caller
+ * @level: PG_LEVEL_4K, PG_LEVEL_2M or PG_LEVEL_1G; set by the caller
  * @next: address at which the walk continues
  * @addr: first address that the table maps
  * @entry: the canonical entry that points to the table
@@ -18,7 +20,7 @@
  */
 struct hydra_iter {
 	struct mm_struct *mm;
-	u8 level;
+	enum pg_level level;
 	unsigned long next;
 	unsigned long addr;
 	pteval_t *entry;

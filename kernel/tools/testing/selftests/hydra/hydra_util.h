@@ -18,7 +18,9 @@
 #define HYDRA_MAX_NODES		64
 #define HYDRA_MAX_CPUS		1024
 
+#ifndef PAGE_SIZE
 #define PAGE_SIZE		4096UL
+#endif
 #define PAGE_WORDS		(PAGE_SIZE / sizeof(uint64_t))
 #define TABLE_PAGES		512UL
 #define TABLE_SIZE		(TABLE_PAGES * PAGE_SIZE)	/* what one leaf table maps */

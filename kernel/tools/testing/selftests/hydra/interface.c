@@ -210,7 +210,7 @@ TEST_F(interface, bad_values_change_nothing)
 {
 	/*
 	 * One value for each error. KUnit tests all refused values:
-	 * hydra_test_check_settings.
+	 * hydra_test_take.
 	 */
 	static const struct {
 		struct hydra_settings settings;

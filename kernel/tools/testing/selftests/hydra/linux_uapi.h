@@ -4,24 +4,12 @@
 #define LINUX_UAPI_H
 
 #include <linux/fs.h>
-#include <linux/kvm.h>
 #include <linux/types.h>
 #include <linux/userfaultfd.h>
 #include <sys/mman.h>
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE	25
-#endif
-
-#ifndef KVM_PRE_FAULT_MEMORY
-struct kvm_pre_fault_memory {
-	__u64 gpa, size, flags, padding[5];
-};
-#define KVM_PRE_FAULT_MEMORY	_IOWR(KVMIO, 0xd5, struct kvm_pre_fault_memory)
-#endif
-
-#ifndef KVM_X86_QUIRK_SLOT_ZAP_ALL
-#define KVM_X86_QUIRK_SLOT_ZAP_ALL	(1 << 7)
 #endif
 
 #ifndef UFFDIO_MOVE

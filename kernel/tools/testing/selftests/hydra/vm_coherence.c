@@ -8,7 +8,6 @@
 #include <numaif.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -31,13 +30,13 @@ FIXTURE_SETUP(vm_coherence)
 {
 	VM_BEGIN();
 	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
-	ASSERT_EQ(0, vm_make(&self->vm));
+	vm_make(&self->vm);
 	self->last = hydra_nodes() - 1;
 }
 
 FIXTURE_TEARDOWN(vm_coherence)
 {
-	if (!self->vm.fd)
+	if (!self->vm.kvm)
 		return;
 	EXPECT_TRUE(vm_consistent());
 	vm_end(&self->vm);
@@ -180,9 +179,9 @@ static void log_and_end(struct __test_metadata *_metadata, FIXTURE_DATA(vm_coher
 {
 	unsigned long bitmap[VM_REGION_PAGES / 64];
 
-	ASSERT_EQ(0, vm_log(&self->vm, true));
-	ASSERT_LE(0, vm_logged(&self->vm, bitmap));
-	ASSERT_EQ(0, vm_log(&self->vm, false));
+	vm_log(&self->vm, true);
+	vm_logged(&self->vm, bitmap);
+	vm_log(&self->vm, false);
 }
 
 TEST_F_TIMEOUT(vm_coherence, memslot_with_other_flags, LIMIT)
@@ -227,17 +226,13 @@ TEST_F_TIMEOUT(vm_coherence, equal_pages_merged, LIMIT)
 TEST_F_TIMEOUT(vm_coherence, memslot_with_other_memory, LIMIT)
 {
 	const size_t half = VM_REGION_PAGES / 2 * PAGE_SIZE;
-	struct kvm_userspace_memory_region region = {
-		.slot = 1, .guest_phys_addr = VM_REGION,
-	};
+	struct kvm_vm *kvm = self->vm.kvm;
 	unsigned int nr = self->last + 1;
 
 	for (int round = 0; round < 4; round++) {
-		region.memory_size = 0;
-		ASSERT_EQ(0, ioctl(self->vm.fd, KVM_SET_USER_MEMORY_REGION, &region));
-		region.memory_size = half;
-		region.userspace_addr = (uintptr_t)self->vm.region + round % 2 * half;
-		ASSERT_EQ(0, ioctl(self->vm.fd, KVM_SET_USER_MEMORY_REGION, &region));
+		vm_set_user_memory_region(kvm, VM_SLOT, 0, VM_REGION, 0, NULL);
+		vm_set_user_memory_region(kvm, VM_SLOT, 0, VM_REGION, half,
+					  self->vm.region + round % 2 * half);
 		for (int node = 0; node <= self->last; node++) {
 			ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, PAGES));
 		}
@@ -249,16 +244,12 @@ TEST_F_TIMEOUT(vm_coherence, memslot_with_other_memory, LIMIT)
 }
 
 /* Put a half of the region at a place, which is as far from the next one as the region is long. */
-static int put_half(struct vm *vm, int half, int place)
+static void put_half(struct vm *vm, int half, int place)
 {
-	struct kvm_userspace_memory_region region = {
-		.slot = 1 + half,
-		.guest_phys_addr = VM_REGION + place * VM_REGION_PAGES * PAGE_SIZE,
-		.memory_size = VM_REGION_PAGES / 2 * PAGE_SIZE,
-		.userspace_addr = (uintptr_t)vm->region + half * VM_REGION_PAGES / 2 * PAGE_SIZE,
-	};
-
-	return ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region) ? -errno : 0;
+	vm_set_user_memory_region(vm->kvm, VM_SLOT + half, 0,
+				  VM_REGION + place * VM_REGION_PAGES * PAGE_SIZE,
+				  VM_REGION_PAGES / 2 * PAGE_SIZE,
+				  vm->region + half * VM_REGION_PAGES / 2 * PAGE_SIZE);
 }
 
 /*
@@ -267,13 +258,12 @@ static int put_half(struct vm *vm, int half, int place)
  */
 static void move_memslots(struct __test_metadata *_metadata, FIXTURE_DATA(vm_coherence) *self)
 {
-	struct kvm_userspace_memory_region none = { .slot = 1, .guest_phys_addr = VM_REGION };
 	struct vm *vm = &self->vm;
 	int place[2] = { 0, 1 }, free = 2;
 
-	ASSERT_EQ(0, ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &none));
-	ASSERT_EQ(0, put_half(vm, 0, place[0]));
-	ASSERT_EQ(0, put_half(vm, 1, place[1]));
+	vm_set_user_memory_region(vm->kvm, VM_SLOT, 0, VM_REGION, 0, NULL);
+	put_half(vm, 0, place[0]);
+	put_half(vm, 1, place[1]);
 	for (unsigned int round = 1; round <= CHANGES; round++) {
 		int left = place[0];
 
@@ -289,8 +279,8 @@ static void move_memslots(struct __test_metadata *_metadata, FIXTURE_DATA(vm_coh
 				TH_LOG("round %u, page %lu", round, page);
 		}
 		ASSERT_TRUE(vm_consistent());
-		ASSERT_EQ(0, put_half(vm, 0, free));
-		ASSERT_EQ(0, put_half(vm, 1, left));
+		put_half(vm, 0, free);
+		put_half(vm, 1, left);
 		place[0] = free;
 		free = place[1];
 		place[1] = left;
@@ -305,11 +295,7 @@ TEST_F_TIMEOUT(vm_coherence, memslots_that_move, LIMIT)
 /* As above, but KVM takes only the entries of the memslot away, not all trees. */
 TEST_F_TIMEOUT(vm_coherence, memslots_that_move_alone, LIMIT)
 {
-	struct kvm_enable_cap quirk = {
-		.cap = KVM_CAP_DISABLE_QUIRKS2, .args[0] = KVM_X86_QUIRK_SLOT_ZAP_ALL,
-	};
-
-	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_ENABLE_CAP, &quirk));
+	vm_enable_cap(self->vm.kvm, KVM_CAP_DISABLE_QUIRKS2, KVM_X86_QUIRK_SLOT_ZAP_ALL);
 	move_memslots(_metadata, self);
 }
 

@@ -9,7 +9,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 
 #include "kselftest_harness.h"
 #include "vm_util.h"
@@ -52,69 +51,58 @@ FIXTURE_VARIANT_ADD(vm_dirty, ring) {
 
 FIXTURE_SETUP(vm_dirty)
 {
-	struct kvm_enable_cap manual = {
-		.cap = KVM_CAP_MANUAL_DIRTY_LOG_PROTECT2, .args[0] = variant->manual,
-	};
-
 	VM_BEGIN();
 	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
-	ASSERT_EQ(0, vm_make_with_rings(&self->vm, variant->ring));
+	vm_make_with_rings(&self->vm, variant->ring);
 	if (variant->manual)
-		ASSERT_EQ(0, ioctl(self->vm.fd, KVM_ENABLE_CAP, &manual));
+		vm_enable_cap(self->vm.kvm, KVM_CAP_MANUAL_DIRTY_LOG_PROTECT2, variant->manual);
 	self->pages = self->vm.nr * PART;
 	ASSERT_GE(VM_REGION_PAGES, self->pages);
 }
 
 FIXTURE_TEARDOWN(vm_dirty)
 {
-	if (!self->vm.fd)
+	if (!self->vm.kvm)
 		return;
 	EXPECT_TRUE(vm_consistent());
 	vm_end(&self->vm);
 }
 
-/*
- * Take the reports of all vCPUs, and let KVM protect these pages again. Returns how many
- * reports there were, or -errno.
- */
-static long harvest_rings(FIXTURE_DATA(vm_dirty) *self)
+/* Take the reports of all vCPUs, and let KVM protect these pages again: all of them. */
+static void harvest_rings(struct __test_metadata *_metadata, FIXTURE_DATA(vm_dirty) *self)
 {
-	long taken = 0;
+	unsigned int taken = 0;
 
 	memset(bitmap, 0, sizeof(bitmap));
 	for (int i = 0; i < self->vm.nr; i++) {
-		struct kvm_dirty_gfn *ring = self->vm.vcpu[i].ring, *e;
+		struct kvm_dirty_gfn *ring = vcpu_map_dirty_ring(self->vm.vcpu[i].kvm), *e;
 
 		for (;; self->next[i]++, taken++) {
-			e = &ring[self->next[i] % self->vm.ring_entries];
+			e = &ring[self->next[i] % RING];
 			if (!(__atomic_load_n(&e->flags, __ATOMIC_ACQUIRE) & KVM_DIRTY_GFN_F_DIRTY))
 				break;
-			if (e->slot == 1)
+			if (e->slot == VM_SLOT)
 				bitmap[e->offset / 64] |= 1UL << e->offset % 64;
 			__atomic_store_n(&e->flags, KVM_DIRTY_GFN_F_RESET, __ATOMIC_RELEASE);
 		}
 	}
-	return ioctl(self->vm.fd, KVM_RESET_DIRTY_RINGS, 0) < 0 ? -errno : taken;
+	ASSERT_EQ(taken, kvm_vm_reset_dirty_ring(self->vm.kvm));
 }
 
-static long harvest_bitmap(FIXTURE_DATA(vm_dirty) *self, bool manual)
+static void harvest_bitmap(FIXTURE_DATA(vm_dirty) *self, bool manual)
 {
-	struct kvm_clear_dirty_log clear = {
-		.slot = 1, .num_pages = VM_REGION_PAGES, .dirty_bitmap = bitmap,
-	};
-	long found = vm_logged(&self->vm, bitmap);
-
-	if (found > 0 && manual && ioctl(self->vm.fd, KVM_CLEAR_DIRTY_LOG, &clear))
-		return -errno;
-	return found;
+	if (vm_logged(&self->vm, bitmap) && manual)
+		kvm_vm_clear_dirty_log(self->vm.kvm, VM_SLOT, bitmap, 0, VM_REGION_PAGES);
 }
 
 /* The pages are protected again before they are copied: a later write is reported again. */
 static void copy_reported(struct __test_metadata *_metadata, FIXTURE_DATA(vm_dirty) *self,
 			  const FIXTURE_VARIANT(vm_dirty) *variant)
 {
-	ASSERT_LE(0, variant->ring ? harvest_rings(self) :
-				     harvest_bitmap(self, variant->manual));
+	if (variant->ring)
+		harvest_rings(_metadata, self);
+	else
+		harvest_bitmap(self, variant->manual);
 	for (unsigned long page = 0; page < self->pages; page++) {
 		if (!(bitmap[page / 64] >> page % 64 & 1))
 			continue;
@@ -139,7 +127,7 @@ static void migrate(struct __test_metadata *_metadata, FIXTURE_DATA(vm_dirty) *s
 {
 	ASSERT_EQ(0, vm_writers_begin(&self->vm, self->writers, PART, self->vm.nr));
 	move_pages_to(_metadata, self, 1);
-	ASSERT_EQ(0, vm_log(&self->vm, true));
+	vm_log(&self->vm, true);
 	for (unsigned long page = 0; page < self->pages; page++)
 		copy[page] = *vm_word(&self->vm, page);
 	for (int round = 0; round < ROUNDS; round++) {
@@ -166,7 +154,7 @@ static void migrate(struct __test_metadata *_metadata, FIXTURE_DATA(vm_dirty) *s
 		ASSERT_EQ(copy[page], *vm_word(&self->vm, page))
 			TH_LOG("page %lu: its last write is missing from the log", page);
 	}
-	ASSERT_EQ(0, vm_log(&self->vm, false));
+	vm_log(&self->vm, false);
 }
 
 TEST_F_TIMEOUT(vm_dirty, copy_is_complete_when_vcpus_have_stopped, 120)

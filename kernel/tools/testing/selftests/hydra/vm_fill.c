@@ -18,18 +18,18 @@ FIXTURE_SETUP(vm_fill)
 {
 	VM_BEGIN();
 	ASSERT_EQ(0, hydra_on(0, HYDRA_FILTER_NONE));
-	ASSERT_EQ(0, vm_make(&self->vm));
+	vm_make(&self->vm);
 }
 
 FIXTURE_TEARDOWN(vm_fill)
 {
-	if (!self->vm.fd)
+	if (!self->vm.kvm)
 		return;
 	EXPECT_TRUE(vm_consistent());
 	vm_end(&self->vm);
 }
 
-/* The program's page is there, and so are the tree's root and upper tables. */
+/* Memslot 0 is there, and so are the tree's root and upper tables. */
 static void warm_up(struct __test_metadata *_metadata, struct vm *vm, int vcpu, int node)
 {
 	ASSERT_EQ(0, vm_run(vm, vcpu, node, 0, 1));
@@ -42,8 +42,8 @@ static void expect_local(struct __test_metadata *_metadata, unsigned long pages)
 
 	ASSERT_EQ(0, vm_read_tables(&tables));
 	for (int node = 0; node < hydra_nodes(); node++) {
-		/* And the page of the program */
-		EXPECT_EQ(pages + 1, tables.local[node]) TH_LOG("node %d", node);
+		/* And memslot 0 */
+		EXPECT_EQ(pages + VM_OWN_PAGES, tables.local[node]) TH_LOG("node %d", node);
 		EXPECT_EQ(0, tables.remote[node]) TH_LOG("node %d", node);
 		EXPECT_EQ(tables.tables[0], tables.tables[node]) TH_LOG("node %d", node);
 	}
@@ -103,7 +103,7 @@ TEST_F(vm_fill, page_dropped_by_the_host_is_gone_in_all_trees)
 	ASSERT_EQ(0, madvise(self->vm.region, TABLE_SIZE, MADV_DONTNEED));
 	ASSERT_EQ(0, vm_read_tables(&tables));
 	for (node = 0; node < hydra_nodes(); node++) {
-		EXPECT_EQ(TABLE_PAGES + 1, tables.local[node]) TH_LOG("node %d", node);
+		EXPECT_EQ(TABLE_PAGES + VM_OWN_PAGES, tables.local[node]) TH_LOG("node %d", node);
 	}
 	for (node = 0; node < hydra_nodes(); node++) {
 		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, 2 * TABLE_PAGES));
@@ -150,7 +150,7 @@ TEST_F(vm_fill, tables_stay_in_the_cpuset)
 	EXPECT_EQ(0, vm_run(&self->vm, last, last, 0, TABLE_PAGES));
 	EXPECT_EQ(0, vm_read_tables(&tables));
 	EXPECT_EQ(0, tables.local[last]);
-	EXPECT_EQ(TABLE_PAGES + 1, tables.remote[last]);
+	EXPECT_EQ(TABLE_PAGES + VM_OWN_PAGES, tables.remote[last]);
 	EXPECT_EQ(0, tables.tables[last]);
 	EXPECT_LT(0, tables.tables[0]);
 	EXPECT_EQ(0, vm_number("misplaced"));
@@ -165,7 +165,7 @@ TEST_F(vm_fill, tables_stay_in_the_cpuset)
 	/* The VMM may use all nodes again. */
 	EXPECT_EQ(0, vm_run(&self->vm, last, last, 0, TABLE_PAGES));
 	EXPECT_EQ(0, vm_read_tables(&tables));
-	EXPECT_EQ(TABLE_PAGES + 1, tables.local[last]);
+	EXPECT_EQ(TABLE_PAGES + VM_OWN_PAGES, tables.local[last]);
 	EXPECT_EQ(0, tables.remote[last]);
 	rmdir(group);
 	hydra_write_file("/sys/fs/cgroup/cgroup.subtree_control", "-cpuset");
@@ -179,17 +179,17 @@ TEST(process_without_settings_makes_a_stock_vm)
 
 	VM_BEGIN();
 	ASSERT_EQ(0, hydra_off());
-	ASSERT_EQ(0, vm_make(&vm));
+	vm_make(&vm);
 	EXPECT_EQ(0, vm_number("active"));
 	for (node = 0; node < hydra_nodes(); node++) {
 		ASSERT_EQ(0, vm_run(&vm, node, node, 0, VM_REGION_PAGES));
 	}
 	/* The node whose vCPU faulted first has the tables. */
 	ASSERT_EQ(0, vm_read_tables(&tables));
-	EXPECT_EQ(VM_REGION_PAGES + 1, tables.local[0]);
+	EXPECT_EQ(VM_REGION_PAGES + VM_OWN_PAGES, tables.local[0]);
 	for (node = 1; node < hydra_nodes(); node++) {
 		EXPECT_EQ(0, tables.local[node]) TH_LOG("node %d", node);
-		EXPECT_EQ(VM_REGION_PAGES + 1, tables.remote[node]) TH_LOG("node %d", node);
+		EXPECT_EQ(VM_REGION_PAGES + VM_OWN_PAGES, tables.remote[node]) TH_LOG("node %d", node);
 	}
 	EXPECT_EQ(0, vm_number("moves"));
 	EXPECT_TRUE(vm_consistent());

@@ -19,34 +19,30 @@
 #include <unistd.h>
 
 #include "kselftest_harness.h"
+#include "processor.h"
 #include "vm_util.h"
 
 #define PAGES		64UL
 #define ENOSYS_OF_KVM	1000
 
-/* In the last pages of the region: the program, and where an answer goes */
-#define PROGRAM		(VM_REGION_PAGES - 1)
-#define ANSWER		(VM_REGION_PAGES - 2)
+/* The last page of the region, for an answer */
+#define ANSWER	(VM_REGION_PAGES - 1)
 /* Guest memory that the guest may not write, and none at all */
 #define READ_ONLY	(VM_REGION + 2 * VM_REGION_PAGES * PAGE_SIZE)
 #define NOTHING		(VM_REGION + 4 * VM_REGION_PAGES * PAGE_SIZE)
 
-static const unsigned char amd[] = {
-	0x0f, 0x01, 0xd9,			/* vmmcall */
-	0xe6, VM_PORT,				/* out %al, $VM_PORT */
-	0xeb, 0xfe,				/* jmp . */
-};
+/* In the guest's memory: what the hypercall has answered. One vCPU asks at a time. */
+static long answered;
 
-static const unsigned char intel[] = {
-	0x0f, 0x01, 0xc1,			/* vmcall */
-	0xe6, VM_PORT,				/* out %al, $VM_PORT */
-	0xeb, 0xfe,				/* jmp . */
-};
+static VM_GUEST void guest_ask(uint64_t what, uint64_t a1, uint64_t a2, uint64_t a3)
+{
+	answered = kvm_hypercall(KVM_HC_HYDRA, what, a1, a2, a3);
+	vm_guest_end();
+}
 
 FIXTURE(vm_hypercall) {
 	struct vm vm;
 	int last;
-	unsigned int ring;
 };
 
 FIXTURE_SETUP(vm_hypercall)
@@ -54,16 +50,14 @@ FIXTURE_SETUP(vm_hypercall)
 	VM_BEGIN();
 	ASSERT_EQ(0, hydra_off());
 	vm_pin_to_node(0);
-	ASSERT_EQ(0, vm_make(&self->vm));
+	vm_make(&self->vm);
 	self->last = hydra_nodes() - 1;
-	memcpy(self->vm.region + PROGRAM * PAGE_SIZE, __builtin_cpu_is("intel") ? intel : amd,
-	       sizeof(amd));
 	ASSERT_EQ(0, vm_set("expose=on"));
 }
 
 FIXTURE_TEARDOWN(vm_hypercall)
 {
-	if (!self->vm.fd)
+	if (!self->vm.kvm)
 		return;
 	EXPECT_TRUE(vm_consistent());
 	vm_end(&self->vm);
@@ -79,15 +73,9 @@ static unsigned long guest(unsigned long page)
 static long call(FIXTURE_DATA(vm_hypercall) *self, int vcpu, unsigned int what,
 		 unsigned long a1, unsigned long a2, unsigned long a3)
 {
-	struct kvm_regs regs = {
-		.rip = guest(PROGRAM), .rflags = 2 | self->ring << 12, .rax = KVM_HC_HYDRA,
-		.rbx = what, .rcx = a1, .rdx = a2, .rsi = a3,
-	};
-
-	if (vm_run_program(&self->vm, vcpu, &regs) ||
-	    ioctl(self->vm.vcpu[vcpu].fd, KVM_GET_REGS, &regs))
+	if (vm_call(&self->vm, vcpu, guest_ask, what, a1, a2, a3))
 		return -EIO;
-	return (int)regs.rax;
+	return *(long *)addr_gva2hva(self->vm.kvm, (vm_vaddr_t)&answered);
 }
 
 static int bind(const struct vm *vm, unsigned long first, unsigned long pages, int mode, int node)
@@ -136,25 +124,41 @@ TEST_F(vm_hypercall, vmm_exposes_nodes)
 	};
 
 	ASSERT_EQ(0, vm_set("linux"));
-	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_ENABLE_CAP, &cap));
+	vm_ioctl(self->vm.kvm, KVM_ENABLE_CAP, &cap);
 	EXPECT_EQ(hydra_nodes(), call(self, 0, KVM_HYDRA_INFO, 0, 0, 0));
 	cap.args[2] = 0;
-	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_ENABLE_CAP, &cap));
+	vm_ioctl(self->vm.kvm, KVM_ENABLE_CAP, &cap);
 	EXPECT_EQ(-ENOSYS_OF_KVM, call(self, 0, KVM_HYDRA_INFO, 0, 0, 0));
+}
+
+extern char __executable_start[], end[];
+
+/* Let the guest's user mode use a page. */
+static void let_user(struct kvm_vm *kvm, unsigned long address)
+{
+	for (int level = PG_LEVEL_512G; level >= PG_LEVEL_4K; level--) {
+		int here = level;
+
+		*__vm_get_page_table_entry(kvm, address, &here) |= PTE_USER_MASK;
+	}
 }
 
 /* Programs of the guest may not. */
 TEST_F(vm_hypercall, user_mode_of_the_guest)
 {
+	struct vm_vcpu *v = &self->vm.vcpu[0];
 	struct kvm_sregs sregs;
 
-	self->ring = 3;
-	ASSERT_EQ(0, ioctl(self->vm.vcpu[0].fd, KVM_GET_SREGS, &sregs));
+	let_user(self->vm.kvm, v->regs.rsp);
+	for (char *page = __executable_start; page < end; page += PAGE_SIZE)
+		let_user(self->vm.kvm, (uintptr_t)page);
+	v->regs.rflags |= 3 << 12;	/* may use ports, too */
+	vcpu_sregs_get(v->kvm, &sregs);
 	sregs.cs.dpl = 3;
 	sregs.cs.selector = 11;
 	sregs.ss.dpl = 3;
 	sregs.ss.selector = 19;
-	ASSERT_EQ(0, ioctl(self->vm.vcpu[0].fd, KVM_SET_SREGS, &sregs));
+	vcpu_sregs_set(v->kvm, &sregs);
 	EXPECT_EQ(-EPERM, call(self, 0, KVM_HYDRA_INFO, 0, 0, 0));
 	EXPECT_EQ(-EPERM, call(self, 0, KVM_HYDRA_PLACE, guest(0), 1, 0));
 }
@@ -439,10 +443,6 @@ TEST_F(vm_hypercall, memory_stays_in_the_cpuset)
 
 TEST_F(vm_hypercall, bad_input_moves_nothing)
 {
-	struct kvm_userspace_memory_region read_only = {
-		.slot = 2, .flags = KVM_MEM_READONLY, .guest_phys_addr = READ_ONLY,
-		.memory_size = 2 * PAGE_SIZE, .userspace_addr = (uintptr_t)self->vm.region,
-	};
 	const unsigned long end = guest(VM_REGION_PAGES);
 	const struct {
 		unsigned int what;
@@ -467,7 +467,8 @@ TEST_F(vm_hypercall, bad_input_moves_nothing)
 		{ KVM_HYDRA_PLACE, end - PAGE_SIZE, 2, 1, -EFAULT },
 	};
 
-	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_SET_USER_MEMORY_REGION, &read_only));
+	vm_set_user_memory_region(self->vm.kvm, VM_SLOT + 1, KVM_MEM_READONLY, READ_ONLY,
+				  2 * PAGE_SIZE, self->vm.region);
 	ASSERT_EQ(2, place(self, 0, 2, 0));
 	for (size_t i = 0; i < sizeof(tries) / sizeof(*tries); i++) {
 		EXPECT_EQ(tries[i].ret, call(self, 0, tries[i].what, tries[i].a1, tries[i].a2,

@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,14 +26,6 @@
 #define VIOLATIONS	HYDRA_SYSFS "violations"
 #define VMS		"/sys/kernel/debug/kvm"
 #define FILES		4
-
-/* Since Linux 6.8 */
-#ifndef KVM_CAP_VM_TYPES
-#define KVM_CAP_VM_TYPES	235
-#endif
-#ifndef KVM_X86_SW_PROTECTED_VM
-#define KVM_X86_SW_PROTECTED_VM	1
-#endif
 
 static const char * const files[FILES] = {
 	"hydra_vm", "hydra_vm_tables", "hydra_vm_map", "hydra_vm_check"
@@ -54,7 +45,7 @@ FIXTURE_TEARDOWN(vm_interface)
 {
 	hydra_write_file(INHERIT, "Y");
 	hydra_write_file(CHECKED, "16384");
-	if (!self->vm.fd) {
+	if (!self->vm.kvm) {
 		vm_set_idle("30");
 		hydra_restore_balancing();
 		return;
@@ -78,7 +69,7 @@ static bool shows(const char *line)
 TEST_F(vm_interface, vm_takes_over_the_settings_of_its_process)
 {
 	ASSERT_EQ(-ENOENT, vm_set("hydra"));
-	ASSERT_EQ(0, vm_make(&self->vm));
+	vm_make(&self->vm);
 	EXPECT_EQ(1, vm_number("active"));
 	EXPECT_EQ(4, vm_number("prefetch"));
 	EXPECT_TRUE(shows("domains node\n"));
@@ -91,7 +82,7 @@ TEST_F(vm_interface, vm_takes_over_the_settings_of_its_process)
 TEST_F(vm_interface, kvm_hydra_off_stops_the_inheritance)
 {
 	ASSERT_EQ(0, hydra_write_file(INHERIT, "N"));
-	ASSERT_EQ(0, vm_make(&self->vm));
+	vm_make(&self->vm);
 	EXPECT_EQ(0, vm_number("active"));
 	EXPECT_TRUE(shows("policy linux\n"));
 	/* One may still ask for it; the keys that the text does not name are as for a process. */
@@ -105,15 +96,15 @@ TEST_F(vm_interface, kvm_hydra_off_stops_the_inheritance)
 TEST_F(vm_interface, settings_for_processes_only_are_not_taken_over)
 {
 	ASSERT_EQ(0, hydra_write_policy(getpid(), "mitosis"));
-	ASSERT_EQ(0, vm_make(&self->vm));
+	vm_make(&self->vm);
 	EXPECT_EQ(0, vm_number("active"));
 	EXPECT_EQ(0, vm_number("fallback"));
 	EXPECT_TRUE(shows("policy linux\n"));
 }
 
-static int enable_cap(struct vm *vm, const struct kvm_enable_cap *cap)
+static int enable_cap(struct kvm_vm *kvm, const struct kvm_enable_cap *cap)
 {
-	return ioctl(vm->fd, KVM_ENABLE_CAP, cap) ? errno : 0;
+	return __vm_ioctl(kvm, KVM_ENABLE_CAP, cap) ? errno : 0;
 }
 
 TEST_F(vm_interface, vmm_changes_the_settings)
@@ -131,29 +122,29 @@ TEST_F(vm_interface, vmm_changes_the_settings)
 	} longer = { .known = { .domains = HYDRA_DOMAINS_NODE, .prefetch = 5 } };
 
 	ASSERT_EQ(0, hydra_off());
-	ASSERT_EQ(0, vm_make(&self->vm));
+	vm_make(&self->vm);
 	/* The flags that the third argument may have */
 	EXPECT_EQ(KVM_HYDRA_FOLLOW | KVM_HYDRA_EXPOSE,
-		  ioctl(self->vm.kvm, KVM_CHECK_EXTENSION, KVM_CAP_HYDRA));
+		  kvm_check_cap(KVM_CAP_HYDRA));
 	EXPECT_EQ(KVM_HYDRA_FOLLOW | KVM_HYDRA_EXPOSE,
-		  ioctl(self->vm.fd, KVM_CHECK_EXTENSION, KVM_CAP_HYDRA));
+		  vm_check_cap(self->vm.kvm, KVM_CAP_HYDRA));
 	EXPECT_EQ(0, vm_number("active"));
-	ASSERT_EQ(0, enable_cap(&self->vm, &cap));
+	ASSERT_EQ(0, enable_cap(self->vm.kvm, &cap));
 	EXPECT_EQ(1, vm_number("active"));
 	EXPECT_EQ(3, vm_number("prefetch"));
 	ASSERT_EQ(0, vm_run(&self->vm, 0, 1, 0, 64));
 	EXPECT_LT(0, vm_number("moves"));
 	cap.args[0] = (uintptr_t)&machine;
-	ASSERT_EQ(0, enable_cap(&self->vm, &cap));
+	ASSERT_EQ(0, enable_cap(self->vm.kvm, &cap));
 	EXPECT_EQ(0, vm_number("active"));
 	/* A VMM that knows more members than the kernel, which are 0 */
 	cap.args[0] = (uintptr_t)&longer;
 	cap.args[1] = sizeof(longer);
-	ASSERT_EQ(0, enable_cap(&self->vm, &cap));
+	ASSERT_EQ(0, enable_cap(self->vm.kvm, &cap));
 	EXPECT_EQ(5, vm_number("prefetch"));
 	longer.more = 1;
 	longer.known.prefetch = 6;
-	EXPECT_EQ(E2BIG, enable_cap(&self->vm, &cap));
+	EXPECT_EQ(E2BIG, enable_cap(self->vm.kvm, &cap));
 	EXPECT_EQ(5, vm_number("prefetch"));
 }
 
@@ -162,7 +153,7 @@ TEST_F(vm_interface, large_vm_is_not_checked)
 {
 	char text[4096], number[32];
 
-	ASSERT_EQ(0, vm_make(&self->vm));
+	vm_make(&self->vm);
 	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
 	ASSERT_LT(1, vm_number("nested_tables"));
 	ASSERT_EQ(0, hydra_write_file(CHECKED, "1"));
@@ -181,7 +172,7 @@ TEST_F(vm_interface, settings_again)
 {
 	char before[4096], after[4096];
 
-	ASSERT_EQ(0, vm_make(&self->vm));
+	vm_make(&self->vm);
 	ASSERT_EQ(0, vm_set("hydra,prefetch=3,expose=on"));
 	ASSERT_LT(0, read_settings(before, sizeof(before)));
 	EXPECT_EQ(0, vm_set("again"));
@@ -220,7 +211,7 @@ TEST_F(vm_interface, bad_caps_change_nothing)
 	eager.replication = HYDRA_REPLICATE_EAGER;
 	core.domains = HYDRA_DOMAINS_CORE;
 	entry.filter = HYDRA_FILTER_ENTRY;
-	ASSERT_EQ(0, vm_make(&self->vm));
+	vm_make(&self->vm);
 	ASSERT_LT(0, read_settings(before, sizeof(before)));
 	for (size_t i = 0; i < sizeof(tries) / sizeof(*tries); i++) {
 		struct kvm_enable_cap cap = {
@@ -228,27 +219,21 @@ TEST_F(vm_interface, bad_caps_change_nothing)
 			.args = { (uintptr_t)tries[i].settings, tries[i].size, tries[i].third },
 		};
 
-		EXPECT_EQ(tries[i].err, enable_cap(&self->vm, &cap)) TH_LOG("try %zu", i);
+		EXPECT_EQ(tries[i].err, enable_cap(self->vm.kvm, &cap)) TH_LOG("try %zu", i);
 		cap.args[3] = cap.args[2];
 		cap.args[2] = 0;
-		EXPECT_EQ(tries[i].err, enable_cap(&self->vm, &cap)) TH_LOG("try %zu", i);
+		EXPECT_EQ(tries[i].err, enable_cap(self->vm.kvm, &cap)) TH_LOG("try %zu", i);
 	}
 	ASSERT_LT(0, read_settings(after, sizeof(after)));
 	EXPECT_STREQ(before, after);
 }
 
-/* A VM without vCPUs and memory, of a protected type if this kernel has one. -ENODEV: none */
-static int make_protected(void)
+/* A VM without vCPUs and memory, of a protected type if this kernel has one; or NULL */
+static struct kvm_vm *make_protected(void)
 {
-	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), fd = -ENODEV;
-	int types = ioctl(kvm, KVM_CHECK_EXTENSION, KVM_CAP_VM_TYPES);
-
-	if (types > 0 && types & 1 << KVM_X86_SW_PROTECTED_VM) {
-		fd = ioctl(kvm, KVM_CREATE_VM, KVM_X86_SW_PROTECTED_VM);
-		fd = fd < 0 ? -errno : fd;
-	}
-	close(kvm);
-	return fd;
+	if (!(kvm_check_cap(KVM_CAP_VM_TYPES) & BIT(KVM_X86_SW_PROTECTED_VM)))
+		return NULL;
+	return vm_create_barebones_type(KVM_X86_SW_PROTECTED_VM);
 }
 
 TEST_F(vm_interface, vm_of_a_protected_type_is_stock)
@@ -263,14 +248,13 @@ TEST_F(vm_interface, vm_of_a_protected_type_is_stock)
 		.cap = KVM_CAP_HYDRA, .args = { (uintptr_t)&node, sizeof(node) },
 	};
 	char before[4096], after[4096], said[128];
-	struct vm vm = { .fd = -1 };
+	struct kvm_vm *vm;
 	int log = vm_open_log();
 
 	ASSERT_LE(0, log);
-	vm.fd = make_protected();
-	if (vm.fd == -ENODEV)
+	vm = make_protected();
+	if (!vm)
 		SKIP(return, "no VMs of a protected type (CONFIG_KVM_SW_PROTECTED_VM)");
-	ASSERT_LE(0, vm.fd);
 	snprintf(said, sizeof(said), "[%d] is stock: the VM is of a protected type", getpid());
 	EXPECT_TRUE(vm_has_said(log, said));
 	close(log);
@@ -278,27 +262,27 @@ TEST_F(vm_interface, vm_of_a_protected_type_is_stock)
 	EXPECT_TRUE(shows("policy linux\n"));
 	EXPECT_EQ(0, vm_number("active"));
 	EXPECT_EQ(0, vm_number("fallback"));
-	EXPECT_EQ(0, ioctl(vm.fd, KVM_CHECK_EXTENSION, KVM_CAP_HYDRA));
+	EXPECT_EQ(0, vm_check_cap(vm, KVM_CAP_HYDRA));
 	ASSERT_LT(0, read_settings(before, sizeof(before)));
 	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
 		EXPECT_EQ(-EOPNOTSUPP, vm_set(refused[i])) TH_LOG("'%s'", refused[i]);
 	}
-	EXPECT_EQ(EOPNOTSUPP, enable_cap(&vm, &cap));
+	EXPECT_EQ(EOPNOTSUPP, enable_cap(vm, &cap));
 	cap.args[0] = (uintptr_t)&machine;
 	cap.args[2] = KVM_HYDRA_EXPOSE;
-	EXPECT_EQ(EOPNOTSUPP, enable_cap(&vm, &cap));
+	EXPECT_EQ(EOPNOTSUPP, enable_cap(vm, &cap));
 	cap.args[2] = KVM_HYDRA_FOLLOW;
-	EXPECT_EQ(EOPNOTSUPP, enable_cap(&vm, &cap));
+	EXPECT_EQ(EOPNOTSUPP, enable_cap(vm, &cap));
 	ASSERT_LT(0, read_settings(after, sizeof(after)));
 	EXPECT_STREQ(before, after);
 	/* What it has, it may ask for. */
 	cap.args[2] = 0;
-	EXPECT_EQ(0, enable_cap(&vm, &cap));
+	EXPECT_EQ(0, enable_cap(vm, &cap));
 	EXPECT_EQ(0, vm_set("linux"));
 	EXPECT_EQ(0, vm_set("tables=stay,expose=off"));
 	EXPECT_TRUE(shows("policy linux\n"));
 	EXPECT_EQ(0, vm_number("active"));
-	close(vm.fd);
+	kvm_vm_free(vm);
 }
 
 /* How often the file has a line */
@@ -318,12 +302,11 @@ static int times(const char *line)
 
 TEST_F(vm_interface, text_is_for_all_vms_of_the_process)
 {
-	int other;
+	struct kvm_vm *other;
 
-	ASSERT_EQ(0, vm_make(&self->vm));
+	vm_make(&self->vm);
 	EXPECT_FALSE(shows("vm 1\n"));
-	other = ioctl(self->vm.kvm, KVM_CREATE_VM, 0);
-	ASSERT_LE(0, other);
+	other = vm_create_barebones();
 	EXPECT_TRUE(shows("vm 0\n"));
 	EXPECT_TRUE(shows("vm 1\n"));
 	EXPECT_FALSE(shows("vm 2\n"));
@@ -340,7 +323,7 @@ TEST_F(vm_interface, text_is_for_all_vms_of_the_process)
 	EXPECT_EQ(2, times("active 1\n"));
 	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, 64));
 	EXPECT_TRUE(vm_consistent());
-	close(other);
+	kvm_vm_free(other);
 	EXPECT_FALSE(shows("vm 1\n"));
 	EXPECT_EQ(1, times("active 1\n"));
 }
@@ -360,24 +343,22 @@ static void expect_all_or_none(struct __test_metadata *_metadata, int vms)
 /* The one that refuses is older than the other VM, or younger, or both. */
 TEST_F(vm_interface, text_that_one_vm_refuses_changes_none)
 {
-	int older = make_protected(), younger;
+	struct kvm_vm *older = make_protected(), *younger;
 
-	if (older == -ENODEV)
+	if (!older)
 		SKIP(return, "no VMs of a protected type (CONFIG_KVM_SW_PROTECTED_VM)");
-	ASSERT_LE(0, older);
-	ASSERT_EQ(0, vm_make(&self->vm));
+	vm_make(&self->vm);
 	EXPECT_EQ(1, times("active 1\n"));
 	expect_all_or_none(_metadata, 2);
 	younger = make_protected();
-	ASSERT_LE(0, younger);
 	expect_all_or_none(_metadata, 3);
-	close(older);
+	kvm_vm_free(older);
 	expect_all_or_none(_metadata, 2);
 	EXPECT_EQ(1, times("active 1\n"));
 	EXPECT_EQ(0, vm_set("linux"));
 	EXPECT_EQ(2, times("policy linux\n"));
 	EXPECT_EQ(2, times("active 0\n"));
-	close(younger);
+	kvm_vm_free(younger);
 	EXPECT_EQ(0, vm_set("hydra,prefetch=7"));
 	EXPECT_EQ(7, vm_number("prefetch"));
 }
@@ -393,7 +374,7 @@ TEST_F(vm_interface, map_names_each_table)
 	unsigned int entries;
 
 	ASSERT_EQ(0, hydra_on(0, HYDRA_FILTER_TABLE));
-	ASSERT_EQ(0, vm_make(&self->vm));
+	vm_make(&self->vm);
 	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
 	ASSERT_EQ(0, vm_run(&self->vm, last, last, 0, 64));
 	ASSERT_EQ(0, vm_read_tables(&tables));
@@ -415,7 +396,7 @@ TEST_F(vm_interface, map_names_each_table)
 		EXPECT_EQ(tables.tables[node], on[node]) TH_LOG("node %d", node);
 		EXPECT_EQ(tables.local[node], leaves[node]) TH_LOG("node %d", node);
 	}
-	/* A tree of four levels or five: the upper tables, and leaf tables of the program and the region */
+	/* A tree of four levels or five: the upper tables, and leaf tables of memslot 0 and the region */
 	EXPECT_LE(3 + 1 + VM_REGION_PAGES / TABLE_PAGES, on[0]);
 	EXPECT_LE(3 + 1 + 1, on[last]);
 }
@@ -447,7 +428,7 @@ TEST_F(vm_interface, bad_input_changes_nothing)
 	memcpy(long_text, "prefetch=1,", 11);
 	memset(longest, 'x', sizeof(longest) - 1);
 	memset(longer, 'x', sizeof(longer) - 1);
-	ASSERT_EQ(0, vm_make(&self->vm));
+	vm_make(&self->vm);
 	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, 64));
 	ASSERT_LT(0, read_settings(before, sizeof(before)));
 	for (size_t i = 0; i < sizeof(tries) / sizeof(*tries); i++) {
@@ -469,7 +450,7 @@ TEST_F(vm_interface, longest_text)
 	memset(text, ' ', sizeof(text) - 1);
 	memcpy(text, "prefetch=7", 10);
 	text[128] = 0;
-	ASSERT_EQ(0, vm_make(&self->vm));
+	vm_make(&self->vm);
 	EXPECT_EQ(-EINVAL, vm_set(text));
 	EXPECT_EQ(4, vm_number("prefetch"));
 	text[127] = 0;
@@ -521,12 +502,12 @@ static int choose_without_right(int kvm, bool nobody)
 		.cap = KVM_CAP_HYDRA, .args = { (uintptr_t)&machine, sizeof(machine) },
 	};
 	struct passwd *user = getpwnam("nobody");
-	struct vm vm = { .kvm = kvm };
+	struct kvm_vm vm = { };
 
 	if (nobody && (!user || setgid(user->pw_gid) || setuid(user->pw_uid) ||
 		       prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)))
 		return 255;
-	vm.fd = ioctl(kvm, KVM_CREATE_VM, 0);
+	vm.fd = __kvm_ioctl(kvm, KVM_CREATE_VM, NULL);
 	if (vm.fd < 0 || vm_number("active") != 1)
 		return 254;
 	return (enable_cap(&vm, &cap) != EPERM) | (vm_set("linux") != -EPERM) << 1 |
@@ -547,14 +528,14 @@ TEST_F(vm_interface, process_that_may_not_choose)
 {
 	char allow[64];
 
-	ASSERT_EQ(0, vm_make(&self->vm));
+	vm_make(&self->vm);
 	ASSERT_LT(0, hydra_read_file(ALLOW, allow, sizeof(allow)));
 	EXPECT_EQ(0, hydra_write_file(ALLOW, "cap_sys_nice"));
-	EXPECT_EQ(0, in_child(self->vm.kvm, true));
+	EXPECT_EQ(0, in_child(self->vm.kvm->kvm_fd, true));
 	EXPECT_EQ(0, vm_set("prefetch=5"));
 	EXPECT_EQ(0, hydra_write_file(ALLOW, "nobody"));
-	EXPECT_EQ(0, in_child(self->vm.kvm, true));
-	EXPECT_EQ(0, in_child(self->vm.kvm, false));
+	EXPECT_EQ(0, in_child(self->vm.kvm->kvm_fd, true));
+	EXPECT_EQ(0, in_child(self->vm.kvm->kvm_fd, false));
 	EXPECT_EQ(-EPERM, vm_set("prefetch=6"));
 	EXPECT_EQ(5, vm_number("prefetch"));
 	EXPECT_EQ(0, hydra_write_file(ALLOW, allow));
@@ -583,7 +564,7 @@ TEST_F(vm_interface, vms_of_another_user)
 {
 	char path[64];
 
-	ASSERT_EQ(0, vm_make(&self->vm));
+	vm_make(&self->vm);
 	for (int i = 0; i < FILES; i++) {
 		snprintf(path, sizeof(path), "/proc/%d/%s", getpid(), files[i]);
 		EXPECT_EQ(i ? EACCES : EPERM, as_nobody(path, i ? O_RDONLY : O_RDWR)) TH_LOG("%s", path);
@@ -604,7 +585,8 @@ static pid_t begin_vmm(bool runs)
 	pid = fork();
 	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (vm_make(&vm) || vm_run(&vm, 0, 0, 0, 64) || write(ready[1], "r", 1) != 1)
+		vm_make(&vm);
+		if (vm_run(&vm, 0, 0, 0, 64) || write(ready[1], "r", 1) != 1)
 			_exit(1);
 		for (int i = 0; runs; i++)
 			if (vm_run(&vm, i % vm.nr, i % vm.nr, 0, 64))
@@ -711,10 +693,9 @@ TEST_F_TIMEOUT(vm_interface, files_are_used_while_vms_end, 120)
 
 	ASSERT_EQ(0, pthread_create(&thread, NULL, use_files, NULL));
 	for (int i = 0; i < ENDS; i++) {
-		ASSERT_EQ(0, vm_make(&self->vm));
+		vm_make(&self->vm);
 		ASSERT_EQ(0, vm_run(&self->vm, 0, i % hydra_nodes(), 0, 64));
 		vm_end(&self->vm);
-		self->vm.fd = 0;
 	}
 	stop = true;
 	ASSERT_EQ(0, pthread_join(thread, &wrong));

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/param.h>
 
@@ -24,13 +23,13 @@ FIXTURE_SETUP(vm_move)
 {
 	VM_BEGIN();
 	ASSERT_EQ(0, hydra_on(0, HYDRA_FILTER_NONE));
-	ASSERT_EQ(0, vm_make(&self->vm));
+	vm_make(&self->vm);
 	self->last = hydra_nodes() - 1;
 }
 
 FIXTURE_TEARDOWN(vm_move)
 {
-	if (!self->vm.fd)
+	if (!self->vm.kvm)
 		return;
 	EXPECT_TRUE(vm_consistent());
 	vm_end(&self->vm);
@@ -47,7 +46,7 @@ TEST_F(vm_move, vcpu_takes_the_tree_of_its_new_node)
 	ASSERT_EQ(0, vm_run(&self->vm, 0, last, 0, VM_REGION_PAGES));
 	EXPECT_EQ(1, vm_number("moves") - moves);
 	ASSERT_EQ(0, vm_read_tables(&tables));
-	EXPECT_EQ(VM_REGION_PAGES + 1, tables.local[last]);
+	EXPECT_EQ(VM_REGION_PAGES + VM_OWN_PAGES, tables.local[last]);
 	EXPECT_EQ(0, tables.remote[last]);
 	/* And back: nothing is to fill. */
 	moves = vm_faults(&self->vm, 0);
@@ -106,7 +105,7 @@ static void move_and_drop(struct __test_metadata *_metadata, FIXTURE_DATA(vm_mov
 	ASSERT_TRUE(vm_await_dropped(dropped + 1));
 	ASSERT_EQ(0, vm_read_tables(&after));
 	EXPECT_EQ(0, after.local[0]);
-	EXPECT_EQ(VM_REGION_PAGES + 1, after.local[self->last]);
+	EXPECT_EQ(VM_REGION_PAGES + VM_OWN_PAGES, after.local[self->last]);
 	EXPECT_EQ(0, after.tables[0]);
 	EXPECT_EQ(vm_all_tables(&before), vm_all_tables(&after));
 	EXPECT_TRUE(vm_consistent());
@@ -221,7 +220,7 @@ TEST_F_TIMEOUT(vm_move, idle_tree_stays_while_pages_are_logged, 90)
 
 	ASSERT_EQ(0, vm_set_idle("1"));
 	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
-	ASSERT_EQ(0, vm_log(&self->vm, true));
+	vm_log(&self->vm, true);
 	ASSERT_EQ(0, vm_run(&self->vm, 0, self->last, 0, VM_REGION_PAGES));
 	sleep(3);
 	ASSERT_EQ(0, hydra_write_file("/proc/sys/vm/drop_caches", "2"));
@@ -229,9 +228,9 @@ TEST_F_TIMEOUT(vm_move, idle_tree_stays_while_pages_are_logged, 90)
 	sleep(1);
 	EXPECT_EQ(0, vm_number("dropped"));
 	ASSERT_EQ(0, vm_read_tables(&tables));
-	EXPECT_EQ(VM_REGION_PAGES + 1, tables.local[0]);
+	EXPECT_EQ(VM_REGION_PAGES + VM_OWN_PAGES, tables.local[0]);
 	EXPECT_TRUE(vm_consistent());
-	ASSERT_EQ(0, vm_log(&self->vm, false));
+	vm_log(&self->vm, false);
 	EXPECT_TRUE(vm_await_dropped(1));
 	ASSERT_EQ(0, vm_read_tables(&tables));
 	EXPECT_EQ(0, tables.tables[0]);
@@ -240,14 +239,9 @@ TEST_F_TIMEOUT(vm_move, idle_tree_stays_while_pages_are_logged, 90)
 /* A VMM may log the memory of a screen for as long as the VM lives. */
 TEST_F_TIMEOUT(vm_move, idle_tree_is_dropped_while_few_pages_are_logged, 90)
 {
-	struct kvm_userspace_memory_region screen = {
-		.slot = 2, .flags = KVM_MEM_LOG_DIRTY_PAGES,
-		.guest_phys_addr = VM_REGION + 2 * VM_REGION_PAGES * PAGE_SIZE,
-		.memory_size = VM_REGION_PAGES / 16 * PAGE_SIZE,
-		.userspace_addr = (uintptr_t)self->vm.region,
-	};
-
-	ASSERT_EQ(0, ioctl(self->vm.fd, KVM_SET_USER_MEMORY_REGION, &screen));
+	vm_set_user_memory_region(self->vm.kvm, VM_SLOT + 1, KVM_MEM_LOG_DIRTY_PAGES,
+				  VM_REGION + 2 * VM_REGION_PAGES * PAGE_SIZE,
+				  VM_REGION_PAGES / 16 * PAGE_SIZE, self->vm.region);
 	move_and_drop(_metadata, self, "1", false);
 	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, 1));
 	ASSERT_TRUE(vm_await_dropped(2));
@@ -279,7 +273,7 @@ TEST_F(vm_move, other_settings_free_the_trees)
 	ASSERT_EQ(0, vm_read_tables(&after));
 	EXPECT_EQ(vm_all_tables(&before), vm_all_tables(&after));
 	for (node = 0; node <= self->last; node++) {
-		EXPECT_EQ(VM_REGION_PAGES + 1, after.local[node]) TH_LOG("node %d", node);
+		EXPECT_EQ(VM_REGION_PAGES + VM_OWN_PAGES, after.local[node]) TH_LOG("node %d", node);
 	}
 	EXPECT_EQ(3 * hydra_nodes(), *vm_word(&self->vm, 0));
 }

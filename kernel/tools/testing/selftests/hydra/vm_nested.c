@@ -4,18 +4,16 @@
  * node. KVM runs it on shadow tables, which no tree has: its writes are right, and flushes
  * spare no vCPU.
  *
- * Each vCPU begins as a guest with 64-bit paging (L1), which enters another guest (L2) by
- * VMRUN. L2 has no paging, as the guests of the other tests, and runs their programs. What the
- * processor needs in memory lies in the last pages of the region, where nothing else is.
+ * Each vCPU begins as a guest (L1), which enters another guest (L2) by VMRUN. L2 has the page
+ * tables of L1, and runs the programs of the other tests.
  */
-#include <errno.h>
 #include <numaif.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 
 #include "kselftest_harness.h"
+#include "kvm_util.h"
+#include "processor.h"
+#include "svm_util.h"
 #include "vm_util.h"
 
 #define PAGES		64UL
@@ -23,196 +21,92 @@
 #define CHANGES		8
 #define LIMIT		120
 
-/* Pages of the region, from the end */
-#define PLACE(page)	(VM_REGION_PAGES - 1 - (page))
-#define GUEST(page)	(VM_REGION + PLACE(page) * PAGE_SIZE)
-#define PROGRAMS	0
-#define LEVEL4		1		/* identity, for 1 GiB: L1's own, and L2's nested tables */
-#define LEVEL3		2
-#define LEVEL2		3
-#define VMCB(vcpu)	(4 + 2 * (vcpu))
-#define SAVED(vcpu)	(5 + 2 * (vcpu))
+#define NPT_PRESENT	7UL			/* also writable, and for user mode */
+#define NPT_LARGE	(1UL << 7)
 
-/* L1, 64 bits. After L2's VMMCALL it writes where L2 has said. */
-static const unsigned char outer[] = {
-	0x0f, 0x01, 0xd8,			/* vmrun %rax */
-	0xf0, 0xff, 0x06,			/* lock incl (%rsi) */
-	0xe6, VM_PORT,				/* out %al, $VM_PORT */
-	0xeb, 0xfe,				/* jmp . */
-};
+/* L2 begins. */
+static VM_GUEST void guest_inner(void)
+{
+	vm_guest_end();
+}
 
-/* L2, 32 bits: where it begins, and how it ends. */
-#define BEGIN		0x40
-static const unsigned char begin[] = {
-	0xe6, VM_PORT,				/* out %al, $VM_PORT */
-	0xeb, 0xfe,				/* jmp . */
-};
+/* L2 ends. */
+static VM_GUEST void guest_leave(unsigned int *word)
+{
+	for (;;)
+		asm volatile("vmmcall" : : "D" (word) : "memory");
+}
 
-#define END		0x80
-static const unsigned char end[] = {
-	0x0f, 0x01, 0xd9,			/* vmmcall */
-	0xeb, 0xfe,				/* jmp . */
-};
+/* L1 enters L2. When L2 ends, L1 writes where L2 has said. */
+static VM_GUEST void guest_outer(struct svm_test_data *svm, uint64_t tables)
+{
+	unsigned int *word;
 
-#define PRESENT		7UL			/* also writable, and for user mode, as NPT wants */
-#define LARGE		(1UL << 7)
-
-#define CR0_PE		1UL
-#define CR0_PG		(1UL << 31)
-#define CR4_PAE		(1UL << 5)
-#define EFER_LME	(1UL << 8)
-#define EFER_LMA	(1UL << 10)
-#define EFER_SVME	(1UL << 12)
-#define MSR_VM_HSAVE_PA	0xc0010117
+	generic_svm_setup(svm, guest_inner, NULL);
+	svm->vmcb->control.nested_ctl = SVM_NESTED_CTL_NP_ENABLE;
+	svm->vmcb->control.nested_cr3 = tables;
+	/* L2 has the registers of L1, but for RAX and RSP. */
+	asm volatile("push %%rbp; vmrun %%rax; pop %%rbp" : "=D" (word) : "a" (svm->vmcb_gpa)
+		     : "rbx", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
+		       "r15", "memory");
+	__atomic_fetch_add(word, 1, __ATOMIC_SEQ_CST);
+	vm_guest_end();
+}
 
 FIXTURE(vm_nested) {
 	struct vm vm;
 	struct vm_writer writers[HYDRA_MAX_NODES];
 	struct vm_spinner spinners[HYDRA_MAX_NODES];
+	vm_paddr_t tables;	/* L2's nested tables: identity, for 1 GiB */
+	vm_vaddr_t svm[HYDRA_MAX_NODES];
 	int last;
 };
 
-static char *place(const struct vm *vm, int page)
+static vm_paddr_t make_tables(struct kvm_vm *kvm)
 {
-	return vm->region + PLACE(page) * PAGE_SIZE;
-}
+	vm_paddr_t level4 = vm_alloc_page_table(kvm), level3 = vm_alloc_page_table(kvm);
+	vm_paddr_t level2 = vm_alloc_page_table(kvm);
+	uint64_t *large = addr_gpa2hva(kvm, level2);
 
-/* The vCPU can be a host of guests. Return: 0, -errno; -ENODEV if KVM or the processor cannot */
-static int allow_guests(struct vm *vm, int vcpu)
-{
-	const unsigned int max = 256;
-	struct kvm_cpuid2 *cpuid = calloc(1, sizeof(*cpuid) + max * sizeof(*cpuid->entries));
-	bool svm = false, npt = false;
-	int ret = 0;
-
-	cpuid->nent = max;
-	if (ioctl(vm->kvm, KVM_GET_SUPPORTED_CPUID, cpuid))
-		ret = -errno;
-	for (unsigned int i = 0; !ret && i < cpuid->nent; i++) {
-		svm |= cpuid->entries[i].function == 0x80000001 && cpuid->entries[i].ecx & 4;
-		npt |= cpuid->entries[i].function == 0x8000000a && cpuid->entries[i].edx & 1;
-	}
-	if (!ret && !(svm && npt))
-		ret = -ENODEV;
-	if (!ret && ioctl(vm->vcpu[vcpu].fd, KVM_SET_CPUID2, cpuid))
-		ret = -errno;
-	free(cpuid);
-	return ret;
-}
-
-static void put(char *vmcb, unsigned int offset, uint64_t value, size_t size)
-{
-	memcpy(vmcb + offset, &value, size);
-}
-
-/* A flat segment of 4 GiB: its attributes, as in the VMCB */
-static void put_segment(char *vmcb, unsigned int offset, unsigned int attributes)
-{
-	put(vmcb, offset + 2, attributes, 2);
-	put(vmcb, offset + 4, 0xffffffff, 4);
-}
-
-/* What VMRUN reads (AMD APM 2, appendix B): L2 as it begins. All else is 0. */
-static void make_vmcb(struct vm *vm, int vcpu)
-{
-	char *vmcb = place(vm, VMCB(vcpu));
-
-	memset(vmcb, 0, PAGE_SIZE);
-	put(vmcb, 0x010, 3, 4);			/* intercepts VMRUN and VMMCALL */
-	put(vmcb, 0x058, 1, 4);			/* ASID */
-	put(vmcb, 0x090, 1, 8);			/* nested paging */
-	put(vmcb, 0x0b0, GUEST(LEVEL4), 8);	/* its tables */
-	put_segment(vmcb, 0x410, 0xc9b);	/* CS */
-	for (unsigned int offset = 0x400; offset <= 0x450; offset += 0x10)
-		if (offset != 0x410)
-			put_segment(vmcb, offset, 0xc93);
-	put(vmcb, 0x4d0, EFER_SVME, 8);
-	put(vmcb, 0x558, CR0_PE | 1 << 4, 8);
-	put(vmcb, 0x560, 0x400, 8);		/* DR7 */
-	put(vmcb, 0x568, 0xffff0ff0, 8);	/* DR6 */
-	put(vmcb, 0x570, 2, 8);			/* RFLAGS */
-	put(vmcb, 0x578, GUEST(PROGRAMS) + BEGIN, 8);
-	put(vmcb, 0x668, 0x0007040600070406, 8);	/* PAT */
-}
-
-static void make_tables(struct vm *vm)
-{
-	uint64_t *large = (uint64_t *)place(vm, LEVEL2);
-
-	*(uint64_t *)place(vm, LEVEL4) = GUEST(LEVEL3) | PRESENT;
-	*(uint64_t *)place(vm, LEVEL3) = GUEST(LEVEL2) | PRESENT;
+	*(uint64_t *)addr_gpa2hva(kvm, level4) = level3 | NPT_PRESENT;
+	*(uint64_t *)addr_gpa2hva(kvm, level3) = level2 | NPT_PRESENT;
 	for (uint64_t i = 0; i < TABLE_PAGES; i++)
-		large[i] = i * TABLE_SIZE | PRESENT | LARGE;
-	memcpy(place(vm, PROGRAMS), outer, sizeof(outer));
-	memcpy(place(vm, PROGRAMS) + BEGIN, begin, sizeof(begin));
-	memcpy(place(vm, PROGRAMS) + END, end, sizeof(end));
+		large[i] = i * TABLE_SIZE | NPT_PRESENT | NPT_LARGE;
+	return level4;
 }
 
 /* Let a vCPU become L1, on a node, and enter L2. 0, -errno or -EPROTO */
-static int enter(struct vm *vm, int vcpu, int node)
+static int enter(FIXTURE_DATA(vm_nested) *self, int vcpu, int node)
 {
-	struct {
-		struct kvm_msrs head;
-		struct kvm_msr_entry saved;
-	} msrs = {
-		.head.nmsrs = 1,
-		.saved = { .index = MSR_VM_HSAVE_PA, .data = GUEST(SAVED(vcpu)) },
-	};
-	struct kvm_regs regs = {
-		.rip = GUEST(PROGRAMS), .rflags = 2, .rax = GUEST(VMCB(vcpu)),
-	};
-	int fd = vm->vcpu[vcpu].fd;
-	struct kvm_sregs sregs;
-
-	make_vmcb(vm, vcpu);
-	if (ioctl(fd, KVM_GET_SREGS, &sregs))
-		return -errno;
-	sregs.cr0 |= CR0_PG | CR0_PE;
-	sregs.cr3 = GUEST(LEVEL4);
-	sregs.cr4 |= CR4_PAE;
-	sregs.efer = EFER_LME | EFER_LMA | EFER_SVME;
-	sregs.cs.l = 1;
-	sregs.cs.db = 0;
-	if (ioctl(fd, KVM_SET_SREGS, &sregs) || ioctl(fd, KVM_SET_MSRS, &msrs) != 1)
-		return -errno;
 	vm_pin_to_node(node);
-	return vm_run_program(vm, vcpu, &regs);
+	return vm_call(&self->vm, vcpu, guest_outer, self->svm[vcpu], self->tables);
 }
 
 /* L2 ends, and L1 writes a page of the region. */
-static int leave(struct vm *vm, int vcpu, int node, unsigned long page)
+static int leave(FIXTURE_DATA(vm_nested) *self, int vcpu, int node, unsigned long page)
 {
-	struct kvm_regs regs = {
-		.rip = GUEST(PROGRAMS) + END, .rflags = 2, .rsi = VM_REGION + page * PAGE_SIZE,
-	};
-
 	vm_pin_to_node(node);
-	return vm_run_program(vm, vcpu, &regs);
+	return vm_call(&self->vm, vcpu, guest_leave, VM_REGION + page * PAGE_SIZE);
 }
 
 FIXTURE_SETUP(vm_nested)
 {
-	int ret;
-
 	VM_BEGIN();
+	if (!kvm_cpu_has(X86_FEATURE_SVM) || !kvm_cpu_has(X86_FEATURE_NPT))
+		SKIP(return, "KVM offers no nested NPT here (AMD, kvm_amd.nested=1)");
 	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
-	ASSERT_EQ(0, vm_make(&self->vm));
+	vm_make(&self->vm);
 	self->last = hydra_nodes() - 1;
-	make_tables(&self->vm);
+	self->tables = make_tables(self->vm.kvm);
 	for (int vcpu = 0; vcpu < self->vm.nr; vcpu++) {
-		ret = allow_guests(&self->vm, vcpu);
-		if (ret == -ENODEV)
-			vm_end(&self->vm);
-		if (ret == -ENODEV)
-			SKIP(return, "KVM offers no nested NPT here (AMD, kvm_amd.nested=1)");
-		ASSERT_EQ(0, ret);
-		ASSERT_EQ(0, enter(&self->vm, vcpu, vcpu));
+		vcpu_alloc_svm(self->vm.kvm, &self->svm[vcpu]);
+		ASSERT_EQ(0, enter(self, vcpu, vcpu));
 	}
 }
 
 FIXTURE_TEARDOWN(vm_nested)
 {
-	if (!self->vm.fd)
+	if (!self->vm.kvm)
 		return;
 	EXPECT_TRUE(vm_consistent());
 	vm_end(&self->vm);
@@ -240,13 +134,13 @@ TEST_F_TIMEOUT(vm_nested, outer_guest_goes_on_in_the_tree_of_the_new_node, LIMIT
 
 	ASSERT_EQ(0, vm_run(&self->vm, 0, self->last, 0, PAGES));
 	ASSERT_EQ(0, vm_read_tables(&before));
-	ASSERT_EQ(0, leave(&self->vm, 0, self->last, PAGES));
+	ASSERT_EQ(0, leave(self, 0, self->last, PAGES));
 	EXPECT_EQ(1, *vm_word(&self->vm, PAGES));
 	ASSERT_EQ(0, vm_read_tables(&after));
 	EXPECT_LT(before.local[self->last], after.local[self->last]);
 	EXPECT_EQ(0, after.remote[self->last]);
 	/* And L2 again, from the beginning. */
-	ASSERT_EQ(0, enter(&self->vm, 0, 0));
+	ASSERT_EQ(0, enter(self, 0, 0));
 	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, PAGES));
 	for (unsigned long page = 0; page < PAGES; page++) {
 		ASSERT_EQ(2, *vm_word(&self->vm, page)) TH_LOG("page %lu", page);

@@ -4,41 +4,34 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "processor.h"
 #include "vm_util.h"
 
-#define CODE	0x1000UL		/* the guest's address of the page with the program */
-#define SPIN	0x100UL			/* where in the page the other program is */
-#define STOP	0x800UL			/* and the byte that ends it */
+#define VCPUS	64	/* for so many there is memory */
 
-/*
- * 32 bits, flat segments, no paging; esi and ebx: the address, ecx and ebp: how many pages,
- * edx: how often. No stack, no interrupt table.
- */
-static const unsigned char program[] = {
-	0xf0, 0xff, 0x06,			/* again: lock incl (%esi) */
-	0x81, 0xc6, 0x00, 0x10, 0x00, 0x00,	/* add $4096, %esi */
-	0x49,					/* dec %ecx */
-	0x75, 0xf4,				/* jnz again */
-	0x89, 0xde,				/* mov %ebx, %esi */
-	0x89, 0xe9,				/* mov %ebp, %ecx */
-	0x4a,					/* dec %edx */
-	0x75, 0xed,				/* jnz again */
-	0xe6, VM_PORT,				/* out %al, $VM_PORT */
-	0xeb, 0xfe,				/* jmp . */
-};
+/* In the guest's memory: ends the spinners. */
+static bool stop;
 
-/* The same; esi: the address of a word, edi: that of a byte */
-static const unsigned char spin_program[] = {
-	0xf0, 0xff, 0x06,			/* again: lock incl (%esi) */
-	0x80, 0x3f, 0x00,			/* cmpb $0, (%edi) */
-	0x74, 0xf8,				/* je again */
-	0xe6, VM_PORT,				/* out %al, $VM_PORT */
-	0xeb, 0xfe,				/* jmp . */
-};
+/* Add 1 to the words of some pages, so many times. */
+static VM_GUEST void guest_write(unsigned long first, unsigned long pages, unsigned long times)
+{
+	for (; times; times--)
+		for (unsigned long i = 0; i < pages; i++)
+			__atomic_fetch_add((unsigned int *)(first + i * PAGE_SIZE), 1, __ATOMIC_SEQ_CST);
+	vm_guest_end();
+}
+
+/* The same for one word, all the time */
+static VM_GUEST void guest_spin(unsigned int *word)
+{
+	do
+		__atomic_fetch_add(word, 1, __ATOMIC_SEQ_CST);
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED));
+	vm_guest_end();
+}
 
 const char *vm_missing(void)
 {
@@ -51,18 +44,6 @@ const char *vm_missing(void)
 		return "no /dev/kvm: the machine cannot run virtual machines";
 	close(kvm);
 	return NULL;
-}
-
-static int add_memory(struct vm *vm, int slot, unsigned long guest, char *host, size_t size)
-{
-	struct kvm_userspace_memory_region region = {
-		.slot = slot,
-		.guest_phys_addr = guest,
-		.memory_size = size,
-		.userspace_addr = (uintptr_t)host,
-	};
-
-	return ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region) ? -errno : 0;
 }
 
 /*
@@ -88,140 +69,81 @@ static char *make_memory(size_t size)
 	return memory;
 }
 
-static int make_vcpu(struct vm *vm, struct vm_vcpu *vcpu, int id)
+void vm_make(struct vm *vm)
 {
-	struct kvm_segment flat = {
-		.limit = 0xffffffff, .type = 3, .present = 1, .db = 1, .s = 1, .g = 1,
-	};
-	int size = ioctl(vm->kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
-	struct kvm_sregs sregs;
-
-	vcpu->fd = ioctl(vm->fd, KVM_CREATE_VCPU, id);
-	if (vcpu->fd < 0)
-		return -errno;
-	vcpu->stats = ioctl(vcpu->fd, KVM_GET_STATS_FD, NULL);
-	if (vcpu->stats < 0)
-		return -errno;
-	vcpu->run = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, vcpu->fd, 0);
-	if (vcpu->run == MAP_FAILED || ioctl(vcpu->fd, KVM_GET_SREGS, &sregs))
-		return -errno;
-	if (vm->ring_entries) {
-		vcpu->ring = mmap(NULL, vm->ring_entries * sizeof(*vcpu->ring),
-				  PROT_READ | PROT_WRITE, MAP_SHARED, vcpu->fd,
-				  KVM_DIRTY_LOG_PAGE_OFFSET * PAGE_SIZE);
-		if (vcpu->ring == MAP_FAILED)
-			return -errno;
-	}
-	sregs.ds = flat;
-	sregs.es = flat;
-	sregs.fs = flat;
-	sregs.gs = flat;
-	sregs.ss = flat;
-	flat.type = 11;
-	sregs.cs = flat;
-	sregs.cr0 |= 1;		/* protected mode */
-	return ioctl(vcpu->fd, KVM_SET_SREGS, &sregs) ? -errno : 0;
+	vm_make_with_rings(vm, 0);
 }
 
-int vm_make(struct vm *vm)
+void vm_make_with_rings(struct vm *vm, unsigned int entries)
 {
-	return vm_make_with_rings(vm, 0);
-}
-
-int vm_make_with_rings(struct vm *vm, unsigned int entries)
-{
-	struct kvm_enable_cap rings = {
-		.cap = KVM_CAP_DIRTY_LOG_RING,
-		.args[0] = entries * sizeof(struct kvm_dirty_gfn),
-	};
-	int ret;
+	const size_t size = VM_REGION_PAGES * PAGE_SIZE;
+	struct userspace_mem_region *own;
 
 	memset(vm, 0, sizeof(*vm));
-	vm->ring_entries = entries;
-	vm->kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
-	if (vm->kvm < 0)
-		return -errno;
-	vm->fd = ioctl(vm->kvm, KVM_CREATE_VM, 0);
-	if (vm->fd < 0 || (entries && ioctl(vm->fd, KVM_ENABLE_CAP, &rings)))
-		return -errno;
-	vm->code = make_memory(PAGE_SIZE);
-	vm->region = make_memory(VM_REGION_PAGES * PAGE_SIZE);
-	if (!vm->code || !vm->region)
-		return -ENOMEM;
-	memcpy(vm->code, program, sizeof(program));
-	memcpy(vm->code + SPIN, spin_program, sizeof(spin_program));
-	ret = add_memory(vm, 0, CODE, vm->code, PAGE_SIZE);
-	if (!ret)
-		ret = add_memory(vm, 1, VM_REGION, vm->region, VM_REGION_PAGES * PAGE_SIZE);
-	while (!ret && vm->nr < hydra_nodes())
-		ret = vm_add_vcpu(vm);
-	return ret;
+	vm->kvm = vm_create(VCPUS);
+	if (entries)
+		vm_enable_dirty_ring(vm->kvm, entries * sizeof(struct kvm_dirty_gfn));
+	own = memslot2region(vm->kvm, 0);
+	TEST_ASSERT(!madvise(own->host_mem, own->region.memory_size, MADV_POPULATE_WRITE),
+		    "no memory for the guest's programs");
+	vm->region = make_memory(size);
+	TEST_ASSERT(vm->region, "no memory for the region");
+	vm_set_user_memory_region(vm->kvm, VM_SLOT, 0, VM_REGION, size, vm->region);
+	virt_map_level(vm->kvm, VM_REGION, VM_REGION, 4 * size, PG_LEVEL_2M);
+	while (vm->nr < hydra_nodes())
+		vm_add_vcpu(vm);
 }
 
-int vm_add_vcpu(struct vm *vm)
+void vm_add_vcpu(struct vm *vm)
 {
-	int ret = make_vcpu(vm, &vm->vcpu[vm->nr], vm->nr);
+	struct vm_vcpu *v = &vm->vcpu[vm->nr];
 
-	vm->nr++;
-	return ret;
+	v->kvm = vm_vcpu_add(vm->kvm, vm->nr, NULL);
+	vcpu_regs_get(v->kvm, &v->regs);
+	v->stats = vcpu_get_stats_fd(v->kvm);
+	if (!vm->nr++) {
+		read_stats_header(v->stats, &vm->stats);
+		vm->descriptors = read_stats_descriptors(v->stats, &vm->stats);
+	}
 }
 
 void vm_end(struct vm *vm)
 {
-	int size = ioctl(vm->kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
-
-	for (int i = 0; i < vm->nr; i++) {
-		munmap(vm->vcpu[i].run, size);
-		if (vm->vcpu[i].ring)
-			munmap(vm->vcpu[i].ring, vm->ring_entries * sizeof(struct kvm_dirty_gfn));
+	for (int i = 0; i < vm->nr; i++)
 		close(vm->vcpu[i].stats);
-		close(vm->vcpu[i].fd);
-	}
-	close(vm->fd);
-	close(vm->kvm);
-	munmap(vm->code, PAGE_SIZE);
+	free(vm->descriptors);
+	kvm_vm_free(vm->kvm);
 	munmap(vm->region, VM_REGION_PAGES * PAGE_SIZE);
+	vm->kvm = NULL;
 	vm_set_idle("30");
 	hydra_restore_balancing();
 }
 
-/* A guest that ended otherwise than its program does: what KVM says about it */
-static void tell_exit(const struct vm_vcpu *v)
+int vm_call_with(struct vm *vm, int vcpu, const void *program, const uint64_t arguments[4])
 {
-	struct kvm_regs regs = { };
-
-	ioctl(v->fd, KVM_GET_REGS, &regs);
-	fprintf(stderr, "# the guest ended with exit reason %u at rip %#llx, rsi %#llx\n",
-		v->run->exit_reason, regs.rip, regs.rsi);
-	if (v->run->exit_reason != KVM_EXIT_INTERNAL_ERROR)
-		return;
-	fprintf(stderr, "# internal error %u, with", v->run->internal.suberror);
-	for (unsigned int i = 0; i < v->run->internal.ndata; i++)
-		fprintf(stderr, " %#llx", v->run->internal.data[i]);
-	fprintf(stderr, "\n");
-}
-
-int vm_run_program(struct vm *vm, int vcpu, const struct kvm_regs *regs)
-{
-	struct vm_vcpu *v = &vm->vcpu[vcpu];
+	struct kvm_vcpu *v = vm->vcpu[vcpu].kvm;
+	struct kvm_regs regs = vm->vcpu[vcpu].regs;
 	int ret;
 
 	/* Completes the exit of the run before, which would move the instruction pointer. */
-	v->run->immediate_exit = 1;
-	ioctl(v->fd, KVM_RUN, 0);
-	v->run->immediate_exit = 0;
-	if (ioctl(v->fd, KVM_SET_REGS, regs))
-		return -errno;
+	vcpu_run_complete_io(v);
+	regs.rip = (uintptr_t)program;
+	regs.rdi = arguments[0];
+	regs.rsi = arguments[1];
+	regs.rdx = arguments[2];
+	regs.rcx = arguments[3];
+	vcpu_regs_set(v, &regs);
 	do {
-		ret = ioctl(v->fd, KVM_RUN, 0);
-		if (ret && errno != EINTR && errno != EAGAIN && errno != EFAULT)
+		ret = _vcpu_run(v);
+		if (ret && errno != EAGAIN && errno != EFAULT)
 			return -errno;
 		if (ret ? errno == EFAULT : v->run->exit_reason == KVM_EXIT_DIRTY_RING_FULL)
 			usleep(100);
 	} while (ret || v->run->exit_reason == KVM_EXIT_DIRTY_RING_FULL);
 	if (v->run->exit_reason == KVM_EXIT_IO && v->run->io.port == VM_PORT)
 		return 0;
-	tell_exit(v);
+	fprintf(stderr, "# the guest ended with exit reason %s\n", exit_reason_str(v->run->exit_reason));
+	vcpu_dump(stderr, v, 2);
 	return -EPROTO;
 }
 
@@ -229,13 +151,7 @@ int vm_run_program(struct vm *vm, int vcpu, const struct kvm_regs *regs)
 static int write_pages(struct vm *vm, int vcpu, unsigned long first, unsigned long pages,
 		       unsigned long times)
 {
-	unsigned long address = VM_REGION + first * PAGE_SIZE;
-	struct kvm_regs regs = {
-		.rip = CODE, .rflags = 2, .rsi = address, .rbx = address,
-		.rcx = pages, .rbp = pages, .rdx = times,
-	};
-
-	return vm_run_program(vm, vcpu, &regs);
+	return vm_call(vm, vcpu, guest_write, VM_REGION + first * PAGE_SIZE, pages, times);
 }
 
 void vm_pin_to_node(int node)
@@ -316,13 +232,9 @@ int vm_writers_end(struct vm *vm, struct vm_writer *writers)
 static void *spin(void *arg)
 {
 	struct vm_spinner *s = arg;
-	struct kvm_regs regs = {
-		.rip = CODE + SPIN, .rflags = 2, .rsi = VM_REGION + s->page * PAGE_SIZE,
-		.rdi = CODE + STOP,
-	};
 
 	hydra_pin_to_cpu(s->cpu);
-	s->ret = vm_run_program(s->vm, s->vcpu, &regs);
+	s->ret = vm_call(s->vm, s->vcpu, guest_spin, VM_REGION + s->page * PAGE_SIZE);
 	return NULL;
 }
 
@@ -331,7 +243,7 @@ int vm_spin(struct vm_spinner *s)
 	unsigned int before = *vm_word(s->vm, s->page);
 	long exits = vm_vcpu_number(s->vm, s->vcpu, "exits");
 
-	s->vm->code[STOP] = 0;
+	write_guest_global(s->vm->kvm, stop, false);
 	s->ret = 0;
 	if (pthread_create(&s->thread, NULL, spin, s))
 		return -EAGAIN;
@@ -346,7 +258,7 @@ int vm_spin_end(struct vm *vm, struct vm_spinner *spinners, int nr)
 {
 	int ret = 0;
 
-	*(volatile char *)&vm->code[STOP] = 1;
+	write_guest_global(vm->kvm, stop, true);
 	for (int i = 0; i < nr; i++) {
 		pthread_join(spinners[i].thread, NULL);
 		if (spinners[i].ret)
@@ -363,33 +275,24 @@ int vm_prefault(struct vm *vm, int vcpu, unsigned long first, unsigned long page
 
 	/* The kernel takes off the range what it has done. */
 	while (range.size)
-		if (ioctl(vm->vcpu[vcpu].fd, KVM_PRE_FAULT_MEMORY, &range) &&
+		if (__vcpu_ioctl(vm->vcpu[vcpu].kvm, KVM_PRE_FAULT_MEMORY, &range) &&
 		    errno != EINTR && errno != EAGAIN)
 			return -errno;
 	return 0;
 }
 
-int vm_log(struct vm *vm, bool on)
+void vm_log(struct vm *vm, bool on)
 {
-	struct kvm_userspace_memory_region region = {
-		.slot = 1,
-		.flags = on ? KVM_MEM_LOG_DIRTY_PAGES : 0,
-		.guest_phys_addr = VM_REGION,
-		.memory_size = VM_REGION_PAGES * PAGE_SIZE,
-		.userspace_addr = (uintptr_t)vm->region,
-	};
-
-	return ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region) ? -errno : 0;
+	vm_set_user_memory_region(vm->kvm, VM_SLOT, on ? KVM_MEM_LOG_DIRTY_PAGES : 0, VM_REGION,
+				  VM_REGION_PAGES * PAGE_SIZE, vm->region);
 }
 
 long vm_logged(struct vm *vm, unsigned long bitmap[VM_REGION_PAGES / 64])
 {
-	struct kvm_dirty_log log = { .slot = 1, .dirty_bitmap = bitmap };
 	long found = 0;
 
 	memset(bitmap, 0, VM_REGION_PAGES / 8);
-	if (ioctl(vm->fd, KVM_GET_DIRTY_LOG, &log))
-		return -errno;
+	kvm_vm_get_dirty_log(vm->kvm, VM_SLOT, bitmap);
 	for (unsigned long i = 0; i < VM_REGION_PAGES; i++)
 		found += bitmap[i / 64] >> i % 64 & 1;
 	return found;
@@ -402,25 +305,16 @@ long vm_faults(struct vm *vm, int vcpu)
 
 long vm_vcpu_number(struct vm *vm, int vcpu, const char *name)
 {
-	struct kvm_stats_header header;
-	int fd = vm->vcpu[vcpu].stats;
-	long found = -ENOENT;
-
-	if (pread(fd, &header, sizeof(header), 0) != sizeof(header))
-		found = -EPROTO;
-	for (unsigned int i = 0; found == -ENOENT && i < header.num_desc; i++) {
-		size_t size = sizeof(struct kvm_stats_desc) + header.name_size;
-		struct kvm_stats_desc *desc = alloca(size);
+	for (unsigned int i = 0; i < vm->stats.num_desc; i++) {
+		struct kvm_stats_desc *desc = get_stats_descriptor(vm->descriptors, i, &vm->stats);
 		uint64_t value;
 
-		if (pread(fd, desc, size, header.desc_offset + i * size) != (ssize_t)size)
-			found = -EPROTO;
-		else if (!strcmp(desc->name, name) &&
-			 pread(fd, &value, sizeof(value),
-			       header.data_offset + desc->offset) == sizeof(value))
-			found = value;
+		if (strcmp(desc->name, name))
+			continue;
+		read_stat_data(vm->vcpu[vcpu].stats, &vm->stats, desc, &value, 1);
+		return value;
 	}
-	return found;
+	return -ENOENT;
 }
 
 int vm_open_log(void)

@@ -1,34 +1,44 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A small virtual machine, made with KVM's system calls alone: one vCPU for each NUMA node,
+ * A small virtual machine on the library of KVM's self tests: one vCPU for each NUMA node,
  * run by the test's own thread, which goes to the node first. The guest writes one word of
  * each page of a region, and stops. Or vCPUs spin, in threads of their own.
  */
 #ifndef HYDRA_VM_UTIL_H
 #define HYDRA_VM_UTIL_H
 
-#include <linux/kvm.h>
 #include <pthread.h>
 
+#include "kvm_util.h"
 #include "hydra_util.h"
 #include "linux_uapi.h"
 
+/*
+ * The region is memslot 1. Its addresses are the same to the guest's programs and to KVM, and
+ * so are those of the next three regions: the guest's page tables map them by huge pages.
+ */
 #define VM_REGION_PAGES		2048UL			/* 8 MiB */
-#define VM_REGION		0x10000000UL		/* the guest's address */
+#define VM_REGION		0x10000000UL
+#define VM_SLOT			1
+/*
+ * What a vCPU that writes the region uses of memslot 0, which the library fills: the page of the
+ * program, and four page tables of the guest.
+ */
+#define VM_OWN_PAGES		5UL
 
 struct vm_vcpu {
-	int fd;
+	struct kvm_vcpu *kvm;
+	struct kvm_regs regs;	/* as the library has made them, with a stack */
 	int stats;		/* KVM waits for a vCPU that runs before it gives this file */
-	struct kvm_run *run;
-	struct kvm_dirty_gfn *ring;	/* of the pages that it has written, or NULL */
 };
 
 struct vm {
-	int kvm, fd, nr;
-	unsigned int ring_entries;
-	char *code;			/* one page */
-	char *region;			/* VM_REGION_PAGES small pages, all present */
+	struct kvm_vm *kvm;
+	int nr;
+	char *region;		/* VM_REGION_PAGES small pages, all present */
 	struct vm_vcpu vcpu[HYDRA_MAX_NODES];
+	struct kvm_stats_header stats;
+	struct kvm_stats_desc *descriptors;	/* of the numbers of each vCPU */
 };
 
 /* The word of a page of the region which guests raise */
@@ -40,10 +50,13 @@ static inline volatile unsigned int *vm_word(const struct vm *vm, unsigned long 
 /* NULL, or why no VM can be made */
 const char *vm_missing(void);
 
-/* Make a VM, which takes over the settings of the test's process. 0 or -errno */
-int vm_make(struct vm *vm);
+/*
+ * Make a VM, which takes over the settings of the test's process. If KVM refuses a step, the
+ * library says so, and ends the process.
+ */
+void vm_make(struct vm *vm);
 /* The same; its vCPUs log the pages that they write in rings of so many entries. */
-int vm_make_with_rings(struct vm *vm, unsigned int entries);
+void vm_make_with_rings(struct vm *vm, unsigned int entries);
 /* End it, and let NUMA balancing and the drops of idle trees go on. */
 void vm_end(struct vm *vm);
 
@@ -59,12 +72,29 @@ void vm_pin_to_node(int node);
  * -errno of KVM_RUN, or -EPROTO if the guest ended in another way than by its own word.
  */
 int vm_run(struct vm *vm, int vcpu, int node, unsigned long first, unsigned long pages);
+
 /*
- * Run a vCPU from a program's begin to its end, which writes to VM_PORT. A guest that may not
- * write its memory now (EFAULT), or has no place in its dirty ring, tries again. The same result
+ * A program of the guest: a function, which begins a page of its own, does not return, and ends
+ * with vm_guest_end(). The programs of vm_util.c use no stack, so that all vCPUs use the same
+ * pages of memslot 0.
  */
+#define VM_GUEST		noinline __attribute__((noreturn, aligned(4096)))
 #define VM_PORT			0x10
-int vm_run_program(struct vm *vm, int vcpu, const struct kvm_regs *regs);
+
+static __always_inline __attribute__((noreturn)) void vm_guest_end(void)
+{
+	for (;;)
+		asm volatile("outb %%al, %0" : : "N" (VM_PORT) : "memory");
+}
+
+/*
+ * Run a program of the guest, with up to four arguments, from its begin to its end. A guest that
+ * may not write its memory now (EFAULT), or has no place in its dirty ring, tries again. The same
+ * result
+ */
+#define vm_call(vm, vcpu, program, ...) \
+	vm_call_with(vm, vcpu, program, (const uint64_t[4]){ __VA_ARGS__ })
+int vm_call_with(struct vm *vm, int vcpu, const void *program, const uint64_t arguments[4]);
 
 /*
  * A thread on a node that lets a vCPU write the region all the time: so many pages from the
@@ -97,9 +127,9 @@ int vm_writers_end(struct vm *vm, struct vm_writer *writers);
  */
 int vm_prefault(struct vm *vm, int vcpu, unsigned long first, unsigned long pages);
 
-/* Begin to log which pages of the region the guest writes, or end it. 0 or -errno */
-int vm_log(struct vm *vm, bool on);
-/* How many pages of the region a round of the log has, or -errno; begins the next round */
+/* Begin to log which pages of the region the guest writes, or end it. */
+void vm_log(struct vm *vm, bool on);
+/* How many pages of the region a round of the log has; begins the next round */
 long vm_logged(struct vm *vm, unsigned long bitmap[VM_REGION_PAGES / 64]);
 
 /* A number that KVM keeps of a vCPU, or -errno */
@@ -116,8 +146,8 @@ struct vm_spinner {
 	int ret;
 };
 
-/* One vCPU more. 0 or -errno */
-int vm_add_vcpu(struct vm *vm);
+/* One vCPU more */
+void vm_add_vcpu(struct vm *vm);
 /* Start a spinner, and wait until the guest runs. 0 or -errno */
 int vm_spin(struct vm_spinner *s);
 /* End all spinners. 0, or the -errno of one of them */

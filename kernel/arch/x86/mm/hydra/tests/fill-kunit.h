@@ -18,23 +18,23 @@ static void hydra_test_window(struct kunit *test)
 	for (degree = 0; degree <= HYDRA_PREFETCH_MAX; degree++) {
 		unsigned int nr = 1 << degree;
 
-		hydra_window(base + 300 * PAGE_SIZE, HYDRA_PTE, degree, 0, TASK_SIZE_MAX,
+		hydra_window(base + 300 * PAGE_SIZE, PG_LEVEL_4K, degree, 0, TASK_SIZE_MAX,
 			     &first, &last);
 		KUNIT_EXPECT_EQ(test, first, 300 / nr * nr);
 		KUNIT_EXPECT_EQ(test, last, first + nr);
 	}
 	/* Cut at the VMA, on both sides. */
-	hydra_window(base + 10 * PAGE_SIZE, HYDRA_PTE, 9, base + 7 * PAGE_SIZE,
+	hydra_window(base + 10 * PAGE_SIZE, PG_LEVEL_4K, 9, base + 7 * PAGE_SIZE,
 		     base + 12 * PAGE_SIZE, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, 7);
 	KUNIT_EXPECT_EQ(test, last, 12);
 	/* A VMA that ends beyond the table. */
-	hydra_window(base + 510 * PAGE_SIZE, HYDRA_PTE, 9, base - PMD_SIZE,
+	hydra_window(base + 510 * PAGE_SIZE, PG_LEVEL_4K, 9, base - PMD_SIZE,
 		     end + PMD_SIZE, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, 0);
 	KUNIT_EXPECT_EQ(test, last, 512);
 	/* The last page of all. */
-	hydra_window(end - 1, HYDRA_PTE, 0, base, end, &first, &last);
+	hydra_window(end - 1, PG_LEVEL_4K, 0, base, end, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, 511);
 	KUNIT_EXPECT_EQ(test, last, 512);
 }
@@ -45,22 +45,22 @@ static void hydra_test_huge_window(struct kunit *test)
 	unsigned long base = 0x7f0000000000UL;
 	unsigned int first, last;
 
-	hydra_window(base + 300 * PMD_SIZE, HYDRA_PMD, 4, 0, TASK_SIZE_MAX, &first, &last);
+	hydra_window(base + 300 * PMD_SIZE, PG_LEVEL_2M, 4, 0, TASK_SIZE_MAX, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, 288);
 	KUNIT_EXPECT_EQ(test, last, 304);
-	hydra_window(base + 10 * PMD_SIZE, HYDRA_PMD, 9, base + 7 * PMD_SIZE,
+	hydra_window(base + 10 * PMD_SIZE, PG_LEVEL_2M, 9, base + 7 * PMD_SIZE,
 		     base + 12 * PMD_SIZE, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, 7);
 	KUNIT_EXPECT_EQ(test, last, 12);
 	/* A VMA that ends in the middle of a 2 MiB region, which can have no huge page. */
-	hydra_window(base, HYDRA_PMD, 9, base, base + 3 * PMD_SIZE + PAGE_SIZE, &first, &last);
+	hydra_window(base, PG_LEVEL_2M, 9, base, base + 3 * PMD_SIZE + PAGE_SIZE, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, 0);
 	KUNIT_EXPECT_EQ(test, last, 3);
-	hydra_window(base + 5 * PUD_SIZE + PMD_SIZE, HYDRA_PUD, 0, 0, TASK_SIZE_MAX, &first,
+	hydra_window(base + 5 * PUD_SIZE + PMD_SIZE, PG_LEVEL_1G, 0, 0, TASK_SIZE_MAX, &first,
 		     &last);
 	KUNIT_EXPECT_EQ(test, first, (pud_index(base) + 5));
 	KUNIT_EXPECT_EQ(test, last, first + 1);
-	hydra_window(base + 5 * PUD_SIZE, HYDRA_PUD, 9, 0, TASK_SIZE_MAX, &first, &last);
+	hydra_window(base + 5 * PUD_SIZE, PG_LEVEL_1G, 9, 0, TASK_SIZE_MAX, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, 0);
 	KUNIT_EXPECT_EQ(test, last, 512);
 }
@@ -73,7 +73,7 @@ static void hydra_test_copy_huge(struct kunit *test)
 {
 	pteval_t *canonical = hydra_test_page(test), *own = hydra_test_page(test);
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
-	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PMD);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, PG_LEVEL_2M);
 	struct hydra_request r = {
 		.h = h, .d = 1, .addr = PMD_SIZE, .degree = HYDRA_PREFETCH_MAX,
 		.vm_end = 5 * PMD_SIZE,
@@ -113,7 +113,7 @@ static void hydra_test_destroy_pmd(void *table)
  * The struct hydra_table of an empty canonical table with a lock. Domain 1 has an empty
  * table for it.
  */
-static struct hydra_table *hydra_test_huge_table(struct kunit *test, u8 level,
+static struct hydra_table *hydra_test_huge_table(struct kunit *test, enum pg_level level,
 						 pteval_t **canonical)
 {
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
@@ -135,15 +135,15 @@ static struct hydra_table *hydra_test_huge_table(struct kunit *test, u8 level,
 
 static spinlock_t *hydra_test_huge_lock(struct hydra_table *t, pteval_t *canonical)
 {
-	return t->level == HYDRA_PMD ? pmd_lockptr(t->hmm->mm, (pmd_t *)canonical) :
-				       pud_lockptr(t->hmm->mm, (pud_t *)canonical);
+	return t->level == PG_LEVEL_2M ? pmd_lockptr(t->hmm->mm, (pmd_t *)canonical) :
+					 pud_lockptr(t->hmm->mm, (pud_t *)canonical);
 }
 
 /* Domain 1 reads through entry 13, and gets the huge entries among 12 to 15. */
 static void hydra_test_fill_huge(struct kunit *test)
 {
 	pteval_t *canonical, *own;
-	struct hydra_table *t = hydra_test_huge_table(test, HYDRA_PMD, &canonical);
+	struct hydra_table *t = hydra_test_huge_table(test, PG_LEVEL_2M, &canonical);
 	struct hydra_request r = {
 		.h = t->hmm, .d = 1, .addr = 13 * PMD_SIZE, .degree = 2,
 		.vm_end = TASK_SIZE_MAX,
@@ -198,17 +198,17 @@ static void hydra_test_fill_huge_access(struct kunit *test)
 		{ "wa", HUGE_A | _PAGE_RW, HUGE_A | _PAGE_RW | _PAGE_ACCESSED | _PAGE_DIRTY,
 		  HUGE_A | _PAGE_RW | _PAGE_DIRTY, HYDRA_HIT },
 	};
-	u8 level;
+	enum pg_level level;
 	int i;
 
-	for (level = HYDRA_PMD; level <= HYDRA_PUD; level++) {
+	for (level = PG_LEVEL_2M; level <= PG_LEVEL_1G; level++) {
 		for (i = 0; i < ARRAY_SIZE(rows); i++) {
 			pteval_t *canonical;
 			struct hydra_table *t = hydra_test_huge_table(test, level, &canonical);
 			struct hydra_request r = {
 				.h = t->hmm,
 				.d = 1,
-				.addr = 13UL << hydra_entry_shift(level),
+				.addr = 13UL << page_level_shift(level),
 				.vm_end = TASK_SIZE_MAX,
 				.write = strchr(rows[i].access, 'w'),
 				.exec = strchr(rows[i].access, 'x'),
@@ -256,7 +256,7 @@ static void hydra_test_fill_huge_miss(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(rows); i++) {
 		pteval_t *canonical, *own;
-		struct hydra_table *t = hydra_test_huge_table(test, HYDRA_PMD, &canonical);
+		struct hydra_table *t = hydra_test_huge_table(test, PG_LEVEL_2M, &canonical);
 		spinlock_t *ptl = hydra_test_huge_lock(t, canonical);
 		struct hydra_request r = {
 			.h = t->hmm, .d = 1, .addr = 13 * PMD_SIZE, .degree = 2,
@@ -390,7 +390,7 @@ static void hydra_test_copy_entry(struct kunit *test)
 		{ PAGE_A | _PAGE_ACCESSED, PAGE_A, PAGE_A | _PAGE_ACCESSED },
 	};
 	struct hydra_table t = {
-		.level = HYDRA_PTE,
+		.level = PG_LEVEL_4K,
 		.hmm = hydra_test_mm(test, HYDRA_FILTER_TABLE),
 	};
 	int i;

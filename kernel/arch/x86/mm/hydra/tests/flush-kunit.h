@@ -15,8 +15,8 @@ static pud_t hydra_test_pmd_table(struct kunit *test)
 	pteval_t *pmd = hydra_test_page(test), *leaf = hydra_test_page(test);
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
 
-	hydra_mask_set(0, &hydra_test_table(test, pmd, h, HYDRA_PMD)->sharers);
-	virt_to_ptdesc(leaf)->__page_mapping = hydra_solo(1);
+	hydra_mask_set(0, &hydra_test_table(test, pmd, h, PG_LEVEL_2M)->sharers);
+	hydra_word_set_solo(virt_to_ptdesc(leaf), 1);
 	pmd[0] = _PAGE_TABLE | __pa(leaf);
 	pmd[1] = _PAGE_TABLE | __pa(hydra_test_page(test));
 	pmd[2] = HUGE_A;
@@ -71,7 +71,7 @@ static void hydra_test_gather(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, PAGE_SIZE, g.start);
 	KUNIT_EXPECT_EQ(test, 5 * PAGE_SIZE, g.end);
 	KUNIT_EXPECT_TRUE(test, hydra_mask_empty(&g.sharers));
-	__hydra_gather_add_huge(&g, pmd_offset(&pud, 2 * PMD_SIZE));
+	__hydra_gather_add_huge(&g, (pteval_t *)pmd_offset(&pud, 2 * PMD_SIZE));
 	KUNIT_EXPECT_EQ(test, BIT(0), g.sharers.bits[0]);
 	__hydra_gather_init(&g, true);
 	KUNIT_EXPECT_EQ(test, 0, g.start);
@@ -87,7 +87,9 @@ static void hydra_test_gather_marked(struct kunit *test)
 {
 	pteval_t *canonical = hydra_test_page(test), *copies[2];
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
-	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PMD);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, PG_LEVEL_2M);
+	struct hydra_settings accessed = { 1, 0, 9, HYDRA_FILTER_ACCESSED };
+	union hydra_choice settings;
 	struct hydra_gather g;
 	unsigned int d;
 
@@ -127,13 +129,13 @@ static void hydra_test_gather_marked(struct kunit *test)
 	/* A CPU that breaks its promise takes the filter from all address spaces. */
 	WRITE_ONCE(hydra_marks_failed, true);
 	KUNIT_EXPECT_NOT_NULL(test, hydra_accessed_refused());
-	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP, hydra_settings_check(1, 0, 9, HYDRA_FILTER_ACCESSED));
+	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP, hydra_settings_take(&accessed, &settings));
 	__hydra_gather_init(&g, false);
 	__hydra_gather_add_huge(&g, &canonical[7]);
 	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(1) | BIT(2), g.sharers.bits[0]);
 	WRITE_ONCE(hydra_marks_failed, false);
 	/* With the filter by table, a flush must reach all sharers. */
-	h->mm->hydra_settings = HYDRA_HYDRA_SETTINGS;
+	h->mm->hydra_settings = HYDRA_HYDRA_SETTINGS.word;
 	__hydra_gather_init(&g, false);
 	__hydra_gather_add_huge(&g, &canonical[7]);
 	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(1) | BIT(2), g.sharers.bits[0]);
@@ -160,7 +162,7 @@ static void hydra_test_marked(struct kunit *test)
 	};
 	pteval_t *canonical = hydra_test_page(test), *copies = hydra_test_page(test);
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
-	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PTE);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, PG_LEVEL_4K);
 	int i;
 
 	if (HYDRA_MAX_DOMAINS < 3)
@@ -188,7 +190,7 @@ static void hydra_test_linked_hits(struct kunit *test)
 {
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
 	pteval_t *canonical = hydra_test_page(test);
-	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PTE);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, PG_LEVEL_4K);
 	unsigned int linker, i, own;
 	hydra_mask_t mask;
 
@@ -298,7 +300,7 @@ static void hydra_test_look_bound(struct kunit *test)
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
 	unsigned int d, nr = HYDRA_COPIES_MAX / HYDRA_MAX_DOMAINS;
 	pteval_t *canonical = hydra_test_page(test);
-	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PTE);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, PG_LEVEL_4K);
 	hydra_mask_t all, many, few;
 	bool published;
 

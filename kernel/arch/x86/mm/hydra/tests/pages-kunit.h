@@ -12,7 +12,7 @@
 
 static void hydra_test_free_page(void *page)
 {
-	virt_to_ptdesc(page)->__page_mapping = 0;
+	hydra_word_clear(virt_to_ptdesc(page));
 	free_page((unsigned long)page);
 }
 
@@ -28,14 +28,14 @@ static __maybe_unused pteval_t *hydra_test_page(struct kunit *test)
 
 /* A struct hydra_table for a table; the word of the table points to the struct. */
 static __maybe_unused struct hydra_table *
-hydra_test_table(struct kunit *test, pteval_t *canonical, struct hydra_mm *h, u8 level)
+hydra_test_table(struct kunit *test, pteval_t *canonical, struct hydra_mm *h, enum pg_level level)
 {
 	struct hydra_table *t;
 
 	t = kunit_kzalloc(test, struct_size(t, table, HYDRA_MAX_DOMAINS), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, t);
 	hydra_table_init(t, h, NULL, canonical, 0, level);
-	virt_to_ptdesc(canonical)->__page_mapping = (unsigned long)t;
+	hydra_word_set_table(virt_to_ptdesc(canonical), t);
 	return t;
 }
 
@@ -48,8 +48,8 @@ static __maybe_unused struct hydra_mm *hydra_test_mm(struct kunit *test, unsigne
 	h->mm = kunit_kzalloc(test, sizeof(*h->mm), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, h->mm);
 	h->kind = HYDRA_DOMAINS_NODE;
-	h->mm->hydra_settings = hydra_settings_pack(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY,
-						    HYDRA_PREFETCH_MAX, filter);
+	h->mm->hydra_settings = HYDRA_CHOICE(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY,
+					     HYDRA_PREFETCH_MAX, filter).word;
 	return h;
 }
 

@@ -14,43 +14,43 @@
 static void hydra_test_update_copy(struct kunit *test)
 {
 	static const struct {
-		u8 level;
+		enum pg_level level;
 		pteval_t before, canonical, after;
 	} rows[] = {
 		/* The domain has not faulted on the entry. */
-		{ HYDRA_PTE, 0, PAGE_A, 0 },
-		{ HYDRA_PTE, HYDRA_PTE_REFILL, PAGE_A | _PAGE_RW, PAGE_A },
-		{ HYDRA_PTE, HYDRA_PTE_REFILL, 0, HYDRA_PTE_REFILL },
-		{ HYDRA_PTE, PAGE_A, 0, HYDRA_PTE_REFILL },
-		{ HYDRA_PTE, PAGE_A | _PAGE_RW | _PAGE_DIRTY, PAGE_A, PAGE_A },
+		{ PG_LEVEL_4K, 0, PAGE_A, 0 },
+		{ PG_LEVEL_4K, HYDRA_PTE_REFILL, PAGE_A | _PAGE_RW, PAGE_A },
+		{ PG_LEVEL_4K, HYDRA_PTE_REFILL, 0, HYDRA_PTE_REFILL },
+		{ PG_LEVEL_4K, PAGE_A, 0, HYDRA_PTE_REFILL },
+		{ PG_LEVEL_4K, PAGE_A | _PAGE_RW | _PAGE_DIRTY, PAGE_A, PAGE_A },
 		/* Write-protected: no shadow stack. */
-		{ HYDRA_PTE, PAGE_A | _PAGE_RW | _PAGE_DIRTY, PAGE_A | _PAGE_SAVED_DIRTY,
+		{ PG_LEVEL_4K, PAGE_A | _PAGE_RW | _PAGE_DIRTY, PAGE_A | _PAGE_SAVED_DIRTY,
 		  PAGE_A },
 		/* NUMA balancing looks for the users of the page: the domain has to fault. */
-		{ HYDRA_PTE, PAGE_A, (PAGE_A & ~(pteval_t)_PAGE_PRESENT) | _PAGE_PROTNONE,
+		{ PG_LEVEL_4K, PAGE_A, (PAGE_A & ~(pteval_t)_PAGE_PRESENT) | _PAGE_PROTNONE,
 		  HYDRA_PTE_REFILL },
-		{ HYDRA_PMD, HUGE_A, (HUGE_A & ~(pteval_t)_PAGE_PRESENT) | _PAGE_PROTNONE,
+		{ PG_LEVEL_2M, HUGE_A, (HUGE_A & ~(pteval_t)_PAGE_PRESENT) | _PAGE_PROTNONE,
 		  HYDRA_PTE_REFILL },
-		{ HYDRA_PTE, PAGE_A | _PAGE_ACCESSED, PAGE_A | _PAGE_RW | _PAGE_DIRTY,
+		{ PG_LEVEL_4K, PAGE_A | _PAGE_ACCESSED, PAGE_A | _PAGE_RW | _PAGE_DIRTY,
 		  PAGE_A | _PAGE_RW | _PAGE_DIRTY | _PAGE_ACCESSED | MARK },
-		{ HYDRA_PTE, PAGE_A | _PAGE_ACCESSED, PAGE_B, PAGE_B | MARK },
-		{ HYDRA_PTE, PAGE_A | _PAGE_ACCESSED, PAGE_A, PAGE_A | _PAGE_ACCESSED },
-		{ HYDRA_PTE, PAGE_A | _PAGE_ACCESSED, 0, HYDRA_PTE_REFILL | MARK },
-		{ HYDRA_PTE, PAGE_A, PAGE_B, PAGE_B },
+		{ PG_LEVEL_4K, PAGE_A | _PAGE_ACCESSED, PAGE_B, PAGE_B | MARK },
+		{ PG_LEVEL_4K, PAGE_A | _PAGE_ACCESSED, PAGE_A, PAGE_A | _PAGE_ACCESSED },
+		{ PG_LEVEL_4K, PAGE_A | _PAGE_ACCESSED, 0, HYDRA_PTE_REFILL | MARK },
+		{ PG_LEVEL_4K, PAGE_A, PAGE_B, PAGE_B },
 		/* A mark stays. */
-		{ HYDRA_PTE, HYDRA_PTE_REFILL | MARK, PAGE_A, PAGE_A | MARK },
-		{ HYDRA_PTE, HYDRA_PTE_REFILL | MARK, 0, HYDRA_PTE_REFILL | MARK },
-		{ HYDRA_PTE, PAGE_A | MARK, PAGE_A, PAGE_A | MARK },
-		{ HYDRA_PTE, PAGE_A | MARK, PAGE_B, PAGE_B | MARK },
-		{ HYDRA_PTE, PAGE_A | MARK, 0, HYDRA_PTE_REFILL | MARK },
-		{ HYDRA_PMD, HUGE_A | _PAGE_ACCESSED, 0, HYDRA_PTE_REFILL | MARK },
-		{ HYDRA_PMD, HYDRA_PTE_REFILL, HUGE_A | _PAGE_RW, HUGE_A },
-		{ HYDRA_PMD, HUGE_A, 0, HYDRA_PTE_REFILL },
+		{ PG_LEVEL_4K, HYDRA_PTE_REFILL | MARK, PAGE_A, PAGE_A | MARK },
+		{ PG_LEVEL_4K, HYDRA_PTE_REFILL | MARK, 0, HYDRA_PTE_REFILL | MARK },
+		{ PG_LEVEL_4K, PAGE_A | MARK, PAGE_A, PAGE_A | MARK },
+		{ PG_LEVEL_4K, PAGE_A | MARK, PAGE_B, PAGE_B | MARK },
+		{ PG_LEVEL_4K, PAGE_A | MARK, 0, HYDRA_PTE_REFILL | MARK },
+		{ PG_LEVEL_2M, HUGE_A | _PAGE_ACCESSED, 0, HYDRA_PTE_REFILL | MARK },
+		{ PG_LEVEL_2M, HYDRA_PTE_REFILL, HUGE_A | _PAGE_RW, HUGE_A },
+		{ PG_LEVEL_2M, HUGE_A, 0, HYDRA_PTE_REFILL },
 		/* A huge page is split: a table replaces the huge entry. */
-		{ HYDRA_PMD, HUGE_A | _PAGE_ACCESSED, TABLE, HYDRA_PTE_REFILL | MARK },
+		{ PG_LEVEL_2M, HUGE_A | _PAGE_ACCESSED, TABLE, HYDRA_PTE_REFILL | MARK },
 		/* The way of the domain to a leaf table is no copy. */
-		{ HYDRA_PMD, TABLE, HUGE_A, TABLE },
-		{ HYDRA_PMD, TABLE, 0, TABLE },
+		{ PG_LEVEL_2M, TABLE, HUGE_A, TABLE },
+		{ PG_LEVEL_2M, TABLE, 0, TABLE },
 	};
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
 	int i;
@@ -80,7 +80,7 @@ static void hydra_test_mark_present(struct kunit *test)
 		{ 0, PAGE_A, 0 },
 	};
 	struct hydra_table t = {
-		.level = HYDRA_PTE,
+		.level = PG_LEVEL_4K,
 		.hmm = hydra_test_mm(test, HYDRA_FILTER_ENTRY),
 	};
 	int i;
@@ -100,16 +100,16 @@ static void hydra_test_mark_present(struct kunit *test)
 static void hydra_test_push(struct kunit *test)
 {
 	static const struct {
-		u8 level;
+		enum pg_level level;
 		pteval_t before, canonical, after;
 	} rows[] = {
-		{ HYDRA_PTE, 0, PAGE_A | _PAGE_RW, PAGE_A },
-		{ HYDRA_PTE, MARK, PAGE_A, PAGE_A | MARK },
-		{ HYDRA_PTE, 0, 0, 0 },
-		{ HYDRA_PTE, PAGE_A, 0, HYDRA_PTE_REFILL },
-		{ HYDRA_PMD, 0, HUGE_A, HUGE_A },
-		{ HYDRA_PMD, 0, TABLE, 0 },
-		{ HYDRA_PMD, TABLE, HUGE_A, TABLE },
+		{ PG_LEVEL_4K, 0, PAGE_A | _PAGE_RW, PAGE_A },
+		{ PG_LEVEL_4K, MARK, PAGE_A, PAGE_A | MARK },
+		{ PG_LEVEL_4K, 0, 0, 0 },
+		{ PG_LEVEL_4K, PAGE_A, 0, HYDRA_PTE_REFILL },
+		{ PG_LEVEL_2M, 0, HUGE_A, HUGE_A },
+		{ PG_LEVEL_2M, 0, TABLE, 0 },
+		{ PG_LEVEL_2M, TABLE, HUGE_A, TABLE },
 	};
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_NONE);
 	int i;
@@ -131,7 +131,8 @@ struct hydra_test_tree {
 	pteval_t *copy[2];
 };
 
-static struct hydra_test_tree hydra_test_tree(struct kunit *test, u8 level, bool domain_0_links)
+static struct hydra_test_tree hydra_test_tree(struct kunit *test, enum pg_level level,
+					      bool domain_0_links)
 {
 	struct hydra_test_tree tree;
 	struct hydra_table *t;
@@ -158,7 +159,7 @@ static unsigned long hydra_test_propagated(struct hydra_mm *h)
 /* Three entries are set at once. Each domain gets the entries on which it has faulted. */
 static void hydra_test_entries_set(struct kunit *test)
 {
-	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PTE, false);
+	struct hydra_test_tree tree = hydra_test_tree(test, PG_LEVEL_4K, false);
 	pteval_t *copy, *entry = &tree.canonical[PTRS_PER_PTE - 3];
 
 	entry[0] = PAGE_A;
@@ -186,7 +187,7 @@ static void hydra_test_entries_set(struct kunit *test)
 /* Domain 0 links the canonical table, domain 1 has a replica. */
 static void hydra_test_exchange(struct kunit *test)
 {
-	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PTE, true);
+	struct hydra_test_tree tree = hydra_test_tree(test, PG_LEVEL_4K, true);
 	pteval_t *entry = &tree.canonical[7], *copy = &tree.copy[1][7];
 
 	*entry = PAGE_A | _PAGE_RW | _PAGE_DIRTY;
@@ -205,8 +206,8 @@ static void hydra_test_exchange(struct kunit *test)
 	 * With the filter by entry, domain 1 gets the new entry only if the copy was
 	 * present.
 	 */
-	tree.h->mm->hydra_settings = hydra_settings_pack(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY,
-							 0, HYDRA_FILTER_ENTRY);
+	tree.h->mm->hydra_settings = HYDRA_CHOICE(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY,
+						  0, HYDRA_FILTER_ENTRY).word;
 	hydra_entry_exchange(entry, PAGE_A);
 	KUNIT_EXPECT_EQ(test, PAGE_A | MARK, *copy);
 	hydra_entry_exchange(entry, 0);
@@ -222,7 +223,7 @@ static void hydra_test_exchange(struct kunit *test)
 /* A huge page is split: both domains lose the copy, and keep links to leaf tables. */
 static void hydra_test_split(struct kunit *test)
 {
-	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PMD, false);
+	struct hydra_test_tree tree = hydra_test_tree(test, PG_LEVEL_2M, false);
 	pteval_t *entry = &tree.canonical[5];
 
 	entry[0] = HUGE_A;
@@ -241,7 +242,7 @@ static void hydra_test_split(struct kunit *test)
 /* The accessed bits of domain 1: read, cleared, and moved to the canonical entries. */
 static void hydra_test_young(struct kunit *test)
 {
-	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PTE, true);
+	struct hydra_test_tree tree = hydra_test_tree(test, PG_LEVEL_4K, true);
 	pteval_t *entry = tree.canonical, *copy = tree.copy[1], aged;
 	u32 second;
 
@@ -282,13 +283,13 @@ static void hydra_test_young(struct kunit *test)
 /* By accessed bits, a domain that has not used a page does not get the next one. */
 static void hydra_test_unused(struct kunit *test)
 {
-	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PTE, true);
+	struct hydra_test_tree tree = hydra_test_tree(test, PG_LEVEL_4K, true);
 	pteval_t *entry = &tree.canonical[7], *copy = &tree.copy[1][7];
 
 	if (!hydra_trusts_accessed)
 		kunit_skip(test, "accessed bits of this CPU prove nothing");
-	tree.h->mm->hydra_settings = hydra_settings_pack(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY,
-							 0, HYDRA_FILTER_ACCESSED);
+	tree.h->mm->hydra_settings = HYDRA_CHOICE(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY,
+						  0, HYDRA_FILTER_ACCESSED).word;
 	*entry = PAGE_A;
 	*copy = PAGE_A;
 	hydra_entry_exchange(entry, 0);
@@ -308,7 +309,7 @@ static void hydra_test_unused(struct kunit *test)
  */
 static void hydra_test_change_range(struct kunit *test)
 {
-	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PTE, false);
+	struct hydra_test_tree tree = hydra_test_tree(test, PG_LEVEL_4K, false);
 	pteval_t *entry = &tree.canonical[100];
 
 	entry[0] = PAGE_A;
@@ -345,7 +346,7 @@ static void hydra_test_parts(struct kunit *test)
 {
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
 	pteval_t *canonical = hydra_test_page(test);
-	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PTE);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, PG_LEVEL_4K);
 	unsigned long addr, end, before, most = max(HYDRA_COPIES_MAX, HYDRA_MAX_DOMAINS);
 	unsigned int d, i;
 
@@ -399,7 +400,7 @@ static void hydra_test_part_end(struct kunit *test)
 {
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
 	pteval_t *canonical = hydra_test_page(test), *alone = hydra_test_page(test);
-	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PTE);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, PG_LEVEL_4K);
 	const unsigned long base = 3 * PMD_SIZE;
 	const pmdval_t shared = __pa(canonical) | _PAGE_TABLE;
 	const struct {
@@ -460,7 +461,7 @@ static void hydra_test_parts_of_tables(struct kunit *test)
 {
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
 	pteval_t *canonical = hydra_test_page(test);
-	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PTE);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, PG_LEVEL_4K);
 	const pmdval_t shared = __pa(canonical) | _PAGE_TABLE;
 	pmd_t pmds[] = {
 		__pmd(shared), __pmd(shared | _PAGE_PSE), __pmd(0), __pmd(shared), __pmd(shared),
@@ -499,7 +500,7 @@ static void hydra_test_parts_of_tables(struct kunit *test)
  */
 static void hydra_test_exit_folds_once(struct kunit *test)
 {
-	struct hydra_test_tree tree = hydra_test_tree(test, HYDRA_PTE, true);
+	struct hydra_test_tree tree = hydra_test_tree(test, PG_LEVEL_4K, true);
 	pteval_t *entry = &tree.canonical[100], *copy = &tree.copy[1][100];
 	unsigned int i;
 

@@ -9,30 +9,27 @@
 
 static void hydra_test_parse(struct kunit *test)
 {
-	u32 s = HYDRA_LINUX_SETTINGS;
+	union hydra_choice s = HYDRA_LINUX_SETTINGS, want;
 	const char *text;
 
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("hydra\n", &s), 0);
-	KUNIT_EXPECT_EQ(test, s, HYDRA_HYDRA_SETTINGS);
+	KUNIT_EXPECT_EQ(test, s.word, HYDRA_HYDRA_SETTINGS.word);
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("hydra,prefetch=4,filter=none", &s), 0);
-	KUNIT_EXPECT_EQ(test, s, hydra_settings_pack(HYDRA_DOMAINS_NODE,
-						     HYDRA_REPLICATE_LAZY, 4,
-						     HYDRA_FILTER_NONE));
+	want = HYDRA_CHOICE(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY, 4, HYDRA_FILTER_NONE);
+	KUNIT_EXPECT_EQ(test, s.word, want.word);
 	text = "linux,domains=node,replication=lazy,prefetch=2,filter=table";
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse(text, &s), 0);
-	KUNIT_EXPECT_EQ(test, s, hydra_settings_pack(HYDRA_DOMAINS_NODE,
-						     HYDRA_REPLICATE_LAZY, 2,
-						     HYDRA_FILTER_TABLE));
+	want = HYDRA_CHOICE(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY, 2, HYDRA_FILTER_TABLE);
+	KUNIT_EXPECT_EQ(test, s.word, want.word);
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("hydra,filter=none,prefetch=4\n", &s), 0);
 	/* A key without a policy changes one setting. */
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("filter=table", &s), 0);
-	KUNIT_EXPECT_EQ(test, s, hydra_settings_pack(HYDRA_DOMAINS_NODE,
-						     HYDRA_REPLICATE_LAZY, 4,
-						     HYDRA_FILTER_TABLE));
+	want = HYDRA_CHOICE(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY, 4, HYDRA_FILTER_TABLE);
+	KUNIT_EXPECT_EQ(test, s.word, want.word);
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("linux", &s), 0);
-	KUNIT_EXPECT_EQ(test, s, HYDRA_LINUX_SETTINGS);
+	KUNIT_EXPECT_EQ(test, s.word, HYDRA_LINUX_SETTINGS.word);
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("radixvm", &s), 0);
-	KUNIT_EXPECT_EQ(test, s, HYDRA_RADIXVM_SETTINGS);
+	KUNIT_EXPECT_EQ(test, s.word, HYDRA_RADIXVM_SETTINGS.word);
 	KUNIT_EXPECT_STREQ(test, hydra_policy_name(s), "radixvm");
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("hydra,replication=eager,filter=none", &s), 0);
 	KUNIT_EXPECT_STREQ(test, hydra_policy_name(s), "mitosis");
@@ -40,9 +37,8 @@ static void hydra_test_parse(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, hydra_policy_name(s), "linux");
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("radixvm", &s), 0);
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("domains=llc", &s), 0);
-	KUNIT_EXPECT_EQ(test, s, hydra_settings_pack(HYDRA_DOMAINS_LLC,
-						     HYDRA_REPLICATE_LAZY, 0,
-						     HYDRA_FILTER_ENTRY));
+	want = HYDRA_CHOICE(HYDRA_DOMAINS_LLC, HYDRA_REPLICATE_LAZY, 0, HYDRA_FILTER_ENTRY);
+	KUNIT_EXPECT_EQ(test, s.word, want.word);
 	KUNIT_EXPECT_STREQ(test, hydra_policy_name(s), "custom");
 }
 
@@ -58,7 +54,7 @@ static void hydra_test_parse_refuses(struct kunit *test)
 		"linux,replication=eager", "domains=machine,replication=eager",
 	};
 	char text[HYDRA_TEXT_MAX + 16];
-	u32 s = HYDRA_HYDRA_SETTINGS;
+	union hydra_choice s = HYDRA_HYDRA_SETTINGS;
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(bad); i++)
@@ -68,60 +64,69 @@ static void hydra_test_parse_refuses(struct kunit *test)
 	strscpy(text + sizeof(text) - 8, "hydra", 8);
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse(text, &s), -EINVAL);
 	/* Nothing has changed. */
-	KUNIT_EXPECT_EQ(test, s, HYDRA_HYDRA_SETTINGS);
+	KUNIT_EXPECT_EQ(test, s.word, HYDRA_HYDRA_SETTINGS.word);
 }
 
 static void hydra_test_format(struct kunit *test)
 {
-	u32 s, back, domains, filter, prefetch, last;
+	u32 domains, filter, prefetch, last;
+	union hydra_choice s, back;
 	char text[HYDRA_TEXT_MAX];
 
 	last = hydra_accessed_refused() ? HYDRA_FILTER_ENTRY : HYDRA_FILTER_ACCESSED;
 	for (filter = HYDRA_FILTER_NONE; filter <= last; filter++) {
 		for (prefetch = 0; prefetch <= HYDRA_PREFETCH_MAX; prefetch++) {
 			domains = HYDRA_DOMAINS_NODE + prefetch % 3;
-			s = hydra_settings_pack(domains, prefetch % 2, prefetch, filter);
+			s = HYDRA_CHOICE(domains, prefetch % 2, prefetch, filter);
 			back = HYDRA_LINUX_SETTINGS;
 			hydra_settings_format(text, sizeof(text), s);
 			KUNIT_EXPECT_EQ_MSG(test, hydra_settings_parse(text, &back), 0,
 					    "\"%s\"", text);
-			KUNIT_EXPECT_EQ(test, s, back);
+			KUNIT_EXPECT_EQ(test, s.word, back.word);
 		}
 	}
 }
 
 /* The values that prctl() takes: numbers, not text. */
-static void hydra_test_check_settings(struct kunit *test)
+static void hydra_test_take(struct kunit *test)
 {
 	static const struct {
-		u32 domains, replication, prefetch, filter;
+		struct hydra_settings s;
 		int ret;
 	} rows[] = {
-		{ HYDRA_DOMAINS_MACHINE, 0, 9, 0, 0 },
-		{ HYDRA_DOMAINS_NODE, 0, 0, HYDRA_FILTER_TABLE, 0 },
-		{ HYDRA_DOMAINS_NODE, 0, HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE, 0 },
-		{ 4, 0, 9, 1, -EINVAL },
-		{ -1, 0, 9, 1, -EINVAL },
-		{ 1, 2, 9, 1, -EINVAL },
-		{ 1, 0, HYDRA_PREFETCH_MAX + 1, 1, -EINVAL },
-		{ 1, 0, -1, 1, -EINVAL },
-		{ 1, 0, 9, 4, -EINVAL },
-		{ HYDRA_DOMAINS_LLC, 0, 9, 1, 0 },
-		{ HYDRA_DOMAINS_CORE, 0, 0, HYDRA_FILTER_ENTRY, 0 },
-		{ 1, HYDRA_REPLICATE_EAGER, 9, 1, 0 },
-		{ HYDRA_DOMAINS_CORE, HYDRA_REPLICATE_EAGER, 0, HYDRA_FILTER_ENTRY, 0 },
-		{ HYDRA_DOMAINS_MACHINE, HYDRA_REPLICATE_EAGER, 9, 0, -EINVAL },
-		{ 1, 0, 9, HYDRA_FILTER_ENTRY, 0 },
+		{ { HYDRA_DOMAINS_MACHINE, 0, 9, 0 }, 0 },
+		{ { HYDRA_DOMAINS_NODE, 0, 0, HYDRA_FILTER_TABLE }, 0 },
+		{ { HYDRA_DOMAINS_NODE, 0, HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE }, 0 },
+		{ { 4, 0, 9, 1 }, -EINVAL },
+		{ { -1, 0, 9, 1 }, -EINVAL },
+		{ { 256 + HYDRA_DOMAINS_NODE, 0, 9, 1 }, -EINVAL },
+		{ { 1, 2, 9, 1 }, -EINVAL },
+		{ { 1, 0, HYDRA_PREFETCH_MAX + 1, 1 }, -EINVAL },
+		{ { 1, 0, -1, 1 }, -EINVAL },
+		{ { 1, 0, 9, 4 }, -EINVAL },
+		{ { HYDRA_DOMAINS_LLC, 0, 9, 1 }, 0 },
+		{ { HYDRA_DOMAINS_CORE, 0, 0, HYDRA_FILTER_ENTRY }, 0 },
+		{ { 1, HYDRA_REPLICATE_EAGER, 9, 1 }, 0 },
+		{ { HYDRA_DOMAINS_CORE, HYDRA_REPLICATE_EAGER, 0, HYDRA_FILTER_ENTRY }, 0 },
+		{ { HYDRA_DOMAINS_MACHINE, HYDRA_REPLICATE_EAGER, 9, 0 }, -EINVAL },
+		{ { 1, 0, 9, HYDRA_FILTER_ENTRY }, 0 },
 	};
+	struct hydra_settings back, accessed = { 1, 0, 9, HYDRA_FILTER_ACCESSED };
+	union hydra_choice s;
 	int i;
 
-	for (i = 0; i < ARRAY_SIZE(rows); i++)
-		KUNIT_EXPECT_EQ_MSG(test, rows[i].ret,
-				    hydra_settings_check(rows[i].domains, rows[i].replication,
-							 rows[i].prefetch, rows[i].filter),
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		s = HYDRA_RADIXVM_SETTINGS;
+		KUNIT_EXPECT_EQ_MSG(test, rows[i].ret, hydra_settings_take(&rows[i].s, &s),
 				    "row %d", i);
+		hydra_settings_give(s, &back);
+		if (rows[i].ret)
+			KUNIT_EXPECT_EQ(test, s.word, HYDRA_RADIXVM_SETTINGS.word);
+		else
+			KUNIT_EXPECT_MEMEQ(test, &back, &rows[i].s, sizeof(back));
+	}
 	KUNIT_EXPECT_EQ(test, hydra_accessed_refused() ? -EOPNOTSUPP : 0,
-			hydra_settings_check(1, 0, 9, HYDRA_FILTER_ACCESSED));
+			hydra_settings_take(&accessed, &s));
 }
 
 /* Filter "accessed" runs on CPUs only whose manual promises what marks rest on. */
@@ -148,7 +153,7 @@ static struct kunit_case hydra_settings_cases[] = {
 	KUNIT_CASE(hydra_test_parse),
 	KUNIT_CASE(hydra_test_parse_refuses),
 	KUNIT_CASE(hydra_test_format),
-	KUNIT_CASE(hydra_test_check_settings),
+	KUNIT_CASE(hydra_test_take),
 	KUNIT_CASE(hydra_test_cpu_refused),
 	{}
 };

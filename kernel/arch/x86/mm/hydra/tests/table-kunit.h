@@ -11,13 +11,13 @@ static void hydra_test_word(struct kunit *test)
 	struct ptdesc *ptdesc = virt_to_ptdesc(entry);
 
 	KUNIT_EXPECT_FALSE(test, hydra_word_shared(entry + 511));
-	ptdesc->__page_mapping = hydra_solo(HYDRA_MAX_DOMAINS - 1);
+	hydra_word_set_solo(ptdesc, HYDRA_MAX_DOMAINS - 1);
 	KUNIT_EXPECT_FALSE(test, hydra_word_shared(entry + 511));
 	KUNIT_EXPECT_TRUE(test, hydra_word_solo(hydra_word_of(entry + 511)));
 	KUNIT_EXPECT_EQ(test, HYDRA_MAX_DOMAINS - 1,
 			hydra_word_domain(hydra_word_of(entry + 511)));
 	KUNIT_EXPECT_NULL(test, hydra_table_of(entry));
-	ptdesc->__page_mapping = (unsigned long)entry;
+	hydra_word_set_table(ptdesc, (struct hydra_table *)entry);
 	KUNIT_EXPECT_TRUE(test, hydra_word_shared(entry + 511));
 	KUNIT_EXPECT_FALSE(test, hydra_word_solo(hydra_word_of(entry)));
 	KUNIT_EXPECT_PTR_EQ(test, (void *)entry, (void *)hydra_table_of(entry + 511));
@@ -26,20 +26,20 @@ static void hydra_test_word(struct kunit *test)
 /* A driver has left a pointer in page->mapping, and the page becomes a table. */
 static void hydra_test_ctor(struct kunit *test)
 {
-	int level;
+	enum pg_level level;
 
-	for (level = HYDRA_PTE; level <= HYDRA_PUD; level++) {
+	for (level = PG_LEVEL_4K; level <= PG_LEVEL_1G; level++) {
 		struct page *page = alloc_page(GFP_KERNEL | __GFP_ZERO);
 		struct ptdesc *ptdesc = page_ptdesc(page);
 
 		KUNIT_ASSERT_NOT_NULL(test, page);
-		ptdesc->__page_mapping = (unsigned long)test;
+		page->mapping = (void *)test;
 		KUNIT_EXPECT_TRUE(test, hydra_word_shared(page_address(page)));
-		if (level == HYDRA_PTE) {
+		if (level == PG_LEVEL_4K) {
 			KUNIT_EXPECT_TRUE(test, pagetable_pte_ctor(ptdesc));
 			KUNIT_EXPECT_FALSE(test, hydra_word_shared(page_address(page)));
 			pagetable_pte_dtor(ptdesc);
-		} else if (level == HYDRA_PMD) {
+		} else if (level == PG_LEVEL_2M) {
 			KUNIT_EXPECT_TRUE(test, pagetable_pmd_ctor(ptdesc));
 			KUNIT_EXPECT_FALSE(test, hydra_word_shared(page_address(page)));
 			pagetable_pmd_dtor(ptdesc);
@@ -48,7 +48,7 @@ static void hydra_test_ctor(struct kunit *test)
 			KUNIT_EXPECT_FALSE(test, hydra_word_shared(page_address(page)));
 			pagetable_pud_dtor(ptdesc);
 		}
-		ptdesc->__page_mapping = 0;
+		hydra_word_clear(ptdesc);
 		__free_page(page);
 	}
 }
@@ -58,13 +58,13 @@ static void hydra_test_table_init(struct kunit *test)
 {
 	const unsigned long addr = 5 * P4D_SIZE + 7 * PUD_SIZE + 9 * PMD_SIZE + 11 * PAGE_SIZE;
 	static const struct {
-		u8 level;
+		enum pg_level level;
 		unsigned long base;
 		unsigned int index;
 	} rows[] = {
-		{ HYDRA_PTE, 5 * P4D_SIZE + 7 * PUD_SIZE + 9 * PMD_SIZE, 9 },
-		{ HYDRA_PMD, 5 * P4D_SIZE + 7 * PUD_SIZE, 7 },
-		{ HYDRA_PUD, 5 * P4D_SIZE, 5 },
+		{ PG_LEVEL_4K, 5 * P4D_SIZE + 7 * PUD_SIZE + 9 * PMD_SIZE, 9 },
+		{ PG_LEVEL_2M, 5 * P4D_SIZE + 7 * PUD_SIZE, 7 },
+		{ PG_LEVEL_1G, 5 * P4D_SIZE, 5 },
 	};
 	int i;
 
@@ -86,17 +86,17 @@ static void hydra_test_table_init(struct kunit *test)
 static void hydra_test_fold_accessed(struct kunit *test)
 {
 	static const struct {
-		u8 level;
+		enum pg_level level;
 		pteval_t copy, before, after;
 	} rows[] = {
-		{ HYDRA_PTE, PAGE_A | _PAGE_ACCESSED, PAGE_A, PAGE_A | _PAGE_ACCESSED },
-		{ HYDRA_PTE, PAGE_A, PAGE_A, PAGE_A },
-		{ HYDRA_PTE, PAGE_B | _PAGE_ACCESSED, PAGE_A, PAGE_A },
-		{ HYDRA_PTE, PAGE_A | _PAGE_ACCESSED, 0, 0 },
-		{ HYDRA_PTE, HYDRA_PTE_REFILL, PAGE_A, PAGE_A },
-		{ HYDRA_PMD, HUGE_A | _PAGE_ACCESSED, HUGE_A, HUGE_A | _PAGE_ACCESSED },
+		{ PG_LEVEL_4K, PAGE_A | _PAGE_ACCESSED, PAGE_A, PAGE_A | _PAGE_ACCESSED },
+		{ PG_LEVEL_4K, PAGE_A, PAGE_A, PAGE_A },
+		{ PG_LEVEL_4K, PAGE_B | _PAGE_ACCESSED, PAGE_A, PAGE_A },
+		{ PG_LEVEL_4K, PAGE_A | _PAGE_ACCESSED, 0, 0 },
+		{ PG_LEVEL_4K, HYDRA_PTE_REFILL, PAGE_A, PAGE_A },
+		{ PG_LEVEL_2M, HUGE_A | _PAGE_ACCESSED, HUGE_A, HUGE_A | _PAGE_ACCESSED },
 		/* The way to a leaf table says nothing of a page. */
-		{ HYDRA_PMD, TABLE, TABLE & ~_PAGE_ACCESSED, TABLE & ~_PAGE_ACCESSED },
+		{ PG_LEVEL_2M, TABLE, TABLE & ~_PAGE_ACCESSED, TABLE & ~_PAGE_ACCESSED },
 	};
 	int i;
 
@@ -113,7 +113,7 @@ static void hydra_test_link(struct kunit *test)
 {
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
 	pteval_t *canonical = hydra_test_page(test), *own = hydra_test_page(test);
-	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PMD);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, PG_LEVEL_2M);
 	pteval_t *leaf = hydra_test_page(test);
 	struct hydra_domain dom = {};
 
@@ -160,10 +160,10 @@ static struct hydra_test_upper hydra_test_upper(struct kunit *test)
 
 	WRITE_ONCE(tree.h->active, true);
 	tree.dom = hydra_test_domain(test, tree.h, 1);
-	tree.parent = hydra_test_table(test, pud, tree.h, HYDRA_PUD);
+	tree.parent = hydra_test_table(test, pud, tree.h, PG_LEVEL_1G);
 	tree.parent->table[1] = own;
-	tree.t = hydra_test_table(test, tree.pmd, tree.h, HYDRA_PMD);
-	hydra_table_init(tree.t, tree.h, tree.parent, tree.pmd, 5 * PUD_SIZE, HYDRA_PMD);
+	tree.t = hydra_test_table(test, tree.pmd, tree.h, PG_LEVEL_2M);
+	hydra_table_init(tree.t, tree.h, tree.parent, tree.pmd, 5 * PUD_SIZE, PG_LEVEL_2M);
 	*tree.entry = _PAGE_TABLE | __pa(tree.pmd);
 	return tree;
 }
@@ -294,8 +294,8 @@ static void hydra_test_domain_upper_root(struct kunit *test)
 	for (i = 0; i < 2; i++) {
 		canonical[i] = hydra_test_page(test);
 		entry[i] = _PAGE_TABLE | __pa(canonical[i]);
-		t[i] = hydra_test_table(test, canonical[i], h, HYDRA_PUD);
-		hydra_table_init(t[i], h, NULL, canonical[i], (5 + i) * P4D_SIZE, HYDRA_PUD);
+		t[i] = hydra_test_table(test, canonical[i], h, PG_LEVEL_1G);
+		hydra_table_init(t[i], h, NULL, canonical[i], (5 + i) * P4D_SIZE, PG_LEVEL_1G);
 	}
 	for (round = 0; round < 2; round++) {
 		for (i = 0; i < 2; i++) {
@@ -331,11 +331,11 @@ static void hydra_test_domain_upper_root_late(struct kunit *test)
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
 	struct hydra_domain *dom = hydra_test_domain(test, h, 1);
 	pteval_t *canonical = hydra_test_page(test);
-	struct hydra_table *t = hydra_test_table(test, canonical, h, HYDRA_PUD);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, PG_LEVEL_1G);
 	pteval_t entry = 0;
 
 	WRITE_ONCE(h->active, true);
-	hydra_table_init(t, h, NULL, canonical, 5 * P4D_SIZE, HYDRA_PUD);
+	hydra_table_init(t, h, NULL, canonical, 5 * P4D_SIZE, PG_LEVEL_1G);
 	dom->pgd = (pgd_t *)__get_free_pages(GFP_KERNEL | __GFP_ZERO, PGD_ALLOCATION_ORDER);
 	KUNIT_ASSERT_NOT_NULL(test, dom->pgd);
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, hydra_test_free_root, dom->pgd));
@@ -367,11 +367,11 @@ static void hydra_test_has_owner(struct kunit *test)
 		kunit_skip(test, "all domains have one home");
 	KUNIT_ASSERT_LT(test, home, kind->nr);
 	KUNIT_EXPECT_FALSE(test, hydra_has_owner(h, canonical));
-	virt_to_ptdesc(canonical)->__page_mapping = hydra_solo(away);
+	hydra_word_set_solo(virt_to_ptdesc(canonical), away);
 	KUNIT_EXPECT_FALSE(test, hydra_has_owner(h, canonical));
-	virt_to_ptdesc(canonical)->__page_mapping = hydra_solo(home);
+	hydra_word_set_solo(virt_to_ptdesc(canonical), home);
 	KUNIT_EXPECT_TRUE(test, hydra_has_owner(h, canonical));
-	t = hydra_test_table(test, canonical, h, HYDRA_PTE);
+	t = hydra_test_table(test, canonical, h, PG_LEVEL_4K);
 	hydra_mask_set(away, &t->users);
 	t->table[away] = canonical;
 	hydra_mask_set(home, &t->users);

@@ -17,7 +17,7 @@ LINKED = 9                   # eight flushes that reach a core which links a tab
 # By policy, in their order: Linux, Mitosis, RadixVM, ABIS, Hydra.
 EXPECTED = {"jit-new": (15, 15, 0, 0, 15), "jit-patch": (30, 30, 30, 15, 30), "wasm-own": (15, 15, 0, 0, 1), "wasm-pool": (15, 15, 0, 0, 15),
             "save": (15, 15, 0, 0, 1)}
-HABITS = {
+PATTERNS = {
     "jit-new": ("a JIT compiler writes a page of new code (mprotect to write, write, mprotect to run); all threads run other code of the same 2 MiB",
                 "No other thread has run the page. Run it under ABIS or RadixVM: Hydra tells page tables apart, not pages, and saves nothing."),
     "jit-patch": ("the same with code that all threads run",
@@ -33,8 +33,8 @@ HABITS = {
 
 
 def steps():
-    return tuple(Step(habit, policy, ("--policy", policy), ("people", habit, "--rounds", str(ROUNDS)))
-                 for habit in HABITS for policy in policies.POLICIES)
+    return tuple(Step(pattern, policy, ("--policy", policy), ("apps", pattern, "--rounds", str(ROUNDS)))
+                 for pattern in PATTERNS for policy in policies.POLICIES)
 
 
 def taken(_, seen):
@@ -44,26 +44,26 @@ def taken(_, seen):
 
 
 def lines():
-    for habit, (title, words) in HABITS.items():
-        yield Line("people", habit, "interrupts_per_op", f"{habit}: interrupts when {title}", words)
-        yield Line("people", habit, "pagetable_kib", f"{habit}: page tables, KiB", "What the interrupts saved cost in memory.")
+    for pattern, (title, words) in PATTERNS.items():
+        yield Line("apps", pattern, "interrupts_per_op", f"{pattern}: interrupts when {title}", words)
+        yield Line("apps", pattern, "pagetable_kib", f"{pattern}: page tables, KiB", "What the interrupts saved cost in memory.")
 
 
 def check(values, columns):
-    def get(habit, policy):
-        return values.get("people", habit, policy, "interrupts_per_op")
-    for habit in HABITS:
+    def get(pattern, policy):
+        return values.get("apps", pattern, policy, "interrupts_per_op")
+    for pattern in PATTERNS:
         for policy in columns:
-            seen, wanted = get(habit, policy), EXPECTED[habit][policies.POLICIES.index(policy)]
-            yield Check("people", f"{habit}, {policies.called(policy)}: {wanted} interrupts for each operation of the last round", f"{seen:.2f}",
+            seen, wanted = get(pattern, policy), EXPECTED[pattern][policies.POLICIES.index(policy)]
+            yield Check("apps", f"{pattern}, {policies.called(policy)}: {wanted} interrupts for each operation of the last round", f"{seen:.2f}",
                         abs(seen - wanted) <= NEARLY)
     for policy in [policy for policy in ("radixvm", "abis") if policy in columns]:
-        mean, operations = (values.get("people", "wasm-pool", policy, metric) for metric in ("mean_per_op", "operations"))
-        yield Check("people", f"wasm-pool, {policies.called(policy)}: at most {LINKED} interrupts for each memory in all rounds: the first user's core is "
+        mean, operations = (values.get("apps", "wasm-pool", policy, metric) for metric in ("mean_per_op", "operations"))
+        yield Check("apps", f"wasm-pool, {policies.called(policy)}: at most {LINKED} interrupts for each memory in all rounds: the first user's core is "
                     "told until its link is cut", f"{mean * operations / CPUS:.2f}", mean * operations <= LINKED * CPUS)
 
 
-BENCH = Bench("people", "interrupts of a JIT compiler, a pool of WebAssembly memories and a store that saves itself, and which policy is for them",
-              vm.Machine(NODES, PER_NODE, "2G", append=[CLOCK, UNWATCHED], emulator=COUNTED), ("people",), steps(), tuple(lines()), taken, check,
+BENCH = Bench("apps", "interrupts of a JIT compiler, a pool of WebAssembly memories and a store that saves itself, and which policy is for them",
+              vm.Machine(NODES, PER_NODE, "2G", append=[CLOCK, UNWATCHED], emulator=COUNTED), ("apps",), steps(), tuple(lines()), taken, check,
               "No paper has these figures. The programs are ours, small, and take turns: interrupts are counted, and how often a real program does such an "
               "operation is left out.", why_fixed="its memories go round among 16 threads so that each has been on all 8 nodes before the last round")

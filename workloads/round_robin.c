@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "turns.h"
+#include "round_robin.h"
 
 #include <errno.h>
 #include <error.h>
@@ -21,7 +21,7 @@ struct operation {
 	int kind;
 };
 
-static const struct turns *turns;
+static const struct round_robin *turns;
 static struct worker *workers;
 static size_t count;
 static volatile size_t turn_of = NO_THREAD;
@@ -34,17 +34,17 @@ static uint64_t last_interrupts;
 static double start;
 static pthread_barrier_t ready, over;
 
-size_t turns_count(void)
+size_t round_robin_count(void)
 {
 	return count;
 }
 
-struct worker *turns_worker(size_t number)
+struct worker *round_robin_worker(size_t number)
 {
 	return &workers[number % count];
 }
 
-void turns_operation(int kind)
+void round_robin_operation(int kind)
 {
 	uint64_t interrupts = shootdown_interrupts();
 
@@ -53,7 +53,7 @@ void turns_operation(int kind)
 	last_interrupts = interrupts;
 }
 
-void turns_forget(void)
+void round_robin_forget(void)
 {
 	last_interrupts = shootdown_interrupts();
 }
@@ -64,7 +64,7 @@ static void answer(struct worker *worker)
 	worker->done = question;
 }
 
-void turns_ask_all(struct worker *worker)
+void round_robin_ask_all(struct worker *worker)
 {
 	question++;
 	answer(worker);
@@ -106,7 +106,7 @@ static _Noreturn void *work(void *argument)
 	}
 }
 
-void turns_run(const struct turns *asked_for)
+void round_robin_run(const struct round_robin *asked_for)
 {
 	struct machine machine = machine_read();
 	size_t number = 0, least;
@@ -126,8 +126,8 @@ void turns_run(const struct turns *asked_for)
 	}
 	/* A caller that asks for one thread gets one: it shows what is counted while no CPU is interrupted. */
 	least = turns->alone || turns->per_node ? 1 : 2;
-	if (count < least || count > TURNS_MOST)
-		error(EXIT_LACKING, 0, "%zu threads: this needs %zu to %lu", count, least, TURNS_MOST);
+	if (count < least || count > ROUND_ROBIN_MOST)
+		error(EXIT_LACKING, 0, "%zu threads: this needs %zu to %lu", count, least, ROUND_ROBIN_MOST);
 	workers = aligned_alloc(_Alignof(struct worker), count * sizeof(*workers));
 	if (!workers)
 		error(EXIT_FAILURE, errno, "list of threads");
@@ -148,7 +148,7 @@ void turns_run(const struct turns *asked_for)
 	pthread_barrier_wait(&over);
 }
 
-void turns_print_interrupts(const char *key, int kind)
+void round_robin_print_interrupts(const char *key, int kind)
 {
 	json_open_list(key);
 	for (size_t i = 0; i < made; i++)
@@ -158,7 +158,7 @@ void turns_print_interrupts(const char *key, int kind)
 }
 
 /* Leaves with a message that names all kinds. */
-static void choose(struct turns *chosen, const char *name, const struct argp_state *state)
+static void choose(struct round_robin *chosen, const char *name, const struct argp_state *state)
 {
 	char names[256] = "";
 
@@ -172,7 +172,7 @@ static void choose(struct turns *chosen, const char *name, const struct argp_sta
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-	struct turns *chosen = state->input;
+	struct round_robin *chosen = state->input;
 	char *end;
 
 	switch (key) {
@@ -212,4 +212,4 @@ static const struct argp_option argp_options[] = {
 	{ 0 }
 };
 
-const struct argp turns_argp = { .options = argp_options, .parser = parse_option };
+const struct argp round_robin_argp = { .options = argp_options, .parser = parse_option };

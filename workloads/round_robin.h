@@ -4,8 +4,8 @@
  * their CPUs are busy with this process all the time, and the interrupts of one
  * operation are known one by one.
  */
-#ifndef TURNS_H
-#define TURNS_H
+#ifndef ROUND_ROBIN_H
+#define ROUND_ROBIN_H
 
 #include <argp.h>
 #include <stdbool.h>
@@ -15,8 +15,8 @@
 #define PAGE 4096UL
 #define TABLE (2UL << 20)		/* what a leaf table maps */
 #define GIB (1UL << 30)
-#define TURNS_PLACE ((char *)(1UL << 40))
-#define TURNS_MOST 500UL		/* threads, so that a leaf table for each is within a GiB */
+#define ROUND_ROBIN_PLACE ((char *)(1UL << 40))
+#define ROUND_ROBIN_MOST 500UL		/* threads, so that a leaf table for each is within a GiB */
 
 struct worker {
 	/* A cache line of its own. */
@@ -26,17 +26,17 @@ struct worker {
 };
 
 /* What threads do in their turns. */
-struct turns_kind {
+struct round_robin_kind {
 	const char *name;
 	void (*prepare)(void);			/* ahead of all turns; may be NULL */
-	/* One turn of a thread; it tells of each operation by turns_operation(). */
+	/* One turn of a thread; it tells of each operation by round_robin_operation(). */
 	void (*turn)(struct worker *worker);
 };
 
-struct turns {
-	const struct turns_kind *kinds;		/* ended by one without a name */
-	const struct turns_kind *kind;		/* the one of them that the argument names; else set by the program */
-	/* What all threads do when one asks by turns_ask_all(); may be NULL. */
+struct round_robin {
+	const struct round_robin_kind *kinds;		/* ended by one without a name */
+	const struct round_robin_kind *kind;		/* the one of them that the argument names; else set by the program */
+	/* What all threads do when one asks by round_robin_ask_all(); may be NULL. */
 	void (*asked)(struct worker *worker);
 	uint64_t per_node;		/* threads on so many CPUs of each node; 0: on all */
 	bool alone;			/* one thread in all, on the first CPU of the first node */
@@ -46,30 +46,30 @@ struct turns {
 
 /*
  * The options --rounds, --seconds and --per-node, and the argument that names a
- * kind, as an argp child. Its input is a struct turns.
+ * kind, as an argp child. Its input is a struct round_robin.
  */
-extern const struct argp turns_argp;
+extern const struct argp round_robin_argp;
 
 /* Run it. Leaves with a message if the machine lacks what is needed. */
-void turns_run(const struct turns *turns);
+void round_robin_run(const struct round_robin *turns);
 
-size_t turns_count(void);
-struct worker *turns_worker(size_t number);
+size_t round_robin_count(void);
+struct worker *round_robin_worker(size_t number);
 
 /* Ask all threads, the calling one too, and wait until each has done it. */
-void turns_ask_all(struct worker *worker);
+void round_robin_ask_all(struct worker *worker);
 
 /*
  * An operation ends here: the interrupts since the end of the last one are its
  * own. Operations of the first round do not count: it makes the page tables that
  * stay. @kind is 0 or 1.
  */
-void turns_operation(int kind);
+void round_robin_operation(int kind);
 
 /* The interrupts since the end of the last operation belong to none. */
-void turns_forget(void);
+void round_robin_forget(void);
 
 /* Write the list of each operation's interrupts into the JSON object that is open. */
-void turns_print_interrupts(const char *key, int kind);
+void round_robin_print_interrupts(const char *key, int kind);
 
-#endif /* TURNS_H */
+#endif /* ROUND_ROBIN_H */

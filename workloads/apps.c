@@ -30,11 +30,11 @@
 #include "machine.h"
 #include "own_hydra.h"
 #include "page_tables.h"
-#include "turns.h"
+#include "round_robin.h"
 
-#define CODE TURNS_PLACE
+#define CODE ROUND_ROBIN_PLACE
 #define RETURN 0xc3			/* the instruction ret */
-#define MEMORIES (TURNS_PLACE + GIB)
+#define MEMORIES (ROUND_ROBIN_PLACE + GIB)
 #define MEMORY_APART (4 * GIB)		/* what a 32-bit program of WebAssembly could reach */
 #define MEMORY_PAGES 16UL
 #define STRIDE 3			/* to another node of two CPUs, whatever the number of threads */
@@ -80,21 +80,21 @@ static void compile_new(struct worker *worker)
 	char *page = CODE + pages_compiled++ % (TABLE / PAGE) * PAGE;
 
 	/* Page 0 is what the others run, so that their nodes use the page table. */
-	if (pages_compiled <= turns_count() + 1)
-		turns_ask_all(worker);
+	if (pages_compiled <= round_robin_count() + 1)
+		round_robin_ask_all(worker);
 	if (page == CODE)
 		page = CODE + pages_compiled++ % (TABLE / PAGE) * PAGE;
 	compile(page);
 	run(page);
-	turns_operation(0);
+	round_robin_operation(0);
 }
 
 static void compile_again(struct worker *worker)
 {
-	turns_ask_all(worker);
+	round_robin_ask_all(worker);
 	compile(CODE);
 	run(CODE);
-	turns_operation(0);
+	round_robin_operation(0);
 }
 
 static char *memory(size_t number)
@@ -104,7 +104,7 @@ static char *memory(size_t number)
 
 static void reserve_memories(void)
 {
-	for (size_t i = 0; i < TURNS_MOST; i++)
+	for (size_t i = 0; i < ROUND_ROBIN_MOST; i++)
 		if (mmap(memory(i), MEMORY_APART, PROT_NONE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
 			 0) != memory(i))
@@ -119,7 +119,7 @@ static void use_memory(char *at)
 	if (madvise(at, MEMORY_PAGES * PAGE, MADV_DONTNEED))
 		error(EXIT_FAILURE, errno, "madvise");
 	protect(at, MEMORY_PAGES * PAGE, PROT_NONE);
-	turns_operation(0);
+	round_robin_operation(0);
 }
 
 static void use_own(struct worker *worker)
@@ -131,15 +131,15 @@ static void use_next(struct worker *worker)
 {
 	static uint64_t turn;
 
-	use_memory(memory((worker->number + turn++ / turns_count() * STRIDE) % turns_count()));
+	use_memory(memory((worker->number + turn++ / round_robin_count() * STRIDE) % round_robin_count()));
 }
 
 /* A part for each thread, in a leaf page table of its own, as allocators with an arena for each thread give. */
 static void map_store(void)
 {
-	if (mmap(TURNS_PLACE, TURNS_MOST * TABLE, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) != TURNS_PLACE)
-		error(EXIT_FAILURE, errno, "cannot map a store at %p", TURNS_PLACE);
+	if (mmap(ROUND_ROBIN_PLACE, ROUND_ROBIN_MOST * TABLE, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) != ROUND_ROBIN_PLACE)
+		error(EXIT_FAILURE, errno, "cannot map a store at %p", ROUND_ROBIN_PLACE);
 }
 
 /* The child does nothing but hold all pages; it ends with the thread that made it. */
@@ -166,13 +166,13 @@ static void write_while_saving(struct worker *worker)
 	if (!worker->number)
 		hold_pages();
 	/* The first gets this thread copies of the pages that it counts with. */
-	turns_forget();
-	turns_forget();
-	*(volatile char *)(TURNS_PLACE + worker->number * TABLE) = 1;
-	turns_operation(0);
+	round_robin_forget();
+	round_robin_forget();
+	*(volatile char *)(ROUND_ROBIN_PLACE + worker->number * TABLE) = 1;
+	round_robin_operation(0);
 }
 
-static const struct turns_kind habits[] = {
+static const struct round_robin_kind patterns[] = {
 	{ "jit-new", reserve_code, compile_new },
 	{ "jit-patch", reserve_code, compile_again },
 	{ "wasm-own", reserve_memories, use_own },
@@ -181,33 +181,33 @@ static const struct turns_kind habits[] = {
 	{ 0 }
 };
 
-static const struct argp_child children[] = { { .argp = &turns_argp }, { 0 } };
+static const struct argp_child children[] = { { .argp = &round_robin_argp }, { 0 } };
 
 static const struct argp argp = {
-	.args_doc = "HABIT",
+	.args_doc = "PATTERN",
 	.children = children,
-	.doc = "Count TLB shootdown interrupts of what programs do, with a thread on each CPU. Prints one line of JSON. HABIT is jit-new: compile a new page of code that all threads run; jit-patch: change a page that all run; wasm-own: take a memory, use it, give its pages back; wasm-pool: the memories go round; save: write while a child process holds the data as they were.\v"
+	.doc = "Count TLB shootdown interrupts of what programs do, with a thread on each CPU. Prints one line of JSON. PATTERN is jit-new: compile a new page of code that all threads run; jit-patch: change a page that all run; wasm-own: take a memory, use it, give its pages back; wasm-pool: the memories go round; save: write while a child process holds the data as they were.\v"
 	       "Exit status: 0 done; 1 failed; 2 this machine or kernel lacks what is needed; 64 wrong usage.",
 };
 
 int main(int argc, char **argv)
 {
-	struct turns turns = { .kinds = habits, .asked = run_code, .rounds = 4, .seconds = 20 };
+	struct round_robin turns = { .kinds = patterns, .asked = run_code, .rounds = 4, .seconds = 20 };
 	struct own_hydra own;
 	uint64_t tables;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &turns);
 	use_plain_memory();
-	turns_run(&turns);
+	round_robin_run(&turns);
 	own = own_hydra_read();
 	/* JSON takes memory, too. */
 	tables = page_tables_kib();
 
 	json_open_object(NULL);
-	json_string("program", "people");
-	json_string("habit", turns.kind->name);
-	json_number("cpus", turns_count());
-	turns_print_interrupts("interrupts", 0);
+	json_string("program", "apps");
+	json_string("pattern", turns.kind->name);
+	json_number("cpus", round_robin_count());
+	round_robin_print_interrupts("interrupts", 0);
 	json_number("pagetable_kib", tables);
 	json_number("fills", own.fills);
 	json_close();

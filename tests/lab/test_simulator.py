@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""tools/hydra_sim: the rules of auto_rules.h keep their bounds, broken rules are caught, and single decisions cost what is computed by hand.
+
+A million traces: hydra_sim --bounds 1000000.
+"""
+import json
+import re
+import struct
+import subprocess
+
+import pytest
+
+from lab import paths
+
+SOURCES = paths.REPO / "tools/hydra_sim"
+RULES = paths.REPO / "kernel/arch/x86/mm/hydra"
+RUN, STOP, USE, CHANGE, FLUSH, FREE, END = range(7)
+MS = 1000
+# What <kunit/test.h> and the kernel's headers have, for the cases of KUnit
+KUNIT = """\
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+typedef uint8_t u8; typedef uint16_t u16; typedef uint32_t u32; typedef uint64_t u64; typedef int16_t s16;
+#define U32_MAX UINT32_MAX
+#define U64_MAX UINT64_MAX
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
+struct kunit { int failed, expected; };
+struct kunit_case { void (*run)(struct kunit *); const char *name; };
+struct kunit_suite { const char *name; struct kunit_case *test_cases; };
+#define KUNIT_CASE(function) { function, #function }
+#define EXPECT(test, is) ((test)->expected++, (is) ? 0 : ((test)->failed++, printf("%s:%d: %s\\n", __func__, __LINE__, #is)))
+#define KUNIT_EXPECT_EQ(test, a, b) EXPECT(test, (a) == (b))
+#define KUNIT_EXPECT_EQ_MSG(test, a, b, ...) EXPECT(test, (a) == (b))
+#define KUNIT_EXPECT_GE(test, a, b) EXPECT(test, (a) >= (b))
+#define KUNIT_EXPECT_LE(test, a, b) EXPECT(test, (a) <= (b))
+#define KUNIT_EXPECT_TRUE(test, a) EXPECT(test, a)
+#define KUNIT_EXPECT_FALSE(test, a) EXPECT(test, !(a))
+#define kunit_test_suite(suite) int main(void) { struct kunit test = {}; \\
+	for (struct kunit_case *each = suite.test_cases; each->run; each++) each->run(&test); \\
+	return test.failed || test.expected < 100; }
+"""
+
+
+def compile_c(*words):
+    subprocess.run(["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-Wall", *words], check=True, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The directory of the program and its objects."""
+    out = tmp_path_factory.mktemp("simulator")
+    subprocess.run(["make", "-C", SOURCES, f"O={out}", "CFLAGS=-O1"], check=True, capture_output=True, text=True)
+    return out
+
+
+def simulate(built, *words, status=0):
+    done = subprocess.run([built / "hydra_sim", *map(str, words)], capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+# --- the rules
+
+def test_the_cases_of_kunit_pass_here_too(tmp_path):
+    (tmp_path / "kunit").mkdir()
+    (tmp_path / "kunit/test.h").write_text(KUNIT)
+    (tmp_path / "cases.c").write_text(f'#include "{RULES}/tests/auto_rules-kunit.h"\n')
+    compile_c("-DCONFIG_HYDRA_MM_KUNIT_TEST", f"-I{tmp_path}", "-o", tmp_path / "cases", tmp_path / "cases.c")
+    done = subprocess.run([tmp_path / "cases"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_rules_include_nothing():
+    assert "#include" not in (RULES / "auto_rules.h").read_text(encoding="utf-8")
+
+
+def test_random_traces_keep_the_bounds_and_come_near_them(built):
+    found = json.loads(simulate(built, "--bounds", 40000, "--json"))["bounds"]
+    assert len(found) == 12 and all(0 < value <= 1 for value in found.values())
+    tight = {"pair", "pair, late looks", "idle looks until a drop", "needless pushes", "marks that always gain", "against flushes by table"}
+    assert [name for name in tight if found[name] < 0.9] == []
+
+
+# Rules that are broken, by other words in auto_rules.h, and a bound that notices.
+FORGET, FAULT, TRY, REST = ("#define HYDRA_AGE_FORGET\t3", "#define HYDRA_FAULT_PUSHES\t16", "#define HYDRA_TRY_FLUSHES\t64",
+                            "#define HYDRA_REST_FLUSHES\t1024")
+BROKEN = {
+    "dropped after two quarters": ({FORGET: FORGET.replace("3", "2")}, "pair against staying"),
+    "dropped after six quarters": ({FORGET: FORGET.replace("3", "6")}, "pair"),
+    "a use does not count": ({"\tif (used)\n\t\treturn 0;\n\treturn quarters": "\treturn quarters"}, "pair"),
+    "a late look counts one quarter": ({"return rent / HYDRA_RENT_QUARTER;": "return rent >= HYDRA_RENT_QUARTER;"}, "pair"),
+    "a quarter is counted twice": ({"return rent % HYDRA_RENT_QUARTER;": "return rent;"}, "all domains of a table"),
+    "prices count half": ({"(price * HYDRA_RENT_WHOLE + forget - 1) / forget": "(price * HYDRA_RENT_WHOLE / 2 + forget - 1) / forget"}, "pair"),
+    "four small quarters": ({FORGET: FORGET.replace("3", "4"), "(HYDRA_RENT_WHOLE / 4)": "48"}, "idle looks until a drop"),
+    "pushed without credit": ({"return used || credit;": "return true;"}, "needless pushes"),
+    "a use earns too much": ({FAULT: FAULT.replace("16", "40")}, "needless pushes"),
+    "a use earns nothing": ({"credit + HYDRA_FAULT_PUSHES;": "credit;"}, "against always pushing"),
+    "tries are too long": ({TRY: TRY.replace("64", "256")}, "against flushes by table"),
+    "tries come too soon": ({REST: REST.replace("1024", "64")}, "times that a table went back"),
+    "losses do not count": ({"(long long)tally + gain - copies": "(long long)tally + gain"}, "against flushes by table"),
+    "looks may cost more than interrupts": ({" && copies < (u64)worth * cpus;": " && cpus;"}, "a look against a flush by table"),
+    "gains are not kept": ({"if (m->tally > 0) {": "if (m->tally > 30000) {"}, "marks that always gain"),
+}
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_a_broken_rule_is_caught(built, tmp_path, rule):
+    changes, bound = BROKEN[rule]
+    text = (RULES / "auto_rules.h").read_text(encoding="utf-8")
+    for right, wrong in changes.items():
+        assert text.count(right) == 1
+        text = text.replace(right, wrong)
+    (tmp_path / "auto_rules.h").write_text(text)
+    objects = [path for path in built.glob("*.o") if path.name != "bounds.o"]
+    compile_c("-Wno-unused", f"-I{tmp_path}", f"-I{SOURCES}", "-o", tmp_path / "hydra_sim", SOURCES / "bounds.c", *objects)
+    said = simulate(tmp_path, "--bounds", 40000, status=1)
+    assert f", {bound}" in said.splitlines()[0] and "seed 1, trace " in said and "(each with its " in said
+
+
+def test_every_bound_is_broken_by_some_rule(built):
+    bounds = json.loads(simulate(built, "--bounds", 4000, "--json"))["bounds"]
+    broken = {bound for _, bound in BROKEN.values()}
+    assert len(bounds) == 12 and [name for name in bounds if not name.startswith(tuple(broken))] == []
+
+
+# --- single decisions, by hand
+
+def costs(built, tmp_path, records, *words):
+    """{policy: costs} of a trace: (time in ms, CPU, operation, first page, pages)."""
+    (tmp_path / "trace").write_bytes(b"".join(struct.pack("=IHHII", time * MS, *record) for time, *record in records))
+    found = json.loads(simulate(built, "--trace", tmp_path / "trace", "--json", "--sockets", 2, "--cpus", 1, *words))
+    return {entry["policy"]: entry for entry in found}
+
+
+BOTH = [(0, 0, RUN, 0, 0), (0, 1, RUN, 0, 0), (0, 0, USE, 0, 1), (0, 1, USE, 0, 1)]
+
+
+def test_a_shared_page_that_is_flushed(built, tmp_path):
+    found = costs(built, tmp_path, [*BOTH, (1, 0, FLUSH, 0, 1)])
+    # An interrupt, and a remote walk. With replicas: a fill, an interrupt, a change, a flush. Marks: two copies are looked at.
+    assert {policy: entry["ns"] for policy, entry in found.items()} == {
+        "linux": 2000 + 75, "mitosis": 3000 + 2000 + 250 + 55, "hydra": 3000 + 2000 + 250 + 55, "accessed": 3000 + 2000 + 250 + 55 + 150,
+        "forget": 3000 + 2000 + 250 + 55, "forget-auto": 3000 + 2000 + 250 + 55 + 150}
+    assert [found["linux"][name] for name in ("tables", "walks", "remote_walks")] == [1, 2, 1]
+    assert found["hydra"]["tables"] == 2
+
+
+def test_marks_spare_who_did_not_use_the_page_again(built, tmp_path):
+    found = costs(built, tmp_path, [*BOTH, (1, 0, FLUSH, 0, 1), (2, 0, FLUSH, 0, 1)])
+    assert {policy: entry["interrupts"] for policy, entry in found.items()} == {
+        "linux": 2, "mitosis": 2, "hydra": 2, "accessed": 1, "forget": 2, "forget-auto": 1}
+
+
+def test_a_domain_is_forgotten_after_three_needless_flushes(built, tmp_path):
+    flushes = [(200 * at, 0, FLUSH, 0, 1) for at in range(1, 6)]
+    found = costs(built, tmp_path, [*BOTH, *flushes])
+    # Each flush adds 103 + 13 units: 1 quarter, in which the use was, 2 and 2. The look that drops comes 100 ms later.
+    assert found["hydra"]["ns"] == 3000 + 5 * (2000 + 250 + 55) and found["hydra"]["tables"] == 2
+    assert found["forget"]["ns"] == 3000 + 3 * (2000 + 250 + 55) + 2000 + 2 * 55
+    assert [found["forget"][name] for name in ("drops", "interrupts", "tables")] == [1, 4, 1]
+
+
+def test_a_domain_that_uses_its_copy_stays(built, tmp_path):
+    records = [record for at in range(1, 20) for record in ((200 * at, 0, FLUSH, 0, 1), (200 * at + 1, 1, USE, 0, 1))]
+    found = costs(built, tmp_path, [*BOTH, *records])
+    assert found["forget"]["drops"] == 0 and found["forget"]["fills"] == 1
+
+
+def test_a_late_look_finds_several_quarters(built, tmp_path):
+    flushes = [(at, 0, FLUSH, 0, 1) for at in range(1, 150)]
+    found = costs(built, tmp_path, [*BOTH, *flushes, (1000, 0, END, 0, 0)])
+    # The first look, 100 ms after the first flush, finds the use. In the 49 flushes after it a look is due, and comes later.
+    assert found["forget"]["drops"] == 1 and found["forget"]["interrupts"] == 149 + 1
+
+
+@pytest.mark.parametrize("seconds, drops", [(44, 0), (60, 1)])
+def test_a_replica_without_a_use_is_gone_after_a_minute(built, tmp_path, seconds, drops):
+    found = costs(built, tmp_path, [*BOTH, (seconds * 1000, 0, END, 0, 0)])
+    assert found["forget"]["drops"] == drops and found["forget"]["tables"] == 2 - drops
+    assert found["hydra"]["tables"] == 2 and found["linux"]["tables"] == 1
+
+
+def test_pushes_end_with_the_credit(built, tmp_path):
+    changes = [(1 + at, 0, CHANGE, 0, 1) for at in range(30)]
+    found = costs(built, tmp_path, [*BOTH, *changes, (40, 1, USE, 0, 1)])
+    # The use has earned 16 pushes; the 18th change clears the copy, which then costs nothing until the next use fills it.
+    assert found["hydra"]["changes"] == 30 and found["hydra"]["fills"] == 1
+    assert found["forget"]["changes"] == 18 and found["forget"]["fills"] == 2
+
+
+def test_the_price_of_a_drop_grows_with_the_cpus(built, tmp_path):
+    found = costs(built, tmp_path, [*BOTH, (200, 0, FLUSH, 0, 1), (400, 0, FLUSH, 0, 1)], "--price", "interrupt=8000")
+    # F is 11,000 ns: a flush and its change are 187 + 6 units, three quarters.
+    assert found["forget"]["drops"] == 0 and found["hydra"]["interrupts"] == 2
+    found = costs(built, tmp_path, [*BOTH, *((200 * at, 0, FLUSH, 0, 1) for at in (1, 2, 3))], "--price", "interrupt=8000")
+    assert found["forget"]["drops"] == 1 and found["forget"]["interrupts"] == 3
+
+
+def test_freed_tables_are_gone(built, tmp_path):
+    found = costs(built, tmp_path, [*BOTH, (1, 0, FREE, 0, 512), (2, 1, STOP, 0, 0), (3, 0, USE, 0, 1), (4, 0, FLUSH, 0, 1)])
+    assert {entry["tables"] for policy, entry in found.items() if policy != "mitosis"} == {1}
+    assert found["mitosis"]["tables"] == 2 and {entry["interrupts"] for entry in found.values()} == {1}
+
+
+# --- patterns
+
+def test_the_document_says_what_the_simulator_says(built):
+    text = (paths.REPO / "docs/researchers.md").read_text(encoding="utf-8")
+    lines = [line for line in simulate(built, "--sockets", 8, "--cpus", 32, "decay").splitlines() if line.split()[1:2] in (["linux"], ["hydra"], ["forget"])]
+    assert len(lines) == 3 and [line for line in lines if f"    {line}\n" not in text] == []
+
+
+def test_the_document_has_the_prices(built):
+    text = (paths.REPO / "docs/researchers.md").read_text(encoding="utf-8")
+    shown = [int(number.replace(",", "")) for cell in re.findall(r"^\| [^|]+ \| ([\d,; ]+) \|", text.partition("| price | ns |")[2], re.M) for number in cell.split("; ")]
+    code = (RULES / "auto_rules.h").read_text(encoding="utf-8") + (SOURCES / "sim.h").read_text(encoding="utf-8")
+    price = {name: int(value) for name, value in re.findall(r"^#define (?:HYDRA_)?PRICE_(\w+)\s+(\d+)", code, re.M)}
+    assert shown == [price[name] for name in ("INTERRUPT", "FILL", "CHANGE", "MORE", "LOOK", "FLUSH", "WALK")]
+
+
+def pattern(built, *words):
+    return {(entry["pattern"], entry["policy"]): entry for entry in json.loads(simulate(built, "--json", *words))}
+
+
+def interrupts(entry, part):
+    return entry[f"{part}_interrupts"] / entry[f"{part}_flushes"]
+
+
+def test_decay_ends_where_it_began_if_domains_are_forgotten(built):
+    found = pattern(built, "decay", "--sockets", 8)      # of two CPUs
+    assert [interrupts(found["decay", policy], "last") for policy in ("linux", "hydra", "forget")] == [15, 15, 1]
+    assert {interrupts(found["decay", policy], "first") for policy in ("hydra", "forget", "forget-auto")} == {1}
+    assert found["decay", "hydra"]["tables"] == 8 * found["decay", "linux"]["tables"]
+    assert found["decay", "forget"]["tables"] == found["decay", "linux"]["tables"]
+
+
+def test_where_nothing_is_shared_the_rules_change_nothing(built):
+    found = pattern(built, "node", "fork", "own", "read-one", "isolated", "--seconds", 20)
+    for name in ("node", "fork", "own", "read-one", "isolated"):
+        assert found[name, "forget-auto"] == {**found[name, "hydra"], "policy": "forget-auto"}
+
+
+def test_tables_that_are_shared_but_not_pages_are_flushed_by_marks(built):
+    found = pattern(built, "pages", "--seconds", 20)
+    assert interrupts(found["pages", "forget-auto"], "first") == pytest.approx(1, abs=0.01)
+    assert interrupts(found["pages", "hydra"], "last") == 7
+
+
+def test_the_same_seed_gives_the_same(built, tmp_path):
+    words = ("save", "--seconds", "10")
+    assert simulate(built, *words) == simulate(built, *words) != simulate(built, *words, "--seed", 2)
+    simulate(built, *words, "--write", tmp_path / "trace")
+    whole, again = simulate(built, *words, "--json"), simulate(built, "--trace", tmp_path / "trace", "--json")
+    assert [{**entry, "pattern": ""} for entry in json.loads(whole)] == [{**entry, "pattern": ""} for entry in json.loads(again)]
+
+
+@pytest.mark.parametrize("words, says", [
+    (["nonesuch"], "no pattern 'nonesuch'"), (["--sockets", "17"], "no number from 1 to 16"), (["--price", "walk=3"], "is no price"),
+    (["--sockets", "16", "--cpus", "32"], "256 CPUs at most"), (["--write", "x"], "takes one pattern"), (["--trace", "/dev/null"], "has no records"),
+    (["--trace", "/nonesuch"], "No such file")])
+def test_wrong_words_are_refused(built, words, says):
+    assert says in simulate(built, *words, status=2)
+
+
+@pytest.mark.parametrize("record, says", [((0, 9, RUN, 0, 0), "CPU"), ((0, 0, 7, 0, 0), "unknown operation"), ((0, 0, USE, 8192 * 512, 1), "beyond the last")])
+def test_wrong_records_are_refused(built, tmp_path, record, says):
+    (tmp_path / "trace").write_bytes(struct.pack("=IHHII", *record))
+    assert says in simulate(built, "--trace", tmp_path / "trace", status=2)
+
+
+def test_help_lists_all_patterns(built):
+    said = simulate(built, "--help")
+    assert all(f"  {name} " in said for name in ("decay", "moved-all", "request", "guest")) and "16 bytes" in said
