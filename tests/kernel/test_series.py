@@ -241,28 +241,46 @@ def test_the_real_series_applies_to_linux_and_makes_the_labs_tree(tmp_path):
     assert len(names) == len(series.read_parts()) + len(series.letters())
 
 
-KVMS = {"kvm-trees.patch", "kvm-interface.patch", "kvm-copy.patch", "kvm-flush.patch", "kvm-idle.patch", "kvm-follow.patch", "kvm-expose.patch"}
+# What comes last and apart: it can be left out.
+APART = ["filter-entry.patch", "filter-accessed.patch", "eager.patch", "cores.patch", "groups.patch", "kvm-follow.patch", "kvm-expose.patch"]
+OWN_LINES = 100              # of our files, that stand in a patch, too
 
 
-def test_what_prepares_linux_comes_first_and_the_options_last():
+def test_what_prepares_linux_comes_first_and_the_option_of_a_series_when_its_files_are_there():
     parts = series.read_parts()
     first = next(number for number, part in enumerate(parts) if part.files)
     assert first >= 7
     assert [part.path.name for part in parts[:first] if re.search("hydra", part.subject + part.message + diffs(part), re.I)
             or not part.message.endswith("No functional change.")] == []
     names = [part.path.name for part in parts]
-    # The options come when all files are there that they build. KVM needs the mechanism, and the mechanism does not need KVM.
-    assert names.index("build.patch") < min(number for number, name in enumerate(names) if name in KVMS) and names[-1] == "kvm-build.patch"
+    order = [names.index(name) for name in ("build.patch", *APART[:4], "documentation.patch", "kvm-trees.patch", "kvm-build.patch", *APART[4:])]
+    assert order == sorted(order)
     place = brought()
-    assert [name for name, number in place.items() if number > place["arch/x86/mm/hydra/Kconfig"]
-            and not name.startswith(("Documentation/", "tools/", "arch/x86/kvm/"))
-            and not name.endswith(("/vm.c", "/vm_place.c"))] == []
+    late = {name for name, number in place.items() if number > place["arch/x86/mm/hydra/Kconfig"]
+            and not name.startswith(("Documentation/", "tools/", "arch/x86/kvm/"))}
+    assert late == {"arch/x86/mm/hydra/vm.c", *parts[names.index("groups.patch")].files, "arch/x86/mm/hydra/vm_place.c"}
+    # KVM needs the mechanism, and the mechanism does not need KVM.
+    assert all(number > names.index("build.patch") for name, number in place.items() if name.startswith("arch/x86/kvm/"))
+
+
+def test_each_series_has_its_letter():
+    assert [(letter.name, count > 0) for letter, count in series.letters().items()] == [("1-mm.cover", True), ("2-kvm.cover", True), ("3-guests.cover", True)]
+
+
+def own_lines(part):
+    """The lines of our files that a patch adds to what an earlier patch has brought."""
+    found = []
+    for text in re.split(r"(?m)^(?=diff --git )", diffs(part)):
+        name = re.search(r"^\+\+\+ b/(\S+)$", text, re.M)
+        if name and name[1] in brought():
+            found += re.findall(r"^\+(?!\+\+ b/).*$", text, re.M)
+    return found
 
 
 def test_a_patch_brings_whole_files():
-    """Each line of ours stands once: asm/hydra_tlb.h alone comes in two parts, as struct mmu_gather gets a member in between."""
-    own = {name for part in series.read_parts() for name in re.findall(r"^\+\+\+ b/(\S+)$", diffs(part), re.M) if name in brought()}
-    assert own == {"arch/x86/include/asm/hydra_tlb.h"}
+    """Each line of ours stands once, but for asm/hydra_tlb.h, where struct mmu_gather gets a member in between, and for the calls of what comes apart."""
+    own = {part.path.name: len(lines) for part in series.read_parts() if (lines := own_lines(part))}
+    assert set(own) <= {"gather.patch", *APART} and sum(own.values()) <= OWN_LINES
 
 
 def test_every_header_is_there_when_linuxs_files_include_it():

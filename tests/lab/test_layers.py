@@ -110,10 +110,7 @@ def used(text):
 
 def order(directory):
     """The C files of a directory, as the Makefile has them."""
-    if directory.startswith("arch/x86/mm"):
-        text = (KERNEL / directory / "Makefile").read_text(encoding="utf-8")
-    else:
-        text = "".join(re.findall(r"^\+kvm-.*HYDRA.*(?:\n\+\t.*)*", (KERNEL / "hooks/kvm-build.patch").read_text(encoding="utf-8"), re.M))
+    text = next((KERNEL / directory).glob("Makefile*")).read_text(encoding="utf-8")
     return [f"{name}.c" for name in re.findall(r"(\w+)\.o\b", text) if not (KERNEL / directory / f"{name}.S").exists()]
 
 

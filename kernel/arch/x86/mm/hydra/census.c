@@ -12,7 +12,7 @@
 #include <asm/pgalloc.h>
 
 #include "domain.h"
-#include "pool.h"
+#include "home.h"
 #include "settings.h"
 #include "state.h"
 #include "walk.h"

@@ -15,8 +15,8 @@
 #include <linux/seq_file.h>
 
 #include "domain.h"
+#include "home.h"
 #include "platform.h"
-#include "pool.h"
 #include "replica.h"
 #include "wait.h"
 #include "walk.h"

@@ -29,8 +29,8 @@
 
 #include "domain.h"
 #include "fill.h"
+#include "home.h"
 #include "marks.h"
-#include "pool.h"
 #include "replica.h"
 #include "roots.h"
 #include "state.h"

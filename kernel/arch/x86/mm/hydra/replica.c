@@ -21,6 +21,7 @@
 #include <asm/hydra.h>
 #include <asm/pgalloc.h>
 
+#include "home.h"
 #include "pool.h"
 #include "replica.h"
 #include "state.h"

@@ -26,8 +26,8 @@
 #include "../mm_internal.h"
 
 #include "domain.h"
+#include "home.h"
 #include "idle.h"
-#include "pool.h"
 #include "state.h"
 #include "tlb.h"
 
