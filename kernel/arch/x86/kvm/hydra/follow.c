@@ -336,18 +336,20 @@ static bool hydra_vm_follow_due(struct hydra_vm *vm, unsigned long *wait)
 	unsigned long now = jiffies, due = vm->followed_at + seconds * HZ;
 	s64 changed = atomic64_read(&vm->trees[0].changed);
 	s64 tables = atomic64_read(&vm->kvm->arch.tdp_mmu_pages);
+	bool asked = READ_ONCE(vm->follow_now);
 
 	if (!seconds)
 		return false;
-	if (READ_ONCE(vm->followed) >= 0 && time_before(now, due)) {
+	if (!asked && time_before(now, due)) {
 		*wait = min(*wait, due - now);
 		return false;
 	}
 	*wait = min(*wait, seconds * HZ);
 	vm->followed_at = now;
-	if (changed == READ_ONCE(vm->followed) && tables == vm->followed_tables && --vm->passes)
+	if (!asked && changed == vm->followed && tables == vm->followed_tables && --vm->passes)
 		return false;
-	WRITE_ONCE(vm->followed, changed);
+	WRITE_ONCE(vm->follow_now, false);
+	vm->followed = changed;
 	vm->followed_tables = tables;
 	vm->passes = HYDRA_VM_PASSES;
 	return true;
@@ -365,7 +367,7 @@ void hydra_vm_follow_work(struct work_struct *work)
 	if (!READ_ONCE(vm->follow))
 		return;
 	if (hydra_vm_follow_due(vm, &wait) && !hydra_vm_follow_pass(vm->kvm)) {
-		WRITE_ONCE(vm->followed, -1);
+		WRITE_ONCE(vm->follow_now, true);
 		wait = HZ;
 	}
 	queue_delayed_work(system_unbound_wq, &vm->following, wait);

@@ -67,10 +67,10 @@ struct hydra_vm_place {
  * @counts: changes of entries are counted; set under slots_lock and mmu_lock, never cleared
  * @trees: one for each domain, and the shared tree; allocated before @keyed is set
  * @tidy: drops the trees that no vCPU is to load any more, and idle trees
- * @following: moves tables; see follow.c. The next four are its own.
+ * @following: moves tables; see follow.c. The next five are its own.
  * @followed_at: when it has last looked whether to make a pass, in jiffies
- * @followed: the number of changes of the shared tree at the last pass; -1: a pass is to be
- *	made; set under slots_lock, too
+ * @follow_now: a pass is to be made, whatever the next two say; set under slots_lock, too
+ * @followed: the number of changes of the shared tree at the last pass
  * @followed_tables: the number of tables at the last pass
  * @passes: a pass is made after so many looks even if the number is the same
  * @copied: entries copied from the trees of other domains
@@ -101,6 +101,7 @@ struct hydra_vm {
 	struct delayed_work tidy;
 	struct delayed_work following;
 	unsigned long followed_at;
+	bool follow_now;
 	s64 followed;
 	s64 followed_tables;
 	unsigned int passes;

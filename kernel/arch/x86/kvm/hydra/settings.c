@@ -92,7 +92,7 @@ int hydra_vm_set(struct kvm *kvm, const struct hydra_vm_settings *s)
 	if (READ_ONCE(vm->keyed))
 		hydra_vm_tidy(kvm, true);
 	if (s->follow) {
-		WRITE_ONCE(vm->followed, -1);
+		WRITE_ONCE(vm->follow_now, true);
 		mod_delayed_work(system_unbound_wq, &vm->following, 0);
 	}
 	mutex_unlock(&kvm->slots_lock);
@@ -182,7 +182,7 @@ int hydra_vm_init(struct kvm *kvm)
 	vm->refused = hydra_vm_refused(kvm);
 	INIT_DELAYED_WORK(&vm->tidy, hydra_vm_tidy_work);
 	INIT_DELAYED_WORK(&vm->following, hydra_vm_follow_work);
-	vm->followed = -1;
+	vm->follow_now = true;
 	kvm->arch.hydra = vm;
 	if (!READ_ONCE(hydra_inherit))
 		return 0;

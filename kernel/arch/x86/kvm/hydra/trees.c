@@ -134,9 +134,9 @@ void hydra_vm_tidy_soon(struct hydra_vm *vm)
 void hydra_vm_tidy_work(struct work_struct *work)
 {
 	struct hydra_vm *vm = container_of(to_delayed_work(work), struct hydra_vm, tidy);
-	long fallbacks, tidied_for = -1;
+	long fallbacks, tidied_for = 0;
+	bool more, tidied = false;
 	unsigned long wait;
-	bool more;
 
 	do {
 		wait = ULONG_MAX;
@@ -147,9 +147,10 @@ void hydra_vm_tidy_work(struct work_struct *work)
 		}
 		/* After a fallback vCPUs are to leave their trees. hydra_vm_set() asks itself. */
 		fallbacks = atomic_long_read(&vm->fallbacks);
-		if (fallbacks != tidied_for)
+		if (!tidied || fallbacks != tidied_for)
 			hydra_vm_tidy(vm->kvm, !READ_ONCE(vm->per_node));
 		tidied_for = fallbacks;
+		tidied = true;
 		more = hydra_vm_drop_idle(vm->kvm, &wait);
 		mutex_unlock(&vm->kvm->slots_lock);
 		cond_resched();

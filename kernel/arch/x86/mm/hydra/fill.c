@@ -73,29 +73,26 @@ enum hydra_result {
 
 /**
  * hydra_window - the entries a fill copies
- * @addr: address of the fault
+ * @r: the fill, of up to 2^degree entries, aligned to their number
  * @level: of the table
- * @degree: up to 2^degree entries, aligned to their number
- * @vm_start: first address of the VMA
- * @vm_end: address after its last one
  * @first: set to the index of the first entry in the table
  * @end: set to the index after the last one
  *
  * Prefetch as in the Hydra paper, section 3.4: inside the table and the VMA. The paper
  * copies entries of leaf tables; here huge entries, too.
  */
-static void hydra_window(unsigned long addr, enum pg_level level, unsigned int degree,
-		  unsigned long vm_start, unsigned long vm_end,
-		  unsigned int *first, unsigned int *end)
+static void hydra_window(const struct hydra_request *r, enum pg_level level,
+			 unsigned int *first, unsigned int *end)
 {
-	unsigned int shift = page_level_shift(level), nr = 1U << degree;
-	unsigned long size = (unsigned long)PTRS_PER_PTE << shift, base = addr & ~(size - 1);
+	unsigned int shift = page_level_shift(level), nr = 1U << r->degree;
+	unsigned long base = r->addr & page_level_mask(level + 1);
+	unsigned long base_end = base + page_level_size(level + 1);
 
-	*first = ((addr - base) >> shift) & ~(nr - 1);
+	*first = ((r->addr - base) >> shift) & ~(nr - 1);
 	*end = *first + nr;
-	if (vm_start > base)
-		*first = max_t(unsigned long, *first, (vm_start - base) >> shift);
-	*end = min_t(unsigned long, *end, (min(vm_end, base + size) - base) >> shift);
+	if (r->vm_start > base)
+		*first = max_t(unsigned long, *first, (r->vm_start - base) >> shift);
+	*end = min_t(unsigned long, *end, (min(r->vm_end, base_end) - base) >> shift);
 }
 
 /* Does a canonical entry permit the access? As hardware decides. */
@@ -215,7 +212,7 @@ static void hydra_copy_window(const struct hydra_request *r, pteval_t *canonical
 {
 	unsigned int begin, end, nr, asked = pte_index(r->addr);
 
-	hydra_window(r->addr, PG_LEVEL_4K, r->degree, r->vm_start, r->vm_end, &begin, &end);
+	hydra_window(r, PG_LEVEL_4K, &begin, &end);
 	if (first) {
 		nr = hydra_copy_first(canonical + begin, replica + begin, end - begin) -
 		     !r->unasked;
@@ -269,14 +266,13 @@ static bool hydra_lock_domain(struct hydra_request *r)
  * For the same reason the word is written under the domain's lock. (Of a new table it
  * is written by __hydra_install().)
  *
- * Context: the leaf table's lock. @t is the table's, or NULL; @joined is set to the
- * table that the domain walks now.
+ * Context: the leaf table's lock. @joined is set to the table that the domain walks now.
  */
-static enum hydra_result hydra_join(struct hydra_request *r, struct hydra_table *t,
-				    struct hydra_table *parent, pmd_t *pmd,
-				    pteval_t *canonical, pteval_t **joined)
+static enum hydra_result hydra_join(struct hydra_request *r, struct hydra_table *parent,
+				    pmd_t *pmd, pteval_t *canonical, pteval_t **joined)
 {
 	unsigned long word = hydra_word_of(canonical);
+	struct hydra_table *t = hydra_word_table(word);
 	struct hydra_domain *dom = r->h->domain[r->d];
 	bool replicate = hydra_wants_replica(r, t, canonical) && !r->no_replica;
 	enum hydra_result ret = HYDRA_MISS;
@@ -288,7 +284,7 @@ static enum hydra_result hydra_join(struct hydra_request *r, struct hydra_table 
 		return HYDRA_AGAIN;
 	if (!t && (replicate || word)) {
 		t = r->spare;
-		hydra_table_init(t, r->h, parent, canonical, r->addr, PG_LEVEL_4K);
+		hydra_table_init(t, r->h, parent, r->addr, PG_LEVEL_4K);
 	}
 	if (replicate)
 		table = r->replica;
@@ -404,7 +400,7 @@ static enum hydra_result hydra_fill_leaf(struct hydra_request *r,
 		hydra_cut_links(t, canonical, r->d);
 	table = hydra_domain_leaf(hydra_word_of(canonical), canonical, r->d);
 	if (!table) {
-		ret = hydra_join(r, t, parent, pmd, canonical, &table);
+		ret = hydra_join(r, parent, pmd, canonical, &table);
 		if (ret != HYDRA_HIT)
 			goto unlock;
 		first = true;
@@ -437,7 +433,7 @@ static unsigned int hydra_copy_huge(const struct hydra_request *r, struct hydra_
 
 	if (!r->unasked)
 		hydra_copy_entry(t, &own[asked], READ_ONCE(canonical[asked]));
-	hydra_window(r->addr, t->level, r->degree, r->vm_start, r->vm_end, &i, &end);
+	hydra_window(r, t->level, &i, &end);
 	for (; i < end; i++) {
 		pteval_t val = READ_ONCE(canonical[i]);
 
@@ -535,7 +531,7 @@ static enum hydra_result hydra_fill(struct hydra_request *r)
 
 	pud_table = hydra_table_of((pteval_t *)pud) ?:
 		    hydra_table_find_or_alloc(r->h, NULL, (pteval_t *)pud, r->addr,
-					      PG_LEVEL_1G, r->gfp);
+					      r->gfp);
 	if (!pud_table)
 		return HYDRA_NOMEM;
 	ret = hydra_fill_upper(r, pud_table, (pteval_t *)p4d, p4d_val(p4dval));
@@ -550,7 +546,7 @@ static enum hydra_result hydra_fill(struct hydra_request *r)
 		return HYDRA_MISS;
 	pmd_table = hydra_table_of((pteval_t *)pmd) ?:
 		    hydra_table_find_or_alloc(r->h, pud_table, (pteval_t *)pmd, r->addr,
-					      PG_LEVEL_2M, r->gfp);
+					      r->gfp);
 	if (!pmd_table)
 		return HYDRA_NOMEM;
 	ret = hydra_fill_upper(r, pmd_table, (pteval_t *)pud, pud_val(pudval));

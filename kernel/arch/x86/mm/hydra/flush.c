@@ -31,13 +31,13 @@ static void hydra_flush_range(struct hydra_mm *h, unsigned long start,
 			      bool freed_tables)
 {
 	struct hydra_flush *f = this_cpu_ptr(&hydra_flush_state);
-	bool all = !READ_ONCE(h->active) ||
-		   !hydra_range_targets(h, start, end, hydra_look(stride_shift),
-					&f->targets);
 
-	if (all)
+	f->all = !READ_ONCE(h->active) ||
+		 !hydra_range_targets(h, start, end, hydra_look(stride_shift), &f->targets);
+	if (f->all)
 		hydra_mask_zero(&f->targets);
-	hydra_flush_targets(h, f, all, start, end, stride_shift, freed_tables);
+	hydra_flush_what(f, start, end, stride_shift, freed_tables);
+	hydra_flush_targets(h, f);
 	hydra_unpublish();
 }
 
@@ -84,11 +84,13 @@ void hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
 	 * look up many tables.
 	 */
 	all = !READ_ONCE(h->active) ||
-	      !hydra_gather_targets(h, g, start, end, hydra_look(stride_shift), &targets);
+	      !hydra_gather_targets(tlb, start, end, hydra_look(stride_shift), &targets);
 	preempt_disable();
 	f = this_cpu_ptr(&hydra_flush_state);
 	f->targets = targets;
-	hydra_flush_targets(h, f, all, start, end, stride_shift, tlb->freed_tables);
+	f->all = all;
+	hydra_flush_what(f, start, end, stride_shift, tlb->freed_tables);
+	hydra_flush_targets(h, f);
 	hydra_unpublish();
 	preempt_enable();
 	mmu_notifier_arch_invalidate_secondary_tlbs(tlb->mm, start, end);
@@ -97,16 +99,15 @@ void hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
 }
 
 /* Count an entry for the domains that the flush of its batch reaches. */
-static void hydra_count_batched(struct hydra_mm *h, const hydra_mask_t *targets,
-				bool all)
+static void hydra_count_batched(struct hydra_mm *h, const struct hydra_flush *f)
 {
 	unsigned int d;
 
-	if (all) {
+	if (f->all) {
 		atomic64_inc(&h->batches.added);
 		return;
 	}
-	for_each_hydra_domain(d, targets) {
+	for_each_hydra_domain(d, &f->targets) {
 		struct hydra_domain *dom = READ_ONCE(h->domain[d]);
 
 		atomic64_inc(dom ? &dom->batches.added : &h->batches.added);
@@ -127,7 +128,6 @@ bool hydra_tlbbatch_add(struct arch_tlbflush_unmap_batch *batch,
 {
 	struct hydra_flush *f = this_cpu_ptr(&hydra_flush_state);
 	struct hydra_mm *h = mm_hydra(mm);
-	bool all;
 
 	if (!h)
 		return false;
@@ -136,12 +136,12 @@ bool hydra_tlbbatch_add(struct arch_tlbflush_unmap_batch *batch,
 	 * another CPU's flush of the entry would find neither a mark nor a published
 	 * flush, and spare the domain.
 	 */
-	all = !hydra_range_targets(h, addr, addr + PAGE_SIZE, HYDRA_LOOK_AT_MARKS,
-				   &f->targets);
-	if (hydra_raise_targets(h, f, all) < 0)
+	f->all = !hydra_range_targets(h, addr, addr + PAGE_SIZE, HYDRA_LOOK_AT_MARKS,
+				      &f->targets);
+	if (!hydra_raise_targets(h, f))
 		return false;
-	hydra_count_batched(h, &f->targets, all);
-	if (all) {
+	hydra_count_batched(h, f);
+	if (f->all) {
 		cpumask_or(&batch->cpumask, &batch->cpumask, mm_cpumask(mm));
 	} else {
 		hydra_pick_targets(h, f);
@@ -230,7 +230,9 @@ void hydra_flush_batched(struct mm_struct *mm)
 		return;
 	}
 	f->targets = due;
-	hydra_flush_targets(h, f, all, 0, TLB_FLUSH_ALL, PAGE_SHIFT, false);
+	f->all = all;
+	hydra_flush_what(f, 0, TLB_FLUSH_ALL, PAGE_SHIFT, false);
+	hydra_flush_targets(h, f);
 	for_each_hydra_domain(d, &due)
 		hydra_batches_flushed(&h->domain[d]->batches, f->batched[d]);
 	if (all)

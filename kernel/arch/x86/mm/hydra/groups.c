@@ -166,29 +166,43 @@ static int hydra_ask_host(u8 *where)
 	return ret ? -EIO : 0;
 }
 
+/**
+ * struct hydra_map - the groups of CPUs, and the domains of the host that these are on
+ * @nr: how many groups there are
+ * @where: by CPU, the domain of the host, or KVM_HYDRA_NOWHERE
+ * @host: by group, the domain of the host that it stands for, or KVM_HYDRA_NOWHERE
+ * @group: by CPU, its group
+ * @used: domains of the host that CPUs are on
+ */
+struct hydra_map {
+	unsigned int nr;
+	const u8 *where;
+	u8 *host;
+	u16 *group;
+	DECLARE_BITMAP(used, KVM_HYDRA_NOWHERE);
+};
+
 /*
  * Which group is to stand for a domain of the host that has none? One on whose own domain no CPU
  * is; of these, the one whose CPUs are on the new domain now.
- * @used: domains of the host that CPUs are on
  */
-static unsigned int hydra_free_group(unsigned int nr, unsigned int domain, const u8 *where,
-				     const u8 *host, const u16 *group, const unsigned long *used)
+static unsigned int hydra_free_group(const struct hydra_map *m, unsigned int domain)
 {
-	unsigned int cpu, g, common, best = nr, most = 0;
+	unsigned int cpu, g, common, best = m->nr, most = 0;
 
-	for (g = 0; g < nr; g++) {
-		if (host[g] != KVM_HYDRA_NOWHERE && test_bit(host[g], used))
+	for (g = 0; g < m->nr; g++) {
+		if (m->host[g] != KVM_HYDRA_NOWHERE && test_bit(m->host[g], m->used))
 			continue;
 		common = 0;
 		for_each_possible_cpu(cpu)
-			common += group[cpu] == g && where[cpu] == domain;
-		if (best == nr || common > most) {
+			common += m->group[cpu] == g && m->where[cpu] == domain;
+		if (best == m->nr || common > most) {
 			best = g;
 			most = common;
 		}
 	}
 	/* As many groups as domains, at least */
-	VM_WARN_ON_ONCE(best == nr);
+	VM_WARN_ON_ONCE(best == m->nr);
 	return best;
 }
 
@@ -207,18 +221,17 @@ static unsigned int hydra_free_group(unsigned int nr, unsigned int domain, const
  */
 static int hydra_map_groups(unsigned int nr, const u8 *where, u8 *host, u16 *group)
 {
-	DECLARE_BITMAP(used, KVM_HYDRA_NOWHERE) = {};
+	struct hydra_map m = { .nr = nr, .where = where, .host = host, .group = group };
 	unsigned int cpu, domain;
 
 	for_each_possible_cpu(cpu)
 		if (where[cpu] != KVM_HYDRA_NOWHERE)
-			__set_bit(where[cpu], used);
-	if (bitmap_weight(used, KVM_HYDRA_NOWHERE) > nr)
+			__set_bit(where[cpu], m.used);
+	if (bitmap_weight(m.used, KVM_HYDRA_NOWHERE) > nr)
 		return -ERANGE;
-	for_each_set_bit(domain, used, KVM_HYDRA_NOWHERE)
+	for_each_set_bit(domain, m.used, KVM_HYDRA_NOWHERE)
 		if (!memchr(host, domain, nr))
-			WRITE_ONCE(host[hydra_free_group(nr, domain, where, host, group, used)],
-				   domain);
+			WRITE_ONCE(host[hydra_free_group(&m, domain)], domain);
 	for_each_possible_cpu(cpu)
 		if (where[cpu] != KVM_HYDRA_NOWHERE)
 			group[cpu] = (u8 *)memchr(host, where[cpu], nr) - host;

@@ -42,11 +42,16 @@ static bool hydra_other_domain_uses(struct hydra_mm *h, unsigned int d, unsigned
 {
 	unsigned long start = addr & PMD_MASK, end = addr + length;
 	hydra_mask_t sharers;
+	struct hydra_lookup l = {
+		.h = h,
+		.huge = HYDRA_LEAF_ONLY,
+		.look = HYDRA_BY_TABLE,
+		.found = &sharers,
+	};
 	unsigned int other;
 
 	hydra_mask_zero(&sharers);
-	hydra_range_sharers(h, start, (end + PMD_SIZE - 1) & PMD_MASK,
-			    HYDRA_LEAF_ONLY, HYDRA_BY_TABLE, &sharers);
+	hydra_range_sharers(&l, start, (end + PMD_SIZE - 1) & PMD_MASK);
 	if (hydra_mask_other(d, &sharers))
 		return true;
 	if (end <= start + PMD_SIZE &&

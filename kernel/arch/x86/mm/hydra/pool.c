@@ -150,13 +150,15 @@ static struct hydra_chunk *hydra_chunk_of(const struct page *page)
  * hydra_pool_of - the pool of a page
  * @page: any page
  *
- * Context: any. Return: the domain of the pool, or -1.
+ * Context: any. Return: the domain of the pool, or HYDRA_NO_POOL.
  */
 int hydra_pool_of(const struct page *page)
 {
 	const struct hydra_chunk *chunk = hydra_chunk_of(page);
 
-	return chunk && test_bit(page_to_pfn(page) % CHUNK_PAGES, chunk->ours) ? chunk->d : -1;
+	if (chunk && test_bit(page_to_pfn(page) % CHUNK_PAGES, chunk->ours))
+		return chunk->d;
+	return HYDRA_NO_POOL;
 }
 
 /**

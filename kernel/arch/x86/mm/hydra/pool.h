@@ -12,6 +12,10 @@
 
 DECLARE_STATIC_KEY_FALSE(hydra_pools_key);
 extern unsigned long hydra_pool_limit;
+
+/* What hydra_pool_of() returns for a page of no pool, as NUMA_NO_NODE */
+#define HYDRA_NO_POOL		(-1)
+
 int hydra_pool_of(const struct page *page);
 bool hydra_page_is_away(const struct page *page);
 struct page *hydra_pool_get(unsigned int d);

@@ -228,7 +228,7 @@ static bool hydra_reclaim_prepare(pteval_t *replica)
 bool hydra_from_pool(const pteval_t *table)
 {
 	return static_branch_unlikely(&hydra_pools_key) &&
-	       hydra_pool_of(virt_to_page(table)) >= 0;
+	       hydra_pool_of(virt_to_page(table)) != HYDRA_NO_POOL;
 }
 
 /**
@@ -273,10 +273,11 @@ void hydra_reclaim_remove(pteval_t *replica)
  */
 static bool hydra_replica_reserve(struct hydra_mm *h)
 {
+	unsigned long limit = READ_ONCE(hydra_replica_limit);
 	unsigned long total = READ_ONCE(hydra_total_limit);
 
 	this_cpu_inc(hydra_replicas);
-	if (atomic_long_inc_return(&h->nr_replicas) <= READ_ONCE(hydra_replica_limit) >> PAGE_SHIFT &&
+	if (atomic_long_inc_return(&h->nr_replicas) <= limit >> PAGE_SHIFT &&
 	    (total == ULONG_MAX || hydra_replicas_total() <= total >> PAGE_SHIFT))
 		return true;
 	hydra_replica_unreserve(h);

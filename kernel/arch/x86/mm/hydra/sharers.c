@@ -33,6 +33,8 @@
 #include <linux/mm_inline.h>
 #include <linux/pgtable.h>
 
+#include <asm/tlb.h>
+
 #include "domain.h"
 #include "marks.h"
 #include "platform.h"
@@ -88,9 +90,9 @@ static void hydra_count_link(struct hydra_table *t)
  * arch/x86/mm/hydra/marks.c. A domain without a table may be one that is cut and not yet
  * flushed.
  */
-static void hydra_add_marked(struct hydra_table *t, const pteval_t *canonical,
-			     unsigned int first, unsigned int nr, enum hydra_look look,
-			     hydra_mask_t *mask)
+static void hydra_add_marked(const struct hydra_lookup *l, struct hydra_table *t,
+			     const pteval_t *canonical, unsigned int first,
+			     unsigned int nr)
 {
 	unsigned int d, self = hydra_this_domain(t->hmm);
 	hydra_mask_t sharers;
@@ -100,76 +102,72 @@ static void hydra_add_marked(struct hydra_table *t, const pteval_t *canonical,
 	for_each_hydra_domain(d, &sharers) {
 		pteval_t *table = READ_ONCE(t->table[d]);
 
-		if (table == canonical && d != self && !hydra_mask_test(d, mask))
+		if (table == canonical && d != self && !hydra_mask_test(d, l->found))
 			hydra_count_link(t);
 		if (!table || table == canonical ||
-		    hydra_take_marks(t->hmm, d, table + first, nr, look))
-			hydra_mask_set(d, mask);
+		    hydra_take_marks(t->hmm, d, table + first, nr, l->look))
+			hydra_mask_set(d, l->found);
 	}
 }
 
 /* Add the domains to reach for the part of a range in one leaf table. */
-static void hydra_add_leaf(const pteval_t *table, unsigned long addr, unsigned long end,
-			   enum hydra_look look, hydra_mask_t *mask)
+static void hydra_add_leaf(const struct hydra_lookup *l, const pteval_t *table,
+			   unsigned long addr, unsigned long end)
 {
 	struct hydra_table *t;
 
-	if (look != HYDRA_BY_TABLE) {
+	if (l->look != HYDRA_BY_TABLE) {
 		t = hydra_table_of(table);
 		if (t) {
-			hydra_add_marked(t, table, pte_index(addr),
-					 PHYS_PFN(end - 1) - PHYS_PFN(addr) + 1, look,
-					 mask);
+			hydra_add_marked(l, t, table, pte_index(addr),
+					 PHYS_PFN(end - 1) - PHYS_PFN(addr) + 1);
 			return;
 		}
 	}
-	hydra_add_sharers_of(table, mask);
+	hydra_add_sharers_of(table, l->found);
 }
 
 /* Add the sharers of one PMD table's part of a range. */
-static void hydra_add_pmd_sharers(pud_t pudval, unsigned long addr, unsigned long end,
-				  enum hydra_huge huge, enum hydra_look look,
-				  hydra_mask_t *mask)
+static void hydra_add_pmd_sharers(const struct hydra_lookup *l, pud_t pudval,
+				  unsigned long addr, unsigned long end)
 {
 	pmd_t *pmd = pmd_offset(&pudval, addr);
 
-	if (huge == HYDRA_HUGE_SAME_TABLE)
-		hydra_add_sharers_of((pteval_t *)pmd, mask);
+	if (l->huge == HYDRA_HUGE_SAME_TABLE)
+		hydra_add_sharers_of((pteval_t *)pmd, l->found);
 	for (; addr < end; addr = pmd_addr_end(addr, end), pmd++) {
 		pteval_t val = pmd_val(pmdp_get_lockless(pmd));
 
 		if (hydra_present(val) && !hydra_leaf(val))
-			hydra_add_leaf(hydra_next_table(val), addr,
-				       pmd_addr_end(addr, end), look, mask);
-		else if (huge == HYDRA_HUGE_IN_RANGE)
-			hydra_add_sharers_of((pteval_t *)pmd, mask);
+			hydra_add_leaf(l, hydra_next_table(val), addr,
+				       pmd_addr_end(addr, end));
+		else if (l->huge == HYDRA_HUGE_IN_RANGE)
+			hydra_add_sharers_of((pteval_t *)pmd, l->found);
 	}
 }
 
 /* The same for one PUD entry's part. Context: interrupts off. */
-static void hydra_add_pud_sharers(pud_t *pud, unsigned long addr, unsigned long end,
-				  enum hydra_huge huge, enum hydra_look look,
-				  hydra_mask_t *mask)
+static void hydra_add_pud_sharers(const struct hydra_lookup *l, pud_t *pud,
+				  unsigned long addr, unsigned long end)
 {
 	pud_t pudval = READ_ONCE(*pud);
 
-	if (huge == HYDRA_HUGE_SAME_TABLE)
-		hydra_add_sharers_of((pteval_t *)pud, mask);
+	if (l->huge == HYDRA_HUGE_SAME_TABLE)
+		hydra_add_sharers_of((pteval_t *)pud, l->found);
 	if (hydra_present(pud_val(pudval)) && !hydra_leaf(pud_val(pudval)))
-		hydra_add_pmd_sharers(pudval, addr, end, huge, look, mask);
-	else if (huge == HYDRA_HUGE_IN_RANGE)
-		hydra_add_sharers_of((pteval_t *)pud, mask);
+		hydra_add_pmd_sharers(l, pudval, addr, end);
+	else if (l->huge == HYDRA_HUGE_IN_RANGE)
+		hydra_add_sharers_of((pteval_t *)pud, l->found);
 }
 
 /* The same for the part that begins at @addr. Return: where the next part begins. */
-static unsigned long hydra_add_sharers_from(struct hydra_mm *h, unsigned long addr,
-					    unsigned long end, enum hydra_huge huge,
-					    enum hydra_look look, hydra_mask_t *mask)
+static unsigned long hydra_add_sharers_from(const struct hydra_lookup *l,
+					    unsigned long addr, unsigned long end)
 {
-	pgd_t pgdval = READ_ONCE(*pgd_offset(h->mm, addr));
+	pgd_t pgdval = READ_ONCE(*pgd_offset(l->h->mm, addr));
 	/* By entry, the caller has chosen a range with few copies: one table at a time. */
-	unsigned long next = look == HYDRA_BY_TABLE ? pud_addr_end(addr, end) :
-						      pmd_addr_end(addr, end);
+	unsigned long next = l->look == HYDRA_BY_TABLE ? pud_addr_end(addr, end) :
+							 pmd_addr_end(addr, end);
 	p4d_t p4dval;
 
 	if (pgd_none(pgdval))
@@ -177,67 +175,61 @@ static unsigned long hydra_add_sharers_from(struct hydra_mm *h, unsigned long ad
 	p4dval = READ_ONCE(*p4d_offset(&pgdval, addr));
 	if (!hydra_present(p4d_val(p4dval)))
 		return min(hydra_next_p4d(addr), end);
-	hydra_add_pud_sharers(pud_offset(&p4dval, addr), addr, next, huge, look, mask);
+	hydra_add_pud_sharers(l, pud_offset(&p4dval, addr), addr, next);
 	return next;
 }
 
 /*
  * Add the sharers of the leaf table of a range. Return: false if there is no table.
  */
-static bool hydra_add_leaf_sharers(struct hydra_mm *h, unsigned long addr,
-				   unsigned long end, enum hydra_look look,
-				   hydra_mask_t *mask)
+static bool hydra_add_leaf_sharers(const struct hydra_lookup *l, unsigned long addr,
+				   unsigned long end)
 {
-	pmd_t *pmd = hydra_canonical_pmd(h->mm, addr);
+	pmd_t *pmd = hydra_canonical_pmd(l->h->mm, addr);
 	pteval_t val = pmd ? pmd_val(pmdp_get_lockless(pmd)) : 0;
 
 	if (!hydra_is_table(val))
 		return false;
-	hydra_add_leaf(hydra_next_table(val), addr, end, look, mask);
+	hydra_add_leaf(l, hydra_next_table(val), addr, end);
 	return true;
 }
 
-static noinline void hydra_add_range_sharers(struct hydra_mm *h, unsigned long start,
-					     unsigned long end, enum hydra_huge huge,
-					     enum hydra_look look, hydra_mask_t *mask)
+static noinline void hydra_add_range_sharers(const struct hydra_lookup *l,
+					     unsigned long start, unsigned long end)
 {
 	unsigned long flags;
 
 	while (start < end) {
 		local_irq_save(flags);
-		start = hydra_add_sharers_from(h, start, end, huge, look, mask);
+		start = hydra_add_sharers_from(l, start, end);
 		local_irq_restore(flags);
 	}
 }
 
 /**
  * hydra_range_sharers - the domains that share the tables of a range
- * @h: address space
+ * @l: the lookup
  * @start: first address
  * @end: end of the range, exclusive
- * @huge: which sharers of huge entries to add
- * @look: how to look for sharers of leaf tables
- * @mask: the sharers are added to it
  *
  * Interrupts are off during the lookup, so no table is freed, as for GUP-fast.
  *
- * Context: any; the flush has been published if @look is HYDRA_TAKE_MARKS.
+ * Context: any; the flush has been published if l->look is HYDRA_TAKE_MARKS.
  */
-void hydra_range_sharers(struct hydra_mm *h, unsigned long start,
-			 unsigned long end, enum hydra_huge huge,
-			 enum hydra_look look, hydra_mask_t *mask)
+void hydra_range_sharers(const struct hydra_lookup *l, unsigned long start,
+			 unsigned long end)
 {
 	unsigned long flags;
 	bool found = false;
 
 	/* The usual case: a range inside one leaf table */
-	if (huge != HYDRA_HUGE_SAME_TABLE && !((start ^ (end - 1)) & PMD_MASK)) {
+	if (l->huge != HYDRA_HUGE_SAME_TABLE && !((start ^ (end - 1)) & PMD_MASK)) {
 		local_irq_save(flags);
-		found = hydra_add_leaf_sharers(h, start, end, look, mask);
+		found = hydra_add_leaf_sharers(l, start, end);
 		local_irq_restore(flags);
 	}
 	if (!found)
-		hydra_add_range_sharers(h, start, end, huge, look, mask);
+		hydra_add_range_sharers(l, start, end);
 }
 
 /* Is there another domain than this CPU's among the targets, and not there already? */
@@ -251,16 +243,14 @@ static bool hydra_targets_others(struct hydra_mm *h, const hydra_mask_t *targets
 }
 
 /* Look at the marks in a range, part by part. Interrupts are on between the parts. */
-static void hydra_look_in_parts(struct hydra_mm *h, unsigned long start,
-				unsigned long end, enum hydra_huge huge,
-				enum hydra_look look, unsigned int nr_sharers,
-				hydra_mask_t *targets)
+static void hydra_look_in_parts(const struct hydra_lookup *l, unsigned long start,
+				unsigned long end, unsigned int nr_sharers)
 {
 	unsigned long next, part = max(LOOK_AT_ONCE / nr_sharers, 1) * PAGE_SIZE;
 
 	for (; start < end; start = next) {
 		next = min(start + part, end);
-		hydra_range_sharers(h, start, next, huge, look, targets);
+		hydra_range_sharers(l, start, next);
 	}
 }
 
@@ -272,51 +262,53 @@ static void hydra_look_in_parts(struct hydra_mm *h, unsigned long start,
  * A look at the entries can spare other domains only. If there are none, no mark is taken
  * and nothing is published: a flush of private tables writes no line that other CPUs read.
  */
-static noinline void hydra_narrow_targets(struct hydra_mm *h, unsigned long start,
-					  unsigned long end, enum hydra_huge huge,
-					  enum hydra_look look, hydra_mask_t *targets)
+static noinline void hydra_narrow_targets(const struct hydra_lookup *l,
+					  unsigned long start, unsigned long end)
 {
+	struct hydra_lookup by_table = *l;
+	hydra_mask_t *targets = l->found;
 	hydra_mask_t already = *targets, sharers;
 	unsigned int nr_sharers;
 	unsigned long copies;
 
-	hydra_range_sharers(h, start, end, huge, HYDRA_BY_TABLE, targets);
-	if (look == HYDRA_BY_TABLE || end - start > LOOK_MAX ||
-	    READ_ONCE(hydra_marks_failed) || !hydra_targets_others(h, targets, &already))
+	by_table.look = HYDRA_BY_TABLE;
+	hydra_range_sharers(&by_table, start, end);
+	if (l->look == HYDRA_BY_TABLE || end - start > LOOK_MAX ||
+	    READ_ONCE(hydra_marks_failed) || !hydra_targets_others(l->h, targets, &already))
 		return;
 	nr_sharers = bitmap_weight(targets->bits, HYDRA_MAX_DOMAINS);
 	copies = PHYS_PFN(end - start) * nr_sharers;
-	/* By table. Such a flush counts no visits of links: it goes to domains with replicas, too. */
+	/* By table. It counts no visits of links, as it goes to domains with replicas, too. */
 	if (copies > HYDRA_COPIES_MAX)
 		return;
 	sharers = *targets;
 	*targets = already;
-	if (look == HYDRA_TAKE_MARKS)
-		hydra_publish(h, start, end);
+	if (l->look == HYDRA_TAKE_MARKS)
+		hydra_publish(l->h, start, end);
 	if (copies <= LOOK_AT_ONCE)
-		hydra_range_sharers(h, start, end, huge, look, targets);
+		hydra_range_sharers(l, start, end);
 	else
-		hydra_look_in_parts(h, start, end, huge, look, nr_sharers, targets);
-	hydra_add_published(h, start, end, &sharers, targets);
+		hydra_look_in_parts(l, start, end, nr_sharers);
+	hydra_add_published(l->h, start, end, &sharers, targets);
 }
 
 /* Return: false if the flush goes to every domain. */
-static bool hydra_lookup_targets(struct hydra_mm *h, unsigned int filter,
-				 unsigned long start, unsigned long end,
-				 enum hydra_huge huge, enum hydra_look look,
-				 hydra_mask_t *targets)
+static bool hydra_lookup_targets(struct hydra_lookup *l, unsigned int filter,
+				 unsigned long start, unsigned long end)
 {
-	if (filter < HYDRA_FILTER_ENTRY)
-		hydra_range_sharers(h, start, end, huge, HYDRA_BY_TABLE, targets);
-	else
-		hydra_narrow_targets(h, start, end, huge, look, targets);
+	if (filter < HYDRA_FILTER_ENTRY) {
+		l->look = HYDRA_BY_TABLE;
+		hydra_range_sharers(l, start, end);
+	} else {
+		hydra_narrow_targets(l, start, end);
+	}
 	/*
 	 * The lookup before unfiltered. If a collapse cleared the PMD entry,
 	 * unfiltered is raised here, or the collapse has flushed. Pairs with
 	 * hydra_collapse_begin() and hydra_collapse_end().
 	 */
 	smp_rmb();
-	return !hydra_unfiltered(h);
+	return !hydra_unfiltered(l->h);
 }
 
 /**
@@ -364,7 +356,7 @@ bool hydra_range_targets(struct hydra_mm *h, unsigned long start,
 			 unsigned long end, enum hydra_look look,
 			 hydra_mask_t *targets)
 {
-	enum hydra_huge huge = HYDRA_HUGE_IN_RANGE;
+	struct hydra_lookup l = { .h = h, .look = look, .found = targets };
 	unsigned int filter = hydra_filter(h);
 
 	hydra_mask_zero(targets);
@@ -372,9 +364,8 @@ bool hydra_range_targets(struct hydra_mm *h, unsigned long start,
 	    end == TLB_FLUSH_ALL || end <= start ||
 	    end - start > LOOKUP_MAX || end > TASK_SIZE_MAX)
 		return false;
-	if (mm_tlb_flush_pending(h->mm))
-		huge = HYDRA_HUGE_SAME_TABLE;
-	return hydra_lookup_targets(h, filter, start, end, huge, look, targets);
+	l.huge = mm_tlb_flush_pending(h->mm) ? HYDRA_HUGE_SAME_TABLE : HYDRA_HUGE_IN_RANGE;
+	return hydra_lookup_targets(&l, filter, start, end);
 }
 
 /**
@@ -486,15 +477,14 @@ void __hydra_gather_add_huge(struct hydra_gather *g, const pteval_t *entry)
 
 /**
  * hydra_gather_targets - the domains that the flush of a gather has to reach
- * @h: address space, active
- * @g: Hydra's part of the gather
+ * @tlb: the gather; its address space was active when the caller read it
  * @start: first address
  * @end: end of the range, exclusive, or TLB_FLUSH_ALL: another gather ran at the
  *	same time, or the gather tears down everything
  * @look: as for hydra_range_targets()
  * @targets: set to them, without the universal domains
  *
- * g->sharers has the sharers of huge entries cleared or changed, and of tables
+ * tlb->hydra.sharers has the sharers of huge entries cleared or changed, and of tables
  * freed by the gather: a lookup would not find such sharers any more. All other
  * changed entries are in the recorded range. @start and @end may span more, where
  * tables were freed.
@@ -508,23 +498,29 @@ void __hydra_gather_add_huge(struct hydra_gather *g, const pteval_t *entry)
  * hydra_unpublish().
  * Return: false if the flush goes to every domain.
  */
-bool hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
-			  unsigned long start, unsigned long end,
-			  enum hydra_look look, hydra_mask_t *targets)
+bool hydra_gather_targets(const struct mmu_gather *tlb, unsigned long start,
+			  unsigned long end, enum hydra_look look,
+			  hydra_mask_t *targets)
 {
-	enum hydra_huge huge = HYDRA_LEAF_ONLY;
-	unsigned int filter = hydra_filter(h);
+	const struct hydra_gather *g = &tlb->hydra;
+	struct hydra_lookup l = {
+		.h = tlb->mm->hydra,
+		.huge = HYDRA_LEAF_ONLY,
+		.look = look,
+		.found = targets,
+	};
+	unsigned int filter = hydra_filter(l.h);
 
 	hydra_mask_zero(targets);
 	if (!g->recording)
 		return false;
 	*targets = g->sharers;
-	if (filter == HYDRA_FILTER_NONE || hydra_unfiltered(h))
+	if (filter == HYDRA_FILTER_NONE || hydra_unfiltered(l.h))
 		return false;
 	if (end == TLB_FLUSH_ALL) {
 		start = g->start;
 		end = g->end;
-		huge = HYDRA_HUGE_SAME_TABLE;
+		l.huge = HYDRA_HUGE_SAME_TABLE;
 	}
 	if (g->start < g->end) {
 		start = max(start, g->start);
@@ -536,7 +532,7 @@ bool hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
 	if (end > TASK_SIZE_MAX ||
 	    (end > start && end - start > GATHER_LOOKUP_MAX))
 		return false;
-	return hydra_lookup_targets(h, filter, start, end, huge, look, targets);
+	return hydra_lookup_targets(&l, filter, start, end);
 }
 
 #include "tests/flush-kunit.h"

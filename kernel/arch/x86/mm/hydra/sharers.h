@@ -16,14 +16,27 @@ enum hydra_huge {
 	HYDRA_HUGE_SAME_TABLE,	/* all entries, at any time, of the range's PMD and PUD tables */
 };
 
-void hydra_range_sharers(struct hydra_mm *h, unsigned long start,
-			 unsigned long end, enum hydra_huge huge,
-			 enum hydra_look look, hydra_mask_t *mask);
+/**
+ * struct hydra_lookup - a look for the domains that a flush has to reach
+ * @h: address space
+ * @huge: which sharers of huge entries to add
+ * @look: how to look for sharers of leaf tables
+ * @found: the domains are added to it
+ */
+struct hydra_lookup {
+	struct hydra_mm *h;
+	enum hydra_huge huge;
+	enum hydra_look look;
+	hydra_mask_t *found;
+};
+
+void hydra_range_sharers(const struct hydra_lookup *l, unsigned long start,
+			 unsigned long end);
 bool hydra_range_targets(struct hydra_mm *h, unsigned long start,
 			 unsigned long end, enum hydra_look look,
 			 hydra_mask_t *targets);
-bool hydra_gather_targets(struct hydra_mm *h, const struct hydra_gather *g,
-			  unsigned long start, unsigned long end,
-			  enum hydra_look look, hydra_mask_t *targets);
+bool hydra_gather_targets(const struct mmu_gather *tlb, unsigned long start,
+			  unsigned long end, enum hydra_look look,
+			  hydra_mask_t *targets);
 
 #endif /* _ARCH_X86_MM_HYDRA_SHARERS_H */

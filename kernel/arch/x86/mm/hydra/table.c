@@ -89,13 +89,12 @@ struct hydra_table *hydra_table_alloc(struct hydra_mm *h, gfp_t gfp)
  * @t: from hydra_table_alloc()
  * @h: address space
  * @parent: of the canonical table one level up, NULL for a PUD table
- * @canonical: any entry of the canonical table
  * @addr: any address it maps
  * @level: of the table
  */
 void hydra_table_init(struct hydra_table *t, struct hydra_mm *h,
-		      struct hydra_table *parent, pteval_t *canonical,
-		      unsigned long addr, enum pg_level level)
+		      struct hydra_table *parent, unsigned long addr,
+		      enum pg_level level)
 {
 	t->hmm = h;
 	t->parent = parent;
@@ -112,7 +111,6 @@ void hydra_table_init(struct hydra_table *t, struct hydra_mm *h,
  * @parent: of the canonical table one level up, NULL for a PUD table
  * @canonical: any entry of the canonical table
  * @addr: any address it maps
- * @level: PG_LEVEL_2M or PG_LEVEL_1G
  * @gfp: how to allocate the object if there is none; 0: do not
  *
  * Context: the canonical table cannot be freed (a VMA in it is locked), or
@@ -122,7 +120,7 @@ void hydra_table_init(struct hydra_table *t, struct hydra_mm *h,
 struct hydra_table *hydra_table_find_or_alloc(struct hydra_mm *h,
 					      struct hydra_table *parent,
 					      pteval_t *canonical, unsigned long addr,
-					      enum pg_level level, gfp_t gfp)
+					      gfp_t gfp)
 {
 	struct hydra_table *t = hydra_table_of(canonical), *old;
 
@@ -131,7 +129,7 @@ struct hydra_table *hydra_table_find_or_alloc(struct hydra_mm *h,
 	t = hydra_table_alloc(h, gfp);
 	if (!t)
 		return NULL;
-	hydra_table_init(t, h, parent, canonical, addr, level);
+	hydra_table_init(t, h, parent, addr, parent ? PG_LEVEL_2M : PG_LEVEL_1G);
 	old = hydra_word_try_table(hydra_ptdesc(canonical), t);
 	if (old)
 		kfree(t);

@@ -19,12 +19,12 @@ static inline p4d_t *hydra_domain_p4d(struct hydra_domain *dom, unsigned long ad
 
 struct hydra_table *hydra_table_alloc(struct hydra_mm *h, gfp_t gfp);
 void hydra_table_init(struct hydra_table *t, struct hydra_mm *h,
-		      struct hydra_table *parent, pteval_t *canonical,
-		      unsigned long addr, enum pg_level level);
+		      struct hydra_table *parent, unsigned long addr,
+		      enum pg_level level);
 struct hydra_table *hydra_table_find_or_alloc(struct hydra_mm *h,
 					      struct hydra_table *parent,
 					      pteval_t *canonical, unsigned long addr,
-					      enum pg_level level, gfp_t gfp);
+					      gfp_t gfp);
 int hydra_domain_upper(struct hydra_table *t, unsigned int d, pteval_t *entry,
 		       pteval_t want, gfp_t gfp);
 void hydra_link(struct hydra_domain *dom, pteval_t *slot, pteval_t *table);

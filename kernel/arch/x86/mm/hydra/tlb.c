@@ -50,18 +50,16 @@ static u64 hydra_raise_generation(struct hydra_mm *h, unsigned int d)
 /**
  * hydra_raise_targets - complete the targets of a flush, and raise their generations
  * @h: address space, active when the caller read it
- * @f: f->targets are the sharers; the universal domains are added
- * @all: every domain is a target
+ * @f: f->targets are the sharers, and f->all is set or not; the universal domains are
+ *	added. f->by_domain is set
  *
  * Context: preemption off.
- * Return: how many generations were raised, or -1 if the address space is not active any
- * more.
+ * Return: false if the address space is not active any more.
  */
-int hydra_raise_targets(struct hydra_mm *h, struct hydra_flush *f, bool all)
+bool hydra_raise_targets(struct hydra_mm *h, struct hydra_flush *f)
 {
+	unsigned int d, nr = 0;
 	hydra_mask_t more;
-	unsigned int d;
-	int nr = 0;
 
 	for_each_hydra_domain(d, &f->targets) {
 		f->gen[d] = hydra_raise_generation(h, d);
@@ -77,13 +75,14 @@ int hydra_raise_targets(struct hydra_mm *h, struct hydra_flush *f, bool all)
 	if (!nr)
 		smp_mb();	/* No target yet has been a barrier: see above. */
 	if (!READ_ONCE(h->active))
-		return -1;
+		return false;
+	f->by_domain = nr > 1;
 	hydra_mask_zero(&more);
 	hydra_mask_add(&more, &h->universal);
-	if (all)
+	if (f->all)
 		hydra_mask_add(&more, &h->trees);
 	hydra_mask_remove(&more, &f->targets);
-	if (all || !hydra_mask_empty(&more)) {
+	if (f->all || !hydra_mask_empty(&more)) {
 		/* For the domains without a tree, possibly several. */
 		u64 gen = inc_mm_tlb_gen(h->mm);
 
@@ -94,12 +93,10 @@ int hydra_raise_targets(struct hydra_mm *h, struct hydra_flush *f, bool all)
 			hydra_mask_set(d, &f->targets);
 		}
 		f->info.new_tlb_gen = gen;
-		/*
-		 * A CPU switching to the mm now may be of a domain in no mask yet.
-		 */
-		nr = 2;
+		/* A CPU switching to the mm now may be of a domain in no mask yet. */
+		f->by_domain = true;
 	}
-	return nr;
+	return true;
 }
 
 /*
@@ -264,7 +261,7 @@ unsigned int hydra_count_spared(struct hydra_mm *h, struct hydra_flush *f)
  * Context: preemption off.
  */
 void hydra_flush_counted(struct hydra_mm *h, struct hydra_flush *f,
-				unsigned int spared)
+			 unsigned int spared)
 {
 	hydra_stat_add(h, HYDRA_STAT_FLUSHES, 1);
 	if (f->interrupted)
@@ -277,89 +274,86 @@ void hydra_flush_counted(struct hydra_mm *h, struct hydra_flush *f,
 			  f->interrupted, spared);
 }
 
+/*
+ * Raise the generations of a flush. The address space may return to plain Linux, or be
+ * split, in between.
+ *
+ * Return: false if it is not active: all CPUs compare one generation.
+ */
+static bool hydra_raise(struct hydra_mm *h, struct hydra_flush *f)
+{
+	while (!READ_ONCE(h->active) || !hydra_raise_targets(h, f)) {
+		/* The targets are of no use to a second split. */
+		f->all = true;
+		f->by_domain = false;
+		if (hydra_raise_inactive(h, f))
+			return false;
+	}
+	return true;
+}
+
 /**
  * hydra_flush_targets - deliver a flush
  * @h: address space
- * @f: f->targets are the sharers
- * @all: every domain is a target
- * @start: first address
- * @end: end of the range, exclusive, or TLB_FLUSH_ALL
- * @stride_shift: step between the addresses
- * @freed_tables: tables of the range are being freed
+ * @f: f->targets are the sharers; f->all, and what hydra_flush_what() sets, is set
  *
  * Context: preemption off, interrupts on; the entries have been changed.
  */
-void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f, bool all,
-				unsigned long start, unsigned long end,
-				unsigned int stride_shift, bool freed_tables)
+void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f)
 {
 	const struct cpumask *cpus = mm_cpumask(h->mm);
 	struct flush_tlb_info *info = &f->info;
-	int self = smp_processor_id(), nr = -1;
+	int self = smp_processor_id();
 	struct mm_struct *mm = h->mm;
 	u32 second = hydra_second();
 	unsigned int spared = 0;
-	bool mine;
+	bool active, mine;
 
 	lockdep_assert_preemption_disabled();
-	/* The address space may return to plain Linux, or be split, in between. */
-	while (nr < 0) {
-		if (READ_ONCE(h->active))
-			nr = hydra_raise_targets(h, f, all);
-		if (nr >= 0)
-			break;
-		/* The targets are of no use to a second split. */
-		all = true;
-		if (hydra_raise_inactive(h, f))
-			break;
-	}
+	active = hydra_raise(h, f);
 	/* Flush the range only, or everything? As flush_tlb_mm_range() decides. */
-	if (end == TLB_FLUSH_ALL ||
-	    (end - start) >> stride_shift > tlb_single_page_flush_ceiling) {
-		start = 0;
-		end = TLB_FLUSH_ALL;
+	if (info->end == TLB_FLUSH_ALL ||
+	    (info->end - info->start) >> info->stride_shift > tlb_single_page_flush_ceiling) {
+		info->start = 0;
+		info->end = TLB_FLUSH_ALL;
 	}
 	info->mm = mm;
-	info->start = start;
-	info->end = end;
-	info->stride_shift = stride_shift;
-	info->freed_tables = freed_tables;
 	info->initiating_cpu = self;
 	info->trim_cpumask = 0;
 	f->interrupted = 0;
 	f->across = 0;
 
 	mine = mm == this_cpu_read(cpu_tlbstate.loaded_mm) &&
-	       (all || hydra_mask_test(hydra_this_domain(h), &f->targets));
-	if (!all) {
+	       (f->all || hydra_mask_test(hydra_this_domain(h), &f->targets));
+	if (!f->all) {
 		hydra_pick_targets(h, f);
 		cpus = &f->cpus;
 		/* Before the interrupts: as Linux's loop would find the CPUs. */
 		spared = hydra_count_spared(h, f);
 	}
 	if (cpumask_any_but(cpus, self) < nr_cpu_ids) {
-		smp_call_func_t func = nr > 1 ? hydra_flush_func : flush_tlb_func;
+		smp_call_func_t func = f->by_domain ? hydra_flush_func : flush_tlb_func;
 
 		info->trim_cpumask = should_trim_cpumask(mm);
 		count_vm_tlb_event(NR_TLB_REMOTE_FLUSH);
-		trace_tlb_flush(TLB_REMOTE_SEND_IPI, end == TLB_FLUSH_ALL ?
-				TLB_FLUSH_ALL : (end - start) >> PAGE_SHIFT);
+		trace_tlb_flush(TLB_REMOTE_SEND_IPI, info->end == TLB_FLUSH_ALL ?
+				TLB_FLUSH_ALL : (info->end - info->start) >> PAGE_SHIFT);
 		on_each_cpu_cond_mask(hydra_should_flush_tlb, func, info, true,
 				      cpus);
 	} else if (mine) {
 		lockdep_assert_irqs_enabled();
 		local_irq_disable();
-		if (nr > 1)
+		if (f->by_domain)
 			hydra_flush_func(info);
 		else
 			flush_tlb_func(info);
 		local_irq_enable();
 	}
-	if (!all)
+	if (!f->all)
 		hydra_unpick_targets(h, f);
-	if (nr < 0 && !READ_ONCE(h->counting))
+	if (!active && !READ_ONCE(h->counting))
 		return;
-	if (nr >= 0 && end == TLB_FLUSH_ALL)
+	if (active && info->end == TLB_FLUSH_ALL)
 		hydra_domains_flushed(h, &f->targets, second);
 	hydra_flush_counted(h, f, spared);
 }
@@ -385,8 +379,10 @@ void hydra_flush_domains(struct hydra_mm *h, unsigned long start,
 	preempt_disable();
 	f = this_cpu_ptr(&hydra_flush_state);
 	f->targets = *domains;
+	f->all = false;
 	f->own = true;
-	hydra_flush_targets(h, f, false, start, end, PAGE_SHIFT, true);
+	hydra_flush_what(f, start, end, PAGE_SHIFT, true);
+	hydra_flush_targets(h, f);
 	f->own = false;
 	preempt_enable();
 }

@@ -13,6 +13,9 @@
  *	the generation of the target; with several targets, the generation of
  *	domains without a tree.
  * @targets: domains to reach
+ * @all: every domain is a target
+ * @by_domain: CPUs of several domains receive the flush: each compares the generation of
+ *	its domain
  * @interrupted: number of CPUs interrupted, without the sender
  * @across: number of these that are on another node than the sender
  * @own: Linux would not make this flush
@@ -25,6 +28,8 @@
 struct hydra_flush {
 	struct flush_tlb_info info;
 	hydra_mask_t targets;
+	bool all;
+	bool by_domain;
 	unsigned int interrupted;
 	unsigned int across;
 	bool own;
@@ -35,14 +40,23 @@ struct hydra_flush {
 
 DECLARE_PER_CPU_SHARED_ALIGNED(struct hydra_flush, hydra_flush_state);
 
-int hydra_raise_targets(struct hydra_mm *h, struct hydra_flush *f, bool all);
+bool hydra_raise_targets(struct hydra_mm *h, struct hydra_flush *f);
 void hydra_pick_targets(struct hydra_mm *h, struct hydra_flush *f);
 void hydra_unpick_targets(struct hydra_mm *h, struct hydra_flush *f);
 unsigned int hydra_count_spared(struct hydra_mm *h, struct hydra_flush *f);
 void hydra_flush_counted(struct hydra_mm *h, struct hydra_flush *f, unsigned int spared);
-void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f, bool all,
-			 unsigned long start, unsigned long end,
-			 unsigned int stride_shift, bool freed_tables);
+void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f);
+
+/* What a flush is about: as the arguments of flush_tlb_mm_range() */
+static inline void hydra_flush_what(struct hydra_flush *f, unsigned long start,
+				    unsigned long end, unsigned int stride_shift,
+				    bool freed_tables)
+{
+	f->info.start = start;
+	f->info.end = end;
+	f->info.stride_shift = stride_shift;
+	f->info.freed_tables = freed_tables;
+}
 
 /*
  * The address space whose mm_cpumask() this lazy CPU would have left on Linux, or NULL. Written

@@ -172,7 +172,7 @@ static void hydra_table_cut(struct hydra_table *t, pteval_t *canonical,
  * Context: the canonical entry and the word of the leaf table are cleared.
  */
 static void hydra_cut_solo(struct hydra_table *parent, unsigned int index,
-		    unsigned int d)
+			   unsigned int d)
 {
 	struct hydra_domain *dom = parent->hmm->domain[d];
 

@@ -14,27 +14,41 @@ static void hydra_test_window(struct kunit *test)
 {
 	unsigned long base = 0x7f0000000000UL, end = base + PMD_SIZE;
 	unsigned int first, last, degree;
+	struct hydra_request r;
 
 	for (degree = 0; degree <= HYDRA_PREFETCH_MAX; degree++) {
 		unsigned int nr = 1 << degree;
 
-		hydra_window(base + 300 * PAGE_SIZE, PG_LEVEL_4K, degree, 0, TASK_SIZE_MAX,
-			     &first, &last);
+		r = (struct hydra_request){
+			.addr = base + 300 * PAGE_SIZE, .degree = degree,
+			.vm_start = 0, .vm_end = TASK_SIZE_MAX,
+		};
+		hydra_window(&r, PG_LEVEL_4K, &first, &last);
 		KUNIT_EXPECT_EQ(test, first, 300 / nr * nr);
 		KUNIT_EXPECT_EQ(test, last, first + nr);
 	}
 	/* Cut at the VMA, on both sides. */
-	hydra_window(base + 10 * PAGE_SIZE, PG_LEVEL_4K, 9, base + 7 * PAGE_SIZE,
-		     base + 12 * PAGE_SIZE, &first, &last);
+	r = (struct hydra_request){
+		.addr = base + 10 * PAGE_SIZE, .degree = 9,
+		.vm_start = base + 7 * PAGE_SIZE, .vm_end = base + 12 * PAGE_SIZE,
+	};
+	hydra_window(&r, PG_LEVEL_4K, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, 7);
 	KUNIT_EXPECT_EQ(test, last, 12);
 	/* A VMA that ends beyond the table. */
-	hydra_window(base + 510 * PAGE_SIZE, PG_LEVEL_4K, 9, base - PMD_SIZE,
-		     end + PMD_SIZE, &first, &last);
+	r = (struct hydra_request){
+		.addr = base + 510 * PAGE_SIZE, .degree = 9,
+		.vm_start = base - PMD_SIZE, .vm_end = end + PMD_SIZE,
+	};
+	hydra_window(&r, PG_LEVEL_4K, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, 0);
 	KUNIT_EXPECT_EQ(test, last, 512);
 	/* The last page of all. */
-	hydra_window(end - 1, PG_LEVEL_4K, 0, base, end, &first, &last);
+	r = (struct hydra_request){
+		.addr = end - 1, .degree = 0,
+		.vm_start = base, .vm_end = end,
+	};
+	hydra_window(&r, PG_LEVEL_4K, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, 511);
 	KUNIT_EXPECT_EQ(test, last, 512);
 }
@@ -44,23 +58,42 @@ static void hydra_test_huge_window(struct kunit *test)
 {
 	unsigned long base = 0x7f0000000000UL;
 	unsigned int first, last;
+	struct hydra_request r;
 
-	hydra_window(base + 300 * PMD_SIZE, PG_LEVEL_2M, 4, 0, TASK_SIZE_MAX, &first, &last);
+	r = (struct hydra_request){
+		.addr = base + 300 * PMD_SIZE, .degree = 4,
+		.vm_start = 0, .vm_end = TASK_SIZE_MAX,
+	};
+	hydra_window(&r, PG_LEVEL_2M, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, 288);
 	KUNIT_EXPECT_EQ(test, last, 304);
-	hydra_window(base + 10 * PMD_SIZE, PG_LEVEL_2M, 9, base + 7 * PMD_SIZE,
-		     base + 12 * PMD_SIZE, &first, &last);
+	r = (struct hydra_request){
+		.addr = base + 10 * PMD_SIZE, .degree = 9,
+		.vm_start = base + 7 * PMD_SIZE, .vm_end = base + 12 * PMD_SIZE,
+	};
+	hydra_window(&r, PG_LEVEL_2M, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, 7);
 	KUNIT_EXPECT_EQ(test, last, 12);
 	/* A VMA that ends in the middle of a 2 MiB region, which can have no huge page. */
-	hydra_window(base, PG_LEVEL_2M, 9, base, base + 3 * PMD_SIZE + PAGE_SIZE, &first, &last);
+	r = (struct hydra_request){
+		.addr = base, .degree = 9,
+		.vm_start = base, .vm_end = base + 3 * PMD_SIZE + PAGE_SIZE,
+	};
+	hydra_window(&r, PG_LEVEL_2M, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, 0);
 	KUNIT_EXPECT_EQ(test, last, 3);
-	hydra_window(base + 5 * PUD_SIZE + PMD_SIZE, PG_LEVEL_1G, 0, 0, TASK_SIZE_MAX, &first,
-		     &last);
+	r = (struct hydra_request){
+		.addr = base + 5 * PUD_SIZE + PMD_SIZE, .degree = 0,
+		.vm_start = 0, .vm_end = TASK_SIZE_MAX,
+	};
+	hydra_window(&r, PG_LEVEL_1G, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, (pud_index(base) + 5));
 	KUNIT_EXPECT_EQ(test, last, first + 1);
-	hydra_window(base + 5 * PUD_SIZE, PG_LEVEL_1G, 9, 0, TASK_SIZE_MAX, &first, &last);
+	r = (struct hydra_request){
+		.addr = base + 5 * PUD_SIZE, .degree = 9,
+		.vm_start = 0, .vm_end = TASK_SIZE_MAX,
+	};
+	hydra_window(&r, PG_LEVEL_1G, &first, &last);
 	KUNIT_EXPECT_EQ(test, first, 0);
 	KUNIT_EXPECT_EQ(test, last, 512);
 }

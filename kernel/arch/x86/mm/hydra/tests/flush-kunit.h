@@ -49,10 +49,14 @@ static void hydra_test_range_sharers(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(rows); i++) {
 		hydra_mask_t mask;
+		struct hydra_lookup l = {
+			.huge = rows[i].huge,
+			.look = HYDRA_BY_TABLE,
+			.found = &mask,
+		};
 
 		hydra_mask_zero(&mask);
-		hydra_add_pmd_sharers(pud, rows[i].first * PMD_SIZE, rows[i].end * PMD_SIZE,
-				      rows[i].huge, HYDRA_BY_TABLE, &mask);
+		hydra_add_pmd_sharers(&l, pud, rows[i].first * PMD_SIZE, rows[i].end * PMD_SIZE);
 		KUNIT_EXPECT_EQ_MSG(test, rows[i].domains, mask.bits[0], "row %d", i);
 	}
 }
@@ -175,10 +179,10 @@ static void hydra_test_marked(struct kunit *test)
 	copies[6] = HUGE_A | _PAGE_ACCESSED;
 	for (i = 0; i < ARRAY_SIZE(rows); i++) {
 		hydra_mask_t mask;
+		struct hydra_lookup l = { .look = rows[i].look, .found = &mask };
 
 		hydra_mask_zero(&mask);
-		hydra_add_leaf(canonical, rows[i].first * PAGE_SIZE, rows[i].end * PAGE_SIZE,
-			       rows[i].look, &mask);
+		hydra_add_leaf(&l, canonical, rows[i].first * PAGE_SIZE, rows[i].end * PAGE_SIZE);
 		KUNIT_EXPECT_EQ_MSG(test, rows[i].domains, mask.bits[0], "row %d", i);
 		KUNIT_EXPECT_EQ_MSG(test, HYDRA_PTE_REFILL | (rows[i].mark ? HYDRA_PTE_CACHED : 0),
 				    copies[5], "row %d", i);
@@ -193,6 +197,7 @@ static void hydra_test_linked_hits(struct kunit *test)
 	struct hydra_table *t = hydra_test_table(test, canonical, h, PG_LEVEL_4K);
 	unsigned int linker, i, own;
 	hydra_mask_t mask;
+	struct hydra_lookup l = { .look = HYDRA_TAKE_MARKS, .found = &mask };
 
 	migrate_disable();
 	own = hydra_this_domain(h);
@@ -200,18 +205,18 @@ static void hydra_test_linked_hits(struct kunit *test)
 	hydra_mask_set(own, &t->sharers);
 	t->table[own] = canonical;
 	hydra_mask_zero(&mask);
-	hydra_add_leaf(canonical, 0, PAGE_SIZE, HYDRA_TAKE_MARKS, &mask);
+	hydra_add_leaf(&l, canonical, 0, PAGE_SIZE);
 	own = t->linked_hits;
 	hydra_mask_set(linker, &t->sharers);
 	t->table[linker] = canonical;
 	for (i = 0; i < HYDRA_LINKED_HITS + 3; i++) {
 		hydra_mask_zero(&mask);
-		hydra_add_leaf(canonical, 0, PAGE_SIZE, HYDRA_TAKE_MARKS, &mask);
+		hydra_add_leaf(&l, canonical, 0, PAGE_SIZE);
 	}
 	i = t->linked_hits;
 	t->linked_hits = HYDRA_LINKS_CUT;
 	hydra_mask_zero(&mask);
-	hydra_add_leaf(canonical, 0, PAGE_SIZE, HYDRA_TAKE_MARKS, &mask);
+	hydra_add_leaf(&l, canonical, 0, PAGE_SIZE);
 	migrate_enable();
 	KUNIT_EXPECT_EQ(test, 0, own);
 	KUNIT_EXPECT_EQ(test, HYDRA_LINKED_HITS, i);
@@ -302,6 +307,12 @@ static void hydra_test_look_bound(struct kunit *test)
 	pteval_t *canonical = hydra_test_page(test);
 	struct hydra_table *t = hydra_test_table(test, canonical, h, PG_LEVEL_4K);
 	hydra_mask_t all, many, few;
+	struct hydra_lookup l = {
+		.h = h,
+		.huge = HYDRA_LEAF_ONLY,
+		.look = HYDRA_TAKE_MARKS,
+		.found = &many,
+	};
 	bool published;
 
 	if (HYDRA_MAX_DOMAINS < 5 || !nr)
@@ -318,7 +329,7 @@ static void hydra_test_look_bound(struct kunit *test)
 	/* A page more would be too many copies: the flush goes by table, and takes no mark. */
 	hydra_mask_zero(&many);
 	migrate_disable();
-	hydra_narrow_targets(h, 0, (nr + 1) * PAGE_SIZE, HYDRA_LEAF_ONLY, HYDRA_TAKE_MARKS, &many);
+	hydra_narrow_targets(&l, 0, (nr + 1) * PAGE_SIZE);
 	published = this_cpu_read(hydra_published.h);
 	hydra_unpublish();
 	KUNIT_EXPECT_FALSE(test, published);
@@ -326,7 +337,8 @@ static void hydra_test_look_bound(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_CACHED, t->table[2][nr - 1]);
 	/* This is looked at in parts, of which the last one has a mark. */
 	hydra_mask_zero(&few);
-	hydra_narrow_targets(h, 0, nr * PAGE_SIZE, HYDRA_LEAF_ONLY, HYDRA_TAKE_MARKS, &few);
+	l.found = &few;
+	hydra_narrow_targets(&l, 0, nr * PAGE_SIZE);
 	published = this_cpu_read(hydra_published.h);
 	hydra_unpublish();
 	migrate_enable();

@@ -34,7 +34,7 @@ hydra_test_table(struct kunit *test, pteval_t *canonical, struct hydra_mm *h, en
 
 	t = kunit_kzalloc(test, struct_size(t, table, HYDRA_MAX_DOMAINS), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, t);
-	hydra_table_init(t, h, NULL, canonical, 0, level);
+	hydra_table_init(t, h, NULL, 0, level);
 	hydra_word_set_table(virt_to_ptdesc(canonical), t);
 	return t;
 }

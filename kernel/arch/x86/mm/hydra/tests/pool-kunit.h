@@ -122,7 +122,7 @@ static void hydra_test_pool_away(struct kunit *test)
 	__clear_bit(free - chunk->first, there);
 	hydra_chunk_sort(pool, chunk, there);
 	hydra_chunk_sort(pool, chunk, there);
-	KUNIT_EXPECT_EQ(test, hydra_pool_of(free), -1);
+	KUNIT_EXPECT_EQ(test, hydra_pool_of(free), HYDRA_NO_POOL);
 	KUNIT_EXPECT_FALSE(test, hydra_page_is_away(free));
 	KUNIT_EXPECT_EQ(test, hydra_pool_of(page), d);
 	KUNIT_EXPECT_TRUE(test, hydra_page_is_away(page));
@@ -139,7 +139,7 @@ static void hydra_test_pool_away(struct kunit *test)
 	hydra_chunk_sort(pool, chunk, there);
 	hydra_test_pool_use(test, page);
 	hydra_pool_collect(pool);
-	KUNIT_EXPECT_EQ(test, hydra_pool_of(page), -1);
+	KUNIT_EXPECT_EQ(test, hydra_pool_of(page), HYDRA_NO_POOL);
 	KUNIT_EXPECT_EQ(test, pool->nr_away, 0);
 	KUNIT_EXPECT_EQ(test, pool->nr_pages, CHUNK_PAGES - 2);
 	KUNIT_EXPECT_EQ(test, pool->nr_free, CHUNK_PAGES - 2);
@@ -153,7 +153,7 @@ static void hydra_test_pool_of(struct kunit *test)
 	struct page *page = alloc_page(GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, page);
-	KUNIT_EXPECT_EQ(test, hydra_pool_of(page), -1);
+	KUNIT_EXPECT_EQ(test, hydra_pool_of(page), HYDRA_NO_POOL);
 	__free_page(page);
 }
 

@@ -71,7 +71,7 @@ static void hydra_test_table_init(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct hydra_table t = {};
 
-		hydra_table_init(&t, NULL, NULL, NULL, addr, rows[i].level);
+		hydra_table_init(&t, NULL, NULL, addr, rows[i].level);
 		KUNIT_EXPECT_EQ_MSG(test, rows[i].base, t.base, "row %d", i);
 		KUNIT_EXPECT_EQ_MSG(test, rows[i].index, t.index, "row %d", i);
 	}
@@ -163,7 +163,7 @@ static struct hydra_test_upper hydra_test_upper(struct kunit *test)
 	tree.parent = hydra_test_table(test, pud, tree.h, PG_LEVEL_1G);
 	tree.parent->table[1] = own;
 	tree.t = hydra_test_table(test, tree.pmd, tree.h, PG_LEVEL_2M);
-	hydra_table_init(tree.t, tree.h, tree.parent, tree.pmd, 5 * PUD_SIZE, PG_LEVEL_2M);
+	hydra_table_init(tree.t, tree.h, tree.parent, 5 * PUD_SIZE, PG_LEVEL_2M);
 	*tree.entry = _PAGE_TABLE | __pa(tree.pmd);
 	return tree;
 }
@@ -295,7 +295,7 @@ static void hydra_test_domain_upper_root(struct kunit *test)
 		canonical[i] = hydra_test_page(test);
 		entry[i] = _PAGE_TABLE | __pa(canonical[i]);
 		t[i] = hydra_test_table(test, canonical[i], h, PG_LEVEL_1G);
-		hydra_table_init(t[i], h, NULL, canonical[i], (5 + i) * P4D_SIZE, PG_LEVEL_1G);
+		hydra_table_init(t[i], h, NULL, (5 + i) * P4D_SIZE, PG_LEVEL_1G);
 	}
 	for (round = 0; round < 2; round++) {
 		for (i = 0; i < 2; i++) {
@@ -335,7 +335,7 @@ static void hydra_test_domain_upper_root_late(struct kunit *test)
 	pteval_t entry = 0;
 
 	WRITE_ONCE(h->active, true);
-	hydra_table_init(t, h, NULL, canonical, 5 * P4D_SIZE, PG_LEVEL_1G);
+	hydra_table_init(t, h, NULL, 5 * P4D_SIZE, PG_LEVEL_1G);
 	dom->pgd = (pgd_t *)__get_free_pages(GFP_KERNEL | __GFP_ZERO, PGD_ALLOCATION_ORDER);
 	KUNIT_ASSERT_NOT_NULL(test, dom->pgd);
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, hydra_test_free_root, dom->pgd));
