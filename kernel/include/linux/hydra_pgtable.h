@@ -203,7 +203,7 @@ static __always_inline bool hydra_shared(const struct mm_struct *mm,
 	return false;
 }
 
-static __always_inline pteval_t hydra_entry_exchange(void *entry, pteval_t val)
+static __always_inline unsigned long hydra_entry_exchange(void *entry, unsigned long val)
 {
 	return 0;
 }

@@ -21,14 +21,14 @@
 #define PR_GET_HYDRA		0x48590002
 
 /*
- * KVM_ENABLE_CAP of a VM, at any time: args[0] is a pointer to struct hydra_settings, args[1]
- * its size, args[2] 0 or of KVM_HYDRA_FOLLOW and KVM_HYDRA_EXPOSE (linux/hydra_para.h); flags
- * and args[3] are 0. A VM can have the domains machine, or the domains node with lazy replication
- * and the filters none or table. KVM_CHECK_EXTENSION: the flags that the kernel knows, or 0 if
- * the VM cannot have the domains node.
- * KVM_HYDRA_FOLLOW: the tables of a VM with the domains machine move to the node of their data.
+ * KVM_ENABLE_CAP of a VM: args[0] points to struct hydra_settings, args[1] is its size, args[2] 0
+ * or of KVM_HYDRA_FOLLOW and KVM_HYDRA_EXPOSE (linux/hydra_para.h); flags and args[3] are 0. A VM
+ * can have the domains machine, or node with lazy replication and the filters none or table.
+ * KVM_CHECK_EXTENSION: 0, or, if the VM can have the domains node, KVM_HYDRA_TREES and the known
+ * flags for args[2]. KVM_HYDRA_FOLLOW: tables of a VM with domains machine move to their data.
  */
 #define KVM_CAP_HYDRA		0x48594452
+#define KVM_HYDRA_TREES		4
 #define KVM_HYDRA_FOLLOW	1
 
 /**

@@ -123,14 +123,14 @@ static const char *hydra_vm_refused(const struct kvm *kvm)
  * hydra_vm_check_cap - KVM_CHECK_EXTENSION with KVM_CAP_HYDRA
  * @kvm: the VM, or NULL
  *
- * Return: the flags for args[2] that this kernel knows, if the VM, or one of the default type,
- * can have a tree per node; else 0.
+ * Return: KVM_HYDRA_TREES and the flags for args[2] that this kernel knows, if the VM, or one
+ * of the default type, can have a tree per node; else 0.
  */
 int hydra_vm_check_cap(const struct kvm *kvm)
 {
 	if (kvm ? kvm->arch.hydra->refused : hydra_vm_refused(NULL))
 		return 0;
-	return KVM_HYDRA_FOLLOW | KVM_HYDRA_EXPOSE;
+	return KVM_HYDRA_TREES | KVM_HYDRA_FOLLOW | KVM_HYDRA_EXPOSE;
 }
 
 /**

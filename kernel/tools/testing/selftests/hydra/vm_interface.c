@@ -123,10 +123,10 @@ TEST_F(vm_interface, vmm_changes_the_settings)
 
 	ASSERT_EQ(0, hydra_off());
 	vm_make(&self->vm);
-	/* The flags that the third argument may have */
-	EXPECT_EQ(KVM_HYDRA_FOLLOW | KVM_HYDRA_EXPOSE,
+	/* With the flags that the third argument may have */
+	EXPECT_EQ(KVM_HYDRA_TREES | KVM_HYDRA_FOLLOW | KVM_HYDRA_EXPOSE,
 		  kvm_check_cap(KVM_CAP_HYDRA));
-	EXPECT_EQ(KVM_HYDRA_FOLLOW | KVM_HYDRA_EXPOSE,
+	EXPECT_EQ(KVM_HYDRA_TREES | KVM_HYDRA_FOLLOW | KVM_HYDRA_EXPOSE,
 		  vm_check_cap(self->vm.kvm, KVM_CAP_HYDRA));
 	EXPECT_EQ(0, vm_number("active"));
 	ASSERT_EQ(0, enable_cap(self->vm.kvm, &cap));

@@ -133,7 +133,7 @@ static void hydra_test_gather_marked(struct kunit *test)
 	/* A CPU that breaks its promise takes the filter from all address spaces. */
 	WRITE_ONCE(hydra_marks_failed, true);
 	KUNIT_EXPECT_NOT_NULL(test, hydra_accessed_refused());
-	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP, hydra_settings_take(&accessed, &settings));
+	KUNIT_EXPECT_NE(test, 0, hydra_settings_take(&accessed, &settings));
 	__hydra_gather_init(&g, false);
 	__hydra_gather_add_huge(&g, &canonical[7]);
 	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(1) | BIT(2), g.sharers.bits[0]);
