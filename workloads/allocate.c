@@ -11,15 +11,12 @@
 #include <errno.h>
 #include <error.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "json.h"
 #include "machine.h"
-#include "own_hydra.h"
-#include "page_tables.h"
 #include "procfile.h"
 #include "round_robin.h"
 
@@ -138,29 +135,19 @@ static void nothing(struct worker *worker)
 	(void)worker;
 }
 
+static void about(const struct round_robin *turns)
+{
+	(void)turns;
+	json_number("threads", round_robin_count());
+	json_number("segments", segments);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct round_robin_kind kind = { .turn = take_turn };
 	struct round_robin turns = { .kind = &kind, .asked = nothing, .per_node = 1, .rounds = 9,
 			       .seconds = 10 };
-	struct own_hydra own;
-	uint64_t tables;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &turns);
-	use_plain_memory();
-	round_robin_run(&turns);
-	own = own_hydra_read();
-	/* JSON takes memory, too. */
-	tables = page_tables_kib();
-
-	json_open_object(NULL);
-	json_string("program", "allocate");
-	json_number("threads", round_robin_count());
-	json_number("segments", segments);
-	round_robin_print_interrupts("interrupts", 0);
-	json_number("pagetable_kib", tables);
-	json_number("fills", own.fills);
-	json_close();
-	/* The end of the process ends the threads. */
-	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
+	return round_robin_report(&turns, "allocate", about);
 }

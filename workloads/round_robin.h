@@ -72,4 +72,11 @@ void round_robin_forget(void);
 /* Write the list of each operation's interrupts into the JSON object that is open. */
 void round_robin_print_interrupts(const char *key, int kind);
 
+/*
+ * Run it, and print one line of JSON: the program, what @about writes, the interrupts of each
+ * operation, the page tables and the fills. Return: what main() returns.
+ */
+int round_robin_report(const struct round_robin *turns, const char *program,
+		       void (*about)(const struct round_robin *turns));
+
 #endif /* ROUND_ROBIN_H */

@@ -16,15 +16,12 @@
 #include <error.h>
 #include <fcntl.h>
 #include <numaif.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "json.h"
 #include "machine.h"
-#include "own_hydra.h"
-#include "page_tables.h"
 #include "round_robin.h"
 
 #define ALL_READ ROUND_ROBIN_PLACE		/* a page that all threads read, so that they share the table */
@@ -189,27 +186,16 @@ static const struct argp argp = {
 	       "Exit status: 0 done; 1 failed; 2 this machine or kernel lacks what is needed; 64 wrong usage.",
 };
 
+static void about(const struct round_robin *turns)
+{
+	json_string("change", turns->kind->name);
+	json_number("cpus", round_robin_count());
+}
+
 int main(int argc, char **argv)
 {
 	struct round_robin turns = { .kinds = changes, .asked = read_shared, .rounds = 4, .seconds = 20 };
-	struct own_hydra own;
-	uint64_t tables;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &turns);
-	use_plain_memory();
-	round_robin_run(&turns);
-	own = own_hydra_read();
-	/* JSON takes memory, too. */
-	tables = page_tables_kib();
-
-	json_open_object(NULL);
-	json_string("program", "sharing");
-	json_string("change", turns.kind->name);
-	json_number("cpus", round_robin_count());
-	round_robin_print_interrupts("interrupts", 0);
-	json_number("pagetable_kib", tables);
-	json_number("fills", own.fills);
-	json_close();
-	/* The end of the process ends the threads. */
-	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
+	return round_robin_report(&turns, "sharing", about);
 }
