@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./hydra series: kernel/ as patches for a maintainer of Linux, made by rule.
 
-Each patch of kernel/hooks/ is one patch, in the order of hooks/series, which names the cover letters, too: each letter begins
-a series of its own, which needs the series before it. A patch has a subject, a message, and
-after "---" the diff of Linux's own files. A line "Brings: NAME" in the message names a new file that comes with the patch; a
+hooks/series names the patches in their order, and cover letters: each letter begins a series of its own, which needs the
+series before it. A patch has a subject, a message, and after "---" the diff of Linux's own files. A line "Brings: NAME" in the message names a new file that comes with the patch; a
 NAME that ends in / stands for the files of the directory which no other line names. If a new file comes in parts, the later
 patch has a diff of the file, too: the lines that the diff adds are left out of the file in earlier patches. kernel/ always
 holds the complete file.
@@ -171,7 +170,7 @@ def check(patches, before, after, scratch, author):
 
 
 def write(target, results=(), ours=source.OURS):
-    """Write the series to an empty directory, each to a directory of its own there; returns the names, of each series its cover letter first."""
+    """Write each series to a directory of its own in an empty one; returns the names, of each series its cover letter first."""
     target = pathlib.Path(target)
     try:
         target.mkdir(parents=True, exist_ok=True)

@@ -3,8 +3,8 @@
 
 The tests are the kernel tree's (tools/testing/selftests) and Debian's stress-ng. The same image is booted with the boot
 parameter hydra=linux and with another policy. A short run has one policy, and the tests of mm or all others, as a number draws
-(see --seed); stock runs only the programs of which something does not pass with that policy. Programs with different results are run once more on both. With --long, stock runs all
-programs, and each policy is compared with it.
+(see --seed); stock runs only the programs of which something does not pass with that policy. Programs with different results
+are run once more on both. With --long, stock runs all programs, and each policy is compared with it.
 """
 import dataclasses
 import fnmatch

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A program on a machine of several sockets, under one policy: who shares which leaf table,
- * and what uses, changes and flushes cost. No time passes but that of the trace.
+ * A program on a machine of several sockets, under one policy: which sockets share which
+ * leaf table, and what uses, changes and flushes cost. No time passes but that of the trace.
  */
 #include <errno.h>
 #include <error.h>

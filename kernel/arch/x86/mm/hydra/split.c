@@ -166,7 +166,22 @@ static bool hydra_activate(struct hydra_mm *h)
 	if (hydra_next_generation(h) > GENERATION_MAX || !hydra_unshare_hugetlb(h->mm))
 		return false;
 	atomic_inc(&h->unfiltered);
-	/* Flushes that read active as false in between must be fewer than GENERATION_GAP. */
+	/*
+	 * From here to the store to active, fewer than GENERATION_GAP flushes raise the
+	 * generation of all: interrupts are off, and nothing waits. So CPU 2 below may take
+	 * the flush of CPU 0 for an old one: it has flushed everything after the change.
+	 *
+	 *     CPU 0: flush              CPU 1: hydra_activate()   CPU 2: domain d
+	 *     changes the entry
+	 *     raises the generation: g
+	 *     reads active as false
+	 *                               d has gen, above g
+	 *                               active = true
+	 *                                                         reads active as true
+	 *                                                         flushes all, notes gen
+	 *     interrupts CPU 2 with g
+	 *                                                         g <= gen: does nothing
+	 */
 	local_irq_disable();
 	gen = hydra_next_generation(h);
 	/*
@@ -350,7 +365,10 @@ static bool hydra_promote(struct hydra_mm *h, unsigned int d)
 		hydra_stat_add(h, HYDRA_STAT_FALLBACKS, 1);
 		return false;
 	}
-	/* Flushes that read h->domain[d] as NULL in between must be fewer than GENERATION_GAP. */
+	/*
+	 * As in hydra_activate(): from here to the store to h->domain[d], fewer than
+	 * GENERATION_GAP flushes read h->domain[d] as NULL.
+	 */
 	local_irq_disable();
 	atomic64_set(&dom->tlb_gen, hydra_next_generation(h));
 	/*
