@@ -207,7 +207,7 @@ def outcomes(results, due, known):
         elif "lost" in found:
             result, why = "failed", f"two machines ended during it: {found['lost']}"
         elif rule in HARMLESS:
-            result, why = ("failed", noticed_by(found)) if found["by"] else ("passed", "nothing is wrong")
+            result, why = ("failed", "\n".join([noticed_by(found), *found["words"]])) if found["by"] else ("passed", "nothing is wrong")
         elif found["by"]:
             result, why = "passed", noticed_by(found)
         else:

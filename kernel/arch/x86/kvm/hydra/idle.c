@@ -331,8 +331,12 @@ void hydra_vm_idle_load(void)
 		return;
 	hydra_vm_shrinker->count_objects = hydra_vm_count_idle;
 	hydra_vm_shrinker->scan_objects = hydra_vm_scan_idle;
-	/* Tables that no vCPU uses go before any cache. */
+	/*
+	 * Tables that no vCPU uses go before any cache. And one scan asks for all of them, so it
+	 * need not wait until there are enough for a batch.
+	 */
 	hydra_vm_shrinker->seeks = 0;
+	hydra_vm_shrinker->batch = 1;
 	shrinker_register(hydra_vm_shrinker);
 }
 
