@@ -195,6 +195,7 @@ static void hydra_vm_walk_table(struct hydra_vm_walk *w, struct kvm_mmu_page *sp
 static void hydra_vm_walk(struct hydra_vm_walk *w)
 {
 	lockdep_assert_held_write(&w->kvm->mmu_lock);
+	lockdep_assert(srcu_read_lock_held(&w->kvm->srcu));
 	list_for_each_entry(w->root, &w->kvm->arch.tdp_mmu_roots, link) {
 		w->domain = w->root->role.domain;
 		hydra_vm_walk_table(w, w->root);

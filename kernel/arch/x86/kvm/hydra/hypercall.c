@@ -199,6 +199,7 @@ static long hydra_vm_place(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr, u
 unsigned long hydra_vm_hypercall(struct kvm_vcpu *vcpu, unsigned long what, unsigned long a1,
 				 unsigned long a2, unsigned long a3)
 {
+	lockdep_assert(srcu_read_lock_held(&vcpu->kvm->srcu));
 	if (!READ_ONCE(vcpu->kvm->arch.hydra->expose))
 		return -KVM_ENOSYS;
 	switch (what) {

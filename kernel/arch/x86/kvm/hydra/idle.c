@@ -196,7 +196,7 @@ static void hydra_vm_drop_root(struct kvm *kvm, struct kvm_mmu_page *root)
 	if (IS_ENABLED(CONFIG_HYDRA_MM_DEBUG))
 		kvm_for_each_vcpu(i, vcpu, kvm)
 			WARN_ON_ONCE(hydra_vm_has_root(vcpu, root));
-	hydra_vm_invalidate(root);
+	hydra_vm_invalidate(kvm, root);
 	/* A tree may have a second root, for system management mode. */
 	list_for_each_entry(other, &kvm->arch.tdp_mmu_roots, link)
 		if (!other->role.invalid && other->role.domain == d)

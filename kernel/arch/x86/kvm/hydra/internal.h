@@ -27,8 +27,9 @@ void hydra_vm_fall_back(struct hydra_vm *vm);
 int hydra_vm_set(struct kvm *kvm, const struct hydra_vm_settings *s);
 
 /* No vCPU may load the tree from now on. Context: mmu_lock for writing. */
-static inline void hydra_vm_invalidate(struct kvm_mmu_page *root)
+static inline void hydra_vm_invalidate(struct kvm *kvm, struct kvm_mmu_page *root)
 {
+	lockdep_assert_held_write(&kvm->mmu_lock);
 	/* As kvm_tdp_mmu_invalidate_all_roots() does */
 	root->tdp_mmu_scheduled_root_to_zap = true;
 	root->role.invalid = true;

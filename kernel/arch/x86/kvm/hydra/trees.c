@@ -101,7 +101,7 @@ void hydra_vm_tidy(struct kvm *kvm, bool ask)
 	list_for_each_entry(root, &kvm->arch.tdp_mmu_roots, link) {
 		if (root->role.invalid || hydra_vm_uses(kvm->arch.hydra, root->role.domain))
 			continue;
-		hydra_vm_invalidate(root);
+		hydra_vm_invalidate(kvm, root);
 		found = true;
 	}
 	/* In the critical section that has made the roots invalid */
@@ -247,6 +247,7 @@ void __hydra_vm_move(struct kvm_vcpu *vcpu)
  */
 int __hydra_vm_reload(struct kvm_vcpu *vcpu)
 {
+	lockdep_assert(srcu_read_lock_held(&vcpu->kvm->srcu));
 	if (kvm_check_request(KVM_REQ_MMU_FREE_OBSOLETE_ROOTS, vcpu))
 		kvm_mmu_free_obsolete_roots(vcpu);
 	hydra_vm_check_request(vcpu);

@@ -61,6 +61,7 @@ static void hydra_ask(struct timer_list *timer)
 /* Context: preemption off. */
 static void hydra_ask_soon(void *unused)
 {
+	lockdep_assert_preemption_disabled();
 	this_cpu_write(hydra_ask_tries, ASK_TRIES);
 	mod_timer(this_cpu_ptr(&hydra_ask_timer), jiffies + ASK_AGAIN);
 }

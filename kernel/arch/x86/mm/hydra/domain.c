@@ -228,6 +228,8 @@ static void __init hydra_number_domains(unsigned int type)
  */
 void hydra_set_node(unsigned int cpu, unsigned int d)
 {
+	VM_WARN_ON_ONCE(system_state >= SYSTEM_RUNNING && cpu_online(cpu) &&
+			cpu != raw_smp_processor_id());
 	per_cpu(hydra_cpu_domain, cpu)[HYDRA_DOMAINS_NODE] = d;
 	per_cpu(hydra_cpu_home, cpu) = hydra_home(HYDRA_DOMAINS_NODE, d);
 }

@@ -134,8 +134,9 @@ static inline unsigned long hydra_word_read(const struct ptdesc *ptdesc)
 }
 
 /*
- * Context: the table's lock, RCU or interrupts off. @entry must be in a page table:
- * pages of kernel stacks have no such word.
+ * Context: the table's lock, RCU or interrupts off; above the leaf tables as
+ * hydra_canonical_pmd(). @entry must be in a page table: pages of kernel stacks have no
+ * such word.
  */
 static inline unsigned long hydra_word_of(const pteval_t *entry)
 {
@@ -297,6 +298,12 @@ static inline bool hydra_links_due(const struct hydra_table *t)
 static inline bool hydra_stray(pteval_t val)
 {
 	return unlikely((val & (_PAGE_PRESENT | _PAGE_ACCESSED)) == _PAGE_ACCESSED);
+}
+
+/* The caller holds the lock of the leaf table that contains an entry. */
+static inline void hydra_assert_leaf_locked(const pteval_t *entry)
+{
+	lockdep_assert_held(ptlock_ptr(hydra_ptdesc(entry)));
 }
 
 #endif /* _ARCH_X86_MM_HYDRA_ENTRY_H */

@@ -212,6 +212,7 @@ static void hydra_copy_window(const struct hydra_request *r, pteval_t *canonical
 {
 	unsigned int begin, end, nr, asked = pte_index(r->addr);
 
+	hydra_assert_leaf_locked(canonical);
 	hydra_window(r, PG_LEVEL_4K, &begin, &end);
 	if (first) {
 		nr = hydra_copy_first(canonical + begin, replica + begin, end - begin) -
@@ -278,6 +279,7 @@ static enum hydra_result hydra_join(struct hydra_request *r, struct hydra_table 
 	enum hydra_result ret = HYDRA_MISS;
 	pteval_t *table = canonical;
 
+	hydra_assert_leaf_locked(canonical);
 	r->lacks_table = !t && (replicate || word) && !r->spare;
 	r->lacks_replica = replicate && !r->replica;
 	if (r->lacks_table || r->lacks_replica)
@@ -359,6 +361,7 @@ pte_t *hydra_trylock_leaf(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
 	pmd_t pmdval = pmdp_get_lockless(pmd);
 	pte_t *pte = pte_offset_map_nolock(mm, pmd, addr, ptl);
 
+	lockdep_assert_irqs_disabled();
 	if (!pte)
 		return NULL;
 	if (spin_trylock(*ptl)) {
@@ -431,6 +434,7 @@ static unsigned int hydra_copy_huge(const struct hydra_request *r, struct hydra_
 	pteval_t *own = t->table[r->d];
 	unsigned int i, end, nr = 0;
 
+	lockdep_assert_held(&r->h->domain[r->d]->lock);
 	if (!r->unasked)
 		hydra_copy_entry(t, &own[asked], READ_ONCE(canonical[asked]));
 	hydra_window(r, t->level, &i, &end);
@@ -780,6 +784,8 @@ void __hydra_fault_done(struct hydra_mm *h, struct vm_area_struct *vma,
 	};
 	unsigned int noio;
 
+	lockdep_assert(lockdep_is_held(&vma->vm_lock->lock) ||
+		       lockdep_is_held(&vma->vm_mm->mmap_lock));
 	/* A fault on behalf of another process fills nothing. */
 	if (vma->vm_mm != h->mm || hydra_uses_canonical(h, d))
 		return;
@@ -890,6 +896,7 @@ bool __hydra_entry_missing(struct hydra_mm *h, pteval_t *entry)
 	pteval_t *canonical = hydra_table_start(entry);
 	pteval_t *table = hydra_domain_leaf(hydra_word_of(canonical), canonical, d);
 
+	hydra_assert_leaf_locked(canonical);
 	return !READ_ONCE(h->active) || hydra_uses_canonical(h, d) || !table ||
 	       !hydra_present(READ_ONCE(table[hydra_entry_index(entry)]));
 }

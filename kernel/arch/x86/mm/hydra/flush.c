@@ -129,6 +129,7 @@ bool hydra_tlbbatch_add(struct arch_tlbflush_unmap_batch *batch,
 	struct hydra_flush *f = this_cpu_ptr(&hydra_flush_state);
 	struct hydra_mm *h = mm_hydra(mm);
 
+	lockdep_assert_preemption_disabled();
 	if (!h)
 		return false;
 	/*

@@ -105,6 +105,7 @@ static u32 hydra_stamped(pteval_t val, u32 now)
  */
 void __hydra_context_flushed(u16 asid)
 {
+	lockdep_assert_irqs_disabled();
 	this_cpu_write(hydra_context_flushed_in[asid], this_cpu_read(hydra_switch_second));
 	this_cpu_write(hydra_switch_second, 0);
 }

@@ -102,6 +102,7 @@ bool hydra_take_marks(struct hydra_mm *h, unsigned int d, pteval_t *copies,
 	bool found = false;
 	unsigned int i;
 
+	lockdep_assert_preemption_disabled();
 	for (i = 0; i < nr; i++) {
 		pteval_t val = READ_ONCE(copies[i]);
 
@@ -176,6 +177,7 @@ void hydra_add_published(struct hydra_mm *h, unsigned long start,
 	int cpu, self = smp_processor_id();
 	hydra_mask_t published;
 
+	lockdep_assert_preemption_disabled();
 	if (p->h)
 		hydra_mask_copy(&p->targets, targets);
 	/*

@@ -271,6 +271,7 @@ void __hydra_change_begin(pteval_t *entry, unsigned int nr)
 	unsigned int d = 0, i, changed;
 	pteval_t *copy, was;
 
+	hydra_assert_leaf_locked(entry);
 	if (!t)
 		return;
 	VM_WARN_ON_ONCE(t->nr_changed);
@@ -300,6 +301,7 @@ asmlinkage void __hydra_change_end(pteval_t *entry)
 {
 	struct hydra_table *t = hydra_table_of(entry);
 
+	hydra_assert_leaf_locked(entry);
 	if (!t)
 		return;
 	/* The table's lock is held: the table was shared at hydra_change_begin(), too. */
@@ -319,6 +321,7 @@ asmlinkage void __hydra_change_end(pteval_t *entry)
  */
 void __hydra_entries_copied(struct mm_struct *mm, pteval_t *first, pteval_t *end)
 {
+	hydra_assert_leaf_locked(first);
 	if (hydra_shared(mm, first))
 		__hydra_entries_set(first, end - first);
 }
@@ -496,6 +499,7 @@ unsigned long __hydra_zap_part(pteval_t *entry, unsigned long addr, unsigned lon
 {
 	struct hydra_table *t = hydra_table_of(entry);
 
+	hydra_assert_leaf_locked(entry);
 	if (!t)
 		return end;
 	/*

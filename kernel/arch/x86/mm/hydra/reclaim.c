@@ -58,6 +58,7 @@ static unsigned int hydra_drop_replicas(struct hydra_table *t, pteval_t *canonic
 	unsigned int d, nr = 0;
 	LIST_HEAD(tables);
 
+	hydra_assert_leaf_locked(canonical);
 	hydra_mask_zero(&dropped);
 	for_each_hydra_domain(d, &t->users) {
 		pteval_t *table = READ_ONCE(t->table[d]);

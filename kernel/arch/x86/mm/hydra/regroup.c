@@ -215,13 +215,14 @@ static int hydra_move_cpu(void *data)
  *
  * See the head of this file. Stops all CPUs, if any is to move.
  *
- * Context: process context; may sleep. The caller serialises calls.
+ * Context: process context, hydra_regroup_lock; may sleep.
  */
 static void hydra_move_cpus(const u16 *to)
 {
 	bool moves = false;
 	unsigned int cpu;
 
+	lockdep_assert_held(&hydra_regroup_lock);
 	for_each_possible_cpu(cpu) {
 		if (WARN_ON_ONCE(to[cpu] >= hydra_kinds[HYDRA_DOMAINS_NODE].nr))
 			return;

@@ -307,6 +307,7 @@ pteval_t *hydra_replica_alloc(struct hydra_mm *h, unsigned int d)
 {
 	pteval_t *replica = NULL;
 
+	VM_WARN_ON_ONCE(current->mm != h->mm);
 	if (!hydra_replica_reserve(h))
 		return NULL;
 	/* With __GFP_THISNODE an offline node would cause a warning. */

@@ -32,6 +32,7 @@ DEFINE_PER_CPU(pgd_t *, hydra_loaded_root);
  */
 bool __hydra_on_own_root(const struct mm_struct *mm)
 {
+	lockdep_assert_preemption_disabled();
 	return mm == current->mm &&
 	       this_cpu_read(hydra_loaded_root) != mm->pgd;
 }

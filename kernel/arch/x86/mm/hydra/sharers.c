@@ -359,6 +359,7 @@ bool hydra_range_targets(struct hydra_mm *h, unsigned long start,
 	struct hydra_lookup l = { .h = h, .look = look, .found = targets };
 	unsigned int filter = hydra_filter(h);
 
+	lockdep_assert_preemption_disabled();
 	hydra_mask_zero(targets);
 	if (filter == HYDRA_FILTER_NONE || hydra_unfiltered(h) ||
 	    end == TLB_FLUSH_ALL || end <= start ||

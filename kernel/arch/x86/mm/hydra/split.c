@@ -354,6 +354,7 @@ static bool hydra_promote(struct hydra_mm *h, unsigned int d)
 	struct hydra_domain *dom = h->domain[d];
 
 	mmap_assert_write_locked(h->mm);
+	hydra_assert_ldt_locked(h->mm);
 	if (!hydra_lacks_tree(h, d))
 		return true;
 	if (hydra_mask_test(d, &h->trees))

@@ -382,6 +382,7 @@ u64 hydra_next_generation(struct hydra_mm *h)
 	u64 gen = atomic64_read(&h->mm->context.tlb_gen);
 	unsigned int d;
 
+	lockdep_assert_held_write(&h->mm->mmap_lock);
 	for (d = 0; d < hydra_nr_domains; d++)
 		if (h->domain[d])
 			gen = max_t(u64, gen, atomic64_read(&h->domain[d]->tlb_gen));
@@ -409,6 +410,7 @@ void hydra_note_eager(struct hydra_mm *h)
  */
 void hydra_attach(struct mm_struct *mm, struct hydra_mm **new)
 {
+	lockdep_assert_held_write(&mm->mmap_lock);
 	if (mm->hydra || !*new)
 		return;
 	hydra_note_eager(*new);

@@ -374,17 +374,15 @@ void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f)
 void hydra_flush_domains(struct hydra_mm *h, unsigned long start,
 			 unsigned long end, const hydra_mask_t *domains)
 {
-	struct hydra_flush *f;
+	struct hydra_flush *f = this_cpu_ptr(&hydra_flush_state);
 
-	preempt_disable();
-	f = this_cpu_ptr(&hydra_flush_state);
+	lockdep_assert_preemption_disabled();
 	f->targets = *domains;
 	f->all = false;
 	f->own = true;
 	hydra_flush_what(f, start, end, PAGE_SHIFT, true);
 	hydra_flush_targets(h, f);
 	f->own = false;
-	preempt_enable();
 }
 
 #include "tests/tlb-kunit.h"

@@ -394,6 +394,7 @@ bool __hydra_wait_pmd_clear(struct mm_struct *mm, pmd_t *pmd)
 	spinlock_t *lock = pmd_lockptr(mm, pmd);
 	bool gone;
 
+	might_lock(lock);
 	/* The entry before the lock; pairs with spin_lock() before the clear. */
 	smp_rmb();
 	if (!spin_is_locked(lock)) {
@@ -442,6 +443,7 @@ void __hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd)
 	hydra_mask_t trees;
 	unsigned int d;
 
+	lockdep_assert_held(pmd_lockptr(h->mm, pmdp));
 	if (!hydra_present(pmd_val(pmd)) || hydra_leaf(pmd_val(pmd)))
 		return;
 	/*
@@ -575,6 +577,7 @@ void hydra_cut_links(struct hydra_table *t, pteval_t *canonical, unsigned int se
 	hydra_mask_t cut;
 	unsigned int d;
 
+	hydra_assert_leaf_locked(canonical);
 	if (hydra_filter(t->hmm) < HYDRA_FILTER_ENTRY)
 		return;
 	hydra_mask_zero(&cut);

@@ -16,12 +16,12 @@
  *
  * Starts at the root each time, so the caller may drop its locks in between.
  *
- * Context: tables above the level are not freed: mmap_lock is held for writing, or
- * the address space is exiting.
+ * Context: mmap_lock held for writing: tables above the level are not freed.
  * Return: false if there is no further table.
  */
 bool hydra_next_canonical(struct hydra_iter *it)
 {
+	lockdep_assert_held_write(&it->mm->mmap_lock);
 	while (it->next < TASK_SIZE_MAX) {
 		unsigned long addr = it->next;
 		pgd_t *pgd = pgd_offset(it->mm, addr);

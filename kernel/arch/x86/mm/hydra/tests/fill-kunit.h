@@ -111,6 +111,8 @@ static void hydra_test_copy_huge(struct kunit *test)
 		.h = h, .d = 1, .addr = PMD_SIZE, .degree = HYDRA_PREFETCH_MAX,
 		.vm_end = 5 * PMD_SIZE,
 	};
+	struct hydra_domain *dom = hydra_test_domain(test, h, 1);
+	unsigned int nr;
 
 	t->table[1] = own;
 	canonical[0] = HUGE_A;
@@ -123,7 +125,10 @@ static void hydra_test_copy_huge(struct kunit *test)
 	canonical[5] = HUGE_A;
 	own[2] = TABLE;
 	own[4] = HYDRA_PTE_REFILL | HYDRA_PTE_CACHED;
-	KUNIT_EXPECT_EQ(test, 2, hydra_copy_huge(&r, t, canonical, 1));
+	spin_lock(&dom->lock);
+	nr = hydra_copy_huge(&r, t, canonical, 1);
+	spin_unlock(&dom->lock);
+	KUNIT_EXPECT_EQ(test, 2, nr);
 	KUNIT_EXPECT_EQ(test, HUGE_A, own[0]);
 	KUNIT_EXPECT_EQ(test, HUGE_A, own[1]);
 	KUNIT_EXPECT_EQ(test, TABLE, own[2]);
@@ -133,19 +138,14 @@ static void hydra_test_copy_huge(struct kunit *test)
 	/* Without a fault, hydra_copy_huge() replaces no present copy. */
 	r.unasked = true;
 	own[1] = HUGE_A | _PAGE_ACCESSED;
-	KUNIT_EXPECT_EQ(test, 0, hydra_copy_huge(&r, t, canonical, 1));
+	spin_lock(&dom->lock);
+	nr = hydra_copy_huge(&r, t, canonical, 1);
+	spin_unlock(&dom->lock);
+	KUNIT_EXPECT_EQ(test, 0, nr);
 	KUNIT_EXPECT_EQ(test, HUGE_A | _PAGE_ACCESSED, own[1]);
 }
 
-static void hydra_test_destroy_pmd(void *table)
-{
-	pagetable_pmd_dtor(virt_to_ptdesc(table));
-}
-
-/*
- * The struct hydra_table of an empty canonical table with a lock. Domain 1 has an empty
- * table for it.
- */
+/* The struct hydra_table of an empty canonical table. Domain 1 has an empty table for it. */
 static struct hydra_table *hydra_test_huge_table(struct kunit *test, enum pg_level level,
 						 pteval_t **canonical)
 {
@@ -153,9 +153,6 @@ static struct hydra_table *hydra_test_huge_table(struct kunit *test, enum pg_lev
 	struct hydra_table *t;
 
 	*canonical = hydra_test_page(test);
-	KUNIT_ASSERT_TRUE(test, pagetable_pmd_ctor(virt_to_ptdesc(*canonical)));
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, hydra_test_destroy_pmd,
-							   *canonical));
 	/* The lock of PUD tables */
 	spin_lock_init(&h->mm->page_table_lock);
 	WRITE_ONCE(h->active, true);

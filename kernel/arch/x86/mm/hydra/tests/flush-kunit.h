@@ -182,7 +182,9 @@ static void hydra_test_marked(struct kunit *test)
 		struct hydra_lookup l = { .look = rows[i].look, .found = &mask };
 
 		hydra_mask_zero(&mask);
+		preempt_disable();
 		hydra_add_leaf(&l, canonical, rows[i].first * PAGE_SIZE, rows[i].end * PAGE_SIZE);
+		preempt_enable();
 		KUNIT_EXPECT_EQ_MSG(test, rows[i].domains, mask.bits[0], "row %d", i);
 		KUNIT_EXPECT_EQ_MSG(test, HYDRA_PTE_REFILL | (rows[i].mark ? HYDRA_PTE_CACHED : 0),
 				    copies[5], "row %d", i);
@@ -199,7 +201,7 @@ static void hydra_test_linked_hits(struct kunit *test)
 	hydra_mask_t mask;
 	struct hydra_lookup l = { .look = HYDRA_TAKE_MARKS, .found = &mask };
 
-	migrate_disable();
+	preempt_disable();
 	own = hydra_this_domain(h);
 	linker = own ? 0 : 1;
 	hydra_mask_set(own, &t->sharers);
@@ -217,7 +219,7 @@ static void hydra_test_linked_hits(struct kunit *test)
 	t->linked_hits = HYDRA_LINKS_CUT;
 	hydra_mask_zero(&mask);
 	hydra_add_leaf(&l, canonical, 0, PAGE_SIZE);
-	migrate_enable();
+	preempt_enable();
 	KUNIT_EXPECT_EQ(test, 0, own);
 	KUNIT_EXPECT_EQ(test, HYDRA_LINKED_HITS, i);
 	KUNIT_EXPECT_EQ(test, HYDRA_LINKS_CUT, t->linked_hits);

@@ -13,15 +13,20 @@
 static void hydra_test_free_page(void *page)
 {
 	hydra_word_clear(virt_to_ptdesc(page));
+	pagetable_pte_dtor(virt_to_ptdesc(page));
 	free_page((unsigned long)page);
 }
 
-/* A table of empty entries, with word 0. KUnit frees the table when the test ends. */
+/*
+ * A table of empty entries, with word 0 and a lock. KUnit frees the table when the test
+ * ends.
+ */
 static __maybe_unused pteval_t *hydra_test_page(struct kunit *test)
 {
 	void *page = (void *)get_zeroed_page(GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, page);
+	KUNIT_ASSERT_TRUE(test, pagetable_pte_ctor(virt_to_ptdesc(page)));
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, hydra_test_free_page, page));
 	return page;
 }

@@ -156,6 +156,26 @@ static unsigned long hydra_test_propagated(struct hydra_mm *h)
 	return hydra_test_count(h, HYDRA_STAT_PROPAGATED);
 }
 
+/* Hooks of loops, with the lock of the table as Linux's loops call them */
+static void hydra_test_change_begin(pteval_t *entry, unsigned int nr)
+{
+	guard(spinlock)(ptlock_ptr(virt_to_ptdesc(entry)));
+	__hydra_change_begin(entry, nr);
+}
+
+static void hydra_test_change_end(pteval_t *entry)
+{
+	guard(spinlock)(ptlock_ptr(virt_to_ptdesc(entry)));
+	__hydra_change_end(entry);
+}
+
+static unsigned long hydra_test_zap_part(pteval_t *entry, unsigned long addr, unsigned long end,
+					 bool shared, bool full)
+{
+	guard(spinlock)(ptlock_ptr(virt_to_ptdesc(entry)));
+	return __hydra_zap_part(entry, addr, end, shared, full);
+}
+
 /* Three entries are set at once. Each domain gets the entries on which it has faulted. */
 static void hydra_test_entries_set(struct kunit *test)
 {
@@ -252,7 +272,7 @@ static void hydra_test_young(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, __hydra_young(entry, 1));
 	KUNIT_EXPECT_TRUE(test, __hydra_young(entry, 2));
 	KUNIT_EXPECT_EQ(test, 2 * PAGE_SIZE,
-			__hydra_zap_part(entry, 0, 2 * PAGE_SIZE, false, true));
+			hydra_test_zap_part(entry, 0, 2 * PAGE_SIZE, false, true));
 	KUNIT_EXPECT_EQ(test, PAGE_A, entry[0]);
 	KUNIT_EXPECT_EQ(test, PAGE_B | _PAGE_ACCESSED, entry[1]);
 	KUNIT_EXPECT_EQ(test, 0, __hydra_test_and_clear_young(&entry[0]));
@@ -317,7 +337,7 @@ static void hydra_test_change_range(struct kunit *test)
 	tree.copy[0][100] = PAGE_A;
 	tree.copy[0][101] = PAGE_B;
 	tree.copy[1][101] = PAGE_B | _PAGE_ACCESSED;
-	__hydra_change_begin(entry, 2);
+	hydra_test_change_begin(entry, 2);
 	KUNIT_EXPECT_EQ(test, PAGE_A, entry[0]);
 	KUNIT_EXPECT_EQ(test, PAGE_B | _PAGE_ACCESSED, entry[1]);
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, tree.copy[0][100]);
@@ -332,7 +352,7 @@ static void hydra_test_change_range(struct kunit *test)
 	entry[1] = PAGE_A;
 	entry[2] = PAGE_A;
 	tree.copy[1][102] = HYDRA_PTE_REFILL;
-	__hydra_change_end(&entry[1]);
+	hydra_test_change_end(&entry[1]);
 	KUNIT_EXPECT_EQ(test, PAGE_A, tree.copy[0][100]);
 	KUNIT_EXPECT_EQ(test, PAGE_A | MARK, tree.copy[1][101]);
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, tree.copy[1][102]);
@@ -364,11 +384,11 @@ static void hydra_test_parts(struct kunit *test)
 		end = hydra_part(t, addr, PMD_SIZE, 1);
 		KUNIT_ASSERT_GT(test, end, addr);
 		KUNIT_ASSERT_LE(test, end, PMD_SIZE);
-		__hydra_change_begin(&canonical[pte_index(addr)], PHYS_PFN(end - addr));
+		hydra_test_change_begin(&canonical[pte_index(addr)], PHYS_PFN(end - addr));
 		KUNIT_EXPECT_EQ(test, PHYS_PFN(end - addr) * HYDRA_MAX_DOMAINS,
 				hydra_test_propagated(h) - before);
 		KUNIT_EXPECT_LE(test, hydra_test_propagated(h) - before, most);
-		__hydra_change_end(canonical);
+		hydra_test_change_end(canonical);
 	}
 	KUNIT_EXPECT_EQ(test, 2 * PTRS_PER_PTE * HYDRA_MAX_DOMAINS, hydra_test_propagated(h));
 	for (d = 0; d < HYDRA_MAX_DOMAINS; d++)
@@ -377,11 +397,11 @@ static void hydra_test_parts(struct kunit *test)
 				KUNIT_FAIL(test, "domain %u, entry %u: %lx", d, i, t->table[d][i]);
 	/* The loops of munmap(), exit and fork() take parts of the same size. */
 	end = min(rounddown_pow_of_two(most / HYDRA_MAX_DOMAINS), PTRS_PER_PTE) * PAGE_SIZE;
-	KUNIT_EXPECT_EQ(test, end, __hydra_zap_part(canonical, 0, PMD_SIZE, false, false));
+	KUNIT_EXPECT_EQ(test, end, hydra_test_zap_part(canonical, 0, PMD_SIZE, false, false));
 	KUNIT_EXPECT_EQ(test, min(SHARED_FILE_TIMES * end, PMD_SIZE),
-			__hydra_zap_part(canonical, 0, PMD_SIZE, true, false));
-	KUNIT_EXPECT_EQ(test, end, __hydra_zap_part(canonical, 0, PMD_SIZE, true, true));
-	KUNIT_EXPECT_EQ(test, end, __hydra_zap_part(canonical, 0, PMD_SIZE, false, true));
+			hydra_test_zap_part(canonical, 0, PMD_SIZE, true, false));
+	KUNIT_EXPECT_EQ(test, end, hydra_test_zap_part(canonical, 0, PMD_SIZE, true, true));
+	KUNIT_EXPECT_EQ(test, end, hydra_test_zap_part(canonical, 0, PMD_SIZE, false, true));
 	KUNIT_EXPECT_EQ(test, end, hydra_part(t, 0, PMD_SIZE, 1));
 	/* A part that begins elsewhere ends where the others do. */
 	if (end > PAGE_SIZE)
@@ -508,17 +528,17 @@ static void hydra_test_exit_folds_once(struct kunit *test)
 		entry[i] = PAGE_A;
 		copy[i] = PAGE_A | _PAGE_ACCESSED;
 	}
-	__hydra_zap_part(entry, 0, 2 * PAGE_SIZE, false, false);
+	hydra_test_zap_part(entry, 0, 2 * PAGE_SIZE, false, false);
 	KUNIT_EXPECT_EQ(test, PAGE_A, entry[0]);
-	__hydra_zap_part(entry, 0, 2 * PAGE_SIZE, false, true);
+	hydra_test_zap_part(entry, 0, 2 * PAGE_SIZE, false, true);
 	KUNIT_EXPECT_EQ(test, PAGE_A | _PAGE_ACCESSED, entry[0]);
 	KUNIT_EXPECT_EQ(test, PAGE_A | _PAGE_ACCESSED, entry[1]);
 	KUNIT_EXPECT_EQ(test, PAGE_A, entry[2]);
 	entry[0] = PAGE_A;
 	entry[1] = PAGE_A;
-	__hydra_zap_part(entry, 0, 2 * PAGE_SIZE, false, true);
+	hydra_test_zap_part(entry, 0, 2 * PAGE_SIZE, false, true);
 	KUNIT_EXPECT_EQ(test, PAGE_A, entry[0]);
-	__hydra_zap_part(&entry[1], PAGE_SIZE, 3 * PAGE_SIZE, false, true);
+	hydra_test_zap_part(&entry[1], PAGE_SIZE, 3 * PAGE_SIZE, false, true);
 	KUNIT_EXPECT_EQ(test, PAGE_A, entry[1]);
 	KUNIT_EXPECT_EQ(test, PAGE_A | _PAGE_ACCESSED, entry[2]);
 }
