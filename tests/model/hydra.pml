@@ -11,13 +11,13 @@
  *   entries_set, entry_clearing
  * fill_leaf, fill_leaf_atomic, join,   fill.c
  *   domain_leaf, mark_used, copy_entry
- * hydra_range_targets,                 flush.c
+ * hydra_range_targets,                 sharers.c
  *   hydra_gather_targets,
  *   add_sharers_of
- * hydra_domain_upper, hydra_link,      table.c
- *   hydra_table_detach, hydra_cut_solo,
+ * hydra_domain_upper, hydra_link       table.c
+ * hydra_table_detach, hydra_cut_solo,  unlink.c
  *   hydra_table_cut, ..._cut_domain
- * hydra_derive                         entry.h   
+ * hydra_derive                         entry.h
  * hydra_pgd, hydra_tlb_gen             include/linux/hydra.h
  * raise_targets, raise_generation,     tlb.c
  *   flush
@@ -857,7 +857,7 @@ inline fill_leaf_atomic(cpu, write)
 	}
 }
 
-/* ------------------------------------------------------ flush.c */
+/* ---------------------------------------------------- sharers.c */
 
 /* add_sharers_of() */
 inline add_sharers_of()
@@ -923,7 +923,7 @@ inline hydra_gather_targets(users)
 	}
 }
 
-/* ------------------------------------------------------ table.c */
+/* ------------------------------------------- unlink.c, table.c */
 
 /* Leaves the word in t. */
 inline hydra_table_detach()
