@@ -198,7 +198,7 @@ TEST_F_TIMEOUT(bystanders, free_tables_while_other_nodes_walk_them, 180)
  * the main thread has dropped the rest, another thread of node 0 begins and ends
  * madvise() calls. The main thread's flush at the end must still reach the spinners.
  */
-TEST_F_TIMEOUT(bystanders, drop_pages_while_another_gather_ends, 60)
+TEST_F_TIMEOUT(bystanders, drop_pages_while_another_gather_ends, 180)
 {
 	const size_t pages = 16;
 	char *start = self->area + TABLE_SIZE - pages * PAGE_SIZE;
