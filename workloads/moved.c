@@ -7,9 +7,11 @@
  *	threads   eight threads on the CPUs of the node, each with its part of the memory
  *	migrated  the same, and the memory moves with them (migrate_pages)
  *
- * Then a thread protects a page of its own, often: the time-stamp counter, which
- * under the lab's emulator counts instructions, tells what that costs while the
- * other threads sleep; interrupts are counted while a second one is busy.
+ * Then each thread reads pages of its own in random order, between markers for the
+ * plugin lab/meter/misses_plugin.c, which counts page walks. Last, a thread protects
+ * a page of its own, often: the time-stamp counter, which under the lab's emulator
+ * counts instructions, tells what that costs while the other threads sleep;
+ * interrupts are counted while a second one is busy.
  */
 #include <argp.h>
 #include <errno.h>
@@ -26,6 +28,7 @@
 #include "interrupts.h"
 #include "json.h"
 #include "machine.h"
+#include "markers.h"
 #include "own_hydra.h"
 #include "page_tables.h"
 #include "procfile.h"
@@ -36,6 +39,8 @@
 #define MOST 64UL			/* threads, leaf tables of each */
 #define SETTLING 3			/* uses before the first look */
 #define CHANGES 64
+#define READS 8192UL			/* of each thread, in random order */
+#define MAP "/proc/self/hydra_map"
 
 struct kind {
 	const char *name;
@@ -86,6 +91,19 @@ static void read_own(const struct mover *mover)
 {
 	for (size_t offset = 0; offset < tables_of_each() * TABLE; offset += PAGE)
 		(void)mover->data[offset];
+}
+
+/* Nearly all accesses are of the data: what else there is stays in registers. */
+static void read_randomly(const struct mover *mover)
+{
+	uint64_t random = 88172645463325252 + mover->number, pages = tables_of_each() * TABLE / PAGE;
+
+	for (size_t i = 0; i < READS; i++) {
+		random ^= random << 13;
+		random ^= random >> 7;
+		random ^= random << 17;
+		(void)mover->data[random % pages * PAGE];
+	}
 }
 
 static void move(const struct mover *mover)
@@ -212,6 +230,37 @@ static void print_look(const char *key, const struct look *seen)
 	json_close();
 }
 
+/* The first pass warms the model up. */
+static void count_walks(void)
+{
+	MARKER(MARK_START_MEMORY);
+	all_do(read_randomly);
+	MARKER(MARK_BEGIN);
+	all_do(read_randomly);
+	MARKER(MARK_END);
+	MARKER(MARK_STOP);
+}
+
+static void print_lines(const char *key, const char *path)
+{
+	char *text = file_read(path), *rest = NULL;
+
+	if (!text)
+		error(EXIT_FAILURE, errno, "cannot read %s", path);
+	json_open_list(key);
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		json_string(NULL, line);
+	json_close();
+	free(text);
+}
+
+/* What tells near walks from far ones. */
+static void print_places(bool cores)
+{
+	print_lines("map", MAP);
+	print_lines("domains", cores ? "/sys/kernel/mm/hydra/domains_core" : "/sys/kernel/mm/hydra/domains");
+}
+
 static void take_argument(const char *name, const struct argp_state *state)
 {
 	for (kind = kinds; kind->name; kind++)
@@ -270,6 +319,7 @@ static void need(void)
 int main(int argc, char **argv)
 {
 	struct look before, moved, later;
+	struct own_hydra own;
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	machine = machine_read();
@@ -289,8 +339,10 @@ int main(int argc, char **argv)
 		all_do(read_own);
 	}
 	later = look(target());
+	count_walks();
 	all_do(count_instructions);
 	all_do(count_interrupts);
+	own = own_hydra_read();
 
 	json_open_object(NULL);
 	json_string("program", "moved");
@@ -302,6 +354,8 @@ int main(int argc, char **argv)
 	json_number("changes", 2 * CHANGES);
 	json_number("interrupts", interrupts);
 	json_number("instructions", instructions / 2);
+	json_number("samples", 1);
+	print_places(own.cores);
 	json_close();
 	/* The end of the process ends the threads. */
 	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -116,7 +116,10 @@ def said_by_auto(step):
     if step.case == "processes":
         return {"processes": 24, "pagetable_kib": 2400, "replicas": 0, "split": 0}
     far = {"near": 0 if linux else 16300, "far": 16384 if linux else 84, "replicas": 0, "pagetable_kib": 200, "split": 0}
-    return {"kind": step.case, "data_tables": 32, "before": {**far, "near": 16384, "far": 0}, "moved": far, "later": far, "changes": 128,
+    walks = 7424
+    sample = {"left_out": 0, "cpus": [{"cpu": 6, "accesses": 9000, "invalidated": 0, "tables": [[1 << 40, walks]]}]}
+    places = {"map": [f"domain 3 start 0x10000000000 end 0x10004000000 node {0 if linux else 3}"], "domains": ["3 node 3 cpus 6-7"]}
+    return {"sampled": [sample], **places, "kind": step.case, "data_tables": 32, "before": {**far, "near": 16384, "far": 0}, "moved": far, "later": far, "changes": 128,
             "interrupts": 0 if step.case == "thread" else 128, "instructions": 2800}
 
 
@@ -156,7 +159,7 @@ def spoil(case, policy, **fields):
     return change
 
 
-@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("apps", 27), ("allocators", 53), ("sharing", 42), ("spinners", 50), ("nested", 28), ("walks", 36), ("auto", 45), ("wander", 10)])
+@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("apps", 27), ("allocators", 53), ("sharing", 42), ("spinners", 50), ("nested", 28), ("walks", 36), ("auto", 52), ("wander", 10)])
 def test_good_values_keep_every_limit(name, count):
     checks = core.checked(choice.BENCHES[name], entries(name))
     assert len(checks) == count and [check for check in checks if not check.passed] == []
@@ -311,11 +314,13 @@ def test_the_limits_of_allocators(case, policy, counts, said):
     *(("decay", "linux", {f"{phase}__interrupts": [6] * 32}, f"decay, Linux, {phase}: 7", True) for phase in ("before", "after", "later")),
     *((kind, "linux", {"interrupts": lambda old: old + 64}, f"{what}, Linux: ", True) for kind, what in auto.MOVES.items()),
     *((kind, "linux", {"later__split": 1}, "Linux: no process", True) for kind in auto.MOVES), ("processes", "linux", {"replicas": 1}, "Linux: no process", True),
+    ("thread", "linux", {"map": ["domain 3 start 0x0 end 0x200000 node 0"]}, "page walks of 8,192 random reads", True),
     *((case, column, fields, f"{case_called}, {auto.policies.called(column)}{told}", asserted) for column in auto.OF_HYDRA for case, case_called, fields, told, asserted in (
         ("decay", "decay", {"before__interrupts": [2] * 32}, ": before", True), ("decay", "decay", {"later__interrupts": [1] * 29 + [2] * 3}, ": a minute later, interrupts", False),
         ("decay", "decay", {"later__replicas": 9}, ": a minute later, leaf tables", False),
         *(row for kind, what in auto.MOVES.items() for row in (
             (kind, what, {"later__near": 0}, ": share", False), (kind, what, {"later__replicas": 1}, ": leaf tables", False),
+            (kind, what, {"domains": ["3 node 2 cpus 6-7"]}, ": share of page walks", False),
             (kind, what, {"later__split": 1}, ": split", kind == "thread"), (kind, what, {"instructions": 2815}, ": instructions", False))),
         ("requests", "requests", {"alone": 181}, ": interrupts for each request", False), ("processes", "processes", {"split": 1}, ": split", True),
         ("processes", "processes", {"pagetable_kib": 2473}, ": page tables of each", True)))])
@@ -323,6 +328,13 @@ def test_what_is_not_forgotten_or_left_behind_is_told(case, policy, fields, told
     failed = broken("auto", spoil(case, policy, **fields))
     assert told in failed[0].text and failed[0].asserted == asserted
     assert len(failed) == 1 or fields == {"before__interrupts": [2] * 32}
+
+
+def test_samples_go_to_the_steps_that_made_them():
+    said = [{"step": 0, "said": {}}, {"step": 1, "said": {"samples": 2}}, {"step": 2, "said": {"samples": 1}}, *({"sample": number} for number in (7, 8, 9))]
+    assert [seen["said"].get("sampled") for seen in core.with_samples(said)] == [None, [7, 8], [9]]
+    with pytest.raises(LabError, match="no sample of step 3"):
+        core.with_samples([{"step": 1, "said": {"samples": 1}}, {"step": 2, "said": {"samples": 1}}, {"sample": 7}])
 
 
 def test_requests_that_interrupt_more_than_under_linux_are_told():
