@@ -114,7 +114,7 @@ def test_wrong_choices_are_refused_before_a_kernel_is_built(given, said):
     assert caught.value.status == 2
 
 
-@pytest.mark.parametrize("name", ["pipeline", "footprint", "prefetch", "apps", "sharing", "spinners", "allocators"])
+@pytest.mark.parametrize("name", ["pipeline", "footprint", "prefetch", "apps", "sharing", "spinners", "allocators", "auto", "wander"])
 def test_limits_are_those_of_the_columns_that_were_measured(name):
     import test_benches
     one = chosen(name, "--policies", "linux")

@@ -289,6 +289,7 @@ static int hydra_find_range(struct mm_struct *mm, struct hydra_map_range *range)
 	unsigned int looked = 0;
 	int nid;
 
+	mmap_assert_write_locked(mm);
 	range->nid = NUMA_NO_NODE;
 	while (hydra_next_canonical(&it)) {
 		nid = hydra_leaf_nid(mm, range->domain, &it);
