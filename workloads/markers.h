@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a program tells the plugin lab/meter/steps_plugin.c: instructions that do
- * nothing, long NOPs whose displacement says what is meant. Without the plugin
- * nothing happens.
+ * What a program tells the plugins of lab/meter/: instructions that do nothing,
+ * long NOPs whose displacement says what is meant. Without a plugin nothing happens.
  */
 #ifndef MARKERS_H
 #define MARKERS_H
 
-/* The same numbers are in lab/meter/steps_plugin.c. */
+/* The same numbers are in lab/meter/plugin_interface.h. */
 enum mark {
 	MARK_START = 1,		/* count instructions from here on */
 	MARK_START_MEMORY,	/* and look at accesses to memory */

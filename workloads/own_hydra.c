@@ -45,6 +45,7 @@ struct own_hydra own_hydra_read(void)
 	if (!text || !records_parse(&records, text, NULL))
 		error(EXIT_FAILURE, errno, "cannot read %s", path);
 	own.wanted = number(&records, "active");
+	own.split = number(&records, "split");
 	own.cores = !strcmp(records_get(&records, "domains") ?: "", "core");
 	own.fills = number(&records, "fills");
 	own.prefetched = number(&records, "prefetched");

@@ -18,6 +18,7 @@ struct own_domain {
 
 struct own_hydra {
 	bool wanted;			/* the settings ask for more than one domain */
+	bool split;			/* CPUs use page tables per domain now */
 	bool cores;			/* each core is a domain */
 	uint64_t fills;
 	uint64_t prefetched;

@@ -62,7 +62,7 @@ void round_robin_ask_all(struct worker *worker);
 /*
  * An operation ends here: the interrupts since the end of the last one are its
  * own. Operations of the first round do not count: it makes the page tables that
- * stay. @kind is 0 or 1.
+ * stay. @kind is a number of the program's, by which it asks for them.
  */
 void round_robin_operation(int kind);
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./hydra bench NAME: runs small programs under each policy in one boot, shows the values, and compares counts with what is exact."""
 import dataclasses
+import itertools
 import json
 import typing
 
 from lab import paths, progress, setup
+from lab.errors import LabError
 from lab.kernel import build
 from lab.machine import programs, vm
 from lab.measure import limits, measure, report, values
@@ -42,6 +44,7 @@ class Bench:
     on: typing.Callable | None = None        # (number of nodes) -> the same measurement there
     sizes: tuple = ()        # the numbers of nodes that it can have
     why_fixed: str = ""      # why it cannot have others
+    plugin: typing.Callable | None = None    # () -> options of a plugin of the emulator; a program that prints "samples" gets as many lines of its
     runs: int = 1
 
     def columns(self):
@@ -64,6 +67,18 @@ def entries_of(bench, said):
     return made
 
 
+def with_samples(said):
+    """What the programs said, each with the samples that the plugin took of it."""
+    samples = iter([entry["sample"] for entry in said if "sample" in entry])
+    steps = [entry for entry in said if "step" in entry]
+    for seen in steps:
+        if number := seen["said"].get("samples"):
+            seen["said"]["sampled"] = list(itertools.islice(samples, number))
+            if len(seen["said"]["sampled"]) < number:
+                raise LabError(f"the emulator's plugin took no sample of step {seen['step'] + 1}")
+    return steps
+
+
 def run(bench):
     """Boot once, run all steps; returns the values."""
     if bench.counted:
@@ -79,7 +94,8 @@ def run(bench):
                *(["--held", vm.HELD_VMS] if bench.machines else [])]
     with progress.counting("measuring", len(steps)) as bar:
         progress.say(f"booting {bench.machine.nodes} nodes of {bench.machine.cpus_per_node} CPUs for {bench.name}")
-        return entries_of(bench, measure.run_guest(command, bench.machine, bar, image, bench.limit * bench.runs, bench.name))
+        machine = dataclasses.replace(bench.machine, emulator=(*bench.machine.emulator, *(bench.plugin() if bench.plugin else ())))
+        return entries_of(bench, with_samples(measure.run_guest(command, machine, bar, image, bench.limit * bench.runs, bench.name)))
 
 
 def checked(bench, entries):

@@ -23,7 +23,8 @@ SOURCES = {"hydractl": ("tools/hydractl", INTERFACE), "workloads": ("workloads",
            "nested": ("workloads", "tools/hydractl", INTERFACE, *(f"{SELFTESTS}/{name}" for name in SHARED)),
            "package-hydractl": ("debian", "tools/hydractl", "tools/bpftrace", INTERFACE, *(f"docs/{name}.md" for name in ("hydractl", "monitoring", "virtual-machines"))),
            "selftests": (SELFTESTS, INTERFACE), "libkvm": (f"{SELFTESTS}/Makefile",), "kernel-headers": ("kernel/include/uapi",),
-           "steps-plugin": ("lab/meter/steps_plugin.c",), "java": ("workloads/Allocating.java",)}
+           "steps-plugin": ("lab/meter/steps_plugin.c", "lab/meter/plugin_interface.h"),
+           "misses-plugin": ("lab/meter/misses_plugin.c", "lab/meter/plugin_interface.h", "lab/meter/tlb_model.h"), "java": ("workloads/Allocating.java",)}
 # Of the kernel tree: the test harness, the library of KVM's tests, and what "make headers" installs.
 HARNESS_PLACE = "tools/testing/selftests"
 HARNESS = tuple(f"{HARNESS_PLACE}/{name}" for name in ("lib.mk", "kselftest.h", "kselftest_harness.h"))
@@ -90,10 +91,20 @@ def workloads():
     return build("workloads", lambda out: make("workloads", O=out))
 
 
+def plugin(name):
+    """A plugin of QEMU, which needs no header of QEMU: QEMU's package has none."""
+    return build(f"{name}-plugin", lambda out: ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o",
+                                                out / f"{name}.so", paths.REPO / f"lab/meter/{name}_plugin.c"]) / f"{name}.so"
+
+
 def steps_plugin():
-    """The plugin of QEMU that counts instructions, which needs no header of QEMU: QEMU's package has none."""
-    return build("steps-plugin", lambda out: ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o",
-                                              out / "steps.so", paths.REPO / "lab/meter/steps_plugin.c"]) / "steps.so"
+    """It counts instructions."""
+    return plugin("steps")
+
+
+def misses_plugin():
+    """It counts page walks by a model of TLBs."""
+    return plugin("misses")
 
 
 def java():

@@ -69,7 +69,7 @@ def take(rows, bar, image, machine=None, policies=POLICIES, runs=None):
 
 
 def run_guest(command, machine, bar, image, limit, what):
-    """Run one of the guest's programs in a machine; returns what it printed but its steps."""
+    """Run one of the guest's programs in a machine; returns what it printed but its steps, then the samples of a plugin of the emulator."""
     for last in (False, True):
         collector, errors = Collector(bar), bytearray()
         result = vm.run(command, machine, limit, on_output=collector.feed, on_error=errors.extend, image=image)
@@ -81,7 +81,9 @@ def run_guest(command, machine, bar, image, limit, what):
         said = errors.decode(errors="replace").strip()
         raise LabError(f"measuring {what} failed.\n  {said}\n  {result.trouble}".rstrip(),
                        f"The machine's console: {result.directory / 'console.log'}", result.status or 1)
-    return collector.values
+    samples = result.directory / "samples"
+    lines = samples.read_text(encoding="ascii").splitlines() if samples.exists() else []
+    return collector.values + [{"sample": json.loads(line)} for line in lines]
 
 
 def medians(values):

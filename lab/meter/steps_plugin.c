@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A plugin of QEMU's translator (TCG) that counts what one virtual CPU executes between two markers: the instrument
- * of ./hydra bench steps. Debian 12 ships QEMU 7.2 without the plugins' header, so what is used of version 1 of that
- * interface is declared here.
- *
- * A marker is an instruction that does nothing and that no compiler makes: a long NOP whose displacement is a magic
- * number, what is to be done, and a value:  0f 1f 80 <le32: 0x4859 << 16 | mark << 8 | value>. A program needs no help
- * of the kernel to execute one, and this plugin no registers, which version 1 cannot read. workloads/steps.c has them.
+ * of ./hydra bench steps. workloads/steps.c has the markers.
  *
  * Until a program says START only markers are instrumented, so that the machine boots nearly as fast as ever. Then all
  * translations are thrown away and each instruction calls on_instruction(), and after START_MEMORY each access to memory
@@ -26,46 +21,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* --- QEMU's interface ------------------------------------------------------------------------------------------- */
-
-#define EXPORT __attribute__((visibility("default")))
-
-typedef uint64_t qemu_plugin_id_t;
-typedef uint32_t qemu_plugin_meminfo_t;
-typedef struct qemu_info_t qemu_info_t;
-struct qemu_plugin_tb;
-struct qemu_plugin_insn;
-struct qemu_plugin_hwaddr;
-
-enum { CB_NO_REGS };
-enum { MEM_RW = 3 };
-
-typedef void (*instruction_callback)(unsigned int cpu, void *data);
-typedef void (*access_callback)(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t address, void *data);
-typedef void (*translation_callback)(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
-
-void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, translation_callback callback);
-void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, instruction_callback callback, int flags,
-					    void *data);
-void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn, access_callback callback, int flags, int accesses,
-				      void *data);
-void qemu_plugin_reset(qemu_plugin_id_t id, void (*done)(qemu_plugin_id_t id));
-size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
-struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
-const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
-size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
-uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
-bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info);
-struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t info, uint64_t address);
-bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *at);
-uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *at);
+#include "plugin_interface.h"
 
 EXPORT int qemu_plugin_version = 1;
 
 /* --- What is kept ----------------------------------------------------------------------------------------------- */
-
-/* What a marker asks for; the same numbers are in workloads/markers.h. */
-enum mark { START = 1, START_MEMORY, STOP, POLICY, ROW, BEGIN, END };
 
 /* What the execution of a symbol's first instruction means. */
 enum class {
@@ -409,17 +369,6 @@ static size_t symbol_of(uint64_t address)
 	return low;
 }
 
-static bool is_prefix(uint8_t byte)
-{
-	switch (byte) {
-	case 0x26: case 0x2e: case 0x36: case 0x3e: case 0x64: case 0x65:	/* segments */
-	case 0x66: case 0x67:							/* sizes */
-	case 0xf0: case 0xf2: case 0xf3:
-		return true;
-	}
-	return (byte & 0xf0) == 0x40;						/* REX */
-}
-
 /* Instructions that a REP repeats; on others it means something else (pause, popcnt). */
 static bool is_string(uint8_t opcode)
 {
@@ -453,11 +402,6 @@ static uint64_t describe(const uint8_t *code, size_t size, uint64_t address)
 	return insn;
 }
 
-static bool is_marker(const uint8_t *code, size_t size)
-{
-	return size == 7 && code[0] == 0x0f && code[1] == 0x1f && code[2] == 0x80 && code[5] == 0x59 && code[6] == 0x48;
-}
-
 static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	(void)id;
@@ -469,7 +413,7 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 
 		if (is_marker(code, size)) {
 			qemu_plugin_register_vcpu_insn_exec_cb(at, on_marker, CB_NO_REGS,
-							       (void *)(uint64_t)(code[4] << 8 | code[3]));
+							       marker_of(code));
 			continue;
 		}
 		if (instrumented == MARKERS)

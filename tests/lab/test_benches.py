@@ -9,7 +9,7 @@ import types
 import pytest
 
 from lab import cli, paths
-from lab.bench import allocators, apps, choice, core, demo, footprint, nested as bench_nested, patterns, prefetch, sharing, spinners, verb, walks as bench_walks
+from lab.bench import allocators, apps, auto, choice, core, demo, footprint, nested as bench_nested, patterns, prefetch, sharing, spinners, verb, walks as bench_walks
 from lab.errors import LabError
 from lab.guest import guest_programs
 from lab.measure import report, values as measured
@@ -104,7 +104,31 @@ def said_by_walks(step):
             "interrupts_per_munmap": 2.99 if inner == "linux" else 0.0, "exits_per_munmap": 2.4 if inner == "linux" else 0.0}
 
 
-GOOD = {"footprint": said_by_footprint, "prefetch": said_by_prefetch, "pipeline": said_by_patterns, "apps": said_by_apps,
+def said_by_auto(step):
+    """As it shall be, under every policy but Linux."""
+    linux = step.policy == "linux"
+    if step.case == "decay":
+        def phase(usual, visited):
+            return {"interrupts": [7 if linux else usual] * 32, "replicas": 96 if visited and not linux else 8, "pagetable_kib": 300}
+        return {"cpus": 8, "data_tables": 32, "replicas_at_start": 8, "before": phase(1, False), "after": phase(7, True), "later": phase(1, False)}
+    if step.case == "requests":
+        return {"requests": 120, "alone": 720 if linux else 120, "together": 480 if linux else 60, "pagetable_kib": 300, "fills": 9}
+    if step.case == "processes":
+        return {"processes": 24, "pagetable_kib": 2400, "replicas": 0, "split": 0}
+    far = {"near": 0 if linux else 16300, "far": 16384 if linux else 84, "replicas": 0, "pagetable_kib": 200, "split": 0}
+    walks = 7424
+    sample = {"left_out": 0, "cpus": [{"cpu": 6, "accesses": 9000, "invalidated": 0, "tables": [[1 << 40, walks]]}]}
+    places = {"map": [f"domain 3 start 0x10000000000 end 0x10004000000 node {0 if linux else 3}"], "domains": ["3 node 3 cpus 6-7"]}
+    return {"sampled": [sample], **places, "kind": step.case, "data_tables": 32, "before": {**far, "near": 16384, "far": 0}, "moved": far, "later": far, "changes": 128,
+            "interrupts": 0 if step.case == "thread" else 128, "instructions": 2800}
+
+
+def said_by_wander(step):
+    return {"cpus": 8, "data_tables": 16, "given_back": 10000, "interrupts": 70000 if step.policy == "linux" else 10000, "replicas": 0, "pagetable_kib": 300,
+            "hints": 900, "updates": 1000, "migrated": 800}
+
+
+GOOD = {"auto": said_by_auto, "wander": said_by_wander, "footprint": said_by_footprint, "prefetch": said_by_prefetch, "pipeline": said_by_patterns, "apps": said_by_apps,
         "allocators": said_by_allocate, "sharing": said_by_sharing, "spinners": said_by_spinners, "nested": said_by_nested, "walks": said_by_walks}
 
 
@@ -135,11 +159,11 @@ def spoil(case, policy, **fields):
     return change
 
 
-@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("apps", 27), ("allocators", 53), ("sharing", 42), ("spinners", 50), ("nested", 28), ("walks", 36)])
+@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("apps", 27), ("allocators", 53), ("sharing", 42), ("spinners", 50), ("nested", 28), ("walks", 36), ("auto", 52), ("wander", 10)])
 def test_good_values_keep_every_limit(name, count):
     checks = core.checked(choice.BENCHES[name], entries(name))
     assert len(checks) == count and [check for check in checks if not check.passed] == []
-    assert all(check.asserted for check in checks)
+    assert all(check.asserted or auto.NOT_YET in check.text for check in checks)
 
 
 @pytest.mark.parametrize("case", footprint.SHARINGS)
@@ -286,6 +310,56 @@ def test_the_limits_of_allocators(case, policy, counts, said):
     assert [check.text for check in broken("allocators", spoil(case, policy, interrupts=counts)) if said in check.text]
 
 
+@pytest.mark.parametrize("case, policy, fields, told, asserted", [
+    *(("decay", "linux", {f"{phase}__interrupts": [6] * 32}, f"decay, Linux, {phase}: 7", True) for phase in ("before", "after", "later")),
+    *((kind, "linux", {"interrupts": lambda old: old + 64}, f"{what}, Linux: ", True) for kind, what in auto.MOVES.items()),
+    *((kind, "linux", {"later__split": 1}, "Linux: no process", True) for kind in auto.MOVES), ("processes", "linux", {"replicas": 1}, "Linux: no process", True),
+    ("thread", "linux", {"map": ["domain 3 start 0x0 end 0x200000 node 0"]}, "page walks of 8,192 random reads", True),
+    *((case, column, fields, f"{case_called}, {auto.policies.called(column)}{told}", asserted) for column in auto.OF_HYDRA for case, case_called, fields, told, asserted in (
+        ("decay", "decay", {"before__interrupts": [2] * 32}, ": before", True), ("decay", "decay", {"later__interrupts": [1] * 29 + [2] * 3}, ": a minute later, interrupts", False),
+        ("decay", "decay", {"later__replicas": 9}, ": a minute later, leaf tables", False),
+        *(row for kind, what in auto.MOVES.items() for row in (
+            (kind, what, {"later__near": 0}, ": share", False), (kind, what, {"later__replicas": 1}, ": leaf tables", False),
+            (kind, what, {"domains": ["3 node 2 cpus 6-7"]}, ": share of page walks", False),
+            (kind, what, {"later__split": 1}, ": split", kind == "thread"), (kind, what, {"instructions": 2815}, ": instructions", False))),
+        ("requests", "requests", {"alone": 181}, ": interrupts for each request", False), ("processes", "processes", {"split": 1}, ": split", True),
+        ("processes", "processes", {"pagetable_kib": 2473}, ": page tables of each", True)))])
+def test_what_is_not_forgotten_or_left_behind_is_told(case, policy, fields, told, asserted):
+    failed = broken("auto", spoil(case, policy, **fields))
+    assert told in failed[0].text and failed[0].asserted == asserted
+    assert len(failed) == 1 or fields == {"before__interrupts": [2] * 32}
+
+
+def test_samples_go_to_the_steps_that_made_them():
+    said = [{"step": 0, "said": {}}, {"step": 1, "said": {"samples": 2}}, {"step": 2, "said": {"samples": 1}}, *({"sample": number} for number in (7, 8, 9))]
+    assert [seen["said"].get("sampled") for seen in core.with_samples(said)] == [None, [7, 8], [9]]
+    with pytest.raises(LabError, match="no sample of step 3"):
+        core.with_samples([{"step": 1, "said": {"samples": 1}}, {"step": 2, "said": {"samples": 1}}, {"sample": 7}])
+
+
+def test_requests_that_interrupt_more_than_under_linux_are_told():
+    assert {check.asserted for check in broken("auto", spoil("requests", "hydra", alone=751))} == {True, False}
+
+
+@pytest.mark.parametrize("policy", auto.OF_HYDRA)
+@pytest.mark.parametrize("field, value", [("interrupts", 11001), ("replicas", 2)])
+def test_threads_that_wander_and_cost_more_are_told(policy, field, value):
+    (failed,) = broken("wander", spoil("wander", policy, **{field: value}))
+    assert "1.10" in failed.text and not failed.asserted
+
+
+def test_a_copy_under_linux_is_told():
+    (failed,) = broken("wander", spoil("stay", "linux", replicas=1))
+    assert "exactly 16" in failed.text and failed.asserted
+
+
+@pytest.mark.parametrize("policy", auto.COLUMNS)
+@pytest.mark.parametrize("field", ["given_back", "updates"])
+@pytest.mark.parametrize("case", auto.WANDERS)
+def test_threads_that_did_nothing_are_told(policy, field, case):
+    assert "the threads worked" in broken("wander", spoil(case, policy, **{field: 0}))[0].text
+
+
 @pytest.mark.parametrize("nodes, per_node, wanted", [(8, 2, (15, 1, 1, 3, 0, 1)), (8, 8, (63, 7, 7, 15, 0, 1)), (64, 1, (63, 0, 0, 1, 0, 1))])
 def test_what_is_expected_follows_the_machine(nodes, per_node, wanted):
     def get(*of):
@@ -311,7 +385,7 @@ def test_it_is_shown_and_the_exit_status_counts_the_failures(name, monkeypatch, 
     files = {kind: tmp_path / f"values.{kind}" for kind in ("json", "csv", "png")}
     assert core.show(choice.BENCHES[name], options(**files)) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "The papers, and this emulator." in shown and ("RadixVM" in shown) == (name not in ("prefetch", "nested", "walks"))
+    assert "The papers, and this emulator." in shown and ("RadixVM" in shown) == (name not in ("prefetch", "nested", "walks", "wander"))
     assert json.loads(files["json"].read_text()) == entries(name)
     with open(files["csv"], encoding="utf-8") as source:
         lines = list(csv.DictReader(source))
@@ -392,6 +466,10 @@ def test_the_guest_runs_each_program_under_its_settings(tmp_path, capsys, monkey
     ("sharing", ["nothing"], "choose one of drop protect"), ("sharing", [], "choose one of"),
     ("patterns", ["local", "--per-node", "x"], "'x' is not a number of threads"),
     ("apps", ["smoking"], "choose one of jit-new"), ("apps", [], "choose one of"),
+    ("decay", ["--pause", "x"], "'x' is not a number of seconds"), ("decay", ["--tables", "65"], "'65' is not a number of leaf tables"),
+    ("moved", ["house"], "choose one of thread threads migrated"), ("moved", [], "choose one of"), ("moved", ["thread", "--tables", "7"], "'7' is not a number"),
+    ("requests", ["--requests", "0"], "'0' is not a number of requests"), ("processes", ["--processes", "257"], "'257' is not a number of processes"),
+    ("wander", ["--dwell", "0"], "'0' is not a number of seconds"),
     ("allocate", ["--segments", "257"], "'257' is not a number of segments up to 256")])
 def test_programs_refuse_wrong_words(workloads, program, words, said):
     done = subprocess.run([workloads / program, *words], capture_output=True, text=True, check=False)

@@ -324,7 +324,7 @@ def test_the_plugin_builds(cache):
 
 def test_the_marks_are_the_same_on_both_sides():
     import re
-    plugin = (programs.paths.REPO / "lab/meter/steps_plugin.c").read_text(encoding="utf-8")
+    plugin = (programs.paths.REPO / "lab/meter/plugin_interface.h").read_text(encoding="utf-8")
     header = (programs.paths.REPO / "workloads/markers.h").read_text(encoding="utf-8")
     there = re.search(r"enum mark \{ START = 1, (.*) \};", plugin)[1].split(", ")
     here = re.findall(r"^\tMARK_(\w+),", header, re.M)

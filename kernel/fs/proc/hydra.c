@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /proc/PID/hydra, hydra_tables and hydra_check: which processes may open them. The
- * functions that write their contents are in arch/x86/mm/hydra/.
+ * /proc/PID/hydra, hydra_tables, hydra_map and hydra_check: which processes may open
+ * them. The functions that write their contents are in arch/x86/mm/hydra/.
  */
 
 #include <linux/fs.h>
@@ -150,6 +150,89 @@ const struct file_operations proc_pid_hydra_tables_operations = {
 	.read		= seq_read,
 	.llseek		= seq_lseek,
 	.release	= single_release,
+};
+
+/* A reader of hydra_map; so that memory is bounded, it holds one range, not all. */
+struct hydra_map_reader {
+	struct inode *inode;
+	loff_t found;			/* ranges so far, with this one */
+	struct hydra_map_range range;
+};
+
+static int hydra_map_find(struct hydra_map_reader *reader)
+{
+	struct mm_struct *mm = hydra_task_mm(reader->inode, PTRACE_MODE_ATTACH_FSCREDS);
+	int ret;
+
+	if (IS_ERR(mm))
+		return PTR_ERR(mm);
+	ret = hydra_map_next(mm, &reader->range);
+	mmput(mm);
+	return ret;
+}
+
+static void *hydra_map_start(struct seq_file *m, loff_t *pos)
+{
+	struct hydra_map_reader *reader = m->private;
+	int ret;
+
+	if (!*pos || *pos < reader->found - 1) {
+		reader->found = 0;
+		reader->range = (struct hydra_map_range){ 0 };
+	}
+	for (; reader->found <= *pos; reader->found++) {
+		ret = hydra_map_find(reader);
+		if (ret <= 0)
+			return ERR_PTR(ret);
+	}
+	return reader;
+}
+
+static void *hydra_map_next_range(struct seq_file *m, void *v, loff_t *pos)
+{
+	++*pos;
+	return hydra_map_start(m, pos);
+}
+
+static void hydra_map_stop(struct seq_file *m, void *v)
+{
+}
+
+static int hydra_map_show(struct seq_file *m, void *v)
+{
+	const struct hydra_map_range *range = &((struct hydra_map_reader *)v)->range;
+
+	seq_printf(m, "domain %u start 0x%lx end 0x%lx node %d\n", range->domain,
+		   range->start, range->end, range->nid);
+	return 0;
+}
+
+static const struct seq_operations hydra_map_seq_operations = {
+	.start		= hydra_map_start,
+	.next		= hydra_map_next_range,
+	.stop		= hydra_map_stop,
+	.show		= hydra_map_show,
+};
+
+static int hydra_proc_map_open(struct inode *inode, struct file *file)
+{
+	struct hydra_map_reader *reader;
+	int ret = hydra_may_attach(inode);
+
+	if (ret)
+		return ret;
+	reader = __seq_open_private(file, &hydra_map_seq_operations, sizeof(*reader));
+	if (!reader)
+		return -ENOMEM;
+	reader->inode = inode;
+	return 0;
+}
+
+const struct file_operations proc_pid_hydra_map_operations = {
+	.open		= hydra_proc_map_open,
+	.read		= seq_read,
+	.llseek		= seq_lseek,
+	.release	= seq_release_private,
 };
 
 static int hydra_proc_check(struct mm_struct *mm, struct seq_file *m)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Hydra's functions for /proc/PID/hydra, hydra_tables and hydra_check.
+ * Hydra's functions for /proc/PID/hydra, hydra_tables, hydra_map and hydra_check.
  *
  * See fs/proc/hydra.c.
  */
@@ -25,8 +25,17 @@ int hydra_settings_parse(const char *text, union hydra_choice *settings);
 
 int hydra_count_set(struct mm_struct *mm, bool on);
 
+/* Addresses whose leaf tables, as a domain walks them, are on one node */
+struct hydra_map_range {
+	unsigned int domain;
+	int nid;
+	unsigned long start;
+	unsigned long end;
+};
+
 int hydra_show_settings(struct mm_struct *mm, struct seq_file *m);
 int hydra_show_tables(struct mm_struct *mm, struct seq_file *m);
+int hydra_map_next(struct mm_struct *mm, struct hydra_map_range *range);
 long hydra_check_mm(struct mm_struct *mm, struct seq_file *m);
 
 #endif /* _LINUX_HYDRA_PROC_H */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * /proc/PID/hydra_tables: the nodes of the page tables of an address space, and the
- * leaf entries that each domain reaches through them.
+ * leaf entries that each domain reaches through them; hydra_map: which they are.
  */
 
 #include <linux/mm.h>
@@ -257,4 +257,80 @@ free:
 	kfree(reach);
 	kfree(tables);
 	return ret;
+}
+
+/* The node of the leaf table that a domain walks; NUMA_NO_NODE: none */
+static int hydra_leaf_nid(struct mm_struct *mm, unsigned int d, const struct hydra_iter *it)
+{
+	int nid = NUMA_NO_NODE;
+	pteval_t *table;
+	spinlock_t *ptl;
+	pte_t *pte;
+
+	/* The lock keeps the table's replicas, too. */
+	pte = pte_offset_map_lock(mm, (pmd_t *)it->entry, it->addr, &ptl);
+	if (!pte)
+		return nid;
+	table = hydra_walked_by(hydra_table_start((pteval_t *)pte), d, hydra_has_own_tree(mm, d));
+	if (table)
+		nid = page_to_nid(virt_to_page(table));
+	pte_unmap_unlock(pte, ptl);
+	return nid;
+}
+
+/*
+ * The next range of one domain; its node is NUMA_NO_NODE if there is none.
+ *
+ * Context: mmap_lock held for writing; dropped on return, also with -EINTR.
+ */
+static int hydra_find_range(struct mm_struct *mm, struct hydra_map_range *range)
+{
+	struct hydra_iter it = { .mm = mm, .level = PG_LEVEL_4K, .next = range->end };
+	unsigned int looked = 0;
+	int nid;
+
+	mmap_assert_write_locked(mm);
+	range->nid = NUMA_NO_NODE;
+	while (hydra_next_canonical(&it)) {
+		nid = hydra_leaf_nid(mm, range->domain, &it);
+		if (range->nid == NUMA_NO_NODE)
+			range->start = it.addr;
+		else if (nid != range->nid || it.addr != range->end)
+			break;
+		range->nid = nid;
+		range->end = it.addr + PMD_SIZE;
+		if (hydra_census_pause(mm, &looked))
+			return -EINTR;
+	}
+	mmap_write_unlock(mm);
+	return 0;
+}
+
+/**
+ * hydra_map_next - where the next leaf tables are through which a domain reaches memory
+ * @mm: the address space, active or not
+ * @range: the last range; all zero: none yet
+ *
+ * A range has leaf tables next to each other, all on one node. The ranges of one
+ * domain come after those of the last domain. mmap_lock is dropped after some
+ * tables and between ranges, so they are from several moments.
+ *
+ * Context: process context, no locks; takes mmap_lock for writing.
+ * Return: 1; 0 if there is no further range; -EINTR.
+ */
+int hydra_map_next(struct mm_struct *mm, struct hydra_map_range *range)
+{
+	const struct hydra_kind *kind = hydra_census_kind(mm);
+	int ret;
+
+	for (; range->domain < kind->nr; range->domain++, range->end = 0) {
+		ret = mmap_write_lock_killable(mm);
+		if (!ret)
+			ret = hydra_find_range(mm, range);
+		if (ret)
+			return ret;
+		if (range->nid != NUMA_NO_NODE)
+			return 1;
+	}
+	return 0;
 }

@@ -275,6 +275,51 @@ TEST_F(fill, shared_memory_is_local)
 	}
 }
 
+#define EXPECT_MAP(want_ranges, want_node, want_bytes, of_node, start, size) do {		\
+	struct hydra_map_part part;								\
+												\
+	ASSERT_EQ(0, hydra_read_map(getpid(), of_node, start, size, &part));			\
+	EXPECT_EQ(want_ranges, part.ranges);							\
+	EXPECT_EQ(want_node, part.node);							\
+	EXPECT_EQ(want_bytes, part.bytes);							\
+} while (0)
+
+/* hydra_map has the tables that each node's CPUs walk; those next to each other are one range. */
+TEST_F(fill, map_names_the_node_of_each_table)
+{
+	char *area = self->base;
+
+	for (int hydra = 0; hydra < 2; hydra++, area += 4 * TABLE_SIZE) {
+		ASSERT_EQ(0, hydra ? hydra_on(9, HYDRA_FILTER_TABLE) : hydra_off());
+		hydra_map(self->warm, TABLE_PAGES);
+		hydra_write_pages(0, self->warm, TABLE_PAGES, 1);
+		for (int node = self->last; node >= 0; node--)
+			read_pages(_metadata, node, self->warm, 0, TABLE_PAGES, 1);
+		hydra_map(area, 2 * TABLE_PAGES);
+		hydra_write_pages(0, area, 2 * TABLE_PAGES, 1);
+		read_pages(_metadata, self->last, area, 0, TABLE_PAGES, 1);
+		EXPECT_MAP(1, 0, 2 * TABLE_SIZE, 0, area, 3 * TABLE_SIZE);
+		/* The last node has a copy of the first table, and has not used the second. */
+		if (hydra)
+			EXPECT_MAP(1, self->last, TABLE_SIZE, self->last, area, 3 * TABLE_SIZE);
+		else
+			EXPECT_MAP(1, 0, 2 * TABLE_SIZE, self->last, area, 3 * TABLE_SIZE);
+	}
+}
+
+/* More ranges than one read of the file has room for */
+TEST_F(fill, map_names_many_ranges_once_each)
+{
+	size_t tables = 256;
+	char *area = hydra_reserve(tables * TABLE_SIZE);
+
+	for (size_t table = 0; table < tables; table += 2) {
+		hydra_map(area + table * TABLE_SIZE, 1);
+		hydra_write_pages(0, area + table * TABLE_SIZE, 1, 1);
+	}
+	EXPECT_MAP(tables / 2, 0, tables / 2 * TABLE_SIZE, 0, area, tables * TABLE_SIZE);
+}
+
 /* The stack grows while the thread moves from node to node */
 static size_t grow_stack(int depth)
 {

@@ -666,6 +666,60 @@ int hydra_read_tables(pid_t pid, struct hydra_tables *tables)
 	return 0;
 }
 
+/* The first domain of a node, negative: there is none. */
+static int domain_on(pid_t pid, int node)
+{
+	int domain, id, found = -ENOENT;
+	char path[64], line[256];
+	FILE *f;
+
+	proc_path(path, pid, "hydra_tables");
+	f = fopen(path, "r");
+	while (f && found < 0 && fgets(line, sizeof(line), f))
+		if (sscanf(line, "domain %d node %d", &domain, &id) == 2 && id == hydra_node_id(node))
+			found = domain;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static int node_of_id(int id)
+{
+	for (int node = 0; node < hydra_nodes(); node++)
+		if (hydra_node_id(node) == id)
+			return node;
+	return -EPROTO;
+}
+
+int hydra_read_map(pid_t pid, int node, const void *area, size_t size, struct hydra_map_part *part)
+{
+	uintptr_t first = (uintptr_t)area, last = first + size;
+	int wanted = domain_on(pid, node), ret = 0;
+	char path[64], line[256];
+	FILE *f;
+
+	*part = (struct hydra_map_part){ 0 };
+	proc_path(path, pid, "hydra_map");
+	f = fopen(path, "r");
+	if (!f)
+		return -errno;
+	while (!ret && fgets(line, sizeof(line), f)) {
+		unsigned long start, end;
+		int domain, id;
+
+		if (sscanf(line, "domain %d start %lx end %lx node %d", &domain, &start, &end, &id) != 4) {
+			fprintf(stderr, "# %s: cannot read \"%s\"\n", path, line);
+			ret = -EPROTO;
+		} else if (domain == wanted && start < last && end > first) {
+			part->ranges++;
+			part->node = node_of_id(id);
+			part->bytes += (end < last ? end : last) - (start > first ? start : first);
+		}
+	}
+	fclose(f);
+	return ret;
+}
+
 bool hydra_consistent(pid_t pid)
 {
 	char path[64], text[16384];

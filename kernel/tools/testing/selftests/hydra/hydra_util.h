@@ -169,6 +169,15 @@ struct hydra_tables {
 };
 
 int hydra_read_tables(pid_t pid, struct hydra_tables *tables);
+/* /proc/PID/hydra_map: the ranges of a node's domain in some memory */
+struct hydra_map_part {
+	int ranges;
+	int node;		/* of the last of them, counted as above */
+	uint64_t bytes;		/* of the memory that have a leaf table */
+};
+
+/* With a domain for each core: of the first domain of @node. */
+int hydra_read_map(pid_t pid, int node, const void *start, size_t size, struct hydra_map_part *part);
 
 /* A number of an area in /proc/self/smaps, in pages; negative: no such number */
 long hydra_smaps(const void *area, const char *key);

@@ -134,8 +134,8 @@ static const struct {
  *  - the same user and group, unless the target cannot be dumped, has more capabilities,
  *    or is in another user namespace;
  *  - the owner of the namespace.
- * Only the owner can open hydra_tables and hydra_check: the user of the target, or root
- * if the target cannot be dumped.
+ * Only the owner can open hydra_tables, hydra_map and hydra_check: the user of the target,
+ * or root if the target cannot be dumped.
  */
 static const struct {
 	const char *name;
@@ -157,7 +157,7 @@ static const struct {
 };
 
 /* The answers to an asker, in memory shared by the asker and the test. */
-enum { WRITES, READS, READS_TABLES, READS_CHECK, WRITES_DEFAULT, WRITES_LIMIT, SETS_ITSELF, ASKED };
+enum { WRITES, READS, READS_TABLES, READS_MAP, READS_CHECK, WRITES_DEFAULT, WRITES_LIMIT, SETS_ITSELF, ASKED };
 
 static long *answers;
 
@@ -226,6 +226,7 @@ static void ask(pid_t pid, unsigned int prefetch)
 	answers[WRITES] = hydra_write_policy(pid, text);
 	answers[READS] = read_file(pid, "hydra");
 	answers[READS_TABLES] = read_file(pid, "hydra_tables");
+	answers[READS_MAP] = read_file(pid, "hydra_map");
 	answers[READS_CHECK] = read_file(pid, "hydra_check");
 	answers[WRITES_DEFAULT] = hydra_write_file(HYDRA_SYSFS "default", "linux");
 	answers[WRITES_LIMIT] = hydra_write_file(HYDRA_SYSFS "replica_limit_kib", "4096");
@@ -264,6 +265,7 @@ TEST_F_TIMEOUT(permissions, checked_for_each_pair_of_users, 120)
 			EXPECT_ANSWER(WRITES, !may, EPERM);
 			EXPECT_ANSWER(READS, !may, EPERM);
 			EXPECT_ANSWER(READS_TABLES, !opens || !may, opens ? EPERM : EACCES);
+			EXPECT_ANSWER(READS_MAP, !opens || !may, opens ? EPERM : EACCES);
 			EXPECT_ANSWER(READS_CHECK, !opens || !may, opens ? EPERM : EACCES);
 			EXPECT_ANSWER(WRITES_DEFAULT, !askers[asker].may_change_machine, EACCES);
 			EXPECT_ANSWER(WRITES_LIMIT, !askers[asker].may_change_machine, EACCES);
@@ -299,6 +301,7 @@ TEST_F(permissions, kernel_threads_have_no_settings)
 	EXPECT_EQ(-ESRCH, hydra_write_policy(2, "hydra"));
 	EXPECT_EQ(-ESRCH, read_file(2, "hydra"));
 	EXPECT_EQ(-ESRCH, read_file(2, "hydra_tables"));
+	EXPECT_EQ(-ESRCH, read_file(2, "hydra_map"));
 }
 
 TEST_F(permissions, end_with_the_process)

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Counts the interrupts of a thread that changes memory of its own, before and
+ * after the threads of all nodes have used that memory once. With a thread on
+ * each CPU, in turns:
+ *
+ *	before  each thread protects pages of its own, or allows writing
+ *	after   the same, once all threads have read the pages of all
+ *	later   the same, some seconds after that. In each of these seconds each
+ *	        thread has taken a turn, and all have slept
+ *
+ * What nodes have once used, and use no longer, should cost later what it cost
+ * before: interrupts and copies of page tables.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <error.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "json.h"
+#include "machine.h"
+#include "own_hydra.h"
+#include "page_tables.h"
+#include "procfile.h"
+#include "round_robin.h"
+
+#define PAGES 16UL		/* of each leaf table that are used */
+#define TABLES_MOST 64UL
+#define PAUSE_MOST 3600UL
+#define ANSWERS 5		/* before the first look: so all nodes have the program's own page tables */
+
+enum phase { SETTLING, BEFORE, AFTER, PAUSING, LATER, PHASES };
+
+static const char *const phase_names[PHASES] = { [BEFORE] = "before", [AFTER] = "after", [LATER] = "later" };
+
+struct look {
+	uint64_t replicas;
+	uint64_t kib;
+};
+
+static uint64_t tables = 4, pause_seconds = 5, per_phase = 4;
+static enum phase phase;
+static uint64_t rounds_begun;
+static struct look looks[PHASES];	/* ahead of the phase after, else at the end of the phase */
+static void (*volatile asked)(struct worker *worker);
+static struct timespec wake;
+
+static volatile char *page_of(size_t thread, uint64_t table, uint64_t page)
+{
+	return ROUND_ROBIN_PLACE + (thread * tables + table) * TABLE + page * PAGE;
+}
+
+static void do_nothing(struct worker *worker)
+{
+	(void)worker;
+}
+
+static void read_all(struct worker *worker)
+{
+	(void)worker;
+	for (uint64_t table = 0; table < round_robin_count() * tables; table++)
+		for (uint64_t page = 0; page < PAGES; page++)
+			(void)*page_of(0, table, page);
+}
+
+static void sleep_until(struct worker *worker)
+{
+	(void)worker;
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &wake, NULL) == EINTR)
+		;
+}
+
+static void answer(struct worker *worker)
+{
+	asked(worker);
+}
+
+static void ask_all(struct worker *worker, void (*what)(struct worker *worker))
+{
+	asked = what;
+	round_robin_ask_all(worker);
+}
+
+static void look(enum phase at)
+{
+	struct own_hydra own = own_hydra_read();
+
+	looks[at] = (struct look){ .replicas = own.replica_tables, .kib = page_tables_kib() };
+	own_hydra_free(&own);
+}
+
+static uint64_t rounds_of(enum phase of)
+{
+	return of == SETTLING ? 1 : of == PAUSING ? pause_seconds : per_phase;
+}
+
+static enum phase phase_of(uint64_t round)
+{
+	enum phase of = SETTLING;
+
+	for (; of < LATER && round >= rounds_of(of); of++)
+		round -= rounds_of(of);
+	return of;
+}
+
+static void settle(struct worker *worker)
+{
+	for (int i = 0; i < ANSWERS; i++)
+		ask_all(worker, do_nothing);
+	look(SETTLING);
+}
+
+static void visit(struct worker *worker)
+{
+	look(BEFORE);
+	ask_all(worker, read_all);
+	look(AFTER);
+}
+
+static void sleep_all(struct worker *worker)
+{
+	clock_gettime(CLOCK_MONOTONIC, &wake);
+	wake.tv_sec++;
+	ask_all(worker, sleep_until);
+}
+
+/* The first thread begins each round. */
+static void begin_round(struct worker *worker)
+{
+	enum phase last = phase;
+
+	phase = phase_of(rounds_begun);
+	if (!rounds_begun++)
+		settle(worker);
+	else if (phase == AFTER && last != AFTER)
+		visit(worker);
+	else if (phase == PAUSING)
+		sleep_all(worker);
+	round_robin_forget();
+}
+
+static void write_own(const struct worker *worker)
+{
+	for (uint64_t table = 0; table < tables; table++)
+		for (uint64_t page = 0; page < PAGES; page++)
+			*page_of(worker->number, table, page) = 1;
+	round_robin_forget();
+}
+
+/* In each round a page of another leaf table: all are protected, then writing to all is allowed again. */
+static void change_own(const struct worker *worker)
+{
+	uint64_t round = rounds_begun - 1;
+	volatile char *page = page_of(worker->number, round % tables, 0);
+	bool writable = round / tables % 2;
+
+	if (mprotect((void *)page, PAGE, writable ? PROT_READ | PROT_WRITE : PROT_READ))
+		error(EXIT_FAILURE, errno, "mprotect");
+	if (writable)
+		*page = 1;
+	else
+		(void)*page;
+}
+
+static void take_turn(struct worker *worker)
+{
+	if (!worker->number)
+		begin_round(worker);
+	if (phase == SETTLING)
+		write_own(worker);
+	change_own(worker);
+	round_robin_operation(phase);
+}
+
+static void map_all(void)
+{
+	size_t size = ROUND_ROBIN_MOST * tables * TABLE;
+
+	if (mmap(ROUND_ROBIN_PLACE, size, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) != ROUND_ROBIN_PLACE)
+		error(EXIT_FAILURE, errno, "cannot map %zu GiB at %p", size / GIB, ROUND_ROBIN_PLACE);
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	switch (key) {
+	case 'T':
+		if (!parse_u64(arg, &tables) || !tables || tables > TABLES_MOST)
+			argp_error(state, "'%s' is not a number of leaf tables from 1 to %lu", arg, TABLES_MOST);
+		return 0;
+	case 'p':
+		if (!parse_u64(arg, &pause_seconds) || pause_seconds > PAUSE_MOST)
+			argp_error(state, "'%s' is not a number of seconds up to %lu", arg, PAUSE_MOST);
+		return 0;
+	case 'r':
+		if (!parse_u64(arg, &per_phase) || !per_phase || per_phase > 1000)
+			argp_error(state, "'%s' is not a number of rounds from 1 to 1000", arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option argp_options[] = {
+	{ "tables", 'T', "N", 0, "Leaf page tables of each thread (default 4)", 0 },
+	{ "pause", 'p', "S", 0, "Seconds until 'later' (default 5)", 0 },
+	{ "rounds", 'r', "N", 0, "Each thread takes so many turns before, after and later (default 4)", 0 },
+	{ 0 }
+};
+
+static const struct argp argp = {
+	.options = argp_options,
+	.parser = parse_option,
+	.doc = "Count TLB shootdown interrupts of threads that protect pages of their own: before all threads have read all pages once, after, and some seconds later. Prints one line of JSON.\v"
+	       "Exit status: 0 done; 1 failed; 2 this machine or kernel lacks what is needed; 64 wrong usage.",
+};
+
+static void print(void)
+{
+	json_open_object(NULL);
+	json_string("program", "decay");
+	json_number("cpus", round_robin_count());
+	json_number("data_tables", round_robin_count() * tables);
+	json_number("replicas_at_start", looks[SETTLING].replicas);
+	for (phase = BEFORE; phase < PHASES; phase++) {
+		if (!phase_names[phase])
+			continue;
+		json_open_object(phase_names[phase]);
+		round_robin_print_interrupts("interrupts", phase);
+		json_number("replicas", looks[phase].replicas);
+		json_number("pagetable_kib", looks[phase].kib);
+		json_close();
+	}
+	json_close();
+}
+
+int main(int argc, char **argv)
+{
+	static const struct round_robin_kind kind = { "protect", map_all, take_turn };
+	struct round_robin turns = { .kind = &kind, .asked = answer };
+
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	/* Leaves ahead of all else if this kernel has no Hydra. */
+	look(SETTLING);
+	turns.rounds = rounds_of(SETTLING) + 3 * per_phase + pause_seconds;
+	turns.seconds = 1e9;
+	use_plain_memory();
+	round_robin_run(&turns);
+	look(LATER);
+	print();
+	/* The end of the process ends the threads. */
+	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
+}
