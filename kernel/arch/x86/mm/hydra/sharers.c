@@ -298,7 +298,10 @@ static noinline void hydra_narrow_targets(const struct hydra_lookup *l,
 		return;
 	nr_sharers = bitmap_weight(targets->bits, HYDRA_MAX_DOMAINS);
 	copies = PHYS_PFN(end - start) * nr_sharers;
-	/* By table. It counts no visits of links, as it goes to domains with replicas, too; nor rent. */
+	/*
+	 * By table. It counts no visits of links, as it goes to domains with replicas, too. Nor
+	 * does it count as rent.
+	 */
 	if (copies > HYDRA_COPIES_MAX)
 		return;
 	sharers = *targets;
