@@ -31,6 +31,7 @@
 
 #include "domain.h"
 #include "drop.h"
+#include "home.h"
 #include "rent.h"
 #include "state.h"
 #include "table.h"
@@ -183,9 +184,30 @@ static bool hydra_runs_isolated(struct hydra_mm *h, unsigned int d)
 	return false;
 }
 
-/* Which domains leave a table? Context: the leaf table's lock. */
-static void hydra_leavers(struct hydra_table *t, hydra_mask_t *leavers)
+/*
+ * Does a domain link a table of which another one of the same home has a replica? Cores have,
+ * under filters "entry" and "accessed". Then the owner stays (invariant 2).
+ *
+ * Context: the leaf table's lock.
+ */
+static bool hydra_owns_for_others(const struct hydra_table *t, const pteval_t *canonical,
+				  unsigned int d)
 {
+	unsigned int other;
+
+	if (READ_ONCE(t->table[d]) != canonical)
+		return false;
+	for_each_hydra_domain(other, &t->users)
+		if (READ_ONCE(t->table[other]) != canonical &&
+		    hydra_is_home(t->hmm, other, canonical))
+			return true;
+	return false;
+}
+
+/* Which domains leave a table? Context: the leaf table's lock. */
+static void hydra_leavers(const struct hydra_shared *s, hydra_mask_t *leavers)
+{
+	struct hydra_table *t = s->t;
 	unsigned int d;
 
 	hydra_mask_zero(leavers);
@@ -197,7 +219,7 @@ static void hydra_leavers(struct hydra_table *t, hydra_mask_t *leavers)
 		pteval_t link = READ_ONCE(*hydra_slot(t, d));
 
 		if (link & _PAGE_ACCESSED || !hydra_forgets(hydra_link_age(link)) ||
-		    hydra_runs_isolated(t->hmm, d))
+		    hydra_owns_for_others(t, s->canonical, d) || hydra_runs_isolated(t->hmm, d))
 			continue;
 		hydra_mask_set(d, leavers);
 		trace_hydra_forget(t->hmm->mm, t->base, d, READ_ONCE(t->rent),
@@ -214,7 +236,7 @@ static void hydra_forget(struct hydra_mm *h, unsigned long addr)
 
 	if (!hydra_trylock_shared(h, addr, &s))
 		return;
-	hydra_leavers(s.t, &leavers);
+	hydra_leavers(&s, &leavers);
 	hydra_drop(&s, &leavers);
 	hydra_unlock_shared(&s);
 	for_each_hydra_domain(d, &leavers) {
