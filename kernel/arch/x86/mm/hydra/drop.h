@@ -22,7 +22,7 @@ struct hydra_shared {
 	pteval_t *canonical;
 	pmd_t *pmd;
 	pte_t *pte;
-	spinlock_t *ptl;
+	spinlock_t *ptl;	/* the table's lock */
 };
 
 bool hydra_trylock_shared(struct hydra_mm *h, unsigned long addr, struct hydra_shared *s);

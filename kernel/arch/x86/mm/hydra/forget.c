@@ -356,10 +356,8 @@ static void hydra_keeper(struct work_struct *work)
 	r->under_way = hydra_go_on(r);
 	if (!r->under_way)
 		next = r->last_idle + period;
-	/* Does nothing if a CPU has woken the keeper meanwhile. */
 	if (hydra_nr_kept())
-		queue_delayed_work(system_unbound_wq, &hydra_keeper_work,
-				   time_after(next, jiffies) ? next - jiffies : 1);
+		hydra_keeper_wake(time_after(next, jiffies) ? next - jiffies : 1);
 }
 
 static int __init hydra_keeper_init(void)

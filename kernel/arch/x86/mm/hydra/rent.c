@@ -34,6 +34,8 @@ unsigned int hydra_idle_seconds __read_mostly = HYDRA_IDLE_SECONDS;
 
 /* Initialised in forget.c. On an unbound workqueue, so never on an isolated CPU */
 struct delayed_work hydra_keeper_work;
+/* The jiffies for which a CPU has last set its timer */
+static unsigned long wake_at;
 
 static DEFINE_SPINLOCK(kept_lock);
 static LIST_HEAD(kept);
@@ -61,12 +63,21 @@ unsigned long hydra_look_period(void)
  * hydra_keeper_wake - have hydra_keeper() look soon
  * @delay: jiffies, at most
  *
+ * Does not put off what another CPU has asked for. If two CPUs ask at once, the later time may
+ * hold until the next CPU asks.
+ *
  * Context: any but NMI.
  */
 void hydra_keeper_wake(unsigned long delay)
 {
-	if (READ_ONCE(hydra_idle_seconds))
-		mod_delayed_work(system_unbound_wq, &hydra_keeper_work, delay);
+	unsigned long now = jiffies;
+
+	if (!READ_ONCE(hydra_idle_seconds) ||
+	    (delayed_work_pending(&hydra_keeper_work) &&
+	     time_in_range(READ_ONCE(wake_at), now, now + delay)))
+		return;
+	WRITE_ONCE(wake_at, now + delay);
+	mod_delayed_work(system_unbound_wq, &hydra_keeper_work, delay);
 }
 
 /**
@@ -135,9 +146,7 @@ void hydra_keep(struct hydra_mm *h)
 		return;
 	hydra_note_prices(h);
 	hydra_keep_again(h, false);
-	/* Does nothing if the work is pending, perhaps for sooner. */
-	if (hydra_look_period())
-		queue_delayed_work(system_unbound_wq, &hydra_keeper_work, hydra_look_period());
+	hydra_keeper_wake(hydra_look_period());
 }
 
 /**

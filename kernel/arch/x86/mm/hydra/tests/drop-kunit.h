@@ -18,12 +18,12 @@ static void hydra_test_unshare(struct kunit *test)
 		bool shared;
 		unsigned long word;
 	} rows[] = {
-		{ "one domain links it", BIT(1), BIT(1), .word = HYDRA_SOLO | 1 << HYDRA_SOLO_SHIFT },
+		{ "one domain links it", BIT(1), BIT(1), .word = BIT(2) | 1 << 3 },
 		{ "no domain uses it", .word = 0 },
 		{ "one domain has a replica", BIT(1), 0, .shared = true },
 		{ "two domains link it", BIT(0) | BIT(1), BIT(0) | BIT(1), .shared = true },
 		{ "a domain links it, one has a replica", BIT(0) | BIT(1), BIT(0), .shared = true },
-		{ "a collapse has cleared the entry", BIT(1), BIT(1), .none = true, .shared = true },
+		{ "a collapse clears the entry", BIT(1), BIT(1), .none = true, .shared = true },
 		{ "the same without users", .none = true, .shared = true },
 		{ "another table is there", BIT(1), BIT(1), .other = true, .shared = true },
 		{ "a collapse has put it back", BIT(1), BIT(1), .gone = true },
