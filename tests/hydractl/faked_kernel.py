@@ -31,11 +31,12 @@ cpus_interrupted_across 8
 cpus_spared 1234
 fallbacks 0
 reclaimed 4
+forgotten 6
 replica_tables 21
 replica_kib 84
 upper_tables 6
-domain 0 node 0 root own replica_tables 10 replica_kib 40 upper_tables 3 fills 5
-domain 1 node 1 root canonical replica_tables 11 replica_kib 44 upper_tables 3 fills 7
+domain 0 node 0 root own replica_tables 10 replica_kib 40 upper_tables 3 fills 5 forgotten 2
+domain 1 node 1 root canonical replica_tables 11 replica_kib 44 upper_tables 3 fills 7 forgotten 4
 """
 
 # Of a kernel that cannot count under the settings of Linux.

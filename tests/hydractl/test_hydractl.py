@@ -299,19 +299,19 @@ def test_status_of_a_process(kernel):
     assert got == {
         "pid": 12, "comm": "httpd", "policy": "hydra", "domains": "node", "replication": "lazy", "prefetch": 9,
         "filter": "table", "active": 1, "split": 1, "count": 0, "fills": 12, "prefetched": 3400, "propagated": 56, "flushes": 78,
-        "cpus_interrupted": 9, "cpus_interrupted_across": 8, "cpus_spared": 1234, "fallbacks": 0, "reclaimed": 4, "replica_tables": 21,
+        "cpus_interrupted": 9, "cpus_interrupted_across": 8, "cpus_spared": 1234, "fallbacks": 0, "reclaimed": 4, "forgotten": 6, "replica_tables": 21,
         "replica_kib": 84, "upper_tables": 6, "split_state": "split",
         "per_domain": [
             {"domain": 0, "node": 0, "root": "own", "replica_tables": 10, "replica_kib": 40, "upper_tables": 3,
-             "fills": 5},
+             "fills": 5, "forgotten": 2},
             {"domain": 1, "node": 1, "root": "canonical", "replica_tables": 11, "replica_kib": 44, "upper_tables": 3,
-             "fills": 7},
+             "fills": 7, "forgotten": 4},
         ],
     }
     lines = [line.split() for line in kernel.run("status", 12).stdout.splitlines()]
     assert ["process", "12", "(httpd)"] in lines
     assert ["cpus_spared", "1234"] in lines
-    assert ["1", "1", "canonical", "11", "44", "3", "7"] in lines
+    assert ["1", "1", "canonical", "11", "44", "3", "7", "4"] in lines
 
 
 def test_status_says_of_a_process_that_is_not_under_hydra_why_nothing_moves(kernel):

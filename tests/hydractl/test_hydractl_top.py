@@ -198,7 +198,7 @@ def test_a_process_is_inspected(draws, kernel):
     assert "cpus_spared 1234 0/s".split() in map(str.split, lines)
     terminal.keys(10 * b"\033OB")                # down
     lines = terminal.until("DOMAIN NODE").splitlines()
-    assert "     2    7 own              5       40       10        3" in lines
+    assert "     2    7 own              5       40       10        3         2" in lines
     assert "process 13 (second)" not in lines
     kernel.end(13)
     terminal.until("This process has ended. Enter: back.")

@@ -25,6 +25,7 @@ STATES = {
     "collapse_while_domains_fault": 7_000_000,
     "domain_gets_tree_while_cpus_come": 1_200_000,
     "domains_join_eagerly": 2_300_000,
+    "domains_leave_while_table_collapses": 1_800_000,
     "fault_links_new_table": 5_700_000,
     "flushes_take_marks": 3_700_000,
     "flushes_while_cpu_comes_and_goes": 8_000_000,
@@ -37,7 +38,7 @@ STATES = {
     "munmap_while_other_node_reads": 5_900_000,
     "nested_flush_spares_vcpus": 3_100_000,
     "process_splits_while_cpus_come": 2_700_000,
-    "reclaim_drops_replica": 1_900_000,
+    "reclaim_drops_replica": 1_300_000,
     "trees_taken_down_while_cpus_run": 7_600_000,
     "two_cpus_change_entry_while_domains_fault": 4_000_000,
 }

@@ -160,6 +160,7 @@ static const struct metric {
 	{ "hydra_process_propagated_entries_total", "counter", "Copies changed because the original changed.", "propagated", 1 },
 	{ "hydra_process_fallbacks_total", "counter", "Times that there was no memory for a copy, or the limit was reached.", "fallbacks", 1 },
 	{ "hydra_process_reclaimed_tables_total", "counter", "Copies given back because memory was short.", "reclaimed", 1 },
+	{ "hydra_process_forgotten_tables_total", "counter", "Tables that a domain has left because it no longer used them.", "forgotten", 1 },
 	{ "hydra_process_replica_bytes", "gauge", "Memory of the replica tables.", "replica_kib", 1024 },
 };
 

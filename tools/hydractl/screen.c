@@ -298,10 +298,10 @@ static void write_domains(FILE *out, const struct process *process)
 {
 	static const struct column of_domains[] = {
 		{ .head = "DOMAIN", 6 }, { .head = "NODE", 4 }, { .head = "ROOT", -9 }, { .head = "FILLS", 8 },
-		{ .head = "REP-KIB", 8 }, { .head = "REPLICAS", 8 }, { .head = "UPPER", 8 },
+		{ .head = "REP-KIB", 8 }, { .head = "REPLICAS", 8 }, { .head = "UPPER", 8 }, { .head = "FORGOTTEN", 9 },
 	};
 	static const char *const keys[] = {
-		"domain", "node", "root", "fills", "replica_kib", "replica_tables", "upper_tables",
+		"domain", "node", "root", "fills", "replica_kib", "replica_tables", "upper_tables", "forgotten",
 	};
 	struct table table = TABLE(out, of_domains, SIZE_MAX);
 	const struct record *domain;

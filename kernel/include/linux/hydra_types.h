@@ -9,6 +9,7 @@
 #include <linux/cache.h>
 #include <linux/cpumask.h>
 #include <linux/hydra_mask.h>
+#include <linux/list.h>
 #include <linux/mm_types.h>
 #include <linux/percpu.h>
 #include <linux/spinlock.h>
@@ -31,6 +32,7 @@ enum hydra_stat {
 	HYDRA_STAT_SPARED,
 	HYDRA_STAT_FALLBACKS,
 	HYDRA_STAT_RECLAIMED,
+	HYDRA_STAT_FORGOTTEN,
 	NR_HYDRA_SHOWN,
 	HYDRA_STAT_OWN = NR_HYDRA_SHOWN,
 	NR_HYDRA_STATS
@@ -93,6 +95,8 @@ struct hydra_batches {
  *	arch/x86/mm/hydra/idle.c
  * @looked: the second in which the contexts of the CPUs were looked at
  * @pause: how many jiffies the domain was degraded for the last time
+ * @forgotten: leaf tables that the domain has left for want of use; hydra_keeper() alone
+ *	writes it
  *
  * The first cache line is read at each context switch and fault. The CPUs of the
  * domain, and the CPUs that flush the domain, write it at each flush. The second
@@ -112,6 +116,7 @@ struct hydra_domain {
 	u32 flushed;
 	u32 looked;
 	unsigned int pause;
+	u32 forgotten;
 } ____cacheline_aligned_in_smp;
 
 /**
@@ -129,6 +134,10 @@ struct hydra_domain {
  *	root
  * @counting: flushes are counted while the address space is plain Linux, too, and its
  *	children are counted; see arch/x86/mm/hydra/control.c
+ * @rent_flush: rent of a shared leaf table for a flush, see arch/x86/mm/hydra/rent.c. 0: no
+ *	table pays
+ * @rent_change: the same for an entry changed in a copy
+ * @rent_due: a table has rent to look at
  * @stats: counters
  * @spared_told: the largest value of HYDRA_STAT_SPARED that a reader has got, see
  *	hydra_stat_sum()
@@ -142,6 +151,10 @@ struct hydra_domain {
  * @no_wait_until: jiffies until which no thread that goes to user mode waits for
  *	mmap_lock
  * @batches: batches that reach all domains, or a domain without a struct hydra_domain
+ * @kept: in the list of those that hydra_keeper() looks at
+ * @look_at: address at which its look goes on
+ * @look_round: number of the last round in which it has begun a look
+ * @look_found: the look has found a leaf table with a struct hydra_table
  * @flushing: CPUs with a published flush, see hydra_publish(); a line of its own, as
  *	these CPUs write it
  * @domain: the domains; NULL until the domain gets its first tree
@@ -156,6 +169,9 @@ struct hydra_mm {
 	bool huge;
 	u8 kind;
 	bool counting;
+	u8 rent_flush;
+	u8 rent_change;
+	bool rent_due;
 	hydra_mask_t trees;
 	hydra_mask_t universal;
 	struct hydra_stats __percpu *stats;
@@ -170,6 +186,10 @@ struct hydra_mm {
 	unsigned long stay;
 	unsigned long no_wait_until;
 	struct hydra_batches batches;
+	struct list_head kept;
+	unsigned long look_at;
+	unsigned long look_round;
+	bool look_found;
 
 	cpumask_var_t flushing ____cacheline_aligned_in_smp;
 

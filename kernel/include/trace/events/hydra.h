@@ -101,6 +101,34 @@ TRACE_EVENT(hydra_flush,
 		  __entry->interrupted, __entry->spared)
 );
 
+TRACE_EVENT(hydra_forget,
+
+	TP_PROTO(struct mm_struct *mm, unsigned long base, unsigned int domain,
+		 unsigned int rent, unsigned int age),
+
+	TP_ARGS(mm, base, domain, rent, age),
+
+	TP_STRUCT__entry(
+		__field(u64, mm)
+		__field(unsigned long, base)
+		__field(unsigned int, domain)
+		__field(unsigned int, rent)
+		__field(unsigned int, age)
+	),
+
+	TP_fast_assign(
+		__entry->mm = mm->context.ctx_id;
+		__entry->base = base;
+		__entry->domain = domain;
+		__entry->rent = rent;
+		__entry->age = age;
+	),
+
+	TP_printk("mm=%llu base=0x%lx domain=%u rent=%u age=%u",
+		  __entry->mm, __entry->base, __entry->domain, __entry->rent,
+		  __entry->age)
+);
+
 #endif /* _TRACE_HYDRA_H */
 
 #include <trace/define_trace.h>

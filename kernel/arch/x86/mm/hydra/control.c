@@ -29,6 +29,7 @@
 #include "control.h"
 #include "domain.h"
 #include "platform.h"
+#include "rent.h"
 #include "roots.h"
 #include "settings.h"
 #include "split.h"
@@ -352,6 +353,7 @@ void __hydra_mm_exit(struct mm_struct *mm)
 {
 	long nr;
 
+	hydra_unkeep(mm->hydra);
 	hydra_count_exit(mm->hydra);
 	if (!IS_ENABLED(CONFIG_HYDRA_MM_DEBUG) || !mm_hydra(mm))
 		return;

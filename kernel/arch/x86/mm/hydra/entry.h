@@ -32,6 +32,14 @@
 #define HYDRA_PTE_STAMP		GENMASK_ULL(58, HYDRA_PTE_STAMP_SHIFT)
 #define HYDRA_PTE_MARK		(HYDRA_PTE_CACHED | HYDRA_PTE_STAMP)
 
+/*
+ * In the link of a domain to a leaf table or replica: for how long no CPU of the domain has
+ * walked the table, see arch/x86/mm/hydra/rent.c. Hardware ignores the bits. A link has no mark,
+ * so they are no part of a stamp.
+ */
+#define HYDRA_LINK_AGE_SHIFT	52
+#define HYDRA_LINK_AGE		GENMASK_ULL(54, HYDRA_LINK_AGE_SHIFT)
+
 /* Bits that hardware ignores. No software reads them in a copy. */
 #define HYDRA_PTE_SOFTWARE \
 	(_PAGE_SOFTW1 | _PAGE_SOFTW2 | _PAGE_SOFTW3 | HYDRA_PTE_STAMP)
@@ -68,8 +76,10 @@
  *	domain can reach the entry, read without.
  * @users: domains that have a @table. Written under their locks.
  * @base: address of its first entry
- * @index: of the entry in the parent that points to the table
  * @level: of what an entry maps: PG_LEVEL_4K (a leaf table), PG_LEVEL_2M or PG_LEVEL_1G
+ * @rent: of a leaf table: what sharing it has cost, see arch/x86/mm/hydra/rent.c. Of a PMD
+ *	table, a bit for each eighth of its entries: a leaf table there has rent to look at.
+ *	Written by several CPUs at once, which may lose what another has added
  * @linked_hits: of a leaf table: flushes from other domains that reached a domain
  *	only because of its link, up to HYDRA_LINKED_HITS; then HYDRA_LINKS_CUT, once
  *	these links have been cut, see hydra_cut_links()
@@ -87,8 +97,8 @@ struct hydra_table {
 	hydra_mask_t sharers;
 	hydra_mask_t users;
 	unsigned long base;
-	u16 index;
 	enum pg_level level : 8;
+	u8 rent;
 	u8 linked_hits;
 	u16 changed;
 	u16 nr_changed;
@@ -105,6 +115,12 @@ static inline pteval_t *hydra_table_start(const pteval_t *entry)
 static inline unsigned int hydra_entry_index(const pteval_t *entry)
 {
 	return ((unsigned long)entry & ~PAGE_MASK) / sizeof(pteval_t);
+}
+
+/* The index of the entry in the parent that points to a table. */
+static inline unsigned int hydra_table_index(const struct hydra_table *t)
+{
+	return (t->base >> page_level_shift(t->level + 1)) % PTRS_PER_PTE;
 }
 
 /* The struct hydra_table that a table's word points to, or NULL. */

@@ -9,9 +9,9 @@
  *
  * A domain links a leaf table on its home node, and copies entries of any other
  * leaf table to a replica. Where several domains have one home, see
- * hydra_wants_replica(). The choice stays until the table is freed, with one
- * exception: hydra_cut_links(). While one domain alone links a leaf table, the link and
- * the word of the table are all its state.
+ * hydra_wants_replica(). The choice stays until the table is freed or the domain leaves the
+ * table, with one exception: hydra_cut_links(). While one domain alone links a leaf table, the
+ * link and the word of the table are all its state.
  *
  * A fill copies an entry even if it does not permit the access: a copy-on-write
  * fault of memory without struct page reads the entry through the user's address.
@@ -31,6 +31,7 @@
 #include "fill.h"
 #include "home.h"
 #include "marks.h"
+#include "rent.h"
 #include "replica.h"
 #include "roots.h"
 #include "state.h"
@@ -62,6 +63,7 @@ struct hydra_request {
 	bool no_replica;		/* allocation failed: link instead */
 	bool lacks_table;
 	bool lacks_replica;
+	bool shares;			/* spare is in use now */
 };
 
 enum hydra_result {
@@ -314,6 +316,7 @@ static enum hydra_result hydra_join(struct hydra_request *r, struct hydra_table 
 	} else if (t == r->spare) {
 		hydra_word_set_table(hydra_ptdesc(canonical), t);
 		r->spare = NULL;
+		r->shares = true;
 	}
 	hydra_link(dom, &parent->table[r->d][pmd_index(r->addr)], table);
 	ret = HYDRA_HIT;
@@ -583,6 +586,8 @@ static enum hydra_result hydra_fill_retry(struct hydra_request *r)
 	/* The caller of an atomic fill may fall back to a fill that sleeps. */
 	while (ret == HYDRA_AGAIN && !r->atomic)
 		ret = hydra_fill_allocate(r) ? hydra_fill(r) : HYDRA_NOMEM;
+	if (r->shares)
+		hydra_keep(r->h);
 	kfree(r->spare);
 	if (r->replica) {
 		hydra_page_free(r->h, r->replica);

@@ -27,6 +27,7 @@
 #include "idle.h"
 #include "marks.h"
 #include "platform.h"
+#include "rent.h"
 #include "state.h"
 #include "unlink.h"
 
@@ -150,7 +151,7 @@ static void hydra_propagated(struct hydra_table *t, pteval_t *entry, unsigned in
 void __hydra_entries_set(pteval_t *entry, unsigned int nr)
 {
 	struct hydra_table *t = hydra_table_of(entry);
-	unsigned int d = 0, i, changed;
+	unsigned int d = 0, i, changed, most = 0;
 	pteval_t *copy;
 
 	if (!t)
@@ -161,7 +162,9 @@ void __hydra_entries_set(pteval_t *entry, unsigned int nr)
 						     READ_ONCE(entry[i]));
 		hydra_replica_end(t, d);
 		hydra_propagated(t, entry, d, changed);
+		most = max(most, changed);
 	}
+	hydra_pay_changes(t, most);
 }
 EXPORT_SYMBOL_GPL(__hydra_entries_set);
 
@@ -188,19 +191,22 @@ static enum hydra_refill hydra_refill_at_end(const struct hydra_table *t)
 	return HYDRA_REFILL;
 }
 
-/* Clear the replicas of an entry. Return: their accessed bits. */
+/* Clear the replicas of an entry that ends or is replaced. Return: their accessed bits. */
 static pteval_t hydra_clear_copies(struct hydra_table *t, pteval_t *entry,
 				   enum hydra_refill refill)
 {
 	pteval_t *copy, was, young = 0;
+	bool changed = false;
 	unsigned int d = 0;
 
 	for (; (copy = hydra_replica_begin(t, entry, &d)); d++) {
 		was = hydra_clear_copy(t, copy, refill);
 		hydra_replica_end(t, d);
 		young |= was & _PAGE_ACCESSED;
+		changed |= was != 0;
 		hydra_propagated(t, entry, d, was != 0);
 	}
+	hydra_pay_changes(t, changed);
 	return young;
 }
 

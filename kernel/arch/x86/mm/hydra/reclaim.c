@@ -4,29 +4,12 @@
  * of the charge, runs short of memory. The domain fills needed entries again.
  *
  * Each replica is in a list by node and memory cgroup, from the join until the link
- * is cut. The shrinker records the place of the oldest replica, and looks up the
- * table like any lockless walker of Linux. The shrinker does not take mmap_lock: a
- * fork in need of page tables, e.g., holds mmap_lock, and may be short of memory
- * because of the replicas.
+ * is cut. The shrinker records the place of the oldest replica, and lets the domain leave the
+ * table (drop.c).
  *
- * The shrinker handles a leaf table under the lock of the table: cuts the links,
- * flushes the domains (which raises their generations, and reaches lazy CPUs too,
- * as tables are freed), sets the accessed bits of the replicas in the canonical
- * entries, and then removes the domains from the sharers:
- *
- *     CPU 0: hydra_drop_replicas()         CPU 1: changes an entry
- *     ----------------------------         -----------------------
- *                                          locks the leaf table
- *                                          changes the entry
- *                                          unlocks the leaf table
- *     locks the leaf table
- *     flushes the domain
- *     removes the domain from sharers
- *     unlocks the leaf table
- *                                          flushes: the domain is no target
- *
- * CPU 0 has flushed the entry for CPU 1. If CPU 1 locks the table after CPU 0, the
- * domain holds nothing.
+ * A replica that its domain has used lately gets a second chance: the shrinker first takes
+ * those which no CPU has walked for some looks (forget.c), or since the shrinker passed by. If
+ * that does not free enough, it takes any.
  *
  * Only replicas are dropped: a link costs no memory, and the tables above the leaf
  * tables are few.
@@ -41,57 +24,45 @@
 #include <asm/hydra.h>
 
 #include "domain.h"
-#include "fill.h"
+#include "drop.h"
+#include "rent.h"
 #include "replica.h"
 #include "state.h"
-#include "tlb.h"
-#include "unlink.h"
 #include "table.h"
-
-/* Context: the leaf table's lock. Return: number of replicas dropped. */
-static unsigned int hydra_drop_replicas(struct hydra_table *t, pteval_t *canonical,
-					int nid)
-{
-	struct ptdesc *ptdesc, *next;
-	struct hydra_mm *h = t->hmm;
-	hydra_mask_t dropped;
-	unsigned int d, nr = 0;
-	LIST_HEAD(tables);
-
-	hydra_assert_leaf_locked(canonical);
-	hydra_mask_zero(&dropped);
-	for_each_hydra_domain(d, &t->users) {
-		pteval_t *table = READ_ONCE(t->table[d]);
-
-		if (!table || table == canonical || hydra_kind_of(h)->home[d] != nid ||
-		    hydra_from_pool(table))
-			continue;
-		/* A collapse cuts links without this lock. */
-		table = hydra_table_cut_domain(t, d, canonical);
-		if (!table)
-			continue;
-		list_add(&virt_to_ptdesc(table)->pt_list, &tables);
-		hydra_mask_set(d, &dropped);
-		nr++;
-	}
-	if (!nr)
-		return 0;
-	hydra_flush_domains(h, t->base, t->base + PMD_SIZE, &dropped);
-	list_for_each_entry_safe(ptdesc, next, &tables, pt_list) {
-		hydra_fold_accessed(ptdesc_address(ptdesc), canonical, PG_LEVEL_4K,
-				    PTRS_PER_PTE);
-		hydra_page_free_uncharged(h, ptdesc_address(ptdesc));
-	}
-	hydra_stat_add(h, HYDRA_STAT_RECLAIMED, nr);
-	hydra_mask_remove(&t->sharers, &dropped);
-	return nr;
-}
 
 /* The place of a replica, with a reference to the mm_struct. */
 struct hydra_victim {
 	struct mm_struct *mm;
 	unsigned long addr;
+	bool any;		/* also one that is in use */
 };
+
+/* The link to a replica, which stays while the list of replicas is locked; or NULL */
+static pteval_t *hydra_link_to(const struct hydra_table *t, const pteval_t *replica)
+{
+	hydra_mask_t users;
+	unsigned int d;
+
+	hydra_mask_zero(&users);
+	hydra_mask_add(&users, &t->users);
+	for_each_hydra_domain(d, &users)
+		if (READ_ONCE(t->table[d]) == replica)
+			return hydra_slot(t, d);
+	return NULL;
+}
+
+/* Has a CPU walked the table lately? Next time, only if one has walked it since. */
+static bool hydra_has_chance(pteval_t *link)
+{
+	pteval_t val = READ_ONCE(*link), next = hydra_link_aged(val, HYDRA_AGE_FORGET - 1);
+
+	if (!hydra_is_table(val) ||
+	    (!(val & _PAGE_ACCESSED) && hydra_link_age(val) >= HYDRA_AGE_FORGET - 1))
+		return false;
+	/* If hardware sets the bit meanwhile, or the link is cut, that is an answer, too. */
+	cmpxchg(link, val, next);
+	return true;
+}
 
 /*
  * Record the place of the oldest replica, and make the replica the youngest: its
@@ -105,7 +76,10 @@ static enum lru_status hydra_pick_victim(struct list_head *item,
 	struct ptdesc *ptdesc = container_of(item, struct ptdesc, pt_list);
 	struct hydra_table *t = (struct hydra_table *)ptdesc->pt_index;
 	struct hydra_victim *victim = arg;
+	pteval_t *link = victim->any ? NULL : hydra_link_to(t, ptdesc_address(ptdesc));
 
+	if (link && hydra_has_chance(link))
+		return LRU_ROTATE;
 	victim->mm = t->hmm->mm;
 	victim->addr = t->base;
 	mmgrab(victim->mm);
@@ -113,32 +87,37 @@ static enum lru_status hydra_pick_victim(struct list_head *item,
 	return LRU_STOP;
 }
 
-/*
- * Drop the replicas of a leaf table on a node. Interrupts are off until the table
- * is locked, so the table is not freed; then the lock keeps it.
- *
- * Return: number of replicas dropped, 0 if the table is busy or was freed.
- */
-static unsigned int hydra_reclaim_table(struct hydra_mm *h, unsigned long addr,
-					int nid)
+/* Which domains have a replica on a node? Context: the leaf table's lock. */
+static void hydra_replicas_on(const struct hydra_shared *s, int nid, hydra_mask_t *domains)
 {
-	struct hydra_table *t;
-	unsigned int nr = 0;
-	pte_t *pte = NULL;
-	spinlock_t *ptl;
-	pmd_t *pmd;
+	const struct hydra_kind *kind = hydra_kind_of(s->t->hmm);
+	unsigned int d;
 
-	local_irq_disable();
-	pmd = hydra_canonical_pmd(h->mm, addr);
-	if (pmd)
-		pte = hydra_trylock_leaf(h->mm, pmd, addr, &ptl);
-	local_irq_enable();
-	if (pte) {
-		t = hydra_table_of((pteval_t *)pte);
-		if (t && READ_ONCE(h->active))
-			nr = hydra_drop_replicas(t, hydra_table_start((pteval_t *)pte), nid);
-		pte_unmap_unlock(pte, ptl);
+	hydra_mask_zero(domains);
+	for_each_hydra_domain(d, &s->t->users) {
+		pteval_t *table = READ_ONCE(s->t->table[d]);
+
+		if (!table || table == s->canonical || kind->home[d] != nid ||
+		    hydra_from_pool(table))
+			continue;
+		hydra_mask_set(d, domains);
 	}
+}
+
+/* Drop the replicas of a leaf table on a node. Return: how many; 0 if the table is busy. */
+static unsigned int hydra_reclaim_table(struct hydra_mm *h, unsigned long addr, int nid)
+{
+	struct hydra_shared s;
+	hydra_mask_t domains;
+	unsigned int nr;
+
+	if (!hydra_trylock_shared(h, addr, &s))
+		return 0;
+	hydra_replicas_on(&s, nid, &domains);
+	hydra_drop(&s, &domains);
+	hydra_unlock_shared(&s);
+	nr = bitmap_weight(domains.bits, HYDRA_MAX_DOMAINS);
+	hydra_stat_add(h, HYDRA_STAT_RECLAIMED, nr);
 	return nr;
 }
 
@@ -153,14 +132,18 @@ static unsigned long hydra_reclaim_scan(struct shrinker *shrinker,
 {
 	unsigned long tries, freed = 0;
 
-	for (tries = 0; tries < sc->nr_to_scan && freed < sc->nr_to_scan; tries++) {
-		struct hydra_victim victim = {};
+	for (tries = 0; tries < 2 * sc->nr_to_scan && freed < sc->nr_to_scan; tries++) {
+		struct hydra_victim victim = { .any = tries >= sc->nr_to_scan };
 		unsigned long nr = 1;
 
 		list_lru_walk_one(&hydra_replica_lists, sc->nid, sc->memcg, hydra_pick_victim,
 				  &victim, &nr);
-		if (!victim.mm)
+		/* The list is empty. */
+		if (nr)
 			break;
+		/* A second chance */
+		if (!victim.mm)
+			continue;
 		freed += hydra_reclaim_table(victim.mm->hydra, victim.addr, sc->nid);
 		mmdrop(victim.mm);
 		cond_resched();
@@ -183,5 +166,3 @@ static int __init hydra_reclaim_init(void)
 	return 0;
 }
 subsys_initcall(hydra_reclaim_init);
-
-#include "tests/auto_rules-kunit.h"

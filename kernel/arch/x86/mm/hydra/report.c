@@ -18,6 +18,7 @@
 #include "control.h"
 #include "domain.h"
 #include "platform.h"
+#include "rent.h"
 #include "replica.h"
 #include "settings.h"
 #include "state.h"
@@ -32,6 +33,7 @@ static const char * const stat_names[NR_HYDRA_SHOWN] = {
 	[HYDRA_STAT_SPARED] = "cpus_spared",
 	[HYDRA_STAT_FALLBACKS] = "fallbacks",
 	[HYDRA_STAT_RECLAIMED] = "reclaimed",
+	[HYDRA_STAT_FORGOTTEN] = "forgotten",
 };
 
 static unsigned long hydra_kib(unsigned long tables)
@@ -83,11 +85,12 @@ int hydra_show_settings(struct mm_struct *mm, struct seq_file *m)
 
 		replicas = dom ? atomic_long_read(&dom->nr_replicas) : 0;
 		upper = dom ? atomic_long_read(&dom->nr_upper) : 0;
-		seq_printf(m, "domain %u node %d root %s replica_tables %lu replica_kib %lu upper_tables %lu fills %lu\n",
+		seq_printf(m, "domain %u node %d root %s replica_tables %lu replica_kib %lu upper_tables %lu fills %lu forgotten %u\n",
 			   d, kind->nid[d],
 			   dom && READ_ONCE(dom->root) == dom->pgd ? "own" : "canonical",
 			   replicas, hydra_kib(replicas), upper,
-			   hydra_stat_sum(h, HYDRA_STAT_FILLS, kind->cpus[d]));
+			   hydra_stat_sum(h, HYDRA_STAT_FILLS, kind->cpus[d]),
+			   dom ? READ_ONCE(dom->forgotten) : 0);
 	}
 	return 0;
 }
@@ -179,6 +182,24 @@ static ssize_t total_kib_show(struct kobject *kobj, struct kobj_attribute *attr,
 }
 
 static struct kobj_attribute total_attr = __ATTR_RO(total_kib);
+
+static ssize_t idle_seconds_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", READ_ONCE(hydra_idle_seconds));
+}
+
+static ssize_t idle_seconds_store(struct kobject *kobj, struct kobj_attribute *attr,
+				  const char *buf, size_t count)
+{
+	unsigned int seconds;
+
+	if (kstrtouint(buf, 10, &seconds) || seconds > HYDRA_IDLE_SECONDS_MAX)
+		return -EINVAL;
+	hydra_set_idle_seconds(seconds);
+	return count;
+}
+
+static struct kobj_attribute idle_seconds_attr = __ATTR_RW(idle_seconds);
 
 static ssize_t allow_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
@@ -319,6 +340,7 @@ static struct attribute *hydra_attrs[] = {
 	&replica_limit_attr.attr,
 	&total_limit_attr.attr,
 	&total_attr.attr,
+	&idle_seconds_attr.attr,
 	&supported_attr.attr,
 #ifdef CONFIG_KVM_HYDRA
 	&vm_table_limit_attr.attr,

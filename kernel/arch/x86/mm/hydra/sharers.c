@@ -23,7 +23,7 @@
  * gather 1.
  *
  * A domain stays a sharer until the table is freed, or until the domain has been
- * flushed under the table's lock (see reclaim.c).
+ * flushed under the table's lock (see drop.c).
  *
  * A flush raises the tlb_gen of targets only, so CPUs of all remaining domains have
  * nothing to catch up with, then or later.
@@ -38,6 +38,7 @@
 #include "domain.h"
 #include "marks.h"
 #include "platform.h"
+#include "rent.h"
 #include "sharers.h"
 #include "state.h"
 #include "table.h"
@@ -64,7 +65,9 @@ static bool hydra_unfiltered(struct hydra_mm *h)
 	return atomic_read(&h->unfiltered);
 }
 
-static void hydra_add_sharers_of(const pteval_t *entry, hydra_mask_t *mask)
+/* Return: NULL, or the struct hydra_table if the table has one. */
+static __always_inline struct hydra_table *hydra_add_sharers_of(const pteval_t *entry,
+								hydra_mask_t *mask)
 {
 	unsigned long word = hydra_word_of(entry);
 	struct hydra_table *t = hydra_word_table(word);
@@ -73,6 +76,7 @@ static void hydra_add_sharers_of(const pteval_t *entry, hydra_mask_t *mask)
 		hydra_mask_add(mask, &t->sharers);
 	else if (hydra_word_solo(word))
 		hydra_mask_set(hydra_word_domain(word), mask);
+	return t;
 }
 
 /* A flush from another domain reaches a domain for its link only. */
@@ -96,6 +100,7 @@ static void hydra_add_marked(const struct hydra_lookup *l, struct hydra_table *t
 {
 	unsigned int d, self = hydra_this_domain(t->hmm);
 	hydra_mask_t sharers;
+	bool others = false;
 
 	hydra_mask_zero(&sharers);
 	hydra_mask_add(&sharers, &t->sharers);
@@ -105,9 +110,22 @@ static void hydra_add_marked(const struct hydra_lookup *l, struct hydra_table *t
 		if (table == canonical && d != self && !hydra_mask_test(d, l->found))
 			hydra_count_link(t);
 		if (!table || table == canonical ||
-		    hydra_take_marks(t->hmm, d, table + first, nr, l->look))
+		    hydra_take_marks(t->hmm, d, table + first, nr, l->look)) {
 			hydra_mask_set(d, l->found);
+			others |= d != self;
+		}
 	}
+	if (others)
+		hydra_pay(t, READ_ONCE(t->hmm->rent_flush));
+}
+
+/* A flush by table reaches all sharers. Another domain than that of this CPU pays for it. */
+static void hydra_pay_flush(struct hydra_table *t)
+{
+	u8 step = READ_ONCE(t->hmm->rent_flush);
+
+	if (step && hydra_mask_other(hydra_this_domain(t->hmm), &t->sharers))
+		hydra_pay(t, step);
 }
 
 /* Add the domains to reach for the part of a range in one leaf table. */
@@ -124,7 +142,9 @@ static void hydra_add_leaf(const struct hydra_lookup *l, const pteval_t *table,
 			return;
 		}
 	}
-	hydra_add_sharers_of(table, l->found);
+	t = hydra_add_sharers_of(table, l->found);
+	if (t && l->reaches)
+		hydra_pay_flush(t);
 }
 
 /* Add the sharers of one PMD table's part of a range. */
@@ -278,7 +298,10 @@ static noinline void hydra_narrow_targets(const struct hydra_lookup *l,
 		return;
 	nr_sharers = bitmap_weight(targets->bits, HYDRA_MAX_DOMAINS);
 	copies = PHYS_PFN(end - start) * nr_sharers;
-	/* By table. It counts no visits of links, as it goes to domains with replicas, too. */
+	/*
+	 * By table. It counts no visits of links, as it goes to domains with replicas, too. Nor
+	 * does it count as rent.
+	 */
 	if (copies > HYDRA_COPIES_MAX)
 		return;
 	sharers = *targets;
@@ -298,6 +321,7 @@ static bool hydra_lookup_targets(struct hydra_lookup *l, unsigned int filter,
 {
 	if (filter < HYDRA_FILTER_ENTRY) {
 		l->look = HYDRA_BY_TABLE;
+		l->reaches = true;
 		hydra_range_sharers(l, start, end);
 	} else {
 		hydra_narrow_targets(l, start, end);

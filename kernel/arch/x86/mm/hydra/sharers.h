@@ -21,12 +21,14 @@ enum hydra_huge {
  * @h: address space
  * @huge: which sharers of huge entries to add
  * @look: how to look for sharers of leaf tables
+ * @reaches: by table: the flush goes to all of them, and is counted as rent
  * @found: the domains are added to it
  */
 struct hydra_lookup {
 	struct hydra_mm *h;
 	enum hydra_huge huge;
 	enum hydra_look look;
+	bool reaches;
 	hydra_mask_t *found;
 };
 

@@ -100,8 +100,6 @@ void hydra_table_init(struct hydra_table *t, struct hydra_mm *h,
 	t->parent = parent;
 	t->level = level;
 	t->base = addr & page_level_mask(level + 1);
-	/* In the parent */
-	t->index = (addr >> page_level_shift(level + 1)) % PTRS_PER_PTE;
 }
 
 /**
@@ -142,6 +140,9 @@ struct hydra_table *hydra_table_find_or_alloc(struct hydra_mm *h,
  * @slot: the entry, below the root
  * @table: new table, NULL to cut the link
  *
+ * Hardware sets the accessed bit of the link when a CPU of the domain first walks the table,
+ * see rent.c.
+ *
  * Context: the domain's lock.
  */
 void hydra_link(struct hydra_domain *dom, pteval_t *slot, pteval_t *table)
@@ -155,7 +156,7 @@ void hydra_link(struct hydra_domain *dom, pteval_t *slot, pteval_t *table)
 	 * entry through the link, hydra_range_sharers() finds the domain.
 	 */
 	smp_wmb();
-	WRITE_ONCE(*slot, table ? _PAGE_TABLE | __pa(table) : 0);
+	WRITE_ONCE(*slot, table ? HYDRA_LINK | __pa(table) : 0);
 }
 
 /**
@@ -171,7 +172,7 @@ void hydra_link_table(struct hydra_table *t, unsigned int d, pteval_t *table)
 	struct hydra_domain *dom = t->hmm->domain[d];
 
 	if (t->parent) {
-		hydra_link(dom, &t->parent->table[d][t->index], table);
+		hydra_link(dom, hydra_slot(t, d), table);
 		return;
 	}
 	lockdep_assert_held(&dom->lock);

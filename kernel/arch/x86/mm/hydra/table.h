@@ -7,6 +7,19 @@
 
 #include "entry.h"
 
+/* A link without the address of the table, which no CPU has walked yet */
+#define HYDRA_LINK	(_PAGE_TABLE & ~(pteval_t)_PAGE_ACCESSED)
+
+/*
+ * The entry of a domain's tree that points to its table for a canonical table, which is not a
+ * PUD table. Context: the domain's lock, or interrupts off; the domain has a table for the
+ * parent.
+ */
+static inline pteval_t *hydra_slot(const struct hydra_table *t, unsigned int d)
+{
+	return READ_ONCE(t->parent->table[d]) + hydra_table_index(t);
+}
+
 /* The p4d entry of an address in a domain tree */
 static inline p4d_t *hydra_domain_p4d(struct hydra_domain *dom, unsigned long addr)
 {

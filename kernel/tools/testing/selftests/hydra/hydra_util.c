@@ -502,6 +502,11 @@ int hydra_off(void)
 	return hydra_write_policy(getpid(), "linux");
 }
 
+int hydra_forget_after(unsigned int seconds)
+{
+	return hydra_write_number(HYDRA_SYSFS, "idle_seconds", "%u", seconds);
+}
+
 const char *hydra_missing(void)
 {
 	static char why[256];
@@ -537,7 +542,7 @@ static const struct {
 	TEXT(policy), TEXT(domains), TEXT(replication), TEXT(filter),
 	NUMBER(prefetch), NUMBER(active), NUMBER(split), NUMBER(fills), NUMBER(prefetched),
 	NUMBER(propagated), NUMBER(flushes), NUMBER(cpus_interrupted),
-	NUMBER(cpus_spared), NUMBER(fallbacks), NUMBER(reclaimed),
+	NUMBER(cpus_spared), NUMBER(fallbacks), NUMBER(reclaimed), NUMBER(forgotten),
 	NUMBER(replica_tables),
 	NUMBER(replica_kib), NUMBER(upper_tables),
 #undef TEXT
@@ -550,9 +555,9 @@ static bool parse_domain(const char *line, struct hydra_stats *stats)
 	char root[16];
 
 	if (stats->nr_domains == HYDRA_MAX_NODES ||
-	    sscanf(line, "domain %d node %d root %15s replica_tables %lu replica_kib %lu upper_tables %lu fills %lu",
+	    sscanf(line, "domain %d node %d root %15s replica_tables %lu replica_kib %lu upper_tables %lu fills %lu forgotten %lu",
 		   &d->domain, &d->node, root, &d->replica_tables,
-		   &d->replica_kib, &d->upper_tables, &d->fills) != 7)
+		   &d->replica_kib, &d->upper_tables, &d->fills, &d->forgotten) != 8)
 		return false;
 	d->own_root = !strcmp(root, "own");
 	stats->nr_domains++;
@@ -758,6 +763,9 @@ int hydra_begin(void)
 	};
 
 	hydra_pin_to_node(0);
+	/* Tests count what domains share. */
+	if (hydra_forget_after(0))
+		return -EIO;
 	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) ||
 	    sigaction(SIGSEGV, &action, NULL) || sigaction(SIGBUS, &action, NULL))
 		return -errno;

@@ -52,7 +52,7 @@ const char *hydra_missing(void);
 
 /*
  * Begin a test. The test fails unless the kernel has Hydra and the machine several nodes.
- * Switches transparent huge pages off, moves the thread to node 0, and catches the
+ * Switches transparent huge pages and forgetting off, moves the thread to node 0, and catches the
  * signals that an access of hydra_try_read(), hydra_try_write() or hydra_try_call() gets.
  */
 #define HYDRA_BEGIN() do {						\
@@ -90,6 +90,9 @@ int hydra_set(const struct hydra_settings *settings);
 int hydra_get(struct hydra_settings *settings);
 int hydra_on(unsigned int prefetch, unsigned int filter);
 int hydra_off(void);
+
+/* Let domains leave tables after so many seconds without use; 0: never. As above */
+int hydra_forget_after(unsigned int seconds);
 
 /* Files. Reading returns the length and ends the text with a zero byte. */
 int hydra_write_file(const char *path, const char *text);
@@ -147,13 +150,13 @@ struct hydra_stats {
 	char policy[16], domains[16], replication[16], filter[16];
 	uint64_t prefetch, active, split;
 	uint64_t fills, prefetched, propagated, flushes;
-	uint64_t cpus_interrupted, cpus_spared, fallbacks, reclaimed;
+	uint64_t cpus_interrupted, cpus_spared, fallbacks, reclaimed, forgotten;
 	uint64_t replica_tables, replica_kib, upper_tables;
 	int nr_domains;
 	struct hydra_domain_stats {
 		int domain, node;
 		bool own_root;
-		uint64_t replica_tables, replica_kib, upper_tables, fills;
+		uint64_t replica_tables, replica_kib, upper_tables, fills, forgotten;
 	} domain[HYDRA_MAX_NODES];
 };
 

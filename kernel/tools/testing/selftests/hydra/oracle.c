@@ -493,7 +493,7 @@ static int do_run(void)
 	const char *missing;
 	int err;
 
-	if (hydra_begin() || prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0))
+	if (hydra_begin() || hydra_forget_after(1) || prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0))
 		return WRONG;
 	if (hydra_write_number(run.group, "cgroup.procs", "%d", getpid()))
 		return WRONG;

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Forgetting: a domain that no longer uses a leaf table leaves it, and then pays for it neither
+ * interrupts nor memory. A domain which links the canonical table leaves it like one with a
+ * replica.
+ *
+ * hydra_keeper() looks at the tables: at those whose rent has reached a quarter of what it costs
+ * a domain to come back (rent.c), and four times in hydra_idle_seconds at all. A look reads and
+ * clears the accessed bit of each domain's link to the table. A domain that has not walked the
+ * table ages by the quarters of rent, or by one if there is no rent, and leaves at
+ * HYDRA_AGE_FORGET. See auto_rules.h for what this costs at most.
+ *
+ * So a domain whose CPUs have left the process leaves all its leaf tables. Its root and upper
+ * tables stay, and so do copies of huge entries. Under replication "eager" no domain leaves.
+ *
+ * The keeper does not run in the program's time, and waits for no lock of the program:
+ * mmap_lock is not needed, as by drop.c, and a table whose lock is busy has to wait for the next
+ * look. It does nothing that would interrupt an isolated CPU which runs the process.
+ *
+ * A look is bounded: interrupts are off for an eighth of a PMD table, or for LINKS_AT_ONCE links,
+ * and a round of the keeper ends after PARTS_AT_ONCE such parts, for others to have their turn.
+ */
+
+#include <linux/cpumask.h>
+#include <linux/jiffies.h>
+#include <linux/mm.h>
+#include <linux/sched/isolation.h>
+#include <linux/sched/mm.h>
+
+#include <trace/events/hydra.h>
+
+#include "domain.h"
+#include "drop.h"
+#include "home.h"
+#include "rent.h"
+#include "state.h"
+#include "table.h"
+#include "walk.h"
+
+#define LINKS_AT_ONCE	PTRS_PER_PTE
+#define PARTS_AT_ONCE	256
+
+/*
+ * A round of the keeper through the list, which may take several calls. The keeper alone uses it.
+ *
+ * @nr: its number, from 1 on
+ * @under_way: it has not come to its end
+ * @idle: it looks at tables without rent, too
+ * @last_idle: jiffies at which the last such round began
+ */
+static struct hydra_round {
+	unsigned long nr;
+	bool under_way;
+	bool idle;
+	unsigned long last_idle;
+} keeper_round;
+
+/*
+ * A look at one link. Return: does the domain leave the table?
+ *
+ * A link that hardware or another CPU changes just now is left for the next look.
+ */
+static bool hydra_age_link(pteval_t *link, u8 quarters)
+{
+	pteval_t val = READ_ONCE(*link), next;
+	u8 age = hydra_age(hydra_link_age(val), val & _PAGE_ACCESSED, quarters);
+
+	if (!hydra_is_table(val))
+		return false;
+	next = hydra_link_aged(val, age);
+	if (next != val && !try_cmpxchg(link, &val, next))
+		return false;
+	return hydra_forgets(age);
+}
+
+/*
+ * A look at a leaf table. Context: interrupts off.
+ *
+ * @looked: the number of links is added
+ *
+ * Return: does any domain leave?
+ */
+static bool hydra_look_at_table(struct hydra_table *t, bool idle, unsigned int *looked)
+{
+	u8 rent = READ_ONCE(t->rent), quarters = hydra_rent_quarters(rent) ?: idle;
+	hydra_mask_t users;
+	bool leaves = false;
+	unsigned int d;
+
+	if (!quarters)
+		return false;
+	WRITE_ONCE(t->rent, hydra_rent_left(rent));
+	hydra_mask_zero(&users);
+	hydra_mask_add(&users, &t->users);
+	for_each_hydra_domain(d, &users) {
+		pteval_t *own = READ_ONCE(t->parent->table[d]);
+
+		if (own)
+			leaves |= hydra_age_link(own + hydra_table_index(t), quarters);
+		++*looked;
+	}
+	return leaves;
+}
+
+/*
+ * Look at the entries of a PMD table from h->look_at on, up to an eighth of the table, or until
+ * LINKS_AT_ONCE links have been looked at.
+ *
+ * Context: interrupts off. Return: bits of the entries whose tables domains leave, counted from
+ * the entry of h->look_at; h->look_at becomes the address after the last entry.
+ */
+static u64 hydra_look_at_part(struct hydra_mm *h, const pteval_t *pmd, bool idle)
+{
+	unsigned int i, looked = 0, first = pmd_index(h->look_at);
+	unsigned int end = ALIGN(first + 1, HYDRA_PART_ENTRIES);
+	u64 leave = 0;
+
+	for (i = first; i < end && looked < LINKS_AT_ONCE; i++) {
+		pteval_t val = READ_ONCE(pmd[i]);
+		struct hydra_table *t = hydra_is_table(val) ?
+					hydra_table_of(hydra_next_table(val)) : NULL;
+
+		if (!t)
+			continue;
+		h->look_found = true;
+		if (hydra_look_at_table(t, idle, &looked))
+			leave |= BIT_ULL(i - first);
+	}
+	h->look_at += (i - first) * PMD_SIZE;
+	return leave;
+}
+
+/* Is there rent in the part of a PMD table that begins at h->look_at? Then it is looked at now. */
+static bool hydra_take_part(const struct hydra_mm *h, struct hydra_table *t, bool idle)
+{
+	unsigned int first = pmd_index(h->look_at);
+	u8 rent = READ_ONCE(t->rent), part = BIT(first / HYDRA_PART_ENTRIES);
+
+	/* In the middle of a part, which has been taken */
+	if (first % HYDRA_PART_ENTRIES)
+		return true;
+	if (rent & part)
+		WRITE_ONCE(t->rent, rent & ~part);
+	return idle || rent & part;
+}
+
+/*
+ * Find the next part of the address space to look at, and look at it.
+ *
+ * Context: interrupts off, so no table is freed.
+ * Return: as hydra_look_at_part(). @from: the address that its first bit stands for
+ */
+static u64 hydra_look_on(struct hydra_mm *h, bool idle, unsigned long *from)
+{
+	struct hydra_iter it = { .mm = h->mm, .level = PG_LEVEL_2M, .next = h->look_at };
+	struct hydra_table *t;
+
+	if (!READ_ONCE(h->active) || !hydra_next_canonical(&it)) {
+		h->look_at = TASK_SIZE_MAX;
+		return 0;
+	}
+	h->look_at = max(h->look_at, it.addr);
+	*from = h->look_at;
+	t = hydra_table_of(it.table);
+	if (!t || (!idle && !READ_ONCE(t->rent) &&
+		   !(pmd_index(h->look_at) % HYDRA_PART_ENTRIES))) {
+		h->look_at = it.next;
+		return 0;
+	}
+	if (hydra_take_part(h, t, idle))
+		return hydra_look_at_part(h, it.table, idle);
+	h->look_at += HYDRA_PART_ENTRIES * PMD_SIZE;
+	return 0;
+}
+
+/* Do isolated CPUs run the process in a domain? Context: preemption off, the trees are there. */
+static bool hydra_runs_isolated(struct hydra_mm *h, unsigned int d)
+{
+	unsigned int cpu;
+
+	for_each_cpu_and(cpu, mm_cpumask(h->mm), hydra_kind_of(h)->cpus[d])
+		if (cpu_is_isolated(cpu))
+			return true;
+	return false;
+}
+
+/*
+ * Does a domain link a table of which another one of the same home has a replica? Cores have,
+ * under filters "entry" and "accessed". Then the owner stays (invariant 2).
+ *
+ * Context: the leaf table's lock.
+ */
+static bool hydra_owns_for_others(const struct hydra_table *t, const pteval_t *canonical,
+				  unsigned int d)
+{
+	unsigned int other;
+
+	if (READ_ONCE(t->table[d]) != canonical)
+		return false;
+	for_each_hydra_domain(other, &t->users)
+		if (READ_ONCE(t->table[other]) != canonical &&
+		    hydra_is_home(t->hmm, other, canonical))
+			return true;
+	return false;
+}
+
+/* Which domains leave a table? Context: the leaf table's lock. */
+static void hydra_leavers(const struct hydra_shared *s, hydra_mask_t *leavers)
+{
+	struct hydra_table *t = s->t;
+	unsigned int d;
+
+	hydra_mask_zero(leavers);
+	/* The flush reaches these, too. */
+	for_each_hydra_domain(d, &t->hmm->universal)
+		if (hydra_runs_isolated(t->hmm, d))
+			return;
+	for_each_hydra_domain(d, &t->users) {
+		pteval_t link = READ_ONCE(*hydra_slot(t, d));
+
+		if (link & _PAGE_ACCESSED || !hydra_forgets(hydra_link_age(link)) ||
+		    hydra_owns_for_others(t, s->canonical, d) || hydra_runs_isolated(t->hmm, d))
+			continue;
+		hydra_mask_set(d, leavers);
+		trace_hydra_forget(t->hmm->mm, t->base, d, READ_ONCE(t->rent),
+				   hydra_link_age(link));
+	}
+}
+
+/* Let the domains leave a table that have not used it for long. */
+static void hydra_forget(struct hydra_mm *h, unsigned long addr)
+{
+	hydra_mask_t leavers;
+	struct hydra_shared s;
+	unsigned int d;
+
+	if (!hydra_trylock_shared(h, addr, &s))
+		return;
+	hydra_leavers(&s, &leavers);
+	hydra_drop(&s, &leavers);
+	hydra_unlock_shared(&s);
+	for_each_hydra_domain(d, &leavers) {
+		struct hydra_domain *dom = h->domain[d];
+
+		WRITE_ONCE(dom->forgotten, dom->forgotten + 1);
+		hydra_stat_add(h, HYDRA_STAT_FORGOTTEN, 1);
+	}
+}
+
+/*
+ * Look at the tables of an address space.
+ *
+ * @parts: how many parts at most; less those that it took
+ *
+ * Return: true if the look has come to its end.
+ */
+static bool hydra_look(struct hydra_mm *h, bool idle, unsigned int *parts)
+{
+	unsigned long from = 0;
+	u64 leave;
+
+	for (; h->look_at < TASK_SIZE_MAX; --*parts) {
+		if (!*parts)
+			return false;
+		local_irq_disable();
+		leave = hydra_look_on(h, idle, &from);
+		local_irq_enable();
+		for (; leave; leave &= leave - 1)
+			hydra_forget(h, from + __ffs64(leave) * PMD_SIZE);
+		cond_resched();
+	}
+	return true;
+}
+
+/* Begin a look at an address space, if there is anything to look at. */
+static bool hydra_begin_look(struct hydra_mm *h, bool idle)
+{
+	/* In the middle of a look */
+	if (h->look_at)
+		return true;
+	if (!idle && !READ_ONCE(h->rent_due))
+		return false;
+	hydra_note_prices(h);
+	h->look_found = false;
+	/* Before the eighths; see __hydra_rent_due(). */
+	WRITE_ONCE(h->rent_due, false);
+	return true;
+}
+
+/*
+ * The turn of an address space. It leaves the list if no leaf table has a struct hydra_table any
+ * more, and under replication "eager".
+ */
+static void hydra_take_turn(struct hydra_mm *h, bool idle, unsigned int *parts)
+{
+	bool done = true, stays = !hydra_eager(h);
+
+	if (hydra_begin_look(h, idle) && stays)
+		done = hydra_look(h, idle, parts);
+	if (done && h->look_at) {
+		h->look_at = 0;
+		stays = stays && (!idle || h->look_found);
+	}
+	if (stays)
+		hydra_keep_again(h, !done);
+}
+
+static void hydra_begin_round(struct hydra_round *r)
+{
+	r->nr++;
+	r->under_way = true;
+	r->idle = time_after_eq(jiffies, r->last_idle + hydra_look_period());
+	if (r->idle)
+		r->last_idle = jiffies;
+}
+
+/*
+ * Give turns to the address spaces. Those which have had theirs are the last in the list.
+ *
+ * Return: false if the round has come to its end.
+ */
+static bool hydra_go_on(struct hydra_round *r)
+{
+	unsigned int parts = PARTS_AT_ONCE;
+	struct hydra_mm *h;
+	bool had_turn;
+
+	while (parts) {
+		h = hydra_next_kept();
+		if (!h)
+			return false;
+		had_turn = h->look_round == r->nr && !h->look_at;
+		h->look_round = r->nr;
+		if (had_turn)
+			hydra_keep_again(h, true);
+		else
+			hydra_take_turn(h, r->idle, &parts);
+		mmput_async(h->mm);
+		if (had_turn)
+			return false;
+		cond_resched();
+	}
+	return true;
+}
+
+/* A call of the keeper. Context: process context, no locks; may sleep. */
+static void hydra_keeper(struct work_struct *work)
+{
+	unsigned long period = hydra_look_period(), next = jiffies + 1;
+	struct hydra_round *r = &keeper_round;
+
+	if (!period)
+		return;
+	if (!r->under_way)
+		hydra_begin_round(r);
+	r->under_way = hydra_go_on(r);
+	if (!r->under_way)
+		next = r->last_idle + period;
+	if (hydra_nr_kept())
+		hydra_keeper_wake(time_after(next, jiffies) ? next - jiffies : 1);
+}
+
+static int __init hydra_keeper_init(void)
+{
+	INIT_DELAYED_WORK(&hydra_keeper_work, hydra_keeper);
+	return 0;
+}
+core_initcall(hydra_keeper_init);
+
+#include "tests/auto_rules-kunit.h"
+#include "tests/forget-kunit.h"

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Rent: what it costs domains to share a leaf table, and the list of address spaces in which
+ * domains share any.
+ *
+ * A flush of a shared table interrupts the CPUs of all sharers, and a change is made in each
+ * copy. Both add to the rent of the table (auto_rules.h). With each quarter of what it would
+ * cost a domain to come back, hydra_keeper() looks which domains still walk the table
+ * (forget.c): the CPU that adds the quarter marks the eighth of the PMD table, and wakes the
+ * keeper.
+ *
+ * The link of a domain to the table is written without the accessed bit. Hardware sets the bit
+ * when a CPU of the domain walks the table, and a look clears it. A CPU that has the way to the
+ * table in its paging-structure caches uses the table without setting the bit. So bit, age and
+ * rent are hints, to which no rule of Documentation/mm/hydra/rules.rst may be tied.
+ *
+ * Nothing of this runs as long as no leaf table has a struct hydra_table: the rent of a flush
+ * is 0, and no timer runs.
+ *
+ * Locking: the list is guarded by a spinlock of its own, which nests in no other lock of
+ * Hydra's. Members of struct hydra_mm that the keeper alone uses need none.
+ */
+
+#include <linux/cpumask.h>
+#include <linux/jiffies.h>
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+
+#include "rent.h"
+#include "state.h"
+
+/* After so many seconds without use a domain leaves a table; 0: it never does */
+unsigned int hydra_idle_seconds __read_mostly = HYDRA_IDLE_SECONDS;
+
+/* Initialised in forget.c. On an unbound workqueue, so never on an isolated CPU */
+struct delayed_work hydra_keeper_work;
+/* The jiffies for which a CPU has last set its timer */
+static unsigned long wake_at;
+
+static DEFINE_SPINLOCK(kept_lock);
+static LIST_HEAD(kept);
+static unsigned int nr_kept;
+
+static const struct hydra_prices prices = {
+	.interrupt = HYDRA_PRICE_INTERRUPT,
+	.fill = HYDRA_PRICE_FILL,
+	.change = HYDRA_PRICE_CHANGE,
+	.look = HYDRA_PRICE_LOOK,
+};
+
+/**
+ * hydra_look_period - the time between two idle looks
+ *
+ * Context: any.
+ * Return: jiffies, 0 if domains never leave a table.
+ */
+unsigned long hydra_look_period(void)
+{
+	return DIV_ROUND_UP(READ_ONCE(hydra_idle_seconds) * HZ, HYDRA_IDLE_LOOKS);
+}
+
+/**
+ * hydra_keeper_wake - have hydra_keeper() look soon
+ * @delay: jiffies, at most
+ *
+ * Does not put off what another CPU has asked for. If two CPUs ask at once, the later time may
+ * hold until the next CPU asks.
+ *
+ * Context: any but NMI.
+ */
+void hydra_keeper_wake(unsigned long delay)
+{
+	unsigned long now = jiffies;
+
+	if (!READ_ONCE(hydra_idle_seconds) ||
+	    (delayed_work_pending(&hydra_keeper_work) &&
+	     time_in_range(READ_ONCE(wake_at), now, now + delay)))
+		return;
+	WRITE_ONCE(wake_at, now + delay);
+	mod_delayed_work(system_unbound_wq, &hydra_keeper_work, delay);
+}
+
+/**
+ * hydra_set_idle_seconds - choose after which time without use a domain leaves a table
+ * @seconds: at most HYDRA_IDLE_SECONDS_MAX; 0: never, whatever the rent
+ *
+ * Context: process context.
+ */
+void hydra_set_idle_seconds(unsigned int seconds)
+{
+	WRITE_ONCE(hydra_idle_seconds, seconds);
+	if (hydra_nr_kept())
+		hydra_keeper_wake(0);
+}
+
+/**
+ * hydra_note_prices - note what a flush and a change add to the rent
+ * @h: address space
+ *
+ * A domain counts as many CPUs as run the program in a domain with a tree, on average. Under
+ * replication "eager" no domain leaves a table, and no table pays.
+ *
+ * Context: any but NMI.
+ */
+void hydra_note_prices(struct hydra_mm *h)
+{
+	unsigned int domains = bitmap_weight(h->trees.bits, HYDRA_MAX_DOMAINS) ?: 1;
+	unsigned int cpus = DIV_ROUND_UP(cpumask_weight(mm_cpumask(h->mm)) ?: 1, domains);
+	u64 forget = hydra_forget_price(&prices, cpus);
+	bool pays = !hydra_eager(h);
+
+	WRITE_ONCE(h->rent_flush,
+		   pays ? hydra_rent_step((u64)prices.interrupt * cpus, forget) : 0);
+	WRITE_ONCE(h->rent_change, pays ? hydra_rent_step(prices.change, forget) : 0);
+}
+
+/**
+ * __hydra_rent_due - tell hydra_keeper() of a table with rent to look at
+ * @t: of the leaf table
+ *
+ * Context: as hydra_pay().
+ */
+void __hydra_rent_due(struct hydra_table *t)
+{
+	struct hydra_mm *h = t->hmm;
+
+	/* The eighth before rent_due; a look that misses it finds it at the next flush. */
+	WRITE_ONCE(t->parent->rent, READ_ONCE(t->parent->rent) | hydra_part_of(t));
+	if (READ_ONCE(h->rent_due))
+		return;
+	WRITE_ONCE(h->rent_due, true);
+	hydra_keeper_wake(msecs_to_jiffies(HYDRA_LATE_MS));
+}
+
+/**
+ * hydra_keep - a leaf table has got a struct hydra_table
+ * @h: its address space
+ *
+ * Context: process context, no locks of tables.
+ */
+void hydra_keep(struct hydra_mm *h)
+{
+	/* The word of the table before the list; pairs with hydra_next_kept(). */
+	smp_mb();
+	if (!list_empty_careful(&h->kept) || hydra_eager(h))
+		return;
+	hydra_note_prices(h);
+	hydra_keep_again(h, false);
+	hydra_keeper_wake(hydra_look_period());
+}
+
+/**
+ * hydra_keep_again - put an address space into the list, unless it is there
+ * @h: the address space, which does not end meanwhile
+ * @first: before all others
+ *
+ * Context: process context.
+ */
+void hydra_keep_again(struct hydra_mm *h, bool first)
+{
+	guard(spinlock)(&kept_lock);
+	if (!list_empty(&h->kept))
+		return;
+	if (first)
+		list_add(&h->kept, &kept);
+	else
+		list_add_tail(&h->kept, &kept);
+	WRITE_ONCE(nr_kept, nr_kept + 1);
+}
+
+static void hydra_take_kept(struct hydra_mm *h)
+{
+	lockdep_assert_held(&kept_lock);
+	list_del_init(&h->kept);
+	WRITE_ONCE(nr_kept, nr_kept - 1);
+}
+
+/**
+ * hydra_unkeep - an address space ends
+ * @h: the address space
+ *
+ * Takes the lock in any case: the keeper may just have taken @h from the list, and may be
+ * finding that the address space has no users.
+ *
+ * Context: process context.
+ */
+void hydra_unkeep(struct hydra_mm *h)
+{
+	guard(spinlock)(&kept_lock);
+	if (!list_empty(&h->kept))
+		hydra_take_kept(h);
+}
+
+/**
+ * hydra_next_kept - take the first address space from the list
+ *
+ * An address space that ends leaves the list for good.
+ *
+ * Context: process context.
+ * Return: the address space, with a reference for mmput_async(); NULL: none.
+ */
+struct hydra_mm *hydra_next_kept(void)
+{
+	struct hydra_mm *h;
+
+	scoped_guard(spinlock, &kept_lock) {
+		do {
+			h = list_first_entry_or_null(&kept, struct hydra_mm, kept);
+			if (h)
+				hydra_take_kept(h);
+		} while (h && !mmget_not_zero(h->mm));
+	}
+	/*
+	 * The list before the words. Pairs with hydra_keep(): a CPU that finds @h still in the
+	 * list has written a word that the look finds.
+	 */
+	smp_mb();
+	return h;
+}
+
+/**
+ * hydra_nr_kept - how many address spaces are in the list?
+ *
+ * Context: any.
+ * Return: their number.
+ */
+unsigned int hydra_nr_kept(void)
+{
+	return READ_ONCE(nr_kept);
+}
