@@ -19,8 +19,6 @@ pte_t hydra_clear_flush(struct vm_area_struct *vma, unsigned long addr, pte_t *p
 
 #ifdef CONFIG_HYDRA_MM
 #include <linux/jump_label_ratelimit.h>
-#include <linux/linkage.h>
-#include <asm/asm.h>
 
 /* On while any address space has, or has had, domain trees */
 extern struct static_key_false_deferred hydra_key;
@@ -77,7 +75,6 @@ static inline void hydra_table_ctor(struct ptdesc *ptdesc)
  * pmd_t * and pud_t *, as a void *.
  */
 void __hydra_entries_set(pteval_t *entry, unsigned int nr);
-asmlinkage void __hydra_change_end(pteval_t *entry);
 pteval_t __hydra_entry_exchange(pteval_t *entry, pteval_t val);
 int __hydra_test_and_clear_young(pteval_t *entry);
 bool __hydra_young(pteval_t *entry, unsigned int nr);
@@ -142,22 +139,6 @@ static __always_inline pteval_t hydra_entry_exchange(void *entry, pteval_t val)
 }
 
 /**
- * hydra_change_end - update replicas after the caller has changed canonical entries
- * @entry: any entry of the table
- *
- * The call keeps all registers, see hydra/thunk.S. The word alone is tested: if it is a
- * pointer, mm->hydra is set.
- *
- * Context: the table's lock, held since hydra_change_begin().
- */
-static __always_inline void hydra_change_end(pte_t *entry)
-{
-	if (static_branch_unlikely(&hydra_key.key) && hydra_word_shared((pteval_t *)entry))
-		asm volatile("call hydra_change_end_thunk"
-			     : ASM_CALL_CONSTRAINT : "D" (entry) : "memory", "cc");
-}
-
-/**
  * hydra_test_and_clear_young - test and clear the accessed bits of an entry's
  * replicas
  * @mm: address space of the entry
@@ -195,7 +176,6 @@ static inline void hydra_table_ctor(struct ptdesc *ptdesc) { }
 #define hydra_modify_prot_start		ptep_modify_prot_start
 #define hydra_modify_prot_commit	ptep_modify_prot_commit
 #define hydra_get_and_clear		ptep_get_and_clear
-#define hydra_change_end(entry)		do { } while (0)
 
 static __always_inline bool hydra_shared(const struct mm_struct *mm,
 					 const void *entry)

@@ -296,7 +296,7 @@ void __hydra_change_begin(pteval_t *entry, unsigned int nr)
  *
  * Context: see hydra_change_end().
  */
-asmlinkage void __hydra_change_end(pteval_t *entry)
+void __hydra_change_end(pteval_t *entry)
 {
 	struct hydra_table *t = hydra_table_of(entry);
 
