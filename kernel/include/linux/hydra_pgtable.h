@@ -35,9 +35,6 @@ static __always_inline struct ptdesc *hydra_ptdesc(const pteval_t *entry)
 	return page_ptdesc(hydra_pages + ((unsigned long)entry >> PAGE_SHIFT));
 }
 
-/* Functions that gcc inlined before Hydra's hook made them larger */
-#define hydra_inlined		__always_inline
-
 /* set_ptes() for the child in fork(): no domain has replicas of its tables yet. */
 #define hydra_set_child_ptes	__set_ptes
 
@@ -171,7 +168,6 @@ static __always_inline bool hydra_young(void *entry, unsigned int nr)
 
 static inline void hydra_table_ctor(struct ptdesc *ptdesc) { }
 
-#define hydra_inlined
 #define hydra_set_child_ptes		set_ptes
 #define hydra_modify_prot_start		ptep_modify_prot_start
 #define hydra_modify_prot_commit	ptep_modify_prot_commit
