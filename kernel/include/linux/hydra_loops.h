@@ -81,7 +81,7 @@ static __always_inline void hydra_entries_copied(struct mm_struct *mm, pte_t *fi
  * caller changes the entries as if there were no replicas, and calls hydra_change_end()
  * before it drops the lock. The struct hydra_table remembers the range.
  *
- * Context: the table's lock. The range is of hydra_part_end().
+ * Context: the table's lock. A range of more than one entry is of hydra_part_end().
  */
 static __always_inline void hydra_change_begin(const struct mm_struct *mm, pte_t *entry,
 					       unsigned long size)

@@ -38,21 +38,6 @@ static __always_inline struct ptdesc *hydra_ptdesc(const pteval_t *entry)
 /* set_ptes() for the child in fork(): no domain has replicas of its tables yet. */
 #define hydra_set_child_ptes	__set_ptes
 
-/*
- * ptep_modify_prot_start() and _commit() between hydra_change_begin() and
- * hydra_change_end(). With paravirt functions of a hypervisor, both keep their own
- * hooks.
- */
-#ifdef CONFIG_PARAVIRT_XXL
-#define hydra_modify_prot_start		ptep_modify_prot_start
-#define hydra_modify_prot_commit	ptep_modify_prot_commit
-#else
-#define hydra_modify_prot_start(vma, addr, ptep) \
-	__ptep_get_and_clear((vma)->vm_mm, ptep)
-#define hydra_modify_prot_commit(vma, addr, ptep, old, pte) \
-	__set_ptes((vma)->vm_mm, addr, ptep, pte, 1)
-#endif
-
 /* ptep_get_and_clear() after hydra_shared() has returned false */
 #define hydra_get_and_clear(mm, addr, ptep)	__ptep_get_and_clear(mm, ptep)
 
@@ -72,6 +57,7 @@ static inline void hydra_table_ctor(struct ptdesc *ptdesc)
  * pmd_t * and pud_t *, as a void *.
  */
 void __hydra_entries_set(pteval_t *entry, unsigned int nr);
+bool hydra_changing(const void *entry);
 pteval_t __hydra_entry_exchange(pteval_t *entry, pteval_t val);
 int __hydra_test_and_clear_young(pteval_t *entry);
 bool __hydra_young(pteval_t *entry, unsigned int nr);
@@ -169,8 +155,6 @@ static __always_inline bool hydra_young(void *entry, unsigned int nr)
 static inline void hydra_table_ctor(struct ptdesc *ptdesc) { }
 
 #define hydra_set_child_ptes		set_ptes
-#define hydra_modify_prot_start		ptep_modify_prot_start
-#define hydra_modify_prot_commit	ptep_modify_prot_commit
 #define hydra_get_and_clear		ptep_get_and_clear
 
 static __always_inline bool hydra_shared(const struct mm_struct *mm,

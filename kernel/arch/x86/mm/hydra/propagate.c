@@ -310,6 +310,22 @@ void __hydra_change_end(pteval_t *entry)
 }
 
 /**
+ * hydra_changing - does a caller of hydra_change_begin() change an entry?
+ * @entry: a canonical entry, of a leaf table for which hydra_shared() is true
+ *
+ * For assertions in accessors without hooks.
+ *
+ * Context: the table's lock.
+ * Return: true between hydra_change_begin() and hydra_change_end() for the entry.
+ */
+bool hydra_changing(const void *entry)
+{
+	const struct hydra_table *t = hydra_table_of(entry);
+
+	return !t || hydra_entry_index(entry) - t->changed < t->nr_changed;
+}
+
+/**
  * __hydra_entries_copied - update the replicas of entries that fork() write-protected
  * @mm: address space of the parent
  * @first: the first canonical entry
