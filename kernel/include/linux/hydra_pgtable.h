@@ -9,13 +9,9 @@
 
 #include <linux/mm_types.h>
 
-/*
- * set_ptes() and ptep_clear_flush() if hydra_shared() is true. Apart from these
- * functions: the caller keeps no register for Hydra where nothing is shared.
- */
+/* set_ptes() if hydra_shared() is true */
 void hydra_set_ptes(struct mm_struct *mm, unsigned long addr, pte_t *ptep, pte_t pte,
 		    unsigned int nr);
-pte_t hydra_clear_flush(struct vm_area_struct *vma, unsigned long addr, pte_t *ptep);
 
 #ifdef CONFIG_HYDRA_MM
 #include <linux/jump_label_ratelimit.h>
@@ -37,9 +33,6 @@ static __always_inline struct ptdesc *hydra_ptdesc(const pteval_t *entry)
 
 /* set_ptes() for the child in fork(): no domain has replicas of its tables yet. */
 #define hydra_set_child_ptes	__set_ptes
-
-/* ptep_get_and_clear() after hydra_shared() has returned false */
-#define hydra_get_and_clear(mm, addr, ptep)	__ptep_get_and_clear(mm, ptep)
 
 /*
  * A page becomes a table of Linux's tree: its word says that no domain uses the table.
@@ -155,7 +148,6 @@ static __always_inline bool hydra_young(void *entry, unsigned int nr)
 static inline void hydra_table_ctor(struct ptdesc *ptdesc) { }
 
 #define hydra_set_child_ptes		set_ptes
-#define hydra_get_and_clear		ptep_get_and_clear
 
 static __always_inline bool hydra_shared(const struct mm_struct *mm,
 					 const void *entry)

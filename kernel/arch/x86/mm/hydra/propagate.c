@@ -358,24 +358,6 @@ void hydra_set_ptes(struct mm_struct *mm, unsigned long addr, pte_t *ptep, pte_t
 EXPORT_SYMBOL_GPL(hydra_set_ptes);
 
 /**
- * hydra_clear_flush - ptep_clear_flush() of an entry that may have replicas
- * @vma: area of the entry
- * @addr: its address
- * @ptep: the canonical entry
- *
- * Context: as ptep_clear_flush().
- * Return: the old value, with the accessed bits of the replicas added.
- */
-pte_t hydra_clear_flush(struct vm_area_struct *vma, unsigned long addr, pte_t *ptep)
-{
-	pte_t pte = ptep_get_and_clear(vma->vm_mm, addr, ptep);
-
-	if (pte_accessible(vma->vm_mm, pte))
-		flush_tlb_page(vma, addr);
-	return pte;
-}
-
-/**
  * __hydra_entry_exchange - put another value in a canonical entry, or clear it
  * @entry: the entry, of any level, for which hydra_shared() is true
  * @val: the new value
