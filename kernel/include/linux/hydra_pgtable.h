@@ -31,9 +31,6 @@ static __always_inline struct ptdesc *hydra_ptdesc(const pteval_t *entry)
 	return page_ptdesc(hydra_pages + ((unsigned long)entry >> PAGE_SHIFT));
 }
 
-/* set_ptes() for the child in fork(): no domain has replicas of its tables yet. */
-#define hydra_set_child_ptes	__set_ptes
-
 /*
  * A page becomes a table of Linux's tree: its word says that no domain uses the table.
  * hydra_shared() relies on that. Linux clears page->mapping of no page that it allocates, and
@@ -147,7 +144,6 @@ static __always_inline bool hydra_young(void *entry, unsigned int nr)
 
 static inline void hydra_table_ctor(struct ptdesc *ptdesc) { }
 
-#define hydra_set_child_ptes		set_ptes
 
 static __always_inline bool hydra_shared(const struct mm_struct *mm,
 					 const void *entry)
