@@ -144,7 +144,6 @@ static __always_inline bool hydra_young(void *entry, unsigned int nr)
 
 static inline void hydra_table_ctor(struct ptdesc *ptdesc) { }
 
-
 static __always_inline bool hydra_shared(const struct mm_struct *mm,
 					 const void *entry)
 {

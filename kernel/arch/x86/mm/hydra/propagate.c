@@ -352,7 +352,11 @@ void __hydra_entries_copied(struct mm_struct *mm, pteval_t *first, pteval_t *end
 void hydra_set_ptes(struct mm_struct *mm, unsigned long addr, pte_t *ptep, pte_t pte,
 		    unsigned int nr)
 {
-	__set_ptes(mm, addr, ptep, pte, nr);
+	unsigned int i;
+
+	page_table_check_ptes_set(mm, ptep, pte, nr);
+	for (i = 0; i < nr; i++, pte = pte_next_pfn(pte))
+		set_pte(ptep + i, pte);
 	__hydra_entries_set((pteval_t *)ptep, nr);
 }
 EXPORT_SYMBOL_GPL(hydra_set_ptes);
