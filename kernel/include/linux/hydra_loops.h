@@ -20,6 +20,7 @@
 unsigned long __hydra_part_end(pmd_t *pmd, unsigned long addr, unsigned long end);
 void __hydra_entries_copied(struct mm_struct *mm, pteval_t *first, pteval_t *end);
 void __hydra_change_begin(pteval_t *entry, unsigned int nr);
+void __hydra_change_end(pteval_t *entry);
 unsigned long __hydra_zap_part(pteval_t *entry, unsigned long addr, unsigned long end,
 			       bool shared, bool full);
 
@@ -80,13 +81,27 @@ static __always_inline void hydra_entries_copied(struct mm_struct *mm, pte_t *fi
  * caller changes the entries as if there were no replicas, and calls hydra_change_end()
  * before it drops the lock. The struct hydra_table remembers the range.
  *
- * Context: the table's lock. The range is of hydra_part_end().
+ * Context: the table's lock. A range of more than one entry is of hydra_part_end().
  */
 static __always_inline void hydra_change_begin(const struct mm_struct *mm, pte_t *entry,
 					       unsigned long size)
 {
 	if (hydra_shared(mm, entry))
 		__hydra_change_begin((pteval_t *)entry, PHYS_PFN(size));
+}
+
+/**
+ * hydra_change_end - update replicas after the caller has changed canonical entries
+ * @entry: any entry of the table
+ *
+ * The word alone is tested: if it is a pointer, mm->hydra is set.
+ *
+ * Context: the table's lock, held since hydra_change_begin().
+ */
+static __always_inline void hydra_change_end(pte_t *entry)
+{
+	if (static_branch_unlikely(&hydra_key.key) && hydra_word_shared((pteval_t *)entry))
+		__hydra_change_end((pteval_t *)entry);
 }
 
 /**
@@ -122,6 +137,7 @@ static __always_inline unsigned long hydra_zap_part(const struct vm_area_struct 
 #define hydra_table_done(part_end)			1
 #define hydra_entries_copied(mm, first, end)		do { } while (0)
 #define hydra_change_begin(mm, entry, size)		do { } while (0)
+#define hydra_change_end(entry)				do { } while (0)
 #define hydra_zap_part(vma, entry, addr, end, full)	(end)
 
 #endif /* CONFIG_HYDRA_MM */

@@ -9,18 +9,12 @@
 
 #include <linux/mm_types.h>
 
-/*
- * set_ptes() and ptep_clear_flush() if hydra_shared() is true. Apart from these
- * functions: the caller keeps no register for Hydra where nothing is shared.
- */
+/* set_ptes() if hydra_shared() is true */
 void hydra_set_ptes(struct mm_struct *mm, unsigned long addr, pte_t *ptep, pte_t pte,
 		    unsigned int nr);
-pte_t hydra_clear_flush(struct vm_area_struct *vma, unsigned long addr, pte_t *ptep);
 
 #ifdef CONFIG_HYDRA_MM
 #include <linux/jump_label_ratelimit.h>
-#include <linux/linkage.h>
-#include <asm/asm.h>
 
 /* On while any address space has, or has had, domain trees */
 extern struct static_key_false_deferred hydra_key;
@@ -36,30 +30,6 @@ static __always_inline struct ptdesc *hydra_ptdesc(const pteval_t *entry)
 {
 	return page_ptdesc(hydra_pages + ((unsigned long)entry >> PAGE_SHIFT));
 }
-
-/* Functions that gcc inlined before Hydra's hook made them larger */
-#define hydra_inlined		__always_inline
-
-/* set_ptes() for the child in fork(): no domain has replicas of its tables yet. */
-#define hydra_set_child_ptes	__set_ptes
-
-/*
- * ptep_modify_prot_start() and _commit() between hydra_change_begin() and
- * hydra_change_end(). With paravirt functions of a hypervisor, both keep their own
- * hooks.
- */
-#ifdef CONFIG_PARAVIRT_XXL
-#define hydra_modify_prot_start		ptep_modify_prot_start
-#define hydra_modify_prot_commit	ptep_modify_prot_commit
-#else
-#define hydra_modify_prot_start(vma, addr, ptep) \
-	__ptep_get_and_clear((vma)->vm_mm, ptep)
-#define hydra_modify_prot_commit(vma, addr, ptep, old, pte) \
-	__set_ptes((vma)->vm_mm, addr, ptep, pte, 1)
-#endif
-
-/* ptep_get_and_clear() after hydra_shared() has returned false */
-#define hydra_get_and_clear(mm, addr, ptep)	__ptep_get_and_clear(mm, ptep)
 
 /*
  * A page becomes a table of Linux's tree: its word says that no domain uses the table.
@@ -77,7 +47,7 @@ static inline void hydra_table_ctor(struct ptdesc *ptdesc)
  * pmd_t * and pud_t *, as a void *.
  */
 void __hydra_entries_set(pteval_t *entry, unsigned int nr);
-asmlinkage void __hydra_change_end(pteval_t *entry);
+bool hydra_changing(const void *entry);
 pteval_t __hydra_entry_exchange(pteval_t *entry, pteval_t val);
 int __hydra_test_and_clear_young(pteval_t *entry);
 bool __hydra_young(pteval_t *entry, unsigned int nr);
@@ -142,22 +112,6 @@ static __always_inline pteval_t hydra_entry_exchange(void *entry, pteval_t val)
 }
 
 /**
- * hydra_change_end - update replicas after the caller has changed canonical entries
- * @entry: any entry of the table
- *
- * The call keeps all registers, see hydra/thunk.S. The word alone is tested: if it is a
- * pointer, mm->hydra is set.
- *
- * Context: the table's lock, held since hydra_change_begin().
- */
-static __always_inline void hydra_change_end(pte_t *entry)
-{
-	if (static_branch_unlikely(&hydra_key.key) && hydra_word_shared((pteval_t *)entry))
-		asm volatile("call hydra_change_end_thunk"
-			     : ASM_CALL_CONSTRAINT : "D" (entry) : "memory", "cc");
-}
-
-/**
  * hydra_test_and_clear_young - test and clear the accessed bits of an entry's
  * replicas
  * @mm: address space of the entry
@@ -189,13 +143,6 @@ static __always_inline bool hydra_young(void *entry, unsigned int nr)
 #else /* !CONFIG_HYDRA_MM */
 
 static inline void hydra_table_ctor(struct ptdesc *ptdesc) { }
-
-#define hydra_inlined
-#define hydra_set_child_ptes		set_ptes
-#define hydra_modify_prot_start		ptep_modify_prot_start
-#define hydra_modify_prot_commit	ptep_modify_prot_commit
-#define hydra_get_and_clear		ptep_get_and_clear
-#define hydra_change_end(entry)		do { } while (0)
 
 static __always_inline bool hydra_shared(const struct mm_struct *mm,
 					 const void *entry)

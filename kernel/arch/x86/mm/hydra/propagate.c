@@ -303,7 +303,7 @@ void __hydra_change_begin(pteval_t *entry, unsigned int nr)
  *
  * Context: see hydra_change_end().
  */
-asmlinkage void __hydra_change_end(pteval_t *entry)
+void __hydra_change_end(pteval_t *entry)
 {
 	struct hydra_table *t = hydra_table_of(entry);
 
@@ -315,6 +315,22 @@ asmlinkage void __hydra_change_end(pteval_t *entry)
 	__hydra_entries_set(hydra_table_start(entry) + t->changed, t->nr_changed);
 	t->changed = 0;
 	t->nr_changed = 0;
+}
+
+/**
+ * hydra_changing - does a caller of hydra_change_begin() change an entry?
+ * @entry: a canonical entry, of a leaf table for which hydra_shared() is true
+ *
+ * For assertions in accessors without hooks.
+ *
+ * Context: the table's lock.
+ * Return: true between hydra_change_begin() and hydra_change_end() for the entry.
+ */
+bool hydra_changing(const void *entry)
+{
+	const struct hydra_table *t = hydra_table_of(entry);
+
+	return !t || hydra_entry_index(entry) - t->changed < t->nr_changed;
 }
 
 /**
@@ -345,28 +361,14 @@ void __hydra_entries_copied(struct mm_struct *mm, pteval_t *first, pteval_t *end
 void hydra_set_ptes(struct mm_struct *mm, unsigned long addr, pte_t *ptep, pte_t pte,
 		    unsigned int nr)
 {
-	__set_ptes(mm, addr, ptep, pte, nr);
+	unsigned int i;
+
+	page_table_check_ptes_set(mm, ptep, pte, nr);
+	for (i = 0; i < nr; i++, pte = pte_next_pfn(pte))
+		set_pte(ptep + i, pte);
 	__hydra_entries_set((pteval_t *)ptep, nr);
 }
 EXPORT_SYMBOL_GPL(hydra_set_ptes);
-
-/**
- * hydra_clear_flush - ptep_clear_flush() of an entry that may have replicas
- * @vma: area of the entry
- * @addr: its address
- * @ptep: the canonical entry
- *
- * Context: as ptep_clear_flush().
- * Return: the old value, with the accessed bits of the replicas added.
- */
-pte_t hydra_clear_flush(struct vm_area_struct *vma, unsigned long addr, pte_t *ptep)
-{
-	pte_t pte = ptep_get_and_clear(vma->vm_mm, addr, ptep);
-
-	if (pte_accessible(vma->vm_mm, pte))
-		flush_tlb_page(vma, addr);
-	return pte;
-}
 
 /**
  * __hydra_entry_exchange - put another value in a canonical entry, or clear it

@@ -345,6 +345,10 @@ static void hydra_test_change_range(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, tree.copy[1][100]);
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL | MARK, tree.copy[1][101]);
 	KUNIT_EXPECT_EQ(test, 3, hydra_test_propagated(tree.h));
+	KUNIT_EXPECT_FALSE(test, hydra_changing(&entry[-1]));
+	KUNIT_EXPECT_TRUE(test, hydra_changing(&entry[0]));
+	KUNIT_EXPECT_TRUE(test, hydra_changing(&entry[1]));
+	KUNIT_EXPECT_FALSE(test, hydra_changing(&entry[2]));
 	/*
 	 * Afterwards the copies get the entries that the caller has stored, in the range
 	 * only.
@@ -353,6 +357,7 @@ static void hydra_test_change_range(struct kunit *test)
 	entry[2] = PAGE_A;
 	tree.copy[1][102] = HYDRA_PTE_REFILL;
 	hydra_test_change_end(&entry[1]);
+	KUNIT_EXPECT_FALSE(test, hydra_changing(&entry[1]));
 	KUNIT_EXPECT_EQ(test, PAGE_A, tree.copy[0][100]);
 	KUNIT_EXPECT_EQ(test, PAGE_A | MARK, tree.copy[1][101]);
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, tree.copy[1][102]);
