@@ -31,7 +31,7 @@ bool ptl;
 /* The copy of domain 1 */
 byte copied;
 bool accessed;
-bool marked;				/* HYDRA_PTE_CACHED */
+bool marked;				/* HYDRA_PTE_MARKED */
 byte stamp = NO_STAMP;			/* HYDRA_PTE_STAMP */
 
 /*

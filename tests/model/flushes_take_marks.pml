@@ -40,7 +40,7 @@ bool replica;
 byte copied;
 bool copy_present;
 bool accessed;
-bool marked;				/* HYDRA_PTE_CACHED */
+bool marked;				/* HYDRA_PTE_MARKED */
 
 /* CPUs of domain 1: the version that the last walk read, and the set of cached versions */
 byte walk = NOTHING;

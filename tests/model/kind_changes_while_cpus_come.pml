@@ -76,7 +76,7 @@ byte version;
 byte hydra_table;
 byte sharers;
 byte copies;			/* the sharers that have a copy by now */
-byte marked;			/* of these copies, HYDRA_PTE_CACHED */
+byte marked;			/* of these copies, HYDRA_PTE_MARKED */
 
 /* Is the filter "entry"? struct hydra_published of two CPUs */
 bool by_entry;

@@ -22,7 +22,7 @@
  * hold a translation that came from an earlier value of this entry, and no flush has
  * been told to reach it yet. See arch/x86/mm/hydra/marks.c.
  */
-#define HYDRA_PTE_CACHED	_PAGE_SOFTW2
+#define HYDRA_PTE_MARKED	_PAGE_SOFTW2
 
 /*
  * Part of the mark: the second in which Linux cleared the accessed bit of the copy, or 0 if
@@ -30,7 +30,7 @@
  */
 #define HYDRA_PTE_STAMP_SHIFT	52
 #define HYDRA_PTE_STAMP		GENMASK_ULL(58, HYDRA_PTE_STAMP_SHIFT)
-#define HYDRA_PTE_MARK		(HYDRA_PTE_CACHED | HYDRA_PTE_STAMP)
+#define HYDRA_PTE_MARK		(HYDRA_PTE_MARKED | HYDRA_PTE_STAMP)
 
 /*
  * In the link of a domain to a leaf table or replica: for how long no CPU of the domain has

@@ -6,7 +6,7 @@
  * A CPU caches a translation only after it has set the accessed bit in the entry, for
  * speculation, too (Intel SDM volume 3A, 4.10.2.3; AMD APM volume 2, 5.5). So the copy
  * tells whether the domain may have the entry in a TLB. Whatever changes a copy, or
- * clears its accessed bit, leaves the mark HYDRA_PTE_CACHED in the same atomic step
+ * clears its accessed bit, leaves the mark HYDRA_PTE_MARKED in the same atomic step
  * (hydra_mark()). A later fill keeps the mark. A flush reaches the domains with a mark
  * in its range, and clears ("takes") these marks.
  *
@@ -106,7 +106,7 @@ bool hydra_take_marks(struct hydra_mm *h, unsigned int d, pteval_t *copies,
 	for (i = 0; i < nr; i++) {
 		pteval_t val = READ_ONCE(copies[i]);
 
-		while (val & HYDRA_PTE_CACHED) {
+		while (val & HYDRA_PTE_MARKED) {
 			if (hydra_stray(val))
 				hydra_stray_accessed();
 			found = found || !(val & HYDRA_PTE_STAMP) || !hydra_is_void(h, d, val);

@@ -70,7 +70,7 @@ static inline pteval_t hydra_mark(const struct hydra_table *t, pteval_t old)
 	if (hydra_present(old) &&
 	    (old & _PAGE_ACCESSED || !hydra_trusts_accessed ||
 	     hydra_filter(t->hmm) == HYDRA_FILTER_ENTRY))
-		return HYDRA_PTE_CACHED;
+		return HYDRA_PTE_MARKED;
 	return old & HYDRA_PTE_MARK;
 }
 

@@ -124,7 +124,7 @@ static void hydra_test_copy_huge(struct kunit *test)
 	/* Outside the VMA */
 	canonical[5] = HUGE_A;
 	own[2] = TABLE;
-	own[4] = HYDRA_PTE_REFILL | HYDRA_PTE_CACHED;
+	own[4] = HYDRA_PTE_REFILL | HYDRA_PTE_MARKED;
 	spin_lock(&dom->lock);
 	nr = hydra_copy_huge(&r, t, canonical, 1);
 	spin_unlock(&dom->lock);
@@ -133,7 +133,7 @@ static void hydra_test_copy_huge(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, HUGE_A, own[1]);
 	KUNIT_EXPECT_EQ(test, TABLE, own[2]);
 	KUNIT_EXPECT_EQ(test, 0, own[3]);
-	KUNIT_EXPECT_EQ(test, HUGE_A | HYDRA_PTE_CACHED, own[4]);
+	KUNIT_EXPECT_EQ(test, HUGE_A | HYDRA_PTE_MARKED, own[4]);
 	KUNIT_EXPECT_EQ(test, 0, own[5]);
 	/* Without a fault, hydra_copy_huge() replaces no present copy. */
 	r.unasked = true;
@@ -187,14 +187,14 @@ static void hydra_test_fill_huge(struct kunit *test)
 	canonical[15] = (HUGE_A + 2 * PMD_SIZE) | _PAGE_NX;
 	canonical[16] = HUGE_A;
 	own[12] = TABLE;
-	own[13] = HYDRA_PTE_REFILL | HYDRA_PTE_CACHED;
-	own[14] = HYDRA_PTE_REFILL | HYDRA_PTE_CACHED;
+	own[13] = HYDRA_PTE_REFILL | HYDRA_PTE_MARKED;
+	own[14] = HYDRA_PTE_REFILL | HYDRA_PTE_MARKED;
 	own[15] = HYDRA_PTE_REFILL;
 	KUNIT_EXPECT_EQ(test, HYDRA_HIT, hydra_fill_huge(&r, t, &canonical[13]));
 	KUNIT_EXPECT_EQ(test, 0, own[11]);
 	KUNIT_EXPECT_EQ(test, TABLE, own[12]);
-	KUNIT_EXPECT_EQ(test, (HUGE_A + PMD_SIZE) | HYDRA_PTE_CACHED, own[13]);
-	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL | HYDRA_PTE_CACHED, own[14]);
+	KUNIT_EXPECT_EQ(test, (HUGE_A + PMD_SIZE) | HYDRA_PTE_MARKED, own[13]);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL | HYDRA_PTE_MARKED, own[14]);
 	KUNIT_EXPECT_EQ(test, (HUGE_A + 2 * PMD_SIZE) | _PAGE_NX, own[15]);
 	KUNIT_EXPECT_EQ(test, 0, own[16]);
 	/* The page has been read; the copy of entry 15 is prefetched. */
@@ -410,12 +410,12 @@ static void hydra_test_copy_entry(struct kunit *test)
 		  PAGE_A | _PAGE_RW | _PAGE_DIRTY },
 		/* The domain has accessed the page, */
 		{ PAGE_A | _PAGE_ACCESSED, PAGE_A | _PAGE_RW | _PAGE_DIRTY,
-		  PAGE_A | _PAGE_RW | _PAGE_DIRTY | _PAGE_ACCESSED | HYDRA_PTE_CACHED },
+		  PAGE_A | _PAGE_RW | _PAGE_DIRTY | _PAGE_ACCESSED | HYDRA_PTE_MARKED },
 		/* or an earlier page of the entry. */
-		{ PAGE_B | _PAGE_ACCESSED, PAGE_A, PAGE_A | HYDRA_PTE_CACHED },
+		{ PAGE_B | _PAGE_ACCESSED, PAGE_A, PAGE_A | HYDRA_PTE_MARKED },
 		/* The mark of an earlier page stays. */
-		{ HYDRA_PTE_REFILL | HYDRA_PTE_CACHED, PAGE_A, PAGE_A | HYDRA_PTE_CACHED },
-		{ PAGE_A | HYDRA_PTE_CACHED, PAGE_A, PAGE_A | HYDRA_PTE_CACHED },
+		{ HYDRA_PTE_REFILL | HYDRA_PTE_MARKED, PAGE_A, PAGE_A | HYDRA_PTE_MARKED },
+		{ PAGE_A | HYDRA_PTE_MARKED, PAGE_A, PAGE_A | HYDRA_PTE_MARKED },
 		{ PAGE_A | _PAGE_RW | _PAGE_DIRTY, PAGE_A | _PAGE_RW, PAGE_A },
 		{ PAGE_A | _PAGE_ACCESSED, PAGE_A, PAGE_A | _PAGE_ACCESSED },
 	};
@@ -448,12 +448,12 @@ static void hydra_test_copy_many(struct kunit *test)
 
 	/* Present copies of the domain stay unchanged; all other copies are filled. */
 	to[1] |= _PAGE_ACCESSED;
-	to[2] = HYDRA_PTE_REFILL | HYDRA_PTE_CACHED;
+	to[2] = HYDRA_PTE_REFILL | HYDRA_PTE_MARKED;
 	to[3] = HYDRA_PTE_REFILL;
 	to[4] = 0;
 	KUNIT_EXPECT_EQ(test, 2, hydra_copy_more(from, to, 20));
 	KUNIT_EXPECT_EQ(test, (PAGE_A + PAGE_SIZE) | _PAGE_ACCESSED, to[1]);
-	KUNIT_EXPECT_EQ(test, (PAGE_A + 2 * PAGE_SIZE) | HYDRA_PTE_CACHED, to[2]);
+	KUNIT_EXPECT_EQ(test, (PAGE_A + 2 * PAGE_SIZE) | HYDRA_PTE_MARKED, to[2]);
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, to[3]);
 	KUNIT_EXPECT_EQ(test, PAGE_A + 4 * PAGE_SIZE, to[4]);
 	KUNIT_EXPECT_EQ(test, 0, to[20]);

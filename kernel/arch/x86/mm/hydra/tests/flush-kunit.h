@@ -107,9 +107,9 @@ static void hydra_test_gather_marked(struct kunit *test)
 			t->table[d] = copies[d];
 		}
 	}
-	copies[0][7] = HYDRA_PTE_REFILL | HYDRA_PTE_CACHED;
+	copies[0][7] = HYDRA_PTE_REFILL | HYDRA_PTE_MARKED;
 	copies[1][7] = HYDRA_PTE_REFILL;
-	copies[1][8] = HUGE_A | HYDRA_PTE_CACHED;
+	copies[1][8] = HUGE_A | HYDRA_PTE_MARKED;
 	__hydra_gather_init(&g, false);
 	__hydra_gather_add_huge(&g, &canonical[7]);
 	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(2), g.sharers.bits[0]);
@@ -118,13 +118,13 @@ static void hydra_test_gather_marked(struct kunit *test)
 	__hydra_gather_init(&g, false);
 	__hydra_gather_add_huge(&g, &canonical[7]);
 	KUNIT_EXPECT_EQ(test, BIT(2), g.sharers.bits[0]);
-	KUNIT_EXPECT_EQ(test, HUGE_A | HYDRA_PTE_CACHED, copies[1][8]);
+	KUNIT_EXPECT_EQ(test, HUGE_A | HYDRA_PTE_MARKED, copies[1][8]);
 	/* While another gather is pending, the mark stays, and a flush must reach all sharers. */
 	atomic_set(&h->mm->tlb_flush_pending, 2);
 	__hydra_gather_init(&g, false);
 	__hydra_gather_add_huge(&g, &canonical[8]);
 	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(1) | BIT(2), g.sharers.bits[0]);
-	KUNIT_EXPECT_EQ(test, HUGE_A | HYDRA_PTE_CACHED, copies[1][8]);
+	KUNIT_EXPECT_EQ(test, HUGE_A | HYDRA_PTE_MARKED, copies[1][8]);
 	atomic_set(&h->mm->tlb_flush_pending, 1);
 	__hydra_gather_init(&g, false);
 	__hydra_gather_add_huge(&g, &canonical[8]);
@@ -174,7 +174,7 @@ static void hydra_test_marked(struct kunit *test)
 	bitmap_set(t->sharers.bits, 0, 3);
 	t->table[0] = canonical;
 	t->table[1] = copies;
-	copies[5] = HYDRA_PTE_REFILL | HYDRA_PTE_CACHED;
+	copies[5] = HYDRA_PTE_REFILL | HYDRA_PTE_MARKED;
 	/* An accessed, unchanged entry needs no flush. */
 	copies[6] = HUGE_A | _PAGE_ACCESSED;
 	for (i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -186,7 +186,7 @@ static void hydra_test_marked(struct kunit *test)
 		hydra_add_leaf(&l, canonical, rows[i].first * PAGE_SIZE, rows[i].end * PAGE_SIZE);
 		preempt_enable();
 		KUNIT_EXPECT_EQ_MSG(test, rows[i].domains, mask.bits[0], "row %d", i);
-		KUNIT_EXPECT_EQ_MSG(test, HYDRA_PTE_REFILL | (rows[i].mark ? HYDRA_PTE_CACHED : 0),
+		KUNIT_EXPECT_EQ_MSG(test, HYDRA_PTE_REFILL | (rows[i].mark ? HYDRA_PTE_MARKED : 0),
 				    copies[5], "row %d", i);
 	}
 }
@@ -325,8 +325,8 @@ static void hydra_test_look_bound(struct kunit *test)
 		t->table[d] = hydra_test_page(test);
 		hydra_mask_set(d, &t->sharers);
 	}
-	t->table[2][nr - 1] = HYDRA_PTE_CACHED;
-	t->table[1][nr] = HYDRA_PTE_CACHED;
+	t->table[2][nr - 1] = HYDRA_PTE_MARKED;
+	t->table[1][nr] = HYDRA_PTE_MARKED;
 	all = t->sharers;
 	/* A page more would be too many copies: the flush goes by table, and takes no mark. */
 	hydra_mask_zero(&many);
@@ -336,7 +336,7 @@ static void hydra_test_look_bound(struct kunit *test)
 	hydra_unpublish();
 	KUNIT_EXPECT_FALSE(test, published);
 	KUNIT_EXPECT_TRUE(test, hydra_mask_subset(&all, &many));
-	KUNIT_EXPECT_EQ(test, HYDRA_PTE_CACHED, t->table[2][nr - 1]);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_MARKED, t->table[2][nr - 1]);
 	/* This is looked at in parts, of which the last one has a mark. */
 	hydra_mask_zero(&few);
 	l.found = &few;
@@ -349,7 +349,7 @@ static void hydra_test_look_bound(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, bitmap_weight(few.bits, HYDRA_MAX_DOMAINS));
 	KUNIT_EXPECT_TRUE(test, hydra_mask_test(2, &few));
 	KUNIT_EXPECT_EQ(test, 0, t->table[2][nr - 1]);
-	KUNIT_EXPECT_EQ(test, HYDRA_PTE_CACHED, t->table[1][nr]);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_MARKED, t->table[1][nr]);
 }
 
 #undef HUGE_A

@@ -34,7 +34,7 @@ static void hydra_test_stamp(struct kunit *test)
 static void hydra_test_void(struct kunit *test)
 {
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
-	pteval_t copies[4], looked_at[4], mark = HYDRA_PTE_CACHED;
+	pteval_t copies[4], looked_at[4], mark = HYDRA_PTE_MARKED;
 	bool found[4], all;
 	struct hydra_domain *dom;
 	u32 now;

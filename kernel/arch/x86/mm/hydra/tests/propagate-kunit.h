@@ -8,7 +8,7 @@
 #define PAGE_B	(0x54321000 | _PAGE_PRESENT | _PAGE_USER)
 #define HUGE_A	(0x12200000 | _PAGE_PRESENT | _PAGE_USER | _PAGE_PSE)
 #define TABLE	(0x67890000 | _PAGE_TABLE_NOENC)
-#define MARK	HYDRA_PTE_CACHED
+#define MARK	HYDRA_PTE_MARKED
 
 /* A change of a canonical entry, and the copy of one domain afterwards. */
 static void hydra_test_update_copy(struct kunit *test)

@@ -123,7 +123,7 @@ static void hydra_test_link(struct kunit *test)
 	own[4] = TABLE;
 	own[6] = TABLE;
 	/* The mark of a huge page that was there goes with the link. */
-	own[5] = HYDRA_PTE_REFILL | HYDRA_PTE_CACHED;
+	own[5] = HYDRA_PTE_REFILL | HYDRA_PTE_MARKED;
 	spin_lock(&dom.lock);
 	hydra_link(&dom, &own[5], leaf);
 	spin_unlock(&dom.lock);
@@ -179,7 +179,7 @@ static void hydra_test_domain_upper(struct kunit *test)
 
 	tree.own[-1] = TABLE;
 	/* The marks of a huge page that was there go with the link. */
-	tree.own[0] = HYDRA_PTE_REFILL | HYDRA_PTE_CACHED;
+	tree.own[0] = HYDRA_PTE_REFILL | HYDRA_PTE_MARKED;
 	tree.own[1] = HUGE_A;
 	tree.pmd[3] = TABLE;
 	/* Hardware has set the accessed bit since the caller read the entry. */
