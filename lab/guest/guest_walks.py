@@ -27,7 +27,7 @@ import tempfile
 import time
 
 NODE_MIB = 128
-PATIENCE = 240               # seconds for the machine to boot and set up its data
+TIMEOUT = 240                # seconds for the machine to boot and set up its data
 QUIET = 2                    # seconds in which the machine does nothing, for the exits of its clocks
 READY = re.compile(r"^walks: threads (\d+) data (0x[0-9a-f]+) pages (\d+) active (-?\d+)\n", re.M)
 UNMAPPED = re.compile(r"^walks: munmaps (\d+) interrupts (\d+)\n", re.M)
@@ -54,7 +54,7 @@ class Monitor:
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(PATIENCE)
+        self.socket.settimeout(TIMEOUT)
         for _ in range(600):
             try:
                 self.socket.connect(str(path))
@@ -283,7 +283,7 @@ def pin(monitor):
 
 def await_words(machine, words):
     """The numbers of a line which the inner program says."""
-    said, end = "", time.monotonic() + PATIENCE
+    said, end = "", time.monotonic() + TIMEOUT
     while time.monotonic() < end and machine.poll() is None:
         if select.select([machine.stdout], [], [], 1)[0]:
             said += os.read(machine.stdout.fileno(), 65536).decode(errors="replace").replace("\r", "")

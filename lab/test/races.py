@@ -15,7 +15,7 @@ TESTS = ["coherence", "huge", "shootdown", "bystanders", "filters", "events", "r
 FAULT, FAULT_TEST = "count-plainly", "oracle"        # where all CPUs of a node work at once
 SECONDS = 400                # for one program: the kernel is slow on purpose
 SKIPPED = 400                # accesses between two watched accesses; Linux's default 4000 suits real processors
-PATIENCE = 500               # microseconds of watching an access, where KCSAN must find a race; Linux: 80
+WATCH_US = 500               # microseconds of watching an access, where KCSAN must find a race; Linux: 80
 OBJECTS = ["arch/x86/mm/hydra", "arch/x86/kvm/hydra"]
 
 _TIME = r"^(?:\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? )?"
@@ -83,7 +83,7 @@ def run():
     names = functions(build.objects_of(build.tree(), "kcsan"))
     where = {test.name: test for test in programs.selftests(build.tree())}
     machine = dataclasses.replace(suites.MACHINE, config="kcsan", append=[f"kcsan.skip_watch={SKIPPED}"])
-    patient = dataclasses.replace(machine, append=[*machine.append, f"kcsan.udelay_task={PATIENCE}"])
+    patient = dataclasses.replace(machine, append=[*machine.append, f"kcsan.udelay_task={WATCH_US}"])
     found = suites.selftests([where[name] for name in TESTS], machine, "KCSAN", seconds=SECONDS,
                              judge_log=lambda log: judge(reports(log), names))
     return found + suites.selftests([where[FAULT_TEST]], patient, f"KCSAN, {FAULT}", seconds=3 * SECONDS, broken=FAULT,

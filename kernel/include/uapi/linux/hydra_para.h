@@ -19,16 +19,16 @@
 #define KVM_EAGAIN		11
 
 /* In an answer: no domain */
-#define KVM_HYDRA_NOWHERE	255
+#define KVM_HYDRA_NO_DOMAIN	255
 
 /**
  * enum kvm_hydra_call - what a guest asks for
  * @KVM_HYDRA_INFO: how many domains the host has
  * @KVM_HYDRA_WHERE: on which domains its vCPUs ran last. Arguments: a physical address, and a
- *	number up to 4096; so many bytes are written, by APIC id: a domain, or KVM_HYDRA_NOWHERE.
+ *	number up to 4096; so many bytes are written, by APIC id: a domain, or KVM_HYDRA_NO_DOMAIN.
  *	The host brings in no memory for it: the guest writes the bytes first, and again after
  *	-KVM_EFAULT, with which a part may have been written.
- * @KVM_HYDRA_LOOK: the domain of the page at a physical address; KVM_HYDRA_NOWHERE if the host
+ * @KVM_HYDRA_LOOK: the domain of the page at a physical address; KVM_HYDRA_NO_DOMAIN if the host
  *	has no page there now, or only the page of zeros; -KVM_EOPNOTSUPP if it is on a node
  *	without CPUs. A look changes nothing: it brings in no page, and copies none that is shared.
  * @KVM_HYDRA_PLACE: move memory to a domain. Arguments: a physical address, a number of 4 KiB

@@ -90,13 +90,13 @@ static long hydra_vm_where(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr)
 	domain = kmalloc(nr, GFP_KERNEL_ACCOUNT);
 	if (!domain)
 		return -KVM_EFAULT;
-	memset(domain, KVM_HYDRA_NOWHERE, nr);
+	memset(domain, KVM_HYDRA_NO_DOMAIN, nr);
 	kvm_for_each_vcpu(i, other, vcpu->kvm) {
 		cpu = READ_ONCE(other->cpu);
 		if (other->vcpu_id < nr && cpu >= 0)
 			domain[other->vcpu_id] =
 				min(hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu),
-				    (unsigned int)KVM_HYDRA_NOWHERE);
+				    (unsigned int)KVM_HYDRA_NO_DOMAIN);
 	}
 	ret = hydra_vm_answer(vcpu, gpa, domain, nr);
 	kfree(domain);
@@ -115,10 +115,10 @@ static long hydra_vm_look(struct kvm_vcpu *vcpu, gpa_t gpa)
 		return -KVM_EFAULT;
 	nid = hydra_vm_page_node(address);
 	if (nid < 0)
-		return KVM_HYDRA_NOWHERE;
+		return KVM_HYDRA_NO_DOMAIN;
 	for (d = 0; d < hydra_vm_nr_domains(); d++)
 		if (hydra_vm_home(d) == nid)
-			return min(d, (unsigned int)KVM_HYDRA_NOWHERE);
+			return min(d, (unsigned int)KVM_HYDRA_NO_DOMAIN);
 	/* A node without CPUs */
 	return -KVM_EOPNOTSUPP;
 }

@@ -46,7 +46,7 @@
 
 enum hydra_groups_source hydra_groups_from;
 static char *list __initdata;
-/* With pv, by group: the domain of the host, or KVM_HYDRA_NOWHERE if that is not known */
+/* With pv, by group: the domain of the host, or KVM_HYDRA_NO_DOMAIN if that is not known */
 u8 *hydra_groups_host;
 
 /**
@@ -133,7 +133,7 @@ static long __init hydra_host_domains(void)
 }
 
 /*
- * Ask the host on which domains the CPUs run: by CPU, KVM_HYDRA_NOWHERE for those that the host
+ * Ask the host on which domains the CPUs run: by CPU, KVM_HYDRA_NO_DOMAIN for those that the host
  * knows nothing of.
  */
 static int hydra_ask_host(u8 *where)
@@ -153,14 +153,14 @@ static int hydra_ask_host(u8 *where)
 		return -ENOMEM;
 	/* The host writes only to memory that it has. */
 	for (i = 0, ret = -KVM_EFAULT; i < WHERE_TRIES && ret == -KVM_EFAULT; i++) {
-		memset(domain, KVM_HYDRA_NOWHERE, most);
+		memset(domain, KVM_HYDRA_NO_DOMAIN, most);
 		barrier_data(domain);
 		ret = kvm_hypercall3(KVM_HC_HYDRA, KVM_HYDRA_WHERE, virt_to_phys(domain), most);
 	}
 	for_each_possible_cpu(cpu) {
 		unsigned int id = cpu_physical_id(cpu);
 
-		where[cpu] = id < most ? domain[id] : KVM_HYDRA_NOWHERE;
+		where[cpu] = id < most ? domain[id] : KVM_HYDRA_NO_DOMAIN;
 	}
 	kfree(domain);
 	return ret ? -EIO : 0;
@@ -169,8 +169,8 @@ static int hydra_ask_host(u8 *where)
 /**
  * struct hydra_map - the groups of CPUs, and the domains of the host that these are on
  * @nr: how many groups there are
- * @where: by CPU, the domain of the host, or KVM_HYDRA_NOWHERE
- * @host: by group, the domain of the host that it stands for, or KVM_HYDRA_NOWHERE
+ * @where: by CPU, the domain of the host, or KVM_HYDRA_NO_DOMAIN
+ * @host: by group, the domain of the host that it stands for, or KVM_HYDRA_NO_DOMAIN
  * @group: by CPU, its group
  * @used: domains of the host that CPUs are on
  */
@@ -179,7 +179,7 @@ struct hydra_map {
 	const u8 *where;
 	u8 *host;
 	u16 *group;
-	DECLARE_BITMAP(used, KVM_HYDRA_NOWHERE);
+	DECLARE_BITMAP(used, KVM_HYDRA_NO_DOMAIN);
 };
 
 /*
@@ -191,7 +191,7 @@ static unsigned int hydra_free_group(const struct hydra_map *m, unsigned int dom
 	unsigned int cpu, g, common, best = m->nr, most = 0;
 
 	for (g = 0; g < m->nr; g++) {
-		if (m->host[g] != KVM_HYDRA_NOWHERE && test_bit(m->host[g], m->used))
+		if (m->host[g] != KVM_HYDRA_NO_DOMAIN && test_bit(m->host[g], m->used))
 			continue;
 		common = 0;
 		for_each_possible_cpu(cpu)
@@ -209,8 +209,8 @@ static unsigned int hydra_free_group(const struct hydra_map *m, unsigned int dom
 /**
  * hydra_map_groups - find the groups of CPUs that are on domains of the host
  * @nr: how many groups there are
- * @where: by CPU, the domain of the host, or KVM_HYDRA_NOWHERE
- * @host: by group, the domain of the host that it stands for, or KVM_HYDRA_NOWHERE; updated
+ * @where: by CPU, the domain of the host, or KVM_HYDRA_NO_DOMAIN
+ * @host: by group, the domain of the host that it stands for, or KVM_HYDRA_NO_DOMAIN; updated
  * @group: by CPU, its group; updated. A CPU that is nowhere keeps its group.
  *
  * A domain keeps its group, as the group's pool is there. After a migration the host may have
@@ -225,15 +225,15 @@ static int hydra_map_groups(unsigned int nr, const u8 *where, u8 *host, u16 *gro
 	unsigned int cpu, domain;
 
 	for_each_possible_cpu(cpu)
-		if (where[cpu] != KVM_HYDRA_NOWHERE)
+		if (where[cpu] != KVM_HYDRA_NO_DOMAIN)
 			__set_bit(where[cpu], m.used);
-	if (bitmap_weight(m.used, KVM_HYDRA_NOWHERE) > nr)
+	if (bitmap_weight(m.used, KVM_HYDRA_NO_DOMAIN) > nr)
 		return -ERANGE;
-	for_each_set_bit(domain, m.used, KVM_HYDRA_NOWHERE)
+	for_each_set_bit(domain, m.used, KVM_HYDRA_NO_DOMAIN)
 		if (!memchr(host, domain, nr))
 			WRITE_ONCE(host[hydra_free_group(&m, domain)], domain);
 	for_each_possible_cpu(cpu)
-		if (where[cpu] != KVM_HYDRA_NOWHERE)
+		if (where[cpu] != KVM_HYDRA_NO_DOMAIN)
 			group[cpu] = (u8 *)memchr(host, where[cpu], nr) - host;
 	return 0;
 }
@@ -270,7 +270,7 @@ static unsigned int __init hydra_groups_of_host(unsigned int most, u16 *group)
 	if (nr < 1)
 		return 0;
 	/* The CPUs may be on fewer than the host has. */
-	nr = min3(nr, (long)most, (long)KVM_HYDRA_NOWHERE);
+	nr = min3(nr, (long)most, (long)KVM_HYDRA_NO_DOMAIN);
 	hydra_groups_host = kmalloc(nr, GFP_KERNEL);
 	if (!hydra_groups_host)
 		return 0;

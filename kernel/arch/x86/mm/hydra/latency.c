@@ -33,15 +33,15 @@
 #define CPUS_MAX	256
 #define ROUNDS		64
 /* Round trips in a round */
-#define TRIPS		8
+#define ROUND_TRIPS	8
 /* Milliseconds for all pairs, and how often a pair may have no answer in time */
-#define PATIENCE_ALL	60000
+#define TIMEOUT_ALL_MS	60000
 #define TRIES		3
 /*
  * Milliseconds for a pair. Where two CPUs of a guest share one of the host, each trip takes a
  * time slice, and the CPU that answers has interrupts off.
  */
-#define PATIENCE	20
+#define TIMEOUT_MS	20
 
 /**
  * struct hydra_ping - a cache line that two CPUs hand back and forth
@@ -83,7 +83,7 @@ static bool hydra_ping_round(struct hydra_ping *ping, unsigned int *turn, u64 en
 	u64 start = rdtsc_ordered(), now = start;
 	unsigned int i;
 
-	for (i = 0; i < TRIPS; i++) {
+	for (i = 0; i < ROUND_TRIPS; i++) {
 		/* Pairs with hydra_pong(), in both directions. */
 		smp_store_release(&ping->turn, *turn + 1);
 		*turn += 2;
@@ -95,7 +95,7 @@ static bool hydra_ping_round(struct hydra_ping *ping, unsigned int *turn, u64 en
 			cpu_relax();
 		}
 	}
-	ping->least = min_t(u64, ping->least, (rdtsc_ordered() - start) / TRIPS);
+	ping->least = min_t(u64, ping->least, (rdtsc_ordered() - start) / ROUND_TRIPS);
 	return now <= end;
 }
 
@@ -114,7 +114,7 @@ static long hydra_ping(void *data)
 	ping->done = false;
 	ping->least = U32_MAX;
 	preempt_disable();
-	end = rdtsc() + (u64)tsc_khz * PATIENCE;
+	end = rdtsc() + (u64)tsc_khz * TIMEOUT_MS;
 	if (smp_call_function_single(ping->to, hydra_pong, ping, false)) {
 		preempt_enable();
 		return -ENXIO;
@@ -209,7 +209,7 @@ unsigned int hydra_find_groups(const u32 *latency, unsigned int nr, u16 *group)
 static int hydra_measure(u32 *latency, unsigned int nr, const u16 *cpus)
 {
 	struct hydra_ping *ping = kzalloc(sizeof(*ping), GFP_KERNEL);
-	u64 end = rdtsc() + (u64)tsc_khz * PATIENCE_ALL;
+	u64 end = rdtsc() + (u64)tsc_khz * TIMEOUT_ALL_MS;
 	unsigned int a, b, i;
 	int ret = 0;
 
@@ -237,7 +237,7 @@ static int hydra_measure(u32 *latency, unsigned int nr, const u16 *cpus)
  *	left as it is
  *
  * Context: process context; may sleep. Takes about a tenth of a millisecond for each pair; at
- * most PATIENCE for each of TRIES, and PATIENCE_ALL in all.
+ * most TIMEOUT_MS for each of TRIES, and TIMEOUT_ALL_MS in all.
  * Return: how many groups; 1 if that cannot be told; 0 if nothing could be measured.
  */
 unsigned int hydra_measure_groups(u16 *group)

@@ -136,7 +136,7 @@ unsigned long hydra_pool_limit = ULONG_MAX;
 static struct hydra_pool *pools;
 static unsigned int nr_pools;
 static atomic_long_t pooled_pages;
-/* By group, the domain of the host that it is on, or KVM_HYDRA_NOWHERE; NULL: no host is asked */
+/* By group, the domain of the host that it is on, or KVM_HYDRA_NO_DOMAIN; NULL: no host is asked */
 static const u8 *host_of;
 /* Chunks by the number of their first page, in units of chunks */
 static DEFINE_XARRAY(chunks);
@@ -321,7 +321,7 @@ static long hydra_chunk_place(struct hydra_chunk *chunk)
 
 	if (!host_of)
 		bitmap_fill(chunk->ours, CHUNK_PAGES);
-	else if (host != KVM_HYDRA_NOWHERE)
+	else if (host != KVM_HYDRA_NO_DOMAIN)
 		return hydra_pages_place(chunk, 0, CHUNK_PAGES, host, chunk->ours);
 	return 0;
 }
@@ -368,7 +368,7 @@ static long hydra_chunk_place_again(struct hydra_pool *pool, struct hydra_chunk 
 	unsigned int first, end;
 	long ret;
 
-	if (host == KVM_HYDRA_NOWHERE)
+	if (host == KVM_HYDRA_NO_DOMAIN)
 		return 0;
 	for_each_set_bitrange(first, end, chunk->ours, CHUNK_PAGES) {
 		ret = hydra_pages_place(chunk, first, end - first, host, there);
@@ -408,7 +408,7 @@ static bool hydra_pool_place(struct hydra_pool *pool)
 static bool hydra_in_group(unsigned int d)
 {
 	if (host_of)
-		return READ_ONCE(host_of[d]) != KVM_HYDRA_NOWHERE;
+		return READ_ONCE(host_of[d]) != KVM_HYDRA_NO_DOMAIN;
 	return hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, raw_smp_processor_id()) == d;
 }
 
@@ -593,7 +593,7 @@ int hydra_pools_show(char *buf)
 /**
  * hydra_pools_start - make the pools, and fill them
  * @nr: how many groups there are
- * @host: by group, the domain of the host that it is on, or KVM_HYDRA_NOWHERE; kept, and may
+ * @host: by group, the domain of the host that it is on, or KVM_HYDRA_NO_DOMAIN; kept, and may
  *	change: see hydra_pools_place(). NULL: no host moves memory where the guest wants it.
  *
  * Context: process context, once; may sleep. Return: 0 or -ENOMEM.

@@ -120,7 +120,7 @@ static int hydra_measure_again(unsigned int nr, u16 *group)
  */
 static int hydra_ask_groups_again(unsigned int nr, u16 *group)
 {
-	bool placing = memchr_inv(hydra_groups_host, KVM_HYDRA_NOWHERE, nr);
+	bool placing = memchr_inv(hydra_groups_host, KVM_HYDRA_NO_DOMAIN, nr);
 	unsigned int cpu, d;
 	int ret;
 
@@ -130,7 +130,7 @@ static int hydra_ask_groups_again(unsigned int nr, u16 *group)
 	if (!ret)
 		return 0;
 	for (d = 0; d < nr; d++)
-		WRITE_ONCE(hydra_groups_host[d], KVM_HYDRA_NOWHERE);
+		WRITE_ONCE(hydra_groups_host[d], KVM_HYDRA_NO_DOMAIN);
 	if (placing)
 		pr_warn("the host does not tell any more where the CPUs are, or they are on more than %u of its domains (error %d): where the pools of page tables are is not known, and they do not grow\n",
 			nr, ret);

@@ -26,7 +26,7 @@
 #define TIMES		10
 #define CHANCES		30	/* for two threads to meet MET times */
 #define MET		4
-#define PATIENCE	100	/* seconds for them to meet once */
+#define TIMEOUT_S	100	/* seconds for them to meet once */
 #define OPERATIONS	100	/* that must interrupt no CPU */
 #define COSTLY		10	/* that must interrupt at least one CPU */
 #define MANY		1000	/* that must interrupt other CPUs LINKED times in all */
@@ -828,7 +828,7 @@ static bool one_more(uint64_t round, unsigned int done)
 
 	if (round == 1)
 		begin = time(NULL);
-	return round <= CHANCES || (!done && time(NULL) - begin < PATIENCE);
+	return round <= CHANCES || (!done && time(NULL) - begin < TIMEOUT_S);
 }
 
 /*

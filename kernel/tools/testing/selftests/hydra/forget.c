@@ -15,7 +15,7 @@
 
 #define INSTANCE	HYDRA_TRACEFS "/instances/hydra-forget"
 #define LONG		(24 * 60 * 60)	/* seconds: no look for want of use */
-#define PATIENCE	40	/* seconds until something has been forgotten */
+#define TIMEOUT_S	40	/* seconds until something has been forgotten */
 #define PAGES		TABLE_PAGES
 #define OPERATIONS	20	/* that must interrupt no CPU */
 #define SEED		0x5eed
@@ -114,7 +114,7 @@ static int flush(char *page)
 /* Wait until all other nodes have left a table. @flushed: flush it meanwhile */
 static bool await_forgotten(char *addr, bool flushed)
 {
-	time_t end = seconds() + PATIENCE;
+	time_t end = seconds() + TIMEOUT_S;
 
 	while (!forgotten_by_all_others(addr)) {
 		if (seconds() > end || (flushed && flush(addr)))
@@ -211,7 +211,7 @@ TEST_F_TIMEOUT(forget, idle_domains_give_tables_back, 180)
 /* The node that a table is on may leave it, too, and comes back to it. */
 TEST_F_TIMEOUT(forget, owner_leaves_its_table, 180)
 {
-	time_t end = seconds() + PATIENCE;
+	time_t end = seconds() + TIMEOUT_S;
 	struct hydra_stats from, to;
 
 	ASSERT_EQ(0, hydra_forget_after(LONG));

@@ -17,7 +17,7 @@
 #define TABLES		1024UL
 #define MIB		1048576UL
 #define SLACK		(6 * MIB)	/* stacks, what CPUs keep for the group, the kernel */
-#define PATIENCE	120
+#define TIMEOUT_S	120
 
 FIXTURE(memcg) {
 	char group[64];
@@ -144,12 +144,12 @@ static void outgrow_under(struct __test_metadata *_metadata, const char *group, 
 }
 
 /* Without replicas the memory fits into the limit. Else the next test would say nothing. */
-TEST_F_TIMEOUT(memcg, data_fits_without_replicas, PATIENCE)
+TEST_F_TIMEOUT(memcg, data_fits_without_replicas, TIMEOUT_S)
 {
 	outgrow_under(_metadata, self->group, "linux");
 }
 
-TEST_F_TIMEOUT(memcg, replicas_make_room_for_data, PATIENCE)
+TEST_F_TIMEOUT(memcg, replicas_make_room_for_data, TIMEOUT_S)
 {
 	outgrow_under(_metadata, self->group, "hydra");
 }
@@ -214,7 +214,7 @@ static void expect_no_tables(struct __test_metadata *_metadata, const char *grou
 }
 
 /* All nodes have read. Then the limit is lowered below what the cgroup has. */
-TEST_F_TIMEOUT(memcg, lower_limit_takes_replicas, PATIENCE)
+TEST_F_TIMEOUT(memcg, lower_limit_takes_replicas, TIMEOUT_S)
 {
 	pid_t child = start(_metadata, self->group, true, NULL);
 	struct hydra_stats before, after;
@@ -245,7 +245,7 @@ static void fork_once(void)
  * fork() needs memory for page tables, and holds mmap_lock of the address space whose
  * replicas the shrinker must free.
  */
-TEST_F_TIMEOUT(memcg, fork_takes_replicas, PATIENCE)
+TEST_F_TIMEOUT(memcg, fork_takes_replicas, TIMEOUT_S)
 {
 	pid_t child = start(_metadata, self->group, true, fork_once);
 
@@ -258,7 +258,7 @@ TEST_F_TIMEOUT(memcg, fork_takes_replicas, PATIENCE)
  * If the cgroup has no memory left for replicas, Linux reclaims nothing from the cgroup
  * to make room.
  */
-TEST_F_TIMEOUT(memcg, replicas_displace_no_data, PATIENCE)
+TEST_F_TIMEOUT(memcg, replicas_displace_no_data, TIMEOUT_S)
 {
 	pid_t child = start(_metadata, self->group, false, NULL);
 	long before;
@@ -283,7 +283,7 @@ static void *take_memory(void *node)
  * A child with threads on all nodes is killed for lack of memory. The parent keeps the
  * shared pages.
  */
-TEST_F_TIMEOUT(memcg, process_on_all_nodes_is_killed, PATIENCE)
+TEST_F_TIMEOUT(memcg, process_on_all_nodes_is_killed, TIMEOUT_S)
 {
 	pid_t child;
 
@@ -317,7 +317,7 @@ TEST_F_TIMEOUT(memcg, process_on_all_nodes_is_killed, PATIENCE)
  * All threads of the process sleep when it ends. So each CPU that a thread ran on is idle then,
  * and keeps the mm_struct until another process runs there: the test itself runs on node 0 only.
  */
-TEST_F_TIMEOUT(memcg, ended_process_keeps_no_tables, PATIENCE)
+TEST_F_TIMEOUT(memcg, ended_process_keeps_no_tables, TIMEOUT_S)
 {
 	static const char *const policies[] = { "linux", "hydra", "mitosis", "abis" };
 

@@ -26,7 +26,7 @@
 #define EXTENSION	40	/* more operations of each changer while some kind is not met */
 #define EXTENSIONS	40
 #define PROGRESS	10	/* seconds from one word of progress to the next */
-#define PATIENCE	60	/* seconds without any progress, until a run is taken for hung */
+#define TIMEOUT_S	60	/* seconds without any progress, until a run is taken for hung */
 
 struct run run;
 
@@ -405,7 +405,7 @@ static void say_what_hangs(void)
 
 		fprintf(stderr, "# MISTAKE seed %lu, policy %s, operation %u.%u (%s): no end after %d seconds\n",
 			run.seed, run.policy, i, (uint32_t)(doing >> 24),
-			doing ? kinds[doing & 0xff].name : "not even begun", PATIENCE);
+			doing ? kinds[doing & 0xff].name : "not even begun", TIMEOUT_S);
 	}
 }
 
@@ -428,7 +428,7 @@ static bool watch(void)
 		if (now != last)
 			progress = seconds();
 		last = now;
-		if (seconds() - progress > PATIENCE) {
+		if (seconds() - progress > TIMEOUT_S) {
 			say_what_hangs();
 			return false;
 		}

@@ -15,7 +15,7 @@
 
 #define KSM		"/sys/kernel/mm/ksm/"
 #define KHUGEPAGED	"/sys/kernel/mm/transparent_hugepage/khugepaged/"
-#define PATIENCE	200	/* times 10 ms, for threads of the kernel to act */
+#define TRIES		200	/* times 10 ms, for threads of the kernel to act */
 
 static int idle_fd;
 /* The nodes with memory, by Linux's numbers */
@@ -158,7 +158,7 @@ void await_khugepaged(struct op *op)
 	must(op, !madvise(start(op), length(op), MADV_HUGEPAGE), "MADV_HUGEPAGE");
 	/* khugepaged sleeps for hours otherwise. */
 	must(op, !hydra_write_file(KHUGEPAGED "scan_sleep_millisecs", "1"), "waking khugepaged");
-	for (int i = 0; i < PATIENCE && !is_huge(start(op)); i++)
+	for (int i = 0; i < TRIES && !is_huge(start(op)); i++)
 		usleep(10000);
 	must(op, !hydra_write_file(KHUGEPAGED "scan_sleep_millisecs", "3600000"),
 	     "stopping khugepaged");
@@ -191,7 +191,7 @@ static void await_merge(struct op *op)
 	pthread_mutex_lock(&merging);
 	must(op, !madvise(start(op), length(op), MADV_MERGEABLE), "MADV_MERGEABLE");
 	must(op, !hydra_write_file(KSM "run", "1"), "starting KSM");
-	for (int i = 0; i < PATIENCE && !are_merged(op); i++)
+	for (int i = 0; i < TRIES && !are_merged(op); i++)
 		usleep(10000);
 	must(op, !hydra_write_file(KSM "run", "0"), "stopping KSM");
 	pthread_mutex_unlock(&merging);

@@ -14,7 +14,7 @@
 #define TABLES	3UL
 #define SEED	0x5eed
 #define REPAID	1000	/* flushes at most, until CPUs count as spared again */
-#define PATIENCE 120	/* seconds until a test is taken for hung: the threads never sleep */
+#define TIMEOUT_S 120	/* seconds until a test is taken for hung: the threads never sleep */
 
 FIXTURE(reclaim) {
 	char *area;
@@ -47,7 +47,7 @@ FIXTURE_TEARDOWN(reclaim)
 	hydra_stop_workers();
 }
 
-TEST_F_TIMEOUT(reclaim, tables_are_given_back, PATIENCE)
+TEST_F_TIMEOUT(reclaim, tables_are_given_back, TIMEOUT_S)
 {
 	struct hydra_stats after;
 
@@ -64,7 +64,7 @@ TEST_F_TIMEOUT(reclaim, tables_are_given_back, PATIENCE)
 }
 
 /* When a domain has left the sharers, no CPU of the domain may use an old translation. */
-TEST_F_TIMEOUT(reclaim, nothing_stale_is_left, PATIENCE)
+TEST_F_TIMEOUT(reclaim, nothing_stale_is_left, TIMEOUT_S)
 {
 	for (size_t i = 0; i < TABLES; i++) {
 		char *addr = self->area + i * TABLE_SIZE;
@@ -93,7 +93,7 @@ TEST_F_TIMEOUT(reclaim, nothing_stale_is_left, PATIENCE)
  * Flushes no longer interrupt the other domains: of all running threads, only the thread
  * of node 0.
  */
-TEST_F_TIMEOUT(reclaim, domains_leave_the_sharers, PATIENCE)
+TEST_F_TIMEOUT(reclaim, domains_leave_the_sharers, TIMEOUT_S)
 {
 	struct hydra_stats before, after;
 	uint64_t flushes = 1, spared = 0;
@@ -117,7 +117,7 @@ TEST_F_TIMEOUT(reclaim, domains_leave_the_sharers, PATIENCE)
 }
 
 /* Linux sees the accesses of a node whose replica is then freed. */
-TEST_F_TIMEOUT(reclaim, accessed_bits_are_kept, PATIENCE)
+TEST_F_TIMEOUT(reclaim, accessed_bits_are_kept, TIMEOUT_S)
 {
 	drop_replicas(_metadata);
 	ASSERT_EQ(0, hydra_write_file("/proc/self/clear_refs", "1"));

@@ -20,7 +20,7 @@
 #define PAGES		8
 #define SIZE		(PAGES * PAGE_SIZE)
 #define ROUNDS		6
-#define PATIENCE	60
+#define TIMEOUT_S	60
 
 /* The first word of a page */
 #define WORD(area, page)	(*(volatile uint64_t *)((char *)(area) + (page) * PAGE_SIZE))
@@ -211,7 +211,7 @@ static void read_ring(struct member *m)
 }
 
 /* A ring buffer that is mapped twice: a new mapping replaces the old one, and leaves no hole. */
-TEST_F_TIMEOUT(reports, new_mapping_replaces_the_old_one_for_readers, PATIENCE)
+TEST_F_TIMEOUT(reports, new_mapping_replaces_the_old_one_for_readers, TIMEOUT_S)
 {
 	place = self->area + TABLE_SIZE - SIZE;
 	for (uint64_t i = 1; i <= ROUNDS; i++) {
@@ -261,7 +261,7 @@ static void drop_or_read_copies(struct member *m)
 }
 
 /* A write through /proc/PID/mem to a read-only private mapping never reaches the file. */
-TEST_F_TIMEOUT(reports, forced_write_does_not_reach_the_file, PATIENCE)
+TEST_F_TIMEOUT(reports, forced_write_does_not_reach_the_file, TIMEOUT_S)
 {
 	int mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 	const uint64_t poked = POKED;
@@ -325,7 +325,7 @@ static int poke(const void *code, unsigned char byte)
 }
 
 /* Threads of all nodes meet a breakpoint, once it is there, and no more when it is gone. */
-TEST_F_TIMEOUT(reports, breakpoint_is_met_by_all_nodes, PATIENCE)
+TEST_F_TIMEOUT(reports, breakpoint_is_met_by_all_nodes, TIMEOUT_S)
 {
 	/* nop; mov $42, %eax; ret */
 	static const unsigned char code[] = { 0x90, 0xb8, 42, 0, 0, 0, 0xc3 };
@@ -524,7 +524,7 @@ static int ring_read(struct ring *r, int fd, void *to, int buffer)
  * Pages into which the kernel reads stay with the parent over fork(), whichever node writes
  * to them first; the child gets copies.
  */
-TEST_F_TIMEOUT(reports, registered_buffers_stay_with_the_parent, PATIENCE)
+TEST_F_TIMEOUT(reports, registered_buffers_stay_with_the_parent, TIMEOUT_S)
 {
 	struct iovec buffers[PAGES];
 	struct ring ring = {};
@@ -667,7 +667,7 @@ static void write_or_splice(struct member *m)
 }
 
 /* An allocator gives a part of a huge page back, and makes it huge again, under writers. */
-TEST_F_TIMEOUT(reports, collapse_loses_no_write, PATIENCE)
+TEST_F_TIMEOUT(reports, collapse_loses_no_write, TIMEOUT_S)
 {
 	int collapsed = 0;
 

@@ -6,7 +6,7 @@
  * gives the server a reason to split the address space before.
  *
  * If the kernel is wrong, threads wait for ever, and no signal ends them. So they run in a child
- * process, and the test takes the file system or the device away after PATIENCE seconds.
+ * process, and the test takes the file system or the device away after TIMEOUT_S seconds.
  */
 #include <arpa/inet.h>
 #include <endian.h>
@@ -33,7 +33,7 @@
 #include "kselftest_harness.h"
 #include "hydra_util.h"
 
-#define PATIENCE	20	/* seconds */
+#define TIMEOUT_S	20	/* seconds */
 
 /* What the test and its children tell each other */
 static struct shared {
@@ -47,7 +47,7 @@ static cpu_set_t node_1;
 
 static bool wait_for(atomic_bool *what)
 {
-	for (int i = 0; !atomic_load(what) && i < PATIENCE * 100; i++)
+	for (int i = 0; !atomic_load(what) && i < TIMEOUT_S * 100; i++)
 		usleep(10000);
 	return atomic_load(what);
 }
@@ -57,7 +57,7 @@ static int wait_for_end(pid_t pid)
 {
 	siginfo_t info;
 
-	for (int i = 0; i < PATIENCE * 100; i++) {
+	for (int i = 0; i < TIMEOUT_S * 100; i++) {
 		info.si_pid = 0;
 		if (!waitid(P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid)
 			return hydra_wait_child(pid);
@@ -83,7 +83,7 @@ static bool wait_until_stuck(pid_t tid)
 {
 	int stuck = 0;
 
-	for (int i = 0; stuck < 10 && i < PATIENCE * 100; i++) {
+	for (int i = 0; stuck < 10 && i < TIMEOUT_S * 100; i++) {
 		stuck = state_of(tid) == 'D' ? stuck + 1 : 0;
 		usleep(10000);
 	}
@@ -507,7 +507,7 @@ static void go_offline(void)
 
 static void wait_for_device(struct __test_metadata *_metadata)
 {
-	for (int i = 0; hydra_number("/sys/block/nbd0/size", NULL) <= 0 && i < PATIENCE * 100; i++)
+	for (int i = 0; hydra_number("/sys/block/nbd0/size", NULL) <= 0 && i < TIMEOUT_S * 100; i++)
 		usleep(10000);
 	ASSERT_LT(0, hydra_number("/sys/block/nbd0/size", NULL));
 }

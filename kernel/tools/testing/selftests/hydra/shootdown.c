@@ -133,7 +133,7 @@ static void expect_only(struct __test_metadata *_metadata, const struct outcome 
 	}
 }
 
-#define NOBODY	-1
+#define NO_NODE	-1
 
 static const struct {
 	const char *name;
@@ -162,7 +162,7 @@ TEST_F_TIMEOUT(shootdown, other_nodes_are_spared, 60)
 
 	for (int i = 0; i < ARRAY_SIZE(operations); i++) {
 		count_operations(_metadata, operations[i].op, area_for(self, i), OPERATIONS, &out);
-		expect_only(_metadata, &out, NOBODY, OPERATIONS);
+		expect_only(_metadata, &out, NO_NODE, OPERATIONS);
 		EXPECT_LE(OPERATIONS, out.flushes);
 		EXPECT_GE(spinners * STRAY, out.interrupted);
 		EXPECT_LE(MOST(OPERATIONS * spinners), out.spared)
@@ -273,7 +273,7 @@ TEST_F_TIMEOUT(shootdown, gathers_that_overlap_spare_other_nodes, 60)
 		count_operations(_metadata, op_madvise, self->area, operations, &out);
 		ASSERT_EQ(0, stop_dropper());
 	}
-	expect_only(_metadata, &out, NOBODY, MANY);
+	expect_only(_metadata, &out, NO_NODE, MANY);
 }
 
 /* A thread on every node drops pages that no other node uses. */
@@ -298,7 +298,7 @@ TEST_F_TIMEOUT(shootdown, gathers_on_all_nodes_spare_each_other, 60)
 	}
 	for (int operations = COSTLY; operations <= MANY; operations += MANY - COSTLY)
 		count_operations(_metadata, op_madvise, pages, operations, &out);
-	expect_only(_metadata, &out, NOBODY, MANY);
+	expect_only(_metadata, &out, NO_NODE, MANY);
 }
 
 /* A range over four tables, one of which another node reads */
@@ -323,10 +323,10 @@ TEST_F_TIMEOUT(shootdown, reader_of_one_of_several_tables, 60)
 		expect_only(_metadata, &out, node, COSTLY);
 		/* the other tables alone */
 		count_operations(_metadata, op_mprotect, self->area + PAGE_SIZE, COSTLY, &out);
-		expect_only(_metadata, &out, NOBODY, COSTLY);
+		expect_only(_metadata, &out, NO_NODE, COSTLY);
 		count_operations(_metadata, op_mprotect,
 				 self->area + 3 * TABLE_SIZE + PAGE_SIZE, COSTLY, &out);
-		expect_only(_metadata, &out, NOBODY, COSTLY);
+		expect_only(_metadata, &out, NO_NODE, COSTLY);
 		for (int i = 0; i < spin.count; i++)
 			atomic_store(&spin.spinners[i].watched, NULL);
 	}

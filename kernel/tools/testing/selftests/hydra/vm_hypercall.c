@@ -231,7 +231,7 @@ TEST_F(vm_hypercall, where_pages_are)
 		ASSERT_EQ(0, bind(&self->vm, node, 1, MPOL_BIND, node));
 		ASSERT_EQ(0, madvise(self->vm.region + node * PAGE_SIZE, PAGE_SIZE,
 				     MADV_DONTNEED));
-		EXPECT_EQ(KVM_HYDRA_NOWHERE, call(self, 0, KVM_HYDRA_LOOK, guest(node), 0, 0));
+		EXPECT_EQ(KVM_HYDRA_NO_DOMAIN, call(self, 0, KVM_HYDRA_LOOK, guest(node), 0, 0));
 		EXPECT_EQ(0, entry_of(&self->vm, node));
 		*vm_word(&self->vm, node) = 1;
 		EXPECT_EQ(node, call(self, 0, KVM_HYDRA_LOOK, guest(node), 0, 0));
@@ -240,7 +240,7 @@ TEST_F(vm_hypercall, where_pages_are)
 	/* The page of zeros, which is everywhere */
 	ASSERT_EQ(0, madvise((void *)zeros, PAGE_SIZE, MADV_DONTNEED));
 	ASSERT_EQ(0, *zeros);
-	EXPECT_EQ(KVM_HYDRA_NOWHERE,
+	EXPECT_EQ(KVM_HYDRA_NO_DOMAIN,
 		  call(self, 0, KVM_HYDRA_LOOK, guest(VM_REGION_PAGES / 2), 0, 0));
 }
 
@@ -279,7 +279,7 @@ TEST_F(vm_hypercall, no_call_waits_for_user_space)
 {
 	const long answers[] = {
 		[KVM_HYDRA_WHERE] = -EFAULT,
-		[KVM_HYDRA_LOOK] = KVM_HYDRA_NOWHERE,
+		[KVM_HYDRA_LOOK] = KVM_HYDRA_NO_DOMAIN,
 		[KVM_HYDRA_PLACE] = 0,
 	};
 	struct uffdio_api api = { .api = UFFD_API };

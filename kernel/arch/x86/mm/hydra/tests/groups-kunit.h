@@ -43,7 +43,7 @@ static void hydra_test_parse(struct kunit *test)
 /* Four groups of two CPUs, of a host with four domains, which moves CPUs, and then is another. */
 static void hydra_test_map(struct kunit *test)
 {
-	enum { NONE = KVM_HYDRA_NOWHERE };
+	enum { NONE = KVM_HYDRA_NO_DOMAIN };
 	static const struct {
 		const char *what;
 		u8 where[8];
