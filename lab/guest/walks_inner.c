@@ -175,7 +175,7 @@ static void rotate(void)
 int main(int argc, char **argv)
 {
 	struct hydra_settings settings = {
-		.domains = HYDRA_DOMAINS_NODE, .replication = HYDRA_REPLICATE_LAZY,
+		.domains = HYDRA_SCOPE_NODE, .replication = HYDRA_REPLICATE_LAZY,
 		.prefetch = HYDRA_PREFETCH_MAX, .filter = HYDRA_FILTER_TABLE,
 	};
 	unsigned long before;

@@ -20,7 +20,7 @@ class Mode:
     sleeping: bool = False   # always without the variants whose threads never sleep; other modes only without --long
 
 
-EVERYTHING = ["interface", "split", "fill", "coherence", "pages", "huge", "shootdown", "bystanders", "filters", "kinds", "eager", "place",
+EVERYTHING = ["interface", "split", "fill", "coherence", "pages", "huge", "shootdown", "bystanders", "filters", "scopes", "eager", "place",
               "events", "reclaim", "memcg", "count", "oracle"]
 
 MODES = [
@@ -31,9 +31,9 @@ MODES = [
     Mode("Hydra for all from the start", Machine(append=["hydra=hydra"]), ["coherence", "shootdown"]),
     # The last two nodes share a domain that uses the canonical tree; each core is a last-level cache. And as on a server, the kernel's
     # code is patched when the first program comes under Hydra, and back a minute after the last has gone.
-    Mode("more nodes than domains", Machine(append=["hydra_max_domains=3 hydra_llc_cpus=1"], ready=False), ["servers", "coherence", "oracle", "kinds"]),
+    Mode("more nodes than domains", Machine(append=["hydra_max_domains=3 hydra_llc_cpus=1"], ready=False), ["servers", "coherence", "oracle", "scopes"]),
     # Two CPUs are offline at boot, and come while programs run.
-    Mode("cores of two threads, CPUs that come late", Machine(nodes=2, cpus_per_node=4, threads=2, append=["maxcpus=6"]), ["kinds"]),
+    Mode("cores of two threads, CPUs that come late", Machine(nodes=2, cpus_per_node=4, threads=2, append=["maxcpus=6"]), ["scopes"]),
     # One node: groups of CPUs take the place of nodes. Without the oracle, which waits until it has seen replicas reclaimed: those
     # from the pools of groups are not. Short runs of it, which do not wait, are in guests.py.
     Mode("groups of CPUs", Machine(nodes=1, cpus_per_node=8, append=["hydra_groups=0,4/1,5/2,6/3,7"]), ["groups", "coherence"]),

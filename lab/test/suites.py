@@ -30,7 +30,7 @@ VM = "vm_"                   # begins the names of self tests with virtual machi
 # flush, on the usual machine, with the lab's kernel; runs with another purpose skip these variants.
 SLEEPING = {"coherence": "-V whole_tables_running", "pages": "-V whole_tables_running", "huge": "-V running"}
 # On the lab's kernel a short run leaves out the filter and the policy that the variants beside them contain.
-SHORT = {"filters": "-V entry", "kinds": "-V radixvm"}
+SHORT = {"filters": "-V entry", "scopes": "-V radixvm"}
 # The debug kernel finds wrong uses of memory and of locks: one of the filters takes all paths of the others.
 ONE_FILTER = {**SLEEPING, "filters": "-V table -V entry"}
 MARK = re.compile(r"^### (begin|end) (\S+)(?: (\d+))?(?: (\d+))?$", re.M)

@@ -9,9 +9,9 @@ from lab.bench import choice
 
 TEXT = (paths.REPO / "docs/adding.md").read_text(encoding="utf-8")
 POLICIES = re.findall(r'^\t\{ "(\w+)", HYDRA_\w+_SETTINGS \},$', (paths.REPO / "kernel/arch/x86/mm/hydra/settings.c").read_text(encoding="utf-8"), re.M)
-# These name some policies only: the values, advice, limits, what a kind of domains has to do with it.
+# These name some policies only: the values, advice, limits, what a scope has to do with it.
 SOME = {"kernel/arch/x86/mm/hydra/settings.h", "tools/hydractl/advice.c", "tools/hydractl/cmd_explain.c", "lab/measure/limits.py",
-        "kernel/tools/testing/selftests/hydra/kinds.c"}
+        "kernel/tools/testing/selftests/hydra/scopes.c"}
 # These use a policy as an example, or as one that lacks something.
 # suites.py names the policy whose variant a short run leaves out.
 EXAMPLES = {"lab/test/suites.py", "kernel/arch/x86/mm/hydra/tests/settings-kunit.h", "kernel/tools/testing/selftests/hydra/vm_interface.c"}

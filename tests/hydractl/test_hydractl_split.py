@@ -54,7 +54,7 @@ def test_threads_of_the_kernel_do_not_count(kernel):
     assert kernel.json("status", 12)["split_state"] == "one-thread"
 
 
-def test_domains_of_another_kind(kernel):
+def test_domains_of_another_scope(kernel):
     """CPUs 0 and 1 are of one node, and of two cores."""
     (kernel.hydra / "domains_core").write_text("".join(f"{cpu} node {cpu // 2} cpus {cpu}\n" for cpu in range(4)))
     late(kernel, 12, "0R", "1R", text=LATE.replace("domains node", "domains core"))

@@ -257,7 +257,7 @@ def test_the_guest_announces_as_many_steps_as_the_bar_expects(row, runs, monkeyp
 
 def test_settings_are_those_of_the_tool():
     text = (paths.REPO / "tools/hydractl/settings.c").read_text(encoding="utf-8")
-    for name, prefix in (("domains", "HYDRA_DOMAINS_"), ("replication", "HYDRA_REPLICATE_"), ("filter", "HYDRA_FILTER_")):
+    for name, prefix in (("domains", "HYDRA_SCOPE_"), ("replication", "HYDRA_REPLICATE_"), ("filter", "HYDRA_FILTER_")):
         known = re.findall(rf'\[{prefix}\w+\] = \{{ (?:\.name = )?"(\w+)"', text)
         assert choice.SETTINGS[name] == [value for value in known if value != "machine"]      # that of the policy linux
     assert list(policies.NAMES) == re.findall(r'^\t\{ "([\w-]+)", \'\w\', "', text.partition("policies[]")[2].partition("};")[0], re.M)

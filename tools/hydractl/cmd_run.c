@@ -17,9 +17,9 @@ static bool is_linux_anyway(const struct hydra_settings *settings)
 	int saved = errno;
 	autofree char *initial = kernel_file("default");
 	struct hydra_settings now = { 0 };
-	bool linux_anyway = settings->domains == HYDRA_DOMAINS_MACHINE && !strcmp(initial, "linux") &&
+	bool linux_anyway = settings->domains == HYDRA_SCOPE_MACHINE && !strcmp(initial, "linux") &&
 			    !prctl(PR_GET_HYDRA, &now, sizeof(now), 0, 0) &&
-			    now.domains == HYDRA_DOMAINS_MACHINE;
+			    now.domains == HYDRA_SCOPE_MACHINE;
 
 	errno = saved;
 	return linux_anyway;

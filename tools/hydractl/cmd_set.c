@@ -169,7 +169,7 @@ static char *change_process(void)
 		process_unexpected(options.pid, "hydra", strerror(errno));
 	if (!settings_from_records(&settings, &records))
 		process_unexpected(options.pid, "hydra", "settings");
-	if (settings.domains == HYDRA_DOMAINS_MACHINE)
+	if (settings.domains == HYDRA_SCOPE_MACHINE)
 		error(EXIT_ERROR, 0, "process %d runs under policy linux, where --domains, --replication, --prefetch and --filter mean nothing: give --policy too",
 		      options.pid);
 	settings_apply(&settings, &options.choice);

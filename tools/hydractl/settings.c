@@ -11,17 +11,17 @@
  */
 const struct policy policies[] = {
 	{ "linux", 'l', "one page table for all",
-	  { HYDRA_DOMAINS_MACHINE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE } },
+	  { HYDRA_SCOPE_MACHINE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE } },
 	{ "hydra", 'h', "page tables per NUMA node, TLB shootdowns only to the nodes that share a table",
-	  { HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_TABLE } },
+	  { HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_TABLE } },
 	{ "mitosis", 'm', "each node has all page tables, shootdowns as in Linux",
-	  { HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_EAGER, HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE } },
+	  { HYDRA_SCOPE_NODE, HYDRA_REPLICATE_EAGER, HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE } },
 	{ "radixvm", 'r', "page tables per core, shootdowns of up to 2 MiB only to the cores that have a page",
-	  { HYDRA_DOMAINS_CORE, HYDRA_REPLICATE_LAZY, 0, HYDRA_FILTER_ENTRY } },
+	  { HYDRA_SCOPE_CORE, HYDRA_REPLICATE_LAZY, 0, HYDRA_FILTER_ENTRY } },
 	{ "abis", 'a', "page tables per core, shootdowns of up to 2 MiB only to the cores that have used a page",
-	  { HYDRA_DOMAINS_CORE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_ACCESSED } },
+	  { HYDRA_SCOPE_CORE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_ACCESSED } },
 	{ "hydra-nofilter", 'n', "page tables per node, shootdowns as in Linux",
-	  { HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE } },
+	  { HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE } },
 	{ .name = NULL }
 };
 
@@ -31,10 +31,10 @@ struct value {
 };
 
 static const struct value domains[] = {
-	[HYDRA_DOMAINS_MACHINE] = { .name = "machine" },
-	[HYDRA_DOMAINS_NODE] = { "node", "the CPUs of a NUMA node" },
-	[HYDRA_DOMAINS_LLC] = { "llc", "of a last-level cache" },
-	[HYDRA_DOMAINS_CORE] = { "core", "of a core" },
+	[HYDRA_SCOPE_MACHINE] = { .name = "machine" },
+	[HYDRA_SCOPE_NODE] = { "node", "the CPUs of a NUMA node" },
+	[HYDRA_SCOPE_LLC] = { "llc", "of a last-level cache" },
+	[HYDRA_SCOPE_CORE] = { "core", "of a core" },
 };
 
 static const struct value replication[] = {
@@ -183,7 +183,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	if (setting < SETTINGS) {
 		choice->chosen[setting] = true;
 		if (parse_value(&choice->settings, setting, arg) &&
-		    !(setting == SETTING_DOMAINS && choice->settings.domains == HYDRA_DOMAINS_MACHINE))
+		    !(setting == SETTING_DOMAINS && choice->settings.domains == HYDRA_SCOPE_MACHINE))
 			return 0;
 		if (setting == SETTING_PREFETCH)
 			argp_error(state, "prefetch degree '%s' is not a number from 0 to %d", arg, HYDRA_PREFETCH_MAX);
@@ -201,7 +201,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case COMPLETE:
 		complete(arg);
 	case ARGP_KEY_SUCCESS:
-		if (choice->policy && choice->policy->settings.domains == HYDRA_DOMAINS_MACHINE &&
+		if (choice->policy && choice->policy->settings.domains == HYDRA_SCOPE_MACHINE &&
 		    settings_chosen(choice))
 			argp_error(state, "policy '%s' replicates nothing: --domains, --replication, --prefetch and --filter mean nothing there",
 				   choice->policy->name);
@@ -231,7 +231,7 @@ void settings_apply(struct hydra_settings *settings, const struct settings_choic
 char *settings_named_text(const struct settings_choice *choice)
 {
 	struct hydra_settings settings = settings_choose(choice);
-	bool all = choice->policy && settings.domains != HYDRA_DOMAINS_MACHINE;
+	bool all = choice->policy && settings.domains != HYDRA_SCOPE_MACHINE;
 	char *text = NULL;
 
 	for (enum setting i = 0; i < SETTINGS; i++)
@@ -246,7 +246,7 @@ char *settings_text(const struct hydra_settings *settings)
 	const struct policy all = { .settings = *settings };
 	autofree char *named = settings_named_text(&(struct settings_choice){ .policy = &all });
 
-	return settings->domains == HYDRA_DOMAINS_MACHINE ? must_have(strdup("linux")) : xasprintf("hydra,%s", named);
+	return settings->domains == HYDRA_SCOPE_MACHINE ? must_have(strdup("linux")) : xasprintf("hydra,%s", named);
 }
 
 bool settings_from_records(struct hydra_settings *settings, const struct records *records)
@@ -310,7 +310,7 @@ char *settings_refusal(const char *settings)
 		return xasprintf("Hydra cannot work on this machine (%s)", supported);
 	if (reason)
 		return xasprintf("this machine cannot do '%s' (%s): choose another filter", settings, reason);
-	/* Older kernels refuse kinds of domains, replication and filters. */
+	/* Older kernels refuse scopes of domains, replication and filters. */
 	return xasprintf("this kernel, or this machine, cannot do '%s': choose --domains node, --replication lazy, and --filter none or --filter table",
 			 settings);
 }

@@ -164,23 +164,23 @@ const char *const split_words[] = {
 	[SPLIT_ONE_DOMAIN] = "one-domain", [SPLIT_ASLEEP] = "asleep", [SPLIT_BUSY] = "busy",
 };
 
-/* The kinds of domains, the kernel's lists of them, and how to call one. */
-static const struct kind {
+/* The scopes of domains, the kernel's lists of them, and how to call one. */
+static const struct scope {
 	const char *name, *file, *where;
-} kinds[] = {
+} scopes[] = {
 	{ "node", "domains", "on one node" },
 	{ "llc", "domains_llc", "in one last-level cache" },
 	{ "core", "domains_core", "on one core" },
 };
 
-static const struct kind *kind_of(const struct process *process)
+static const struct scope *scope_of(const struct process *process)
 {
 	const char *name = process_text(process, "domains");
 
-	for (size_t i = 1; i < sizeof(kinds) / sizeof(*kinds); i++)
-		if (!strcmp(kinds[i].name, name))
-			return &kinds[i];
-	return &kinds[0];
+	for (size_t i = 1; i < sizeof(scopes) / sizeof(*scopes); i++)
+		if (!strcmp(scopes[i].name, name))
+			return &scopes[i];
+	return &scopes[0];
 }
 
 /* The domain of each CPU */
@@ -190,7 +190,7 @@ static struct cpu_map read_domains(const struct process *process)
 	struct records domains;
 	uint64_t domain;
 
-	if (!records_parse(&domains, kernel_file(kind_of(process)->file), "domain"))
+	if (!records_parse(&domains, kernel_file(scope_of(process)->file), "domain"))
 		return map;
 	for (size_t i = 0; i < domains.count; i++)
 		if (record_get_u64(&domains.record[i], "domain", &domain))
@@ -240,20 +240,20 @@ bool split_is_late(enum split split)
 
 char *split_sentence(const struct process *process, enum split split)
 {
-	const struct kind *kind = kind_of(process);
+	const struct scope *scope = scope_of(process);
 
 	switch (split) {
 	case SPLIT_ONE_THREAD:
 		return must_have(strdup("not split: it has a single thread, and is plain Linux until it has more"));
 	case SPLIT_ONE_DOMAIN:
 		return xasprintf("not split: its threads ran last %s, and it is plain Linux until they run on more",
-				 kind->where);
+				 scope->where);
 	case SPLIT_ASLEEP:
 		return xasprintf("not split yet: threads ran last in several domains (kind %s), but sleep now; it is split when they run again",
-				 kind->name);
+				 scope->name);
 	case SPLIT_BUSY:
 		return xasprintf("not split yet: threads run in several domains (kind %s), and keep the lock of their memory (mmap_lock) busy; it is split when one of them, or the kernel's thread hydra_splitter, gets it",
-				 kind->name);
+				 scope->name);
 	default:
 		return NULL;
 	}

@@ -68,7 +68,7 @@ static inline bool mm_has_hydra(const struct mm_struct *mm)
  */
 static inline bool mm_had_trees(const struct mm_struct *mm)
 {
-	return mm_has_hydra(mm) && READ_ONCE(mm->hydra->kind);
+	return mm_has_hydra(mm) && READ_ONCE(mm->hydra->scope);
 }
 
 /* Life of an address space: arch/x86/mm/hydra/control.c and switch.c */

@@ -22,7 +22,7 @@ static inline void hydra_mask_zero(hydra_mask_t *mask)
 	bitmap_zero(mask->bits, HYDRA_MAX_DOMAINS);
 }
 
-/* Every domain of every kind. Other CPUs may be reading the mask. */
+/* Every domain of every scope. Other CPUs may be reading the mask. */
 static inline void hydra_mask_fill(hydra_mask_t *mask)
 {
 	unsigned int i;

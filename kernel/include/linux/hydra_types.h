@@ -40,7 +40,7 @@ enum hydra_stat {
 
 /**
  * union hydra_choice - the settings of an address space or of a VM
- * @domains: one of enum hydra_domains
+ * @domains: one of enum hydra_scope
  * @replication: one of enum hydra_replication
  * @prefetch: 0 to HYDRA_PREFETCH_MAX
  * @filter: one of enum hydra_filter
@@ -122,8 +122,8 @@ struct hydra_domain {
 /**
  * struct hydra_mm - an address space that has been split
  * @mm: the address space
- * @kind: of its domains, one of enum hydra_domains. Changes only while the address
- *	space is not active, see hydra_set_kind().
+ * @scope: of its domains, one of enum hydra_scope. Changes only while the address
+ *	space is not active, see hydra_set_scope().
  * @eager: replication "eager" is set: each domain gets an entry as soon as one domain has
  *	the entry; written under mmap_lock
  * @huge: a domain has had a copy of a huge entry. Set before the copy, and stays
@@ -167,7 +167,7 @@ struct hydra_mm {
 	bool active;
 	bool eager;
 	bool huge;
-	u8 kind;
+	u8 scope;
 	bool counting;
 	u8 rent_flush;
 	u8 rent_change;
@@ -196,32 +196,32 @@ struct hydra_mm {
 	struct hydra_domain *domain[] ____cacheline_aligned_in_smp;
 };
 
-#define HYDRA_NR_KINDS		(HYDRA_DOMAINS_CORE + 1)
+#define HYDRA_NR_SCOPES		(HYDRA_SCOPE_CORE + 1)
 
 /* The machine: fixed at boot, see arch/x86/mm/hydra/domain.c. */
-DECLARE_PER_CPU_READ_MOSTLY(u16 [HYDRA_NR_KINDS], hydra_cpu_domain);
+DECLARE_PER_CPU_READ_MOSTLY(u16 [HYDRA_NR_SCOPES], hydra_cpu_domain);
 DECLARE_PER_CPU_READ_MOSTLY(u32, hydra_cpu_home);	/* hydra_home() of its node */
 extern unsigned int hydra_nr_domains;
 
 /*
- * A value of mm->hydra_home: the kind of domains, and the domain of the CPUs that run
+ * A value of mm->hydra_home: the scope, and the domain of the CPUs that run
  * the address space, plus one.
  */
 #define HYDRA_HOME_SHIFT	16
-#define hydra_home(kind, d)	((u32)(kind) << HYDRA_HOME_SHIFT | ((d) + 1))
+#define hydra_home(scope, d)	((u32)(scope) << HYDRA_HOME_SHIFT | ((d) + 1))
 
 /*
  * Context: preemption disabled, unless the caller accepts a stale answer. See
- * hydra_set_kind() for the kind.
+ * hydra_set_scope() for the scope.
  */
 static inline unsigned int hydra_this_domain(const struct hydra_mm *h)
 {
-	return raw_cpu_read(hydra_cpu_domain[READ_ONCE(h->kind)]);
+	return raw_cpu_read(hydra_cpu_domain[READ_ONCE(h->scope)]);
 }
 
-static inline unsigned int hydra_domain_of_cpu(unsigned int kind, int cpu)
+static inline unsigned int hydra_domain_of_cpu(unsigned int scope, int cpu)
 {
-	return per_cpu(hydra_cpu_domain, cpu)[kind];
+	return per_cpu(hydra_cpu_domain, cpu)[scope];
 }
 
 #endif /* _LINUX_HYDRA_TYPES_H */

@@ -32,17 +32,17 @@
 #define KVM_HYDRA_FOLLOW	1
 
 /**
- * enum hydra_domains - which CPUs share one set of page tables
- * @HYDRA_DOMAINS_MACHINE: all CPUs: stock Linux
- * @HYDRA_DOMAINS_NODE: the CPUs of one NUMA node
- * @HYDRA_DOMAINS_LLC: the CPUs of one last-level cache
- * @HYDRA_DOMAINS_CORE: the CPUs of one core
+ * enum hydra_scope - which CPUs share one set of page tables
+ * @HYDRA_SCOPE_MACHINE: all CPUs: stock Linux
+ * @HYDRA_SCOPE_NODE: the CPUs of one NUMA node
+ * @HYDRA_SCOPE_LLC: the CPUs of one last-level cache
+ * @HYDRA_SCOPE_CORE: the CPUs of one core
  */
-enum hydra_domains {
-	HYDRA_DOMAINS_MACHINE	= 0,
-	HYDRA_DOMAINS_NODE	= 1,
-	HYDRA_DOMAINS_LLC	= 2,
-	HYDRA_DOMAINS_CORE	= 3,
+enum hydra_scope {
+	HYDRA_SCOPE_MACHINE	= 0,
+	HYDRA_SCOPE_NODE	= 1,
+	HYDRA_SCOPE_LLC		= 2,
+	HYDRA_SCOPE_CORE	= 3,
 };
 
 /**
@@ -74,7 +74,7 @@ enum hydra_filter {
 
 /**
  * struct hydra_settings - how the kernel keeps the page tables of a process
- * @domains: one of enum hydra_domains
+ * @domains: one of enum hydra_scope
  * @replication: one of enum hydra_replication
  * @prefetch: 0 to HYDRA_PREFETCH_MAX
  * @filter: one of enum hydra_filter

@@ -111,9 +111,9 @@ static inline u64 hydra_catch_up(struct mm_struct *mm)
  * @tsk: the task that will use it, or NULL
  * @root: set to the root that the CPU has to load
  *
- * hydra_cpu_home is the home for domains of kind node. All other values call
+ * hydra_cpu_home is the home for domains of scope node. All other values call
  * __hydra_switching(): for an active address space, whose home is HYDRA_HOME_SPLIT,
- * and for domains of another kind.
+ * and for domains of another scope.
  *
  * Context: switch_mm_irqs_off(): interrupts off, a full barrier since the CPU is in
  * mm_cpumask().

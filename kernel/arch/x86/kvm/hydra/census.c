@@ -45,7 +45,7 @@ static unsigned int hydra_vm_vcpus(struct kvm *kvm, unsigned int d)
 	kvm_for_each_vcpu(i, vcpu, kvm) {
 		int cpu = READ_ONCE(vcpu->cpu);
 
-		nr += cpu >= 0 && hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu) == d;
+		nr += cpu >= 0 && hydra_domain_of_cpu(HYDRA_SCOPE_NODE, cpu) == d;
 	}
 	return nr;
 }
@@ -66,7 +66,7 @@ static unsigned int hydra_vm_reached(struct kvm *kvm, unsigned int d)
 		int cpu = READ_ONCE(vcpu->cpu);
 
 		tree = hydra_vm_tree_of(vcpu);
-		if (cpu < 0 || !tree || hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu) != d)
+		if (cpu < 0 || !tree || hydra_domain_of_cpu(HYDRA_SCOPE_NODE, cpu) != d)
 			continue;
 		if (tree == own)
 			return own;

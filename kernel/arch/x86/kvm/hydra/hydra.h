@@ -167,7 +167,7 @@ static inline unsigned int hydra_vm_domain(const struct kvm *kvm, int cpu)
 
 	if (!READ_ONCE(kvm->arch.hydra->per_node))
 		return 0;
-	d = hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu);
+	d = hydra_domain_of_cpu(HYDRA_SCOPE_NODE, cpu);
 	if (!node_isset(hydra_vm_home(d), cpuset_current_mems_allowed))
 		d = hydra_vm_allowed_domain(d);
 	return d < HYDRA_VM_MAX_DOMAINS ? d + 1 : 0;

@@ -95,7 +95,7 @@ static long hydra_vm_where(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr)
 		cpu = READ_ONCE(other->cpu);
 		if (other->vcpu_id < nr && cpu >= 0)
 			domain[other->vcpu_id] =
-				min(hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu),
+				min(hydra_domain_of_cpu(HYDRA_SCOPE_NODE, cpu),
 				    (unsigned int)KVM_HYDRA_NO_DOMAIN);
 	}
 	ret = hydra_vm_answer(vcpu, gpa, domain, nr);

@@ -23,7 +23,7 @@
 
 /* What one domain reaches */
 struct hydra_reach {
-	const struct hydra_kind *kind;
+	const struct hydra_domains *domains;
 	unsigned int d;
 	unsigned long local;		/* leaf entries, in tables on its home node */
 	unsigned long remote;		/* leaf entries, in tables elsewhere */
@@ -71,8 +71,8 @@ static void hydra_count_reach(struct hydra_reach *reach, enum pg_level level, pt
 		pteval_t val = table ? READ_ONCE(table[i]) : 0;
 
 		if (level == PG_LEVEL_4K ? hydra_present(val) : hydra_leaf(val)) {
-			if (hydra_is_home_of(reach->kind, reach->d, table) &&
-			    !(hydra_has_pools(reach->kind) &&
+			if (hydra_is_home_of(reach->domains, reach->d, table) &&
+			    !(hydra_has_pools(reach->domains) &&
 			      hydra_page_is_away(virt_to_page(table))))
 				reach->local++;
 			else
@@ -127,7 +127,7 @@ static void hydra_count_tables(unsigned long *tables, pteval_t *canonical)
 	unsigned int d;
 
 	hydra_count_table(tables, canonical, 1);
-	for (d = 0; t && d < hydra_kind_of(t->hmm)->nr; d++) {
+	for (d = 0; t && d < hydra_domains_of(t->hmm)->nr; d++) {
 		own = READ_ONCE(t->table[d]);
 		if (own && own != canonical)
 			hydra_count_table(tables, own, 1);
@@ -182,14 +182,14 @@ static void hydra_count_roots(struct mm_struct *mm, unsigned long *tables)
 }
 
 /*
- * The kind of domains to count for. If the kind changes during the count, the other
+ * The domains to count for. If the scope changes during the count, the other
  * domains have no trees.
  */
-static const struct hydra_kind *hydra_census_kind(struct mm_struct *mm)
+static const struct hydra_domains *hydra_census_domains(struct mm_struct *mm)
 {
-	unsigned int type = hydra_settings_get(mm).domains;
+	unsigned int scope = hydra_settings_get(mm).domains;
 
-	return &hydra_kinds[type ?: HYDRA_DOMAINS_NODE];
+	return &hydra_domains[scope ?: HYDRA_SCOPE_NODE];
 }
 
 /* Context: mmap_lock held for writing; dropped on return, also with -EINTR. */
@@ -230,25 +230,25 @@ static int hydra_census(struct mm_struct *mm, unsigned int nr, struct hydra_reac
 int hydra_show_tables(struct mm_struct *mm, struct seq_file *m)
 {
 	unsigned long *tables = kcalloc(nr_node_ids, sizeof(*tables), GFP_KERNEL);
-	const struct hydra_kind *kind = hydra_census_kind(mm);
-	struct hydra_reach *reach = kcalloc(kind->nr, sizeof(*reach), GFP_KERNEL);
+	const struct hydra_domains *domains = hydra_census_domains(mm);
+	struct hydra_reach *reach = kcalloc(domains->nr, sizeof(*reach), GFP_KERNEL);
 	int nid, ret = -ENOMEM;
 	unsigned int d;
 
 	if (!tables || !reach)
 		goto free;
-	for (d = 0; d < kind->nr; d++) {
-		reach[d].kind = kind;
+	for (d = 0; d < domains->nr; d++) {
+		reach[d].domains = domains;
 		reach[d].d = d;
 	}
 	ret = mmap_write_lock_killable(mm);
 	if (!ret)
-		ret = hydra_census(mm, kind->nr, reach, tables);
+		ret = hydra_census(mm, domains->nr, reach, tables);
 	if (ret)
 		goto free;
-	for (d = 0; d < kind->nr; d++)
+	for (d = 0; d < domains->nr; d++)
 		seq_printf(m, "domain %u node %d local_leaves %lu remote_leaves %lu hinting_leaves %lu\n",
-			   d, kind->nid[d], reach[d].local, reach[d].remote,
+			   d, domains->nid[d], reach[d].local, reach[d].remote,
 			   reach[d].hinting);
 	for_each_online_node(nid)
 		seq_printf(m, "node %d pagetable_kib %lu\n", nid,
@@ -320,10 +320,10 @@ static int hydra_find_range(struct mm_struct *mm, struct hydra_map_range *range)
  */
 int hydra_map_next(struct mm_struct *mm, struct hydra_map_range *range)
 {
-	const struct hydra_kind *kind = hydra_census_kind(mm);
+	const struct hydra_domains *domains = hydra_census_domains(mm);
 	int ret;
 
-	for (; range->domain < kind->nr; range->domain++, range->end = 0) {
+	for (; range->domain < domains->nr; range->domain++, range->end = 0) {
 		ret = mmap_write_lock_killable(mm);
 		if (!ret)
 			ret = hydra_find_range(mm, range);

@@ -279,7 +279,7 @@ long hydra_check_mm(struct mm_struct *mm, struct seq_file *m)
 		return -EINTR;
 	}
 	w.h = mm_hydra(mm);
-	for (; w.h && w.d < hydra_kind_of(w.h)->nr; w.d++)
+	for (; w.h && w.d < hydra_domains_of(w.h)->nr; w.d++)
 		if (w.h->domain[w.d])
 			hydra_check_domain(&w);
 	mmap_write_unlock(mm);

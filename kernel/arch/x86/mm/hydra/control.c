@@ -89,29 +89,29 @@ long hydra_prctl_get(unsigned long arg2, unsigned long arg3,
 }
 
 /* The value of mm->hydra_home for an address space that gets settings now */
-static u32 hydra_home_now(struct mm_struct *mm, unsigned int kind)
+static u32 hydra_home_now(struct mm_struct *mm, unsigned int scope)
 {
 	unsigned int cpu = cpumask_any(mm_cpumask(mm));
 
-	if (kind == HYDRA_DOMAINS_MACHINE)
+	if (scope == HYDRA_SCOPE_MACHINE)
 		return 0;
-	return cpu < nr_cpu_ids ? hydra_home(kind, hydra_domain_of_cpu(kind, cpu)) :
-				  HYDRA_HOME_UNKNOWN(kind);
+	return cpu < nr_cpu_ids ? hydra_home(scope, hydra_domain_of_cpu(scope, cpu)) :
+				  HYDRA_HOME_UNKNOWN(scope);
 }
 
 /* Do CPUs of several domains run an address space? */
-static bool hydra_runs_in_several(struct mm_struct *mm, unsigned int kind)
+static bool hydra_runs_in_several(struct mm_struct *mm, unsigned int scope)
 {
 	unsigned int cpu = cpumask_any(mm_cpumask(mm));
 
-	return kind != HYDRA_DOMAINS_MACHINE && cpu < nr_cpu_ids &&
+	return scope != HYDRA_SCOPE_MACHINE && cpu < nr_cpu_ids &&
 	       !cpumask_subset(mm_cpumask(mm),
-			       hydra_kinds[kind].cpus[hydra_domain_of_cpu(kind, cpu)]);
+			       hydra_domains[scope].cpus[hydra_domain_of_cpu(scope, cpu)]);
 }
 
 /*
  * Do the domain trees of an address space have to go, for other settings? They do for
- * domains of another kind, or none at all, and for replication "eager", under which tables
+ * domains of another scope, or none at all, and for replication "eager", under which tables
  * have no domain without them.
  *
  * Context: mmap_lock held for writing.
@@ -123,7 +123,7 @@ static bool hydra_restarts(struct mm_struct *mm, union hydra_choice settings)
 	mmap_assert_write_locked(mm);
 	if (!h || !h->active)
 		return false;
-	return h->kind != settings.domains ||
+	return h->scope != settings.domains ||
 	       (settings.replication == HYDRA_REPLICATE_EAGER && !hydra_eager(h));
 }
 
@@ -140,7 +140,7 @@ static int hydra_settings_change(struct mm_struct *mm, const union hydra_choice 
 				 union hydra_choice settings, struct hydra_mm **new,
 				 bool *lacks)
 {
-	unsigned int kind = settings.domains;
+	unsigned int scope = settings.domains;
 	bool restart;
 	int ret;
 
@@ -165,14 +165,14 @@ static int hydra_settings_change(struct mm_struct *mm, const union hydra_choice 
 		if (restart)
 			hydra_deactivate(mm->hydra);
 		if (!mm->hydra || !mm->hydra->active) {
-			WRITE_ONCE(mm->hydra_home, hydra_home_now(mm, kind));
+			WRITE_ONCE(mm->hydra_home, hydra_home_now(mm, scope));
 			/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
 			smp_mb();
 			/*
 			 * Now: threads that stay in user mode do not come to
 			 * __hydra_resume_user_mode().
 			 */
-			if (hydra_runs_in_several(mm, kind) &&
+			if (hydra_runs_in_several(mm, scope) &&
 			    (mm == current->mm ? hydra_has_user_threads() :
 			     hydra_has_users(mm))) {
 				hydra_attach(mm, new);

@@ -2,8 +2,8 @@
 /*
  * Domains of the machine: which CPUs share one set of page tables.
  *
- * There are three kinds of domains: the CPUs of a node, the CPUs that share a
- * last-level cache, and the CPUs of a core. Each kind numbers its domains from 0. A
+ * There are three scopes of domains: the CPUs of a node, the CPUs that share a
+ * last-level cache, and the CPUs of a core. Each scope numbers its domains from 0. A
  * domain lies in one node, except the last one below. Its home is one node with memory.
  *
  * Numbered once at boot over all possible CPUs. So a CPU that comes online later has
@@ -12,7 +12,7 @@
  * flush. So do CPUs that are offline at boot: nothing is known yet of their caches and
  * cores.
  *
- * The number of domains never changes. A CPU may go to another domain of kind node, see
+ * The number of domains never changes. A CPU may go to another domain of scope node, see
  * regroup.c. No code needs a lock for the domain of a CPU, because all CPUs stop for a move.
  */
 
@@ -32,13 +32,13 @@
 #include "groups.h"
 
 /* Until domains are numbered, all CPUs are in domain 0. */
-DEFINE_PER_CPU_READ_MOSTLY(u16 [HYDRA_NR_KINDS], hydra_cpu_domain);
+DEFINE_PER_CPU_READ_MOSTLY(u16 [HYDRA_NR_SCOPES], hydra_cpu_domain);
 EXPORT_PER_CPU_SYMBOL_GPL(hydra_cpu_domain);
-DEFINE_PER_CPU_READ_MOSTLY(u32, hydra_cpu_home) = hydra_home(HYDRA_DOMAINS_NODE, 0);
-/* The most domains that a kind has */
+DEFINE_PER_CPU_READ_MOSTLY(u32, hydra_cpu_home) = hydra_home(HYDRA_SCOPE_NODE, 0);
+/* The most domains that a scope has */
 unsigned int hydra_nr_domains __ro_after_init = 1;
-/* By enum hydra_domains. HYDRA_DOMAINS_MACHINE has none. */
-struct hydra_kind hydra_kinds[HYDRA_NR_KINDS] __read_mostly;
+/* By enum hydra_scope. HYDRA_SCOPE_MACHINE has none. */
+struct hydra_domains hydra_domains[HYDRA_NR_SCOPES] __read_mostly;
 
 /* A home has 16 bits for the number of the domain, plus one. */
 static_assert(HYDRA_MAX_DOMAINS <= U16_MAX);
@@ -65,7 +65,7 @@ __setup("hydra_max_domains=", hydra_max_domains_setup);
 
 /*
  * Boot parameter hydra_llc_cpus=: that many CPUs of a node, by number, form a domain of
- * kind llc. For virtual machines, which may not show their caches.
+ * scope llc. For virtual machines, which may not show their caches.
  */
 static int __init hydra_llc_cpus_setup(char *text)
 {
@@ -94,73 +94,73 @@ static int __init hydra_node_of_cpu(unsigned int cpu)
 }
 
 /* Is a CPU in a domain whose first CPU is @first? Both are of one node. */
-static bool __init hydra_same_domain(unsigned int type, unsigned int cpu, unsigned int first,
+static bool __init hydra_same_domain(unsigned int scope, unsigned int cpu, unsigned int first,
 				     unsigned int nr)
 {
-	switch (type) {
-	case HYDRA_DOMAINS_LLC:
+	switch (scope) {
+	case HYDRA_SCOPE_LLC:
 		if (llc_cpus)
 			return nr < llc_cpus;
 		return cpumask_test_cpu(cpu, cpu_llc_shared_mask(first));
-	case HYDRA_DOMAINS_CORE:
+	case HYDRA_SCOPE_CORE:
 		return cpumask_test_cpu(cpu, topology_sibling_cpumask(first));
 	default:
 		return true;
 	}
 }
 
-/* The domain of a CPU among those that exist, or kind->nr */
-static unsigned int __init hydra_find_domain(unsigned int type, unsigned int cpu)
+/* The domain of a CPU among those that exist, or domains->nr */
+static unsigned int __init hydra_find_domain(unsigned int scope, unsigned int cpu)
 {
-	const struct hydra_kind *kind = &hydra_kinds[type];
+	const struct hydra_domains *domains = &hydra_domains[scope];
 	unsigned int d;
 
-	if (type == HYDRA_DOMAINS_NODE && group_of)
+	if (scope == HYDRA_SCOPE_NODE && group_of)
 		return group_of[cpu];
-	for (d = 0; d < kind->nr; d++)
-		if (kind->nid[d] == hydra_node_of_cpu(cpu) &&
-		    hydra_same_domain(type, cpu, cpumask_first(kind->cpus[d]),
-				      cpumask_weight(kind->cpus[d])))
+	for (d = 0; d < domains->nr; d++)
+		if (domains->nid[d] == hydra_node_of_cpu(cpu) &&
+		    hydra_same_domain(scope, cpu, cpumask_first(domains->cpus[d]),
+				      cpumask_weight(domains->cpus[d])))
 			break;
 	return d;
 }
 
 /* One domain more, of a node */
-static void __init hydra_add_domain(struct hydra_kind *kind, int nid)
+static void __init hydra_add_domain(struct hydra_domains *domains, int nid)
 {
-	unsigned int d = kind->nr++;
+	unsigned int d = domains->nr++;
 
-	kind->cpus[d] = kzalloc(cpumask_size(), GFP_KERNEL);
-	if (!kind->cpus[d])
+	domains->cpus[d] = kzalloc(cpumask_size(), GFP_KERNEL);
+	if (!domains->cpus[d])
 		panic("hydra: no memory for %u domains\n", d + 1);
-	kind->nid[d] = nid;
-	kind->home[d] = hydra_home_of_node(nid);
-	hydra_mask_set(d, &kind->all);
+	domains->nid[d] = nid;
+	domains->home[d] = hydra_home_of_node(nid);
+	hydra_mask_set(d, &domains->all);
 }
 
 /* Put a CPU into a domain: one of those that exist, or the next one. */
-static void __init hydra_add_cpu(unsigned int type, unsigned int cpu, unsigned int d)
+static void __init hydra_add_cpu(unsigned int scope, unsigned int cpu, unsigned int d)
 {
-	struct hydra_kind *kind = &hydra_kinds[type];
+	struct hydra_domains *domains = &hydra_domains[scope];
 
 	if (d == max_domains) {
 		d = max_domains - 1;
-		hydra_mask_set(d, &kind->overflow);
-	} else if (d == kind->nr) {
-		hydra_add_domain(kind, hydra_node_of_cpu(cpu));
+		hydra_mask_set(d, &domains->overflow);
+	} else if (d == domains->nr) {
+		hydra_add_domain(domains, hydra_node_of_cpu(cpu));
 	}
-	cpumask_set_cpu(cpu, kind->cpus[d]);
-	per_cpu(hydra_cpu_domain, cpu)[type] = d;
+	cpumask_set_cpu(cpu, domains->cpus[d]);
+	per_cpu(hydra_cpu_domain, cpu)[scope] = d;
 }
 
 /* The node of each CPU is known, the cache and the core of those that are up. */
-static bool __init hydra_knows_cpu(unsigned int type, unsigned int cpu)
+static bool __init hydra_knows_cpu(unsigned int scope, unsigned int cpu)
 {
-	return type == HYDRA_DOMAINS_NODE || cpu_online(cpu);
+	return scope == HYDRA_SCOPE_NODE || cpu_online(cpu);
 }
 
 /* Groups of CPUs in the place of nodes (groups.c). A group may have no CPU yet. */
-static void __init hydra_add_groups(struct hydra_kind *kind)
+static void __init hydra_add_groups(struct hydra_domains *domains)
 {
 	unsigned int cpu, d, nr = hydra_groups_at_boot(&group_of, max_domains);
 
@@ -170,57 +170,57 @@ static void __init hydra_add_groups(struct hydra_kind *kind)
 		for_each_possible_cpu(cpu)
 			if (group_of[cpu] == d)
 				nid = hydra_node_of_cpu(cpu);
-		hydra_add_domain(kind, nid);
+		hydra_add_domain(domains, nid);
 	}
 }
 
 /**
  * hydra_find_spans - note where in a cpumask the CPUs of each domain are
- * @kind: the domains
+ * @domains: those of a scope
  *
  * Context: at boot, or all CPUs are stopped.
  */
-void hydra_find_spans(struct hydra_kind *kind)
+void hydra_find_spans(struct hydra_domains *domains)
 {
 	unsigned int d;
 
-	for (d = 0; d < kind->nr; d++) {
-		bool empty = cpumask_empty(kind->cpus[d]);
+	for (d = 0; d < domains->nr; d++) {
+		bool empty = cpumask_empty(domains->cpus[d]);
 
-		kind->span[d].first = empty ? 1 : BIT_WORD(cpumask_first(kind->cpus[d]));
-		kind->span[d].last = empty ? 0 : BIT_WORD(cpumask_last(kind->cpus[d]));
+		domains->span[d].first = empty ? 1 : BIT_WORD(cpumask_first(domains->cpus[d]));
+		domains->span[d].last = empty ? 0 : BIT_WORD(cpumask_last(domains->cpus[d]));
 	}
 }
 
-static void __init hydra_number_domains(unsigned int type)
+static void __init hydra_number_domains(unsigned int scope)
 {
-	struct hydra_kind *kind = &hydra_kinds[type];
+	struct hydra_domains *domains = &hydra_domains[scope];
 	unsigned int cpu, d, last;
 
-	if (type == HYDRA_DOMAINS_NODE)
-		hydra_add_groups(kind);
+	if (scope == HYDRA_SCOPE_NODE)
+		hydra_add_groups(domains);
 	for_each_possible_cpu(cpu)
-		if (hydra_knows_cpu(type, cpu))
-			hydra_add_cpu(type, cpu, hydra_find_domain(type, cpu));
+		if (hydra_knows_cpu(scope, cpu))
+			hydra_add_cpu(scope, cpu, hydra_find_domain(scope, cpu));
 	/* All CPUs that are offline now share a domain, which may span nodes. */
-	last = kind->nr;
+	last = domains->nr;
 	for_each_possible_cpu(cpu) {
-		if (hydra_knows_cpu(type, cpu))
+		if (hydra_knows_cpu(scope, cpu))
 			continue;
-		hydra_add_cpu(type, cpu, last);
-		hydra_mask_set(kind->nr - 1, &kind->overflow);
+		hydra_add_cpu(scope, cpu, last);
+		hydra_mask_set(domains->nr - 1, &domains->overflow);
 	}
-	hydra_find_spans(kind);
-	/* A flush may have targets from the time before the kind changed: no CPU. */
-	for (d = kind->nr; d < HYDRA_MAX_DOMAINS; d++) {
-		kind->cpus[d] = (struct cpumask *)cpu_none_mask;
-		kind->span[d].first = 1;
+	hydra_find_spans(domains);
+	/* A flush may have targets from the time before the scope changed: no CPU. */
+	for (d = domains->nr; d < HYDRA_MAX_DOMAINS; d++) {
+		domains->cpus[d] = (struct cpumask *)cpu_none_mask;
+		domains->span[d].first = 1;
 	}
-	hydra_nr_domains = max(hydra_nr_domains, kind->nr);
+	hydra_nr_domains = max(hydra_nr_domains, domains->nr);
 }
 
 /**
- * hydra_set_node - put a CPU into a domain of kind node
+ * hydra_set_node - put a CPU into a domain of scope node
  * @cpu: the CPU
  * @d: the domain
  *
@@ -230,22 +230,22 @@ void hydra_set_node(unsigned int cpu, unsigned int d)
 {
 	VM_WARN_ON_ONCE(system_state >= SYSTEM_RUNNING && cpu_online(cpu) &&
 			cpu != raw_smp_processor_id());
-	per_cpu(hydra_cpu_domain, cpu)[HYDRA_DOMAINS_NODE] = d;
-	per_cpu(hydra_cpu_home, cpu) = hydra_home(HYDRA_DOMAINS_NODE, d);
+	per_cpu(hydra_cpu_domain, cpu)[HYDRA_SCOPE_NODE] = d;
+	per_cpu(hydra_cpu_home, cpu) = hydra_home(HYDRA_SCOPE_NODE, d);
 }
 
 static int __init hydra_domain_init(void)
 {
-	unsigned int type, cpu;
+	unsigned int scope, cpu;
 
-	for (type = HYDRA_DOMAINS_NODE; type < HYDRA_NR_KINDS; type++)
-		hydra_number_domains(type);
+	for (scope = HYDRA_SCOPE_NODE; scope < HYDRA_NR_SCOPES; scope++)
+		hydra_number_domains(scope);
 	for_each_possible_cpu(cpu)
-		hydra_set_node(cpu, hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu));
+		hydra_set_node(cpu, hydra_domain_of_cpu(HYDRA_SCOPE_NODE, cpu));
 	kfree(group_of);
 	pr_info("domains: %u nodes, %u last-level caches, %u cores\n",
-		hydra_kinds[HYDRA_DOMAINS_NODE].nr, hydra_kinds[HYDRA_DOMAINS_LLC].nr,
-		hydra_kinds[HYDRA_DOMAINS_CORE].nr);
+		hydra_domains[HYDRA_SCOPE_NODE].nr, hydra_domains[HYDRA_SCOPE_LLC].nr,
+		hydra_domains[HYDRA_SCOPE_CORE].nr);
 	return 0;
 }
 core_initcall(hydra_domain_init);

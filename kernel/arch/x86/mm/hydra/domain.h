@@ -16,7 +16,7 @@ struct hydra_span {
 };
 
 /**
- * struct hydra_kind - the domains of one kind
+ * struct hydra_domains - the domains of one scope
  * @nr: how many there are
  * @all: their numbers
  * @overflow: domains that always use the canonical tree
@@ -25,7 +25,7 @@ struct hydra_span {
  * @home: by domain, its home node, on which its tables are allocated
  * @span: by domain, where its CPUs are in a cpumask
  */
-struct hydra_kind {
+struct hydra_domains {
 	unsigned int nr;
 	hydra_mask_t all;
 	hydra_mask_t overflow;
@@ -35,18 +35,18 @@ struct hydra_kind {
 	struct hydra_span span[HYDRA_MAX_DOMAINS];
 };
 
-extern struct hydra_kind hydra_kinds[HYDRA_NR_KINDS];
+extern struct hydra_domains hydra_domains[HYDRA_NR_SCOPES];
 
 /*
  * Context: mmap_lock or a VMA is locked, or active has been read as true since preemption
- * was disabled, unless the caller accepts an earlier kind. See hydra_set_kind().
+ * was disabled, unless the caller accepts an earlier scope. See hydra_set_scope().
  */
-static inline const struct hydra_kind *hydra_kind_of(const struct hydra_mm *h)
+static inline const struct hydra_domains *hydra_domains_of(const struct hydra_mm *h)
 {
-	return &hydra_kinds[READ_ONCE(h->kind)];
+	return &hydra_domains[READ_ONCE(h->scope)];
 }
 
-void hydra_find_spans(struct hydra_kind *kind);
+void hydra_find_spans(struct hydra_domains *domains);
 void hydra_set_node(unsigned int cpu, unsigned int d);
 
 #endif /* _ARCH_X86_MM_HYDRA_DOMAIN_H */

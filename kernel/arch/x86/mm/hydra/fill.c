@@ -648,7 +648,7 @@ static bool hydra_all_joined(struct hydra_mm *h, unsigned long word)
  * read here belongs to a table that is not freed yet, and the access faults again.
  *
  * A fault on behalf of another process comes here, too. Its table may have domains of
- * another kind, and fewer of them. Such a fault fills nothing, whatever the answer.
+ * another scope, and fewer of them. Such a fault fills nothing, whatever the answer.
  *
  * Context: the VMA around the entry is locked. @h is of the current process.
  * Return: true if there is nothing to fill.
@@ -698,7 +698,7 @@ static hydra_mask_t hydra_have(struct hydra_mm *h, unsigned long addr)
 	if (hydra_is_table(val)) {
 		have = hydra_joined(hydra_word_of(hydra_next_table(val)));
 	} else if (t) {
-		for (d = 0; d < hydra_kind_of(h)->nr; d++) {
+		for (d = 0; d < hydra_domains_of(h)->nr; d++) {
 			pteval_t *own = READ_ONCE(t->table[d]);
 
 			if (own && hydra_leaf(READ_ONCE(own[pmd_index(addr)])))

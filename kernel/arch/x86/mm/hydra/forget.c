@@ -178,7 +178,7 @@ static bool hydra_runs_isolated(struct hydra_mm *h, unsigned int d)
 {
 	unsigned int cpu;
 
-	for_each_cpu_and(cpu, mm_cpumask(h->mm), hydra_kind_of(h)->cpus[d])
+	for_each_cpu_and(cpu, mm_cpumask(h->mm), hydra_domains_of(h)->cpus[d])
 		if (cpu_is_isolated(cpu))
 			return true;
 	return false;

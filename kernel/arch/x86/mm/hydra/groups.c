@@ -18,7 +18,7 @@
  * With pv a group stands for a domain of the host, and the host numbers its domains: another host,
  * to which the guest has migrated, otherwise. See hydra_map_groups().
  *
- * The groups are the domains of kind node. Their tables come from pools, see pool.c. The
+ * The groups are the domains of scope node. Their tables come from pools, see pool.c. The
  * caches and cores that a guest sees are not looked at.
  */
 
@@ -56,7 +56,7 @@ u8 *hydra_groups_host;
  * which there is one.
  *
  * Context: any, once the kernel has booted.
- * Return: true if the domains of kind node are groups.
+ * Return: true if the domains of scope node are groups.
  */
 bool hydra_has_groups(void)
 {

@@ -15,8 +15,8 @@
 static inline bool hydra_across(int a, int b)
 {
 	if (static_branch_unlikely(&hydra_pools_key))
-		return hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, a) !=
-		       hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, b);
+		return hydra_domain_of_cpu(HYDRA_SCOPE_NODE, a) !=
+		       hydra_domain_of_cpu(HYDRA_SCOPE_NODE, b);
 	return cpu_to_node(a) != cpu_to_node(b);
 }
 
@@ -24,20 +24,20 @@ static inline bool hydra_across(int a, int b)
  * Is a table on the home node of a domain; or, where groups of CPUs take the place of nodes,
  * from the pool of its group?
  */
-static inline bool hydra_is_home_of(const struct hydra_kind *kind, unsigned int d,
+static inline bool hydra_is_home_of(const struct hydra_domains *domains, unsigned int d,
 				    const pteval_t *table)
 {
 	const struct page *page = virt_to_page(table);
 
-	if (hydra_has_pools(kind))
+	if (hydra_has_pools(domains))
 		return hydra_pool_of(page) == d;
-	return page_to_nid(page) == kind->home[d];
+	return page_to_nid(page) == domains->home[d];
 }
 
 /* The same for a domain of an address space */
 static inline bool hydra_is_home(const struct hydra_mm *h, unsigned int d, const pteval_t *table)
 {
-	return hydra_is_home_of(hydra_kind_of(h), d, table);
+	return hydra_is_home_of(hydra_domains_of(h), d, table);
 }
 
 #endif /* _ARCH_X86_MM_HYDRA_HOME_H */

@@ -174,7 +174,7 @@ static void hydra_look_at_contexts(struct hydra_mm *h, unsigned int d, u32 now)
 	int cpu;
 
 	/* A CPU that comes online flushes first. */
-	for_each_cpu_and(cpu, hydra_kind_of(h)->cpus[d], cpu_online_mask)
+	for_each_cpu_and(cpu, hydra_domains_of(h)->cpus[d], cpu_online_mask)
 		if (!hydra_cpu_flushed(cpu, ctx_id, &since))
 			return;
 	hydra_domain_flushed(h->domain[d], since);

@@ -127,7 +127,7 @@ bool hydra_take_marks(struct hydra_mm *h, unsigned int d, pteval_t *copies,
  * @end: end of the range, exclusive
  *
  * A published flush covers all domains until hydra_add_published() narrows it, also
- * domains of a kind that the address space gets just now: this CPU may take their marks.
+ * domains of a scope that the address space gets just now: this CPU may take their marks.
  *
  * Context: not in interrupts, so the flushes of a CPU do not nest. Preemption is off on
  * return, until hydra_unpublish().

@@ -251,7 +251,7 @@ static struct page *hydra_pool_take(struct hydra_pool *pool)
 /* The worker runs on a CPU of the group, whose memory the host allocates nearby. */
 static void hydra_pool_wake(struct hydra_pool *pool)
 {
-	unsigned int cpu = cpumask_any_and(hydra_kinds[HYDRA_DOMAINS_NODE].cpus[pool->d],
+	unsigned int cpu = cpumask_any_and(hydra_domains[HYDRA_SCOPE_NODE].cpus[pool->d],
 					   cpu_online_mask);
 
 	if (cpu < nr_cpu_ids)
@@ -283,7 +283,7 @@ static struct page *hydra_pool_get_from(struct hydra_pool *pool)
  */
 struct page *hydra_pool_get(unsigned int d)
 {
-	/* A number of the kind before, see hydra_set_kind() */
+	/* A number of the scope before, see hydra_set_scope() */
 	return d < nr_pools ? hydra_pool_get_from(&pools[d]) : NULL;
 }
 
@@ -409,7 +409,7 @@ static bool hydra_in_group(unsigned int d)
 {
 	if (host_of)
 		return READ_ONCE(host_of[d]) != KVM_HYDRA_NO_DOMAIN;
-	return hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, raw_smp_processor_id()) == d;
+	return hydra_domain_of_cpu(HYDRA_SCOPE_NODE, raw_smp_processor_id()) == d;
 }
 
 /* Return: NULL, too, if the worker is not, or no longer, on a CPU of the group. */

@@ -23,10 +23,10 @@ int hydra_pools_start(unsigned int nr, const u8 *host);
 void hydra_pools_place(void);
 int hydra_pools_show(char *buf);
 
-static inline bool hydra_has_pools(const struct hydra_kind *kind)
+static inline bool hydra_has_pools(const struct hydra_domains *domains)
 {
 	return static_branch_unlikely(&hydra_pools_key) &&
-	       kind == &hydra_kinds[HYDRA_DOMAINS_NODE];
+	       domains == &hydra_domains[HYDRA_SCOPE_NODE];
 }
 
 #endif /* _ARCH_X86_MM_HYDRA_POOL_H */

@@ -88,19 +88,19 @@ static enum lru_status hydra_pick_victim(struct list_head *item,
 }
 
 /* Which domains have a replica on a node? Context: the leaf table's lock. */
-static void hydra_replicas_on(const struct hydra_shared *s, int nid, hydra_mask_t *domains)
+static void hydra_replicas_on(const struct hydra_shared *s, int nid, hydra_mask_t *found)
 {
-	const struct hydra_kind *kind = hydra_kind_of(s->t->hmm);
+	const struct hydra_domains *domains = hydra_domains_of(s->t->hmm);
 	unsigned int d;
 
-	hydra_mask_zero(domains);
+	hydra_mask_zero(found);
 	for_each_hydra_domain(d, &s->t->users) {
 		pteval_t *table = READ_ONCE(s->t->table[d]);
 
-		if (!table || table == s->canonical || kind->home[d] != nid ||
+		if (!table || table == s->canonical || domains->home[d] != nid ||
 		    hydra_from_pool(table))
 			continue;
-		hydra_mask_set(d, domains);
+		hydra_mask_set(d, found);
 	}
 }
 

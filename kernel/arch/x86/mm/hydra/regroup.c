@@ -79,11 +79,11 @@ static int hydra_keep_numbers(unsigned int nr, u16 *group)
 	for (g = 0; g < nr; g++) {
 		best = UINT_MAX;
 		most = 0;
-		for (d = 0; d < hydra_kinds[HYDRA_DOMAINS_NODE].nr; d++) {
+		for (d = 0; d < hydra_domains[HYDRA_SCOPE_NODE].nr; d++) {
 			common = 0;
 			for_each_possible_cpu(cpu)
 				common += group[cpu] == g &&
-					  hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu) == d;
+					  hydra_domain_of_cpu(HYDRA_SCOPE_NODE, cpu) == d;
 			if (!hydra_mask_test(d, &taken) && (best == UINT_MAX || common > most)) {
 				best = d;
 				most = common;
@@ -94,7 +94,7 @@ static int hydra_keep_numbers(unsigned int nr, u16 *group)
 	}
 	for_each_possible_cpu(cpu)
 		group[cpu] = group[cpu] == OFFLINE ?
-			     hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu) : number[group[cpu]];
+			     hydra_domain_of_cpu(HYDRA_SCOPE_NODE, cpu) : number[group[cpu]];
 	kfree(number);
 	return 0;
 }
@@ -125,7 +125,7 @@ static int hydra_ask_groups_again(unsigned int nr, u16 *group)
 	int ret;
 
 	for_each_possible_cpu(cpu)
-		group[cpu] = hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu);
+		group[cpu] = hydra_domain_of_cpu(HYDRA_SCOPE_NODE, cpu);
 	ret = hydra_ask_groups(nr, group);
 	if (!ret)
 		return 0;
@@ -140,7 +140,7 @@ static int hydra_ask_groups_again(unsigned int nr, u16 *group)
 /* What the host, or a measurement, says now. Context: hydra_regroup_lock. */
 static int hydra_groups_again(u16 *group)
 {
-	unsigned int nr = hydra_kinds[HYDRA_DOMAINS_NODE].nr;
+	unsigned int nr = hydra_domains[HYDRA_SCOPE_NODE].nr;
 
 	lockdep_assert_held(&hydra_regroup_lock);
 	switch (hydra_groups_from) {
@@ -156,18 +156,18 @@ static int hydra_groups_again(u16 *group)
 /* What no CPU does for itself: the masks, and the numbers of CPUs that are offline */
 static void hydra_move_rest(const u16 *to)
 {
-	struct hydra_kind *kind = &hydra_kinds[HYDRA_DOMAINS_NODE];
+	struct hydra_domains *domains = &hydra_domains[HYDRA_SCOPE_NODE];
 	unsigned int cpu, d;
 
-	for (d = 0; d < kind->nr; d++)
-		cpumask_clear(kind->cpus[d]);
+	for (d = 0; d < domains->nr; d++)
+		cpumask_clear(domains->cpus[d]);
 	for_each_possible_cpu(cpu) {
-		cpumask_set_cpu(cpu, kind->cpus[to[cpu]]);
+		cpumask_set_cpu(cpu, domains->cpus[to[cpu]]);
 		/* It has left its address space, and begins without contexts. */
 		if (!cpu_online(cpu))
 			hydra_set_node(cpu, to[cpu]);
 	}
-	hydra_find_spans(kind);
+	hydra_find_spans(domains);
 }
 
 /**
@@ -202,7 +202,7 @@ static int hydra_move_cpu(void *data)
 	lockdep_assert_irqs_disabled();
 	if (cpu == cpumask_first(cpu_online_mask))
 		hydra_move_rest(to);
-	if (to[cpu] == hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu))
+	if (to[cpu] == hydra_domain_of_cpu(HYDRA_SCOPE_NODE, cpu))
 		return 0;
 	hydra_leave_contexts();
 	hydra_set_node(cpu, to[cpu]);
@@ -210,7 +210,7 @@ static int hydra_move_cpu(void *data)
 }
 
 /**
- * hydra_move_cpus - CPUs go to other domains of kind node
+ * hydra_move_cpus - CPUs go to other domains of scope node
  * @to: by CPU, for all possible ones, a domain that exists
  *
  * See the head of this file. Stops all CPUs, if any is to move.
@@ -224,9 +224,9 @@ static void hydra_move_cpus(const u16 *to)
 
 	lockdep_assert_held(&hydra_regroup_lock);
 	for_each_possible_cpu(cpu) {
-		if (WARN_ON_ONCE(to[cpu] >= hydra_kinds[HYDRA_DOMAINS_NODE].nr))
+		if (WARN_ON_ONCE(to[cpu] >= hydra_domains[HYDRA_SCOPE_NODE].nr))
 			return;
-		moves |= to[cpu] != hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu);
+		moves |= to[cpu] != hydra_domain_of_cpu(HYDRA_SCOPE_NODE, cpu);
 	}
 	if (!moves)
 		return;
@@ -238,7 +238,7 @@ static void hydra_move_cpus(const u16 *to)
 /* @text: a list of groups, or NULL: ask, or measure. Return: 0 or a negative errno. */
 static int hydra_regroup(char *text)
 {
-	unsigned int nr = hydra_kinds[HYDRA_DOMAINS_NODE].nr;
+	unsigned int nr = hydra_domains[HYDRA_SCOPE_NODE].nr;
 	u16 *group;
 	int ret;
 
@@ -369,16 +369,16 @@ static const struct attribute_group hydra_groups_files = {
 
 static int __init hydra_groups_init(void)
 {
-	const struct hydra_kind *kind = &hydra_kinds[HYDRA_DOMAINS_NODE];
+	const struct hydra_domains *domains = &hydra_domains[HYDRA_SCOPE_NODE];
 	unsigned int d;
 	int ret;
 
 	ret = sysfs_merge_group(mm_kobj, &hydra_regroup_files);
 	if (ret || hydra_groups_from == HYDRA_GROUPS_OFF)
 		return ret;
-	for (d = 0; d < kind->nr; d++)
-		pr_info("group %u: CPUs %*pbl\n", d, cpumask_pr_args(kind->cpus[d]));
-	ret = hydra_pools_start(kind->nr, hydra_groups_host);
+	for (d = 0; d < domains->nr; d++)
+		pr_info("group %u: CPUs %*pbl\n", d, cpumask_pr_args(domains->cpus[d]));
+	ret = hydra_pools_start(domains->nr, hydra_groups_host);
 	if (ret)
 		return ret;
 	if (hydra_groups_from != HYDRA_GROUPS_LIST)

@@ -61,17 +61,17 @@ unsigned long hydra_replicas_total(void)
  */
 pteval_t *hydra_page_alloc(struct hydra_mm *h, unsigned int d, gfp_t gfp)
 {
-	const struct hydra_kind *kind = hydra_kind_of(h);
+	const struct hydra_domains *domains = hydra_domains_of(h);
 	struct page *page = NULL;
 
-	if (hydra_has_pools(kind)) {
+	if (hydra_has_pools(domains)) {
 		page = hydra_pool_get(d);
 		/* A replica from anywhere is no better than a link to Linux's table. */
 		if (!page && gfp & __GFP_THISNODE)
 			return NULL;
 	}
 	if (!page)
-		page = alloc_pages_node(kind->home[d], gfp | __GFP_ZERO | __GFP_COMP, 0);
+		page = alloc_pages_node(domains->home[d], gfp | __GFP_ZERO | __GFP_COMP, 0);
 	if (!page)
 		return NULL;
 	if (!pagetable_pte_ctor(page_ptdesc(page))) {
@@ -140,20 +140,20 @@ void hydra_page_free_uncharged(struct hydra_mm *h, pteval_t *table)
  * @gfp: how
  *
  * The table is on the home node of this CPU's node, which is the home of its domain of
- * every kind, but for domains that have to span nodes. The memory policy that the process
+ * every scope, but for domains that have to span nodes. The memory policy that the process
  * has for its data does not matter: this domain walks the table.
  *
  * Return: a constructed table, or NULL.
  */
 struct page *hydra_pte_alloc_one(gfp_t gfp)
 {
-	unsigned int node = raw_cpu_read(hydra_cpu_domain[HYDRA_DOMAINS_NODE]);
+	unsigned int node = raw_cpu_read(hydra_cpu_domain[HYDRA_SCOPE_NODE]);
 	struct page *page = NULL;
 
 	if (static_branch_unlikely(&hydra_pools_key))
 		page = hydra_pool_get(node);
 	if (!page)
-		page = alloc_pages_node(hydra_kinds[HYDRA_DOMAINS_NODE].home[node],
+		page = alloc_pages_node(hydra_domains[HYDRA_SCOPE_NODE].home[node],
 					gfp | __GFP_COMP, 0);
 	if (page && !pagetable_pte_ctor(page_ptdesc(page))) {
 		__free_page(page);
@@ -311,7 +311,7 @@ pteval_t *hydra_replica_alloc(struct hydra_mm *h, unsigned int d)
 	if (!hydra_replica_reserve(h))
 		return NULL;
 	/* With __GFP_THISNODE an offline node would cause a warning. */
-	if (node_online(hydra_kind_of(h)->home[d]))
+	if (node_online(hydra_domains_of(h)->home[d]))
 		replica = hydra_page_alloc(h, d, GFP_REPLICA | __GFP_THISNODE |
 					   __GFP_NOWARN);
 	if (replica && !hydra_reclaim_prepare(replica)) {

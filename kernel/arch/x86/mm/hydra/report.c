@@ -55,7 +55,7 @@ int hydra_show_settings(struct mm_struct *mm, struct seq_file *m)
 	struct hydra_mm *h = READ_ONCE(mm->hydra);
 	unsigned long replicas = 0, upper = 0, ended;
 	bool split = h && READ_ONCE(h->active);
-	const struct hydra_kind *kind = split ? hydra_kind_of(h) : NULL;
+	const struct hydra_domains *domains = split ? hydra_domains_of(h) : NULL;
 	union hydra_choice settings = hydra_settings_get(mm);
 	unsigned int d, i;
 
@@ -80,16 +80,16 @@ int hydra_show_settings(struct mm_struct *mm, struct seq_file *m)
 	seq_printf(m, "replica_kib %lu\n", hydra_kib(replicas));
 	seq_printf(m, "upper_tables %lu\n", upper);
 
-	for (d = 0; split && d < kind->nr; d++) {
+	for (d = 0; split && d < domains->nr; d++) {
 		struct hydra_domain *dom = READ_ONCE(h->domain[d]);
 
 		replicas = dom ? atomic_long_read(&dom->nr_replicas) : 0;
 		upper = dom ? atomic_long_read(&dom->nr_upper) : 0;
 		seq_printf(m, "domain %u node %d root %s replica_tables %lu replica_kib %lu upper_tables %lu fills %lu forgotten %u\n",
-			   d, kind->nid[d],
+			   d, domains->nid[d],
 			   dom && READ_ONCE(dom->root) == dom->pgd ? "own" : "canonical",
 			   replicas, hydra_kib(replicas), upper,
-			   hydra_stat_sum(h, HYDRA_STAT_FILLS, kind->cpus[d]),
+			   hydra_stat_sum(h, HYDRA_STAT_FILLS, domains->cpus[d]),
 			   dom ? READ_ONCE(dom->forgotten) : 0);
 	}
 	return 0;
@@ -223,19 +223,19 @@ static struct kobj_attribute allow_attr = __ATTR_RW(allow);
  * The last domain may span nodes: then its node is that of its first CPU.
  * Return: the length of the line, whatever the size of @buf.
  */
-static size_t hydra_show_domain(const struct hydra_kind *kind, unsigned int d, char *buf,
+static size_t hydra_show_domain(const struct hydra_domains *domains, unsigned int d, char *buf,
 				size_t size)
 {
-	return snprintf(buf, size, "%u node %d cpus %*pbl%s\n", d, kind->nid[d],
-			cpumask_pr_args(kind->cpus[d]),
-			hydra_mask_test(d, &kind->overflow) ? " root canonical" : "");
+	return snprintf(buf, size, "%u node %d cpus %*pbl%s\n", d, domains->nid[d],
+			cpumask_pr_args(domains->cpus[d]),
+			hydra_mask_test(d, &domains->overflow) ? " root canonical" : "");
 }
 
 /*
  * A binary file, because 1024 domains take more text than the page that other files of
  * sysfs are limited to.
  */
-static ssize_t hydra_read_domains(const struct hydra_kind *kind, char *to, loff_t from,
+static ssize_t hydra_read_domains(const struct hydra_domains *domains, char *to, loff_t from,
 				  size_t count)
 {
 	size_t size = 0, end = 0;
@@ -243,32 +243,32 @@ static ssize_t hydra_read_domains(const struct hydra_kind *kind, char *to, loff_
 	ssize_t ret;
 	char *text;
 
-	for (d = 0; d < kind->nr; d++)
-		size += hydra_show_domain(kind, d, NULL, 0);
+	for (d = 0; d < domains->nr; d++)
+		size += hydra_show_domain(domains, d, NULL, 0);
 	/* CPUs may move meanwhile (hydra_move_cpus()), and a line get longer or shorter. */
 	text = kvzalloc(size + 1, GFP_KERNEL);
 	if (!text)
 		return -ENOMEM;
-	for (d = 0; d < kind->nr; d++)
-		end = min(size, end + hydra_show_domain(kind, d, text + end, size + 1 - end));
+	for (d = 0; d < domains->nr; d++)
+		end = min(size, end + hydra_show_domain(domains, d, text + end, size + 1 - end));
 	ret = memory_read_from_buffer(to, count, &from, text, end);
 	kvfree(text);
 	return ret;
 }
 
-#define HYDRA_DOMAINS_FILE(name, type)							\
+#define HYDRA_DOMAINS_FILE(name, scope)							\
 static ssize_t name##_read(struct file *file, struct kobject *kobj,			\
 			   struct bin_attribute *attr, char *to, loff_t from,		\
 			   size_t count)						\
 {											\
-	return hydra_read_domains(&hydra_kinds[type], to, from, count);			\
+	return hydra_read_domains(&hydra_domains[scope], to, from, count);		\
 }											\
 											\
 static BIN_ATTR_RO(name, 0)
 
-HYDRA_DOMAINS_FILE(domains, HYDRA_DOMAINS_NODE);
-HYDRA_DOMAINS_FILE(domains_llc, HYDRA_DOMAINS_LLC);
-HYDRA_DOMAINS_FILE(domains_core, HYDRA_DOMAINS_CORE);
+HYDRA_DOMAINS_FILE(domains, HYDRA_SCOPE_NODE);
+HYDRA_DOMAINS_FILE(domains_llc, HYDRA_SCOPE_LLC);
+HYDRA_DOMAINS_FILE(domains_core, HYDRA_SCOPE_CORE);
 
 static ssize_t supported_show(struct kobject *kobj, struct kobj_attribute *attr,
 			      char *buf)

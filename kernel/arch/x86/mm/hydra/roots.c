@@ -262,7 +262,7 @@ void hydra_degrade(struct hydra_mm *h, unsigned int d)
 	WRITE_ONCE(dom->root, h->mm->pgd);
 	spin_unlock(&dom->lock);
 	hydra_stat_add(h, HYDRA_STAT_FALLBACKS, 1);
-	hydra_switch_roots(h->mm, &dom->tlb_gen, hydra_kind_of(h)->cpus[d]);
+	hydra_switch_roots(h->mm, &dom->tlb_gen, hydra_domains_of(h)->cpus[d]);
 	/* A thread that never sleeps comes to no switch. */
 	hydra_ask_at(READ_ONCE(dom->retry) + 1);
 }

@@ -16,24 +16,24 @@ struct seq_file;
 	((union hydra_choice){ { domains, replication, prefetch, filter } })
 
 #define HYDRA_LINUX_SETTINGS \
-	HYDRA_CHOICE(HYDRA_DOMAINS_MACHINE, HYDRA_REPLICATE_LAZY, \
+	HYDRA_CHOICE(HYDRA_SCOPE_MACHINE, HYDRA_REPLICATE_LAZY, \
 		     HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE)
 #define HYDRA_HYDRA_SETTINGS \
-	HYDRA_CHOICE(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY, \
+	HYDRA_CHOICE(HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY, \
 		     HYDRA_PREFETCH_MAX, HYDRA_FILTER_TABLE)
 
 /* The shootdowns of RadixVM (EuroSys '13), section 3.3: per-core tables, filled by faults. */
 #define HYDRA_RADIXVM_SETTINGS \
-	HYDRA_CHOICE(HYDRA_DOMAINS_CORE, HYDRA_REPLICATE_LAZY, \
+	HYDRA_CHOICE(HYDRA_SCOPE_CORE, HYDRA_REPLICATE_LAZY, \
 		     0, HYDRA_FILTER_ENTRY)
 /* The shootdowns of ABIS (USENIX ATC '17): by accessed bits, of each core. */
 #define HYDRA_ABIS_SETTINGS \
-	HYDRA_CHOICE(HYDRA_DOMAINS_CORE, HYDRA_REPLICATE_LAZY, \
+	HYDRA_CHOICE(HYDRA_SCOPE_CORE, HYDRA_REPLICATE_LAZY, \
 		     HYDRA_PREFETCH_MAX, HYDRA_FILTER_ACCESSED)
 
 /* Mitosis (ASPLOS '20): each node has all page tables, and every flush goes to all. */
 #define HYDRA_MITOSIS_SETTINGS \
-	HYDRA_CHOICE(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_EAGER, \
+	HYDRA_CHOICE(HYDRA_SCOPE_NODE, HYDRA_REPLICATE_EAGER, \
 		     HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE)
 
 /*
@@ -53,7 +53,7 @@ static inline union hydra_choice hydra_choice_of(const struct mm_struct *mm)
 
 static inline bool hydra_wants_domains(union hydra_choice settings)
 {
-	return settings.domains != HYDRA_DOMAINS_MACHINE;
+	return settings.domains != HYDRA_SCOPE_MACHINE;
 }
 
 /**

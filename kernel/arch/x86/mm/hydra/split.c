@@ -116,7 +116,7 @@
 
 /*
  * Unshare PMD tables of hugetlb: one struct hydra_table cannot serve several
- * address spaces. want_pmd_share() shares none once a kind is set.
+ * address spaces. want_pmd_share() shares none once a scope is set.
  *
  * As hugetlb_unshare_all_pmds(), but waits for no lock: a fault that holds the VMA, or the
  * lock of the reverse map, may be reclaiming memory for a new huge page.
@@ -154,7 +154,7 @@ static bool hydra_unshare_hugetlb(struct mm_struct *mm)
 
 /*
  * From now on domains may have trees. At first no domain has a tree.
- * Context: mmap_lock held for writing; the kind is set; CPUs may run the address space.
+ * Context: mmap_lock held for writing; the scope is set; CPUs may run the address space.
  * Return: false if a lock of hugetlb is busy, or the generations are used up.
  */
 static bool hydra_activate(struct hydra_mm *h)
@@ -186,10 +186,10 @@ static bool hydra_activate(struct hydra_mm *h)
 	gen = hydra_next_generation(h);
 	/*
 	 * Domains with a tree before the last return use the canonical root, too. A
-	 * number beyond those of the kind gets a generation when a later activation can
+	 * number beyond those of the scope gets a generation when a later activation can
 	 * use it.
 	 */
-	for (d = 0; d < hydra_kind_of(h)->nr; d++) {
+	for (d = 0; d < hydra_domains_of(h)->nr; d++) {
 		if (!h->domain[d])
 			continue;
 		hydra_mask_set(d, &h->universal);
@@ -217,7 +217,7 @@ static bool hydra_activate(struct hydra_mm *h)
 	 */
 	smp_mb();
 	for_each_cpu(cpu, mm_cpumask(h->mm))
-		hydra_mask_set_atomic(hydra_domain_of_cpu(h->kind, cpu), &h->universal);
+		hydra_mask_set_atomic(hydra_domain_of_cpu(h->scope, cpu), &h->universal);
 	/*
 	 * universal before unfiltered; pairs with the atomics in
 	 * hydra_raise_targets().
@@ -228,20 +228,20 @@ static bool hydra_activate(struct hydra_mm *h)
 }
 
 /*
- * Choose the kind of the domains that may have trees from now on. Each struct
+ * Choose the scope of the domains that may have trees from now on. Each struct
  * hydra_domain is used again for the domain with its number.
  *
- * Code that reads active, then the kind, and then relies on the number of a domain, does
+ * Code that reads active, then the scope, and then relies on the number of a domain, does
  * so with preemption disabled, or holds mmap_lock or the lock of a VMA. So wait for a
  * grace period:
  *
  *     CPU 0: control.c                     CPU 1: __hydra_switching()
  *     -------------                        --------------------------
  *                                          reads active: true
- *     hydra_deactivate(): active = false   reads kind: core, and its number: 5
+ *     hydra_deactivate(): active = false   reads scope: core, and its number: 5
  *     synchronize_rcu()
  *                                          makes domain 5 universal
- *     kind = node
+ *     scope = node
  *     hydra_activate(): active = true
  *
  * Without the wait, CPU 1 might use number 5 after CPU 0 has chosen nodes: set the bit of
@@ -249,38 +249,38 @@ static bool hydra_activate(struct hydra_mm *h)
  * node. (Atomic fills need no wait: hydra_deactivate() interrupts their CPUs. An atomic fill
  * has the address space loaded, and so its CPU is in mm_cpumask().)
  *
- * All other code has to bear a number of the kind before:
+ * All other code has to bear a number of the scope before:
  *
  * - A gather is preemptible, and may have the numbers of its sharers from the time before.
- *   These are needless targets. The change of the kind has flushed all CPUs that may have
+ *   These are needless targets. The change of the scope has flushed all CPUs that may have
  *   used the entries of the gather, see hydra_deactivate(). For a number which the new
- *   kind does not have, see hydra_number_domains(). The gather publishes its flush for
- *   all numbers (hydra_publish()), and so covers marks of domains of the new kind.
+ *   scope does not have, see hydra_number_domains(). The gather publishes its flush for
+ *   all numbers (hydra_publish()), and so covers marks of domains of the new scope.
  * - __hydra_links() may be asked for a table of another address space, with domains of
- *   another kind: it does not look into such a table.
+ *   another scope: it does not look into such a table.
  * - hydra_came_late() and __hydra_resume_user_mode() look again under mmap_lock, and the
- *   reports under /proc may mix two kinds.
+ *   reports under /proc may mix two scopes.
  *
  * Context: mmap_lock held for writing; the address space is not active.
  */
-static void hydra_set_kind(struct hydra_mm *h, unsigned int kind)
+static void hydra_set_scope(struct hydra_mm *h, unsigned int scope)
 {
 	mmap_assert_write_locked(h->mm);
 	VM_WARN_ON_ONCE(h->active);
-	if (h->kind == kind)
+	if (h->scope == scope)
 		return;
-	/* A struct hydra_mm that has never been active has no kind. */
-	if (h->kind)
+	/* A struct hydra_mm that has never been active has no scope. */
+	if (h->scope)
 		synchronize_rcu();
 	/* What CPU 1 has set above, after hydra_deactivate() */
 	hydra_mask_zero(&h->universal);
-	WRITE_ONCE(h->kind, kind);
+	WRITE_ONCE(h->scope, scope);
 }
 
 /* Context: mmap_lock held for writing, hydra_lock_ldt(). Return: NULL or @dom. */
 static struct hydra_domain *hydra_domain_alloc(struct hydra_mm *h, unsigned int d)
 {
-	int home = hydra_kind_of(h)->home[d];
+	int home = hydra_domains_of(h)->home[d];
 	struct hydra_domain *dom;
 
 	dom = kzalloc_node(sizeof(*dom), HYDRA_GFP, home);
@@ -311,7 +311,7 @@ bool hydra_lacks_tree(struct hydra_mm *h, unsigned int d)
 	struct hydra_domain *dom = READ_ONCE(h->domain[d]);
 
 	if (!dom || !hydra_mask_test(d, &h->trees))
-		return !hydra_mask_test(d, &hydra_kind_of(h)->overflow);
+		return !hydra_mask_test(d, &hydra_domains_of(h)->overflow);
 	return READ_ONCE(dom->root) != dom->pgd && time_after_eq(jiffies, READ_ONCE(dom->retry));
 }
 
@@ -398,7 +398,7 @@ static bool hydra_promote(struct hydra_mm *h, unsigned int d)
 load:
 	hydra_sync_ldt(h->mm);
 	WRITE_ONCE(dom->root, dom->pgd);
-	hydra_switch_roots(h->mm, &dom->tlb_gen, hydra_kind_of(h)->cpus[d]);
+	hydra_switch_roots(h->mm, &dom->tlb_gen, hydra_domains_of(h)->cpus[d]);
 	/*
 	 * CPUs of the domain load the tree before flushes may spare them. A domain
 	 * degraded by a fault meanwhile stays universal: see hydra_degrade().
@@ -447,10 +447,10 @@ void hydra_deactivate(struct hydra_mm *h)
 	 */
 	run = h->trees;
 	hydra_mask_add(&run, &h->universal);
-	/* No CPU has used a number of another kind, see hydra_set_kind(). */
-	VM_WARN_ON_ONCE(!hydra_mask_subset(&run, &hydra_kind_of(h)->all));
+	/* No CPU has used a number of another scope, see hydra_set_scope(). */
+	VM_WARN_ON_ONCE(!hydra_mask_subset(&run, &hydra_domains_of(h)->all));
 	for_each_hydra_domain(d, &run)
-		hydra_switch_roots(mm, &mm->context.tlb_gen, hydra_kind_of(h)->cpus[d]);
+		hydra_switch_roots(mm, &mm->context.tlb_gen, hydra_domains_of(h)->cpus[d]);
 	hydra_release_tables(h);
 	for_each_hydra_domain(d, &h->trees)
 		WRITE_ONCE(h->domain[d]->root, mm->pgd);
@@ -480,15 +480,15 @@ bool hydra_split_locked(struct hydra_mm *h)
 	hydra_mask_t run;
 
 	if (!h->active) {
-		hydra_set_kind(h, hydra_choice_of(h->mm).domains);
+		hydra_set_scope(h, hydra_choice_of(h->mm).domains);
 		if (!hydra_activate(h))
 			return false;
 	}
 	hydra_mask_zero(&run);
 	if (hydra_eager(h))
-		hydra_mask_add(&run, &hydra_kind_of(h)->all);
+		hydra_mask_add(&run, &hydra_domains_of(h)->all);
 	for_each_cpu(cpu, mm_cpumask(h->mm))
-		hydra_mask_set(hydra_domain_of_cpu(h->kind, cpu), &run);
+		hydra_mask_set(hydra_domain_of_cpu(h->scope, cpu), &run);
 	for_each_hydra_domain(d, &run) {
 		done &= hydra_promote(h, d);
 #ifdef CONFIG_MEMCG

@@ -403,7 +403,7 @@ bool hydra_unsplit(struct mm_struct *mm)
 		hydra_deactivate(mm->hydra);
 		/* If the thread moves later, the switch to it reads this home. */
 		preempt_disable();
-		WRITE_ONCE(mm->hydra_home, hydra_home_here(mm->hydra->kind));
+		WRITE_ONCE(mm->hydra_home, hydra_home_here(mm->hydra->scope));
 		preempt_enable();
 	}
 	mmap_write_unlock(mm);

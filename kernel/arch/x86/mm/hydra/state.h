@@ -17,7 +17,7 @@
  * settings of stock Linux; UNKNOWN before the first CPU runs the address space; SPLIT
  * with domain trees.
  */
-#define HYDRA_HOME_UNKNOWN(kind)	((u32)(kind) << HYDRA_HOME_SHIFT)
+#define HYDRA_HOME_UNKNOWN(scope)	((u32)(scope) << HYDRA_HOME_SHIFT)
 #define HYDRA_HOME_SPLIT		U32_MAX
 
 /* Context: any but NMI. */
@@ -61,8 +61,8 @@ static inline bool hydra_eager(const struct hydra_mm *h)
  */
 #define HYDRA_GFP	(__GFP_ACCOUNT | __GFP_RECLAIM | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
-/* The kind of a home, but of HYDRA_HOME_SPLIT */
-static inline unsigned int hydra_home_kind(u32 home)
+/* The scope of a home, but of HYDRA_HOME_SPLIT */
+static inline unsigned int hydra_home_scope(u32 home)
 {
 	return home >> HYDRA_HOME_SHIFT;
 }
@@ -70,19 +70,19 @@ static inline unsigned int hydra_home_kind(u32 home)
 /* Has a CPU run the address space of a home, but of HYDRA_HOME_SPLIT? */
 static inline bool hydra_home_known(u32 home)
 {
-	return home != HYDRA_HOME_UNKNOWN(hydra_home_kind(home));
+	return home != HYDRA_HOME_UNKNOWN(hydra_home_scope(home));
 }
 
 /* The home of an address space that this CPU alone runs. Context: as hydra_this_domain(). */
-static inline u32 hydra_home_here(unsigned int kind)
+static inline u32 hydra_home_here(unsigned int scope)
 {
-	return hydra_home(kind, raw_cpu_read(hydra_cpu_domain[kind]));
+	return hydra_home(scope, raw_cpu_read(hydra_cpu_domain[scope]));
 }
 
 /* Is this CPU in the domain of a home? */
 static inline bool hydra_at_home(u32 home)
 {
-	return home != HYDRA_HOME_SPLIT && home == hydra_home_here(hydra_home_kind(home));
+	return home != HYDRA_HOME_SPLIT && home == hydra_home_here(hydra_home_scope(home));
 }
 
 struct hydra_mm *hydra_alloc(struct mm_struct *mm, bool may_wait);

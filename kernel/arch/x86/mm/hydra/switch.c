@@ -117,7 +117,7 @@ struct hydra_domain *__hydra_switching(struct mm_struct *next,
 	} else if (hydra_home_known(home) && atomic_read(&next->mm_users) > 1) {
 		/* A process made by clone(CLONE_VM) shares it: the home stays. */
 	} else if (cmpxchg(&next->hydra_home, home,
-			   hydra_home_here(hydra_home_kind(home))) != home &&
+			   hydra_home_here(hydra_home_scope(home))) != home &&
 		   hydra_has_threads(tsk)) {
 		/* The first switch of another CPU was faster. */
 		set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
@@ -135,7 +135,7 @@ static void hydra_go_home(struct mm_struct *mm, u32 home)
 	if (atomic_read(&mm->mm_users) > 1 + hydra_nr_workers(current, UINT_MAX))
 		return;
 	guard(preempt)();
-	(void)cmpxchg(&mm->hydra_home, home, hydra_home_here(hydra_home_kind(home)));
+	(void)cmpxchg(&mm->hydra_home, home, hydra_home_here(hydra_home_scope(home)));
 }
 
 /**

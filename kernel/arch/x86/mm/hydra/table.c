@@ -69,7 +69,7 @@
  *
  * The object is in no counter that the OOM killer reads, like Linux's objects beside tables
  * (VMAs, locks of tables with lock debugging). It is made for a table that two domains use, or
- * whose user has a replica, and takes about 8 bytes for each domain of the kind: 600 bytes for
+ * whose user has a replica, and takes about 8 bytes for each domain of the scope: 600 bytes for
  * 64 domains, beside 4 KiB for each replica, which is counted. The memory cgroup is charged for
  * it. Roots are not counted either, as Linux does not count its own: there is one for each
  * domain.
@@ -81,7 +81,7 @@ struct hydra_table *hydra_table_alloc(struct hydra_mm *h, gfp_t gfp)
 {
 	struct hydra_table *t;
 
-	return kzalloc(struct_size(t, table, hydra_kind_of(h)->nr), gfp);
+	return kzalloc(struct_size(t, table, hydra_domains_of(h)->nr), gfp);
 }
 
 /**

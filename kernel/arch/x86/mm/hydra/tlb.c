@@ -150,14 +150,14 @@ unsigned int hydra_pick_cpus(unsigned long *picked, const unsigned long *running
  */
 void hydra_pick_targets(struct hydra_mm *h, struct hydra_flush *f)
 {
-	const struct hydra_kind *kind = hydra_kind_of(h);
+	const struct hydra_domains *domains = hydra_domains_of(h);
 	unsigned int d;
 
 	for_each_hydra_domain(d, &f->targets)
 		hydra_pick_cpus(cpumask_bits(&f->cpus),
 				cpumask_bits(mm_cpumask(h->mm)),
-				cpumask_bits(kind->cpus[d]),
-				kind->span[d].first, kind->span[d].last);
+				cpumask_bits(domains->cpus[d]),
+				domains->span[d].first, domains->span[d].last);
 }
 
 /**
@@ -169,11 +169,11 @@ void hydra_pick_targets(struct hydra_mm *h, struct hydra_flush *f)
  */
 void hydra_unpick_targets(struct hydra_mm *h, struct hydra_flush *f)
 {
-	const struct hydra_kind *kind = hydra_kind_of(h);
+	const struct hydra_domains *domains = hydra_domains_of(h);
 	unsigned int d, i;
 
 	for_each_hydra_domain(d, &f->targets)
-		for (i = kind->span[d].first; i <= kind->span[d].last; i++)
+		for (i = domains->span[d].first; i <= domains->span[d].last; i++)
 			cpumask_bits(&f->cpus)[i] = 0;
 }
 
@@ -246,7 +246,7 @@ unsigned int hydra_count_spared(struct hydra_mm *h, struct hydra_flush *f)
 	for_each_cpu_andnot(cpu, mm_cpumask(h->mm), &f->cpus)
 		/* A CPU of a target that has come meanwhile was not spared. */
 		if (cpu != self &&
-		    !hydra_mask_test(hydra_domain_of_cpu(h->kind, cpu), &f->targets) &&
+		    !hydra_mask_test(hydra_domain_of_cpu(h->scope, cpu), &f->targets) &&
 		    hydra_linux_interrupts(h->mm, cpu, f->info.freed_tables))
 			nr++;
 	return nr;

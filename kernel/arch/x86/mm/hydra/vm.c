@@ -87,7 +87,7 @@ int hydra_vm_settings_check(struct hydra_vm_settings *s)
 	s->per_node = false;
 	if (!hydra_wants_domains(s->choice))
 		return 0;
-	if (s->choice.domains != HYDRA_DOMAINS_NODE ||
+	if (s->choice.domains != HYDRA_SCOPE_NODE ||
 	    s->choice.replication != HYDRA_REPLICATE_LAZY ||
 	    s->choice.filter > HYDRA_FILTER_TABLE)
 		return -EOPNOTSUPP;
@@ -220,7 +220,7 @@ EXPORT_SYMBOL_GPL(hydra_vm_settings_show);
  */
 unsigned int hydra_vm_nr_domains(void)
 {
-	return hydra_kinds[HYDRA_DOMAINS_NODE].nr;
+	return hydra_domains[HYDRA_SCOPE_NODE].nr;
 }
 EXPORT_SYMBOL_GPL(hydra_vm_nr_domains);
 
@@ -232,7 +232,7 @@ EXPORT_SYMBOL_GPL(hydra_vm_nr_domains);
  */
 int hydra_vm_home(unsigned int d)
 {
-	return hydra_kinds[HYDRA_DOMAINS_NODE].home[d];
+	return hydra_domains[HYDRA_SCOPE_NODE].home[d];
 }
 EXPORT_SYMBOL_GPL(hydra_vm_home);
 

@@ -336,7 +336,7 @@ TEST_F_TIMEOUT(forget, nothing_is_forgotten_when_switched_off, 60)
 TEST_F_TIMEOUT(forget, eager_domains_stay, 60)
 {
 	struct hydra_settings eager = {
-		.domains = HYDRA_DOMAINS_NODE,
+		.domains = HYDRA_SCOPE_NODE,
 		.replication = HYDRA_REPLICATE_EAGER,
 		.prefetch = 9,
 		.filter = HYDRA_FILTER_TABLE,

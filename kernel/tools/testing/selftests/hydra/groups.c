@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * CPUs go from one domain of kind node to another while programs run, as in a virtual machine
+ * CPUs go from one domain of scope node to another while programs run, as in a virtual machine
  * whose host moves its CPUs.
  */
 #include <errno.h>
@@ -167,9 +167,9 @@ TEST_F(groups, file_shows_where_cpus_are)
 TEST_F(groups, kvm_has_one_tree)
 {
 	struct hydra_settings nodes = {
-		.domains = HYDRA_DOMAINS_NODE, .replication = HYDRA_REPLICATE_LAZY,
+		.domains = HYDRA_SCOPE_NODE, .replication = HYDRA_REPLICATE_LAZY,
 	};
-	struct hydra_settings machine = { .domains = HYDRA_DOMAINS_MACHINE };
+	struct hydra_settings machine = { .domains = HYDRA_SCOPE_MACHINE };
 	struct kvm_enable_cap cap = {
 		.cap = KVM_CAP_HYDRA, .args = { (uintptr_t)&nodes, sizeof(nodes) },
 	};

@@ -50,7 +50,7 @@ static struct {
 	struct bitmask *group[HYDRA_MAX_NODES];
 } machine;
 
-/* The CPUs of a domain of kind node: what it has at this moment, in the words of libnuma */
+/* The CPUs of a domain of scope node: what it has at this moment, in the words of libnuma */
 static struct bitmask *domain_cpus(int domain)
 {
 	char text[16384], key[32], *line;
@@ -488,7 +488,7 @@ int hydra_get(struct hydra_settings *settings)
 int hydra_on(unsigned int prefetch, unsigned int filter)
 {
 	struct hydra_settings settings = {
-		.domains = HYDRA_DOMAINS_NODE,
+		.domains = HYDRA_SCOPE_NODE,
 		.replication = HYDRA_REPLICATE_LAZY,
 		.prefetch = prefetch,
 		.filter = filter,

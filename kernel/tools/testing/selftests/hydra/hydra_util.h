@@ -32,7 +32,7 @@
 int hydra_nodes(void);
 int hydra_node_id(int node);
 int hydra_node_cpus(int node, int cpus[HYDRA_MAX_CPUS]);
-/* The CPUs that a domain of kind node has at this moment. Return: how many. */
+/* The CPUs that a domain of scope node has at this moment. Return: how many. */
 int hydra_domain_cpus(int domain, int cpus[HYDRA_MAX_CPUS]);
 void hydra_pin_to_cpu(int cpu);
 void hydra_pin_to_node(int node);

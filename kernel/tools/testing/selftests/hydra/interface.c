@@ -18,7 +18,7 @@
 #define PAGES	16
 
 static const struct hydra_settings hydra_settings = {
-	HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY, 9, HYDRA_FILTER_TABLE,
+	HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY, 9, HYDRA_FILTER_TABLE,
 };
 
 static bool same(const struct hydra_settings *a, const struct hydra_settings *b)
@@ -146,7 +146,7 @@ TEST_F(interface, off_at_first)
 	struct hydra_stats stats;
 
 	ASSERT_EQ(0, hydra_get(&s));
-	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, s.domains);
+	EXPECT_EQ(HYDRA_SCOPE_MACHINE, s.domains);
 	ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
 	EXPECT_STREQ("linux", stats.policy);
 	EXPECT_EQ(0, stats.active);
@@ -195,7 +195,7 @@ TEST_F(interface, set_and_get)
 	/* what "linux" stands for can be set by prctl too */
 	ASSERT_EQ(0, hydra_off());
 	ASSERT_EQ(0, hydra_get(&s));
-	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, s.domains);
+	EXPECT_EQ(HYDRA_SCOPE_MACHINE, s.domains);
 	ASSERT_EQ(0, hydra_set(&hydra_settings));
 	ASSERT_EQ(0, hydra_set(&s));
 	ASSERT_EQ(0, hydra_get(&seen));
@@ -217,7 +217,7 @@ TEST_F(interface, bad_values_change_nothing)
 		int error;
 	} bad[] = {
 		{ { 1, 0, 10, 1 }, EINVAL },
-		{ { HYDRA_DOMAINS_MACHINE, HYDRA_REPLICATE_EAGER, 9, 0 }, EINVAL },
+		{ { HYDRA_SCOPE_MACHINE, HYDRA_REPLICATE_EAGER, 9, 0 }, EINVAL },
 	};
 	const struct hydra_settings other = { 1, 0, 3, 0 };
 	struct hydra_settings seen;
@@ -388,7 +388,7 @@ TEST_F(interface, each_write_is_one_text)
 	EXPECT_EQ(15, write(fd, "prefetch=3\0junk", 15));
 	ASSERT_EQ(0, hydra_get(&before));
 	EXPECT_EQ(3, before.prefetch);
-	EXPECT_EQ(HYDRA_DOMAINS_NODE, before.domains);
+	EXPECT_EQ(HYDRA_SCOPE_NODE, before.domains);
 	EXPECT_EQ(-1, write(fd, text, TEXT_MAX));
 	EXPECT_EQ(EINVAL, errno);
 	EXPECT_EQ(-1, write(fd, text, 0));
@@ -516,7 +516,7 @@ TEST_F(interface, proc_write)
 	EXPECT_EQ(0, memory_mistakes());
 	EXPECT_EQ(0, hydra_write_policy(getpid(), "hydra,domains=machine"));
 	ASSERT_EQ(0, hydra_get(&seen));
-	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, seen.domains);
+	EXPECT_EQ(HYDRA_SCOPE_MACHINE, seen.domains);
 	EXPECT_EQ(0, memory_mistakes());
 }
 
@@ -532,12 +532,12 @@ TEST_F(interface, policies_as_text)
 		"domains=llc,replication=lazy,prefetch=9,filter=table",
 	};
 	static const struct hydra_settings settings[] = {
-		{ HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY, 0, HYDRA_FILTER_ENTRY },
-		{ HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY, 9, HYDRA_FILTER_ACCESSED },
-		{ HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_EAGER, 9, HYDRA_FILTER_NONE },
-		{ HYDRA_DOMAINS_CORE, HYDRA_REPLICATE_LAZY, 0, HYDRA_FILTER_ENTRY },
-		{ HYDRA_DOMAINS_CORE, HYDRA_REPLICATE_LAZY, 9, HYDRA_FILTER_ACCESSED },
-		{ HYDRA_DOMAINS_LLC, HYDRA_REPLICATE_LAZY, 9, HYDRA_FILTER_TABLE },
+		{ HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY, 0, HYDRA_FILTER_ENTRY },
+		{ HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY, 9, HYDRA_FILTER_ACCESSED },
+		{ HYDRA_SCOPE_NODE, HYDRA_REPLICATE_EAGER, 9, HYDRA_FILTER_NONE },
+		{ HYDRA_SCOPE_CORE, HYDRA_REPLICATE_LAZY, 0, HYDRA_FILTER_ENTRY },
+		{ HYDRA_SCOPE_CORE, HYDRA_REPLICATE_LAZY, 9, HYDRA_FILTER_ACCESSED },
+		{ HYDRA_SCOPE_LLC, HYDRA_REPLICATE_LAZY, 9, HYDRA_FILTER_TABLE },
 	};
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(texts); i++) {
@@ -602,11 +602,11 @@ TEST_F(interface, default_for_new_programs)
 	EXPECT_EQ(0, mistakes);
 	/* A running process keeps the settings when the default changes. */
 	ASSERT_EQ(0, hydra_get(&seen));
-	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, seen.domains);
+	EXPECT_EQ(HYDRA_SCOPE_MACHINE, seen.domains);
 
 	ASSERT_EQ(0, hydra_write_file(HYDRA_SYSFS "default", "linux"));
 	seen = execute(&active, &mistakes);
-	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, seen.domains);
+	EXPECT_EQ(HYDRA_SCOPE_MACHINE, seen.domains);
 	EXPECT_EQ(0, active);
 	EXPECT_EQ(0, mistakes);
 
@@ -620,7 +620,7 @@ TEST_F(interface, default_for_new_programs)
 	ASSERT_EQ(0, hydra_write_file(HYDRA_SYSFS "default", "hydra"));
 	ASSERT_EQ(0, hydra_off());
 	seen = execute(&active, &mistakes);
-	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, seen.domains);
+	EXPECT_EQ(HYDRA_SCOPE_MACHINE, seen.domains);
 }
 
 /* A set-uid program has the default settings, not the settings of the calling user. */
@@ -639,12 +639,12 @@ TEST_F(interface, set_uid_program_has_the_default)
 	ASSERT_EQ(0, system(command));
 
 	seen = execute_program(path, true, &active, &mistakes);
-	EXPECT_EQ(HYDRA_DOMAINS_NODE, seen.domains)
+	EXPECT_EQ(HYDRA_SCOPE_NODE, seen.domains)
 		TH_LOG("not even without the set-uid bit");
 	snprintf(command, sizeof(command), "chmod 04755 %s", path);
 	ASSERT_EQ(0, system(command));
 	seen = execute_program(path, true, &active, &mistakes);
-	EXPECT_EQ(HYDRA_DOMAINS_MACHINE, seen.domains);
+	EXPECT_EQ(HYDRA_SCOPE_MACHINE, seen.domains);
 	EXPECT_EQ(0, active);
 	EXPECT_EQ(0, mistakes);
 	EXPECT_EQ(0, umount(directory));

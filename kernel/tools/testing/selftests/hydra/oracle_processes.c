@@ -98,7 +98,7 @@ static long counter(const char *key)
 	return hydra_number("/proc/self/hydra", key);
 }
 
-/* Off, or to another kind of domains, or another replication */
+/* Off, or to domains of another scope, or another replication */
 bool switch_off(struct op *op)
 {
 	static const char * const others[] = {

@@ -241,8 +241,8 @@ static bool shows(const char *line)
 
 TEST_F(vm_follow, one_tree_alone_follows)
 {
-	struct hydra_settings node = { .domains = HYDRA_DOMAINS_NODE };
-	struct hydra_settings machine = { .domains = HYDRA_DOMAINS_MACHINE };
+	struct hydra_settings node = { .domains = HYDRA_SCOPE_NODE };
+	struct hydra_settings machine = { .domains = HYDRA_SCOPE_MACHINE };
 	struct kvm_enable_cap cap = {
 		.cap = KVM_CAP_HYDRA, .args = { (uintptr_t)&node, sizeof(node), KVM_HYDRA_FOLLOW },
 	};

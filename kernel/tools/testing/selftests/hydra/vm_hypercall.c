@@ -117,7 +117,7 @@ TEST_F(vm_hypercall, guest_that_may_not_ask)
 
 TEST_F(vm_hypercall, vmm_exposes_nodes)
 {
-	struct hydra_settings machine = { .domains = HYDRA_DOMAINS_MACHINE };
+	struct hydra_settings machine = { .domains = HYDRA_SCOPE_MACHINE };
 	struct kvm_enable_cap cap = {
 		.cap = KVM_CAP_HYDRA,
 		.args = { (uintptr_t)&machine, sizeof(machine), KVM_HYDRA_EXPOSE },

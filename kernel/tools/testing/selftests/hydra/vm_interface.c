@@ -110,16 +110,16 @@ static int enable_cap(struct kvm_vm *kvm, const struct kvm_enable_cap *cap)
 TEST_F(vm_interface, vmm_changes_the_settings)
 {
 	struct hydra_settings node = {
-		.domains = HYDRA_DOMAINS_NODE, .prefetch = 3, .filter = HYDRA_FILTER_TABLE,
+		.domains = HYDRA_SCOPE_NODE, .prefetch = 3, .filter = HYDRA_FILTER_TABLE,
 	};
-	struct hydra_settings machine = { .domains = HYDRA_DOMAINS_MACHINE };
+	struct hydra_settings machine = { .domains = HYDRA_SCOPE_MACHINE };
 	struct kvm_enable_cap cap = {
 		.cap = KVM_CAP_HYDRA, .args = { (uintptr_t)&node, sizeof(node) },
 	};
 	struct {
 		struct hydra_settings known;
 		uint32_t more;
-	} longer = { .known = { .domains = HYDRA_DOMAINS_NODE, .prefetch = 5 } };
+	} longer = { .known = { .domains = HYDRA_SCOPE_NODE, .prefetch = 5 } };
 
 	ASSERT_EQ(0, hydra_off());
 	vm_make(&self->vm);
@@ -188,7 +188,7 @@ TEST_F(vm_interface, settings_again)
 
 TEST_F(vm_interface, bad_caps_change_nothing)
 {
-	struct hydra_settings good = { .domains = HYDRA_DOMAINS_NODE };
+	struct hydra_settings good = { .domains = HYDRA_SCOPE_NODE };
 	struct hydra_settings eager = good, core = good, entry = good, far = good, none = good;
 	const struct {
 		struct hydra_settings *settings;
@@ -209,7 +209,7 @@ TEST_F(vm_interface, bad_caps_change_nothing)
 	far.prefetch = HYDRA_PREFETCH_MAX + 1;
 	none.domains = 77;
 	eager.replication = HYDRA_REPLICATE_EAGER;
-	core.domains = HYDRA_DOMAINS_CORE;
+	core.domains = HYDRA_SCOPE_CORE;
 	entry.filter = HYDRA_FILTER_ENTRY;
 	vm_make(&self->vm);
 	ASSERT_LT(0, read_settings(before, sizeof(before)));
@@ -242,8 +242,8 @@ TEST_F(vm_interface, vm_of_a_protected_type_is_stock)
 		"hydra", "domains=node", "hydra,prefetch=9,filter=none", "tables=follow",
 		"expose=on", "linux,expose=on", "linux,tables=follow",
 	};
-	struct hydra_settings node = { .domains = HYDRA_DOMAINS_NODE };
-	struct hydra_settings machine = { .domains = HYDRA_DOMAINS_MACHINE };
+	struct hydra_settings node = { .domains = HYDRA_SCOPE_NODE };
+	struct hydra_settings machine = { .domains = HYDRA_SCOPE_MACHINE };
 	struct kvm_enable_cap cap = {
 		.cap = KVM_CAP_HYDRA, .args = { (uintptr_t)&node, sizeof(node) },
 	};
@@ -497,7 +497,7 @@ TEST_F(vm_interface, bad_parameters_change_nothing)
  */
 static int choose_without_right(int kvm, bool nobody)
 {
-	struct hydra_settings machine = { .domains = HYDRA_DOMAINS_MACHINE };
+	struct hydra_settings machine = { .domains = HYDRA_SCOPE_MACHINE };
 	struct kvm_enable_cap cap = {
 		.cap = KVM_CAP_HYDRA, .args = { (uintptr_t)&machine, sizeof(machine) },
 	};

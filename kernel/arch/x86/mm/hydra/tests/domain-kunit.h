@@ -32,62 +32,62 @@ static void hydra_test_mask(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, hydra_mask_empty(&a));
 }
 
-/* Every CPU has a domain of each kind, every domain a home with memory. */
+/* Every CPU has a domain of each scope, every domain a home with memory. */
 static void hydra_test_domains(struct kunit *test)
 {
-	unsigned int type, cpu, d;
+	unsigned int scope, cpu, d;
 
-	KUNIT_EXPECT_EQ(test, 0, hydra_kinds[HYDRA_DOMAINS_MACHINE].nr);
+	KUNIT_EXPECT_EQ(test, 0, hydra_domains[HYDRA_SCOPE_MACHINE].nr);
 	KUNIT_ASSERT_LE(test, hydra_nr_domains, HYDRA_MAX_DOMAINS);
-	for (type = HYDRA_DOMAINS_NODE; type < HYDRA_NR_KINDS; type++) {
-		const struct hydra_kind *kind = &hydra_kinds[type];
+	for (scope = HYDRA_SCOPE_NODE; scope < HYDRA_NR_SCOPES; scope++) {
+		const struct hydra_domains *domains = &hydra_domains[scope];
 		unsigned int cpus = 0;
 
-		KUNIT_ASSERT_GE(test, kind->nr, 1);
-		KUNIT_ASSERT_LE(test, kind->nr, hydra_nr_domains);
+		KUNIT_ASSERT_GE(test, domains->nr, 1);
+		KUNIT_ASSERT_LE(test, domains->nr, hydra_nr_domains);
 		for_each_possible_cpu(cpu) {
-			d = hydra_domain_of_cpu(type, cpu);
-			KUNIT_ASSERT_LT(test, d, kind->nr);
-			KUNIT_EXPECT_TRUE(test, cpumask_test_cpu(cpu, kind->cpus[d]));
+			d = hydra_domain_of_cpu(scope, cpu);
+			KUNIT_ASSERT_LT(test, d, domains->nr);
+			KUNIT_EXPECT_TRUE(test, cpumask_test_cpu(cpu, domains->cpus[d]));
 			/* Groups may span nodes. */
-			if (!hydra_mask_test(d, &kind->overflow) && !hydra_has_pools(kind))
-				KUNIT_EXPECT_EQ(test, cpu_to_node(cpu), kind->nid[d]);
+			if (!hydra_mask_test(d, &domains->overflow) && !hydra_has_pools(domains))
+				KUNIT_EXPECT_EQ(test, cpu_to_node(cpu), domains->nid[d]);
 		}
-		for (d = 0; d < kind->nr; d++) {
-			cpus += cpumask_weight(kind->cpus[d]);
-			KUNIT_EXPECT_TRUE(test, hydra_mask_test(d, &kind->all));
-			KUNIT_EXPECT_TRUE(test, node_state(kind->home[d], N_MEMORY));
-			if (!cpumask_empty(kind->cpus[d]))
-				KUNIT_EXPECT_EQ(test, kind->span[d].first,
-						BIT_WORD(cpumask_first(kind->cpus[d])));
+		for (d = 0; d < domains->nr; d++) {
+			cpus += cpumask_weight(domains->cpus[d]);
+			KUNIT_EXPECT_TRUE(test, hydra_mask_test(d, &domains->all));
+			KUNIT_EXPECT_TRUE(test, node_state(domains->home[d], N_MEMORY));
+			if (!cpumask_empty(domains->cpus[d]))
+				KUNIT_EXPECT_EQ(test, domains->span[d].first,
+						BIT_WORD(cpumask_first(domains->cpus[d])));
 		}
 		KUNIT_EXPECT_EQ(test, num_possible_cpus(), cpus);
-		KUNIT_EXPECT_TRUE(test, hydra_mask_subset(&kind->overflow, &kind->all));
-		/* Numbers of another kind name no CPU. */
+		KUNIT_EXPECT_TRUE(test, hydra_mask_subset(&domains->overflow, &domains->all));
+		/* Numbers of another scope name no CPU. */
 		for (; d < HYDRA_MAX_DOMAINS; d++) {
-			KUNIT_EXPECT_TRUE(test, cpumask_empty(kind->cpus[d]));
-			KUNIT_EXPECT_GT(test, kind->span[d].first, kind->span[d].last);
+			KUNIT_EXPECT_TRUE(test, cpumask_empty(domains->cpus[d]));
+			KUNIT_EXPECT_GT(test, domains->span[d].first, domains->span[d].last);
 		}
 	}
 }
 
-/* The home of a CPU, by kind. */
+/* The home of a CPU, by scope. */
 static void hydra_test_homes(struct kunit *test)
 {
-	unsigned int type, cpu;
+	unsigned int scope, cpu;
 
 	for_each_possible_cpu(cpu)
 		KUNIT_EXPECT_EQ(test, per_cpu(hydra_cpu_home, cpu),
-				hydra_home(HYDRA_DOMAINS_NODE,
-					   hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, cpu)));
-	for (type = HYDRA_DOMAINS_MACHINE; type < HYDRA_NR_KINDS; type++) {
-		u32 home = hydra_home(type, HYDRA_MAX_DOMAINS - 1);
+				hydra_home(HYDRA_SCOPE_NODE,
+					   hydra_domain_of_cpu(HYDRA_SCOPE_NODE, cpu)));
+	for (scope = HYDRA_SCOPE_MACHINE; scope < HYDRA_NR_SCOPES; scope++) {
+		u32 home = hydra_home(scope, HYDRA_MAX_DOMAINS - 1);
 
 		KUNIT_EXPECT_NE(test, home, HYDRA_HOME_SPLIT);
-		KUNIT_EXPECT_EQ(test, type, home >> HYDRA_HOME_SHIFT);
-		KUNIT_EXPECT_NE(test, home, HYDRA_HOME_UNKNOWN(type));
+		KUNIT_EXPECT_EQ(test, scope, home >> HYDRA_HOME_SHIFT);
+		KUNIT_EXPECT_NE(test, home, HYDRA_HOME_UNKNOWN(scope));
 	}
-	KUNIT_EXPECT_EQ(test, 0, HYDRA_HOME_UNKNOWN(HYDRA_DOMAINS_MACHINE));
+	KUNIT_EXPECT_EQ(test, 0, HYDRA_HOME_UNKNOWN(HYDRA_SCOPE_MACHINE));
 }
 
 static struct kunit_case hydra_domain_cases[] = {

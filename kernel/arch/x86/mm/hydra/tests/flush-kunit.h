@@ -271,8 +271,8 @@ static void hydra_test_publish(struct kunit *test)
 	unpublished = cpumask_empty(h->flushing);
 	free_cpumask_var(h->flushing);
 	KUNIT_EXPECT_TRUE(test, published);
-	KUNIT_EXPECT_TRUE(test, hydra_mask_subset(&hydra_kinds[HYDRA_DOMAINS_NODE].all, &all));
-	KUNIT_EXPECT_TRUE(test, hydra_mask_subset(&hydra_kinds[HYDRA_DOMAINS_CORE].all, &all));
+	KUNIT_EXPECT_TRUE(test, hydra_mask_subset(&hydra_domains[HYDRA_SCOPE_NODE].all, &all));
+	KUNIT_EXPECT_TRUE(test, hydra_mask_subset(&hydra_domains[HYDRA_SCOPE_CORE].all, &all));
 	KUNIT_EXPECT_EQ(test, BIT(0), first.bits[0]);
 	KUNIT_EXPECT_TRUE(test, overlaps);
 	KUNIT_EXPECT_FALSE(test, apart);

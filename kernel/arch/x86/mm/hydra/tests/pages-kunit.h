@@ -52,8 +52,8 @@ static __maybe_unused struct hydra_mm *hydra_test_mm(struct kunit *test, unsigne
 	KUNIT_ASSERT_NOT_NULL(test, h);
 	h->mm = kunit_kzalloc(test, sizeof(*h->mm), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, h->mm);
-	h->kind = HYDRA_DOMAINS_NODE;
-	h->mm->hydra_settings = HYDRA_CHOICE(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY,
+	h->scope = HYDRA_SCOPE_NODE;
+	h->mm->hydra_settings = HYDRA_CHOICE(HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY,
 					     HYDRA_PREFETCH_MAX, filter).word;
 	return h;
 }

@@ -41,7 +41,7 @@ static void hydra_test_pool(struct kunit *test)
 		kunit_skip(test, "the host places the memory");
 	/* The memory is of the group of the CPU that writes it. */
 	migrate_disable();
-	d = hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, raw_smp_processor_id());
+	d = hydra_domain_of_cpu(HYDRA_SCOPE_NODE, raw_smp_processor_id());
 	hydra_pool_init(pool, d);
 	hydra_pool_limit = ULONG_MAX;
 	nr = hydra_pool_grow(pool, &aside);
@@ -103,7 +103,7 @@ static void hydra_test_pool_away(struct kunit *test)
 	if (host_of)
 		kunit_skip(test, "the host places the memory");
 	migrate_disable();
-	d = hydra_domain_of_cpu(HYDRA_DOMAINS_NODE, raw_smp_processor_id());
+	d = hydra_domain_of_cpu(HYDRA_SCOPE_NODE, raw_smp_processor_id());
 	hydra_pool_init(pool, d);
 	/* No worker looks at this pool. */
 	pool->look_at = jiffies + 3600 * HZ;

@@ -226,7 +226,7 @@ static void hydra_test_exchange(struct kunit *test)
 	 * With the filter by entry, domain 1 gets the new entry only if the copy was
 	 * present.
 	 */
-	tree.h->mm->hydra_settings = HYDRA_CHOICE(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY,
+	tree.h->mm->hydra_settings = HYDRA_CHOICE(HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY,
 						  0, HYDRA_FILTER_ENTRY).word;
 	hydra_entry_exchange(entry, PAGE_A);
 	KUNIT_EXPECT_EQ(test, PAGE_A | MARK, *copy);
@@ -308,7 +308,7 @@ static void hydra_test_unused(struct kunit *test)
 
 	if (!hydra_trusts_accessed)
 		kunit_skip(test, "accessed bits of this CPU prove nothing");
-	tree.h->mm->hydra_settings = HYDRA_CHOICE(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY,
+	tree.h->mm->hydra_settings = HYDRA_CHOICE(HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY,
 						  0, HYDRA_FILTER_ACCESSED).word;
 	*entry = PAGE_A;
 	*copy = PAGE_A;

@@ -15,16 +15,16 @@ static void hydra_test_parse(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("hydra\n", &s), 0);
 	KUNIT_EXPECT_EQ(test, s.word, HYDRA_HYDRA_SETTINGS.word);
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("hydra,prefetch=4,filter=none", &s), 0);
-	want = HYDRA_CHOICE(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY, 4, HYDRA_FILTER_NONE);
+	want = HYDRA_CHOICE(HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY, 4, HYDRA_FILTER_NONE);
 	KUNIT_EXPECT_EQ(test, s.word, want.word);
 	text = "linux,domains=node,replication=lazy,prefetch=2,filter=table";
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse(text, &s), 0);
-	want = HYDRA_CHOICE(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY, 2, HYDRA_FILTER_TABLE);
+	want = HYDRA_CHOICE(HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY, 2, HYDRA_FILTER_TABLE);
 	KUNIT_EXPECT_EQ(test, s.word, want.word);
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("hydra,filter=none,prefetch=4\n", &s), 0);
 	/* A key without a policy changes one setting. */
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("filter=table", &s), 0);
-	want = HYDRA_CHOICE(HYDRA_DOMAINS_NODE, HYDRA_REPLICATE_LAZY, 4, HYDRA_FILTER_TABLE);
+	want = HYDRA_CHOICE(HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY, 4, HYDRA_FILTER_TABLE);
 	KUNIT_EXPECT_EQ(test, s.word, want.word);
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("linux", &s), 0);
 	KUNIT_EXPECT_EQ(test, s.word, HYDRA_LINUX_SETTINGS.word);
@@ -37,7 +37,7 @@ static void hydra_test_parse(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, hydra_policy_name(s), "linux");
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("radixvm", &s), 0);
 	KUNIT_EXPECT_EQ(test, hydra_settings_parse("domains=llc", &s), 0);
-	want = HYDRA_CHOICE(HYDRA_DOMAINS_LLC, HYDRA_REPLICATE_LAZY, 0, HYDRA_FILTER_ENTRY);
+	want = HYDRA_CHOICE(HYDRA_SCOPE_LLC, HYDRA_REPLICATE_LAZY, 0, HYDRA_FILTER_ENTRY);
 	KUNIT_EXPECT_EQ(test, s.word, want.word);
 	KUNIT_EXPECT_STREQ(test, hydra_policy_name(s), "custom");
 }
@@ -76,7 +76,7 @@ static void hydra_test_format(struct kunit *test)
 	last = hydra_accessed_refused() ? HYDRA_FILTER_ENTRY : HYDRA_FILTER_ACCESSED;
 	for (filter = HYDRA_FILTER_NONE; filter <= last; filter++) {
 		for (prefetch = 0; prefetch <= HYDRA_PREFETCH_MAX; prefetch++) {
-			domains = HYDRA_DOMAINS_NODE + prefetch % 3;
+			domains = HYDRA_SCOPE_NODE + prefetch % 3;
 			s = HYDRA_CHOICE(domains, prefetch % 2, prefetch, filter);
 			back = HYDRA_LINUX_SETTINGS;
 			hydra_settings_format(text, sizeof(text), s);
@@ -94,21 +94,21 @@ static void hydra_test_take(struct kunit *test)
 		struct hydra_settings s;
 		int ret;
 	} rows[] = {
-		{ { HYDRA_DOMAINS_MACHINE, 0, 9, 0 }, 0 },
-		{ { HYDRA_DOMAINS_NODE, 0, 0, HYDRA_FILTER_TABLE }, 0 },
-		{ { HYDRA_DOMAINS_NODE, 0, HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE }, 0 },
+		{ { HYDRA_SCOPE_MACHINE, 0, 9, 0 }, 0 },
+		{ { HYDRA_SCOPE_NODE, 0, 0, HYDRA_FILTER_TABLE }, 0 },
+		{ { HYDRA_SCOPE_NODE, 0, HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE }, 0 },
 		{ { 4, 0, 9, 1 }, -EINVAL },
 		{ { -1, 0, 9, 1 }, -EINVAL },
-		{ { 256 + HYDRA_DOMAINS_NODE, 0, 9, 1 }, -EINVAL },
+		{ { 256 + HYDRA_SCOPE_NODE, 0, 9, 1 }, -EINVAL },
 		{ { 1, 2, 9, 1 }, -EINVAL },
 		{ { 1, 0, HYDRA_PREFETCH_MAX + 1, 1 }, -EINVAL },
 		{ { 1, 0, -1, 1 }, -EINVAL },
 		{ { 1, 0, 9, 4 }, -EINVAL },
-		{ { HYDRA_DOMAINS_LLC, 0, 9, 1 }, 0 },
-		{ { HYDRA_DOMAINS_CORE, 0, 0, HYDRA_FILTER_ENTRY }, 0 },
+		{ { HYDRA_SCOPE_LLC, 0, 9, 1 }, 0 },
+		{ { HYDRA_SCOPE_CORE, 0, 0, HYDRA_FILTER_ENTRY }, 0 },
 		{ { 1, HYDRA_REPLICATE_EAGER, 9, 1 }, 0 },
-		{ { HYDRA_DOMAINS_CORE, HYDRA_REPLICATE_EAGER, 0, HYDRA_FILTER_ENTRY }, 0 },
-		{ { HYDRA_DOMAINS_MACHINE, HYDRA_REPLICATE_EAGER, 9, 0 }, -EINVAL },
+		{ { HYDRA_SCOPE_CORE, HYDRA_REPLICATE_EAGER, 0, HYDRA_FILTER_ENTRY }, 0 },
+		{ { HYDRA_SCOPE_MACHINE, HYDRA_REPLICATE_EAGER, 9, 0 }, -EINVAL },
 		{ { 1, 0, 9, HYDRA_FILTER_ENTRY }, 0 },
 	};
 	struct hydra_settings back, accessed = { 1, 0, 9, HYDRA_FILTER_ACCESSED };

@@ -355,19 +355,19 @@ static void hydra_test_has_owner(struct kunit *test)
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ENTRY);
 	pteval_t *canonical = hydra_test_page(test);
 	int nid = page_to_nid(virt_to_page(canonical));
-	const struct hydra_kind *kind = hydra_kind_of(h);
-	unsigned int d, home = kind->nr, away = kind->nr;
+	const struct hydra_domains *domains = hydra_domains_of(h);
+	unsigned int d, home = domains->nr, away = domains->nr;
 	struct hydra_table *t;
 
-	for (d = 0; d < kind->nr; d++) {
-		if (kind->home[d] == nid)
+	for (d = 0; d < domains->nr; d++) {
+		if (domains->home[d] == nid)
 			home = d;
 		else
 			away = d;
 	}
-	if (away == kind->nr)
+	if (away == domains->nr)
 		kunit_skip(test, "all domains have one home");
-	KUNIT_ASSERT_LT(test, home, kind->nr);
+	KUNIT_ASSERT_LT(test, home, domains->nr);
 	KUNIT_EXPECT_FALSE(test, hydra_has_owner(h, canonical));
 	hydra_word_set_solo(virt_to_ptdesc(canonical), away);
 	KUNIT_EXPECT_FALSE(test, hydra_has_owner(h, canonical));

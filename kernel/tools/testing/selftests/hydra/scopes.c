@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Domains of other kinds than nodes: cores, and CPUs with one last-level cache. A shootdown
- * tells cores of one node apart. A process may change the kind while its threads run.
+ * Domains of other scopes than nodes: cores, and CPUs with one last-level cache. A shootdown
+ * tells cores of one node apart. A process may change the scope while its threads run.
  */
 #include <numa.h>
 #include <sched.h>
@@ -21,8 +21,8 @@
 #define PAGES		16	/* which the spinners read */
 #define OPERATIONS	100	/* that are to interrupt few CPUs */
 #define COSTLY		10	/* that are to interrupt one */
-#define ROUNDS		24	/* changes of the kind under load */
-#define CHANCES		8	/* for a thread to come while the kind changes */
+#define ROUNDS		24	/* changes of the scope under load */
+#define CHANCES		8	/* for a thread to come while the scope changes */
 /* A core that links a shared table is interrupted so often before the link is cut. */
 #define LINKED		9
 /*
@@ -30,10 +30,10 @@
  * lock: see "Progress and latency" in Documentation/mm/hydra/rules.rst
  */
 #define COPIES_MAX	2048
-#define TRACE		HYDRA_TRACEFS "/instances/hydra-kinds"
+#define TRACE		HYDRA_TRACEFS "/instances/hydra-scopes"
 #define TRACED		TRACE "/events/hydra/hydra_propagate/enable"
 
-/* The domains of a kind, as the kernel numbers them */
+/* The domains of a scope, as the kernel numbers them */
 struct domain {
 	int node;
 	bool canonical;		/* its CPUs use the page table of all: too many domains */
@@ -95,11 +95,11 @@ static int boot_parameter(const char *name)
  * Each CPU is in one domain. Two CPUs of a node are in the same one if, and only if, they
  * share what @file says.
  */
-static void expect_domains(struct __test_metadata *_metadata, const char *kind, const char *file)
+static void expect_domains(struct __test_metadata *_metadata, const char *scope, const char *file)
 {
 	int cpus = numa_num_configured_cpus();
 
-	ASSERT_TRUE(read_domains(kind));
+	ASSERT_TRUE(read_domains(scope));
 	for (int cpu = 0; cpu < cpus; cpu++) {
 		struct bitmask *shared = read_cpus(cpu, file);
 		int found = 0;
@@ -118,11 +118,11 @@ static void expect_domains(struct __test_metadata *_metadata, const char *kind, 
 						numa_node_of_cpu(other) == d->node;
 
 				EXPECT_EQ(together, numa_bitmask_isbitset(d->cpus, other))
-					TH_LOG("%s: CPU %d and CPU %d", kind, cpu, other);
+					TH_LOG("%s: CPU %d and CPU %d", scope, cpu, other);
 			}
 		}
 		EXPECT_EQ(1, found)
-			TH_LOG("%s: CPU %d is in %d domains", kind, cpu, found);
+			TH_LOG("%s: CPU %d is in %d domains", scope, cpu, found);
 	}
 }
 
@@ -147,10 +147,10 @@ TEST(domains_are_the_cores_and_caches)
 		EXPECT_GE(most, nr_domains);
 }
 
-/* Is a CPU in the last domain of a kind, which uses the page table of all? */
-static bool is_in_last_domain(const char *kind, int cpu)
+/* Is a CPU in the last domain of a scope, which uses the page table of all? */
+static bool is_in_last_domain(const char *scope, int cpu)
 {
-	return read_domains(kind) && domains[nr_domains - 1].canonical &&
+	return read_domains(scope) && domains[nr_domains - 1].canonical &&
 	       numa_bitmask_isbitset(domains[nr_domains - 1].cpus, cpu);
 }
 
@@ -496,36 +496,36 @@ TEST_F_TIMEOUT(cores, table_of_all_cores_changes_in_parts, 240)
 	hydra_pin_to_cpu(0);
 }
 
-/* The kind changes */
+/* The scope changes */
 
 static const char * const policies[] = {
 	"hydra", "radixvm", "hydra,domains=llc", "abis", "mitosis", "radixvm,filter=table",
 	"linux",
 };
-static const unsigned int kinds[] = {
-	HYDRA_DOMAINS_NODE, HYDRA_DOMAINS_CORE, HYDRA_DOMAINS_LLC, HYDRA_DOMAINS_CORE,
-	HYDRA_DOMAINS_NODE, HYDRA_DOMAINS_CORE, HYDRA_DOMAINS_MACHINE,
+static const unsigned int scopes[] = {
+	HYDRA_SCOPE_NODE, HYDRA_SCOPE_CORE, HYDRA_SCOPE_LLC, HYDRA_SCOPE_CORE,
+	HYDRA_SCOPE_NODE, HYDRA_SCOPE_CORE, HYDRA_SCOPE_MACHINE,
 };
 
-FIXTURE(kinds) {
+FIXTURE(scopes) {
 	char *area;
 	char *alone;
 };
 
-FIXTURE_SETUP(kinds)
+FIXTURE_SETUP(scopes)
 {
 	HYDRA_BEGIN();
 	ASSERT_EQ(0, spinners_begin(&self->area, &self->alone));
 }
 
-FIXTURE_TEARDOWN(kinds)
+FIXTURE_TEARDOWN(scopes)
 {
 	EXPECT_EQ(0, spinners_end());
 	hydra_assert_consistent();
 }
 
 /* Threads of all CPUs read pages, which are replaced before and after each change. */
-TEST_F_TIMEOUT(kinds, kind_changes_while_all_cpus_use_memory, 240)
+TEST_F_TIMEOUT(scopes, scope_changes_while_all_cpus_use_memory, 240)
 {
 	volatile uint64_t *word = (uint64_t *)self->area;
 	const struct spinner *stale;
@@ -554,9 +554,9 @@ TEST_F_TIMEOUT(kinds, kind_changes_while_all_cpus_use_memory, 240)
 		ASSERT_EQ(0, hydra_get(&seen));
 		ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
 		/* Threads run on all CPUs, so the trees are there when the call returns. */
-		EXPECT_EQ(seen.domains != HYDRA_DOMAINS_MACHINE, stats.split)
+		EXPECT_EQ(seen.domains != HYDRA_SCOPE_MACHINE, stats.split)
 			TH_LOG("under %s", policies[i % ARRAY_SIZE(policies)]);
-		EXPECT_EQ(kinds[i % ARRAY_SIZE(policies)], seen.domains);
+		EXPECT_EQ(scopes[i % ARRAY_SIZE(policies)], seen.domains);
 		for (size_t page = 0; page < PAGES; page++)
 			word[page * PAGE_WORDS] = i + 1;
 		hydra_assert_consistent();
@@ -568,7 +568,7 @@ TEST_F_TIMEOUT(kinds, kind_changes_while_all_cpus_use_memory, 240)
  * the first number that no node has: in the tables of the other process, what lies there is
  * just behind the domains (KASAN notices).
  */
-TEST_F_TIMEOUT(kinds, process_of_cores_reads_memory_of_a_process_of_nodes, 60)
+TEST_F_TIMEOUT(scopes, process_of_cores_reads_memory_of_a_process_of_nodes, 60)
 {
 	struct iovec here, there;
 	int ready[2], cpu = 0;
@@ -655,8 +655,8 @@ static void change_while_a_thread_comes(int nr)
 	_exit(0);
 }
 
-/* The checker of the kernel's debug options sees a domain with a number of the other kind. */
-TEST_F_TIMEOUT(kinds, thread_comes_to_a_core_while_cores_become_nodes, 120)
+/* The checker of the kernel's debug options sees a domain with a number of the other scope. */
+TEST_F_TIMEOUT(scopes, thread_comes_to_a_core_while_cores_become_nodes, 120)
 {
 	comer.page = hydra_map(self->area, 1);
 	for (int i = 0; i < CHANCES; i++) {

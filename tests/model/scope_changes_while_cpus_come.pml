@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The kind of the domains changes, from nodes to cores or back: hydra_settings_set() takes the
- * trees down, waits for a grace period, chooses the kind, and splits the address space again.
- * The two kinds number the same CPUs in different ways. Meanwhile CPU 3 comes to the address
+ * The scope of the domains changes, from nodes to cores or back: hydra_settings_set() takes the
+ * trees down, waits for a grace period, chooses the scope, and splits the address space again.
+ * The two scopes number the same CPUs in different ways. Meanwhile CPU 3 comes to the address
  * space, and another CPU changes the entry and flushes by table. Or two CPUs flush by entry
- * (marks.c), and CPU 3 runs the address space all the time. A CPU faults. The new kind may have
+ * (marks.c), and CPU 3 runs the address space all the time. A CPU faults. The new scope may have
  * a domain that never gets a tree.
  *
  * Each flush is that of a gather: preemptible until it publishes, or until it has its targets.
- * So its targets may be numbers of the kind before. Any other flush has preemption disabled
+ * So its targets may be numbers of the scope before. Any other flush has preemption disabled
  * from its first look at hydra_active on, and so can do less.
  *
  * Atomic fills are left out. An atomic fill has interrupts off, and its domain has a tree. So
- * hydra_switch_roots() waits for it, before the kind changes.
+ * hydra_switch_roots() waits for it, before the scope changes.
  *
- * It stands alone: hydra.pml has one kind. The invariants have the numbers of that file.
+ * It stands alone: hydra.pml has one scope. The invariants have the numbers of that file.
  * There is one leaf table. A domain that is a sharer has a copy, which changes with the
  * canonical entry in one step. A value of the entry is a version. Each CPU caches whatever it
  * can at every step, and forgets when it is told. There are no lazy CPUs, and no tables above.
@@ -22,21 +22,21 @@
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_NO_GRACE_PERIOD                      6 or 11
  *   BROKEN_UNIVERSAL_NOT_ZEROED                 11
- *   BROKEN_PUBLISHED_FOR_ONE_KIND               6
- *   BROKEN_KIND_CHANGED_BEFORE_TREES_GO         5 or 6 or 11
+ *   BROKEN_PUBLISHED_FOR_ONE_SCOPE               6
+ *   BROKEN_SCOPE_CHANGED_BEFORE_TREES_GO         5 or 6 or 11
  *   BROKEN_FAULTS_NOT_LOCKED_OUT                5
  */
 #define invariant(n, holds)	assert((n) && (holds))
 
 #define BIT(n)		(1 << (n))
 
-/* The kinds: the domains {0, 1} and {2, 3}; or each CPU for itself. */
+/* The scopes: the domains {0, 1} and {2, 3}; or each CPU for itself. */
 #define NODES		1
 #define CORES		2
 #define nr_of(k)	((k) == NODES -> 2 : 4)
 #define all_of(k)	((k) == NODES -> 3 : 15)
 #define hydra_domain_of_cpu(k, cpu)	((k) == NODES -> (cpu) >> 1 : (cpu))
-/* struct hydra_kind: a number that the kind does not have has no CPUs. */
+/* struct hydra_domains: a number that the scope does not have has no CPUs. */
 #define cpus_of(k, d)	\
 	((k) == CORES -> BIT(d) : ((d) == 0 -> 3 : ((d) == 1 -> 12 : 0)))
 #define cpus_of_all(k, mask)	\
@@ -49,7 +49,7 @@
 	 ((cpus) & 8 -> BIT(hydra_domain_of_cpu(k, 3)) : 0))
 
 /* struct hydra_mm */
-byte kind;
+byte scope;
 bool hydra_active = true;
 byte unfiltered;
 byte trees;
@@ -65,7 +65,7 @@ byte mm_cpumask;
 byte vma_read_locked;
 bool vma_write_locked;
 
-/* Of the kind that the address space gets: a domain that has no tree. */
+/* Of the scope that the address space gets: a domain that has no tree. */
 byte overflow;
 
 /*
@@ -245,7 +245,7 @@ inline raise_inactive()
 /* hydra_flush_func(), flush_tlb_func(): on the CPU that is interrupted */
 inline flush_tlb_func(c)
 {
-	d_ = hydra_domain_of_cpu(kind, c);
+	d_ = hydra_domain_of_cpu(scope, c);
 	gen_ = hydra_tlb_gen(d_);
 	new_ = (several && (targets & BIT(d_)) -> gen[d_] : info_gen);
 	if
@@ -283,7 +283,7 @@ inline hydra_flush_targets()
 		:: else
 		fi
 	od;
-	ipis = mm_cpumask & (all -> 15 : cpus_of_all(kind, targets));
+	ipis = mm_cpumask & (all -> 15 : cpus_of_all(scope, targets));
 	atomic {
 		!(ipis & irqs_off) ->
 		d_step {
@@ -304,8 +304,8 @@ inline hydra_publish(n)
 	reader_begin();
 	atomic {
 		published[n] = true;
-#ifdef BROKEN_PUBLISHED_FOR_ONE_KIND
-		covers[n] = all_of(kind)
+#ifdef BROKEN_PUBLISHED_FOR_ONE_SCOPE
+		covers[n] = all_of(scope)
 #else
 		covers[n] = 15
 #endif
@@ -406,7 +406,7 @@ proctype changer(byte n)
 /* On a CPU that is interrupted */
 inline hydra_load_root(c)
 {
-	d_ = hydra_domain_of_cpu(kind, c);
+	d_ = hydra_domain_of_cpu(scope, c);
 	if
 	:: loaded_mm[c] == MM ->
 		tlb[c] = 0;
@@ -431,7 +431,7 @@ inline switch_root(c)
  */
 inline hydra_switch_roots(mask)
 {
-	ipis = mm_cpumask & cpus_of_all(kind, mask);
+	ipis = mm_cpumask & cpus_of_all(scope, mask);
 	atomic {
 		!(ipis & irqs_off) ->
 		d_step {
@@ -451,11 +451,11 @@ inline hydra_activate()
 		unfiltered++;
 		gen_ = next_generation();
 		refused = overflow;
-		universal = universal | (there & all_of(kind));
-		own_root = own_root & ~all_of(kind);
+		universal = universal | (there & all_of(scope));
+		own_root = own_root & ~all_of(scope);
 		d_ = 0;
 		do
-		:: d_ < nr_of(kind) ->
+		:: d_ < nr_of(scope) ->
 			tlb_gen[d_] = (there & BIT(d_) -> gen_ : tlb_gen[d_]);
 			d_++
 		:: else -> break
@@ -464,10 +464,10 @@ inline hydra_activate()
 		gen_ = 0
 	};
 	hydra_active = true;
-	universal = universal | domains_of(kind, mm_cpumask);
+	universal = universal | domains_of(scope, mm_cpumask);
 	d_step {
 		unfiltered--;
-		run_mask = domains_of(kind, mm_cpumask)
+		run_mask = domains_of(scope, mm_cpumask)
 	}
 }
 
@@ -502,7 +502,7 @@ inline hydra_deactivate()
 	hydra_active = false;
 	d_step {
 		run_mask = trees | universal;
-		invariant(11, !(run_mask & ~all_of(kind)));
+		invariant(11, !(run_mask & ~all_of(scope)));
 		context_tlb_gen++
 	};
 	hydra_switch_roots(run_mask);
@@ -528,7 +528,7 @@ inline hydra_deactivate()
 	}
 }
 
-inline hydra_set_kind(new)
+inline hydra_set_scope(new)
 {
 #ifndef BROKEN_NO_GRACE_PERIOD
 	synchronize_rcu();
@@ -536,7 +536,7 @@ inline hydra_set_kind(new)
 #ifndef BROKEN_UNIVERSAL_NOT_ZEROED
 	universal = 0;
 #endif
-	kind = new
+	scope = new
 }
 
 /* hydra_settings_set(), with mmap_lock held */
@@ -544,12 +544,12 @@ proctype settings(byte new)
 {
 	byte run_mask, ipis;
 
-#ifdef BROKEN_KIND_CHANGED_BEFORE_TREES_GO
-	hydra_set_kind(new);
+#ifdef BROKEN_SCOPE_CHANGED_BEFORE_TREES_GO
+	hydra_set_scope(new);
 	hydra_deactivate();
 #else
 	hydra_deactivate();
-	hydra_set_kind(new);
+	hydra_set_scope(new);
 #endif
 	/* hydra_split_locked() */
 	hydra_activate();
@@ -577,7 +577,7 @@ proctype switches(byte cpu)
 	h = hydra_active;
 	if
 	:: h ->
-		d = hydra_domain_of_cpu(kind, cpu);
+		d = hydra_domain_of_cpu(scope, cpu);
 		if
 		:: !(there & BIT(d)) && !(universal & BIT(d)) ->
 			context_tlb_gen++;
@@ -629,12 +629,12 @@ proctype faults(byte cpu)
 
 	down_read();
 	h = hydra_active;
-	d = hydra_domain_of_cpu(kind, cpu);
+	d = hydra_domain_of_cpu(scope, cpu);
 	h = h && !hydra_uses_canonical(d);
 	d_step {
 		if
 		:: h && hydra_active ->
-			hydra_table = (hydra_table -> hydra_table : nr_of(kind));
+			hydra_table = (hydra_table -> hydra_table : nr_of(scope));
 			hydra_join()
 		:: else
 		fi;
@@ -647,7 +647,7 @@ proctype faults(byte cpu)
 /* A CPU runs the address space, or (comes) has run it. */
 inline boot_cpu(c, runs)
 {
-	d_ = hydra_domain_of_cpu(kind, c);
+	d_ = hydra_domain_of_cpu(scope, c);
 	ctx_tlb_gen[c] = hydra_tlb_gen(d_);
 	loaded_mm[c] = (runs -> MM : OUT);
 	root[c] = (runs -> hydra_pgd(d_) : CANON);
@@ -660,7 +660,7 @@ inline boot_cpu(c, runs)
 inline boot(k, cpus, runs_3)
 {
 	d_step {
-		kind = k;
+		scope = k;
 		trees = domains_of(k, cpus);
 		there = trees;
 		own_root = trees;
@@ -698,8 +698,8 @@ init
 			run changer(1)
 		fi;
 		run changer(0);
-		run settings(NODES + CORES - kind)
+		run settings(NODES + CORES - scope)
 	};
 	/* At the next hydra_deactivate() */
-	_nr_pr == 1 -> invariant(11, !(universal & ~all_of(kind)))
+	_nr_pr == 1 -> invariant(11, !(universal & ~all_of(scope)))
 }
