@@ -210,8 +210,8 @@ byte own_root = (ACTIVE -> EVERYBODY : 0);
 byte tlb_gen[2];
 
 /* struct mm_struct */
-#define HYDRA_HOME_SPLIT	2
-byte home = (ACTIVE -> HYDRA_HOME_SPLIT : 0);	/* hydra_home: a domain, or HYDRA_HOME_SPLIT */
+#define HYDRA_LAST_SPLIT	2
+byte last = (ACTIVE -> HYDRA_LAST_SPLIT : 0);	/* hydra_last: a domain, or HYDRA_LAST_SPLIT */
 byte context_tlb_gen = 1;
 byte mm_cpumask = ALL_CPUS;
 byte tlb_flush_pending;
@@ -1330,8 +1330,8 @@ inline tlb_flush(cpu, users, freed_tables)
 inline hydra_switching(cpu)
 {
 	if
-	:: home == DOMAIN(cpu)
-	:: home != DOMAIN(cpu) ->
+	:: last == DOMAIN(cpu)
+	:: last != DOMAIN(cpu) ->
 		if
 		:: hydra_active ->
 			if

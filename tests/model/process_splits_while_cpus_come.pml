@@ -2,10 +2,10 @@
 /*
  * An address space is split: hydra_activate() of split.c, and the first trees. Meanwhile a
  * CPU changes an entry and flushes, or has a gather; and another CPU comes and goes, of
- * the home domain or of the other domain.
+ * the domain that ran last or of the other one.
  *
  * What must be rejected, and the invariant that does not hold then:
- *   BROKEN_HOME_WRITTEN_LATE               6
+ *   BROKEN_LAST_WRITTEN_LATE               6
  *   BROKEN_RUNNING_DOMAINS_NOT_UNIVERSAL   6
  *   BROKEN_FLUSHES_FILTERED_DURING_SPLIT   6
  */

@@ -70,8 +70,8 @@ inline hydra_activate()
 		tlb_gen[1] = (domain_there & BIT(1) -> gen : tlb_gen[1]);
 		gen = 0
 	};
-#ifndef BROKEN_HOME_WRITTEN_LATE
-	home = HYDRA_HOME_SPLIT;
+#ifndef BROKEN_LAST_WRITTEN_LATE
+	last = HYDRA_LAST_SPLIT;
 #endif
 	hydra_active = true;
 	d_step {
@@ -80,8 +80,8 @@ inline hydra_activate()
 #endif
 		cpus_walk()
 	};
-#ifdef BROKEN_HOME_WRITTEN_LATE
-	home = HYDRA_HOME_SPLIT;
+#ifdef BROKEN_LAST_WRITTEN_LATE
+	last = HYDRA_LAST_SPLIT;
 #endif
 #ifndef BROKEN_FLUSHES_FILTERED_DURING_SPLIT
 	unfiltered--
@@ -232,7 +232,7 @@ inline hydra_deactivate()
 	universal = 0;
 	unfiltered--;
 	d_step {
-		home = 0;
+		last = 0;
 		up_write(VMA)
 	}
 }

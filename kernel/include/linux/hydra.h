@@ -104,12 +104,12 @@ static inline void hydra_mm_destroy(struct mm_struct *mm)
 static inline void hydra_resume_user_mode(void)
 {
 	struct mm_struct *mm = current->mm;
-	u32 home;
+	u32 last;
 
 	if (!static_branch_unlikely(&hydra_watch_key) || !mm)
 		return;
-	home = READ_ONCE(mm->hydra_home);
-	if (home != raw_cpu_read(hydra_cpu_home) && unlikely(home))
+	last = READ_ONCE(mm->hydra_last);
+	if (last != raw_cpu_read(hydra_cpu_last) && unlikely(last))
 		__hydra_resume_user_mode(mm);
 }
 

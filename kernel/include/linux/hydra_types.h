@@ -200,15 +200,15 @@ struct hydra_mm {
 
 /* The machine: fixed at boot, see arch/x86/mm/hydra/domain.c. */
 DECLARE_PER_CPU_READ_MOSTLY(u16 [HYDRA_NR_SCOPES], hydra_cpu_domain);
-DECLARE_PER_CPU_READ_MOSTLY(u32, hydra_cpu_home);	/* hydra_home() of its node */
+DECLARE_PER_CPU_READ_MOSTLY(u32, hydra_cpu_last);	/* hydra_last() of its node */
 extern unsigned int hydra_nr_domains;
 
 /*
- * A value of mm->hydra_home: the scope, and the domain of the CPUs that run
+ * A value of mm->hydra_last: the scope, and the domain of the CPUs that run
  * the address space, plus one.
  */
-#define HYDRA_HOME_SHIFT	16
-#define hydra_home(scope, d)	((u32)(scope) << HYDRA_HOME_SHIFT | ((d) + 1))
+#define HYDRA_LAST_SHIFT	16
+#define hydra_last(scope, d)	((u32)(scope) << HYDRA_LAST_SHIFT | ((d) + 1))
 
 /*
  * Context: preemption disabled, unless the caller accepts a stale answer. See

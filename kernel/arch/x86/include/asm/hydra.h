@@ -111,8 +111,8 @@ static inline u64 hydra_catch_up(struct mm_struct *mm)
  * @tsk: the task that will use it, or NULL
  * @root: set to the root that the CPU has to load
  *
- * hydra_cpu_home is the home for domains of scope node. All other values call
- * __hydra_switching(): for an active address space, whose home is HYDRA_HOME_SPLIT,
+ * hydra_cpu_last is the value for domains of scope node. All other values call
+ * __hydra_switching(): for an active address space, whose value is HYDRA_LAST_SPLIT,
  * and for domains of another scope.
  *
  * Context: switch_mm_irqs_off(): interrupts off, a full barrier since the CPU is in
@@ -124,11 +124,11 @@ static inline u64 hydra_switching(struct mm_struct *next,
 {
 	struct hydra_domain *dom;
 	u64 gen;
-	u32 home;
+	u32 last;
 
 	if (static_branch_unlikely(&hydra_watch_key)) {
-		home = READ_ONCE(next->hydra_home);
-		if (home != this_cpu_read(hydra_cpu_home) && unlikely(home)) {
+		last = READ_ONCE(next->hydra_last);
+		if (last != this_cpu_read(hydra_cpu_last) && unlikely(last)) {
 			dom = __hydra_switching(next, tsk);
 			if (dom) {
 				gen = atomic64_read(&dom->tlb_gen);

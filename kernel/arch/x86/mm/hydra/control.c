@@ -88,15 +88,15 @@ long hydra_prctl_get(unsigned long arg2, unsigned long arg3,
 	return 0;
 }
 
-/* The value of mm->hydra_home for an address space that gets settings now */
-static u32 hydra_home_now(struct mm_struct *mm, unsigned int scope)
+/* The value of mm->hydra_last for an address space that gets settings now */
+static u32 hydra_last_now(struct mm_struct *mm, unsigned int scope)
 {
 	unsigned int cpu = cpumask_any(mm_cpumask(mm));
 
 	if (scope == HYDRA_SCOPE_MACHINE)
 		return 0;
-	return cpu < nr_cpu_ids ? hydra_home(scope, hydra_domain_of_cpu(scope, cpu)) :
-				  HYDRA_HOME_UNKNOWN(scope);
+	return cpu < nr_cpu_ids ? hydra_last(scope, hydra_domain_of_cpu(scope, cpu)) :
+				  HYDRA_LAST_UNKNOWN(scope);
 }
 
 /* Do CPUs of several domains run an address space? */
@@ -165,7 +165,7 @@ static int hydra_settings_change(struct mm_struct *mm, const union hydra_choice 
 		if (restart)
 			hydra_deactivate(mm->hydra);
 		if (!mm->hydra || !mm->hydra->active) {
-			WRITE_ONCE(mm->hydra_home, hydra_home_now(mm, scope));
+			WRITE_ONCE(mm->hydra_last, hydra_last_now(mm, scope));
 			/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
 			smp_mb();
 			/*
@@ -292,7 +292,7 @@ static void hydra_settings_init(struct mm_struct *mm, u32 word)
 	/* An address space that is counted has its struct hydra_mm already. */
 	if (mm->hydra)
 		WRITE_ONCE(mm->hydra->eager, settings.replication == HYDRA_REPLICATE_EAGER);
-	mm->hydra_home = HYDRA_HOME_UNKNOWN(settings.domains);
+	mm->hydra_last = HYDRA_LAST_UNKNOWN(settings.domains);
 }
 
 /**
@@ -325,7 +325,7 @@ void hydra_mm_init(struct mm_struct *mm)
 void __hydra_secure_exec(struct mm_struct *mm)
 {
 	union hydra_choice settings = { .word = hydra_settings_default() };
-	u32 home = 0;
+	u32 last = 0;
 
 	mmap_write_lock(mm);
 	/* An administrator may have chosen settings meanwhile, and split the address space. */
@@ -334,8 +334,8 @@ void __hydra_secure_exec(struct mm_struct *mm)
 		/* If the thread moves later, the switch compares. */
 		preempt_disable();
 		if (hydra_wants_domains(settings))
-			home = hydra_home_here(settings.domains);
-		WRITE_ONCE(mm->hydra_home, home);
+			last = hydra_last_here(settings.domains);
+		WRITE_ONCE(mm->hydra_last, last);
 		preempt_enable();
 	}
 	if (mm->hydra)

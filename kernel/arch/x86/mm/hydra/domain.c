@@ -34,13 +34,13 @@
 /* Until domains are numbered, all CPUs are in domain 0. */
 DEFINE_PER_CPU_READ_MOSTLY(u16 [HYDRA_NR_SCOPES], hydra_cpu_domain);
 EXPORT_PER_CPU_SYMBOL_GPL(hydra_cpu_domain);
-DEFINE_PER_CPU_READ_MOSTLY(u32, hydra_cpu_home) = hydra_home(HYDRA_SCOPE_NODE, 0);
+DEFINE_PER_CPU_READ_MOSTLY(u32, hydra_cpu_last) = hydra_last(HYDRA_SCOPE_NODE, 0);
 /* The most domains that a scope has */
 unsigned int hydra_nr_domains __ro_after_init = 1;
 /* By enum hydra_scope. HYDRA_SCOPE_MACHINE has none. */
 struct hydra_domains hydra_domains[HYDRA_NR_SCOPES] __read_mostly;
 
-/* A home has 16 bits for the number of the domain, plus one. */
+/* mm->hydra_last has 16 bits for the number of the domain, plus one. */
 static_assert(HYDRA_MAX_DOMAINS <= U16_MAX);
 
 /* Limits of the number of domains, and of the CPUs of one last-level cache */
@@ -231,7 +231,7 @@ void hydra_set_node(unsigned int cpu, unsigned int d)
 	VM_WARN_ON_ONCE(system_state >= SYSTEM_RUNNING && cpu_online(cpu) &&
 			cpu != raw_smp_processor_id());
 	per_cpu(hydra_cpu_domain, cpu)[HYDRA_SCOPE_NODE] = d;
-	per_cpu(hydra_cpu_home, cpu) = hydra_home(HYDRA_SCOPE_NODE, d);
+	per_cpu(hydra_cpu_last, cpu) = hydra_last(HYDRA_SCOPE_NODE, d);
 }
 
 static int __init hydra_domain_init(void)

@@ -2,7 +2,7 @@
 /*
  * Split and return: the domain trees of an address space come, and go.
  *
- * Split. A CPU outside of the home switches to a thread, and marks the thread
+ * Split. A CPU of another domain switches to a thread, and marks the thread
  * (__hydra_switching()). Before the thread returns to user mode, the thread splits
  * the address space (__hydra_resume_user_mode()): hydra_mm::active is set, and
  * domains may have trees. A domain without a tree runs on the canonical root,
@@ -40,19 +40,19 @@
  */
 
 /*
- * While hydra_mm::active is set, mm->hydra_home is HYDRA_HOME_SPLIT, so every
- * switch to the address space calls __hydra_switching(). A CPU storing a new home
- * cannot overwrite HYDRA_HOME_SPLIT:
+ * While hydra_mm::active is set, mm->hydra_last is HYDRA_LAST_SPLIT, so every
+ * switch to the address space calls __hydra_switching(). A CPU storing a new value
+ * cannot overwrite HYDRA_LAST_SPLIT:
  *
  *     CPU 0: hydra_activate()                CPU 1: __hydra_switching()
  *     -----------------------                --------------------------
- *     hydra_home = HYDRA_HOME_SPLIT          home = hydra_home
+ *     hydra_last = HYDRA_LAST_SPLIT          last = hydra_last
  *     <release>                              <read barrier>
  *     active = true                          reads active: false
- *                                            cmpxchg(&hydra_home, home, its own)
+ *                                            cmpxchg(&hydra_last, last, its own)
  *
- * CPU 1 read the home before CPU 0 stored HYDRA_HOME_SPLIT, and the cmpxchg fails;
- * or CPU 1 read HYDRA_HOME_SPLIT, and does not try.
+ * CPU 1 read hydra_last before CPU 0 stored HYDRA_LAST_SPLIT, and the cmpxchg fails;
+ * or CPU 1 read HYDRA_LAST_SPLIT, and does not try.
  */
 
 /**
@@ -204,7 +204,7 @@ static bool hydra_activate(struct hydra_mm *h)
 	h->activated = jiffies;
 	/* For the batches of the time before; see hydra_flush_batched(). */
 	atomic64_inc(&h->batches.added);
-	WRITE_ONCE(h->mm->hydra_home, HYDRA_HOME_SPLIT);
+	WRITE_ONCE(h->mm->hydra_last, HYDRA_LAST_SPLIT);
 	/*
 	 * The stores above before active; pairs with mm_hydra(), whose callers read
 	 * them after active.

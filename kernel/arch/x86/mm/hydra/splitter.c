@@ -401,9 +401,9 @@ bool hydra_unsplit(struct mm_struct *mm)
 		done = false;
 	} else {
 		hydra_deactivate(mm->hydra);
-		/* If the thread moves later, the switch to it reads this home. */
+		/* If the thread moves later, the switch to it reads this domain. */
 		preempt_disable();
-		WRITE_ONCE(mm->hydra_home, hydra_home_here(mm->hydra->scope));
+		WRITE_ONCE(mm->hydra_last, hydra_last_here(mm->hydra->scope));
 		preempt_enable();
 	}
 	mmap_write_unlock(mm);

@@ -13,12 +13,12 @@
 #include "settings.h"
 
 /*
- * mm->hydra_home: hydra_home() of the CPUs running the address space; 0 with the
+ * mm->hydra_last: hydra_last() of the CPUs running the address space; 0 with the
  * settings of stock Linux; UNKNOWN before the first CPU runs the address space; SPLIT
  * with domain trees.
  */
-#define HYDRA_HOME_UNKNOWN(scope)	((u32)(scope) << HYDRA_HOME_SHIFT)
-#define HYDRA_HOME_SPLIT		U32_MAX
+#define HYDRA_LAST_UNKNOWN(scope)	((u32)(scope) << HYDRA_LAST_SHIFT)
+#define HYDRA_LAST_SPLIT		U32_MAX
 
 /* Context: any but NMI. */
 static inline void hydra_stat_add(struct hydra_mm *h, enum hydra_stat stat,
@@ -61,28 +61,28 @@ static inline bool hydra_eager(const struct hydra_mm *h)
  */
 #define HYDRA_GFP	(__GFP_ACCOUNT | __GFP_RECLAIM | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
-/* The scope of a home, but of HYDRA_HOME_SPLIT */
-static inline unsigned int hydra_home_scope(u32 home)
+/* The scope of a value of hydra_last, but of HYDRA_LAST_SPLIT */
+static inline unsigned int hydra_last_scope(u32 last)
 {
-	return home >> HYDRA_HOME_SHIFT;
+	return last >> HYDRA_LAST_SHIFT;
 }
 
-/* Has a CPU run the address space of a home, but of HYDRA_HOME_SPLIT? */
-static inline bool hydra_home_known(u32 home)
+/* Has a CPU run the address space? Not to be asked of HYDRA_LAST_SPLIT. */
+static inline bool hydra_last_known(u32 last)
 {
-	return home != HYDRA_HOME_UNKNOWN(hydra_home_scope(home));
+	return last != HYDRA_LAST_UNKNOWN(hydra_last_scope(last));
 }
 
-/* The home of an address space that this CPU alone runs. Context: as hydra_this_domain(). */
-static inline u32 hydra_home_here(unsigned int scope)
+/* hydra_last of an address space that this CPU alone runs. Context: as hydra_this_domain(). */
+static inline u32 hydra_last_here(unsigned int scope)
 {
-	return hydra_home(scope, raw_cpu_read(hydra_cpu_domain[scope]));
+	return hydra_last(scope, raw_cpu_read(hydra_cpu_domain[scope]));
 }
 
-/* Is this CPU in the domain of a home? */
-static inline bool hydra_at_home(u32 home)
+/* Is this CPU in the domain that ran the address space last? */
+static inline bool hydra_is_last(u32 last)
 {
-	return home != HYDRA_HOME_SPLIT && home == hydra_home_here(hydra_home_scope(home));
+	return last != HYDRA_LAST_SPLIT && last == hydra_last_here(hydra_last_scope(last));
 }
 
 struct hydra_mm *hydra_alloc(struct mm_struct *mm, bool may_wait);

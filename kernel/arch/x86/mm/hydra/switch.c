@@ -3,9 +3,9 @@
  * Switching: a CPU begins to run an address space, and a thread returns to user mode.
  *
  * An address space with settings is plain Linux until threads of its process run in
- * two domains. Until then Hydra keeps the settings and mm->hydra_home, the domain
+ * two domains. Until then Hydra keeps the settings and mm->hydra_last, the domain
  * of the CPUs running the address space: no struct hydra_mm, no tree, no counters.
- * When a single thread moves to another domain, mm->hydra_home follows.
+ * When a single thread moves to another domain, mm->hydra_last follows.
  */
 
 /**
@@ -75,18 +75,18 @@ static struct hydra_domain *hydra_lodge(struct hydra_mm *h, unsigned int d)
 struct hydra_domain *__hydra_switching(struct mm_struct *next,
 				       struct task_struct *tsk)
 {
-	u32 home = READ_ONCE(next->hydra_home);
+	u32 last = READ_ONCE(next->hydra_last);
 	struct hydra_domain *dom = NULL;
 	struct hydra_mm *h;
 	unsigned int d = 0;
 
 	lockdep_assert_irqs_disabled();
 	/* 0: the settings have become those of Linux just now. */
-	if (!home || hydra_at_home(home))
+	if (!last || hydra_is_last(last))
 		return NULL;
 	/*
-	 * The home before active; pairs with the smp_mb() in hydra_deactivate(). A CPU
-	 * that reads a home stored after the return reads active as false.
+	 * hydra_last before active; pairs with the smp_mb() in hydra_deactivate(). A CPU
+	 * that reads a value stored after the return reads active as false.
 	 */
 	smp_rmb();
 	h = mm_hydra(next);
@@ -107,17 +107,17 @@ struct hydra_domain *__hydra_switching(struct mm_struct *next,
 	if (h) {
 		if (hydra_lacks_tree(h, d) || hydra_returns(h, tsk))
 			set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
-	} else if (home == HYDRA_HOME_SPLIT) {
+	} else if (last == HYDRA_LAST_SPLIT) {
 		/*
 		 * hydra_activate() or hydra_deactivate() is running, and reads
 		 * mm_cpumask() later.
 		 */
-	} else if (hydra_home_known(home) && hydra_has_threads(tsk)) {
+	} else if (hydra_last_known(last) && hydra_has_threads(tsk)) {
 		set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
-	} else if (hydra_home_known(home) && atomic_read(&next->mm_users) > 1) {
-		/* A process made by clone(CLONE_VM) shares it: the home stays. */
-	} else if (cmpxchg(&next->hydra_home, home,
-			   hydra_home_here(hydra_home_scope(home))) != home &&
+	} else if (hydra_last_known(last) && atomic_read(&next->mm_users) > 1) {
+		/* A process made by clone(CLONE_VM) shares it: hydra_last stays. */
+	} else if (cmpxchg(&next->hydra_last, last,
+			   hydra_last_here(hydra_last_scope(last))) != last &&
 		   hydra_has_threads(tsk)) {
 		/* The first switch of another CPU was faster. */
 		set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
@@ -126,16 +126,16 @@ struct hydra_domain *__hydra_switching(struct mm_struct *next,
 }
 
 /*
- * The only thread that runs the process's code has come to this domain: the home follows, unless
- * a split has stored another one meanwhile. No other thread can make one that runs elsewhere.
+ * The only thread that runs the process's code has come to this domain: hydra_last follows,
+ * unless a split has changed it meanwhile. No other thread can make one that runs elsewhere.
  */
-static void hydra_go_home(struct mm_struct *mm, u32 home)
+static void hydra_move_last(struct mm_struct *mm, u32 last)
 {
-	/* A process made by clone(CLONE_VM) may run at the old home. */
+	/* A process made by clone(CLONE_VM) may run in the old domain. */
 	if (atomic_read(&mm->mm_users) > 1 + hydra_nr_workers(current, UINT_MAX))
 		return;
 	guard(preempt)();
-	(void)cmpxchg(&mm->hydra_home, home, hydra_home_here(hydra_home_scope(home)));
+	(void)cmpxchg(&mm->hydra_last, last, hydra_last_here(hydra_last_scope(last)));
 }
 
 /**
@@ -152,20 +152,20 @@ void __hydra_resume_user_mode(struct mm_struct *mm)
 	struct hydra_mm *h;
 	unsigned int noio;
 	bool done = true;
-	u32 home;
+	u32 last;
 
 	if (!hydra_wants_domains(hydra_choice_of(mm)) ||
 	    !hydra_may_split(current, mm))
 		return;
-	home = READ_ONCE(mm->hydra_home);
+	last = READ_ONCE(mm->hydra_last);
 	/*
-	 * The home before active, as in __hydra_switching(); pairs with the smp_mb()
+	 * hydra_last before active, as in __hydra_switching(); pairs with the smp_mb()
 	 * in hydra_deactivate().
 	 */
 	smp_rmb();
 	h = mm_hydra(mm);
 	if (h ? !hydra_returns(h, current) && !hydra_lacks_tree(h, hydra_this_domain(h)) :
-		home == HYDRA_HOME_SPLIT || !hydra_home_known(home) || hydra_at_home(home))
+		last == HYDRA_LAST_SPLIT || !hydra_last_known(last) || hydra_is_last(last))
 		return;
 	noio = hydra_no_wait_begin();
 	if (h && hydra_returns(h, current))
@@ -173,7 +173,7 @@ void __hydra_resume_user_mode(struct mm_struct *mm)
 	else if (h || hydra_has_user_threads())
 		done = hydra_split(mm);
 	else if (hydra_has_threads(current))
-		hydra_go_home(mm, home);
+		hydra_move_last(mm, last);
 	hydra_no_wait_end(noio);
 	if (!done)
 		hydra_ask_again();

@@ -71,29 +71,29 @@ static void hydra_test_domains(struct kunit *test)
 	}
 }
 
-/* The home of a CPU, by scope. */
-static void hydra_test_homes(struct kunit *test)
+/* The values of mm->hydra_last, by scope. */
+static void hydra_test_last(struct kunit *test)
 {
 	unsigned int scope, cpu;
 
 	for_each_possible_cpu(cpu)
-		KUNIT_EXPECT_EQ(test, per_cpu(hydra_cpu_home, cpu),
-				hydra_home(HYDRA_SCOPE_NODE,
+		KUNIT_EXPECT_EQ(test, per_cpu(hydra_cpu_last, cpu),
+				hydra_last(HYDRA_SCOPE_NODE,
 					   hydra_domain_of_cpu(HYDRA_SCOPE_NODE, cpu)));
 	for (scope = HYDRA_SCOPE_MACHINE; scope < HYDRA_NR_SCOPES; scope++) {
-		u32 home = hydra_home(scope, HYDRA_MAX_DOMAINS - 1);
+		u32 last = hydra_last(scope, HYDRA_MAX_DOMAINS - 1);
 
-		KUNIT_EXPECT_NE(test, home, HYDRA_HOME_SPLIT);
-		KUNIT_EXPECT_EQ(test, scope, home >> HYDRA_HOME_SHIFT);
-		KUNIT_EXPECT_NE(test, home, HYDRA_HOME_UNKNOWN(scope));
+		KUNIT_EXPECT_NE(test, last, HYDRA_LAST_SPLIT);
+		KUNIT_EXPECT_EQ(test, scope, last >> HYDRA_LAST_SHIFT);
+		KUNIT_EXPECT_NE(test, last, HYDRA_LAST_UNKNOWN(scope));
 	}
-	KUNIT_EXPECT_EQ(test, 0, HYDRA_HOME_UNKNOWN(HYDRA_SCOPE_MACHINE));
+	KUNIT_EXPECT_EQ(test, 0, HYDRA_LAST_UNKNOWN(HYDRA_SCOPE_MACHINE));
 }
 
 static struct kunit_case hydra_domain_cases[] = {
 	KUNIT_CASE(hydra_test_mask),
 	KUNIT_CASE(hydra_test_domains),
-	KUNIT_CASE(hydra_test_homes),
+	KUNIT_CASE(hydra_test_last),
 	{}
 };
 
