@@ -44,7 +44,9 @@ def pytest(which, title, only=""):
     results = paths.cache_dir("logs") / f"pytest-{title.split()[0]}.xml"
     results.unlink(missing_ok=True)
     progress.say(f"{title} (pytest)")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={results}", "-m", which,
+    # Machines take turns; other tests need one CPU each, but those of one file may share something.
+    workers = ["-n", str(os.cpu_count()), "--dist", "loadfile"] if which == "not machine" else []
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={results}", *workers, "-m", which,
                *(["-k", only] if only else []), str(paths.REPO / "tests")]
     environment = dict(os.environ, PYTHONPATH=str(paths.REPO))
     with children.leashed(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, env=environment) as child:
