@@ -13,7 +13,7 @@ RANGE = re.compile(r"domain (\d+) start (0x\w+) end (0x\w+) node (\d+)")    # of
 def plugin():
     """The words for QEMU; the machine's directory has the samples then.
 
-    QEMU 7.2 may call a plugin for a memory access with what it has freed, once it has thrown away all translated code. So there is room for all.
+    There is room for all translated code: QEMU 7.2 may end when it throws code away that has callbacks for memory accesses.
     """
     return ("-accel", "tcg,thread=single,tb-size=2047", "-plugin", f"{programs.misses_plugin()},out=DIRECTORY/samples")
 

@@ -37,7 +37,7 @@ static struct place {
 } places[PLACES];
 
 static struct tlb_sizes sizes = TLB_SIZES;
-static bool instrumented, sampling;
+static bool instrumented, started, sampling;
 static unsigned int left_out;		/* walks of more places than there is room for */
 static qemu_plugin_id_t self;
 static FILE *out;
@@ -124,7 +124,7 @@ static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t add
 
 	(void)info;
 	(void)data;
-	if (address >> 63 || cpu >= MOST_CPUS)
+	if (!started || address >> 63 || cpu >= MOST_CPUS)
 		return;
 	found = tlb_access(&cpus[cpu].tlb, address);
 	if (!sampling)
@@ -157,13 +157,18 @@ static void instrument(qemu_plugin_id_t id)
 	qemu_plugin_register_vcpu_tb_trans_cb(id, translate);
 }
 
-static void change(bool wanted)
+/*
+ * From the first time on, all code stays instrumented. A reset throws away translated code with its callbacks, and QEMU 7.2
+ * may call those once more for a CPU that has halted: its pointer to them stays.
+ */
+static void start(void)
 {
-	if (instrumented == wanted)
-		return;
-	instrumented = wanted;
-	for (unsigned int i = 0; wanted && i < MOST_CPUS; i++)
+	for (unsigned int i = 0; i < MOST_CPUS; i++)
 		tlb_flush(&cpus[i].tlb);
+	started = true;
+	if (instrumented)
+		return;
+	instrumented = true;
 	qemu_plugin_reset(self, instrument);
 }
 
@@ -172,10 +177,10 @@ static void on_marker(unsigned int cpu, void *data)
 	(void)cpu;
 	switch ((enum mark)((uint64_t)data >> 8)) {
 	case START_MEMORY:
-		change(true);
+		start();
 		break;
 	case STOP:
-		change(false);
+		started = false;
 		break;
 	case BEGIN:
 		forget_counts();
