@@ -138,6 +138,7 @@ struct hydra_domain {
  *	table pays
  * @rent_change: the same for an entry changed in a copy
  * @rent_due: a table has rent to look at
+ * @was_kept: has ever been in the list @kept
  * @stats: counters
  * @spared_told: the largest value of HYDRA_STAT_SPARED that a reader has got, see
  *	hydra_stat_sum()
@@ -154,7 +155,7 @@ struct hydra_domain {
  * @kept: in the list of those that hydra_keeper() looks at
  * @look_at: address at which its look goes on
  * @look_round: number of the last round in which it has begun a look
- * @look_found: the look has found a leaf table with a struct hydra_table
+ * @look_found: the look has found a leaf table with a struct hydra_table, or there is a new one
  * @flushing: CPUs with a published flush, see hydra_publish(); a line of its own, as
  *	these CPUs write it
  * @domain: the domains; NULL until the domain gets its first tree
@@ -172,6 +173,7 @@ struct hydra_mm {
 	u8 rent_flush;
 	u8 rent_change;
 	bool rent_due;
+	bool was_kept;
 	hydra_mask_t trees;
 	hydra_mask_t universal;
 	struct hydra_stats __percpu *stats;

@@ -18,10 +18,11 @@
  *
  * A domain that shares a table pays rent: its CPUs are interrupted by flushes, and its copy
  * is changed. A domain that is out pays nothing until it uses the table. Then it pays F: the
- * fill, and the flush that the drop took. The best that can be done without knowing the
- * future is to go once the rent since the last use is F: this costs at most twice as much
- * as the best choice in hindsight (Karlin, Manasse, Rudolph, Sleator: Competitive Snoopy
- * Caching, 1988).
+ * fill, and the flush that the drop took. (If a fault prefetches less than the whole table,
+ * the fill is as many faults as it takes to get all of it.) The best that can be done
+ * without knowing the future is to go once the rent since the last use is F: this costs at
+ * most twice as much as the best choice in hindsight (Karlin, Manasse, Rudolph, Sleator:
+ * Competitive Snoopy Caching, 1988).
  *
  * A use is seen by a look only: hardware has set the accessed bit of the link. A look comes
  * with each quarter of F, and the domain is dropped after three quarters without a use. The
@@ -111,7 +112,7 @@
 /* What things cost on this machine, in ns */
 struct hydra_prices {
 	u32 interrupt;
-	u32 fill;
+	u32 fill;	/* of a table, by as many faults as it takes */
 	u32 change;
 	u32 look;
 };

@@ -164,6 +164,8 @@ static int hydra_settings_change(struct mm_struct *mm, const union hydra_choice 
 			hydra_note_eager(mm->hydra);
 		if (restart)
 			hydra_deactivate(mm->hydra);
+		if (mm->hydra)
+			hydra_keep_settings(mm->hydra);
 		if (!mm->hydra || !mm->hydra->active) {
 			WRITE_ONCE(mm->hydra_last, hydra_last_now(mm, scope));
 			/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */

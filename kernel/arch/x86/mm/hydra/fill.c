@@ -318,7 +318,8 @@ static enum hydra_result hydra_join(struct hydra_request *r, struct hydra_table 
 		r->spare = NULL;
 		r->shares = true;
 	}
-	hydra_link(dom, &parent->table[r->d][pmd_index(r->addr)], table);
+	hydra_link(dom, &parent->table[r->d][pmd_index(r->addr)],
+		   (t ? HYDRA_LINK : _PAGE_TABLE) | __pa(table));
 	ret = HYDRA_HIT;
 	if (replicate) {
 		atomic_long_inc(&dom->nr_replicas);

@@ -18,7 +18,9 @@
  * look. It does nothing that would interrupt an isolated CPU which runs the process.
  *
  * A look is bounded: interrupts are off for an eighth of a PMD table, or for LINKS_AT_ONCE links,
- * and a round of the keeper ends after PARTS_AT_ONCE such parts, for others to have their turn.
+ * or for STEPS_AT_ONCE entries on the way to a PMD table. A call of the keeper ends after
+ * PARTS_AT_ONCE such parts and tables that domains leave, each of which costs a flush. It goes on
+ * in the next jiffy.
  */
 
 #include <linux/cpumask.h>
@@ -38,6 +40,7 @@
 #include "walk.h"
 
 #define LINKS_AT_ONCE	PTRS_PER_PTE
+#define STEPS_AT_ONCE	PTRS_PER_PUD
 #define PARTS_AT_ONCE	256
 
 /*
@@ -104,25 +107,26 @@ static bool hydra_look_at_table(struct hydra_table *t, bool idle, unsigned int *
 
 /*
  * Look at the entries of a PMD table from h->look_at on, up to an eighth of the table, or until
- * LINKS_AT_ONCE links have been looked at.
+ * LINKS_AT_ONCE links have been looked at, or domains leave @room tables.
  *
  * Context: interrupts off. Return: bits of the entries whose tables domains leave, counted from
  * the entry of h->look_at; h->look_at becomes the address after the last entry.
  */
-static u64 hydra_look_at_part(struct hydra_mm *h, const pteval_t *pmd, bool idle)
+static u64 hydra_look_at_part(struct hydra_mm *h, const pteval_t *pmd, bool idle,
+			      unsigned int room)
 {
 	unsigned int i, looked = 0, first = pmd_index(h->look_at);
 	unsigned int end = ALIGN(first + 1, HYDRA_PART_ENTRIES);
 	u64 leave = 0;
 
-	for (i = first; i < end && looked < LINKS_AT_ONCE; i++) {
+	for (i = first; i < end && looked < LINKS_AT_ONCE && hweight64(leave) < room; i++) {
 		pteval_t val = READ_ONCE(pmd[i]);
 		struct hydra_table *t = hydra_is_table(val) ?
 					hydra_table_of(hydra_next_table(val)) : NULL;
 
-		if (!t)
+		if (!t || hydra_mask_empty(&t->users))
 			continue;
-		h->look_found = true;
+		WRITE_ONCE(h->look_found, true);
 		if (hydra_look_at_table(t, idle, &looked))
 			leave |= BIT_ULL(i - first);
 	}
@@ -150,13 +154,18 @@ static bool hydra_take_part(const struct hydra_mm *h, struct hydra_table *t, boo
  * Context: interrupts off, so no table is freed.
  * Return: as hydra_look_at_part(). @from: the address that its first bit stands for
  */
-static u64 hydra_look_on(struct hydra_mm *h, bool idle, unsigned long *from)
+static u64 hydra_look_on(struct hydra_mm *h, bool idle, unsigned int room, unsigned long *from)
 {
-	struct hydra_iter it = { .mm = h->mm, .level = PG_LEVEL_2M, .next = h->look_at };
+	struct hydra_iter it = {
+		.mm = h->mm,
+		.level = PG_LEVEL_2M,
+		.steps = STEPS_AT_ONCE,
+		.next = READ_ONCE(h->active) ? h->look_at : TASK_SIZE_MAX,
+	};
 	struct hydra_table *t;
 
-	if (!READ_ONCE(h->active) || !hydra_next_canonical(&it)) {
-		h->look_at = TASK_SIZE_MAX;
+	if (!hydra_next_canonical(&it)) {
+		h->look_at = it.next;
 		return 0;
 	}
 	h->look_at = max(h->look_at, it.addr);
@@ -168,7 +177,7 @@ static u64 hydra_look_on(struct hydra_mm *h, bool idle, unsigned long *from)
 		return 0;
 	}
 	if (hydra_take_part(h, t, idle))
-		return hydra_look_at_part(h, it.table, idle);
+		return hydra_look_at_part(h, it.table, idle, room);
 	h->look_at += HYDRA_PART_ENTRIES * PMD_SIZE;
 	return 0;
 }
@@ -250,7 +259,8 @@ static void hydra_forget(struct hydra_mm *h, unsigned long addr)
 /*
  * Look at the tables of an address space.
  *
- * @parts: how many parts at most; less those that it took
+ * @parts: how many parts and tables that domains leave at most; less those that there were. The
+ *	last part may have one such table more.
  *
  * Return: true if the look has come to its end.
  */
@@ -259,12 +269,14 @@ static bool hydra_look(struct hydra_mm *h, bool idle, unsigned int *parts)
 	unsigned long from = 0;
 	u64 leave;
 
-	for (; h->look_at < TASK_SIZE_MAX; --*parts) {
+	while (h->look_at < TASK_SIZE_MAX) {
 		if (!*parts)
 			return false;
+		--*parts;
 		local_irq_disable();
-		leave = hydra_look_on(h, idle, &from);
+		leave = hydra_look_on(h, idle, *parts ?: 1, &from);
 		local_irq_enable();
+		*parts -= min(*parts, hweight64(leave));
 		for (; leave; leave &= leave - 1)
 			hydra_forget(h, from + __ffs64(leave) * PMD_SIZE);
 		cond_resched();
@@ -281,25 +293,30 @@ static bool hydra_begin_look(struct hydra_mm *h, bool idle)
 	if (!idle && !READ_ONCE(h->rent_due))
 		return false;
 	hydra_note_prices(h);
-	h->look_found = false;
-	/* Before the eighths; see __hydra_rent_due(). */
+	WRITE_ONCE(h->look_found, false);
 	WRITE_ONCE(h->rent_due, false);
+	/*
+	 * Both before the eighths and the words. Pairs with __hydra_rent_due(): a CPU that finds
+	 * rent_due set has written an eighth that the look finds; and with hydra_keep().
+	 */
+	smp_mb();
 	return true;
 }
 
 /*
  * The turn of an address space. It leaves the list if no leaf table has a struct hydra_table any
- * more, and under replication "eager".
+ * more, and under replication "eager". A process that has locked memory wants no faults: as long
+ * as it has, it stays in the list, and no domain leaves a table.
  */
 static void hydra_take_turn(struct hydra_mm *h, bool idle, unsigned int *parts)
 {
-	bool done = true, stays = !hydra_eager(h);
+	bool done = true, stays = !hydra_eager(h), locked = READ_ONCE(h->mm->locked_vm);
 
-	if (hydra_begin_look(h, idle) && stays)
+	if (!locked && hydra_begin_look(h, idle) && stays)
 		done = hydra_look(h, idle, parts);
 	if (done && h->look_at) {
 		h->look_at = 0;
-		stays = stays && (!idle || h->look_found);
+		stays = stays && (!idle || locked || READ_ONCE(h->look_found));
 	}
 	if (stays)
 		hydra_keep_again(h, !done);
@@ -348,14 +365,19 @@ static void hydra_keeper(struct work_struct *work)
 {
 	unsigned long period = hydra_look_period(), next = jiffies + 1;
 	struct hydra_round *r = &keeper_round;
+	bool begins = !r->under_way;
 
 	if (!period)
 		return;
-	if (!r->under_way)
+	if (begins)
 		hydra_begin_round(r);
 	r->under_way = hydra_go_on(r);
+	/*
+	 * In a round of several calls, an address space may have asked after its turn, and have
+	 * found the timer set.
+	 */
 	if (!r->under_way)
-		next = r->last_idle + period;
+		next = begins ? r->last_idle + period : jiffies + msecs_to_jiffies(HYDRA_LATE_MS);
 	if (hydra_nr_kept())
 		hydra_keeper_wake(time_after(next, jiffies) ? next - jiffies : 1);
 }

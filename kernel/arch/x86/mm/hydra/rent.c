@@ -9,16 +9,20 @@
  * (forget.c): the CPU that adds the quarter marks the eighth of the PMD table, and wakes the
  * keeper.
  *
- * The link of a domain to the table is written without the accessed bit. Hardware sets the bit
- * when a CPU of the domain walks the table, and a look clears it. A CPU that has the way to the
- * table in its paging-structure caches uses the table without setting the bit. So bit, age and
- * rent are hints, to which no rule of Documentation/mm/hydra/rules.rst may be tied.
+ * The link of a domain to a table that domains share is written without the accessed bit
+ * (HYDRA_LINK). Hardware sets the bit when a CPU of the domain walks the table, and a look clears
+ * it. A link to a table that one domain uses alone has the bit from birth on (__hydra_install(),
+ * hydra_join()), so hardware need not set it, which costs a locked operation. If a second domain
+ * comes, the first look takes such a link for used. A CPU that has the way to the table in its
+ * paging-structure caches uses the table without setting the bit. So bit, age and rent are hints,
+ * to which no rule of Documentation/mm/hydra/rules.rst may be tied.
  *
  * Nothing of this runs as long as no leaf table has a struct hydra_table: the rent of a flush
  * is 0, and no timer runs.
  *
- * Locking: the list is guarded by a spinlock of its own, which nests in no other lock of
- * Hydra's. Members of struct hydra_mm that the keeper alone uses need none.
+ * Locking: the list is guarded by a spinlock, which nests in no lock of a table. So is the time
+ * for which the keeper's timer is set, by another one, which nests in locks of tables. Members of
+ * struct hydra_mm that the keeper alone uses need none.
  */
 
 #include <linux/cpumask.h>
@@ -34,8 +38,9 @@ unsigned int hydra_idle_seconds __read_mostly = HYDRA_IDLE_SECONDS;
 
 /* Initialised in forget.c. On an unbound workqueue, so never on an isolated CPU */
 struct delayed_work hydra_keeper_work;
-/* The jiffies for which a CPU has last set its timer */
+/* The jiffies for which its timer is set */
 static unsigned long wake_at;
+static DEFINE_SPINLOCK(wake_lock);
 
 static DEFINE_SPINLOCK(kept_lock);
 static LIST_HEAD(kept);
@@ -63,20 +68,24 @@ unsigned long hydra_look_period(void)
  * hydra_keeper_wake - have hydra_keeper() look soon
  * @delay: jiffies, at most
  *
- * Does not put off what another CPU has asked for. If two CPUs ask at once, the later time may
- * hold until the next CPU asks.
+ * Never puts off what is pending: the timer may have run out already, and the keeper wait for its
+ * turn. A CPU that finds it pending relies on that call of the keeper. So what the CPU has written
+ * for the keeper comes before the look at "pending", which ends before the keeper begins.
  *
  * Context: any but NMI.
  */
 void hydra_keeper_wake(unsigned long delay)
 {
-	unsigned long now = jiffies;
+	unsigned long at = jiffies + delay;
 
-	if (!READ_ONCE(hydra_idle_seconds) ||
-	    (delayed_work_pending(&hydra_keeper_work) &&
-	     time_in_range(READ_ONCE(wake_at), now, now + delay)))
+	if (!READ_ONCE(hydra_idle_seconds))
 		return;
-	WRITE_ONCE(wake_at, now + delay);
+	guard(spinlock_irqsave)(&wake_lock);
+	/* Pairs with the full barrier after which a worker calls the keeper. */
+	smp_mb__after_spinlock();
+	if (delayed_work_pending(&hydra_keeper_work) && time_before_eq(wake_at, at))
+		return;
+	wake_at = at;
 	mod_delayed_work(system_unbound_wq, &hydra_keeper_work, delay);
 }
 
@@ -84,13 +93,27 @@ void hydra_keeper_wake(unsigned long delay)
  * hydra_set_idle_seconds - choose after which time without use a domain leaves a table
  * @seconds: at most HYDRA_IDLE_SECONDS_MAX; 0: never, whatever the rent
  *
+ * Wakes the keeper in any case: it may just have the only address space out of the list.
+ *
  * Context: process context.
  */
 void hydra_set_idle_seconds(unsigned int seconds)
 {
 	WRITE_ONCE(hydra_idle_seconds, seconds);
-	if (hydra_nr_kept())
-		hydra_keeper_wake(0);
+	hydra_keeper_wake(0);
+}
+
+/*
+ * What things cost an address space. A domain that comes back to a table may need as many faults
+ * as there are windows of prefetching in the table.
+ */
+static struct hydra_prices hydra_prices_of(const struct hydra_mm *h)
+{
+	struct hydra_prices its = prices;
+	u64 fill = (u64)prices.fill << (HYDRA_PREFETCH_MAX - hydra_choice_of(h->mm).prefetch);
+
+	its.fill = min(fill, U32_MAX);
+	return its;
 }
 
 /**
@@ -106,12 +129,12 @@ void hydra_note_prices(struct hydra_mm *h)
 {
 	unsigned int domains = bitmap_weight(h->trees.bits, HYDRA_MAX_DOMAINS) ?: 1;
 	unsigned int cpus = DIV_ROUND_UP(cpumask_weight(mm_cpumask(h->mm)) ?: 1, domains);
-	u64 forget = hydra_forget_price(&prices, cpus);
+	struct hydra_prices its = hydra_prices_of(h);
+	u64 forget = hydra_forget_price(&its, cpus);
 	bool pays = !hydra_eager(h);
 
-	WRITE_ONCE(h->rent_flush,
-		   pays ? hydra_rent_step((u64)prices.interrupt * cpus, forget) : 0);
-	WRITE_ONCE(h->rent_change, pays ? hydra_rent_step(prices.change, forget) : 0);
+	WRITE_ONCE(h->rent_flush, pays ? hydra_rent_step((u64)its.interrupt * cpus, forget) : 0);
+	WRITE_ONCE(h->rent_change, pays ? hydra_rent_step(its.change, forget) : 0);
 }
 
 /**
@@ -124,8 +147,10 @@ void __hydra_rent_due(struct hydra_table *t)
 {
 	struct hydra_mm *h = t->hmm;
 
-	/* The eighth before rent_due; a look that misses it finds it at the next flush. */
+	/* Two CPUs at once may lose an eighth: a later flush finds that. */
 	WRITE_ONCE(t->parent->rent, READ_ONCE(t->parent->rent) | hydra_part_of(t));
+	/* The eighth before rent_due; pairs with hydra_begin_look(). */
+	smp_mb();
 	if (READ_ONCE(h->rent_due))
 		return;
 	WRITE_ONCE(h->rent_due, true);
@@ -133,15 +158,19 @@ void __hydra_rent_due(struct hydra_table *t)
 }
 
 /**
- * hydra_keep - a leaf table has got a struct hydra_table
+ * hydra_keep - a leaf table has got a struct hydra_table, or domains may leave tables again
  * @h: its address space
+ *
+ * The table may lie below the address at which a look goes on.
  *
  * Context: process context, no locks of tables.
  */
 void hydra_keep(struct hydra_mm *h)
 {
-	/* The word of the table before the list; pairs with hydra_next_kept(). */
+	/* The word of the table before look_found; pairs with hydra_begin_look(). */
 	smp_mb();
+	/* look_found before the list; pairs with hydra_next_kept(). */
+	smp_store_mb(h->look_found, true);
 	if (!list_empty_careful(&h->kept) || hydra_eager(h))
 		return;
 	hydra_note_prices(h);
@@ -165,6 +194,7 @@ void hydra_keep_again(struct hydra_mm *h, bool first)
 		list_add(&h->kept, &kept);
 	else
 		list_add_tail(&h->kept, &kept);
+	h->was_kept = true;
 	WRITE_ONCE(nr_kept, nr_kept + 1);
 }
 
@@ -176,16 +206,33 @@ static void hydra_take_kept(struct hydra_mm *h)
 }
 
 /**
+ * hydra_keep_settings - the settings of an address space have changed
+ * @h: the address space; perhaps its domains may leave tables again
+ *
+ * Context: mmap_lock held for writing.
+ */
+void hydra_keep_settings(struct hydra_mm *h)
+{
+	mmap_assert_write_locked(h->mm);
+	hydra_note_prices(h);
+	if (h->active)
+		hydra_keep(h);
+}
+
+/**
  * hydra_unkeep - an address space ends
  * @h: the address space
  *
- * Takes the lock in any case: the keeper may just have taken @h from the list, and may be
- * finding that the address space has no users.
+ * Takes the lock if @h has ever been in the list: the keeper may just have taken @h from it, and
+ * may be finding that the address space has no users. Only a user of the address space puts @h
+ * into the list.
  *
- * Context: process context.
+ * Context: process context; the address space has no users.
  */
 void hydra_unkeep(struct hydra_mm *h)
 {
+	if (!h->was_kept)
+		return;
 	guard(spinlock)(&kept_lock);
 	if (!list_empty(&h->kept))
 		hydra_take_kept(h);
@@ -211,8 +258,8 @@ struct hydra_mm *hydra_next_kept(void)
 		} while (h && !mmget_not_zero(h->mm));
 	}
 	/*
-	 * The list before the words. Pairs with hydra_keep(): a CPU that finds @h still in the
-	 * list has written a word that the look finds.
+	 * The list before the words and look_found. Pairs with hydra_keep(): a CPU that finds @h
+	 * still in the list has written a word that the look finds, or look_found, or both.
 	 */
 	smp_mb();
 	return h;
@@ -228,3 +275,5 @@ unsigned int hydra_nr_kept(void)
 {
 	return READ_ONCE(nr_kept);
 }
+
+#include "tests/rent-kunit.h"

@@ -26,6 +26,7 @@ unsigned long hydra_look_period(void);
 void hydra_note_prices(struct hydra_mm *h);
 void hydra_keep(struct hydra_mm *h);
 void hydra_keep_again(struct hydra_mm *h, bool first);
+void hydra_keep_settings(struct hydra_mm *h);
 void hydra_unkeep(struct hydra_mm *h);
 struct hydra_mm *hydra_next_kept(void);
 unsigned int hydra_nr_kept(void);

@@ -120,12 +120,12 @@ void hydra_page_free(struct hydra_mm *h, pteval_t *table)
 }
 
 /**
- * hydra_page_free_uncharged - hydra_page_free() of a replica that the shrinker has dropped
+ * hydra_page_free_uncharged - hydra_page_free() of a replica that hydra_drop() has taken away
  * @h: address space
  * @table: the table
  *
- * Uncharges the memory cgroup now: the shrinker's caller does not wait for RCU. Not before the
- * destructor, which takes the table from the cgroup's statistics.
+ * Uncharges the memory cgroup now: the shrinker's caller does not wait for RCU. (The keeper could
+ * wait.) Not before the destructor, which takes the table from the cgroup's statistics.
  */
 void hydra_page_free_uncharged(struct hydra_mm *h, pteval_t *table)
 {

@@ -90,7 +90,8 @@ bool hydra_has_user_threads(void)
  * hydra_has_users - does an address space of another process run its code in several threads?
  * @mm: the address space, of which the caller holds one reference in mm_users
  *
- * A process made by clone(CLONE_VM) counts, too.
+ * A process made by clone(CLONE_VM) counts, too, and so does any reference that the kernel holds
+ * just then (hydra_keeper(), a reader of /proc): the process is split then, and returns later.
  *
  * Context: process context.
  * Return: true if so.
@@ -415,6 +416,9 @@ bool hydra_unsplit(struct mm_struct *mm)
  * hydra_returns - should a process with a single thread return to plain Linux?
  * @h: its address space
  * @tsk: the thread
+ *
+ * If the kernel holds a reference to the address space just then (hydra_keeper(), a reader of
+ * /proc), the process returns at a later switch.
  *
  * Context: any.
  * Return: true if so.

@@ -10,9 +10,9 @@
  * hydra_sum. The children of the process, and the programs that they execute, are counted,
  * too, and add their counters to the same sum when they end. A process that waits for its
  * children finds their counters there: the last thread of a child adds them before the
- * child can be waited for, unless the kernel uses the address space of the child just
- * then (kswapd, a reader of /proc): then the child's counters come a moment later. What is
- * flushed while the address space is torn down is not counted.
+ * child can be waited for, unless the kernel uses the address space of the child just then
+ * (kswapd, hydra_keeper(), a reader of /proc): then the child's counters come a moment later.
+ * What is flushed while the address space is torn down is not counted.
  *
  * Locking: hydra_mm::sum changes under mmap_lock held for writing. A sum stays until the
  * struct hydra_mm is freed, so a reader needs no lock.

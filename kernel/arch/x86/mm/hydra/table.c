@@ -138,25 +138,22 @@ struct hydra_table *hydra_table_find_or_alloc(struct hydra_mm *h,
  * hydra_link - point an entry of a domain tree to a table, or clear it
  * @dom: the domain
  * @slot: the entry, below the root
- * @table: new table, NULL to cut the link
- *
- * Hardware sets the accessed bit of the link when a CPU of the domain first walks the table,
- * see rent.c.
+ * @link: HYDRA_LINK or _PAGE_TABLE, and the address of the new table; 0 to cut the link
  *
  * Context: the domain's lock.
  */
-void hydra_link(struct hydra_domain *dom, pteval_t *slot, pteval_t *table)
+void hydra_link(struct hydra_domain *dom, pteval_t *slot, pteval_t link)
 {
 	lockdep_assert_held(&dom->lock);
 	/* CPUs may have a huge entry in their TLBs, and no flush would follow. */
-	WARN_ON_ONCE(table && hydra_leaf(READ_ONCE(*slot)));
+	WARN_ON_ONCE(link && hydra_leaf(READ_ONCE(*slot)));
 	/*
 	 * The table's entries, and its sharers or word, before the link. Pairs with
 	 * the address dependency in the page walk of hardware: once a CPU caches an
 	 * entry through the link, hydra_range_sharers() finds the domain.
 	 */
 	smp_wmb();
-	WRITE_ONCE(*slot, table ? HYDRA_LINK | __pa(table) : 0);
+	WRITE_ONCE(*slot, link);
 }
 
 /**
@@ -170,16 +167,16 @@ void hydra_link(struct hydra_domain *dom, pteval_t *slot, pteval_t *table)
 void hydra_link_table(struct hydra_table *t, unsigned int d, pteval_t *table)
 {
 	struct hydra_domain *dom = t->hmm->domain[d];
+	pteval_t link = table ? _PAGE_TABLE | __pa(table) : 0;
 
 	if (t->parent) {
-		hydra_link(dom, hydra_slot(t, d), table);
+		hydra_link(dom, hydra_slot(t, d), link);
 		return;
 	}
 	lockdep_assert_held(&dom->lock);
 	/* As in hydra_link(). */
 	smp_wmb();
-	set_p4d(hydra_domain_p4d(dom, t->base),
-		__p4d(table ? _PAGE_TABLE | __pa(table) : 0));
+	set_p4d(hydra_domain_p4d(dom, t->base), __p4d(link));
 }
 
 /**

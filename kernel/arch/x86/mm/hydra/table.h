@@ -7,7 +7,10 @@
 
 #include "entry.h"
 
-/* A link without the address of the table, which no CPU has walked yet */
+/*
+ * A link to a leaf table that domains share, without the address of the table: no CPU has walked
+ * it yet, see rent.c. All other links are _PAGE_TABLE.
+ */
 #define HYDRA_LINK	(_PAGE_TABLE & ~(pteval_t)_PAGE_ACCESSED)
 
 /*
@@ -40,7 +43,7 @@ struct hydra_table *hydra_table_find_or_alloc(struct hydra_mm *h,
 					      gfp_t gfp);
 int hydra_domain_upper(struct hydra_table *t, unsigned int d, pteval_t *entry,
 		       pteval_t want, gfp_t gfp);
-void hydra_link(struct hydra_domain *dom, pteval_t *slot, pteval_t *table);
+void hydra_link(struct hydra_domain *dom, pteval_t *slot, pteval_t link);
 void hydra_link_table(struct hydra_table *t, unsigned int d, pteval_t *table);
 
 #endif /* _ARCH_X86_MM_HYDRA_TABLE_H */

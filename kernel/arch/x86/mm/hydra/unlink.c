@@ -178,7 +178,7 @@ static void hydra_cut_solo(struct hydra_table *parent, unsigned int index,
 
 	spin_lock(&dom->lock);
 	if (parent->table[d])
-		hydra_link(dom, &parent->table[d][index], NULL);
+		hydra_link(dom, &parent->table[d][index], 0);
 	spin_unlock(&dom->lock);
 }
 

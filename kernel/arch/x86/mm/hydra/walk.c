@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The walk over all canonical tables of one level, for code that walks a whole
- * address space: the return to plain Linux, the checker and the census. Fills and
- * flushes look up single places, see fill.c and sharers.c.
+ * address space: the return to plain Linux, the keeper, the checker and the census. Fills
+ * and flushes look up single places, see fill.c and sharers.c.
  */
 
 #include <linux/mm.h>
@@ -14,15 +14,20 @@
  * hydra_next_canonical - find the next canonical table
  * @it: the walk; starts at @it->next
  *
- * Starts at the root each time, so the caller may drop its locks in between.
+ * Starts at the root each time, so the caller may drop its locks in between. Tables above the
+ * level may be many and empty: a caller that must not take long sets @it->steps.
  *
- * Context: mmap_lock held for writing: tables above the level are not freed.
- * Return: false if there is no further table.
+ * Context: tables above the level cannot be freed: interrupts are off, or mmap_lock is held for
+ * writing.
+ * Return: false if there is no further table, or if the walk has stopped: then @it->next is in
+ * the address space.
  */
 bool hydra_next_canonical(struct hydra_iter *it)
 {
-	lockdep_assert_held_write(&it->mm->mmap_lock);
-	while (it->next < TASK_SIZE_MAX) {
+	unsigned long steps = it->steps ?: ULONG_MAX;
+
+	lockdep_assert(irqs_disabled() || lockdep_is_held_type(&it->mm->mmap_lock, 0));
+	for (; it->next < TASK_SIZE_MAX && steps; steps--) {
 		unsigned long addr = it->next;
 		pgd_t *pgd = pgd_offset(it->mm, addr);
 		enum pg_level level = PG_LEVEL_1G;

@@ -332,10 +332,30 @@ TEST_F_TIMEOUT(forget, nothing_is_forgotten_when_switched_off, 60)
 	EXPECT_TRUE(await_forgotten(self->area, true));
 }
 
-/* Under replication "eager" each node keeps each table. */
-TEST_F_TIMEOUT(forget, eager_domains_stay, 60)
+/* A process that has locked memory wants no faults. */
+TEST_F_TIMEOUT(forget, nothing_is_forgotten_while_memory_is_locked, 120)
 {
-	struct hydra_settings eager = {
+	ASSERT_EQ(0, hydra_forget_after(LONG));
+	ASSERT_LT(0, spin_on_other_nodes());
+	share(_metadata, self->area, SEED);
+	stop_watching();
+	ASSERT_NE(NULL, hydra_map(self->alone, 1));
+	ASSERT_EQ(0, mlock(self->alone, PAGE_SIZE));
+	for (int i = 0; i < 100; i++) {
+		ASSERT_EQ(0, flush(self->area));
+		usleep(20000);
+	}
+	EXPECT_EQ(0, times_forgotten_by_others(self->area));
+	ASSERT_EQ(0, munlock(self->alone, PAGE_SIZE));
+	/* Look now. */
+	ASSERT_EQ(0, hydra_forget_after(LONG));
+	EXPECT_TRUE(await_forgotten(self->area, true));
+}
+
+/* Under replication "eager" each node keeps each table, until the setting changes. */
+TEST_F_TIMEOUT(forget, eager_domains_stay, 120)
+{
+	struct hydra_settings settings = {
 		.domains = HYDRA_SCOPE_NODE,
 		.replication = HYDRA_REPLICATE_EAGER,
 		.prefetch = 9,
@@ -343,7 +363,7 @@ TEST_F_TIMEOUT(forget, eager_domains_stay, 60)
 	};
 	struct hydra_stats from, to;
 
-	ASSERT_EQ(0, hydra_set(&eager));
+	ASSERT_EQ(0, hydra_set(&settings));
 	ASSERT_EQ(0, hydra_forget_after(1));
 	ASSERT_NE(NULL, hydra_map(self->area, PAGES));
 	hydra_write_pages(0, self->area, PAGES, SEED);
@@ -355,6 +375,9 @@ TEST_F_TIMEOUT(forget, eager_domains_stay, 60)
 	}
 	ASSERT_EQ(0, hydra_read_stats(getpid(), &to));
 	EXPECT_EQ(from.forgotten, to.forgotten);
+	settings.replication = HYDRA_REPLICATE_LAZY;
+	ASSERT_EQ(0, hydra_set(&settings));
+	EXPECT_TRUE(await_forgotten(self->area, true));
 }
 
 HYDRA_HARNESS_MAIN

@@ -4,7 +4,7 @@
 
 #include "pages-kunit.h"
 
-#define LINK		(0x67890000 | HYDRA_LINK)
+#define LINK		(0x67890000 | (_PAGE_TABLE_NOENC & ~(pteval_t)_PAGE_ACCESSED))
 #define AGED(age)	(LINK | (pteval_t)(age) << HYDRA_LINK_AGE_SHIFT)
 
 static void hydra_test_age_link(struct kunit *test)
@@ -99,11 +99,11 @@ static void hydra_test_look_at_part(struct kunit *test)
 	look.own[0][65] = AGED(2);
 
 	/* A part without tables of several domains */
-	KUNIT_EXPECT_EQ(test, 0, hydra_look_at_part(look.h, look.pmd, true));
+	KUNIT_EXPECT_EQ(test, 0, hydra_look_at_part(look.h, look.pmd, true, 8));
 	KUNIT_EXPECT_EQ(test, 64 * PMD_SIZE, look.h->look_at);
 	KUNIT_EXPECT_FALSE(test, look.h->look_found);
 	/* Rent of a quarter, and less: domain 0 leaves the one, domain 1 has used it. */
-	KUNIT_EXPECT_EQ(test, BIT(2), hydra_look_at_part(look.h, look.pmd, false));
+	KUNIT_EXPECT_EQ(test, BIT(2), hydra_look_at_part(look.h, look.pmd, false, 8));
 	KUNIT_EXPECT_EQ(test, 128 * PMD_SIZE, look.h->look_at);
 	KUNIT_EXPECT_TRUE(test, look.h->look_found);
 	KUNIT_EXPECT_EQ(test, AGED(3), look.own[0][66]);
@@ -113,11 +113,62 @@ static void hydra_test_look_at_part(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, HYDRA_RENT_QUARTER - 1, poor->rent);
 	/* An idle look takes tables without rent, too. */
 	look.h->look_at = 64 * PMD_SIZE;
-	KUNIT_EXPECT_EQ(test, BIT(2) | BIT(3), hydra_look_at_part(look.h, look.pmd, true));
+	KUNIT_EXPECT_EQ(test, BIT(2) | BIT(3), hydra_look_at_part(look.h, look.pmd, true, 8));
 	KUNIT_EXPECT_EQ(test, AGED(1), look.own[1][66]);
 	KUNIT_EXPECT_EQ(test, AGED(3), look.own[0][67]);
 	KUNIT_EXPECT_EQ(test, HYDRA_RENT_QUARTER - 1, poor->rent);
 	KUNIT_EXPECT_EQ(test, AGED(2), look.own[0][65]);
+	/* Room for one table that domains leave: the next look begins after it. */
+	look.h->look_at = 64 * PMD_SIZE;
+	KUNIT_EXPECT_EQ(test, BIT(2), hydra_look_at_part(look.h, look.pmd, true, 1));
+	KUNIT_EXPECT_EQ(test, 67 * PMD_SIZE, look.h->look_at);
+	KUNIT_EXPECT_EQ(test, BIT(0), hydra_look_at_part(look.h, look.pmd, true, 1));
+	KUNIT_EXPECT_EQ(test, 68 * PMD_SIZE, look.h->look_at);
+	/* A table that all domains have left */
+	look.h->look_found = false;
+	hydra_mask_zero(&t->users);
+	hydra_mask_zero(&poor->users);
+	look.h->look_at = 64 * PMD_SIZE;
+	KUNIT_EXPECT_EQ(test, 0, hydra_look_at_part(look.h, look.pmd, true, 8));
+	KUNIT_EXPECT_FALSE(test, look.h->look_found);
+}
+
+/* Empty tables above the PMD tables: a look stops, and the next one goes on. */
+static void hydra_test_walk_bound(struct kunit *test)
+{
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
+	pteval_t *pmd = hydra_test_page(test), *pud[2], *root = hydra_test_page(test), *top = root;
+	struct hydra_iter it = { .mm = h->mm, .level = PG_LEVEL_2M, .steps = 100 };
+	unsigned long from;
+
+	pud[0] = hydra_test_page(test);
+	pud[1] = hydra_test_page(test);
+	pud[1][3] = _PAGE_TABLE | __pa(pmd);
+	root[0] = _PAGE_TABLE | __pa(pud[0]);
+	root[1] = _PAGE_TABLE | __pa(pud[1]);
+	if (pgtable_l5_enabled()) {
+		top = hydra_test_page(test);
+		top[0] = _PAGE_TABLE | __pa(root);
+	}
+	h->mm->pgd = (pgd_t *)top;
+	h->active = true;
+
+	local_irq_disable();
+	KUNIT_EXPECT_FALSE(test, hydra_next_canonical(&it));
+	KUNIT_EXPECT_EQ(test, 100 * PUD_SIZE, it.next);
+	KUNIT_EXPECT_EQ(test, 0, hydra_look_on(h, true, 1, &from));
+	KUNIT_EXPECT_EQ(test, STEPS_AT_ONCE * PUD_SIZE, h->look_at);
+	it.steps = 0;
+	KUNIT_EXPECT_TRUE(test, hydra_next_canonical(&it));
+	KUNIT_EXPECT_EQ(test, (PTRS_PER_PUD + 3) * PUD_SIZE, it.addr);
+	KUNIT_EXPECT_PTR_EQ(test, pmd, it.table);
+	/* The end of the address space, and one that is not split */
+	KUNIT_EXPECT_FALSE(test, hydra_next_canonical(&it));
+	KUNIT_EXPECT_GE(test, it.next, TASK_SIZE_MAX);
+	h->active = false;
+	KUNIT_EXPECT_EQ(test, 0, hydra_look_on(h, true, 1, &from));
+	KUNIT_EXPECT_GE(test, h->look_at, TASK_SIZE_MAX);
+	local_irq_enable();
 }
 
 /* Rent is noted once in the PMD table, for the part, until a look takes the part. */
@@ -172,6 +223,7 @@ static void hydra_test_pay(struct kunit *test)
 static struct kunit_case hydra_forget_cases[] = {
 	KUNIT_CASE(hydra_test_age_link),
 	KUNIT_CASE(hydra_test_look_at_part),
+	KUNIT_CASE(hydra_test_walk_bound),
 	KUNIT_CASE(hydra_test_pay),
 	{}
 };

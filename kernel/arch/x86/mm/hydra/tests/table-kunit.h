@@ -125,7 +125,7 @@ static void hydra_test_link(struct kunit *test)
 	/* The mark of a huge page that was there goes with the link. */
 	own[5] = HYDRA_PTE_REFILL | HYDRA_PTE_MARKED;
 	spin_lock(&dom.lock);
-	hydra_link(&dom, &own[5], leaf);
+	hydra_link(&dom, &own[5], HYDRA_LINK | __pa(leaf));
 	spin_unlock(&dom.lock);
 	/* No CPU has walked the table yet. */
 	KUNIT_EXPECT_EQ(test, HYDRA_LINK | __pa(leaf), own[5]);
@@ -189,7 +189,7 @@ static void hydra_test_domain_upper(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, table);
 	KUNIT_EXPECT_PTR_NE(test, tree.pmd, table);
 	KUNIT_EXPECT_NULL(test, memchr_inv(table, 0, PAGE_SIZE));
-	KUNIT_EXPECT_EQ(test, HYDRA_LINK | __pa(table), tree.own[0]);
+	KUNIT_EXPECT_EQ(test, _PAGE_TABLE | __pa(table), tree.own[0]);
 	KUNIT_EXPECT_EQ(test, TABLE, tree.own[-1]);
 	KUNIT_EXPECT_EQ(test, HUGE_A, tree.own[1]);
 	KUNIT_EXPECT_EQ(test, _PAGE_TABLE | __pa(tree.pmd), *tree.entry);
@@ -203,7 +203,7 @@ static void hydra_test_domain_upper(struct kunit *test)
 	table[3] = TABLE;
 	KUNIT_EXPECT_EQ(test, 0, hydra_domain_upper(t, 1, tree.entry, *tree.entry, GFP_KERNEL));
 	KUNIT_EXPECT_PTR_EQ(test, table, t->table[1]);
-	KUNIT_EXPECT_EQ(test, HYDRA_LINK | __pa(table), tree.own[0]);
+	KUNIT_EXPECT_EQ(test, _PAGE_TABLE | __pa(table), tree.own[0]);
 	KUNIT_EXPECT_EQ(test, TABLE, table[3]);
 	KUNIT_EXPECT_EQ(test, 1, atomic_long_read(&tree.dom->nr_upper));
 	KUNIT_EXPECT_EQ(test, PAGE_SIZE, mm_pgtables_bytes(tree.h->mm));
