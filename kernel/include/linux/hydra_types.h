@@ -138,7 +138,6 @@ struct hydra_domain {
  *	table pays
  * @rent_change: the same for an entry changed in a copy
  * @rent_due: a table has rent to look at
- * @was_kept: has ever been in the list @kept
  * @stats: counters
  * @spared_told: the largest value of HYDRA_STAT_SPARED that a reader has got, see
  *	hydra_stat_sum()
@@ -173,7 +172,6 @@ struct hydra_mm {
 	u8 rent_flush;
 	u8 rent_change;
 	bool rent_due;
-	bool was_kept;
 	hydra_mask_t trees;
 	hydra_mask_t universal;
 	struct hydra_stats __percpu *stats;

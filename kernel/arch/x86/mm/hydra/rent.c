@@ -157,6 +157,12 @@ void __hydra_rent_due(struct hydra_table *t)
 	hydra_keeper_wake(msecs_to_jiffies(HYDRA_LATE_MS));
 }
 
+/* Has an address space ever been in the list? Before, @kept is 0 as allocated. */
+static bool hydra_was_kept(const struct hydra_mm *h)
+{
+	return READ_ONCE(h->kept.next);
+}
+
 /**
  * hydra_keep - a leaf table has got a struct hydra_table, or domains may leave tables again
  * @h: its address space
@@ -171,7 +177,7 @@ void hydra_keep(struct hydra_mm *h)
 	smp_mb();
 	/* look_found before the list; pairs with hydra_next_kept(). */
 	smp_store_mb(h->look_found, true);
-	if (!list_empty_careful(&h->kept) || hydra_eager(h))
+	if ((hydra_was_kept(h) && !list_empty_careful(&h->kept)) || hydra_eager(h))
 		return;
 	hydra_note_prices(h);
 	hydra_keep_again(h, false);
@@ -188,13 +194,14 @@ void hydra_keep(struct hydra_mm *h)
 void hydra_keep_again(struct hydra_mm *h, bool first)
 {
 	guard(spinlock)(&kept_lock);
+	if (!hydra_was_kept(h))
+		INIT_LIST_HEAD(&h->kept);
 	if (!list_empty(&h->kept))
 		return;
 	if (first)
 		list_add(&h->kept, &kept);
 	else
 		list_add_tail(&h->kept, &kept);
-	h->was_kept = true;
 	WRITE_ONCE(nr_kept, nr_kept + 1);
 }
 
@@ -231,7 +238,7 @@ void hydra_keep_settings(struct hydra_mm *h)
  */
 void hydra_unkeep(struct hydra_mm *h)
 {
-	if (!h->was_kept)
+	if (!hydra_was_kept(h))
 		return;
 	guard(spinlock)(&kept_lock);
 	if (!list_empty(&h->kept))

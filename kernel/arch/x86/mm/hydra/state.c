@@ -327,7 +327,6 @@ struct hydra_mm *hydra_alloc(struct mm_struct *mm, bool may_wait)
 	if (!h->stats || !zalloc_cpumask_var(&h->flushing, HYDRA_GFP))
 		goto no_memory;
 	h->mm = mm;
-	INIT_LIST_HEAD(&h->kept);
 	if (static_key_fast_inc_not_disabled(&hydra_key.key.key))
 		return h;
 	if (may_wait) {
@@ -364,7 +363,7 @@ void hydra_free(struct hydra_mm *h)
 		kfree(h->domain[d]);
 	}
 	VM_WARN_ON_ONCE(atomic_long_read(&h->nr_replicas));
-	VM_WARN_ON_ONCE(!list_empty(&h->kept));
+	VM_WARN_ON_ONCE(h->kept.next && !list_empty(&h->kept));
 	hydra_count_free(h);
 	free_cpumask_var(h->flushing);
 	free_percpu(h->stats);
