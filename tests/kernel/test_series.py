@@ -241,6 +241,20 @@ def test_the_real_series_applies_to_linux_and_makes_the_labs_tree(tmp_path):
     assert len(names) == len(series.read_parts()) + len(series.letters())
 
 
+def test_each_change_of_an_entry_without_hooks_of_its_own_stands_between_the_hooks():
+    """On x86, ptep_modify_prot_start() and _commit() change the canonical entry alone."""
+    tree, start = source.base_tree(), re.compile(r"(?<!\w)ptep_modify_prot_start\(")
+    found = subprocess.run(["grep", "-rlw", "--include=*.c", "ptep_modify_prot_start", "mm", "fs", "kernel", "drivers", "virt", "arch/x86/mm", "arch/x86/kernel"],
+                           cwd=tree.path, capture_output=True, text=True, check=True).stdout.split()
+    calls = {name: len(start.findall(tree.pristine(name).read_text(encoding="utf-8"))) for name in found if not name.endswith("paravirt.c")}
+    hooks = dict.fromkeys(calls, 0)
+    for patch in source.hook_series():
+        for text in re.split(r"(?m)^(?=diff --git )", patch.read_text(encoding="utf-8")):
+            for name in calls:
+                hooks[name] += text.startswith(f"diff --git a/{name} ") and len(re.findall(r"^\+.*hydra_change_begin\(", text, re.M))
+    assert len(calls) >= 4 and hooks == calls
+
+
 # What comes last and apart: it can be left out.
 APART = ["filter-entry.patch", "filter-accessed.patch", "eager.patch", "cores.patch", "groups.patch", "kvm-follow.patch", "kvm-expose.patch"]
 OWN_LINES = 100              # of our files, that stand in a patch, too
