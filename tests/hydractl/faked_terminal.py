@@ -60,6 +60,8 @@ class Screen:
             step = max(numbers[0], 1)
             self.y += {b"A": -step, b"B": step}.get(code, 0)
             self.x += {b"C": step, b"D": -step}.get(code, 0)
+        if code in b"HABCD":     # a program may not know the new size yet: the cursor stays on the screen
+            self.y, self.x = min(max(self.y, 0), self.lines - 1), min(max(self.x, 0), self.columns - 1)
         elif code == b"K":
             first, last = {0: (self.x, self.columns), 1: (0, self.x + 1)}[numbers[0]]
             self.rows[self.y][first:last] = [" "] * (last - first)

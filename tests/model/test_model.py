@@ -163,9 +163,13 @@ def test_every_variant_is_tried():
 
 
 OURS = "kernel/arch/x86/mm/hydra"
-ROWS = re.findall(r"^\| (.*?) \| (.*?) \|$", (MODEL / "README.md").read_text(encoding="utf-8").partition("| --- | --- |")[2], re.M)
+ROWS = re.findall(r"^\| (.*?) \| (.*?) \|$", (MODEL / "README.md").read_text(encoding="utf-8").partition("\n|---|---|\n")[2], re.M)
 # "`file.c`: `function()` and `other()`", up to the next file
 NAMED = re.compile(r"`([\w/]+\.[ch])`:((?:(?!`[\w/]+\.[ch]`).)*)")
+
+
+def test_the_table_of_names_is_found():
+    assert len(ROWS) > 5 and sum(bool(NAMED.search(kernel)) for _, kernel in ROWS) > 5
 
 
 @pytest.mark.parametrize("row", [kernel for _, kernel in ROWS if NAMED.search(kernel)])

@@ -294,12 +294,12 @@ TEST_F_TIMEOUT(forget, flush_reaches_a_domain_that_has_not_walked_its_table, 180
  */
 TEST_F_TIMEOUT(forget, pages_dropped_are_gone_while_their_readers_are_forgotten, 300)
 {
-	const size_t tables = 16;
+	const size_t tables = 8;
 	char *many = hydra_reserve(tables * TABLE_SIZE);
 
 	ASSERT_EQ(0, hydra_forget_after(1));
 	ASSERT_LT(0, spin_on_other_nodes());
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < 8; i++) {
 		ASSERT_NE(NULL, hydra_map(many, tables * PAGES));
 		for (size_t page = 0; page < tables * PAGES; page++)
 			*(volatile uint64_t *)(many + page * PAGE_SIZE) = SEED + i;
