@@ -232,6 +232,20 @@ TEST_F(fill, private_memory_makes_no_replica)
 }
 
 /*
+ * Each node has what its thread needs beside the area. Node 0 comes last: often the process is
+ * split only when another node's thread runs, and then the tree of node 0 still lacks the stack of
+ * the node's thread.
+ */
+static void begin_warm(struct __test_metadata *_metadata, FIXTURE_DATA(fill) *self, bool hydra)
+{
+	ASSERT_EQ(0, hydra ? hydra_on(9, HYDRA_FILTER_TABLE) : hydra_off());
+	hydra_map(self->warm, TABLE_PAGES);
+	hydra_write_pages(0, self->warm, TABLE_PAGES, 1);
+	for (int node = self->last; node >= 0; node--)
+		read_pages(_metadata, node, self->warm, 0, TABLE_PAGES, 1);
+}
+
+/*
  * Every node reads shared memory through local tables; under Linux, most nodes use remote
  * tables.
  */
@@ -242,16 +256,7 @@ TEST_F(fill, shared_memory_is_local)
 	char *area = self->base;
 
 	for (int hydra = 0; hydra < 2; hydra++, area += 4 * TABLE_SIZE) {
-		ASSERT_EQ(0, hydra ? hydra_on(9, HYDRA_FILTER_TABLE) : hydra_off());
-		hydra_map(self->warm, TABLE_PAGES);
-		hydra_write_pages(0, self->warm, TABLE_PAGES, 1);
-		/*
-		 * Node 0 last. Often the process is split only when another node's thread
-		 * runs, and then the tree of node 0 still lacks the stack of the node's
-		 * thread.
-		 */
-		for (int node = self->last; node >= 0; node--)
-			read_pages(_metadata, node, self->warm, 0, TABLE_PAGES, 1);
+		begin_warm(_metadata, self, hydra);
 		ASSERT_EQ(0, hydra_read_tables(getpid(), &before));
 		ASSERT_EQ(0, hydra_read_tables(getpid(), &before));
 		hydra_map(area, pages);
@@ -290,11 +295,7 @@ TEST_F(fill, map_names_the_node_of_each_table)
 	char *area = self->base;
 
 	for (int hydra = 0; hydra < 2; hydra++, area += 4 * TABLE_SIZE) {
-		ASSERT_EQ(0, hydra ? hydra_on(9, HYDRA_FILTER_TABLE) : hydra_off());
-		hydra_map(self->warm, TABLE_PAGES);
-		hydra_write_pages(0, self->warm, TABLE_PAGES, 1);
-		for (int node = self->last; node >= 0; node--)
-			read_pages(_metadata, node, self->warm, 0, TABLE_PAGES, 1);
+		begin_warm(_metadata, self, hydra);
 		hydra_map(area, 2 * TABLE_PAGES);
 		hydra_write_pages(0, area, 2 * TABLE_PAGES, 1);
 		read_pages(_metadata, self->last, area, 0, TABLE_PAGES, 1);
