@@ -92,6 +92,8 @@ class Terminal:
         self.before = self.settings()
         self.size(columns, lines)
         self.written, self.rest, self.screen = b"", b"", Screen(columns, lines)
+        # ncurses believes LINES and COLUMNS more than the terminal, and GNU readline in a test process sets them.
+        environment = {name: value for name, value in environment.items() if name not in ("LINES", "COLUMNS")}
         self.child = subprocess.Popen(command, env=dict(environment, TERM=kind), stdin=self.its, stdout=self.its, stderr=self.its,
                                       start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
 
