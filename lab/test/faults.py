@@ -50,6 +50,7 @@ CATCHERS = {
     "forget-unflushed": ["reclaim"],
     "forget-used": ["forget -t domain_that_uses_a_table_stays"],
     "trust-age": ["forget -t flush_reaches_a_domain_that_has_not_walked_its_table"],
+    "return-two-domains": ["split -t stays_split_while_two_nodes_run_it"],
     "hoard-replicas": ["memcg -t replicas_make_room_for_data"],
     "mix-places": ["place -t nodes_share_no_leaf_table"],
     "split-single": ["split -t one_thread_is_plain_linux_wherever_it_goes"],

@@ -85,6 +85,8 @@ struct hydra_batches {
  * @tlb_gen: generation of the last flush that includes the domain; replaces
  *	mm->context.tlb_gen for its CPUs while the address space is active
  * @retry: jiffies at which a degraded domain may have its tree again
+ * @ran: the second in which a CPU of the domain last switched to the address space, or was
+ *	found to run it by hydra_keeper()
  * @lock: guards the entries of the domain tree above its leaf tables
  * @nr_replicas: leaf tables that are private copies
  * @nr_upper: tables of the domain tree above the leaf tables, without @pgd
@@ -107,6 +109,7 @@ struct hydra_domain {
 	pgd_t *pgd;
 	atomic64_t tlb_gen;
 	unsigned long retry;
+	u32 ran;
 
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	atomic_long_t nr_replicas;
@@ -154,7 +157,6 @@ struct hydra_domain {
  * @kept: in the list of those that hydra_keeper() looks at
  * @look_at: address at which its look goes on
  * @look_round: number of the last round in which it has begun a look
- * @look_found: the look has found a leaf table with a struct hydra_table, or there is a new one
  * @flushing: CPUs with a published flush, see hydra_publish(); a line of its own, as
  *	these CPUs write it
  * @domain: the domains; NULL until the domain gets its first tree
@@ -189,7 +191,6 @@ struct hydra_mm {
 	struct list_head kept;
 	unsigned long look_at;
 	unsigned long look_round;
-	bool look_found;
 
 	cpumask_var_t flushing ____cacheline_aligned_in_smp;
 

@@ -63,7 +63,6 @@ struct hydra_request {
 	bool no_replica;		/* allocation failed: link instead */
 	bool lacks_table;
 	bool lacks_replica;
-	bool shares;			/* spare is in use now */
 };
 
 enum hydra_result {
@@ -316,7 +315,6 @@ static enum hydra_result hydra_join(struct hydra_request *r, struct hydra_table 
 	} else if (t == r->spare) {
 		hydra_word_set_table(hydra_ptdesc(canonical), t);
 		r->spare = NULL;
-		r->shares = true;
 	}
 	hydra_link(dom, &parent->table[r->d][pmd_index(r->addr)],
 		   (t ? HYDRA_LINK : _PAGE_TABLE) | __pa(table));
@@ -587,8 +585,6 @@ static enum hydra_result hydra_fill_retry(struct hydra_request *r)
 	/* The caller of an atomic fill may fall back to a fill that sleeps. */
 	while (ret == HYDRA_AGAIN && !r->atomic)
 		ret = hydra_fill_allocate(r) ? hydra_fill(r) : HYDRA_NOMEM;
-	if (r->shares)
-		hydra_keep(r->h);
 	kfree(r->spare);
 	if (r->replica) {
 		hydra_page_free(r->h, r->replica);

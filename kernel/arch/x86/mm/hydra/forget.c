@@ -11,7 +11,9 @@
  * HYDRA_AGE_FORGET. See auto_rules.h for what this costs at most.
  *
  * So a domain whose CPUs have left the process leaves all its leaf tables. Its root and upper
- * tables stay, and so do copies of huge entries. Under replication "eager" no domain leaves.
+ * tables stay, and so do copies of huge entries. If a single domain still runs the process, the
+ * process returns to plain Linux (hydra_return_alone()). Under replication "eager" no domain
+ * leaves.
  *
  * The keeper does not run in the program's time, and waits for no lock of the program:
  * mmap_lock is not needed, as by drop.c, and a table whose lock is busy has to wait for the next
@@ -35,6 +37,7 @@
 #include "drop.h"
 #include "home.h"
 #include "rent.h"
+#include "splitter.h"
 #include "state.h"
 #include "table.h"
 #include "walk.h"
@@ -126,7 +129,6 @@ static u64 hydra_look_at_part(struct hydra_mm *h, const pteval_t *pmd, bool idle
 
 		if (!t || hydra_mask_empty(&t->users))
 			continue;
-		WRITE_ONCE(h->look_found, true);
 		if (hydra_look_at_table(t, idle, &looked))
 			leave |= BIT_ULL(i - first);
 	}
@@ -293,32 +295,34 @@ static bool hydra_begin_look(struct hydra_mm *h, bool idle)
 	if (!idle && !READ_ONCE(h->rent_due))
 		return false;
 	hydra_note_prices(h);
-	WRITE_ONCE(h->look_found, false);
 	WRITE_ONCE(h->rent_due, false);
 	/*
-	 * Both before the eighths and the words. Pairs with __hydra_rent_due(): a CPU that finds
-	 * rent_due set has written an eighth that the look finds; and with hydra_keep().
+	 * Before the eighths. Pairs with __hydra_rent_due(): a CPU that finds rent_due set has
+	 * written an eighth that the look finds.
 	 */
 	smp_mb();
 	return true;
 }
 
 /*
- * The turn of an address space. It leaves the list if no leaf table has a struct hydra_table any
- * more, and under replication "eager". A process that has locked memory wants no faults: as long
- * as it has, it stays in the list, and no domain leaves a table.
+ * The turn of an address space. It leaves the list when it is plain Linux again, and under
+ * replication "eager". A process that has locked memory wants no faults: as long as it has, it
+ * stays in the list, and no domain leaves a table.
  */
 static void hydra_take_turn(struct hydra_mm *h, bool idle, unsigned int *parts)
 {
 	bool done = true, stays = !hydra_eager(h), locked = READ_ONCE(h->mm->locked_vm);
 
-	if (!locked && hydra_begin_look(h, idle) && stays)
-		done = hydra_look(h, idle, parts);
-	if (done && h->look_at) {
-		h->look_at = 0;
-		stays = stays && (!idle || locked || READ_ONCE(h->look_found));
+	if (stays && !locked) {
+		if (idle && !h->look_at)
+			hydra_return_alone(h);
+		if (hydra_begin_look(h, idle))
+			done = hydra_look(h, idle, parts);
 	}
-	if (stays)
+	if (done)
+		h->look_at = 0;
+	/* active after the list; see hydra_next_kept(). */
+	if (stays && READ_ONCE(h->active))
 		hydra_keep_again(h, !done);
 }
 

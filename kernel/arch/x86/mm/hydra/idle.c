@@ -69,12 +69,6 @@ DEFINE_PER_CPU(u32, hydra_switch_second);
 /* By context of this CPU: the context was flushed in whole since this second began. */
 static DEFINE_PER_CPU(u32 [TLB_NR_DYN_ASIDS], hydra_context_flushed_in);
 
-/* Is second @a later than @b? */
-static bool hydra_later(u32 a, u32 b)
-{
-	return (s32)(a - b) > 0;
-}
-
 /**
  * hydra_stamp - the stamp of a copy that is aged in a second
  * @second: the second, read after the accessed bit was cleared

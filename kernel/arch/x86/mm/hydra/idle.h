@@ -14,6 +14,12 @@ static inline u32 hydra_second(void)
 	return jiffies / HZ;
 }
 
+/* Is second @a later than @b? */
+static inline bool hydra_later(u32 a, u32 b)
+{
+	return (s32)(a - b) > 0;
+}
+
 pteval_t hydra_stamp(u32 second);
 bool hydra_is_void(struct hydra_mm *h, unsigned int d, pteval_t val);
 void hydra_domains_flushed(struct hydra_mm *h, const hydra_mask_t *domains, u32 second);

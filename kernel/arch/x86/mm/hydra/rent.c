@@ -164,22 +164,19 @@ static bool hydra_was_kept(const struct hydra_mm *h)
 }
 
 /**
- * hydra_keep - a leaf table has got a struct hydra_table, or domains may leave tables again
- * @h: its address space
+ * hydra_keep - have the keeper look at an address space until it is plain Linux again
+ * @h: the address space, which has been split, or whose domains may leave tables again
  *
- * The table may lie below the address at which a look goes on.
- *
- * Context: process context, no locks of tables.
+ * Context: mmap_lock held for writing.
  */
 void hydra_keep(struct hydra_mm *h)
 {
-	/* The word of the table before look_found; pairs with hydra_begin_look(). */
+	mmap_assert_write_locked(h->mm);
+	hydra_note_prices(h);
+	/* active before the list; pairs with hydra_next_kept(). */
 	smp_mb();
-	/* look_found before the list; pairs with hydra_next_kept(). */
-	smp_store_mb(h->look_found, true);
 	if ((hydra_was_kept(h) && !list_empty_careful(&h->kept)) || hydra_eager(h))
 		return;
-	hydra_note_prices(h);
 	hydra_keep_again(h, false);
 	hydra_keeper_wake(hydra_look_period());
 }
@@ -265,8 +262,8 @@ struct hydra_mm *hydra_next_kept(void)
 		} while (h && !mmget_not_zero(h->mm));
 	}
 	/*
-	 * The list before the words and look_found. Pairs with hydra_keep(): a CPU that finds @h
-	 * still in the list has written a word that the look finds, or look_found, or both.
+	 * The list before active. Pairs with hydra_keep(): a CPU that finds @h still in the list
+	 * has set active, and the keeper puts @h back.
 	 */
 	smp_mb();
 	return h;

@@ -58,8 +58,8 @@
 /**
  * DOC: Return
  *
- * When the process has a single thread again, or gets the settings of Linux,
- * hydra_deactivate() frees the trees::
+ * When the process has a single thread again, or one domain alone runs it, or it gets the
+ * settings of Linux, hydra_deactivate() frees the trees::
  *
  *     CPU 0: hydra_deactivate()              CPU 1: a flush begun while active
  *     -------------------------              ---------------------------------
@@ -99,6 +99,7 @@
 #include <asm/hydra.h>
 
 #include "domain.h"
+#include "rent.h"
 #include "roots.h"
 #include "split.h"
 #include "state.h"
@@ -496,5 +497,6 @@ bool hydra_split_locked(struct hydra_mm *h)
 		current->memcg_nr_pages_over_high = 0;
 #endif
 	}
+	hydra_keep(h);
 	return done;
 }

@@ -79,6 +79,7 @@ struct hydra_domain *__hydra_switching(struct mm_struct *next,
 	struct hydra_domain *dom = NULL;
 	struct hydra_mm *h;
 	unsigned int d = 0;
+	u32 second;
 
 	lockdep_assert_irqs_disabled();
 	/* 0: the settings have become those of Linux just now. */
@@ -94,8 +95,11 @@ struct hydra_domain *__hydra_switching(struct mm_struct *next,
 		d = hydra_this_domain(h);
 		dom = hydra_lodge(h, d);
 		/* For hydra_context_flushed(), before the CPU flushes. */
-		this_cpu_write(hydra_switch_second, hydra_second());
-		/* The flushing CPUs read the line: write it only if it changes. */
+		second = hydra_second();
+		this_cpu_write(hydra_switch_second, second);
+		/* Other CPUs read these lines: write them only if they change. */
+		if (dom && READ_ONCE(dom->ran) != second)
+			WRITE_ONCE(dom->ran, second);
 		if (this_cpu_read(hydra_lazy_left))
 			this_cpu_write(hydra_lazy_left, NULL);
 	}

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * When a process gets domain trees, and which nodes get a tree. A process runs as on
- * plain Linux until threads run on two nodes, and again once a single thread is left.
+ * plain Linux until threads run on two nodes, and again once a single thread is left, or
+ * all threads run on one node.
  */
 #include <fcntl.h>
 #include <linux/io_uring.h>
@@ -191,6 +192,112 @@ TEST_F_TIMEOUT(split, returns_when_one_thread_is_left, 90)
 		for (size_t i = 0; i < PAGES; i++)
 			EXPECT_EQ(hydra_word(SEED, i, 0), *(uint64_t *)(self->area + i * PAGE_SIZE));
 	}
+}
+
+/* A thread that reads the area again and again, without a sleep, on a node that can be changed */
+struct runner {
+	pthread_t thread;
+	char *area;
+	atomic_int node, here;
+	atomic_bool stop;
+	size_t mistakes;
+};
+
+static void *run_on_node(void *arg)
+{
+	struct runner *r = arg;
+
+	while (!atomic_load(&r->stop)) {
+		int node = atomic_load(&r->node);
+
+		if (node != r->here) {
+			hydra_pin_to_node(node);
+			atomic_store(&r->here, node);
+		}
+		for (size_t i = 0; i < PAGES; i++)
+			r->mistakes += *(volatile uint64_t *)(r->area + i * PAGE_SIZE) !=
+				       hydra_word(SEED, i, 0);
+	}
+	return NULL;
+}
+
+static void move_runner(struct runner *r, int node)
+{
+	atomic_store(&r->node, node);
+	while (atomic_load(&r->here) != node)
+		usleep(10000);
+}
+
+static void start_runner(struct __test_metadata *_metadata, struct runner *r, int node, char *area)
+{
+	*r = (struct runner){ .area = area, .node = node, .here = -1 };
+	ASSERT_EQ(0, pthread_create(&r->thread, NULL, run_on_node, r));
+	move_runner(r, node);
+}
+
+static void stop_runner(struct __test_metadata *_metadata, struct runner *r)
+{
+	atomic_store(&r->stop, true);
+	pthread_join(r->thread, NULL);
+	EXPECT_EQ(0, r->mistakes);
+}
+
+static bool await_split(bool split)
+{
+	for (int tries = 0; is_split() != split && tries < RETURN_SECONDS * 10; tries++)
+		usleep(100000);
+	return is_split() == split;
+}
+
+/* The threads move to one node, from there to another one, and apart again. */
+TEST_F_TIMEOUT(split, returns_when_all_threads_have_moved_to_one_node, 90)
+{
+	struct runner r;
+
+	start_runner(_metadata, &r, self->last, self->area);
+	EXPECT_TRUE(is_split());
+	ASSERT_EQ(0, hydra_forget_after(4));
+	hydra_pin_to_node(self->last);
+	EXPECT_TRUE(await_split(false));
+	EXPECT_EQ(0, trees());
+	move_runner(&r, 0);
+	EXPECT_TRUE(await_split(true));
+	hydra_pin_to_node(0);
+	EXPECT_TRUE(await_split(false));
+	/* The main thread sleeps, and the other one makes no system call: one switch has to do. */
+	move_runner(&r, 1);
+	EXPECT_TRUE(await_split(true));
+	stop_runner(_metadata, &r);
+	ASSERT_EQ(0, hydra_forget_after(0));
+	hydra_pin_to_node(0);
+	for (size_t i = 0; i < PAGES; i++)
+		EXPECT_EQ(hydra_word(SEED, i, 0), *(uint64_t *)(self->area + i * PAGE_SIZE));
+}
+
+/*
+ * Threads on two nodes that do not sleep make no switch. If the process returned to plain Linux
+ * all the same, the node would fill its tables again that it has not forgotten.
+ */
+TEST_F_TIMEOUT(split, stays_split_while_two_nodes_run_it, 90)
+{
+	const struct hydra_domain_stats *there;
+	struct hydra_stats before, after;
+	struct runner r, s;
+
+	start_runner(_metadata, &r, 0, self->area);
+	start_runner(_metadata, &s, self->last, self->area);
+	EXPECT_TRUE(is_split());
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &before));
+	ASSERT_EQ(0, hydra_forget_after(4));
+	sleep(5);
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &after));
+	ASSERT_EQ(0, hydra_forget_after(0));
+	EXPECT_TRUE(after.split);
+	there = hydra_on_node(&after, self->last);
+	ASSERT_NE(NULL, there);
+	EXPECT_GE(there->forgotten, there->fills - hydra_on_node(&before, self->last)->fills);
+	stop_runner(_metadata, &r);
+	stop_runner(_metadata, &s);
 }
 
 static struct {
