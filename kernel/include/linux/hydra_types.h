@@ -85,8 +85,8 @@ struct hydra_batches {
  * @tlb_gen: generation of the last flush that includes the domain; replaces
  *	mm->context.tlb_gen for its CPUs while the address space is active
  * @retry: jiffies at which a degraded domain may have its tree again
- * @ran: the second in which a CPU of the domain last switched to the address space, or was
- *	found to run it by hydra_keeper()
+ * @ran: the second in which a CPU of the domain last switched to the address space, was found
+ *	to run it by hydra_keeper(), or got the tree
  * @lock: guards the entries of the domain tree above its leaf tables
  * @nr_replicas: leaf tables that are private copies
  * @nr_upper: tables of the domain tree above the leaf tables, without @pgd
@@ -150,7 +150,7 @@ struct hydra_domain {
  * @nr_replicas: leaf replicas, including replicas that are being allocated
  * @activated: jiffies at the last split
  * @returned: jiffies at the last return to plain Linux
- * @stay: how many jiffies the trees stay once the process has a single thread
+ * @stay: how many jiffies the trees stay once one thread, or one domain, is left
  * @no_wait_until: jiffies until which no thread that goes to user mode waits for
  *	mmap_lock
  * @batches: batches that reach all domains, or a domain without a struct hydra_domain

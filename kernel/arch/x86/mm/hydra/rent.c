@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Rent: what it costs domains to share a leaf table, and the list of address spaces in which
- * domains share any.
+ * Rent: what it costs domains to share a leaf table, and the list of address spaces that
+ * are split.
  *
  * A flush of a shared table interrupts the CPUs of all sharers, and a change is made in each
  * copy. Both add to the rent of the table (auto_rules.h). With each quarter of what it would
@@ -17,8 +17,7 @@
  * paging-structure caches uses the table without setting the bit. So bit, age and rent are hints,
  * to which no rule of Documentation/mm/hydra/rules.rst may be tied.
  *
- * Nothing of this runs as long as no leaf table has a struct hydra_table: the rent of a flush
- * is 0, and no timer runs.
+ * Nothing of this runs as long as no address space is split: no timer runs.
  *
  * Locking: the list is guarded by a spinlock, which nests in no lock of a table. So is the time
  * for which the keeper's timer is set, by another one, which nests in locks of tables. Members of

@@ -99,6 +99,7 @@
 #include <asm/hydra.h>
 
 #include "domain.h"
+#include "idle.h"
 #include "rent.h"
 #include "roots.h"
 #include "split.h"
@@ -109,8 +110,8 @@
 #include "walk.h"
 
 /*
- * How long a process with a single thread keeps its trees: more threads may start.
- * Freeing and filling trees costs time for each leaf table.
+ * How long a process with a single thread, or run by one domain alone, keeps its trees:
+ * threads may start, or come. Freeing and filling trees costs time for each leaf table.
  */
 #define STAY_MIN	(1UL * HZ)
 #define STAY_MAX	(64UL * HZ)
@@ -203,6 +204,8 @@ static bool hydra_activate(struct hydra_mm *h)
 	else
 		h->stay = STAY_MIN;
 	h->activated = jiffies;
+	/* The last look may have come to an end before it took this. */
+	WRITE_ONCE(h->rent_due, false);
 	/* For the batches of the time before; see hydra_flush_batched(). */
 	atomic64_inc(&h->batches.added);
 	WRITE_ONCE(h->mm->hydra_last, HYDRA_LAST_SPLIT);
@@ -395,6 +398,7 @@ static bool hydra_promote(struct hydra_mm *h, unsigned int d)
 	 */
 	smp_wmb();
 	WRITE_ONCE(dom->retry, jiffies + DEGRADED_MIN);
+	WRITE_ONCE(dom->ran, hydra_second());
 	hydra_mask_set(d, &h->trees);
 load:
 	hydra_sync_ldt(h->mm);

@@ -435,18 +435,38 @@ bool hydra_returns(struct hydra_mm *h, struct task_struct *tsk)
 }
 
 /*
- * Faults wait while trees are freed, about 100 ns for each table. A process with more tables than
- * these stays split.
+ * Faults wait while trees are freed, some ten milliseconds for so many tables. A process with more
+ * stays split.
  */
 #define RETURN_TABLES	16384UL
+
+/**
+ * DOC: Return, and a thread that comes
+ *
+ * A thread comes to another domain while hydra_return_alone() runs::
+ *
+ *     CPU 0: hydra_return_alone()            CPU 1, of another domain: a switch
+ *     ---------------------------            ----------------------------------
+ *     active = false                         sets its bit in mm_cpumask()
+ *     hydra_last = the domain                <full barrier>
+ *     <full barrier>                         reads hydra_last: HYDRA_LAST_SPLIT
+ *     reads mm_cpumask(): CPU 1                and active: false
+ *     asks CPU 1                             asks for nothing
+ *
+ * If CPU 0 does not find the bit of CPU 1, CPU 1 reads the domain in hydra_last, and splits the
+ * process again.
+ */
 
 /*
  * Has one domain alone run an address space for as long as its trees stay?
  *
  * A thread that has not slept for long has made its last switch long ago: so first note the
  * domains whose CPUs run the address space now. If a thread has slept since, and had run without a
- * switch before, its domain looks as if it had not run; the process is split again when the
- * thread wakes up.
+ * switch before, its domain looks as if it had not run. The process is split again when the
+ * thread wakes up, and its trees stay longer then.
+ *
+ * A universal domain counts if it has had a tree. One that has had none ran a thread that may not
+ * split the process.
  *
  * A return interrupts the CPUs that run the process. So it does not return as long as one of them
  * is isolated.
@@ -459,26 +479,30 @@ static bool hydra_runs_alone(struct hydra_mm *h, unsigned int *alone)
 {
 	u32 stay = READ_ONCE(h->stay) / HZ, ran, last = 0;
 	struct hydra_domain *dom;
-	hydra_mask_t trees;
+	hydra_mask_t domains;
 	bool any = false;
 	unsigned int d;
 	int cpu;
 
 	/* See hydra_set_scope() for the numbers. */
 	guard(preempt)();
-	if (!READ_ONCE(h->active) || !hydra_mask_empty(&h->universal))
+	if (!READ_ONCE(h->active))
 		return false;
 	for_each_cpu(cpu, mm_cpumask(h->mm)) {
 		if (cpu_is_isolated(cpu))
 			return false;
 		dom = READ_ONCE(h->domain[hydra_domain_of_cpu(h->scope, cpu)]);
-		if (dom && !READ_ONCE(per_cpu(cpu_tlbstate_shared.is_lazy, cpu)))
-			WRITE_ONCE(dom->ran, hydra_second());
+		if (READ_ONCE(per_cpu(cpu_tlbstate_shared.is_lazy, cpu)))
+			continue;
+		if (!dom)
+			return false;
+		WRITE_ONCE(dom->ran, hydra_second());
 	}
-	trees = h->trees;
+	hydra_mask_zero(&domains);
+	hydra_mask_add(&domains, &h->trees);
 	/* trees before h->domain[d]; pairs with the smp_wmb() in hydra_promote(). */
 	smp_rmb();
-	for_each_hydra_domain(d, &trees) {
+	for_each_hydra_domain(d, &domains) {
 		ran = READ_ONCE(h->domain[d]->ran);
 		if (any && !hydra_later(ran, last))
 			continue;
@@ -486,7 +510,7 @@ static bool hydra_runs_alone(struct hydra_mm *h, unsigned int *alone)
 		last = ran;
 		*alone = d;
 	}
-	for_each_hydra_domain(d, &trees) {
+	for_each_hydra_domain(d, &domains) {
 		ran = READ_ONCE(h->domain[d]->ran);
 		if (d != *alone && !hydra_later(last, ran + stay))
 			return false;
@@ -497,19 +521,6 @@ static bool hydra_runs_alone(struct hydra_mm *h, unsigned int *alone)
 /**
  * hydra_return_alone - return a process that one domain alone runs to plain Linux
  * @h: its address space, of which the caller holds a reference in mm_users
- *
- * A thread may come to another domain meanwhile::
- *
- *     CPU 0: hydra_return_alone()            CPU 1, of another domain: a switch
- *     ---------------------------            ----------------------------------
- *     active = false                         sets its bit in mm_cpumask()
- *     hydra_last = the domain                <full barrier>
- *     <full barrier>                         reads hydra_last: HYDRA_LAST_SPLIT
- *     reads mm_cpumask(): CPU 1                and active: false
- *     asks CPU 1                             asks for nothing
- *
- * If CPU 0 does not find the bit of CPU 1, CPU 1 reads the domain in hydra_last, and splits the
- * process again.
  *
  * Context: process context, no locks. If a lock is busy, nothing happens.
  */
@@ -526,7 +537,7 @@ void hydra_return_alone(struct hydra_mm *h)
 	if (hydra_runs_alone(h, &d) && !hydra_lock_out_faults(mm, false)) {
 		hydra_deactivate(h);
 		WRITE_ONCE(mm->hydra_last, hydra_last(h->scope, d));
-		/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(), as drawn above. */
+		/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(): see the DOC above. */
 		smp_mb();
 		elsewhere = !cpumask_subset(mm_cpumask(mm), hydra_domains_of(h)->cpus[d]);
 	}
