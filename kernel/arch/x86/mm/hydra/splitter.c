@@ -560,3 +560,5 @@ static int __init hydra_splitter_init(void)
 	return 0;
 }
 core_initcall(hydra_splitter_init);
+
+#include "tests/splitter-kunit.h"
