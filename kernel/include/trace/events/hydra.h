@@ -129,6 +129,30 @@ TRACE_EVENT(hydra_forget,
 		  __entry->age)
 );
 
+TRACE_EVENT(hydra_rehome,
+
+	TP_PROTO(struct mm_struct *mm, unsigned long base, int from, int to),
+
+	TP_ARGS(mm, base, from, to),
+
+	TP_STRUCT__entry(
+		__field(u64, mm)
+		__field(unsigned long, base)
+		__field(int, from)
+		__field(int, to)
+	),
+
+	TP_fast_assign(
+		__entry->mm = mm->context.ctx_id;
+		__entry->base = base;
+		__entry->from = from;
+		__entry->to = to;
+	),
+
+	TP_printk("mm=%llu base=0x%lx from=%d to=%d", __entry->mm, __entry->base,
+		  __entry->from, __entry->to)
+);
+
 #endif /* _TRACE_HYDRA_H */
 
 #include <trace/define_trace.h>

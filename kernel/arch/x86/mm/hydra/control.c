@@ -232,6 +232,9 @@ int hydra_settings_set(struct mm_struct *mm, const union hydra_choice *old,
 		new = hydra_alloc(mm, true);
 	if (lacks && new)
 		hydra_settings_change(mm, &settings, settings, &new, &lacks);
+	/* The process may have come from another node before. */
+	if (hydra_wants_domains(settings))
+		hydra_rehome_ask();
 	hydra_charge_end(memcg, old_memcg);
 	if (new)
 		hydra_free(new);

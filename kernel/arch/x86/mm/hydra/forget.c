@@ -12,8 +12,8 @@
  *
  * So a domain whose CPUs have left the process leaves all its leaf tables. Its root and upper
  * tables stay, and so do copies of huge entries. If a single domain still runs the process, the
- * process returns to plain Linux (hydra_return_alone()). Under replication "eager" no domain
- * leaves.
+ * process returns to plain Linux (hydra_return_alone()), and its tables move to that domain
+ * (rehome.c). Under replication "eager" no domain leaves.
  *
  * The keeper does not run in the program's time, and waits for no lock of the program:
  * mmap_lock is not needed, as by drop.c, and a table whose lock is busy has to wait for the next
@@ -36,6 +36,7 @@
 #include "domain.h"
 #include "drop.h"
 #include "home.h"
+#include "rehome.h"
 #include "rent.h"
 #include "splitter.h"
 #include "state.h"
@@ -376,13 +377,14 @@ static void hydra_keeper(struct work_struct *work)
 	if (begins)
 		hydra_begin_round(r);
 	r->under_way = hydra_go_on(r);
+	r->under_way |= hydra_rehome(begins && r->idle);
 	/*
 	 * In a round of several calls, an address space may have asked after its turn, and have
 	 * found the timer set.
 	 */
 	if (!r->under_way)
 		next = begins ? r->last_idle + period : jiffies + msecs_to_jiffies(HYDRA_LATE_MS);
-	if (hydra_nr_kept())
+	if (r->under_way || hydra_nr_kept() || hydra_rehome_asked(false))
 		hydra_keeper_wake(time_after(next, jiffies) ? next - jiffies : 1);
 }
 

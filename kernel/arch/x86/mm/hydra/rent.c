@@ -25,6 +25,7 @@
  */
 
 #include <linux/cpumask.h>
+#include <linux/irq_work.h>
 #include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
@@ -86,6 +87,44 @@ void hydra_keeper_wake(unsigned long delay)
 		return;
 	wake_at = at;
 	mod_delayed_work(system_unbound_wq, &hydra_keeper_work, delay);
+}
+
+static void hydra_rehome_wake(struct irq_work *work)
+{
+	hydra_keeper_wake(hydra_look_period());
+}
+
+/* Lazy: runs in the next tick, so it interrupts no CPU that has one. */
+static struct irq_work rehome_work = IRQ_WORK_INIT_LAZY(hydra_rehome_wake);
+static bool rehome_asked;
+
+/**
+ * hydra_rehome_ask - a process that is plain Linux may have leaf tables on a node it has left
+ *
+ * hydra_keeper() then looks at all processes, at its next idle look (rehome.c). A switch holds the
+ * lock of its run queue, under which no timer may be set: so an irq_work sets it.
+ *
+ * Context: any but NMI.
+ */
+void hydra_rehome_ask(void)
+{
+	if (READ_ONCE(rehome_asked))
+		return;
+	WRITE_ONCE(rehome_asked, true);
+	irq_work_queue(&rehome_work);
+}
+
+/**
+ * hydra_rehome_asked - has hydra_rehome_ask() been called?
+ * @take: and this call answers it
+ *
+ * Context: hydra_keeper().
+ * Return: true if so.
+ */
+bool hydra_rehome_asked(bool take)
+{
+	/* A process that moves after this asks again. */
+	return take ? xchg(&rehome_asked, false) : READ_ONCE(rehome_asked);
 }
 
 /**

@@ -23,6 +23,8 @@ extern struct delayed_work hydra_keeper_work;
 void hydra_set_idle_seconds(unsigned int seconds);
 void hydra_keeper_wake(unsigned long delay);
 unsigned long hydra_look_period(void);
+void hydra_rehome_ask(void);
+bool hydra_rehome_asked(bool take);
 void hydra_note_prices(struct hydra_mm *h);
 void hydra_keep(struct hydra_mm *h);
 void hydra_keep_again(struct hydra_mm *h, bool first);

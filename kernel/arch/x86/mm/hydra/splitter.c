@@ -19,6 +19,7 @@
 #include "ask.h"
 #include "domain.h"
 #include "idle.h"
+#include "rent.h"
 #include "roots.h"
 #include "settings.h"
 #include "split.h"
@@ -111,8 +112,14 @@ bool hydra_has_users(struct mm_struct *mm)
 	return atomic_read(&mm->mm_users) > 2 + (owner ? hydra_nr_workers(owner, UINT_MAX) : 0);
 }
 
-/* mmap_write_lock() without the wait */
-static bool hydra_mmap_trylock(struct mm_struct *mm)
+/**
+ * hydra_mmap_trylock - mmap_write_lock() without the wait
+ * @mm: the address space
+ *
+ * Context: process context.
+ * Return: false if the lock is busy.
+ */
+bool hydra_mmap_trylock(struct mm_struct *mm)
 {
 	if (!down_write_trylock(&mm->mmap_lock))
 		return false;
@@ -410,6 +417,8 @@ bool hydra_unsplit(struct mm_struct *mm)
 		preempt_disable();
 		WRITE_ONCE(mm->hydra_last, hydra_last_here(mm->hydra->scope));
 		preempt_enable();
+		/* Other domains have used tables that are on their nodes. */
+		hydra_rehome_ask();
 	}
 	mmap_write_unlock(mm);
 	hydra_unlock_ldt(mm);
@@ -540,6 +549,7 @@ void hydra_return_alone(struct hydra_mm *h)
 		/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(): see the DOC above. */
 		smp_mb();
 		elsewhere = !cpumask_subset(mm_cpumask(mm), hydra_domains_of(h)->cpus[d]);
+		hydra_rehome_ask();
 	}
 	mmap_write_unlock(mm);
 	hydra_unlock_ldt(mm);

@@ -18,6 +18,7 @@ bool hydra_returns(struct hydra_mm *h, struct task_struct *tsk);
 bool hydra_split(struct mm_struct *mm);
 bool hydra_unsplit(struct mm_struct *mm);
 void hydra_return_alone(struct hydra_mm *h);
+bool hydra_mmap_trylock(struct mm_struct *mm);
 bool hydra_queue(struct mm_struct *mm);
 struct mem_cgroup *hydra_charge_begin(struct mm_struct *mm, struct mem_cgroup **old);
 void hydra_charge_end(struct mem_cgroup *memcg, struct mem_cgroup *old);

@@ -36,6 +36,7 @@
 #include "ask.h"
 #include "domain.h"
 #include "idle.h"
+#include "rent.h"
 #include "settings.h"
 #include "split.h"
 #include "splitter.h"
@@ -121,8 +122,10 @@ struct hydra_domain *__hydra_switching(struct mm_struct *next,
 	} else if (hydra_last_known(last) && atomic_read(&next->mm_users) > 1) {
 		/* A process made by clone(CLONE_VM) shares it: hydra_last stays. */
 	} else if (cmpxchg(&next->hydra_last, last,
-			   hydra_last_here(hydra_last_scope(last))) != last &&
-		   hydra_has_threads(tsk)) {
+			   hydra_last_here(hydra_last_scope(last))) == last) {
+		if (hydra_last_known(last))
+			hydra_rehome_ask();
+	} else if (hydra_has_threads(tsk)) {
 		/* The first switch of another CPU was faster. */
 		set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
 	}
@@ -139,7 +142,8 @@ static void hydra_move_last(struct mm_struct *mm, u32 last)
 	if (atomic_read(&mm->mm_users) > 1 + hydra_nr_workers(current, UINT_MAX))
 		return;
 	guard(preempt)();
-	(void)cmpxchg(&mm->hydra_last, last, hydra_last_here(hydra_last_scope(last)));
+	if (cmpxchg(&mm->hydra_last, last, hydra_last_here(hydra_last_scope(last))) == last)
+		hydra_rehome_ask();
 }
 
 /**

@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Rehoming: the leaf tables of a process that one domain alone runs move to the home node of the
+ * domain.
+ *
+ * A process that is plain Linux has its leaf tables where its threads first touched memory. If it
+ * moves to another node, the page walks of its CPUs are remote from then on. Linux moves the
+ * data, and no tables. (vMitosis, Panwar et al., ASPLOS '21, section 3.2, moves tables to the
+ * node of the data. Here they move to the CPUs: these walk them.) Upper tables stay: they are
+ * 1/512 of the memory, and mostly in caches.
+ *
+ * hydra_rehome_ask() notes that some process has come to another domain. Then, at its next idle
+ * look, hydra_keeper() goes through all processes, and moves tables of those which have settings
+ * with domains, and are plain Linux. Nothing is kept for a process: a table on its home is
+ * skipped after a look at its struct page. What is left, because a lock was busy or the process
+ * has more than TABLES_IN_PASS tables, waits for the next idle look.
+ *
+ * Left alone are processes which have locked memory, since a move causes faults; which have
+ * another MMU walk their tables (mmu_notifier); or which run on an isolated CPU, as a move
+ * interrupts the CPUs that run the process. So are tables of special VMAs and of VMAs with
+ * several reverse maps; processes whose cpuset does not have the node; and all of them where
+ * groups of CPUs take the place of nodes.
+ *
+ * Locking: locks of the process are only tried, in the order of Linux: mmap_lock for writing,
+ * locks of VMAs, i_mmap and anon_vma for writing. The lock of the PMD table and then those of
+ * leaf tables nest inside. TABLES_AT_ONCE tables move under one hold of these, with one flush.
+ * Before the locks, tables are found as by any lockless walker of Linux: with interrupts off, at
+ * most TABLES_AT_ONCE of them, or TABLES_AT_ONCE times STEPS_AT_ONCE entries on the way.
+ */
+
+/**
+ * DOC: A leaf table that moves to another node
+ *
+ * The process is plain Linux, and mmap_lock is held for writing, so it is not split meanwhile::
+ *
+ *     CPU 0: hydra_rehome()                CPU 1: runs the process, or a reverse map
+ *     ---------------------                -----------------------------------------
+ *     locks mmap_lock, and the VMAs        a fault waits, or has ended
+ *     locks i_mmap, and anon_vma           folio_mkclean() waits, or has ended
+ *     takes the PMD lock
+ *     clears the PMD entry                 may set accessed and dirty bits in the
+ *                                          old table
+ *     flushes <mb>, also lazy CPUs         forgets the way to the old table
+ *                                          faults: waits for the lock of the VMA
+ *     copies the old table, clears it
+ *     <write barrier>
+ *     PMD entry = the new table
+ *     drops the locks                      walks the new table
+ *     frees the old table after a
+ *       grace period
+ *
+ * If CPU 0 copied before its flush, bits that hardware sets in between would be lost: Linux would
+ * drop a page that has been written to.
+ *
+ * The reverse map finds the page unmapped while the PMD entry is none. map_pte() in
+ * mm/page_vma_mapped.c also takes the lock of a table without another look at the PMD entry. So
+ * without its locks, folio_mkclean(), e.g., would leave a page writable that is clean from then on.
+ *
+ * GUP-fast keeps interrupts off, so the old table stays; and it gives a page back if the PMD entry
+ * or the entry has changed meanwhile. The grace period before the old table is used again is
+ * enough, and no interrupt (tlb_remove_table_sync_one()) is needed.
+ */
+
+#include <linux/cpuset.h>
+#include <linux/mm.h>
+#include <linux/mmu_notifier.h>
+#include <linux/pid.h>
+#include <linux/pid_namespace.h>
+#include <linux/rmap.h>
+#include <linux/sched/isolation.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/task.h>
+
+#include <asm/pgalloc.h>
+#include <asm/tlbflush.h>
+
+#include <trace/events/hydra.h>
+
+#include "domain.h"
+#include "entry.h"
+#include "pool.h"
+#include "rehome.h"
+#include "rent.h"
+#include "settings.h"
+#include "splitter.h"
+#include "state.h"
+#include "wait.h"
+#include "walk.h"
+
+#define TABLES_AT_ONCE		8
+#define TABLES_IN_PASS		2048
+#define STEPS_AT_ONCE		PTRS_PER_PUD
+
+/* With so many page tables of all levels, walks are a matter of caches. */
+#define TABLES_MIN		16
+
+/* How many numbers of processes and threads a call of the keeper looks at */
+#define PIDS_AT_ONCE		1024
+
+/* A pass over a process ends when locks were busy so often. */
+#define BUSY_MAX		16
+
+/* On the wanted node or not at all */
+#define REHOME_GFP \
+	(GFP_PGTABLE_USER | __GFP_COMP | __GFP_THISNODE | __GFP_NORETRY | __GFP_NOWARN)
+
+/**
+ * struct hydra_pass - a pass over the leaf tables of an address space
+ * @mm: the address space
+ * @nid: the node to which they move
+ * @next: the address at which it goes on
+ * @room: how many more tables may move
+ * @busy: how often a lock was busy
+ * @stop: the node has had no memory, or is not the wanted one any more
+ * @nr: how many tables have been found that are to move, all below one PMD table
+ * @due: by table, the first address that it maps
+ * @new: by table, the new one; NULL once it is in use
+ */
+struct hydra_pass {
+	struct mm_struct *mm;
+	int nid;
+	unsigned long next;
+	unsigned int room;
+	unsigned int busy;
+	bool stop;
+	unsigned int nr;
+	unsigned long due[TABLES_AT_ONCE];
+	struct page *new[TABLES_AT_ONCE];
+};
+
+/* What reverse maps lead to a table. @anon: the root of the trees */
+struct hydra_rmap {
+	struct address_space *mapping;
+	struct anon_vma *anon;
+};
+
+static bool hydra_on_isolated_cpu(struct mm_struct *mm)
+{
+	unsigned int cpu;
+
+	for_each_cpu(cpu, mm_cpumask(mm))
+		if (cpu_is_isolated(cpu))
+			return true;
+	return false;
+}
+
+/*
+ * The node on which the leaf tables of an address space ought to be. NUMA_NO_NODE if they are to
+ * stay where they are.
+ *
+ * Context: any. Unless mmap_lock is held, the answer may be old.
+ */
+static int hydra_rehome_node(struct mm_struct *mm)
+{
+	union hydra_choice settings = hydra_choice_of(mm);
+	u32 last = READ_ONCE(mm->hydra_last);
+	int nid;
+
+	if (!hydra_wants_domains(settings) || settings.replication == HYDRA_REPLICATE_EAGER ||
+	    !last || last == HYDRA_LAST_SPLIT || !hydra_last_known(last) || mm_hydra(mm))
+		return NUMA_NO_NODE;
+	if (READ_ONCE(mm->locked_vm) || mm_has_notifiers(mm) ||
+	    hydra_on_isolated_cpu(mm) || static_branch_unlikely(&hydra_pools_key))
+		return NUMA_NO_NODE;
+	nid = hydra_domains[hydra_last_scope(last)].home[hydra_last_domain(last)];
+	return node_state(nid, N_CPU) ? nid : NUMA_NO_NODE;
+}
+
+/*
+ * Look at some leaf tables, and note those which are to move. They stay allocated only as long as
+ * interrupts are off.
+ */
+static void hydra_find_due(struct hydra_pass *pass)
+{
+	struct hydra_iter it = {
+		.mm = pass->mm,
+		.level = PG_LEVEL_4K,
+		.steps = STEPS_AT_ONCE,
+		.next = pass->next,
+	};
+	unsigned int looks;
+
+	pass->nr = 0;
+	local_irq_disable();
+	for (looks = 0; looks < TABLES_AT_ONCE && hydra_next_canonical(&it); looks++) {
+		if (pass->nr && (it.addr ^ pass->due[0]) & PUD_MASK) {
+			it.next = it.addr;
+			break;
+		}
+		if (page_to_nid(virt_to_page(it.table)) != pass->nid)
+			pass->due[pass->nr++] = it.addr;
+	}
+	local_irq_enable();
+	pass->next = it.next;
+}
+
+/* A table on the node. Context: process context, no locks. Return: NULL: there is no memory. */
+static struct page *hydra_rehome_alloc(int nid)
+{
+	struct page *page = alloc_pages_node(nid, REHOME_GFP, 0);
+
+	if (page && !pagetable_pte_ctor(page_ptdesc(page))) {
+		__free_page(page);
+		return NULL;
+	}
+	return page;
+}
+
+/*
+ * Lock the VMAs of a table against faults, and note what reverse maps lead to the table.
+ *
+ * Context: mmap_lock held for writing. Return: 0; -EBUSY if a fault holds a VMA; -EINVAL if the
+ * table cannot move, or not under the locks of @rmap. On errors @rmap stays as it was.
+ */
+static int hydra_rehome_vmas(struct mm_struct *mm, unsigned long addr, struct hydra_rmap *rmap)
+{
+	VMA_ITERATOR(vmi, mm, addr);
+	struct hydra_rmap its = *rmap;
+	struct vm_area_struct *vma;
+
+	mmap_assert_write_locked(mm);
+	for_each_vma_range(vmi, vma, addr + PMD_SIZE) {
+		struct address_space *mapping = vma->vm_file ? vma->vm_file->f_mapping : NULL;
+		struct anon_vma *anon;
+
+		if (vma->vm_flags & (VM_SPECIAL | VM_HUGETLB))
+			return -EINVAL;
+		if (hydra_lock_vma(vma, false))
+			return -EBUSY;
+		/* After the lock, without which a fault may give the VMA its anon_vma */
+		anon = vma->anon_vma ? vma->anon_vma->root : NULL;
+		if ((mapping && its.mapping && mapping != its.mapping) ||
+		    (anon && its.anon && anon != its.anon))
+			return -EINVAL;
+		its.mapping = mapping ?: its.mapping;
+		its.anon = anon ?: its.anon;
+	}
+	*rmap = its;
+	return 0;
+}
+
+static bool hydra_trylock_rmap(const struct hydra_rmap *rmap)
+{
+	if (rmap->mapping && !i_mmap_trylock_write(rmap->mapping))
+		return false;
+	if (!rmap->anon || anon_vma_trylock_write(rmap->anon))
+		return true;
+	if (rmap->mapping)
+		i_mmap_unlock_write(rmap->mapping);
+	return false;
+}
+
+static void hydra_unlock_rmap(const struct hydra_rmap *rmap)
+{
+	if (rmap->anon)
+		anon_vma_unlock_write(rmap->anon);
+	if (rmap->mapping)
+		i_mmap_unlock_write(rmap->mapping);
+}
+
+static void hydra_rehome_free(struct rcu_head *head)
+{
+	pte_free(NULL, container_of(head, struct page, rcu_head));
+}
+
+/*
+ * The last part of a move. See "A leaf table that moves to another node" above.
+ *
+ * The entries are copied as they are: nothing is mapped or unmapped. Soft-dirty bits, swap
+ * entries and marks of userfaultfd are part of them.
+ *
+ * Context: hydra_rehome_tables(); the PMD entry is cleared, and all CPUs are flushed.
+ */
+static void hydra_rehome_table(struct hydra_pass *pass, pmd_t *pmd, pmd_t old, unsigned int i)
+{
+	spinlock_t *ptl = pte_lockptr(pass->mm, &old);
+	pteval_t *from = hydra_next_table(pmd_val(old));
+	struct page *page = pass->new[i];
+
+	lockdep_assert_held(pmd_lockptr(pass->mm, pmd));
+	VM_WARN_ON_ONCE(hydra_word_of(from));
+	/* hydra_trylock_shared() may still hold it for a moment, and finds nothing to do. */
+	spin_lock_nested(ptl, SINGLE_DEPTH_NESTING);
+	copy_page(page_address(page), from);
+	clear_page(from);
+	spin_unlock(ptl);
+	/* The entries before the table can be seen. Pairs with the address dependency of walks. */
+	smp_wmb();
+	pmd_populate(pass->mm, pmd, page);
+	pass->new[i] = NULL;
+	trace_hydra_rehome(pass->mm, pass->due[i], page_to_nid(virt_to_page(from)), pass->nid);
+	call_rcu(&pmd_pgtable(old)->rcu_head, hydra_rehome_free);
+}
+
+/*
+ * Move tables which lie below one PMD table.
+ *
+ * @first: the first of them, in @pass->due
+ * @end: the end of them
+ *
+ * Context: mmap_lock held for writing; the VMAs and the reverse maps of the tables are locked.
+ * Return: how many have moved.
+ */
+static unsigned int hydra_rehome_tables(struct hydra_pass *pass, unsigned int first,
+					unsigned int end)
+{
+	struct mm_struct *mm = pass->mm;
+	pmd_t old[TABLES_AT_ONCE], *pmd = hydra_canonical_pmd(mm, pass->due[first]);
+	unsigned int i, moved = 0;
+	spinlock_t *lock;	/* of the PMD table */
+
+	mmap_assert_write_locked(mm);
+	if (!pmd)
+		return 0;
+	pmd -= pmd_index(pass->due[first]);
+	lock = pmd_lock(mm, pmd);
+	for (i = first; i < end; i++) {
+		pmd_t *entry = pmd + pmd_index(pass->due[i]);
+
+		old[i] = *entry;
+		/* It may have been freed since it was found. */
+		if (!hydra_is_table(pmd_val(old[i])) ||
+		    page_to_nid(pmd_pgtable(old[i])) == pass->nid) {
+			old[i] = __pmd(0);
+			continue;
+		}
+		pmd_clear(entry);
+		moved++;
+	}
+	/* As for freed tables: no lazy CPU may walk the old ones. */
+	if (moved)
+		flush_tlb_mm(mm);
+	for (i = first; i < end; i++)
+		if (!pmd_none(old[i]))
+			hydra_rehome_table(pass, pmd + pmd_index(pass->due[i]), old[i], i);
+	spin_unlock(lock);
+	return moved;
+}
+
+/*
+ * Move the tables that have been found, those together which have the same reverse maps.
+ *
+ * Context: mmap_lock held for writing.
+ */
+static void hydra_rehome_locked(struct hydra_pass *pass)
+{
+	unsigned int first, end;
+
+	for (first = 0; first < pass->nr; first = end) {
+		struct hydra_rmap rmap = { };
+		int err = hydra_rehome_vmas(pass->mm, pass->due[first], &rmap);
+
+		end = first + 1;
+		if (!err) {
+			while (end < pass->nr &&
+			       !hydra_rehome_vmas(pass->mm, pass->due[end], &rmap))
+				end++;
+			if (hydra_trylock_rmap(&rmap)) {
+				pass->room -= hydra_rehome_tables(pass, first, end);
+				hydra_unlock_rmap(&rmap);
+			} else {
+				err = -EBUSY;
+			}
+		}
+		pass->busy += err == -EBUSY;
+	}
+}
+
+/* Context: process context, no locks; hydra_charge_begin(). */
+static void hydra_rehome_due(struct hydra_pass *pass)
+{
+	struct mm_struct *mm = pass->mm;
+	unsigned int i;
+
+	pass->nr = min(pass->nr, pass->room);
+	for (i = 0; i < pass->nr; i++) {
+		pass->new[i] = hydra_rehome_alloc(pass->nid);
+		if (!pass->new[i]) {
+			pass->stop = true;
+			pass->nr = i;
+		}
+	}
+	if (!pass->nr)
+		return;
+	if (hydra_mmap_trylock(mm)) {
+		/* All answers stay until mmap_lock is dropped, but where CPUs run the process. */
+		if (hydra_rehome_node(mm) == pass->nid)
+			hydra_rehome_locked(pass);
+		else
+			pass->stop = true;
+		mmap_write_unlock(mm);
+	} else {
+		pass->busy++;
+	}
+	for (i = 0; i < pass->nr; i++)
+		if (pass->new[i])
+			pte_free(mm, pass->new[i]);
+}
+
+/*
+ * Move tables of an address space to a node.
+ *
+ * Context: process context, no locks; a reference in mm_users. Return: how many have moved.
+ */
+static unsigned int hydra_rehome_mm(struct mm_struct *mm, int nid)
+{
+	struct hydra_pass pass = { .mm = mm, .nid = nid, .room = TABLES_IN_PASS };
+	struct mem_cgroup *memcg, *old;
+
+	memcg = hydra_charge_begin(mm, &old);
+	while (pass.next < TASK_SIZE_MAX && pass.room && !pass.stop && pass.busy < BUSY_MAX &&
+	       hydra_look_period()) {
+		hydra_find_due(&pass);
+		if (pass.nr)
+			hydra_rehome_due(&pass);
+		cond_resched();
+	}
+	hydra_charge_end(memcg, old);
+	if (pass.busy || (pass.next < TASK_SIZE_MAX && !pass.stop))
+		hydra_rehome_ask();
+	return TABLES_IN_PASS - pass.room;
+}
+
+/*
+ * The process with a number; NULL if there is none.
+ *
+ * @nr: set to the number at which to go on; 0: there is no further one
+ *
+ * Return: its first thread, with a reference.
+ */
+static struct task_struct *hydra_process_from(int *nr)
+{
+	struct task_struct *task = NULL;
+	struct pid *pid;
+
+	guard(rcu)();
+	pid = find_ge_pid(*nr, &init_pid_ns);
+	*nr = pid ? pid_nr(pid) + 1 : 0;
+	if (pid)
+		task = pid_task(pid, PIDTYPE_TGID);
+	return task ? get_task_struct(task) : NULL;
+}
+
+/*
+ * The address space of a process if its leaf tables may have to move, with a reference in
+ * mm_users. No other process gets a reference: it would, e.g., count as a second user.
+ */
+static struct mm_struct *hydra_mm_to_rehome(struct task_struct *task, int *nid)
+{
+	struct mm_struct *mm;
+
+	guard(task_lock)(task);
+	mm = task->flags & PF_KTHREAD ? NULL : task->mm;
+	if (!mm || mm_pgtables_bytes(mm) < TABLES_MIN * PAGE_SIZE)
+		return NULL;
+	*nid = hydra_rehome_node(mm);
+	if (*nid == NUMA_NO_NODE)
+		return NULL;
+	mmget(mm);
+	return mm;
+}
+
+/* Return: how many tables have moved. */
+static unsigned int hydra_rehome_process(struct task_struct *task)
+{
+	unsigned int moved = 0;
+	struct mm_struct *mm;
+	nodemask_t allowed;
+	int nid;
+
+	mm = hydra_mm_to_rehome(task, &nid);
+	if (!mm)
+		return 0;
+	allowed = cpuset_mems_allowed(task);
+	if (node_isset(nid, allowed))
+		moved = hydra_rehome_mm(mm, nid);
+	mmput_async(mm);
+	return moved;
+}
+
+/**
+ * hydra_rehome - move leaf tables of processes that have come to other domains
+ * @begin: begin with the first process, if any has come to another domain since the last time
+ *
+ * A call looks at PIDS_AT_ONCE numbers of processes at most, and moves tables of one process.
+ *
+ * Context: hydra_keeper(): process context, no locks; may sleep.
+ * Return: true if it has not come to the last process.
+ */
+bool hydra_rehome(bool begin)
+{
+	static int next;
+	unsigned int looks = PIDS_AT_ONCE, moved = 0;
+	struct task_struct *task;
+
+	if (begin && !next && hydra_rehome_asked(true))
+		next = 1;
+	while (next && looks-- && !moved) {
+		task = hydra_process_from(&next);
+		if (task) {
+			moved = hydra_rehome_process(task);
+			put_task_struct(task);
+		}
+		cond_resched();
+	}
+	return next;
+}
