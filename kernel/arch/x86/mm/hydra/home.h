@@ -10,6 +10,7 @@
 
 #include "domain.h"
 #include "pool.h"
+#include "state.h"
 
 /* Are two CPUs on different nodes, or in different groups? */
 static inline bool hydra_across(int a, int b)
@@ -38,6 +39,14 @@ static inline bool hydra_is_home_of(const struct hydra_domains *domains, unsigne
 static inline bool hydra_is_home(const struct hydra_mm *h, unsigned int d, const pteval_t *table)
 {
 	return hydra_is_home_of(hydra_domains_of(h), d, table);
+}
+
+/* The home of the domain in mm->hydra_last, of a known value */
+static inline int hydra_last_home(u32 last)
+{
+	unsigned int d = (last & GENMASK(HYDRA_LAST_SHIFT - 1, 0)) - 1;
+
+	return hydra_domains[hydra_last_scope(last)].home[d];
 }
 
 #endif /* _ARCH_X86_MM_HYDRA_HOME_H */

@@ -12,14 +12,14 @@
  * hydra_rehome_ask() notes that some process has come to another domain. Then, at its next idle
  * look, hydra_keeper() goes through all processes, and moves tables of those which have settings
  * with domains, and are plain Linux. Nothing is kept for a process: a table on its home is
- * skipped after a look at its struct page. What is left, because a lock was busy or the process
- * has more than TABLES_IN_PASS tables, waits for the next idle look.
+ * skipped after a look at its struct page. What is left, because a lock was busy, or memory short,
+ * or there are more than TABLES_IN_PASS tables, waits for the next idle look.
  *
  * Left alone are processes which have locked memory, since a move causes faults; which have
  * another MMU walk their tables (mmu_notifier); or which run on an isolated CPU, as a move
  * interrupts the CPUs that run the process. So are tables of special VMAs and of VMAs with
- * several reverse maps; processes whose cpuset does not have the node; and all of them where
- * groups of CPUs take the place of nodes.
+ * several reverse maps, and processes whose cpuset does not have the node. Where groups of CPUs
+ * take the place of nodes, all tables are on the one node that the machine sees.
  *
  * Locking: locks of the process are only tried, in the order of Linux: mmap_lock for writing,
  * locks of VMAs, i_mmap and anon_vma for writing. The lock of the PMD table and then those of
@@ -76,9 +76,8 @@
 
 #include <trace/events/hydra.h>
 
-#include "domain.h"
 #include "entry.h"
-#include "pool.h"
+#include "home.h"
 #include "rehome.h"
 #include "rent.h"
 #include "settings.h"
@@ -100,9 +99,13 @@
 /* A pass over a process ends when locks were busy so often. */
 #define BUSY_MAX		16
 
-/* On the wanted node or not at all */
+/*
+ * On the wanted node or not at all. As for replicas, no memory is reclaimed, but kswapd is woken.
+ * All words are written.
+ */
 #define REHOME_GFP \
-	(GFP_PGTABLE_USER | __GFP_COMP | __GFP_THISNODE | __GFP_NORETRY | __GFP_NOWARN)
+	((GFP_PGTABLE_USER & ~(__GFP_DIRECT_RECLAIM | __GFP_ZERO)) | __GFP_COMP | \
+	 __GFP_THISNODE | __GFP_NOWARN)
 
 /**
  * struct hydra_pass - a pass over the leaf tables of an address space
@@ -160,9 +163,9 @@ static int hydra_rehome_node(struct mm_struct *mm)
 	    !last || last == HYDRA_LAST_SPLIT || !hydra_last_known(last) || mm_hydra(mm))
 		return NUMA_NO_NODE;
 	if (READ_ONCE(mm->locked_vm) || mm_has_notifiers(mm) ||
-	    hydra_on_isolated_cpu(mm) || static_branch_unlikely(&hydra_pools_key))
+	    hydra_on_isolated_cpu(mm))
 		return NUMA_NO_NODE;
-	nid = hydra_domains[hydra_last_scope(last)].home[hydra_last_domain(last)];
+	nid = hydra_last_home(last);
 	return node_state(nid, N_CPU) ? nid : NUMA_NO_NODE;
 }
 
@@ -416,7 +419,7 @@ static unsigned int hydra_rehome_mm(struct mm_struct *mm, int nid)
 		cond_resched();
 	}
 	hydra_charge_end(memcg, old);
-	if (pass.busy || (pass.next < TASK_SIZE_MAX && !pass.stop))
+	if (pass.busy || pass.next < TASK_SIZE_MAX)
 		hydra_rehome_ask();
 	return TABLES_IN_PASS - pass.room;
 }

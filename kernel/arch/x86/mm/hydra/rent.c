@@ -17,7 +17,8 @@
  * paging-structure caches uses the table without setting the bit. So bit, age and rent are hints,
  * to which no rule of Documentation/mm/hydra/rules.rst may be tied.
  *
- * Nothing of this runs as long as no address space is split: no timer runs.
+ * Nothing of this runs as long as no address space is split: no timer runs. (A process that
+ * moves to another node sets the timer once, for rehome.c.)
  *
  * Locking: the list is guarded by a spinlock, which nests in no lock of a table. So is the time
  * for which the keeper's timer is set, by another one, which nests in locks of tables. Members of

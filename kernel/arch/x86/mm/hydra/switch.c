@@ -35,6 +35,7 @@
 
 #include "ask.h"
 #include "domain.h"
+#include "home.h"
 #include "idle.h"
 #include "rent.h"
 #include "settings.h"
@@ -62,6 +63,24 @@ static struct hydra_domain *hydra_lodge(struct hydra_mm *h, unsigned int d)
 		smp_mb__after_atomic();
 	}
 	return READ_ONCE(h->domain[d]);
+}
+
+/*
+ * The process runs in this domain now: hydra_last follows, unless a split, or the first switch of
+ * another CPU, has changed it meanwhile. If the process comes from another home, so may its
+ * leaf tables.
+ *
+ * Context: preemption off. Return: false if hydra_last has changed meanwhile.
+ */
+static bool hydra_follow(struct mm_struct *mm, u32 last)
+{
+	u32 here = hydra_last_here(hydra_last_scope(last));
+
+	if (cmpxchg(&mm->hydra_last, last, here) != last)
+		return false;
+	if (hydra_last_known(last) && hydra_last_home(last) != hydra_last_home(here))
+		hydra_rehome_ask();
+	return true;
 }
 
 /**
@@ -121,11 +140,7 @@ struct hydra_domain *__hydra_switching(struct mm_struct *next,
 		set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
 	} else if (hydra_last_known(last) && atomic_read(&next->mm_users) > 1) {
 		/* A process made by clone(CLONE_VM) shares it: hydra_last stays. */
-	} else if (cmpxchg(&next->hydra_last, last,
-			   hydra_last_here(hydra_last_scope(last))) == last) {
-		if (hydra_last_known(last))
-			hydra_rehome_ask();
-	} else if (hydra_has_threads(tsk)) {
+	} else if (!hydra_follow(next, last) && hydra_has_threads(tsk)) {
 		/* The first switch of another CPU was faster. */
 		set_tsk_thread_flag(tsk, TIF_NOTIFY_RESUME);
 	}
@@ -142,8 +157,7 @@ static void hydra_move_last(struct mm_struct *mm, u32 last)
 	if (atomic_read(&mm->mm_users) > 1 + hydra_nr_workers(current, UINT_MAX))
 		return;
 	guard(preempt)();
-	if (cmpxchg(&mm->hydra_last, last, hydra_last_here(hydra_last_scope(last))) == last)
-		hydra_rehome_ask();
+	(void)hydra_follow(mm, last);
 }
 
 /**

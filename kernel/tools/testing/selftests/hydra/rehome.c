@@ -134,7 +134,7 @@ TEST_F_TIMEOUT(rehome, tables_follow_their_thread, 180)
 static void *visit_node(void *node)
 {
 	hydra_pin_to_node(*(int *)node);
-	return NULL;
+	return is_split() ? node : NULL;
 }
 
 /* So do the tables of a process that was split, and is plain Linux again. */
@@ -142,10 +142,12 @@ TEST_F_TIMEOUT(rehome, tables_follow_a_process_that_was_split, 180)
 {
 	time_t end = seconds() + TIMEOUT_S;
 	pthread_t thread;
+	void *was_split;
 
 	write_words(self->area, TABLES, SEED);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, visit_node, &self->last));
-	pthread_join(thread, NULL);
+	pthread_join(thread, &was_split);
+	EXPECT_NE(NULL, was_split);
 	hydra_pin_to_node(self->last);
 	ASSERT_EQ(0, hydra_forget_after(LOOK_EVERY_SECOND));
 	/* It returns at a switch. */
