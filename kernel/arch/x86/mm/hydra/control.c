@@ -297,7 +297,10 @@ static void hydra_settings_init(struct mm_struct *mm, u32 word)
 	/* An address space that is counted has its struct hydra_mm already. */
 	if (mm->hydra)
 		WRITE_ONCE(mm->hydra->eager, settings.replication == HYDRA_REPLICATE_EAGER);
-	mm->hydra_last = HYDRA_LAST_UNKNOWN(settings.domains);
+	/* The tables of a child come from here. If its thread begins elsewhere, it has moved. */
+	guard(preempt)();
+	WRITE_ONCE(mm->hydra_last, hydra_wants_domains(settings) ?
+				   hydra_last_here(settings.domains) : 0);
 }
 
 /**
@@ -329,20 +332,10 @@ void hydra_mm_init(struct mm_struct *mm)
  */
 void __hydra_secure_exec(struct mm_struct *mm)
 {
-	union hydra_choice settings = { .word = hydra_settings_default() };
-	u32 last = 0;
-
 	mmap_write_lock(mm);
 	/* An administrator may have chosen settings meanwhile, and split the address space. */
-	if (!mm_hydra(mm)) {
-		hydra_settings_init(mm, settings.word);
-		/* If the thread moves later, the switch compares. */
-		preempt_disable();
-		if (hydra_wants_domains(settings))
-			last = hydra_last_here(settings.domains);
-		WRITE_ONCE(mm->hydra_last, last);
-		preempt_enable();
-	}
+	if (!mm_hydra(mm))
+		hydra_settings_init(mm, hydra_settings_default());
 	if (mm->hydra)
 		hydra_count_leave(mm->hydra);
 	mmap_write_unlock(mm);

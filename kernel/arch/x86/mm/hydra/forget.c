@@ -370,21 +370,23 @@ static void hydra_keeper(struct work_struct *work)
 {
 	unsigned long period = hydra_look_period(), next = jiffies + 1;
 	struct hydra_round *r = &keeper_round;
-	bool begins = !r->under_way;
+	bool begins = !r->under_way, more;
 
 	if (!period)
 		return;
 	if (begins)
 		hydra_begin_round(r);
 	r->under_way = hydra_go_on(r);
-	r->under_way |= hydra_rehome(begins && r->idle);
+	more = hydra_rehome(begins && r->idle);
 	/*
 	 * In a round of several calls, an address space may have asked after its turn, and have
 	 * found the timer set.
 	 */
 	if (!r->under_way)
 		next = begins ? r->last_idle + period : jiffies + msecs_to_jiffies(HYDRA_LATE_MS);
-	if (r->under_way || hydra_nr_kept() || hydra_rehome_asked(false))
+	if (more)
+		hydra_keeper_wake(1);
+	else if (hydra_nr_kept() || hydra_rehome_asked(false))
 		hydra_keeper_wake(time_after(next, jiffies) ? next - jiffies : 1);
 }
 

@@ -44,9 +44,7 @@ static inline bool hydra_is_home(const struct hydra_mm *h, unsigned int d, const
 /* The home of the domain in mm->hydra_last, of a known value */
 static inline int hydra_last_home(u32 last)
 {
-	unsigned int d = (last & GENMASK(HYDRA_LAST_SHIFT - 1, 0)) - 1;
-
-	return hydra_domains[hydra_last_scope(last)].home[d];
+	return hydra_domains[hydra_last_scope(last)].home[hydra_last_domain(last)];
 }
 
 #endif /* _ARCH_X86_MM_HYDRA_HOME_H */

@@ -24,8 +24,14 @@
  * Locking: locks of the process are only tried, in the order of Linux: mmap_lock for writing,
  * locks of VMAs, i_mmap and anon_vma for writing. The lock of the PMD table and then those of
  * leaf tables nest inside. TABLES_AT_ONCE tables move under one hold of these, with one flush.
- * Before the locks, tables are found as by any lockless walker of Linux: with interrupts off, at
- * most TABLES_AT_ONCE of them, or TABLES_AT_ONCE times STEPS_AT_ONCE entries on the way.
+ *
+ * Tables are also found under mmap_lock for writing, LOOKS_AT_ONCE at most under one hold. Interrupts
+ * off would not do: a process that has never been split frees tables after a flush of the CPUs that
+ * run it, and the keeper's CPU is none of them. Nor would a reader's lock: munmap() frees tables
+ * under one.
+ *
+ * The process may end meanwhile. A pass holds a reference in mm_count, and one in mm_users only
+ * while it finds and moves TABLES_AT_ONCE tables.
  */
 
 /**
@@ -64,6 +70,7 @@
 #include <linux/cpuset.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
+#include <linux/oom.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
 #include <linux/rmap.h>
@@ -86,9 +93,13 @@
 #include "wait.h"
 #include "walk.h"
 
-#define TABLES_AT_ONCE		8
-#define TABLES_IN_PASS		2048
+#define TABLES_AT_ONCE		8U
+#define TABLES_IN_PASS		8192U
+#define LOOKS_AT_ONCE		64
 #define STEPS_AT_ONCE		PTRS_PER_PUD
+
+/* A pass ends when so many tables have been found on other nodes. Not all of them can move. */
+#define TRIES_IN_PASS		(2 * TABLES_IN_PASS)
 
 /* With so many page tables of all levels, walks are a matter of caches. */
 #define TABLES_MIN		16
@@ -113,17 +124,19 @@
  * @nid: the node to which they move
  * @next: the address at which it goes on
  * @room: how many more tables may move
+ * @tries: how many more tables may be found that are to move
  * @busy: how often a lock was busy
  * @stop: the node has had no memory, or is not the wanted one any more
  * @nr: how many tables have been found that are to move, all below one PMD table
  * @due: by table, the first address that it maps
- * @new: by table, the new one; NULL once it is in use
+ * @new: new tables; NULL once one is in use
  */
 struct hydra_pass {
 	struct mm_struct *mm;
 	int nid;
 	unsigned long next;
 	unsigned int room;
+	unsigned int tries;
 	unsigned int busy;
 	bool stop;
 	unsigned int nr;
@@ -165,13 +178,18 @@ static int hydra_rehome_node(struct mm_struct *mm)
 	if (READ_ONCE(mm->locked_vm) || mm_has_notifiers(mm) ||
 	    hydra_on_isolated_cpu(mm))
 		return NUMA_NO_NODE;
+	/* CPUs that share a domain for want of numbers may be on several nodes. */
+	if (hydra_mask_test(hydra_last_domain(last),
+			    &hydra_domains[hydra_last_scope(last)].overflow))
+		return NUMA_NO_NODE;
 	nid = hydra_last_home(last);
 	return node_state(nid, N_CPU) ? nid : NUMA_NO_NODE;
 }
 
 /*
- * Look at some leaf tables, and note those which are to move. They stay allocated only as long as
- * interrupts are off.
+ * Look at some leaf tables, and note those which are to move.
+ *
+ * Context: mmap_lock held for writing.
  */
 static void hydra_find_due(struct hydra_pass *pass)
 {
@@ -181,11 +199,11 @@ static void hydra_find_due(struct hydra_pass *pass)
 		.steps = STEPS_AT_ONCE,
 		.next = pass->next,
 	};
-	unsigned int looks;
+	unsigned int looks, most = min3(TABLES_AT_ONCE, pass->room, pass->tries);
 
-	pass->nr = 0;
-	local_irq_disable();
-	for (looks = 0; looks < TABLES_AT_ONCE && hydra_next_canonical(&it); looks++) {
+	mmap_assert_write_locked(pass->mm);
+	for (looks = 0; looks < LOOKS_AT_ONCE && pass->nr < most && hydra_next_canonical(&it);
+	     looks++) {
 		if (pass->nr && (it.addr ^ pass->due[0]) & PUD_MASK) {
 			it.next = it.addr;
 			break;
@@ -193,8 +211,8 @@ static void hydra_find_due(struct hydra_pass *pass)
 		if (page_to_nid(virt_to_page(it.table)) != pass->nid)
 			pass->due[pass->nr++] = it.addr;
 	}
-	local_irq_enable();
 	pass->next = it.next;
+	pass->tries -= pass->nr;
 }
 
 /* A table on the node. Context: process context, no locks. Return: NULL: there is no memory. */
@@ -226,6 +244,7 @@ static int hydra_rehome_vmas(struct mm_struct *mm, unsigned long addr, struct hy
 		struct address_space *mapping = vma->vm_file ? vma->vm_file->f_mapping : NULL;
 		struct anon_vma *anon;
 
+		/* Arenas of BPF change without a lock. VM_SPECIAL has their VM_DONTEXPAND. */
 		if (vma->vm_flags & (VM_SPECIAL | VM_HUGETLB))
 			return -EINVAL;
 		if (hydra_lock_vma(vma, false))
@@ -369,57 +388,77 @@ static void hydra_rehome_locked(struct hydra_pass *pass)
 	}
 }
 
-/* Context: process context, no locks; hydra_charge_begin(). */
-static void hydra_rehome_due(struct hydra_pass *pass)
+/*
+ * Take mmap_lock, if it is free, and if the process still wants its tables on the node of the pass.
+ * All answers stay until the lock is dropped, but where CPUs run the process.
+ */
+static bool hydra_rehome_trylock(struct hydra_pass *pass)
 {
-	struct mm_struct *mm = pass->mm;
+	if (!hydra_mmap_trylock(pass->mm)) {
+		pass->busy++;
+		return false;
+	}
+	if (hydra_rehome_node(pass->mm) == pass->nid)
+		return true;
+	mmap_write_unlock(pass->mm);
+	pass->stop = true;
+	return false;
+}
+
+/* There are new tables for those that have been found, as far as there is memory. */
+static void hydra_rehome_supply(struct hydra_pass *pass)
+{
 	unsigned int i;
 
-	pass->nr = min(pass->nr, pass->room);
 	for (i = 0; i < pass->nr; i++) {
-		pass->new[i] = hydra_rehome_alloc(pass->nid);
+		pass->new[i] = pass->new[i] ?: hydra_rehome_alloc(pass->nid);
 		if (!pass->new[i]) {
 			pass->stop = true;
 			pass->nr = i;
 		}
 	}
-	if (!pass->nr)
+}
+
+/* Context: process context, no locks; hydra_charge_begin(); a reference in mm_users. */
+static void hydra_rehome_some(struct hydra_pass *pass)
+{
+	pass->nr = 0;
+	if (!hydra_rehome_trylock(pass))
 		return;
-	if (hydra_mmap_trylock(mm)) {
-		/* All answers stay until mmap_lock is dropped, but where CPUs run the process. */
-		if (hydra_rehome_node(mm) == pass->nid)
-			hydra_rehome_locked(pass);
-		else
-			pass->stop = true;
-		mmap_write_unlock(mm);
-	} else {
-		pass->busy++;
-	}
-	for (i = 0; i < pass->nr; i++)
-		if (pass->new[i])
-			pte_free(mm, pass->new[i]);
+	hydra_find_due(pass);
+	mmap_write_unlock(pass->mm);
+	hydra_rehome_supply(pass);
+	if (!pass->nr || !hydra_rehome_trylock(pass))
+		return;
+	hydra_rehome_locked(pass);
+	mmap_write_unlock(pass->mm);
 }
 
 /*
  * Move tables of an address space to a node.
  *
- * Context: process context, no locks; a reference in mm_users. Return: how many have moved.
+ * Context: process context, no locks; a reference in mm_count. Return: how many have moved.
  */
 static unsigned int hydra_rehome_mm(struct mm_struct *mm, int nid)
 {
-	struct hydra_pass pass = { .mm = mm, .nid = nid, .room = TABLES_IN_PASS };
+	struct hydra_pass pass = {
+		.mm = mm, .nid = nid, .room = TABLES_IN_PASS, .tries = TRIES_IN_PASS,
+	};
 	struct mem_cgroup *memcg, *old;
+	unsigned int i;
 
 	memcg = hydra_charge_begin(mm, &old);
-	while (pass.next < TASK_SIZE_MAX && pass.room && !pass.stop && pass.busy < BUSY_MAX &&
-	       hydra_look_period()) {
-		hydra_find_due(&pass);
-		if (pass.nr)
-			hydra_rehome_due(&pass);
+	while (pass.next < TASK_SIZE_MAX && pass.room && pass.tries && !pass.stop &&
+	       pass.busy < BUSY_MAX && hydra_look_period() && mmget_not_zero(mm)) {
+		hydra_rehome_some(&pass);
+		mmput_async(mm);
 		cond_resched();
 	}
 	hydra_charge_end(memcg, old);
-	if (pass.busy || pass.next < TASK_SIZE_MAX)
+	for (i = 0; i < TABLES_AT_ONCE; i++)
+		if (pass.new[i])
+			pte_free(mm, pass.new[i]);
+	if (pass.busy || pass.stop || pass.next < TASK_SIZE_MAX)
 		hydra_rehome_ask();
 	return TABLES_IN_PASS - pass.room;
 }
@@ -446,20 +485,23 @@ static struct task_struct *hydra_process_from(int *nr)
 
 /*
  * The address space of a process if its leaf tables may have to move, with a reference in
- * mm_users. No other process gets a reference: it would, e.g., count as a second user.
+ * mm_count. The first thread may have ended before others.
  */
 static struct mm_struct *hydra_mm_to_rehome(struct task_struct *task, int *nid)
 {
-	struct mm_struct *mm;
+	struct mm_struct *mm = NULL;
 
-	guard(task_lock)(task);
-	mm = task->flags & PF_KTHREAD ? NULL : task->mm;
-	if (!mm || mm_pgtables_bytes(mm) < TABLES_MIN * PAGE_SIZE)
+	if (task->flags & PF_KTHREAD)
 		return NULL;
-	*nid = hydra_rehome_node(mm);
-	if (*nid == NUMA_NO_NODE)
+	task = find_lock_task_mm(task);
+	if (!task)
 		return NULL;
-	mmget(mm);
+	*nid = hydra_rehome_node(task->mm);
+	if (*nid != NUMA_NO_NODE && mm_pgtables_bytes(task->mm) >= TABLES_MIN * PAGE_SIZE) {
+		mm = task->mm;
+		mmgrab(mm);
+	}
+	task_unlock(task);
 	return mm;
 }
 
@@ -477,7 +519,7 @@ static unsigned int hydra_rehome_process(struct task_struct *task)
 	allowed = cpuset_mems_allowed(task);
 	if (node_isset(nid, allowed))
 		moved = hydra_rehome_mm(mm, nid);
-	mmput_async(mm);
+	mmdrop(mm);
 	return moved;
 }
 

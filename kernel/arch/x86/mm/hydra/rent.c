@@ -109,6 +109,8 @@ static bool rehome_asked;
  */
 void hydra_rehome_ask(void)
 {
+	/* hydra_last before the look. Pairs with xchg() in hydra_rehome_asked(). */
+	smp_mb();
 	if (READ_ONCE(rehome_asked))
 		return;
 	WRITE_ONCE(rehome_asked, true);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "kselftest_harness.h"
@@ -250,7 +251,20 @@ static int fork_and_compare(char *area, size_t nr, uint64_t value)
 	return hydra_wait_child(child);
 }
 
-/* Swap, KSM and fork() change entries meanwhile. */
+/* Move the first page of each table to a node. While it moves, its entry is none. */
+static long migrate_pages_to(char *area, int node)
+{
+	int nodes[TABLES], status[TABLES];
+	void *pages[TABLES];
+
+	for (size_t i = 0; i < TABLES; i++) {
+		pages[i] = word_of(area, i);
+		nodes[i] = hydra_node_id(node);
+	}
+	return syscall(SYS_move_pages, 0, TABLES, pages, nodes, status, 2 /* MPOL_MF_MOVE */);
+}
+
+/* Swap, KSM, fork() and page migration change entries meanwhile. */
 TEST_F_TIMEOUT(rehome, memory_is_right_meanwhile, 180)
 {
 	const size_t nr = 8 * TABLES;
@@ -271,6 +285,7 @@ TEST_F_TIMEOUT(rehome, memory_is_right_meanwhile, 180)
 		do {
 			EXPECT_EQ(0, madvise(self->area, SIZE, MADV_PAGEOUT));
 			ASSERT_EQ(0, wrong_words(self->area, nr / 2, value));
+			ASSERT_LE(0, migrate_pages_to(self->area, value % 2 ? self->last : 0));
 			ASSERT_EQ(0, fork_and_compare(self->area, nr, value));
 			write_words(self->area, nr, ++value);
 		} while (!are_on(self->area, to) && seconds() < end);
@@ -283,6 +298,67 @@ TEST_F_TIMEOUT(rehome, memory_is_right_meanwhile, 180)
 		EXPECT_EQ(0, hydra_swap_off(zram));
 }
 
+/* The second thread of a process drops pages, and faults them in again, until it is stopped. */
+struct faulter {
+	pthread_t thread;
+	char *area;
+	atomic_int node;
+	atomic_bool stop;
+	size_t wrong;
+};
+
+static void *fault_again(void *arg)
+{
+	struct faulter *f = arg;
+	int node = -1;
+
+	for (uint64_t value = SEED; !atomic_load(&f->stop); value++) {
+		if (node != atomic_load(&f->node)) {
+			node = atomic_load(&f->node);
+			hydra_pin_to_node(node);
+		}
+		for (int i = 0; i < TABLES; i++)
+			f->wrong += madvise(f->area + i * TABLE_SIZE, TABLE_SIZE, MADV_DONTNEED) != 0;
+		write_words(f->area, 4 * TABLES, value);
+		f->wrong += wrong_words(f->area, 4 * TABLES, value);
+	}
+	return NULL;
+}
+
+/* Two threads of one node: one fills the tables while they move. */
+TEST_F_TIMEOUT(rehome, pages_come_and_go_meanwhile, 180)
+{
+	struct faulter f = { .area = self->area };
+
+	write_words(self->area, TABLES, SEED);
+	ASSERT_EQ(0, hydra_forget_after(LOOK_EVERY_SECOND));
+	ASSERT_EQ(0, pthread_create(&f.thread, NULL, fault_again, &f));
+	for (int i = 0; i < 2; i++) {
+		int to = i ? 0 : self->last;
+
+		atomic_store(&f.node, to);
+		hydra_pin_to_node(to);
+		/* It is split while the threads are apart, and returns. */
+		EXPECT_TRUE(await_on(self->area, to));
+	}
+	atomic_store(&f.stop, true);
+	pthread_join(f.thread, NULL);
+	EXPECT_EQ(0, f.wrong);
+}
+
+/* A child that may move its tables waits until they have moved. */
+static int await_child(char *area, int to)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		write_words(area, TABLES, SEED);
+		hydra_pin_to_node(to);
+		_exit(!await_on(area, to));
+	}
+	return hydra_wait_child(child);
+}
+
 /* A process that has locked memory wants no faults. */
 TEST_F_TIMEOUT(rehome, tables_stay_while_memory_is_locked, 180)
 {
@@ -290,7 +366,8 @@ TEST_F_TIMEOUT(rehome, tables_stay_while_memory_is_locked, 180)
 	ASSERT_EQ(0, mlock(self->area, PAGE_SIZE));
 	hydra_pin_to_node(self->last);
 	ASSERT_EQ(0, hydra_forget_after(LOOK_EVERY_SECOND));
-	sleep(3);
+	EXPECT_EQ(0, await_child(self->area, 0));
+	EXPECT_EQ(0, await_child(self->area, 0));
 	EXPECT_TRUE(are_on(self->area, 0));
 	ASSERT_EQ(0, munlock(self->area, PAGE_SIZE));
 	/* The keeper looks again when a thread has moved. */
