@@ -98,6 +98,80 @@ def test_advice_under_a_policy(two_nodes, cpus, tables, growth, advice, says):
     assert (got["active"], got["cost_kib"]) == (True, 84 + 4 * 6)
 
 
+UNSPLIT = HYDRA.partition("domain 0")[0].replace("split 1", "split 0")
+EAGER = UNSPLIT.replace("policy hydra", "policy mitosis").replace("lazy", "eager").replace("filter table", "filter none")
+KEEPS = "would move them there, but not while "
+
+
+def left(far=1024, remote=500, node=1):
+    """/proc/PID/hydra_tables of a process with so much on another node than its own, and so many of 1000 pages behind that."""
+    other = 1 - node
+    return (f"domain {other} node {other} local_leaves {remote} remote_leaves {1000 - remote} hinting_leaves 0\n"
+            f"domain {node} node {node} local_leaves {1000 - remote} remote_leaves {remote} hinting_leaves 0\n"
+            f"node {node} pagetable_kib 2000\nnode {other} pagetable_kib {far}\n")
+
+
+def explained(kernel, cpus=(2, 3), text=LINUX, tables=left(), pte=3100, idle="60\n", locked=0, **growth):
+    """The object of a process that has moved, with the advice of a group: nothing asks for its tables."""
+    if idle:
+        (kernel.hydra / "idle_seconds").write_text(idle)
+    kernel.process(12, hydra=text, **({"hydra_tables": tables} if tables else {}))
+    kernel.threads(12, *cpus, tables=pte)
+    with open(kernel.proc / "12" / "status", "a", encoding="ascii") as status:
+        status.write(f"VmLck:\t{locked:8} kB\n")
+    with kernel.counting(p12=later(text=text, **growth)):
+        got, = kernel.json("explain", "--tree", 12, "--seconds", SECONDS)["processes"]
+    return got
+
+
+@pytest.mark.parametrize("case, says", [
+    ({}, "The process runs on node 1, but 1024 KiB of its page tables are on other nodes, and it reaches 50 % of its pages through these: hydractl set "
+         "--policy hydra 12 moves them there, up to 8 MiB every 15 s, and costs nothing while one node runs the process."),
+    ({"cpus": [0], "tables": left(1500, 900, node=0)}, "runs on node 0, but 1500 KiB of its page tables are on other nodes, and it reaches 90 % "),
+    ({"cpus": [3], "sent": 10, "across": 10, "pte": 1024}, "runs on node 1"),
+    ({"text": UNSPLIT, "idle": "50\n"}, "through these: the kernel moves them there, up to 8 MiB every 12.5 s."),
+    ({"text": EAGER}, "the kernel does not move them while replication is eager."),
+    ({"text": UNSPLIT, "idle": "0\n"}, "the kernel does not move them while /sys/kernel/mm/hydra/idle_seconds is 0"),
+    ({"idle": "0\n"}, KEEPS + "/sys/kernel/mm/hydra/idle_seconds is 0 (at boot it is 60)."),
+    ({"locked": 4}, KEEPS + "the process has locked memory."),
+    ({"text": LINUX.replace("lazy", "eager")}, "hydractl set --policy hydra 12 moves them there"),
+])
+def test_a_process_that_left_its_page_tables(two_nodes, case, says):
+    got = explained(two_nodes, **case)
+    assert got["advice"] == "moved" and says in got["sentence"], got
+    assert sum(node["pagetable_kib"] for node in got["tables"]["per_node"]) > 3000
+
+
+@pytest.mark.parametrize("case, looked", [
+    ({"tables": left(remote=499)}, True), ({"tables": left(far=1023)}, True), ({"tables": left(remote=900, node=0)}, True),
+    ({"tables": left(remote=0)}, True), ({"tables": left().replace("500", "0")}, True), ({"idle": None}, True),
+    ({"tables": None}, False), ({"tables": "what?\n"}, False), ({"pte": 1023}, False), ({"text": HYDRA}, False),
+])
+def test_a_process_that_has_page_tables_near_or_few(two_nodes, case, looked):
+    """Or of which nothing is known; and no look costs anything where a look at other files tells so."""
+    got = explained(two_nodes, **case)
+    assert (got["advice"], bool(got["tables"])) == ("one-node", looked) and got["sentence"].startswith("Nothing to gain: all threads ran on one node")
+
+
+@pytest.mark.parametrize("case, advice", [({"sent": 10 * MANY}, "cores"), ({"sent": 10 * MANY, "across": 10 * MANY}, "hydra"), ({"cpus": [0, 2]}, "quiet")])
+def test_other_advice_comes_first(two_nodes, case, advice):
+    assert explained(two_nodes, **case)["advice"] == advice
+
+
+def test_a_single_thread_is_where_it_ran_last(two_nodes):
+    (two_nodes.hydra / "idle_seconds").write_text("60\n")
+    two_nodes.process(12, hydra=LINUX, hydra_tables=left(), hydra_vm="vm 0\n")
+    two_nodes.threads(12, 0, tables=3100)
+    with two_nodes.counting(p12=later()), subprocess.Popen(
+            [two_nodes.program, "explain", "--seconds", "1", "--all"], env=two_nodes.environment(), stdout=subprocess.PIPE, text=True) as child:
+        time.sleep(0.4)
+        two_nodes.threads(12, 2, tables=3100)
+        out, _ = child.communicate(timeout=30)
+    row, = [line.split() for line in out.splitlines() if line.startswith("     12")]
+    assert (row[4], row[-1]) == ("0-1", "moved") and "runs on node 1" in out and KEEPS + "the process has a virtual machine." in out
+    assert "CPUs of node 1 reach 50.0 % of the pages" in out
+
+
 def test_the_thresholds(two_nodes):
     """800 interrupts per second are few, and 1600, less what a slow host takes longer, are many."""
     for pid, (across, advice) in enumerate([(0.8, "quiet"), (1.6, "hydra")], start=12):

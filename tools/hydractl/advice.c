@@ -10,11 +10,21 @@
  */
 #define LARGE_TABLES_KIB (16 * 1024)
 
+/*
+ * Fewer on other nodes stay in the L2 cache of a core. And tables of huge pages, which the kernel
+ * does not move, are fewer.
+ */
+#define FAR_TABLES_KIB 1024
+
+/* How much the kernel moves at a time: 2,048 leaf tables */
+#define MOVE_MIB 8
+#define MOVES_IN_IDLE_SECONDS 4
+
 double many_interrupts = MANY_INTERRUPTS;
 
 const char *const advice_words[] = {
 	[ADVICE_HYDRA] = "hydra", [ADVICE_CORES] = "cores", [ADVICE_WALKS] = "walks",
-	[ADVICE_KEEP] = "keep", [ADVICE_OFF] = "off", [ADVICE_ONE_NODE] = "one-node",
+	[ADVICE_KEEP] = "keep", [ADVICE_OFF] = "off", [ADVICE_MOVED] = "moved", [ADVICE_ONE_NODE] = "one-node",
 	[ADVICE_QUIET] = "quiet", [ADVICE_NOT_SPLIT] = "not-split",
 };
 
@@ -35,6 +45,35 @@ uint64_t most_kib(const struct subject *seen)
 static uint64_t linux_kib(const struct subject *seen)
 {
 	return seen->table_kib > seen->hydra_kib ? seen->table_kib - seen->hydra_kib : 0;
+}
+
+/* Where a process is split, its node has tables of its own. */
+bool may_have_moved(const struct subject *seen)
+{
+	return !spans_nodes(seen) && seen->split != SPLIT_DONE && seen->table_kib >= FAR_TABLES_KIB;
+}
+
+static uint64_t far_kib(const struct subject *seen)
+{
+	uint64_t far = 0;
+
+	for (size_t i = 0; i < seen->tables.node_count; i++)
+		far += seen->tables.node[i].node == seen->home ? 0 : seen->tables.node[i].kib;
+	return far;
+}
+
+/* The share of the pages that is reached through page tables elsewhere: not split, so by each domain of the node */
+static double far_share(const struct subject *seen)
+{
+	for (size_t i = 0; i < seen->tables.domain_count; i++)
+		if (seen->tables.domain[i].node == seen->home)
+			return 1 - local_leaf_share(&seen->tables.domain[i]);
+	return 0;
+}
+
+static bool has_moved(const struct subject *seen)
+{
+	return seen->at_home && far_kib(seen) >= FAR_TABLES_KIB && far_share(seen) >= 0.5;
 }
 
 static double within(const struct subject *seen)
@@ -58,7 +97,7 @@ enum advice advice_for(const struct subject *seen)
 	if (!seen->active && within(seen) >= many_interrupts)
 		return ADVICE_CORES;
 	if (!spans_nodes(seen))
-		return ADVICE_ONE_NODE;
+		return has_moved(seen) ? ADVICE_MOVED : ADVICE_ONE_NODE;
 	return large ? ADVICE_WALKS : ADVICE_QUIET;
 }
 
@@ -90,6 +129,29 @@ static char *walks_sentence(const struct subject *seen)
 			 seen->across, mib, mib, seen->pid);
 }
 
+/* What moves the page tables to the node of the process, or why nothing does */
+static char *move_text(const struct subject *seen)
+{
+	double every = (double)seen->idle_seconds / MOVES_IN_IDLE_SECONDS;
+
+	if (seen->active && seen->stays)
+		return xasprintf("the kernel does not move them while %s", seen->stays);
+	if (seen->active)
+		return xasprintf("the kernel moves them there, up to %d MiB every %g s", MOVE_MIB, every);
+	if (seen->stays)
+		return xasprintf("hydractl set --policy hydra %d would move them there, but not while %s", seen->pid, seen->stays);
+	return xasprintf("hydractl set --policy hydra %d moves them there, up to %d MiB every %g s, and costs nothing while one node runs the process",
+			 seen->pid, MOVE_MIB, every);
+}
+
+static char *moved_sentence(const struct subject *seen)
+{
+	autofree char *move = move_text(seen);
+
+	return xasprintf("The process runs on node %" PRIu64 ", but %" PRIu64 " KiB of its page tables are on other nodes, and it reaches %.0f %% of its pages through these: %s.",
+			 seen->home, far_kib(seen), 100 * far_share(seen), move);
+}
+
 char *advice_sentence(const struct subject *seen)
 {
 	double both = seen->spared + seen->sent;
@@ -109,6 +171,8 @@ char *advice_sentence(const struct subject *seen)
 		return xasprintf("Policy %s does little: it spares %.1f of the %.1f interrupts/s that Linux would send (%.0f %%), which is fewer than %g, and page tables of %" PRIu64 " KiB are small; hydractl off %d gives %" PRIu64 " KiB back.",
 				 seen->policy, seen->spared, both, share(seen->spared, both), many_interrupts,
 				 linux_kib(seen), seen->pid, seen->hydra_kib);
+	case ADVICE_MOVED:
+		return moved_sentence(seen);
 	case ADVICE_ONE_NODE:
 		return xasprintf("Nothing to gain: %s, so a policy would change nothing, and cost nothing, until threads run on several nodes.",
 				 seen->nodes.threads > 1 ? "all threads ran on one node" : "the process has a single thread");

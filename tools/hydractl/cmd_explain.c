@@ -38,7 +38,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 static const struct argp_option explain_options[] = {
 	{ "seconds", 's', "SECONDS", 0, "How long to watch; 10, unless given", 0 },
 	{ "threshold", 'm', "NUMBER", 0, "How many interrupts per second are many; 1000, unless given", 0 },
-	{ "tables", 't', NULL, 0, "Look at the page tables of several processes, too: each waits meanwhile, as of 'hydractl tables'. For a single PID, hydractl always does", 0 },
+	{ "tables", 't', NULL, 0, "Look at the page tables of several processes, too: each waits meanwhile, as of 'hydractl tables'. For a single PID, and for processes on one node with 1 MiB of page tables, hydractl always does", 0 },
 	{ 0 }
 };
 
@@ -57,7 +57,7 @@ static const struct argp argp = {
 	       "\n"
 	       "SENT/S: interrupts for TLB shootdowns per second, one for each CPU. ACROSS/S: of these, to CPUs of another node than the flushing CPU: the most that --policy hydra can save. NODES: where the threads ran last. TABLE-KIB: the page tables. COST-KIB: what Hydra's page tables would take at most, (nodes - 1) x TABLE-KIB + nodes x 20 KiB; under a policy, what they take.\n"
 	       "\n"
-	       "ADVICE: hydra: switch it on. cores: only --policy abis or radixvm might help. walks: few interrupts, but large page tables, which threads on several nodes read. keep, off, not-split: of processes under a policy. one-node, quiet: nothing to gain.\v"
+	       "ADVICE: hydra: switch it on. cores: only --policy abis or radixvm might help. walks: few interrupts, but large page tables, which threads on several nodes read. keep, off, not-split: of processes under a policy. moved: the process runs on one node, and left its page tables on others, from which a policy moves them. one-node, quiet: nothing to gain.\v"
 	       "For example:\n"
 	       "  hydractl explain 1234\n"
 	       "  hydractl explain --unit mysql --seconds 60\n"

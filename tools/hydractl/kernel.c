@@ -59,11 +59,16 @@ char *kernel_file(const char *name)
 	return text;
 }
 
+char *kernel_newer_file(const char *name)
+{
+	autofree char *path = sys_path(name);
+
+	return exists(path) ? kernel_file(name) : NULL;
+}
+
 char *kernel_allow(void)
 {
-	autofree char *path = sys_path("allow");
-
-	return exists(path) ? kernel_file("allow") : NULL;
+	return kernel_newer_file("allow");
 }
 
 bool kernel_set(const char *name, const char *text)

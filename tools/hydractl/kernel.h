@@ -27,6 +27,9 @@ void kernel_require(void);
 /* Read /sys/kernel/mm/hydra/@name, without newlines at the end; exit on failure. */
 char *kernel_file(const char *name);
 
+/* The same, to be freed: NULL if the kernel is older, and has no such file. */
+char *kernel_newer_file(const char *name);
+
 /* Which processes may choose settings, to be freed: NULL if the kernel is older. */
 char *kernel_allow(void);
 

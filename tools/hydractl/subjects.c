@@ -105,16 +105,53 @@ void subjects_begin(struct subjects *subjects, const pid_t *pids, size_t count, 
 			begin(subjects, pids[i], named);
 }
 
-/* The process's page tables */
-static uint64_t table_kib(const struct subject *subject)
+/* A line of /proc/PID/status; @key: with the newline before it, and the colon */
+static uint64_t status_kib(const struct subject *subject, const char *key)
 {
 	autofree char *text = process_file(subject->pid, "status");
-	char *line = text ? strstr(text, "\nVmPTE:") : NULL;
+	char *line = text ? strstr(text, key) : NULL;
 
-	return line ? strtoull(line + strlen("\nVmPTE:"), NULL, 10) : 0;
+	return line ? strtoull(line + strlen(key), NULL, 10) : 0;
 }
 
-static void look(struct subject *subject, bool tables)
+static const char *why_tables_stay(const struct subject *subject)
+{
+	autofree char *vms = process_file(subject->pid, "hydra_vm");
+
+	if (!subject->idle_seconds)
+		return "/sys/kernel/mm/hydra/idle_seconds is 0 (at boot it is 60)";
+	if (subject->active && !strcmp(process_text(&subject->after, "replication"), "eager"))
+		return "replication is eager";
+	if (status_kib(subject, "\nVmLck:"))
+		return "the process has locked memory";
+	return vms ? "the process has a virtual machine" : NULL;
+}
+
+static void find_home(struct subject *subject)
+{
+	autofree char *idle = kernel_newer_file("idle_seconds");
+	struct thread_nodes now = { 0 };
+
+	/* A single thread may have moved during the watch. */
+	thread_nodes_look(&now, subject->pid);
+	subject->at_home = idle && parse_u64(idle, &subject->idle_seconds) && now.count == 1;
+	if (subject->at_home) {
+		subject->home = now.node[0].node;
+		subject->stays = why_tables_stay(subject);
+	}
+	thread_nodes_free(&now);
+}
+
+/* The kernel holds up the process meanwhile. */
+static void read_tables(struct subject *subject)
+{
+	char *text = process_file(subject->pid, "hydra_tables");
+
+	if (text && leaf_tables_parse(&subject->tables, text) && may_have_moved(subject))
+		find_home(subject);
+}
+
+static void look(struct subject *subject)
 {
 	char *text = process_file(subject->pid, "hydra");
 	struct counters counters;
@@ -128,9 +165,6 @@ static void look(struct subject *subject, bool tables)
 	thread_nodes_look(&subject->nodes, subject->pid);
 	subject->split = split_of(&subject->after);
 	subject->late = split_sentence(&subject->after, subject->split);
-	text = tables ? process_file(subject->pid, "hydra_tables") : NULL;
-	if (text)
-		leaf_tables_parse(&subject->tables, text);
 	counters = counters_of(&subject->after, &subject->before, subject->seconds);
 	subject->policy = process_text(&subject->after, "policy");
 	subject->active = counters.active;
@@ -138,7 +172,7 @@ static void look(struct subject *subject, bool tables)
 	subject->sent = counters.rate[INTERRUPTED];
 	subject->across = counters.rate[ACROSS];
 	subject->spared = counters.rate[SPARED];
-	subject->table_kib = table_kib(subject);
+	subject->table_kib = status_kib(subject, "\nVmPTE:");
 	subject->hydra_kib = counters.number[REPLICA_KIB] + 4 * counters.number[UPPER_TABLES];
 	counters_free(&counters);
 }
@@ -146,7 +180,13 @@ static void look(struct subject *subject, bool tables)
 void subjects_look(struct subjects *subjects, bool tables)
 {
 	for (size_t i = 0; i < subjects->count; i++)
-		look(&subjects->subject[i], tables);
+		look(&subjects->subject[i]);
+	for (size_t i = 0; i < subjects->count; i++) {
+		struct subject *subject = &subjects->subject[i];
+
+		if (!subject->ended && (tables || may_have_moved(subject)))
+			read_tables(subject);
+	}
 }
 
 static const struct subject *find(pid_t pid)

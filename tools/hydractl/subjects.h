@@ -23,6 +23,10 @@ struct subject {
 	double flushes, sent, across, spared;	/* per second */
 	uint64_t table_kib;		/* of all page tables, those of Hydra included */
 	uint64_t hydra_kib;		/* of Hydra's */
+	bool at_home;			/* may_have_moved(); the kernel is new enough; and all threads are */
+	uint64_t home;			/* on this node */
+	uint64_t idle_seconds;		/* of the system */
+	const char *stays;		/* what keeps the kernel from moving page tables there; NULL: nothing that can be seen */
 };
 
 struct subjects {
@@ -38,14 +42,14 @@ struct subjects {
  */
 void subjects_begin(struct subjects *subjects, const pid_t *pids, size_t count, bool named);
 
-/* Look again, and with @tables also at the page tables. */
+/* Look again, and with @tables also at the page tables; in any case at those of processes that may_have_moved(). */
 void subjects_look(struct subjects *subjects, bool tables);
 
 /* Stop counting those that hydractl switched on, and what they have started since. */
 void subjects_restore(void);
 
 /* What Hydra would do for a process that was watched, and what the operator may do. */
-enum advice { ADVICE_HYDRA, ADVICE_CORES, ADVICE_WALKS, ADVICE_KEEP, ADVICE_OFF, ADVICE_ONE_NODE, ADVICE_QUIET, ADVICE_NOT_SPLIT };
+enum advice { ADVICE_HYDRA, ADVICE_CORES, ADVICE_WALKS, ADVICE_KEEP, ADVICE_OFF, ADVICE_MOVED, ADVICE_ONE_NODE, ADVICE_QUIET, ADVICE_NOT_SPLIT };
 
 /* Interrupts per second: not few */
 #define MANY_INTERRUPTS 1000		/* usually */
@@ -53,6 +57,9 @@ extern double many_interrupts;
 
 /* Do threads of the process run on several nodes? */
 bool spans_nodes(const struct subject *seen);
+
+/* May the process run on one node, with many page tables on others? Then a look at them tells. */
+bool may_have_moved(const struct subject *seen);
 
 /*
  * How much memory Hydra's page tables of a process that is plain Linux would take at most:
