@@ -126,10 +126,10 @@ def explained(kernel, cpus=(2, 3), text=LINUX, tables=left(), pte=3100, idle="60
 
 @pytest.mark.parametrize("case, says", [
     ({}, "The process runs on node 1, but 1024 KiB of its page tables are on other nodes, and it reaches 50 % of its pages through these: hydractl set "
-         "--policy hydra 12 moves them there, up to 8 MiB every 15 s, and costs nothing while one node runs the process."),
+         "--policy hydra 12 moves them there, up to 32 MiB every 15 s, and costs nothing while one node runs the process."),
     ({"cpus": [0], "tables": left(1500, 900, node=0)}, "runs on node 0, but 1500 KiB of its page tables are on other nodes, and it reaches 90 % "),
     ({"cpus": [3], "sent": 10, "across": 10, "pte": 1024}, "runs on node 1"),
-    ({"text": UNSPLIT, "idle": "50\n"}, "through these: the kernel moves them there, up to 8 MiB every 12.5 s."),
+    ({"text": UNSPLIT, "idle": "50\n"}, "through these: the kernel moves them there, up to 32 MiB every 12.5 s."),
     ({"text": EAGER}, "the kernel does not move them while replication is eager."),
     ({"text": UNSPLIT, "idle": "0\n"}, "the kernel does not move them while /sys/kernel/mm/hydra/idle_seconds is 0"),
     ({"idle": "0\n"}, KEEPS + "/sys/kernel/mm/hydra/idle_seconds is 0 (at boot it is 60)."),

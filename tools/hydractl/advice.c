@@ -16,8 +16,8 @@
  */
 #define FAR_TABLES_KIB 1024
 
-/* How much the kernel moves at a time: 2,048 leaf tables */
-#define MOVE_MIB 8
+/* How much the kernel moves at a time: 8,192 leaf tables */
+#define MOVE_MIB 32
 #define MOVES_IN_IDLE_SECONDS 4
 
 double many_interrupts = MANY_INTERRUPTS;
