@@ -25,13 +25,14 @@
  * locks of VMAs, i_mmap and anon_vma for writing. The lock of the PMD table and then those of
  * leaf tables nest inside. TABLES_AT_ONCE tables move under one hold of these, with one flush.
  *
- * Tables are also found under mmap_lock for writing, LOOKS_AT_ONCE at most under one hold. Interrupts
- * off would not do: a process that has never been split frees tables after a flush of the CPUs that
- * run it, and the keeper's CPU is none of them. Nor would a reader's lock: munmap() frees tables
- * under one.
+ * Tables are also found under mmap_lock for writing, LOOKS_AT_ONCE at most under one hold, and
+ * fewer if a thread waits for the lock. Interrupts off would not do: a process that has never been split
+ * frees tables after a flush of the CPUs that run it, and the keeper's CPU is none of them. Nor
+ * would a reader's lock: munmap() frees tables under one. Interrupts are off in addition, for PMD
+ * tables that hugetlb shares: these go without mmap_lock, but after an interrupt of all CPUs.
  *
- * The process may end meanwhile. A pass holds a reference in mm_count, and one in mm_users only
- * while it finds and moves TABLES_AT_ONCE tables.
+ * A pass holds a reference in mm_count, and none in mm_users: that would count as a second user,
+ * and delay the end of the process. exit_mmap() takes mmap_lock when mm_users is 0.
  */
 
 /**
@@ -96,19 +97,16 @@
 #define TABLES_AT_ONCE		8U
 #define TABLES_IN_PASS		8192U
 #define LOOKS_AT_ONCE		64
-#define STEPS_AT_ONCE		PTRS_PER_PUD
+#define STEPS_AT_ONCE		64
 
 /* A pass ends when so many tables have been found on other nodes. Not all of them can move. */
 #define TRIES_IN_PASS		(2 * TABLES_IN_PASS)
 
-/* With so many page tables of all levels, walks are a matter of caches. */
-#define TABLES_MIN		16
-
 /* How many numbers of processes and threads a call of the keeper looks at */
 #define PIDS_AT_ONCE		1024
 
-/* A pass over a process ends when locks were busy so often. */
-#define BUSY_MAX		16
+/* A pass over a process ends when mmap_lock was busy at so many looks, a jiffy each. */
+#define BUSY_MAX		4
 
 /*
  * On the wanted node or not at all. As for replicas, no memory is reclaimed, but kswapd is woken.
@@ -125,8 +123,9 @@
  * @next: the address at which it goes on
  * @room: how many more tables may move
  * @tries: how many more tables may be found that are to move
- * @busy: how often a lock was busy
- * @stop: the node has had no memory, or is not the wanted one any more
+ * @busy: at how many looks in a row mmap_lock was busy
+ * @again: some tables are to be looked for again
+ * @stop: the node has had no memory, or is not the wanted one any more, or the process ends
  * @nr: how many tables have been found that are to move, all below one PMD table
  * @due: by table, the first address that it maps
  * @new: new tables; NULL once one is in use
@@ -138,6 +137,7 @@ struct hydra_pass {
 	unsigned int room;
 	unsigned int tries;
 	unsigned int busy;
+	bool again;
 	bool stop;
 	unsigned int nr;
 	unsigned long due[TABLES_AT_ONCE];
@@ -200,15 +200,22 @@ static void hydra_find_due(struct hydra_pass *pass)
 		.next = pass->next,
 	};
 	unsigned int looks, most = min3(TABLES_AT_ONCE, pass->room, pass->tries);
+	int nid;
 
 	mmap_assert_write_locked(pass->mm);
-	for (looks = 0; looks < LOOKS_AT_ONCE && pass->nr < most && hydra_next_canonical(&it);
-	     looks++) {
+	for (looks = 0; looks < LOOKS_AT_ONCE && pass->nr < most &&
+	     !mmap_lock_is_contended(pass->mm); looks++) {
+		local_irq_disable();
+		nid = hydra_next_canonical(&it) ? page_to_nid(virt_to_page(it.table)) :
+						  NUMA_NO_NODE;
+		local_irq_enable();
+		if (nid == NUMA_NO_NODE)
+			break;
 		if (pass->nr && (it.addr ^ pass->due[0]) & PUD_MASK) {
 			it.next = it.addr;
 			break;
 		}
-		if (page_to_nid(virt_to_page(it.table)) != pass->nid)
+		if (nid != pass->nid)
 			pass->due[pass->nr++] = it.addr;
 	}
 	pass->next = it.next;
@@ -384,7 +391,7 @@ static void hydra_rehome_locked(struct hydra_pass *pass)
 				err = -EBUSY;
 			}
 		}
-		pass->busy += err == -EBUSY;
+		pass->again |= err == -EBUSY;
 	}
 }
 
@@ -395,10 +402,10 @@ static void hydra_rehome_locked(struct hydra_pass *pass)
 static bool hydra_rehome_trylock(struct hydra_pass *pass)
 {
 	if (!hydra_mmap_trylock(pass->mm)) {
-		pass->busy++;
+		pass->again = true;
 		return false;
 	}
-	if (hydra_rehome_node(pass->mm) == pass->nid)
+	if (atomic_read(&pass->mm->mm_users) && hydra_rehome_node(pass->mm) == pass->nid)
 		return true;
 	mmap_write_unlock(pass->mm);
 	pass->stop = true;
@@ -419,12 +426,17 @@ static void hydra_rehome_supply(struct hydra_pass *pass)
 	}
 }
 
-/* Context: process context, no locks; hydra_charge_begin(); a reference in mm_users. */
+/* Context: process context, no locks; hydra_charge_begin(). */
 static void hydra_rehome_some(struct hydra_pass *pass)
 {
 	pass->nr = 0;
-	if (!hydra_rehome_trylock(pass))
+	if (!hydra_rehome_trylock(pass)) {
+		pass->busy++;
+		/* The thread that has been given the lock may not even run yet. */
+		schedule_timeout_idle(1);
 		return;
+	}
+	pass->busy = 0;
 	hydra_find_due(pass);
 	mmap_write_unlock(pass->mm);
 	hydra_rehome_supply(pass);
@@ -449,16 +461,17 @@ static unsigned int hydra_rehome_mm(struct mm_struct *mm, int nid)
 
 	memcg = hydra_charge_begin(mm, &old);
 	while (pass.next < TASK_SIZE_MAX && pass.room && pass.tries && !pass.stop &&
-	       pass.busy < BUSY_MAX && hydra_look_period() && mmget_not_zero(mm)) {
+	       pass.busy < BUSY_MAX && hydra_look_period()) {
 		hydra_rehome_some(&pass);
-		mmput_async(mm);
 		cond_resched();
 	}
 	hydra_charge_end(memcg, old);
 	for (i = 0; i < TABLES_AT_ONCE; i++)
 		if (pass.new[i])
 			pte_free(mm, pass.new[i]);
-	if (pass.busy || pass.stop || pass.next < TASK_SIZE_MAX)
+	/* If no table could move of so many, none behind them will. */
+	if ((pass.again || pass.stop || pass.next < TASK_SIZE_MAX) &&
+	    (pass.tries || pass.room < TABLES_IN_PASS) && atomic_read(&mm->mm_users))
 		hydra_rehome_ask();
 	return TABLES_IN_PASS - pass.room;
 }
@@ -486,23 +499,32 @@ static struct task_struct *hydra_process_from(int *nr)
 /*
  * The address space of a process if its leaf tables may have to move, with a reference in
  * mm_count. The first thread may have ended before others.
+ *
+ * @nid: set to the node to which they have to move
  */
 static struct mm_struct *hydra_mm_to_rehome(struct task_struct *task, int *nid)
 {
-	struct mm_struct *mm = NULL;
+	struct mm_struct *mm;
+	nodemask_t allowed;
 
-	if (task->flags & PF_KTHREAD)
-		return NULL;
-	task = find_lock_task_mm(task);
+	task = task->flags & PF_KTHREAD ? NULL : find_lock_task_mm(task);
 	if (!task)
 		return NULL;
-	*nid = hydra_rehome_node(task->mm);
-	if (*nid != NUMA_NO_NODE && mm_pgtables_bytes(task->mm) >= TABLES_MIN * PAGE_SIZE) {
-		mm = task->mm;
-		mmgrab(mm);
+	mm = task->mm;
+	*nid = hydra_is_worth_rehoming(mm) ? hydra_rehome_node(mm) : NUMA_NO_NODE;
+	if (*nid == NUMA_NO_NODE) {
+		task_unlock(task);
+		return NULL;
 	}
+	mmgrab(mm);
+	get_task_struct(task);
 	task_unlock(task);
-	return mm;
+	allowed = cpuset_mems_allowed(task);
+	put_task_struct(task);
+	if (node_isset(*nid, allowed))
+		return mm;
+	mmdrop(mm);
+	return NULL;
 }
 
 /* Return: how many tables have moved. */
@@ -510,15 +532,12 @@ static unsigned int hydra_rehome_process(struct task_struct *task)
 {
 	unsigned int moved = 0;
 	struct mm_struct *mm;
-	nodemask_t allowed;
 	int nid;
 
 	mm = hydra_mm_to_rehome(task, &nid);
 	if (!mm)
 		return 0;
-	allowed = cpuset_mems_allowed(task);
-	if (node_isset(nid, allowed))
-		moved = hydra_rehome_mm(mm, nid);
+	moved = hydra_rehome_mm(mm, nid);
 	mmdrop(mm);
 	return moved;
 }

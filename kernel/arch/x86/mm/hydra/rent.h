@@ -34,6 +34,12 @@ struct hydra_mm *hydra_next_kept(void);
 unsigned int hydra_nr_kept(void);
 void __hydra_rent_due(struct hydra_table *t);
 
+/* With so few page tables of all levels, walks are a matter of caches. */
+static inline bool hydra_is_worth_rehoming(struct mm_struct *mm)
+{
+	return mm_pgtables_bytes(mm) >= 16 * PAGE_SIZE;
+}
+
 /* The bit in the rent of a PMD table, for the entry that points to a leaf table */
 static inline u8 hydra_part_of(const struct hydra_table *t)
 {

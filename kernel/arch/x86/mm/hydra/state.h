@@ -14,8 +14,8 @@
 
 /*
  * mm->hydra_last: hydra_last() of the CPUs running the address space; 0 with the
- * settings of stock Linux; UNKNOWN before the first CPU runs the address space; SPLIT
- * with domain trees.
+ * settings of stock Linux; UNKNOWN if these settings came while no CPU ran it; SPLIT with
+ * domain trees.
  */
 #define HYDRA_LAST_UNKNOWN(scope)	((u32)(scope) << HYDRA_LAST_SHIFT)
 #define HYDRA_LAST_SPLIT		U32_MAX
