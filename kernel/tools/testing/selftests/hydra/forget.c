@@ -15,6 +15,7 @@
 
 #define INSTANCE	HYDRA_TRACEFS "/instances/hydra-forget"
 #define LONG		(24 * 60 * 60)	/* seconds: no look for want of use */
+#define LOOK_MS		100	/* from a flush to the look at its rent */
 #define TIMEOUT_S	40	/* seconds until something has been forgotten */
 #define PAGES		TABLE_PAGES
 #define OPERATIONS	20	/* that must interrupt no CPU */
@@ -95,12 +96,17 @@ static bool forgotten_by_all_others(const void *addr)
 	return true;
 }
 
-static time_t seconds(void)
+static long milliseconds(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec;
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static time_t seconds(void)
+{
+	return milliseconds() / 1000;
 }
 
 /* Change the permission of a page of node 0, twice. */
@@ -248,21 +254,24 @@ TEST_F_TIMEOUT(forget, owner_leaves_its_table, 180)
  */
 TEST_F_TIMEOUT(forget, domain_that_uses_a_table_stays, 180)
 {
-	time_t end = seconds() + 10;
+	long from, end = milliseconds() + 10000;
+	int slow = 0;
 
 	ASSERT_EQ(0, hydra_forget_after(LONG));
 	ASSERT_LT(0, spin_on_other_nodes());
 	share(_metadata, self->area, SEED);
-	while (seconds() < end) {
+	do {
+		from = milliseconds();
 		ASSERT_EQ(0, flush(self->area));
 		await_all();
 		EXPECT_EQ(SEED, *(volatile uint64_t *)self->area);
+		slow += milliseconds() - from > LOOK_MS / 2;
 		usleep(1000);
-	}
+	} while (from < end);
 	EXPECT_EQ(NULL, require_value(SEED));
 	for (int node = 0; node < hydra_nodes(); node++) {
-		EXPECT_GE(STRAY, times_forgotten(self->area, node))
-			TH_LOG("node %d", hydra_node_id(node));
+		EXPECT_GE(STRAY + slow, times_forgotten(self->area, node))
+			TH_LOG("node %d, %d turns were slow", hydra_node_id(node), slow);
 	}
 }
 
