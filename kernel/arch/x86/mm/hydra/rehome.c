@@ -13,7 +13,8 @@
  * look, hydra_keeper() goes through all processes, and moves tables of those which have settings
  * with domains, and are plain Linux. Nothing is kept for a process: a table on its home is
  * skipped after a look at its struct page. What is left, because a lock was busy, or memory short,
- * or there are more than TABLES_IN_PASS tables, waits for the next idle look.
+ * or there are more than TABLES_IN_PASS tables, waits for the next idle look. Where nothing asks,
+ * as when locked memory is unlocked, it waits for the next process that moves.
  *
  * Left alone are processes which have locked memory, since a move causes faults; which have
  * another MMU walk their tables (mmu_notifier); or which run on an isolated CPU, as a move
@@ -26,10 +27,11 @@
  * leaf tables nest inside. TABLES_AT_ONCE tables move under one hold of these, with one flush.
  *
  * Tables are also found under mmap_lock for writing, LOOKS_AT_ONCE at most under one hold, and
- * fewer if a thread waits for the lock. Interrupts off would not do: a process that has never been split
- * frees tables after a flush of the CPUs that run it, and the keeper's CPU is none of them. Nor
- * would a reader's lock: munmap() frees tables under one. Interrupts are off in addition, for PMD
- * tables that hugetlb shares: these go without mmap_lock, but after an interrupt of all CPUs.
+ * fewer if a thread sleeps in the queue of the lock. Interrupts off would not do: a process that
+ * has never been split frees tables after a flush of the CPUs that run it, and the keeper's CPU is
+ * none of them. Nor would a reader's lock: munmap() frees tables under one. Interrupts are off in
+ * addition, for PMD tables that hugetlb shares: these go without mmap_lock, but after an interrupt
+ * of all CPUs.
  *
  * A pass holds a reference in mm_count, and none in mm_users: that would count as a second user,
  * and delay the end of the process. exit_mmap() takes mmap_lock when mm_users is 0.
@@ -105,7 +107,7 @@
 /* How many numbers of processes and threads a call of the keeper looks at */
 #define PIDS_AT_ONCE		1024
 
-/* A pass over a process ends when mmap_lock was busy at so many looks, a jiffy each. */
+/* A pass over a process ends when mmap_lock was busy at so many looks in a row, a jiffy each. */
 #define BUSY_MAX		4
 
 /*
@@ -204,7 +206,7 @@ static void hydra_find_due(struct hydra_pass *pass)
 
 	mmap_assert_write_locked(pass->mm);
 	for (looks = 0; looks < LOOKS_AT_ONCE && pass->nr < most &&
-	     !mmap_lock_is_contended(pass->mm); looks++) {
+	     !(looks && mmap_lock_is_contended(pass->mm)); looks++) {
 		local_irq_disable();
 		nid = hydra_next_canonical(&it) ? page_to_nid(virt_to_page(it.table)) :
 						  NUMA_NO_NODE;
@@ -397,14 +399,13 @@ static void hydra_rehome_locked(struct hydra_pass *pass)
 
 /*
  * Take mmap_lock, if it is free, and if the process still wants its tables on the node of the pass.
- * All answers stay until the lock is dropped, but where CPUs run the process.
+ * Until the lock is dropped the process is not split, and keeps its VMAs and tables: exit_mmap()
+ * waits for the lock.
  */
 static bool hydra_rehome_trylock(struct hydra_pass *pass)
 {
-	if (!hydra_mmap_trylock(pass->mm)) {
-		pass->again = true;
+	if (!hydra_mmap_trylock(pass->mm))
 		return false;
-	}
 	if (atomic_read(&pass->mm->mm_users) && hydra_rehome_node(pass->mm) == pass->nid)
 		return true;
 	mmap_write_unlock(pass->mm);
@@ -440,8 +441,12 @@ static void hydra_rehome_some(struct hydra_pass *pass)
 	hydra_find_due(pass);
 	mmap_write_unlock(pass->mm);
 	hydra_rehome_supply(pass);
-	if (!pass->nr || !hydra_rehome_trylock(pass))
+	if (!pass->nr)
 		return;
+	if (!hydra_rehome_trylock(pass)) {
+		pass->again = true;
+		return;
+	}
 	hydra_rehome_locked(pass);
 	mmap_write_unlock(pass->mm);
 }
@@ -449,9 +454,9 @@ static void hydra_rehome_some(struct hydra_pass *pass)
 /*
  * Move tables of an address space to a node.
  *
- * Context: process context, no locks; a reference in mm_count. Return: how many have moved.
+ * Context: process context, no locks; a reference in mm_count.
  */
-static unsigned int hydra_rehome_mm(struct mm_struct *mm, int nid)
+static void hydra_rehome_mm(struct mm_struct *mm, int nid)
 {
 	struct hydra_pass pass = {
 		.mm = mm, .nid = nid, .room = TABLES_IN_PASS, .tries = TRIES_IN_PASS,
@@ -473,7 +478,6 @@ static unsigned int hydra_rehome_mm(struct mm_struct *mm, int nid)
 	if ((pass.again || pass.stop || pass.next < TASK_SIZE_MAX) &&
 	    (pass.tries || pass.room < TABLES_IN_PASS) && atomic_read(&mm->mm_users))
 		hydra_rehome_ask();
-	return TABLES_IN_PASS - pass.room;
 }
 
 /*
@@ -527,26 +531,26 @@ static struct mm_struct *hydra_mm_to_rehome(struct task_struct *task, int *nid)
 	return NULL;
 }
 
-/* Return: how many tables have moved. */
-static unsigned int hydra_rehome_process(struct task_struct *task)
+/* Return: were tables looked for? */
+static bool hydra_rehome_process(struct task_struct *task)
 {
-	unsigned int moved = 0;
 	struct mm_struct *mm;
 	int nid;
 
 	mm = hydra_mm_to_rehome(task, &nid);
 	if (!mm)
-		return 0;
-	moved = hydra_rehome_mm(mm, nid);
+		return false;
+	hydra_rehome_mm(mm, nid);
 	mmdrop(mm);
-	return moved;
+	return true;
 }
 
 /**
  * hydra_rehome - move leaf tables of processes that have come to other domains
  * @begin: begin with the first process, if any has come to another domain since the last time
  *
- * A call looks at PIDS_AT_ONCE numbers of processes at most, and moves tables of one process.
+ * A call looks at PIDS_AT_ONCE numbers of processes at most, and for tables of one process: looks
+ * for rent wait meanwhile.
  *
  * Context: hydra_keeper(): process context, no locks; may sleep.
  * Return: true if it has not come to the last process.
@@ -554,15 +558,16 @@ static unsigned int hydra_rehome_process(struct task_struct *task)
 bool hydra_rehome(bool begin)
 {
 	static int next;
-	unsigned int looks = PIDS_AT_ONCE, moved = 0;
+	unsigned int looks = PIDS_AT_ONCE;
 	struct task_struct *task;
+	bool looked = false;
 
 	if (begin && !next && hydra_rehome_asked(true))
 		next = 1;
-	while (next && looks-- && !moved) {
+	while (next && looks-- && !looked) {
 		task = hydra_process_from(&next);
 		if (task) {
-			moved = hydra_rehome_process(task);
+			looked = hydra_rehome_process(task);
 			put_task_struct(task);
 		}
 		cond_resched();

@@ -73,7 +73,7 @@ static inline unsigned int hydra_last_domain(u32 last)
 	return (last & GENMASK(HYDRA_LAST_SHIFT - 1, 0)) - 1;
 }
 
-/* Has a CPU run the address space? Not to be asked of HYDRA_LAST_SPLIT. */
+/* Is there a domain in the value? Not to be asked of HYDRA_LAST_SPLIT. */
 static inline bool hydra_last_known(u32 last)
 {
 	return last != HYDRA_LAST_UNKNOWN(hydra_last_scope(last));

@@ -78,8 +78,8 @@ static bool hydra_follow(struct mm_struct *mm, u32 last)
 
 	if (cmpxchg(&mm->hydra_last, last, here) != last)
 		return false;
-	if (hydra_last_known(last) && hydra_is_worth_rehoming(mm) &&
-	    hydra_last_home(last) != hydra_last_home(here))
+	if (hydra_last_known(last) && hydra_last_home(last) != hydra_last_home(here) &&
+	    hydra_is_worth_rehoming(mm))
 		hydra_rehome_ask();
 	return true;
 }
