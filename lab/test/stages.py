@@ -4,7 +4,7 @@ import dataclasses
 
 SEEDS = 1000                 # the number that draws is below
 # A short run takes a part of some stages. So many short runs with numbers that follow each other have the whole stage.
-SHARES = {"packages": 2, "modes": 2, "suites": 2, "debug": 6, "faults": 6}
+SHARES = {"packages": 2, "modes": 2, "suites": 2, "debug": 8, "faults": 8}
 
 
 def share(stage, entries, seed):
@@ -32,8 +32,8 @@ STAGES = {
     "modes": Stage("self tests with 4 and 5 levels, isolated tables, huge pages, odd machines. A short run has every second mode", "lab", only="modes"),
     "suites": Stage("Linux's own tests and stress-ng, on stock and with a policy for every process. A short run has one policy, and the tests of mm or all others", "lab", only="programs"),
     "vm": Stage("self tests with virtual machines; with --long also on the debug kernel, self tests in a machine in the machine, and KVM's own tests on stock and under Hydra", "lab", only="programs"),
-    "debug": Stage("self tests on the debug kernel: KASAN, lockdep, page-table checks. A short run has every sixth program", "debug", only="programs"),
-    "faults": Stage("injected faults: rules broken one by one on the debug kernel; does a test notice? A short run breaks every sixth rule", "debug", only="rules"),
+    "debug": Stage("self tests on the debug kernel: KASAN, lockdep, page-table checks. A short run has every eighth program", "debug", only="programs"),
+    "faults": Stage("injected faults: rules broken one by one on the debug kernel; does a test notice? A short run breaks every eighth rule", "debug", only="rules"),
     "races": Stage("self tests on a kernel that looks for data races (KCSAN)", "kcsan", long=True),
     "oracle": Stage("a million operations of the stale-translation oracle, and some under each other policy", "lab", only="runs", long=True),
     "suites-debug": Stage("Linux's own tests on the debug kernel", "debug", only="programs", long=True),
