@@ -7,6 +7,7 @@
 
 #include <linux/hydra.h>
 #include <linux/minmax.h>
+#include <linux/mm.h>
 #include <linux/workqueue.h>
 
 #include "auto_rules.h"

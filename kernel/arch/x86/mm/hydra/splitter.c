@@ -276,7 +276,7 @@ static void hydra_split_queued(struct mm_struct *mm)
  * @mm: its address space
  * @old: for hydra_charge_end()
  *
- * On behalf of the process another one, or a kernel thread, splits its address space.
+ * On behalf of the process another one, or a kernel thread, splits it, or moves its tables.
  *
  * Context: process context.
  * Return: for hydra_charge_end().
