@@ -61,12 +61,14 @@ enum hydra_replication {
  * @HYDRA_FILTER_TABLE: domains that share a leaf table of the flushed range
  * @HYDRA_FILTER_ENTRY: domains that have a copy of a flushed entry
  * @HYDRA_FILTER_ACCESSED: domains that have accessed their copy of a flushed entry
+ * @HYDRA_FILTER_AUTO: by table or by access, as the flushes of each table show
  */
 enum hydra_filter {
 	HYDRA_FILTER_NONE	= 0,
 	HYDRA_FILTER_TABLE	= 1,
 	HYDRA_FILTER_ENTRY	= 2,
 	HYDRA_FILTER_ACCESSED	= 3,
+	HYDRA_FILTER_AUTO	= 4,
 };
 
 /* A fill copies up to 2^prefetch entries; 2^9 is a whole leaf table. */
