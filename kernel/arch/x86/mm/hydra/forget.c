@@ -25,10 +25,8 @@
  * in the next jiffy.
  */
 
-#include <linux/cpumask.h>
 #include <linux/jiffies.h>
 #include <linux/mm.h>
-#include <linux/sched/isolation.h>
 #include <linux/sched/mm.h>
 
 #include <trace/events/hydra.h>
@@ -41,6 +39,7 @@
 #include "splitter.h"
 #include "state.h"
 #include "table.h"
+#include "tlb.h"
 #include "walk.h"
 
 #define LINKS_AT_ONCE	PTRS_PER_PTE
@@ -185,17 +184,6 @@ static u64 hydra_look_on(struct hydra_mm *h, bool idle, unsigned int room, unsig
 	return 0;
 }
 
-/* Do isolated CPUs run the process in a domain? Context: preemption off, the trees are there. */
-static bool hydra_runs_isolated(struct hydra_mm *h, unsigned int d)
-{
-	unsigned int cpu;
-
-	for_each_cpu_and(cpu, mm_cpumask(h->mm), hydra_domains_of(h)->cpus[d])
-		if (cpu_is_isolated(cpu))
-			return true;
-	return false;
-}
-
 /*
  * Does a domain link a table of which another one of the same home has a replica? Cores have,
  * under filters "entry" and "accessed". Then the owner stays (invariant 2).
@@ -220,22 +208,23 @@ static bool hydra_owns_for_others(const struct hydra_table *t, const pteval_t *c
 static void hydra_leavers(const struct hydra_shared *s, hydra_mask_t *leavers)
 {
 	struct hydra_table *t = s->t;
+	struct mm_struct *mm = t->hmm->mm;
+	struct cpumask *const *cpus = hydra_domains_of(t->hmm)->cpus;
 	unsigned int d;
 
 	hydra_mask_zero(leavers);
 	/* The flush reaches these, too. */
 	for_each_hydra_domain(d, &t->hmm->universal)
-		if (hydra_runs_isolated(t->hmm, d))
+		if (hydra_runs_isolated(mm, cpus[d]))
 			return;
 	for_each_hydra_domain(d, &t->users) {
 		pteval_t link = READ_ONCE(*hydra_slot(t, d));
 
 		if (link & _PAGE_ACCESSED || !hydra_forgets(hydra_link_age(link)) ||
-		    hydra_owns_for_others(t, s->canonical, d) || hydra_runs_isolated(t->hmm, d))
+		    hydra_owns_for_others(t, s->canonical, d) || hydra_runs_isolated(mm, cpus[d]))
 			continue;
 		hydra_mask_set(d, leavers);
-		trace_hydra_forget(t->hmm->mm, t->base, d, READ_ONCE(t->rent),
-				   hydra_link_age(link));
+		trace_hydra_forget(mm, t->base, d, READ_ONCE(t->rent), hydra_link_age(link));
 	}
 }
 

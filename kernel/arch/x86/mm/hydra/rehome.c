@@ -77,7 +77,6 @@
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
 #include <linux/rmap.h>
-#include <linux/sched/isolation.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/task.h>
 
@@ -93,6 +92,7 @@
 #include "settings.h"
 #include "splitter.h"
 #include "state.h"
+#include "tlb.h"
 #include "wait.h"
 #include "walk.h"
 
@@ -152,16 +152,6 @@ struct hydra_rmap {
 	struct anon_vma *anon;
 };
 
-static bool hydra_on_isolated_cpu(struct mm_struct *mm)
-{
-	unsigned int cpu;
-
-	for_each_cpu(cpu, mm_cpumask(mm))
-		if (cpu_is_isolated(cpu))
-			return true;
-	return false;
-}
-
 /*
  * The node on which the leaf tables of an address space ought to be. NUMA_NO_NODE if they are to
  * stay where they are.
@@ -178,7 +168,7 @@ static int hydra_rehome_node(struct mm_struct *mm)
 	    !last || last == HYDRA_LAST_SPLIT || !hydra_last_known(last) || mm_hydra(mm))
 		return NUMA_NO_NODE;
 	if (READ_ONCE(mm->locked_vm) || mm_has_notifiers(mm) ||
-	    hydra_on_isolated_cpu(mm))
+	    hydra_runs_isolated(mm, cpu_possible_mask))
 		return NUMA_NO_NODE;
 	/* CPUs that share a domain for want of numbers may be on several nodes. */
 	if (hydra_mask_test(hydra_last_domain(last),

@@ -9,7 +9,6 @@
 #include <linux/kthread.h>
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
-#include <linux/sched/isolation.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/timer.h>
@@ -25,6 +24,7 @@
 #include "split.h"
 #include "splitter.h"
 #include "state.h"
+#include "tlb.h"
 #include "wait.h"
 
 /*
@@ -495,11 +495,9 @@ static bool hydra_runs_alone(struct hydra_mm *h, unsigned int *alone)
 
 	/* See hydra_set_scope() for the numbers. */
 	guard(preempt)();
-	if (!READ_ONCE(h->active))
+	if (!READ_ONCE(h->active) || hydra_runs_isolated(h->mm, cpu_possible_mask))
 		return false;
 	for_each_cpu(cpu, mm_cpumask(h->mm)) {
-		if (cpu_is_isolated(cpu))
-			return false;
 		dom = READ_ONCE(h->domain[hydra_domain_of_cpu(h->scope, cpu)]);
 		if (READ_ONCE(per_cpu(cpu_tlbstate_shared.is_lazy, cpu)))
 			continue;

@@ -14,6 +14,7 @@
 
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
+#include <linux/sched/isolation.h>
 #include <linux/smp.h>
 
 #include <asm/hydra.h>
@@ -383,6 +384,24 @@ void hydra_flush_domains(struct hydra_mm *h, unsigned long start,
 	hydra_flush_what(f, start, end, PAGE_SHIFT, true);
 	hydra_flush_targets(h, f);
 	f->own = false;
+}
+
+/**
+ * hydra_runs_isolated - would a flush interrupt an isolated CPU?
+ * @mm: the address space
+ * @cpus: the CPUs that it would reach
+ *
+ * Context: any. If preemption is on, CPUs may come and go meanwhile.
+ * Return: true if an isolated CPU of @cpus runs the address space.
+ */
+bool hydra_runs_isolated(struct mm_struct *mm, const struct cpumask *cpus)
+{
+	unsigned int cpu;
+
+	for_each_cpu_and(cpu, mm_cpumask(mm), cpus)
+		if (cpu_is_isolated(cpu))
+			return true;
+	return false;
 }
 
 #include "tests/tlb-kunit.h"

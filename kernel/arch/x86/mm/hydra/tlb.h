@@ -70,5 +70,6 @@ unsigned int hydra_pick_cpus(unsigned long *picked, const unsigned long *running
 
 void hydra_flush_domains(struct hydra_mm *h, unsigned long start,
 			 unsigned long end, const hydra_mask_t *domains);
+bool hydra_runs_isolated(struct mm_struct *mm, const struct cpumask *cpus);
 
 #endif /* _ARCH_X86_MM_HYDRA_TLB_H */
