@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "kselftest_harness.h"
 #include "hydra_util.h"
@@ -15,7 +14,7 @@
 
 #define INSTANCE	HYDRA_TRACEFS "/instances/hydra-forget"
 #define LONG		(24 * 60 * 60)	/* seconds: no look for want of use */
-#define LOOK_MS		100	/* from a flush to the look at its rent */
+#define LOOK_SECONDS	0.1	/* from a flush to the look at its rent */
 #define TIMEOUT_S	40	/* seconds until something has been forgotten */
 #define PAGES		TABLE_PAGES
 #define OPERATIONS	20	/* that must interrupt no CPU */
@@ -96,19 +95,6 @@ static bool forgotten_by_all_others(const void *addr)
 	return true;
 }
 
-static long milliseconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static time_t seconds(void)
-{
-	return milliseconds() / 1000;
-}
-
 /* Change the permission of a page of node 0, twice. */
 static int flush(char *page)
 {
@@ -120,10 +106,10 @@ static int flush(char *page)
 /* Wait until all other nodes have left a table. @flushed: flush it meanwhile */
 static bool await_forgotten(char *addr, bool flushed)
 {
-	time_t end = seconds() + TIMEOUT_S;
+	double end = hydra_seconds() + TIMEOUT_S;
 
 	while (!forgotten_by_all_others(addr)) {
-		if (seconds() > end || (flushed && flush(addr)))
+		if (hydra_seconds() > end || (flushed && flush(addr)))
 			return false;
 		usleep(20000);
 	}
@@ -227,14 +213,14 @@ TEST_F_TIMEOUT(forget, idle_domains_give_tables_back, 180)
 /* The node that a table is on may leave it, too, and comes back to it. */
 TEST_F_TIMEOUT(forget, owner_leaves_its_table, 180)
 {
-	time_t end = seconds() + TIMEOUT_S;
+	double end = hydra_seconds() + TIMEOUT_S;
 	struct hydra_stats from, to;
 
 	ASSERT_EQ(0, hydra_forget_after(LONG));
 	ASSERT_LT(0, spin_on_other_nodes());
 	share(_metadata, self->area, SEED);
 	while (times_forgotten(self->area, 0) <= 0) {
-		ASSERT_GT(end, seconds());
+		ASSERT_GT(end, hydra_seconds());
 		ASSERT_EQ(0, flush(self->area));
 		await_all();
 	}
@@ -254,18 +240,18 @@ TEST_F_TIMEOUT(forget, owner_leaves_its_table, 180)
  */
 TEST_F_TIMEOUT(forget, domain_that_uses_a_table_stays, 180)
 {
-	long from, end = milliseconds() + 10000;
+	double from, end = hydra_seconds() + 10;
 	int slow = 0;
 
 	ASSERT_EQ(0, hydra_forget_after(LONG));
 	ASSERT_LT(0, spin_on_other_nodes());
 	share(_metadata, self->area, SEED);
 	do {
-		from = milliseconds();
+		from = hydra_seconds();
 		ASSERT_EQ(0, flush(self->area));
 		await_all();
 		EXPECT_EQ(SEED, *(volatile uint64_t *)self->area);
-		slow += milliseconds() - from > LOOK_MS / 2;
+		slow += hydra_seconds() - from > LOOK_SECONDS / 2;
 		usleep(1000);
 	} while (from < end);
 	EXPECT_EQ(NULL, require_value(SEED));

@@ -21,6 +21,7 @@
 #include <sys/swap.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "hydra_util.h"
@@ -378,6 +379,24 @@ int hydra_unmount_disk(int zram, const char *directory)
 	return remove_zram(zram);
 }
 
+int hydra_make_file(struct hydra_file *file, size_t size)
+{
+	char path[64];
+
+	file->zram = hydra_mount_disk("32M", file->directory);
+	if (file->zram < 0)
+		return file->zram;
+	snprintf(path, sizeof(path), "%s/file", file->directory);
+	file->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	return file->fd < 0 || ftruncate(file->fd, size) ? -errno : 0;
+}
+
+int hydra_remove_file(struct hydra_file *file)
+{
+	close(file->fd);
+	return hydra_unmount_disk(file->zram, file->directory);
+}
+
 /* A memory cgroup */
 
 #define CGROUPS	"/sys/fs/cgroup"
@@ -605,6 +624,18 @@ int hydra_read_stats(pid_t pid, struct hydra_stats *stats)
 			return -EPROTO;
 		}
 	return 0;
+}
+
+bool hydra_is_split(void)
+{
+	struct hydra_stats stats;
+	int err = hydra_read_stats(getpid(), &stats);
+
+	if (err) {
+		errno = -err;
+		die("cannot read whether the process is split");
+	}
+	return stats.split;
 }
 
 const struct hydra_domain_stats *hydra_on_node(const struct hydra_stats *stats, int node)
@@ -974,6 +1005,14 @@ void hydra_empty_tlbs(void)
 {
 	for (int node = 0; node < hydra_nodes(); node++)
 		hydra_run(node, empty_tlb, NULL);
+}
+
+double hydra_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec + now.tv_nsec / 1e9;
 }
 
 int hydra_wait_child(pid_t pid)

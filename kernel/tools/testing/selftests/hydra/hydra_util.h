@@ -129,6 +129,15 @@ int hydra_swap_off(int zram);
 int hydra_mount_disk(const char *size, char directory[32]);
 int hydra_unmount_disk(int zram, const char *directory);
 
+/* A file on a disk of its own. Making one returns 0 or a negative errno, as above. */
+struct hydra_file {
+	int zram, fd;
+	char directory[32];
+};
+
+int hydra_make_file(struct hydra_file *file, size_t size);
+int hydra_remove_file(struct hydra_file *file);
+
 /*
  * Make a memory cgroup; @group is set to the directory, which ends in a slash. Returns 0
  * or a negative errno.
@@ -161,6 +170,8 @@ struct hydra_stats {
 };
 
 int hydra_read_stats(pid_t pid, struct hydra_stats *stats);
+/* Is this process split? Ends the test if it cannot be told. */
+bool hydra_is_split(void);
 /* The statistics of the domain with the home @node, counted as above */
 const struct hydra_domain_stats *hydra_on_node(const struct hydra_stats *stats, int node);
 
@@ -206,6 +217,9 @@ long hydra_syscall_on(int node, long nr, const long args[6]);
  * with a munmap() of so many pages that Linux flushes all.
  */
 void hydra_empty_tlbs(void);
+
+/* Seconds since some moment of the past */
+double hydra_seconds(void);
 
 /* Wait for a child. Returns the exit status, 128 + signal, or -1. */
 int hydra_wait_child(pid_t pid);

@@ -652,23 +652,7 @@ TEST_F(interface, set_uid_program_has_the_default)
 }
 
 /* A file on a disk with a file system that can be frozen */
-static struct {
-	int zram, fd;
-	char directory[32];
-} disk;
-
-static bool make_disk(void)
-{
-	char path[64];
-
-	disk.zram = hydra_mount_disk("32M", disk.directory);
-	if (disk.zram < 0)
-		return false;
-	snprintf(path, sizeof(path), "%s/page", disk.directory);
-	disk.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	return disk.fd >= 0 && !ftruncate(disk.fd, PAGE_SIZE);
-}
-
+static struct hydra_file freezing;
 static char *frozen_page;
 
 static void *write_frozen_page(void *arg)
@@ -687,7 +671,7 @@ static void be_stuck(int ready, int go)
 	pthread_t thread;
 	char c;
 
-	frozen_page = mmap(NULL, PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, disk.fd, 0);
+	frozen_page = mmap(NULL, PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, freezing.fd, 0);
 	if (frozen_page == MAP_FAILED || *(volatile char *)frozen_page ||
 	    write(ready, "r", 1) != 1 || read(go, &c, 1) != 1 ||
 	    pthread_create(&thread, NULL, write_frozen_page, NULL))
@@ -728,7 +712,7 @@ TEST_F_TIMEOUT(interface, stuck_process_delays_no_other, 60)
 	bool waited, in_time;
 	char c;
 
-	ASSERT_TRUE(make_disk())
+	ASSERT_EQ(0, hydra_make_file(&freezing, PAGE_SIZE))
 		TH_LOG("no disk: needs CONFIG_ZRAM, CONFIG_EXT4_FS and mkfs.ext4");
 	ASSERT_EQ(0, pipe(ready));
 	ASSERT_EQ(0, pipe(go));
@@ -742,7 +726,7 @@ TEST_F_TIMEOUT(interface, stuck_process_delays_no_other, 60)
 		_exit(read(never[0], &c, 1));
 	}
 	ASSERT_EQ(1, read(ready[0], &c, 1));
-	ASSERT_EQ(0, ioctl(disk.fd, FIFREEZE, 0));
+	ASSERT_EQ(0, ioctl(freezing.fd, FIFREEZE, 0));
 	ASSERT_EQ(1, write(go[1], "g", 1));
 	usleep(1000000);
 	ASSERT_EQ(0, pthread_create(&to_stuck.thread, NULL, write_policy, &to_stuck));
@@ -751,7 +735,7 @@ TEST_F_TIMEOUT(interface, stuck_process_delays_no_other, 60)
 	in_time = done_within(&to_other, 20000);
 	waited &= !atomic_load(&to_stuck.done);
 	/* No assertion before: the machine could not go on. */
-	EXPECT_EQ(0, ioctl(disk.fd, FITHAW, 0));
+	EXPECT_EQ(0, ioctl(freezing.fd, FITHAW, 0));
 	EXPECT_TRUE(waited)
 		TH_LOG("the process was not stuck, so this test says nothing");
 	EXPECT_TRUE(in_time);
@@ -763,8 +747,7 @@ TEST_F_TIMEOUT(interface, stuck_process_delays_no_other, 60)
 	close(never[1]);
 	EXPECT_EQ(0, hydra_wait_child(to_stuck.pid));
 	EXPECT_EQ(0, hydra_wait_child(to_other.pid));
-	close(disk.fd);
-	EXPECT_EQ(0, hydra_unmount_disk(disk.zram, disk.directory));
+	EXPECT_EQ(0, hydra_remove_file(&freezing));
 }
 
 /* A limit of replicas, of each process or of all. All nodes still read the right contents. */

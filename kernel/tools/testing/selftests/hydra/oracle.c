@@ -14,7 +14,6 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "kselftest.h"
@@ -409,39 +408,31 @@ static void say_what_hangs(void)
 	}
 }
 
-static double seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec + now.tv_nsec / 1e9;
-}
-
 static bool watch(void)
 {
-	double begin = seconds(), spoke = begin, progress = begin;
+	double begin = hydra_seconds(), spoke = begin, progress = begin;
 	unsigned long last = 0, now;
 
 	while (!atomic_load(&finished) && !atomic_load(&mistakes)) {
 		usleep(100000);
 		now = atomic_load(&performed);
 		if (now != last)
-			progress = seconds();
+			progress = hydra_seconds();
 		last = now;
-		if (seconds() - progress > TIMEOUT_S) {
+		if (hydra_seconds() - progress > TIMEOUT_S) {
 			say_what_hangs();
 			return false;
 		}
-		if (seconds() - spoke > PROGRESS) {
-			spoke = seconds();
+		if (hydra_seconds() - spoke > PROGRESS) {
+			spoke = hydra_seconds();
 			ksft_print_msg("%lu of %lu operations, %.0f per second\n", now,
 				       run.operations, now / (spoke - begin));
 		}
 	}
 	now = atomic_load(&performed);
 	ksft_print_msg("%lu operations in %.0f seconds, %.0f per second; %lu accesses by probes on %u CPUs\n",
-		       now, seconds() - begin, now / (seconds() - begin), atomic_load(&looks),
-		       nr_probes());
+		       now, hydra_seconds() - begin, now / (hydra_seconds() - begin),
+		       atomic_load(&looks), nr_probes());
 	return true;
 }
 

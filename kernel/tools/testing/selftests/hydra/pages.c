@@ -278,21 +278,15 @@ static size_t wrong_words_in_file(int fd, uint64_t seed)
 
 TEST_F_TIMEOUT(pages, file_written_back, 60)
 {
-	char directory[32], path[64];
-	int zram = hydra_mount_disk("32M", directory);
+	struct hydra_file file;
+	int err = hydra_make_file(&file, SIZE);
 	uint64_t seed = 1;
-	int fd;
 
-	if (zram == -ENODEV)
+	if (err == -ENODEV)
 		SKIP(return, "no compressed RAM disks (CONFIG_ZRAM)");
-	ASSERT_LE(0, zram);
-	snprintf(path, sizeof(path), "%s/file", directory);
-	fd = open(path, O_RDWR | O_CREAT, 0600);
-	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, ftruncate(fd, SIZE));
-
+	ASSERT_EQ(0, err);
 	ASSERT_EQ(self->area, mmap(self->area, SIZE, PROT_READ | PROT_WRITE,
-				   MAP_SHARED | MAP_FIXED, fd, 0));
+				   MAP_SHARED | MAP_FIXED, file.fd, 0));
 	hydra_write_pages(0, self->area, PAGES, seed);
 	for (int node = 0; node <= self->last; node += self->last, seed++) {
 		/* clean pages, in the tables of all nodes */
@@ -305,7 +299,7 @@ TEST_F_TIMEOUT(pages, file_written_back, 60)
 		EXPECT_EQ(0, hydra_syscall(self->last, SYS_madvise, (long)self->area, SIZE,
 					   MADV_DONTNEED));
 		EXPECT_EQ(0, drop_caches());
-		EXPECT_EQ(0, wrong_words_in_file(fd, seed + 1))
+		EXPECT_EQ(0, wrong_words_in_file(file.fd, seed + 1))
 			TH_LOG("written by node %d, then msync", node);
 		PROBE_ALL(self->area, PAGES, HYDRA_READ_WRITE, seed + 1);
 
@@ -314,17 +308,16 @@ TEST_F_TIMEOUT(pages, file_written_back, 60)
 		PROBE_ALL(self->area, PAGES, HYDRA_READABLE, seed + 1);
 		hydra_write_pages(node, self->area, PAGES, seed);
 		EXPECT_EQ(0, hydra_syscall(0, SYS_munmap, (long)self->area, SIZE));
-		EXPECT_EQ(0, fsync(fd));
+		EXPECT_EQ(0, fsync(file.fd));
 		EXPECT_EQ(0, drop_caches());
-		EXPECT_EQ(0, wrong_words_in_file(fd, seed))
+		EXPECT_EQ(0, wrong_words_in_file(file.fd, seed))
 			TH_LOG("written by node %d, then munmap", node);
 		ASSERT_EQ(self->area, mmap(self->area, SIZE, PROT_READ | PROT_WRITE,
-					   MAP_SHARED | MAP_FIXED, fd, 0));
+					   MAP_SHARED | MAP_FIXED, file.fd, 0));
 		hydra_write_pages(node, self->area, PAGES, seed + 1);
 	}
 	hydra_map(self->area, PAGES);
-	close(fd);
-	EXPECT_EQ(0, hydra_unmount_disk(zram, directory));
+	EXPECT_EQ(0, hydra_remove_file(&file));
 }
 
 /*

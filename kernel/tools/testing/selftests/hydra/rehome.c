@@ -3,11 +3,9 @@
  * Leaf tables move to the node of the thread that walks them. What Linux keeps in their entries
  * moves along, whatever happens meanwhile.
  */
-#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 #include "kselftest_harness.h"
 #include "hydra_util.h"
@@ -43,14 +41,6 @@ FIXTURE_TEARDOWN(rehome)
 	hydra_assert_consistent();
 }
 
-static time_t seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec;
-}
-
 /* The word that a test changes in each of some pages of each table: page 0, 1, ... of the area */
 static uint64_t *word_of(char *area, size_t i)
 {
@@ -83,10 +73,10 @@ static bool are_on(char *area, int node)
 
 static bool await_on(char *area, int node)
 {
-	time_t end = seconds() + TIMEOUT_S;
+	double end = hydra_seconds() + TIMEOUT_S;
 
 	while (!are_on(area, node)) {
-		if (seconds() > end)
+		if (hydra_seconds() > end)
 			return false;
 		usleep(100000);
 	}
@@ -102,13 +92,6 @@ static uint64_t sum(const uint64_t *by_node)
 	return all;
 }
 
-static bool is_split(void)
-{
-	struct hydra_stats stats;
-
-	return hydra_read_stats(getpid(), &stats) || stats.split;
-}
-
 /* A thread that goes from node to node finds its tables there, and needs no more of them. */
 TEST_F_TIMEOUT(rehome, tables_follow_their_thread, 180)
 {
@@ -116,7 +99,7 @@ TEST_F_TIMEOUT(rehome, tables_follow_their_thread, 180)
 
 	write_words(self->area, 4 * TABLES, SEED);
 	EXPECT_TRUE(are_on(self->area, 0));
-	EXPECT_FALSE(is_split());
+	EXPECT_FALSE(hydra_is_split());
 	ASSERT_EQ(0, hydra_forget_after(LOOK_EVERY_SECOND));
 	/* After all functions have been called once, for the tables of their own memory */
 	ASSERT_EQ(0, hydra_read_tables(getpid(), &before));
@@ -128,20 +111,20 @@ TEST_F_TIMEOUT(rehome, tables_follow_their_thread, 180)
 		ASSERT_EQ(0, hydra_read_tables(getpid(), &after));
 		EXPECT_EQ(sum(before.pagetable_kib), sum(after.pagetable_kib));
 		EXPECT_LE(4 * TABLES, after.local_leaves[to]);
-		EXPECT_FALSE(is_split());
+		EXPECT_FALSE(hydra_is_split());
 	}
 }
 
 static void *visit_node(void *node)
 {
 	hydra_pin_to_node(*(int *)node);
-	return is_split() ? node : NULL;
+	return hydra_is_split() ? node : NULL;
 }
 
 /* So do the tables of a process that was split, and is plain Linux again. */
 TEST_F_TIMEOUT(rehome, tables_follow_a_process_that_was_split, 180)
 {
-	time_t end = seconds() + TIMEOUT_S;
+	double end = hydra_seconds() + TIMEOUT_S;
 	pthread_t thread;
 	void *was_split;
 
@@ -152,9 +135,9 @@ TEST_F_TIMEOUT(rehome, tables_follow_a_process_that_was_split, 180)
 	hydra_pin_to_node(self->last);
 	ASSERT_EQ(0, hydra_forget_after(LOOK_EVERY_SECOND));
 	/* It returns at a switch. */
-	while (is_split() && seconds() < end)
+	while (hydra_is_split() && hydra_seconds() < end)
 		usleep(100000);
-	EXPECT_FALSE(is_split());
+	EXPECT_FALSE(hydra_is_split());
 	EXPECT_TRUE(await_on(self->area, self->last));
 	EXPECT_EQ(0, wrong_words(self->area, TABLES, SEED));
 }
@@ -162,15 +145,13 @@ TEST_F_TIMEOUT(rehome, tables_follow_a_process_that_was_split, 180)
 /* Write a word of each page, for a tenth of a second at least, in all tables by turns. */
 static void write_slowly(char *area, size_t nr, uint64_t value)
 {
-	struct timespec from, now;
+	double end;
 
 	for (size_t i = 0; i < nr; i++) {
 		*(volatile uint64_t *)word_of(area, i) = value + i;
-		clock_gettime(CLOCK_MONOTONIC, &from);
-		do
-			clock_gettime(CLOCK_MONOTONIC, &now);
-		while ((now.tv_sec - from.tv_sec) * 1000000000L + now.tv_nsec - from.tv_nsec <
-		       100000000L / (long)nr);
+		end = hydra_seconds() + 0.1 / nr;
+		while (hydra_seconds() < end)
+			;
 	}
 }
 
@@ -188,7 +169,7 @@ TEST_F_TIMEOUT(rehome, pages_written_meanwhile_are_dirty, 180)
 	ASSERT_EQ(0, hydra_forget_after(LOOK_EVERY_SECOND));
 	for (int i = 0; i < 2; i++) {
 		int to = i % 2 ? 0 : self->last;
-		time_t end = seconds() + TIMEOUT_S;
+		double end = hydra_seconds() + TIMEOUT_S;
 
 		hydra_pin_to_node(to);
 		do {
@@ -196,7 +177,7 @@ TEST_F_TIMEOUT(rehome, pages_written_meanwhile_are_dirty, 180)
 			write_slowly(self->area, nr, SEED + i);
 			ASSERT_EQ(0, hydra_smaps(self->area, "LazyFree"))
 				TH_LOG("a page may be dropped after it was written to");
-		} while (!are_on(self->area, to) && seconds() < end);
+		} while (!are_on(self->area, to) && hydra_seconds() < end);
 		EXPECT_TRUE(are_on(self->area, to));
 		EXPECT_EQ(0, wrong_words(self->area, nr, SEED + i));
 	}
@@ -206,24 +187,20 @@ TEST_F_TIMEOUT(rehome, pages_written_meanwhile_are_dirty, 180)
 TEST_F_TIMEOUT(rehome, file_written_back_meanwhile_is_clean, 180)
 {
 	const size_t nr = 4 * TABLES;
-	char directory[32], path[64];
-	int fd, zram = hydra_mount_disk("32M", directory);
+	struct hydra_file file;
+	int err = hydra_make_file(&file, SIZE);
 	uint64_t value = SEED;
 
-	if (zram == -ENODEV)
+	if (err == -ENODEV)
 		SKIP(return, "no compressed RAM disks (CONFIG_ZRAM)");
-	ASSERT_LE(0, zram);
-	snprintf(path, sizeof(path), "%s/file", directory);
-	fd = open(path, O_RDWR | O_CREAT, 0600);
-	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, ftruncate(fd, SIZE));
+	ASSERT_EQ(0, err);
 	ASSERT_EQ(self->area, mmap(self->area, SIZE, PROT_READ | PROT_WRITE,
-				   MAP_SHARED | MAP_FIXED, fd, 0));
+				   MAP_SHARED | MAP_FIXED, file.fd, 0));
 	write_words(self->area, nr, value);
 	ASSERT_EQ(0, hydra_forget_after(LOOK_EVERY_SECOND));
 	for (int i = 0; i < 4; i++) {
 		int to = i % 2 ? 0 : self->last;
-		time_t end = seconds() + TIMEOUT_S;
+		double end = hydra_seconds() + TIMEOUT_S;
 
 		hydra_pin_to_node(to);
 		do {
@@ -232,13 +209,12 @@ TEST_F_TIMEOUT(rehome, file_written_back_meanwhile_is_clean, 180)
 			ASSERT_EQ(0, hydra_smaps(self->area, "Private_Dirty") +
 				     hydra_smaps(self->area, "Shared_Dirty"))
 				TH_LOG("a page is dirty after it was written back");
-		} while (!are_on(self->area, to) && seconds() < end);
+		} while (!are_on(self->area, to) && hydra_seconds() < end);
 		EXPECT_TRUE(are_on(self->area, to));
 		EXPECT_EQ(0, wrong_words(self->area, nr, value));
 	}
 	hydra_map(self->area, PAGES);
-	close(fd);
-	EXPECT_EQ(0, hydra_unmount_disk(zram, directory));
+	EXPECT_EQ(0, hydra_remove_file(&file));
 }
 
 /* A child has the words, on whatever node its tables are. */
@@ -279,7 +255,7 @@ TEST_F_TIMEOUT(rehome, memory_is_right_meanwhile, 180)
 	ASSERT_EQ(0, hydra_forget_after(LOOK_EVERY_SECOND));
 	for (int i = 0; i < 2; i++) {
 		int to = i ? 0 : self->last;
-		time_t end = seconds() + TIMEOUT_S;
+		double end = hydra_seconds() + TIMEOUT_S;
 
 		hydra_pin_to_node(to);
 		do {
@@ -288,7 +264,7 @@ TEST_F_TIMEOUT(rehome, memory_is_right_meanwhile, 180)
 			ASSERT_LE(0, migrate_pages_to(self->area, value % 2 ? self->last : 0));
 			ASSERT_EQ(0, fork_and_compare(self->area, nr, value));
 			write_words(self->area, nr, ++value);
-		} while (!are_on(self->area, to) && seconds() < end);
+		} while (!are_on(self->area, to) && hydra_seconds() < end);
 		EXPECT_TRUE(are_on(self->area, to));
 		EXPECT_EQ(0, wrong_words(self->area, nr, value));
 	}

@@ -199,13 +199,6 @@ static void *sit_on_node_1(void *arg)
 	return NULL;
 }
 
-static bool is_split(void)
-{
-	struct hydra_stats stats;
-
-	return !hydra_read_stats(getpid(), &stats) && stats.split;
-}
-
 /*
  * A child process, whose main thread uses the file system that another thread serves.
  *
@@ -235,7 +228,7 @@ static int use_own_file(const char *policy, void (*before_write)(void), bool spl
 	    pthread_create(&server, NULL, fuse_serve, before_write) ||
 	    (split && pthread_create(&other, NULL, sit_on_node_1, NULL)))
 		return 1;
-	while (split && (!atomic_load(&visited) || !is_split()))
+	while (split && (!atomic_load(&visited) || !hydra_is_split()))
 		usleep(1000);
 	file = open(place, O_RDWR | O_CLOEXEC);
 	/* The kernel asks for the size of a root only if a program does. */
@@ -254,7 +247,7 @@ static int use_own_file(const char *policy, void (*before_write)(void), bool spl
 	/* At exit the server could not answer any more. */
 	munmap((void *)page, PAGE_SIZE);
 	close(file);
-	return is_split() ? 0 : 4;
+	return hydra_is_split() ? 0 : 4;
 }
 
 /* The server has got the request, and the main thread waits for the answer. */

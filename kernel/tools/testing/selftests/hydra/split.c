@@ -43,13 +43,6 @@ FIXTURE_TEARDOWN(split)
 	hydra_assert_consistent();
 }
 
-static bool is_split(void)
-{
-	struct hydra_stats stats;
-
-	return hydra_read_stats(getpid(), &stats) || stats.split;
-}
-
 /* The nodes whose domain has a tree, one bit each */
 static uint64_t trees(void)
 {
@@ -121,7 +114,7 @@ TEST_F(split, one_thread_is_plain_linux_wherever_it_goes)
 
 	for (int node = 0; node <= self->last; node++) {
 		hydra_pin_to_node(node);
-		EXPECT_FALSE(is_split())
+		EXPECT_FALSE(hydra_is_split())
 			TH_LOG("on node %d", hydra_node_id(node));
 		EXPECT_EQ(before, tables_kib());
 		ASSERT_EQ(0, mprotect(self->area, PAGE_SIZE, PROT_READ));
@@ -135,9 +128,9 @@ TEST_F(split, threads_on_one_node_are_plain_linux)
 	struct visit v;
 
 	begin_visit(_metadata, &v, 0, self->area);
-	EXPECT_FALSE(is_split());
+	EXPECT_FALSE(hydra_is_split());
 	end_visit(&v);
-	EXPECT_FALSE(is_split());
+	EXPECT_FALSE(hydra_is_split());
 }
 
 TEST_F(split, only_nodes_that_run_it_get_trees)
@@ -145,7 +138,7 @@ TEST_F(split, only_nodes_that_run_it_get_trees)
 	struct visit v, w;
 
 	begin_visit(_metadata, &v, 1, self->area);
-	EXPECT_TRUE(is_split());
+	EXPECT_TRUE(hydra_is_split());
 	EXPECT_EQ(3, trees());
 	hydra_assert_consistent();
 	begin_visit(_metadata, &w, self->last, self->area);
@@ -173,15 +166,15 @@ TEST_F_TIMEOUT(split, returns_when_one_thread_is_left, 90)
 		int tries;
 
 		begin_visit(_metadata, &v, self->last, self->area);
-		EXPECT_TRUE(is_split());
+		EXPECT_TRUE(hydra_is_split());
 		ASSERT_EQ(0, mprotect(self->area, PAGES * PAGE_SIZE, PROT_READ));
 		ASSERT_EQ(0, mprotect(self->area, PAGES * PAGE_SIZE, PROT_READ | PROT_WRITE));
 		EXPECT_LT(before, tables_kib());
 		end_visit(&v);
 		/* Each sleep ends with a switch to the test's thread. */
-		for (tries = 0; is_split() && tries < RETURN_SECONDS * 10; tries++)
+		for (tries = 0; hydra_is_split() && tries < RETURN_SECONDS * 10; tries++)
 			usleep(100000);
-		EXPECT_FALSE(is_split());
+		EXPECT_FALSE(hydra_is_split());
 		/*
 		 * The roots of two nodes stay, with a table of 256 TiB each where
 		 * there are five levels. The other tables are freed after a grace period.
@@ -244,9 +237,9 @@ static void stop_runner(struct __test_metadata *_metadata, struct runner *r)
 
 static bool await_split(bool split)
 {
-	for (int tries = 0; is_split() != split && tries < RETURN_SECONDS * 10; tries++)
+	for (int tries = 0; hydra_is_split() != split && tries < RETURN_SECONDS * 10; tries++)
 		usleep(100000);
-	return is_split() == split;
+	return hydra_is_split() == split;
 }
 
 /* The threads move to one node, from there to another one, and apart again. */
@@ -255,7 +248,7 @@ TEST_F_TIMEOUT(split, returns_when_all_threads_have_moved_to_one_node, 90)
 	struct runner r;
 
 	start_runner(_metadata, &r, self->last, self->area);
-	EXPECT_TRUE(is_split());
+	EXPECT_TRUE(hydra_is_split());
 	ASSERT_EQ(0, hydra_forget_after(4));
 	hydra_pin_to_node(self->last);
 	EXPECT_TRUE(await_split(false));
@@ -286,7 +279,7 @@ TEST_F_TIMEOUT(split, stays_split_while_two_nodes_run_it, 90)
 
 	start_runner(_metadata, &r, 0, self->area);
 	start_runner(_metadata, &s, self->last, self->area);
-	EXPECT_TRUE(is_split());
+	EXPECT_TRUE(hydra_is_split());
 	ASSERT_EQ(0, hydra_read_stats(getpid(), &before));
 	ASSERT_EQ(0, hydra_forget_after(4));
 	sleep(5);
@@ -550,7 +543,7 @@ TEST_F(split, child_of_vfork_elsewhere_splits_nothing)
 	}
 	ASSERT_LT(0, child);
 	EXPECT_EQ(0, hydra_wait_child(child));
-	EXPECT_FALSE(is_split());
+	EXPECT_FALSE(hydra_is_split());
 }
 
 /*
@@ -573,19 +566,19 @@ TEST_F(split, kernel_thread_of_io_uring_splits_nothing)
 	ASSERT_EQ(2, hydra_number("/proc/self/status", "Threads:"));
 	for (int node = self->last; node >= 0; node--) {
 		hydra_pin_to_node(node);
-		EXPECT_FALSE(is_split())
+		EXPECT_FALSE(hydra_is_split())
 			TH_LOG("on node %d", hydra_node_id(node));
 	}
 	hydra_pin_to_node(self->last);
 	ASSERT_EQ(0, hydra_off());
 	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
-	EXPECT_FALSE(is_split());
+	EXPECT_FALSE(hydra_is_split());
 	/* A second thread of the program is one. */
 	hydra_pin_to_node(0);
 	struct visit v;
 
 	begin_visit(_metadata, &v, 1, self->area);
-	EXPECT_TRUE(is_split());
+	EXPECT_TRUE(hydra_is_split());
 	end_visit(&v);
 	close(ring);
 }
