@@ -149,7 +149,7 @@ def tries(only="", long=False, seed=0):
     rules = {**CATCHERS, **HARMLESS}
     tried = {tests[0].split()[0] for tests in rules.values()}
     named = []
-    for rule, tests in rules.items() if long or only else share("faults", rules.items(), seed):
+    for rule, tests in rules.items() if long or only else share("injected", rules.items(), seed):
         for test in tests:
             program = test.split()[0]
             if long or only or test == tests[0] or program not in tried:

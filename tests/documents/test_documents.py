@@ -259,7 +259,7 @@ def test_a_wrong_name_is_noticed_in_the_kernels_documents(rst, wrong):
 def test_a_wrong_command_is_noticed():
     found = wrong_in("`./hydra test --stage nothing`", REPO / "README.md")
     assert len(found) == 1 and "--stage" in found[0]
-    assert wrong_in("`./hydra test --stage faults --only skip`", REPO / "README.md") == []
+    assert wrong_in("`./hydra test --stage injected --only skip`", REPO / "README.md") == []
 
 
 def test_documents_that_code_names_exist():

@@ -84,7 +84,7 @@ def test_every_program_has_a_fault_that_it_has_to_notice():
 
 
 def test_short_runs_that_follow_each_other_try_each_rule_once_and_each_program():
-    runs = [faults.tries(seed=seed) for seed in range(8, 8 + stages.SHARES["faults"])]
+    runs = [faults.tries(seed=seed) for seed in range(8, 8 + stages.SHARES["injected"])]
     short = sum(runs, [])
     assert max(map(len, runs)) - min(map(len, runs)) < 15 and len({rule for _, rule, _ in short}) == sum(len({rule for _, rule, _ in run}) for run in runs)
     assert {rule for _, rule, _ in short} == {*faults.CATCHERS, *faults.HARMLESS} and len(short) < len(faults.tries(long=True))

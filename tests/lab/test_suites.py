@@ -104,9 +104,9 @@ def arguments(*words):
     return cli.parser().parse_args(["test", *words])
 
 
-@pytest.mark.parametrize("words, drawn", [((), list(stages.SHARES)), (("--stage", "suites"), ["suites"]), (("--stage", "faults"), ["faults"]),
+@pytest.mark.parametrize("words, drawn", [((), list(stages.SHARES)), (("--stage", "suites"), ["suites"]), (("--stage", "injected"), ["injected"]),
                                           (("--stage", "debug", "--stage", "vm"), ["debug"]), (("--stage", "suites", "--only", "cow"), ["suites"]),
-                                          (("--only", "fill"), []), (("--stage", "vm"), []), (("--stage", "faults", "--only", "sharer"), []), (("--long",), [])])
+                                          (("--only", "fill"), []), (("--stage", "vm"), []), (("--stage", "injected", "--only", "sharer"), []), (("--long",), [])])
 def test_a_number_is_for_stages_that_draw(words, drawn):
     assert test.drawing(arguments(*words)) == drawn
     if drawn:
@@ -143,12 +143,12 @@ def test_parts_of_the_long_oracle(monkeypatch):
 
 
 def test_the_stages_to_run():
-    assert test.chosen(arguments()) == ["host", "machine", "off", "packages", "selftests", "modes", "suites", "vm", "debug", "faults"]
+    assert test.chosen(arguments()) == ["host", "machine", "off", "packages", "selftests", "modes", "suites", "vm", "debug", "injected"]
     assert test.chosen(arguments("--long")) == list(stages.STAGES)
     assert test.chosen(arguments("--only", "fill")) == ["selftests"]
-    assert test.chosen(arguments("--only", "sharer", "--stage", "faults")) == ["faults"]
+    assert test.chosen(arguments("--only", "sharer", "--stage", "faults")) == ["injected"]    # the old name
     with pytest.raises(LabError, match="as a whole"):
-        test.chosen(arguments("--only", "two", "--stage", "faults", "--stage", "races"))
+        test.chosen(arguments("--only", "two", "--stage", "injected", "--stage", "races"))
     assert test.chosen(arguments("--only", "oracle", "--arguments=--seed 7")) == ["selftests"]
     for words in (["--stage", "debug"], ["--only", "oracle", "--stage", "modes"]):
         with pytest.raises(LabError, match="chosen with --only"):
@@ -157,7 +157,7 @@ def test_the_stages_to_run():
 
 @pytest.mark.parametrize("stage, right, listed", [
     ("selftests", "oracle", "coherence"), ("debug", "oracle", "coherence"), ("modes", "levels", "levels"),
-    ("faults", "sharer", "skip-set"), ("oracle", "abis", "mitosis"), ("pcid", "PCID", "PCID, no neighbours"),
+    ("injected", "sharer", "skip-set"), ("oracle", "abis", "mitosis"), ("pcid", "PCID", "PCID, no neighbours"),
     ("suites", "mm:cow", "stress-vm:brk"), ("suites-debug", "ldt_gdt_64", "x86:ldt_gdt")])
 def test_a_wrong_word_is_refused_with_the_right_ones_before_anything_is_built(monkeypatch, tmp_path, stage, right, listed):
     monkeypatch.setenv("HYDRA_CACHE", str(tmp_path))
