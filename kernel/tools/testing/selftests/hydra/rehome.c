@@ -263,6 +263,8 @@ TEST_F_TIMEOUT(rehome, memory_is_right_meanwhile, 180)
 			ASSERT_EQ(0, wrong_words(self->area, nr / 2, value));
 			ASSERT_LE(0, migrate_pages_to(self->area, value % 2 ? self->last : 0));
 			ASSERT_EQ(0, fork_and_compare(self->area, nr, value));
+			/* Half of the pages were swapped out while the child ran. */
+			ASSERT_EQ(0, wrong_words(self->area, nr, value));
 			write_words(self->area, nr, ++value);
 		} while (!are_on(self->area, to) && hydra_seconds() < end);
 		EXPECT_TRUE(are_on(self->area, to));

@@ -293,6 +293,52 @@ TEST_F_TIMEOUT(split, stays_split_while_two_nodes_run_it, 90)
 	stop_runner(_metadata, &s);
 }
 
+/* Splits and returns in quick succession make the trees stay for a minute. */
+static void make_trees_stay(struct __test_metadata *_metadata, char *area)
+{
+	struct runner r;
+
+	start_runner(_metadata, &r, 1, area);
+	for (int i = 0; i < 6; i++) {
+		ASSERT_EQ(0, hydra_off());
+		ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+		ASSERT_TRUE(hydra_is_split());
+	}
+	stop_runner(_metadata, &r);
+	ASSERT_EQ(0, hydra_off());
+	ASSERT_EQ(0, hydra_leave_other_nodes());
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	ASSERT_FALSE(hydra_is_split());
+}
+
+/*
+ * A thread comes to a node that has never had a tree, and sleeps: the CPU has switched to it once,
+ * before there was a tree. All the same the node has run the process: the kernel looks until the
+ * node has left a leaf table, and the process stays split. (With two nodes, this one has had a
+ * tree.)
+ */
+TEST_F_TIMEOUT(split, stays_split_when_a_node_has_just_got_its_tree, 90)
+{
+	double end = hydra_seconds() + 3 * RETURN_SECONDS;
+	const struct hydra_domain_stats *there;
+	struct hydra_stats stats;
+	struct visit v;
+
+	make_trees_stay(_metadata, self->area);
+	begin_visit(_metadata, &v, self->last, self->area);
+	EXPECT_EQ(1ULL << self->last | 1, trees());
+	ASSERT_EQ(0, hydra_forget_after(1));
+	do {
+		usleep(20000);
+		ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
+		there = hydra_on_node(&stats, self->last);
+	} while (stats.split && !there->forgotten && hydra_seconds() < end);
+	EXPECT_TRUE(stats.split);
+	EXPECT_LT(0, there->forgotten);
+	ASSERT_EQ(0, hydra_forget_after(0));
+	end_visit(&v);
+}
+
 static struct {
 	cpu_set_t cpus;		/* where the thread comes to */
 	char *page;		/* populated by the main thread */
