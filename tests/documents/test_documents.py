@@ -27,7 +27,7 @@ LINUX = set("""
     copy_pte_range cpus_read_lock dev_pagemap_mapping_shift do_fault do_wp_page early_cpu_init fixup_user_fault
     choose_new_asid flush_tlb_page folio_referenced folio_referenced_one follow_pfnmap_start free_pgtables free_pte_range get_user_pages
     host_pfn_mapping_level move_huge_pmd move_pages_huge_pmd move_pgt_entry nested_vmx_check_vmentry_hw p4d_addr_end
-    map_pte folio_mkclean page_table_lock page_vma_mapped_walk tlb_remove_table_sync_one pagemap_scan_pmd_entry pmd_clear ptdump_walk_pgd_level_debugfs pte_clear
+    map_pte move_pages_pte folio_mkclean page_table_lock page_vma_mapped_walk tlb_remove_table_sync_one pagemap_scan_pmd_entry pmd_clear ptdump_walk_pgd_level_debugfs pte_clear
     pte_free_defer pte_free_now pte_free_tlb read_ldt si_code tlb_finish_mmu tlb_gather_mmu truncate_inode_partial_folio
     tlb_flush_batched unmap_vmas unuse_vma vma_start_write hugetlb_unshare_all_pmds wp_clean_post_vma wp_page_reuse zap_huge_pmd
     fast_page_fault is_page_fault_stale kvm_arch_vcpu_load kvm_make_all_cpus_request kvm_mmu_load kvm_mmu_new_pgd

@@ -19,8 +19,9 @@
  * Left alone are processes which have locked memory, since a move causes faults; which have
  * another MMU walk their tables (mmu_notifier); or which run on an isolated CPU, as a move
  * interrupts the CPUs that run the process. So are tables of special VMAs and of VMAs with
- * several reverse maps, and processes whose cpuset does not have the node. Where groups of CPUs
- * take the place of nodes, all tables are on the one node that the machine sees.
+ * several reverse maps, tables that Linux has set aside for the split of a huge page, and processes
+ * whose cpuset does not have the node. Where groups of CPUs take the place of nodes, all tables are
+ * on the one node that the machine sees.
  *
  * Locking: locks of the process are only tried, in the order of Linux: mmap_lock for writing,
  * locks of VMAs, i_mmap and anon_vma for writing. The lock of the PMD table and then those of
@@ -64,6 +65,11 @@
  * The reverse map finds the page unmapped while the PMD entry is none. map_pte() in
  * mm/page_vma_mapped.c also takes the lock of a table without another look at the PMD entry. So
  * without its locks, folio_mkclean(), e.g., would leave a page writable that is clean from then on.
+ *
+ * A page fault would bear the move without the lock of its VMA: it takes the lock of the PMD table
+ * to make a table, and under the lock of a table it looks at the PMD entry again, or compares an
+ * entry that was not none. move_pages_pte() in mm/userfaultfd.c compares an entry that is none: it
+ * would move a page into the old table.
  *
  * GUP-fast keeps interrupts off, so the old table stays; and it gives a page back if the PMD entry
  * or the entry has changed meanwhile. The grace period before the old table is used again is
@@ -248,7 +254,6 @@ static int hydra_rehome_vmas(struct mm_struct *mm, unsigned long addr, struct hy
 			return -EINVAL;
 		if (hydra_lock_vma(vma, false))
 			return -EBUSY;
-		/* After the lock, without which a fault may give the VMA its anon_vma */
 		anon = vma->anon_vma ? vma->anon_vma->root : NULL;
 		if ((mapping && its.mapping && mapping != its.mapping) ||
 		    (anon && its.anon && anon != its.anon))
