@@ -2,7 +2,8 @@
 /*
  * Domains leave a table that stays: hydra_drop() and hydra_unshare() of drop.c. The shrinker
  * chooses domains by their replicas, the keeper by accessed bits and ages of links, which are
- * hints. So any domains may leave at any time. Included by scenarios, after hydra.pml.
+ * hints. So any domains may leave at any time. With LINKS_AGE the keeper's choice is modelled,
+ * too. Included by scenarios, after hydra.pml.
  */
 
 /* Which domain links T alone, after the others have left; or one that has left */
@@ -69,7 +70,12 @@ inline hydra_drop(cpu)
 	:: leave ->
 		/* hydra_flush_domains() */
 		h = hydra_active;
+#ifdef BROKEN_TRUST_AGE
+		/* The age says that the domain holds nothing, and so does the bit until the cut. */
+		targets = leave & walked;
+#else
 		targets = leave;
+#endif
 #ifdef BROKEN_DROP_SPARES_LAZY_CPUS
 		flush_tlb_mm_range(cpu, false)
 #else
@@ -96,12 +102,54 @@ inline hydra_drop(cpu)
 	}
 }
 
+#ifdef LINKS_AGE
+/* hydra_age_link(). The age of a link whose accessed bit stays clear is old enough. */
+inline hydra_age_link(dom)
+{
+	if
+	:: slot(dom) -> walked = walked & ~BIT(dom)
+	:: else
+	fi
+}
+
+/* hydra_look_at_table(), without the lock of the table */
+inline hydra_look_at_table()
+{
+	atomic {
+		reader_begin();
+		t = word
+	};
+	if
+	:: is_struct(t) ->
+		d_step {
+			not_freed(HT(t));
+			hydra_age_link(0)
+		};
+		d_step { hydra_age_link(1) }
+	:: else
+	fi;
+	atomic {
+		t = 0;
+		reader_end()
+	}
+}
+
+/* The keeper: what it has looked at, it forgets later. Other domains use the table meanwhile. */
+inline hydra_leavers()
+{
+	domains = EVERYBODY & ~walked
+}
+#endif
+
 /* hydra_reclaim_table(), or hydra_forget() */
 proctype drop(byte cpu)
 {
 	KERNEL_VARIABLES;
 	byte domains, leave, dropped;
 
+#ifdef LINKS_AGE
+	hydra_look_at_table();
+#endif
 	pte_offset_map_lock();
 	if
 	:: locked ->
@@ -113,6 +161,9 @@ proctype drop(byte cpu)
 			:: domains = BIT(0)
 			:: domains = BIT(1)
 			:: domains = EVERYBODY
+#ifdef LINKS_AGE
+			:: hydra_leavers()
+#endif
 			fi;
 			hydra_drop(cpu)
 		:: else

@@ -45,10 +45,10 @@
  * receiver has interrupts enabled. A grace period of RCU ends as soon as every
  * reader that was reading at the beginning has stopped.
  *
- * Left out: a second leaf table; huge entries in domain trees; accessed bits; five
- * levels; failed allocations, except of replicas (and see
- * domain_gets_tree_while_cpus_come.pml); preemption of a process by another process
- * on the same CPU. All CPUs see a step at once. x86 allows other orders, where the
+ * Left out: a second leaf table; huge entries in domain trees; accessed bits, except
+ * those of links with LINKS_AGE; five levels; failed allocations, except of replicas
+ * (and see domain_gets_tree_while_cpus_come.pml); preemption of a process by another
+ * process on the same CPU. All CPUs see a step at once. x86 allows other orders, where the
  * code has no locked instruction; the process changer has such an order: the
  * changing CPU may look up the target domains before other CPUs see the change.
  *
@@ -166,6 +166,9 @@ byte pmds[PLACES] = 1;		/* canonical, leads to T */
 #define pmd	pmds[place]
 bool pud = true;		/* canonical, leads to P */
 byte slots[2 * PLACES];
+#ifdef LINKS_AGE
+byte walked;			/* mask of domains: the accessed bit of slots[] */
+#endif
 #define slot(d)	slots[2 * place + (d)]	/* of U(d), leads to a leaf table */
 bool top[2];			/* of the root, leads to U(d) */
 
@@ -296,6 +299,9 @@ hidden byte c_;
 #define in_interrupt(cpu)	(irqs_off & BIT(cpu))
 
 #define walks(c)	(cr3[c] != INIT_PGD)
+#ifdef LINKS_AGE
+#define leads(c)	(cr3[c] == OWN && top[DOMAIN(c)] && slots[DOMAIN(c)])
+#endif
 /* A lazy or switching CPU runs no thread that could use a cached entry. */
 #define uses(c)		(loaded_mm[c] == MM && !is_lazy[c] && !(irqs_off & BIT(c)))
 
@@ -309,6 +315,10 @@ inline walk(c)
 {
 	if
 	:: walks(c) ->
+#ifdef LINKS_AGE
+		/* A CPU that has cached the link does not walk it again. */
+		walked = walked | (!(psc[c] & LEAVES) && leads(c) -> BIT(DOMAIN(c)) : 0);
+#endif
 		psc[c] = psc[c] |
 			(cr3[c] == OWN && top[DOMAIN(c)] -> BIT(U(DOMAIN(c))) : 0) |
 			(cr3[c] == CANON && pud -> BIT(P) : 0);
@@ -643,6 +653,9 @@ inline hydra_link(dom, to)
 	d_step {
 		not_freed(U(dom));
 		slot(dom) = to;
+#ifdef LINKS_AGE
+		walked = walked & ~(to -> BIT(dom) : 0);
+#endif
 		cpus_walk()
 	}
 }
