@@ -257,12 +257,18 @@ enum hydra_mode_state {
 	HYDRA_MODE_TABLE,	/* flushes go by table */
 };
 
-/* The account of a shared leaf table; all zero is the first try. */
+/*
+ * The account of a shared leaf table; all zero is the first try. Four bytes, so that CPUs
+ * read and write it in one piece.
+ */
 struct hydra_mode {
-	s16 tally;	/* what looks have saved less what they cost, in looks */
-	u16 flushes;	/* in this try, or by table */
-	u8 state;	/* enum hydra_mode_state */
-	u8 backoff;	/* tries that have failed in a row, HYDRA_BACKOFF_MAX at most */
+	union {
+		s16 tally;	/* what looks have saved less what they cost, in looks */
+		u16 rested;	/* by table: flushes since the last try */
+	};
+	u16 state : 2;		/* enum hydra_mode_state */
+	u16 backoff : 3;	/* tries that have failed in a row, HYDRA_BACKOFF_MAX at most */
+	u16 tried : 7;		/* flushes of this try */
 };
 
 /**
@@ -340,18 +346,18 @@ static inline s16 hydra_tally(s16 tally, u32 gain, u32 copies)
 static inline void hydra_mode_flushed(struct hydra_mode *m, u32 worth, u32 spared, u32 copies)
 {
 	if (m->state == HYDRA_MODE_TABLE) {
-		if (++m->flushes < hydra_mode_rest(m->backoff))
+		if (++m->rested < hydra_mode_rest(m->backoff))
 			return;
 		m->state = HYDRA_MODE_TRY;
-		m->flushes = 0;
+		m->tried = 0;
 		m->tally = 0;
 		return;
 	}
 	if (!copies)
 		return;
-	if (m->state == HYDRA_MODE_FINE || m->flushes >= HYDRA_TRY_UNCOUNTED)
+	if (m->state == HYDRA_MODE_FINE || m->tried >= HYDRA_TRY_UNCOUNTED)
 		m->tally = hydra_tally(m->tally, spared * worth, copies);
-	if (m->state == HYDRA_MODE_TRY && ++m->flushes < HYDRA_TRY_FLUSHES)
+	if (m->state == HYDRA_MODE_TRY && ++m->tried < HYDRA_TRY_FLUSHES)
 		return;
 	if (m->tally > 0) {
 		m->state = HYDRA_MODE_FINE;
@@ -359,7 +365,7 @@ static inline void hydra_mode_flushed(struct hydra_mode *m, u32 worth, u32 spare
 		return;
 	}
 	m->state = HYDRA_MODE_TABLE;
-	m->flushes = 0;
+	m->rested = 0;
 	if (m->backoff < HYDRA_BACKOFF_MAX)
 		m->backoff++;
 }

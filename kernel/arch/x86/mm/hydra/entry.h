@@ -10,10 +10,12 @@
 #include <linux/mm.h>
 #include <linux/pgtable.h>
 
+#include "auto_rules.h"
+
 /*
  * An entry of a replica, cleared with the canonical entry. The next canonical entry
- * is copied to the replica at once, without a fault of the domain. Not under filter
- * "entry", see hydra_refill_at_end().
+ * is copied to the replica at once, without a fault of the domain. See
+ * hydra_refill_at_end() for when it is not.
  */
 #define HYDRA_PTE_REFILL	_PAGE_SOFTW1
 
@@ -83,11 +85,16 @@
  * @linked_hits: of a leaf table: flushes from other domains that reached a domain
  *	only because of its link, up to HYDRA_LINKED_HITS; then HYDRA_LINKS_CUT, once
  *	these links have been cut, see hydra_cut_links()
+ * @credit: pushes that changes may still waste under filter "auto", see auto_rules.h.
+ *	Written under the table's lock
+ * @mode: of a leaf table: its account under filter "auto". Written by flushes, without a lock:
+ *	the account of one may be lost
  * @changed: between hydra_change_begin() and hydra_change_end(): index of the first
  *	entry in the range. At exit: of the first entry that is not yet folded, see
  *	hydra_fold_at_exit(). Else 0
  * @nr_changed: the number of entries in this range, else 0
- * @rcu: frees it
+ * @rcu: frees it, once the word is cleared and CPUs that held the table's lock before have
+ *	dropped it: @changed and @nr_changed are used under that lock alone
  * @table: by domain, its table of this level and address: none, a table of its
  *	own, or (leaf tables only) the canonical table, linked
  */
@@ -100,11 +107,20 @@ struct hydra_table {
 	enum pg_level level : 8;
 	u8 rent;
 	u8 linked_hits;
-	u16 changed;
-	u16 nr_changed;
-	struct rcu_head rcu;
+	u8 credit;
+	struct hydra_mode mode;
+	union {
+		struct {
+			u16 changed;
+			u16 nr_changed;
+		};
+		struct rcu_head rcu;
+	};
 	pteval_t *table[];
 };
+
+/* With up to 64 domains at most, kmalloc() has no gap on 4 and on 8 nodes: 96 and 128 bytes. */
+static_assert(offsetof(struct hydra_table, table) == 48 + 2 * sizeof(hydra_mask_t));
 
 /* The canonical table that contains an entry. */
 static inline pteval_t *hydra_table_start(const pteval_t *entry)

@@ -217,14 +217,14 @@ static void hydra_test_mode_stays(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, hydra_mode_looks(&m, worth, 0, 1));
 	hydra_mode_flushed(&m, worth, 0, 0);
 	for (i = 0; i < HYDRA_TRY_FLUSHES; i++) {
-		KUNIT_EXPECT_EQ(test, HYDRA_MODE_TRY, m.state);
+		KUNIT_EXPECT_EQ(test, HYDRA_MODE_TRY, (u8)m.state);
 		hydra_mode_flushed(&m, worth, 1, 3);
 	}
-	KUNIT_EXPECT_EQ(test, HYDRA_MODE_FINE, m.state);
+	KUNIT_EXPECT_EQ(test, HYDRA_MODE_FINE, (u8)m.state);
 	KUNIT_EXPECT_EQ(test, 32 * 23, m.tally);
 	KUNIT_EXPECT_EQ(test, (32 * 23 + 2) / 3, hydra_test_flushes(&m, 0));
-	KUNIT_EXPECT_EQ(test, HYDRA_MODE_TABLE, m.state);
-	KUNIT_EXPECT_EQ(test, 1, m.backoff);
+	KUNIT_EXPECT_EQ(test, HYDRA_MODE_TABLE, (u8)m.state);
+	KUNIT_EXPECT_EQ(test, 1, (u8)m.backoff);
 }
 
 static struct kunit_case hydra_auto_rules_cases[] = {
