@@ -76,6 +76,8 @@ CATCHERS = {
     "never-idle": ["filters -t pages_interrupt_no_cpu_that_ran_another_process_since",
                    "filters -t pages_interrupt_no_cpu_that_was_flushed_since"],
     "take-unpublished": ["filters -t pages_that_two_threads_drop_are_gone"],
+    "fine-unpublished": ["filters -t pages_that_two_threads_drop_are_gone"],
+    "push-keeps-copy": ["filters -t page_that_was_not_pushed_is_gone"],
     "batch-takes": ["filters -t page_copied_before_the_flush_of_its_reclaim"],
     "batch-for-all": ["filters -t reclaimed_page_of_one_node_interrupts_no_other_node"],
     "batch-uncounted": ["filters -t page_dropped_before_the_flush_of_its_move"],

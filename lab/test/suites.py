@@ -23,16 +23,16 @@ LONG_ORACLE = [(vm.Machine(nodes=2, cpus_per_node=1, memory="2G"), 920_000, "two
                (vm.Machine(nodes=4, cpus_per_node=2, memory="2G"), 80_000, "four nodes of two CPUs"),
                (vm.Machine(nodes=4, cpus_per_node=2, memory="2G", config="debug"), 5_000, "the debug kernel")]
 # With each other policy, so many operations on the second of these machines
-OTHER_POLICIES = ["hydra,filter=entry", "hydra,filter=accessed", "hydra,domains=llc", *(name for name in policies.OF_HYDRA if name != "hydra")]
+OTHER_POLICIES = ["hydra,filter=entry", "hydra,filter=accessed", "hydra,filter=auto", "hydra,domains=llc", *(name for name in policies.OF_HYDRA if name != "hydra")]
 OTHER_OPERATIONS = 20_000
 VM = "vm_"                   # begins the names of self tests with virtual machines, which have a stage of their own
 # The variants whose threads never sleep take six times as long as the other variants. Their purpose is to find a missing
 # flush, on the usual machine, with the lab's kernel; runs with another purpose skip these variants.
 SLEEPING = {"coherence": "-V whole_tables_running", "pages": "-V whole_tables_running", "huge": "-V running"}
 # On the lab's kernel a short run leaves out the filter and the policy that the variants beside them contain.
-SHORT = {"filters": "-V entry", "scopes": "-V radixvm"}
+SHORT = {"filters": "-V entry -V accessed", "scopes": "-V radixvm"}
 # The debug kernel finds wrong uses of memory and of locks: one of the filters takes all paths of the others.
-ONE_FILTER = {**SLEEPING, "filters": "-V table -V entry"}
+ONE_FILTER = {**SLEEPING, "filters": "-V table -V entry -V accessed"}
 MARK = re.compile(r"^### (begin|end) (\S+)(?: (\d+))?(?: (\d+))?$", re.M)
 SEED = re.compile(r"^# repeat with .*?--seed (\d+)", re.M)
 STEP = re.compile(MARK.pattern + r"|^# ((\d+) of (\d+) operations)|^1\.\.(\d+)|^#  RUN +(\S+)", re.M)

@@ -153,6 +153,32 @@ TRACE_EVENT(hydra_rehome,
 		  __entry->from, __entry->to)
 );
 
+/* mode: enum hydra_mode_state; tally: 0 if a try begins, or the table goes by table */
+TRACE_EVENT(hydra_mode,
+
+	TP_PROTO(struct mm_struct *mm, unsigned long base, unsigned int mode, int tally),
+
+	TP_ARGS(mm, base, mode, tally),
+
+	TP_STRUCT__entry(
+		__field(u64, mm)
+		__field(unsigned long, base)
+		__field(unsigned int, mode)
+		__field(int, tally)
+	),
+
+	TP_fast_assign(
+		__entry->mm = mm->context.ctx_id;
+		__entry->base = base;
+		__entry->mode = mode;
+		__entry->tally = tally;
+	),
+
+	TP_printk("mm=%llu base=0x%lx mode=%s tally=%d", __entry->mm, __entry->base,
+		  __print_symbolic(__entry->mode, { 0, "try" }, { 1, "fine" }, { 2, "table" }),
+		  __entry->tally)
+);
+
 #endif /* _TRACE_HYDRA_H */
 
 #include <trace/define_trace.h>

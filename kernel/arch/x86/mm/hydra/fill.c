@@ -231,14 +231,14 @@ static void hydra_copy_window(const struct hydra_request *r, pteval_t *canonical
  * Does the domain need a replica of the leaf table, or link it?
  *
  * Several domains may have this home: cores of one node. By table, all of them link the
- * table. By entry, one domain is the owner, and the others need marks.
+ * table. Where flushes look at marks, one domain is the owner, and the others need marks.
  */
 static bool hydra_wants_replica(const struct hydra_request *r,
 				const struct hydra_table *t, pteval_t *canonical)
 {
 	return !hydra_is_home(r->h, r->d, canonical) ||
 	       (t && READ_ONCE(t->linked_hits) == HYDRA_LINKS_CUT) ||
-	       (hydra_filter(r->h) >= HYDRA_FILTER_ENTRY && hydra_has_owner(r->h, canonical));
+	       (hydra_is_fine(r->h, t) && hydra_has_owner(r->h, canonical));
 }
 
 /*

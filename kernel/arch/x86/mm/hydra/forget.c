@@ -186,7 +186,7 @@ static u64 hydra_look_on(struct hydra_mm *h, bool idle, unsigned int room, unsig
 
 /*
  * Does a domain link a table of which another one of the same home has a replica? Cores have,
- * under filters "entry" and "accessed". Then the owner stays (invariant 2).
+ * where flushes look at marks. Then the owner stays (invariant 2).
  *
  * Context: the leaf table's lock.
  */

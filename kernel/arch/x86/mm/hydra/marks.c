@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Marks: which domains a flush of single entries has to reach (filters "entry" and
- * "accessed").
+ * Marks: which domains a flush of single entries has to reach (filters "entry", "accessed"
+ * and "auto").
  *
  * A CPU caches a translation only after it has set the accessed bit in the entry, for
  * speculation, too (Intel SDM volume 3A, 4.10.2.3; AMD APM volume 2, 5.5). So the copy
@@ -20,7 +20,8 @@
  * link or the replica of the domain has been cut, and the flush of that cut is still
  * under way.
  *
- * Marks are kept under every filter, so the filter may change at any time.
+ * Marks are kept under every filter, so the filter may change at any time. A flush by table
+ * leaves them, and a later look finds too many.
  *
  * The mark of a copy that was aged has a stamp, and is void once the CPUs of the domain have
  * been flushed since: see arch/x86/mm/hydra/idle.c.

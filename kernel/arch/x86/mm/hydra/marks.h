@@ -50,6 +50,26 @@ static inline void hydra_unpublish(void)
 }
 
 /**
+ * hydra_is_fine - do flushes look at the marks of a leaf table?
+ * @h: address space
+ * @t: of the leaf table; NULL: one domain alone walks the table, so it would be a new account
+ *
+ * The mode of a table may change at any time, and so may the answer.
+ *
+ * Context: any.
+ * Return: true under the filters "entry" and "accessed", and under "auto" unless the table
+ * goes by table.
+ */
+static inline bool hydra_is_fine(const struct hydra_mm *h, const struct hydra_table *t)
+{
+	unsigned int filter = hydra_filter(h);
+
+	return filter >= HYDRA_FILTER_ENTRY &&
+	       (filter != HYDRA_FILTER_AUTO || !t ||
+		READ_ONCE(t->mode).state != HYDRA_MODE_TABLE);
+}
+
+/**
  * hydra_mark - the mark of a copy that is about to change
  * @t: of the canonical table
  * @old: the copy

@@ -107,6 +107,7 @@ static bool hydra_update_copy(struct hydra_table *t, pteval_t *copy, pteval_t va
 enum hydra_refill {
 	HYDRA_REFILL,		/* yes */
 	HYDRA_REFILL_USED,	/* if the domain has used the copy: the copy is marked */
+	HYDRA_REFILL_CREDIT,	/* if so, by the accessed bit, or if the table has credit */
 	HYDRA_REFILL_NEVER,	/* no, also if an earlier change has left HYDRA_PTE_REFILL */
 };
 
@@ -115,12 +116,17 @@ static pteval_t hydra_cleared(const struct hydra_table *t, pteval_t old,
 {
 	pteval_t mark = hydra_mark(t, old);
 
-	if (refill == HYDRA_REFILL || (refill == HYDRA_REFILL_USED && mark))
+	if (refill == HYDRA_REFILL || (refill == HYDRA_REFILL_USED && mark) ||
+	    (refill == HYDRA_REFILL_CREDIT && hydra_pushes(t->credit, old & _PAGE_ACCESSED)))
 		return HYDRA_PTE_REFILL | mark;
 	return mark;
 }
 
-/* Clear one copy. Return: its old value, or 0 if the copy was not present. */
+/*
+ * Clear one copy. Return: its old value, or 0 if the copy was not present.
+ *
+ * Context: the table's lock, which guards the credit.
+ */
 static pteval_t hydra_clear_copy(struct hydra_table *t, pteval_t *copy,
 				 enum hydra_refill refill)
 {
@@ -135,7 +141,11 @@ static pteval_t hydra_clear_copy(struct hydra_table *t, pteval_t *copy,
 					    !(old & HYDRA_PTE_REFILL)))
 			return 0;
 	} while (!try_cmpxchg(copy, &old, hydra_cleared(t, old, refill)));
-	return hydra_present(old) ? old : 0;
+	if (!hydra_present(old))
+		return 0;
+	if (refill == HYDRA_REFILL_CREDIT)
+		t->credit = hydra_credit(t->credit, old & _PAGE_ACCESSED);
+	return old;
 }
 
 static void hydra_propagated(struct hydra_table *t, pteval_t *entry, unsigned int d,
@@ -173,7 +183,8 @@ EXPORT_SYMBOL_GPL(__hydra_entries_set);
  *
  * By entry, a flush interrupts the domains with a copy. So a domain does not get the next
  * page at an address for having used the last one. By accessed bits, a domain that has not
- * used the last page, which was prefetched perhaps, does not get the next one.
+ * used the last page, which was prefetched perhaps, does not get the next one. Under "auto",
+ * the push account of the table decides (auto_rules.h).
  *
  * With paravirt functions of a hypervisor, mprotect() clears entries by an accessor with a
  * hook of its own: between hydra_change_begin() and hydra_change_end(), nothing ends.
@@ -187,8 +198,16 @@ static enum hydra_refill hydra_refill_at_end(const struct hydra_table *t)
 		return HYDRA_REFILL_NEVER;
 	case HYDRA_FILTER_ACCESSED:
 		return HYDRA_REFILL_USED;
+	case HYDRA_FILTER_AUTO:
+		return HYDRA_REFILL_CREDIT;
 	}
 	return HYDRA_REFILL;
+}
+
+/* How to clear the copies of an entry that changes: a new value follows */
+static enum hydra_refill hydra_refill_at_change(const struct hydra_table *t)
+{
+	return hydra_filter(t->hmm) == HYDRA_FILTER_AUTO ? HYDRA_REFILL_CREDIT : HYDRA_REFILL;
 }
 
 /* Clear the replicas of an entry that ends or is replaced. Return: their accessed bits. */
@@ -275,19 +294,21 @@ void __hydra_change_begin(pteval_t *entry, unsigned int nr)
 {
 	struct hydra_table *t = hydra_table_of(entry);
 	unsigned int d = 0, i, changed;
+	enum hydra_refill refill;
 	pteval_t *copy, was;
 
 	hydra_assert_leaf_locked(entry);
 	if (!t)
 		return;
 	VM_WARN_ON_ONCE(t->nr_changed);
+	refill = hydra_refill_at_change(t);
 	if (hydra_links_due(t))
 		hydra_cut_links(t, hydra_table_start(entry), hydra_this_domain(t->hmm));
 	t->changed = hydra_entry_index(entry);
 	t->nr_changed = nr;
 	for (; (copy = hydra_replica_begin(t, entry, &d)); d++) {
 		for (i = 0, changed = 0; i < nr; i++) {
-			was = hydra_clear_copy(t, &copy[i], HYDRA_REFILL);
+			was = hydra_clear_copy(t, &copy[i], refill);
 			changed += was != 0;
 			if (was & _PAGE_ACCESSED)
 				set_bit(_PAGE_BIT_ACCESSED, &entry[i]);
@@ -390,8 +411,8 @@ pteval_t __hydra_entry_exchange(pteval_t *entry, pteval_t val)
 	pteval_t young = 0, old;
 
 	if (t)
-		young = hydra_clear_copies(t, entry,
-					   val ? HYDRA_REFILL : hydra_refill_at_end(t));
+		young = hydra_clear_copies(t, entry, val ? hydra_refill_at_change(t) :
+							   hydra_refill_at_end(t));
 	old = xchg(entry, val);
 	if (hydra_present(val))
 		__hydra_entries_set(entry, 1);

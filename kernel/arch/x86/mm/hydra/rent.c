@@ -47,13 +47,6 @@ static DEFINE_SPINLOCK(kept_lock);
 static LIST_HEAD(kept);
 static unsigned int nr_kept;
 
-static const struct hydra_prices prices = {
-	.interrupt = HYDRA_PRICE_INTERRUPT,
-	.fill = HYDRA_PRICE_FILL,
-	.change = HYDRA_PRICE_CHANGE,
-	.look = HYDRA_PRICE_LOOK,
-};
-
 /**
  * hydra_look_period - the time between two idle looks
  *
@@ -150,8 +143,8 @@ void hydra_set_idle_seconds(unsigned int seconds)
  */
 static struct hydra_prices hydra_prices_of(const struct hydra_mm *h)
 {
-	struct hydra_prices its = prices;
-	u64 fill = (u64)prices.fill << (HYDRA_PREFETCH_MAX - hydra_choice_of(h->mm).prefetch);
+	struct hydra_prices its = hydra_prices;
+	u64 fill = (u64)its.fill << (HYDRA_PREFETCH_MAX - hydra_choice_of(h->mm).prefetch);
 
 	its.fill = min(fill, U32_MAX);
 	return its;

@@ -18,6 +18,14 @@
 
 #define HYDRA_IDLE_SECONDS_MAX	(24 * 60 * 60)
 
+/* What things cost on any machine, until they are calibrated */
+static const struct hydra_prices hydra_prices = {
+	.interrupt = HYDRA_PRICE_INTERRUPT,
+	.fill = HYDRA_PRICE_FILL,
+	.change = HYDRA_PRICE_CHANGE,
+	.look = HYDRA_PRICE_LOOK,
+};
+
 extern unsigned int hydra_idle_seconds;
 extern struct delayed_work hydra_keeper_work;
 

@@ -35,7 +35,7 @@ unsigned int hydra_allow __read_mostly = HYDRA_ALLOW_ANYBODY;
 
 static const char * const domains_names[] = { "machine", "node", "llc", "core" };
 static const char * const replication_names[] = { "lazy", "eager" };
-static const char * const filter_names[] = { "none", "table", "entry", "accessed" };
+static const char * const filter_names[] = { "none", "table", "entry", "accessed", "auto" };
 
 /*
  * The settings, each with its name in text, its place in union hydra_choice and in struct

@@ -29,6 +29,7 @@
  * nothing to catch up with, then or later.
  */
 
+#include <linux/bitops.h>
 #include <linux/mm.h>
 #include <linux/mm_inline.h>
 #include <linux/pgtable.h>
@@ -43,12 +44,20 @@
 #include "state.h"
 #include "table.h"
 
+#include <trace/events/hydra.h>
+
 /*
- * Larger flushes go to all domains, as the lookup would read too many tables. A
- * gather has walked all tables already, so the limit of gathers is higher.
+ * The budget of a lookup: shared leaf tables, and entries that lead to leaf tables or to
+ * nothing, of PMD tables and of tables above. A flush that would read more goes to all domains.
+ *
+ * Preemption may be off meanwhile, for 1,024 entries and 512 shared tables at most: about as
+ * many cache misses. That is 1 GiB of shared tables, 2 GiB of tables without a second domain,
+ * or 1 TiB where there is nothing. A gather has walked all tables already, and is preemptible
+ * here, so it may read 16 times as many. Interrupts are off for one PMD table at a time.
  */
-#define LOOKUP_MAX		PUD_SIZE
-#define GATHER_LOOKUP_MAX	(16 * PUD_SIZE)
+#define LOOKUP_ENTRIES		1024
+#define LOOKUP_SHARED		512
+#define GATHER_TIMES		16
 
 /* Larger flushes look up by table: the lookup would read too many entries. */
 #define LOOK_MAX		PMD_SIZE
@@ -128,46 +137,173 @@ static void hydra_pay_flush(struct hydra_table *t)
 		hydra_pay(t, step);
 }
 
-/* Add the domains to reach for the part of a range in one leaf table. */
-static void hydra_add_leaf(const struct hydra_lookup *l, const pteval_t *table,
+/*
+ * The CPUs of some domains that run the address space.
+ * @awake: of these, the CPUs that a flush by this CPU would interrupt
+ */
+static unsigned int hydra_count_cpus(const struct hydra_mm *h, const hydra_mask_t *mask,
+				     bool awake)
+{
+	const struct hydra_domains *domains = hydra_domains_of(h);
+	unsigned int d, i, bit, nr = 0, self = raw_smp_processor_id();
+
+	for_each_hydra_domain(d, mask) {
+		for (i = domains->span[d].first; i <= domains->span[d].last; i++) {
+			unsigned long cpus = READ_ONCE(cpumask_bits(mm_cpumask(h->mm))[i]) &
+					     cpumask_bits(domains->cpus[d])[i];
+
+			if (!awake) {
+				nr += hweight_long(cpus);
+				continue;
+			}
+			for_each_set_bit(bit, &cpus, BITS_PER_LONG) {
+				unsigned int cpu = i * BITS_PER_LONG + bit;
+
+				/* As should_flush_tlb(), which leaves out a lazy CPU. */
+				nr += cpu != self &&
+				      !READ_ONCE(per_cpu(cpu_tlbstate_shared.is_lazy, cpu));
+			}
+		}
+	}
+	return nr;
+}
+
+/**
+ * DOC: A flush under filter "auto"
+ *
+ * Each shared leaf table has a mode, on which no rule depends. The first pass, by table, finds
+ * the sharers of the range. If the mode of a table says that marks are worth a look, the flush
+ * publishes its whole range, for all domains. The second pass reads the modes again: it looks
+ * at the marks of such tables, takes them, and adds all sharers of other tables.
+ *
+ * A flush of another CPU may change the mode of table T at any time::
+ *
+ *     CPU 0: a flush                       CPU 1: a flush that T is in, too
+ *     --------------                       --------------------------------
+ *     pass 1: T goes by table, another
+ *     table of the range does not
+ *                                          T: its marks are worth a look now
+ *     publishes the range, T included
+ *     pass 2: takes the marks of T
+ *     flushes, unpublishes
+ *
+ * What CPU 0 has published covers T, whatever its mode was then. If no table looks in pass 1,
+ * there is no second pass, and no mark is taken. If T goes by table in pass 2, after all, CPU 0
+ * adds its sharers, who need neither mark nor published flush to be reached.
+ *
+ * A flush by table takes no mark, so no other flush misses one for it. Nor does it look for
+ * published flushes: their targets in T are sharers of T, or have been flushed for the whole
+ * table since. The marks that it leaves make a later look reach too many domains, and never too
+ * few. So a flush may go by table and by marks at once, as flushes of several CPUs always may.
+ */
+
+/* Filter "auto": is a look at so many entries of a table worth its while, by the mode? */
+static bool hydra_looks(const struct hydra_table *t, unsigned int nr)
+{
+	struct hydra_mode mode = READ_ONCE(t->mode);
+	hydra_mask_t sharers;
+
+	if (mode.state == HYDRA_MODE_TABLE)
+		return false;
+	hydra_mask_zero(&sharers);
+	hydra_mask_add(&sharers, &t->sharers);
+	return hydra_mode_looks(&mode, hydra_mode_worth(&hydra_prices),
+				hydra_count_cpus(t->hmm, &sharers, false),
+				nr * bitmap_weight(sharers.bits, HYDRA_MAX_DOMAINS));
+}
+
+/* Account for a flush, see hydra_mode_flushed(). The account of two CPUs at once may be lost. */
+static void hydra_account(struct hydra_table *t, unsigned int spared, unsigned int copies)
+{
+	struct hydra_mode mode = READ_ONCE(t->mode);
+	unsigned int was = mode.state;
+
+	hydra_mode_flushed(&mode, hydra_mode_worth(&hydra_prices), spared, copies);
+	WRITE_ONCE(t->mode, mode);
+	if (mode.state != was)
+		trace_hydra_mode(t->hmm->mm, t->base, mode.state, mode.tally);
+}
+
+/* A flush goes by table, and reaches all sharers. Or a table asks it to look at marks first. */
+static void hydra_reach(struct hydra_lookup *l, struct hydra_table *t, unsigned int nr)
+{
+	if (l->by_mode && hydra_looks(t, nr)) {
+		l->fine = true;
+		return;
+	}
+	if (l->by_mode)
+		hydra_account(t, 0, 0);
+	hydra_pay_flush(t);
+}
+
+/*
+ * Add the domains to reach for the part of a range in one leaf table. Return: is the table
+ * shared?
+ */
+static bool hydra_add_leaf(struct hydra_lookup *l, const pteval_t *table,
 			   unsigned long addr, unsigned long end)
 {
+	unsigned int nr = PHYS_PFN(end - 1) - PHYS_PFN(addr) + 1;
 	struct hydra_table *t;
 
 	if (l->look != HYDRA_BY_TABLE) {
 		t = hydra_table_of(table);
-		if (t) {
-			hydra_add_marked(l, t, table, pte_index(addr),
-					 PHYS_PFN(end - 1) - PHYS_PFN(addr) + 1);
-			return;
+		if (t && (!l->by_mode || hydra_looks(t, nr))) {
+			hydra_add_marked(l, t, table, pte_index(addr), nr);
+			return true;
 		}
 	}
 	t = hydra_add_sharers_of(table, l->found);
 	if (t && l->reaches)
-		hydra_pay_flush(t);
+		hydra_reach(l, t, nr);
+	return t;
+}
+
+/* How many times as much as a flush under a lock may the lookup read? */
+static unsigned int hydra_budget_times(const struct hydra_lookup *l)
+{
+	return l->walked ? GATHER_TIMES : 1;
+}
+
+/* Take entries from the budget. Return: false if it is spent. */
+static bool hydra_spend(struct hydra_lookup *l, unsigned int entries)
+{
+	l->entries += entries;
+	if (l->entries > LOOKUP_ENTRIES * hydra_budget_times(l))
+		l->spent = true;
+	return !l->spent;
 }
 
 /* Add the sharers of one PMD table's part of a range. */
-static void hydra_add_pmd_sharers(const struct hydra_lookup *l, pud_t pudval,
+static void hydra_add_pmd_sharers(struct hydra_lookup *l, pud_t pudval,
 				  unsigned long addr, unsigned long end)
 {
+	unsigned int most = LOOKUP_SHARED * hydra_budget_times(l);
 	pmd_t *pmd = pmd_offset(&pudval, addr);
 
+	if (!hydra_spend(l, ((end - 1) >> PMD_SHIFT) - (addr >> PMD_SHIFT) + 1))
+		return;
 	if (l->huge == HYDRA_HUGE_SAME_TABLE)
 		hydra_add_sharers_of((pteval_t *)pmd, l->found);
 	for (; addr < end; addr = pmd_addr_end(addr, end), pmd++) {
 		pteval_t val = pmd_val(pmdp_get_lockless(pmd));
 
-		if (hydra_present(val) && !hydra_leaf(val))
-			hydra_add_leaf(l, hydra_next_table(val), addr,
-				       pmd_addr_end(addr, end));
-		else if (l->huge == HYDRA_HUGE_IN_RANGE)
+		if (hydra_present(val) && !hydra_leaf(val)) {
+			if (!hydra_add_leaf(l, hydra_next_table(val), addr,
+					    pmd_addr_end(addr, end)))
+				continue;
+			if (++l->shared > most) {
+				l->spent = true;
+				return;
+			}
+		} else if (l->huge == HYDRA_HUGE_IN_RANGE) {
 			hydra_add_sharers_of((pteval_t *)pmd, l->found);
+		}
 	}
 }
 
 /* The same for one PUD entry's part. Context: interrupts off. */
-static void hydra_add_pud_sharers(const struct hydra_lookup *l, pud_t *pud,
+static void hydra_add_pud_sharers(struct hydra_lookup *l, pud_t *pud,
 				  unsigned long addr, unsigned long end)
 {
 	pud_t pudval = READ_ONCE(*pud);
@@ -176,12 +312,12 @@ static void hydra_add_pud_sharers(const struct hydra_lookup *l, pud_t *pud,
 		hydra_add_sharers_of((pteval_t *)pud, l->found);
 	if (hydra_present(pud_val(pudval)) && !hydra_leaf(pud_val(pudval)))
 		hydra_add_pmd_sharers(l, pudval, addr, end);
-	else if (l->huge == HYDRA_HUGE_IN_RANGE)
+	else if (hydra_spend(l, 1) && l->huge == HYDRA_HUGE_IN_RANGE)
 		hydra_add_sharers_of((pteval_t *)pud, l->found);
 }
 
 /* The same for the part that begins at @addr. Return: where the next part begins. */
-static unsigned long hydra_add_sharers_from(const struct hydra_lookup *l,
+static unsigned long hydra_add_sharers_from(struct hydra_lookup *l,
 					    unsigned long addr, unsigned long end)
 {
 	pgd_t pgdval = READ_ONCE(*pgd_offset(l->h->mm, addr));
@@ -190,36 +326,48 @@ static unsigned long hydra_add_sharers_from(const struct hydra_lookup *l,
 							 pmd_addr_end(addr, end);
 	p4d_t p4dval;
 
-	if (pgd_none(pgdval))
+	if (pgd_none(pgdval)) {
+		hydra_spend(l, 1);
 		return pgd_addr_end(addr, end);
+	}
 	p4dval = READ_ONCE(*p4d_offset(&pgdval, addr));
-	if (!hydra_present(p4d_val(p4dval)))
+	if (!hydra_present(p4d_val(p4dval))) {
+		hydra_spend(l, 1);
 		return min(hydra_next_p4d(addr), end);
+	}
 	hydra_add_pud_sharers(l, pud_offset(&p4dval, addr), addr, next);
 	return next;
+}
+
+/* The leaf table of an address, or NULL. Context: interrupts off. */
+static pteval_t *hydra_leaf_at(const struct hydra_mm *h, unsigned long addr)
+{
+	pmd_t *pmd = hydra_canonical_pmd(h->mm, addr);
+	pteval_t val = pmd ? pmd_val(pmdp_get_lockless(pmd)) : 0;
+
+	return hydra_is_table(val) ? hydra_next_table(val) : NULL;
 }
 
 /*
  * Add the sharers of the leaf table of a range. Return: false if there is no table.
  */
-static bool hydra_add_leaf_sharers(const struct hydra_lookup *l, unsigned long addr,
+static bool hydra_add_leaf_sharers(struct hydra_lookup *l, unsigned long addr,
 				   unsigned long end)
 {
-	pmd_t *pmd = hydra_canonical_pmd(l->h->mm, addr);
-	pteval_t val = pmd ? pmd_val(pmdp_get_lockless(pmd)) : 0;
+	pteval_t *table = hydra_leaf_at(l->h, addr);
 
-	if (!hydra_is_table(val))
+	if (!table)
 		return false;
-	hydra_add_leaf(l, hydra_next_table(val), addr, end);
+	hydra_add_leaf(l, table, addr, end);
 	return true;
 }
 
-static noinline void hydra_add_range_sharers(const struct hydra_lookup *l,
+static noinline void hydra_add_range_sharers(struct hydra_lookup *l,
 					     unsigned long start, unsigned long end)
 {
 	unsigned long flags;
 
-	while (start < end) {
+	while (start < end && !l->spent) {
 		local_irq_save(flags);
 		start = hydra_add_sharers_from(l, start, end);
 		local_irq_restore(flags);
@@ -228,7 +376,7 @@ static noinline void hydra_add_range_sharers(const struct hydra_lookup *l,
 
 /**
  * hydra_range_sharers - the domains that share the tables of a range
- * @l: the lookup
+ * @l: the lookup; l->spent tells whether the budget has ended before the range
  * @start: first address
  * @end: end of the range, exclusive
  *
@@ -236,7 +384,7 @@ static noinline void hydra_add_range_sharers(const struct hydra_lookup *l,
  *
  * Context: any; the flush has been published if l->look is HYDRA_TAKE_MARKS.
  */
-void hydra_range_sharers(const struct hydra_lookup *l, unsigned long start,
+void hydra_range_sharers(struct hydra_lookup *l, unsigned long start,
 			 unsigned long end)
 {
 	unsigned long flags;
@@ -263,7 +411,7 @@ static bool hydra_targets_others(struct hydra_mm *h, const hydra_mask_t *targets
 }
 
 /* Look at the marks in a range, part by part. Interrupts are on between the parts. */
-static void hydra_look_in_parts(const struct hydra_lookup *l, unsigned long start,
+static void hydra_look_in_parts(struct hydra_lookup *l, unsigned long start,
 				unsigned long end, unsigned int nr_sharers)
 {
 	unsigned long next, part = max(LOOK_AT_ONCE / nr_sharers, 1) * PAGE_SIZE;
@@ -275,16 +423,61 @@ static void hydra_look_in_parts(const struct hydra_lookup *l, unsigned long star
 }
 
 /*
+ * Account for a look at so many entries of a table. It has spared the sharers that are no
+ * targets, for another table or a published flush either.
+ */
+static void hydra_account_look(struct hydra_table *t, unsigned int nr,
+			       const hydra_mask_t *targets)
+{
+	unsigned int copies;
+	hydra_mask_t spared;
+
+	hydra_mask_zero(&spared);
+	hydra_mask_add(&spared, &t->sharers);
+	copies = nr * bitmap_weight(spared.bits, HYDRA_MAX_DOMAINS);
+	hydra_mask_remove(&spared, targets);
+	hydra_account(t, hydra_count_cpus(t->hmm, &spared, true), copies);
+}
+
+/*
+ * Filter "auto": account for the looks of a flush, in two tables at most. A table that has
+ * changed its mode meanwhile counts nothing, or one look too many.
+ */
+static void hydra_account_looks(const struct hydra_lookup *l, unsigned long start,
+				unsigned long end)
+{
+	unsigned long next;
+
+	for (; start < end; start = next) {
+		unsigned int nr;
+
+		next = pmd_addr_end(start, end);
+		nr = PHYS_PFN(next - 1) - PHYS_PFN(start) + 1;
+		scoped_guard(irqsave) {
+			pteval_t *table = hydra_leaf_at(l->h, start);
+			struct hydra_table *t = table ? hydra_table_of(table) : NULL;
+
+			if (t && hydra_looks(t, nr))
+				hydra_account_look(t, nr, l->found);
+		}
+	}
+}
+
+/*
  * Look up by table. Then, if the range is short enough, keep the sharers that may have
  * one of its entries in a TLB. It is short enough if it has HYDRA_COPIES_MAX copies at
  * most: to read more takes as long as the interrupts that the look could spare.
  *
  * A look at the entries can spare other domains only. If there are none, no mark is taken
  * and nothing is published: a flush of private tables writes no line that other CPUs read.
+ *
+ * Under filter "auto" there is a look only if a table asks for it.
  */
-static noinline void hydra_narrow_targets(const struct hydra_lookup *l,
+static noinline void hydra_narrow_targets(struct hydra_lookup *l,
 					  unsigned long start, unsigned long end)
 {
+	bool may_look = l->look != HYDRA_BY_TABLE && end - start <= LOOK_MAX &&
+			!READ_ONCE(hydra_marks_failed);
 	struct hydra_lookup by_table = *l;
 	hydra_mask_t *targets = l->found;
 	hydra_mask_t already = *targets, sharers;
@@ -292,9 +485,12 @@ static noinline void hydra_narrow_targets(const struct hydra_lookup *l,
 	unsigned long copies;
 
 	by_table.look = HYDRA_BY_TABLE;
+	by_table.reaches = l->by_mode;
+	by_table.by_mode = l->by_mode && may_look;
 	hydra_range_sharers(&by_table, start, end);
-	if (l->look == HYDRA_BY_TABLE || end - start > LOOK_MAX ||
-	    READ_ONCE(hydra_marks_failed) || !hydra_targets_others(l->h, targets, &already))
+	l->spent = by_table.spent;
+	if (!may_look || (l->by_mode && !by_table.fine) ||
+	    !hydra_targets_others(l->h, targets, &already))
 		return;
 	nr_sharers = bitmap_weight(targets->bits, HYDRA_MAX_DOMAINS);
 	copies = PHYS_PFN(end - start) * nr_sharers;
@@ -313,6 +509,8 @@ static noinline void hydra_narrow_targets(const struct hydra_lookup *l,
 	else
 		hydra_look_in_parts(l, start, end, nr_sharers);
 	hydra_add_published(l->h, start, end, &sharers, targets);
+	if (l->by_mode)
+		hydra_account_looks(l, start, end);
 }
 
 /* Return: false if the flush goes to every domain. */
@@ -324,6 +522,7 @@ static bool hydra_lookup_targets(struct hydra_lookup *l, unsigned int filter,
 		l->reaches = true;
 		hydra_range_sharers(l, start, end);
 	} else {
+		l->by_mode = filter == HYDRA_FILTER_AUTO;
 		hydra_narrow_targets(l, start, end);
 	}
 	/*
@@ -332,7 +531,7 @@ static bool hydra_lookup_targets(struct hydra_lookup *l, unsigned int filter,
 	 * hydra_collapse_begin() and hydra_collapse_end().
 	 */
 	smp_rmb();
-	return !hydra_unfiltered(l->h);
+	return !l->spent && !hydra_unfiltered(l->h);
 }
 
 /**
@@ -386,8 +585,7 @@ bool hydra_range_targets(struct hydra_mm *h, unsigned long start,
 	lockdep_assert_preemption_disabled();
 	hydra_mask_zero(targets);
 	if (filter == HYDRA_FILTER_NONE || hydra_unfiltered(h) ||
-	    end == TLB_FLUSH_ALL || end <= start ||
-	    end - start > LOOKUP_MAX || end > TASK_SIZE_MAX)
+	    end == TLB_FLUSH_ALL || end <= start || end > TASK_SIZE_MAX)
 		return false;
 	l.huge = mm_tlb_flush_pending(h->mm) ? HYDRA_HUGE_SAME_TABLE : HYDRA_HUGE_IN_RANGE;
 	return hydra_lookup_targets(&l, filter, start, end);
@@ -532,6 +730,7 @@ bool hydra_gather_targets(const struct mmu_gather *tlb, unsigned long start,
 		.h = tlb->mm->hydra,
 		.huge = HYDRA_LEAF_ONLY,
 		.look = look,
+		.walked = true,
 		.found = targets,
 	};
 	unsigned int filter = hydra_filter(l.h);
@@ -554,8 +753,7 @@ bool hydra_gather_targets(const struct mmu_gather *tlb, unsigned long start,
 		/* The gather recorded no range. */
 		return false;
 	}
-	if (end > TASK_SIZE_MAX ||
-	    (end > start && end - start > GATHER_LOOKUP_MAX))
+	if (end > TASK_SIZE_MAX)
 		return false;
 	return hydra_lookup_targets(&l, filter, start, end);
 }

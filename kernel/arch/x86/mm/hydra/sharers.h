@@ -22,6 +22,12 @@ enum hydra_huge {
  * @huge: which sharers of huge entries to add
  * @look: how to look for sharers of leaf tables
  * @reaches: by table: the flush goes to all of them, and is counted as rent
+ * @by_mode: filter "auto": of each table, its mode says whether to look at marks
+ * @fine: set by table, with @by_mode: a table says so
+ * @walked: a gather has walked all tables already, so its budget is larger
+ * @spent: set once the budget is spent: the flush goes to every domain
+ * @entries: entries of PMD tables, or of tables above, visited so far
+ * @shared: shared leaf tables visited so far
  * @found: the domains are added to it
  */
 struct hydra_lookup {
@@ -29,10 +35,16 @@ struct hydra_lookup {
 	enum hydra_huge huge;
 	enum hydra_look look;
 	bool reaches;
+	bool by_mode;
+	bool fine;
+	bool walked;
+	bool spent;
+	unsigned int entries;
+	unsigned int shared;
 	hydra_mask_t *found;
 };
 
-void hydra_range_sharers(const struct hydra_lookup *l, unsigned long start,
+void hydra_range_sharers(struct hydra_lookup *l, unsigned long start,
 			 unsigned long end);
 bool hydra_range_targets(struct hydra_mm *h, unsigned long start,
 			 unsigned long end, enum hydra_look look,

@@ -20,6 +20,7 @@
 #include <asm/tlb.h>
 
 #include "domain.h"
+#include "marks.h"
 #include "replica.h"
 #include "state.h"
 #include "table.h"
@@ -570,6 +571,9 @@ void __hydra_move_table(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd,
  * there is no memory for a replica, the domain links the table again, and keeps the
  * link. See "A link cut, and a flush" above.
  *
+ * Under filter "auto" a table that goes by table keeps its links. Replicas in the place of
+ * links that were cut before stay: the table may look at marks again.
+ *
  * Context: the leaf table's lock; process context.
  */
 void hydra_cut_links(struct hydra_table *t, pteval_t *canonical, unsigned int self)
@@ -578,7 +582,7 @@ void hydra_cut_links(struct hydra_table *t, pteval_t *canonical, unsigned int se
 	unsigned int d;
 
 	hydra_assert_leaf_locked(canonical);
-	if (hydra_filter(t->hmm) < HYDRA_FILTER_ENTRY)
+	if (!hydra_is_fine(t->hmm, t))
 		return;
 	hydra_mask_zero(&cut);
 	for_each_hydra_domain(d, &t->users) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The filters of TLB shootdowns, by entry and by accessed bit. A shootdown interrupts the
- * users of a page, and no node that only shares the leaf table. No node continues to use
- * an old page. The tests also run with the filter by table, to show that the tests can
- * see interrupts.
+ * The filters of TLB shootdowns, by entry and by accessed bit, and "auto", by which the flushes
+ * of a table choose. A shootdown interrupts the users of a page, and no node that only shares the
+ * leaf table. No node continues to use an old page. The tests also run with the filter by table,
+ * to show that the tests can see interrupts.
  */
 #include <fcntl.h>
 #include <linux/mempolicy.h>
@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -37,7 +38,9 @@
  */
 #define LINKED		9
 
-static const char * const names[] = { "none", "table", "entry", "accessed" };
+static const char * const names[] = { "none", "table", "entry", "accessed", "auto" };
+
+#define NR_FILTERS	(sizeof(names) / sizeof(*names))
 
 FIXTURE(filters) {
 	char *area;	/* four leaf tables */
@@ -59,6 +62,10 @@ FIXTURE_VARIANT_ADD(filters, entry) {
 
 FIXTURE_VARIANT_ADD(filters, accessed) {
 	.filter = HYDRA_FILTER_ACCESSED, .prefetch = 9,
+};
+
+FIXTURE_VARIANT_ADD(filters, auto) {
+	.filter = HYDRA_FILTER_AUTO, .prefetch = 9,
 };
 
 static int begin(char **area, char **alone, unsigned int filter, unsigned int prefetch)
@@ -105,6 +112,10 @@ FIXTURE_VARIANT_ADD(old_pages, entry) {
 
 FIXTURE_VARIANT_ADD(old_pages, accessed) {
 	.filter = HYDRA_FILTER_ACCESSED, .prefetch = 9,
+};
+
+FIXTURE_VARIANT_ADD(old_pages, auto) {
+	.filter = HYDRA_FILTER_AUTO, .prefetch = 9,
 };
 
 FIXTURE_SETUP(old_pages)
@@ -303,7 +314,7 @@ static void await_value(int node, uint64_t value)
 /*
  * All nodes share a table. Node 0 drops a page that one other node reads; each drop
  * interrupts the readers and no other CPU. Then the next node reads another page, or with
- * filter=accessed the same page, whose former readers no longer count.
+ * filter=accessed and filter=auto the same page, whose former readers no longer count.
  */
 TEST_F_TIMEOUT(filters, page_handed_over_interrupts_its_reader_alone, 120)
 {
@@ -313,7 +324,7 @@ TEST_F_TIMEOUT(filters, page_handed_over_interrupts_its_reader_alone, 120)
 		hydra_run(node, read_word, self->area + FAR * PAGE_SIZE);
 	spin_on_other_nodes();
 	for (int node = 1; node < hydra_nodes(); node++) {
-		int page = variant->filter == HYDRA_FILTER_ACCESSED ? 0 : node;
+		int page = variant->filter >= HYDRA_FILTER_ACCESSED ? 0 : node;
 		char *addr = self->area + page * PAGE_SIZE;
 		volatile uint64_t *word = (uint64_t *)addr;
 
@@ -350,11 +361,11 @@ TEST_F_TIMEOUT(filters, page_handed_over_interrupts_its_reader_alone, 120)
 
 /*
  * All nodes got a page by prefetch and do not touch it. When the page changes, only
- * filter=accessed spares these nodes.
+ * filter=accessed and filter=auto spare these nodes.
  */
 TEST_F_TIMEOUT(filters, page_prefetched_and_not_touched_interrupts_no_node, 60)
 {
-	bool spared = variant->filter == HYDRA_FILTER_ACCESSED;
+	bool spared = variant->filter >= HYDRA_FILTER_ACCESSED;
 	int operations = spared ? OPERATIONS : COSTLY;
 	volatile uint64_t *word = (uint64_t *)self->area;
 
@@ -641,6 +652,9 @@ static void *drop_range(void *arg)
  *                                    has to flush the spinners, which read them, or to
  *                                    wait for the other's flush
  *    flushes
+ *
+ * With filter=auto, a flush of a whole table would go by table. So the other thread drops the
+ * first pages, too.
  */
 TEST_F_TIMEOUT(old_pages, pages_that_two_threads_drop_are_gone, 180)
 {
@@ -651,7 +665,7 @@ TEST_F_TIMEOUT(old_pages, pages_that_two_threads_drop_are_gone, 180)
 	spin.pages = PAGES;
 	hydra_map(self->area, TABLE_PAGES);
 	drop.start = self->area;
-	drop.size = TABLE_SIZE;
+	drop.size = variant->filter == HYDRA_FILTER_AUTO ? SIZE : TABLE_SIZE;
 	for (uint64_t i = 1; i <= 2 * TIMES; i++) {
 		write_words(word, TABLE_PAGES, i);
 		ASSERT_TRUE(watch_all(word, i));
@@ -1127,6 +1141,186 @@ TEST_F_TIMEOUT(aged, pages_used_after_a_flush_are_gone, 60)
 	}
 }
 
+/*
+ * filter=auto: tables that look at marks, and tables that do not. The tracepoint hydra_mode tells
+ * when a table changes. Node 0 flushes.
+ */
+#define INSTANCE	HYDRA_TRACEFS "/instances/hydra-modes"
+#define TRY		64	/* flushes of a try */
+#define REST		1024	/* by table, before the second try */
+
+FIXTURE(modes) {
+	char *area, *alone;
+};
+
+static int trace_modes(const char *on)
+{
+	if (mkdir(INSTANCE, 0700) && errno != EEXIST)
+		return -errno;
+	close(open(INSTANCE "/trace", O_WRONLY | O_TRUNC));
+	return hydra_write_file(INSTANCE "/events/hydra/hydra_mode/enable", on);
+}
+
+FIXTURE_SETUP(modes)
+{
+	HYDRA_BEGIN();
+	if (!hydra_has_tracefs())
+		SKIP(return, "no " HYDRA_TRACEFS " (CONFIG_FTRACE, CONFIG_ENABLE_DEFAULT_TRACERS)");
+	ASSERT_EQ(0, trace_modes("1"));
+	ASSERT_EQ(0, begin(&self->area, &self->alone, HYDRA_FILTER_AUTO, 9));
+	hydra_map(self->area, TABLE_PAGES);
+	spin_once_on_other_nodes();
+}
+
+FIXTURE_TEARDOWN(modes)
+{
+	EXPECT_EQ(0, spinners_end());
+	hydra_assert_consistent();
+	hydra_stop_workers();
+	EXPECT_EQ(0, trace_modes("0"));
+}
+
+/* How often has the table of an address got a mode? Negative: it cannot be told. */
+static int times_in_mode(const void *addr, const char *mode)
+{
+	unsigned long base, wanted = (uintptr_t)addr / TABLE_SIZE * TABLE_SIZE;
+	FILE *f = fopen(INSTANCE "/trace", "r");
+	char line[512], seen[16], *event;
+	int times = 0;
+
+	if (!f)
+		return -1;
+	while (fgets(line, sizeof(line), f)) {
+		event = strstr(line, "hydra_mode: ");
+		if (event && sscanf(event, "hydra_mode: mm=%*u base=0x%lx mode=%15s", &base,
+				    seen) == 2)
+			times += base == wanted && !strcmp(seen, mode);
+	}
+	fclose(f);
+	return times;
+}
+
+/* Node 0 drops a page that it alone uses, with a flush each time. */
+static void drop_own_page(struct __test_metadata *_metadata, char *area, int times)
+{
+	volatile uint64_t *word = (uint64_t *)(area + FAR * PAGE_SIZE);
+
+	for (int i = 0; i < times; i++) {
+		*word = 1;
+		ASSERT_EQ(0, madvise((void *)word, PAGE_SIZE, MADV_DONTNEED));
+	}
+}
+
+/* Node 0 drops a page that all nodes use. */
+static void drop_shared_page(struct __test_metadata *_metadata, char *area, int times)
+{
+	volatile uint64_t *word = (uint64_t *)area;
+
+	for (int i = 1; i <= times; i++) {
+		*word = i;
+		ASSERT_TRUE(watch_all(word, i));
+		ASSERT_EQ(0, madvise(area, PAGE_SIZE, MADV_DONTNEED));
+		expect_fresh(_metadata, forbid_value(i), "that was dropped");
+	}
+}
+
+static void share_table(struct __test_metadata *_metadata, char *area)
+{
+	*(volatile uint64_t *)area = 5;
+	ASSERT_TRUE(watch_all((uint64_t *)area, 5));
+}
+
+TEST_F_TIMEOUT(modes, table_whose_pages_are_of_one_node_each_looks_at_marks, 120)
+{
+	share_table(_metadata, self->area);
+	drop_own_page(_metadata, self->area, TRY);
+	EXPECT_EQ(1, times_in_mode(self->area, "fine"));
+	begin_count(_metadata);
+	drop_own_page(_metadata, self->area, OPERATIONS);
+	end_count(_metadata);
+	for (int i = 0; i < spin.count; i++)
+		expect_at_most(_metadata, STRAY, &spin.spinners[i]);
+	EXPECT_EQ(0, times_in_mode(self->area, "table"));
+}
+
+/* And when its pages are of one node each, it looks at marks again. */
+TEST_F_TIMEOUT(modes, table_whose_pages_all_nodes_use_goes_by_table, 240)
+{
+	drop_shared_page(_metadata, self->area, TRY - 1);
+	EXPECT_EQ(0, times_in_mode(self->area, "table"));
+	/* A CPU that another program has may have been spared in between. */
+	drop_shared_page(_metadata, self->area, TRY);
+	ASSERT_EQ(1, times_in_mode(self->area, "table"));
+	drop_shared_page(_metadata, self->area, TRY);
+	EXPECT_EQ(0, times_in_mode(self->area, "try"));
+	share_table(_metadata, self->area);
+	begin_count(_metadata);
+	for (int i = 0; i < COSTLY; i++) {
+		await_all();
+		drop_own_page(_metadata, self->area, 1);
+	}
+	end_count(_metadata);
+	for (int i = 0; i < spin.count; i++)
+		expect_at_least(_metadata, MOST(COSTLY), &spin.spinners[i]);
+	drop_own_page(_metadata, self->area, REST + TRY);
+	EXPECT_EQ(1, times_in_mode(self->area, "try"));
+	EXPECT_EQ(1, times_in_mode(self->area, "fine"));
+	drop_shared_page(_metadata, self->area, TIMES);
+}
+
+/* Change the entry of a page twice. */
+static void protect(struct __test_metadata *_metadata, char *page)
+{
+	ASSERT_EQ(0, mprotect(page, PAGE_SIZE, PROT_READ));
+	ASSERT_EQ(0, mprotect(page, PAGE_SIZE, PROT_READ | PROT_WRITE));
+}
+
+/* The other nodes have copies of all pages, and use one. */
+TEST_F_TIMEOUT(modes, only_copies_in_use_get_changes, 120)
+{
+	char *unused = self->area + FAR * PAGE_SIZE;
+	struct hydra_stats before, after;
+
+	hydra_write_pages(0, unused, 1, 7);
+	share_table(_metadata, self->area);
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &before));
+	for (int i = 0; i < OPERATIONS; i++)
+		protect(_metadata, unused);
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &after));
+	/* Each copy is cleared once, and gets no new value. */
+	EXPECT_LE(hydra_nodes() - 1, after.propagated - before.propagated);
+	EXPECT_GE(hydra_nodes() - 1 + STRAY, after.propagated - before.propagated);
+	PROBE_ALL(unused, 1, HYDRA_READABLE, 7);
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &before));
+	for (int i = 0; i < OPERATIONS; i++) {
+		protect(_metadata, self->area);
+		await_all();
+	}
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &after));
+	/*
+	 * Each copy is cleared and set, twice for each operation, and no node faults: but for a
+	 * spinner that finds a copy just cleared.
+	 */
+	EXPECT_LE(3 * OPERATIONS * (hydra_nodes() - 1), after.propagated - before.propagated);
+	EXPECT_GE(OPERATIONS / 2, after.fills - before.fills);
+}
+
+TEST_F_TIMEOUT(modes, page_that_was_not_pushed_is_gone, 60)
+{
+	/* Tables without credit, of which the other nodes have copies of all pages */
+	for (int i = 0; i < 4; i++) {
+		char *table = self->area + i * TABLE_SIZE, *unused = table + FAR * PAGE_SIZE;
+
+		hydra_map(table, TABLE_PAGES);
+		hydra_write_pages(0, unused, PAGES, 7);
+		share_table(_metadata, table);
+		ASSERT_EQ(0, madvise(unused, SIZE, MADV_DONTNEED));
+		hydra_assert_consistent();
+		for (int node = 1; node < hydra_nodes(); node++)
+			EXPECT_EQ(0, hydra_probe(node, unused, PAGES, HYDRA_READABLE, 0));
+	}
+}
+
 /* The filter is changed while threads of all nodes use the pages. */
 FIXTURE(filter_changes) {
 	char *area, *alone;
@@ -1151,14 +1345,14 @@ TEST_F_TIMEOUT(filter_changes, between_use_and_drop, 120)
 {
 	volatile uint64_t *word = (uint64_t *)self->area;
 
-	for (unsigned int i = 0; i < 2 * 4 * 4; i++) {
-		unsigned int from = i % 4, to = i / 4 % 4;
+	for (unsigned int i = 0; i < 2 * NR_FILTERS * NR_FILTERS; i++) {
+		unsigned int from = i % NR_FILTERS, to = i / NR_FILTERS % NR_FILTERS;
 		char what[80];
 
 		ASSERT_EQ(0, hydra_on(9, from));
 		write_words(word, PAGES, i + 1);
 		ASSERT_TRUE(watch_all(word, i + 1));
-		if (i / 16)
+		if (i / (NR_FILTERS * NR_FILTERS))
 			age_pages(_metadata);
 		ASSERT_EQ(0, hydra_on(9, to));
 		ASSERT_EQ(0, madvise(self->area, SIZE, MADV_DONTNEED));
@@ -1174,7 +1368,7 @@ static void *change_filter(void *arg)
 {
 	hydra_pin_to_cpu(last_cpu(0));
 	for (unsigned int i = 0; !atomic_load(&changes_end); i++)
-		if (hydra_on(9, i * 3 % 4))
+		if (hydra_on(9, i * 3 % NR_FILTERS))
 			abort();
 	return NULL;
 }

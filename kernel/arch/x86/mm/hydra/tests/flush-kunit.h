@@ -281,8 +281,8 @@ static void hydra_test_publish(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, preempt_count());
 }
 
-/* Map a leaf table at address 0 of the address space. */
-static void hydra_test_map(struct kunit *test, struct hydra_mm *h, pteval_t *leaf)
+/* Map a leaf table at address 0 of the address space. Return: the PUD table. */
+static pteval_t *hydra_test_map(struct kunit *test, struct hydra_mm *h, pteval_t *leaf)
 {
 	pteval_t *pmd = hydra_test_page(test), *pud = hydra_test_page(test), *top = pud;
 
@@ -296,6 +296,7 @@ static void hydra_test_map(struct kunit *test, struct hydra_mm *h, pteval_t *lea
 		top[0] = _PAGE_TABLE | __pa(p4d);
 	}
 	h->mm->pgd = (pgd_t *)top;
+	return pud;
 }
 
 /*
@@ -352,6 +353,211 @@ static void hydra_test_look_bound(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_MARKED, t->table[1][nr]);
 }
 
+static bool hydra_test_same(const hydra_mask_t *a, const hydra_mask_t *b)
+{
+	return hydra_mask_subset(a, b) && hydra_mask_subset(b, a);
+}
+
+/* Flush some entries, as hydra_lookup_targets(). Return: has the flush published anything? */
+static bool hydra_test_narrow(struct hydra_mm *h, hydra_mask_t *found, unsigned long start,
+			      unsigned long end)
+{
+	struct hydra_lookup l = {
+		.h = h,
+		.huge = HYDRA_LEAF_ONLY,
+		.look = HYDRA_TAKE_MARKS,
+		.by_mode = true,
+		.found = found,
+	};
+	bool published;
+
+	hydra_mask_zero(found);
+	hydra_narrow_targets(&l, start, end);
+	published = this_cpu_read(hydra_published.h);
+	hydra_unpublish();
+	return published;
+}
+
+/* Filter "auto": a leaf table of two domains, this CPU's and another one, which have copies */
+struct hydra_test_auto {
+	struct hydra_mm *h;
+	struct hydra_table *t;
+	pteval_t *canonical, *pud;
+	unsigned int own, other;
+};
+
+static struct hydra_test_auto hydra_test_auto(struct kunit *test)
+{
+	struct hydra_test_auto a = { .h = hydra_test_mm(test, HYDRA_FILTER_AUTO) };
+	unsigned int d;
+
+	if (hydra_domains_of(a.h)->nr < 2)
+		kunit_skip(test, "the machine has one node");
+	KUNIT_ASSERT_TRUE(test, zalloc_cpumask_var(&a.h->flushing, GFP_KERNEL));
+	a.canonical = hydra_test_page(test);
+	a.t = hydra_test_table(test, a.canonical, a.h, PG_LEVEL_4K);
+	a.pud = hydra_test_map(test, a.h, a.canonical);
+	migrate_disable();
+	a.own = hydra_this_domain(a.h);
+	a.other = a.own ? 0 : 1;
+	for (d = 0; d < 2; d++) {
+		a.t->table[d ? a.other : a.own] = hydra_test_page(test);
+		hydra_mask_set(d ? a.other : a.own, &a.t->sharers);
+		cpumask_set_cpu(cpumask_first(hydra_domains_of(a.h)->cpus[d ? a.other : a.own]),
+				mm_cpumask(a.h->mm));
+	}
+	return a;
+}
+
+static void hydra_test_auto_end(struct hydra_test_auto *a)
+{
+	migrate_enable();
+	free_cpumask_var(a->h->flushing);
+}
+
+/*
+ * Both domains use page 5: looks spare nothing, and end after 64 flushes. Then flushes go by
+ * table, and leave the marks. Where looks gain, the table stays with them.
+ */
+static void hydra_test_modes(struct kunit *test)
+{
+	struct hydra_test_auto a = hydra_test_auto(test);
+	struct hydra_table *t = a.t;
+	unsigned int i, looked = 0;
+	hydra_mask_t found;
+
+	for (i = 0; i < HYDRA_TRY_FLUSHES; i++) {
+		t->table[a.own][5] = HYDRA_PTE_MARKED;
+		t->table[a.other][5] = HYDRA_PTE_MARKED;
+		looked += hydra_test_narrow(a.h, &found, 5 * PAGE_SIZE, 6 * PAGE_SIZE) &&
+			  hydra_test_same(&found, &t->sharers) && !t->table[a.other][5];
+	}
+	KUNIT_EXPECT_EQ(test, HYDRA_TRY_FLUSHES, looked);
+	KUNIT_EXPECT_EQ(test, HYDRA_MODE_TABLE, (u8)t->mode.state);
+	KUNIT_EXPECT_EQ(test, 1, (u8)t->mode.backoff);
+	KUNIT_EXPECT_FALSE(test, hydra_is_fine(a.h, t));
+	t->table[a.other][6] = HYDRA_PTE_MARKED;
+	KUNIT_EXPECT_FALSE(test, hydra_test_narrow(a.h, &found, 5 * PAGE_SIZE, 7 * PAGE_SIZE));
+	KUNIT_EXPECT_TRUE(test, hydra_test_same(&found, &t->sharers));
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_MARKED, t->table[a.other][6]);
+	KUNIT_EXPECT_EQ(test, 1, t->mode.rested);
+	/* The next try finds that one interrupt is spared for each two looks. */
+	t->mode = (struct hydra_mode){};
+	for (i = 0; t->mode.state != HYDRA_MODE_FINE && i <= HYDRA_TRY_FLUSHES; i++)
+		hydra_account(t, 1, 2);
+	KUNIT_EXPECT_EQ(test, HYDRA_TRY_FLUSHES, i);
+	KUNIT_EXPECT_TRUE(test, hydra_is_fine(a.h, t));
+	/* The old mark is one target too many, once. */
+	KUNIT_EXPECT_TRUE(test, hydra_test_narrow(a.h, &found, 6 * PAGE_SIZE, 7 * PAGE_SIZE));
+	KUNIT_EXPECT_TRUE(test, hydra_mask_test(a.other, &found));
+	KUNIT_EXPECT_TRUE(test, hydra_test_narrow(a.h, &found, 6 * PAGE_SIZE, 7 * PAGE_SIZE));
+	KUNIT_EXPECT_TRUE(test, hydra_mask_empty(&found));
+	/* A CPU that breaks its promise: by table, whatever the mode is */
+	WRITE_ONCE(hydra_marks_failed, true);
+	KUNIT_EXPECT_FALSE(test, hydra_test_narrow(a.h, &found, 6 * PAGE_SIZE, 7 * PAGE_SIZE));
+	KUNIT_EXPECT_TRUE(test, hydra_test_same(&found, &t->sharers));
+	WRITE_ONCE(hydra_marks_failed, false);
+	/* More copies than the interrupts are worth: by table, and no part of the account */
+	i = t->mode.tally;
+	KUNIT_EXPECT_FALSE(test, hydra_test_narrow(a.h, &found, 0, 100 * PAGE_SIZE));
+	KUNIT_EXPECT_TRUE(test, hydra_test_same(&found, &t->sharers));
+	KUNIT_EXPECT_EQ(test, i, t->mode.tally);
+	hydra_test_auto_end(&a);
+}
+
+/*
+ * A range in two tables: the first one looks at marks, the second one goes by table. All
+ * sharers of the second are reached, and of the first the domains with a mark.
+ */
+static void hydra_test_mixed(struct kunit *test)
+{
+	struct hydra_test_auto a = hydra_test_auto(test);
+	pteval_t *second = hydra_test_page(test), *pmd = hydra_next_table(a.pud[0]);
+	struct hydra_table *by_table = hydra_test_table(test, second, a.h, PG_LEVEL_4K);
+	const unsigned long start = PMD_SIZE - PAGE_SIZE, end = PMD_SIZE + PAGE_SIZE;
+	unsigned int third = a.own == 2 || a.other == 2 ? 1 : 2;
+	pteval_t *last = &a.t->table[a.other][PTRS_PER_PTE - 1];
+	hydra_mask_t found;
+
+	pmd[1] = _PAGE_TABLE | __pa(second);
+	by_table->base = PMD_SIZE;
+	by_table->mode.state = HYDRA_MODE_TABLE;
+	by_table->mode.backoff = 1;
+	hydra_mask_set(a.own, &by_table->sharers);
+	if (HYDRA_MAX_DOMAINS > 2) {
+		hydra_mask_set(third, &by_table->sharers);
+		by_table->table[third] = hydra_test_page(test);
+		by_table->table[third][0] = HYDRA_PTE_MARKED;
+	}
+	KUNIT_EXPECT_TRUE(test, hydra_test_narrow(a.h, &found, start, end));
+	KUNIT_EXPECT_TRUE(test, hydra_test_same(&found, &by_table->sharers));
+	*last = HYDRA_PTE_MARKED;
+	KUNIT_EXPECT_TRUE(test, hydra_test_narrow(a.h, &found, start, end));
+	KUNIT_EXPECT_TRUE(test, hydra_mask_test(a.other, &found));
+	KUNIT_EXPECT_TRUE(test, hydra_mask_subset(&by_table->sharers, &found));
+	KUNIT_EXPECT_EQ(test, 0, *last);
+	if (HYDRA_MAX_DOMAINS > 2)
+		KUNIT_EXPECT_EQ(test, HYDRA_PTE_MARKED, by_table->table[third][0]);
+	/* Each has its own account. */
+	KUNIT_EXPECT_EQ(test, 2, (u8)a.t->mode.tried);
+	KUNIT_EXPECT_EQ(test, 2, by_table->mode.rested);
+	hydra_test_auto_end(&a);
+}
+
+/* Does a flush of a range go to some domains only? */
+static bool hydra_test_filtered(struct hydra_mm *h, unsigned long start, unsigned long end)
+{
+	hydra_mask_t targets;
+	bool filtered;
+
+	preempt_disable();
+	filtered = hydra_range_targets(h, start, end, HYDRA_TAKE_MARKS, &targets);
+	preempt_enable();
+	return filtered && hydra_mask_test(1, &targets);
+}
+
+/*
+ * How many tables a flush may look up. Here, 2 GiB have leaf tables, of which each is the same:
+ * first of domain 1 alone, then shared.
+ */
+static void hydra_test_budget(struct kunit *test)
+{
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
+	pteval_t *leaf = hydra_test_page(test), *pud = hydra_test_map(test, h, leaf);
+	pteval_t *pmd = hydra_next_table(pud[0]);
+	struct hydra_lookup l = { .h = h, .look = HYDRA_BY_TABLE, .walked = true };
+	hydra_mask_t found;
+	unsigned int i;
+
+	hydra_word_set_solo(virt_to_ptdesc(leaf), 1);
+	for (i = 1; i < PTRS_PER_PMD; i++)
+		pmd[i] = pmd[0];
+	pud[1] = pud[0];
+	KUNIT_EXPECT_TRUE(test, hydra_test_filtered(h, 0, PAGE_SIZE));
+	KUNIT_EXPECT_TRUE(test, hydra_test_filtered(h, 0, 64 * SZ_1M));
+	KUNIT_EXPECT_TRUE(test, hydra_test_filtered(h, 0, 2 * PUD_SIZE));
+	/* A part of the next entry is the 1,025th. */
+	KUNIT_EXPECT_FALSE(test, hydra_test_filtered(h, 0, 2 * PUD_SIZE + PAGE_SIZE));
+	/* Where there is nothing, each entry is skipped as a whole. */
+	KUNIT_EXPECT_TRUE(test, hydra_test_filtered(h, PUD_SIZE, 500 * PUD_SIZE));
+	KUNIT_EXPECT_FALSE(test, hydra_test_filtered(h, 0, 4 * PUD_SIZE));
+	hydra_mask_set(1, &hydra_test_table(test, leaf, h, PG_LEVEL_4K)->sharers);
+	KUNIT_EXPECT_TRUE(test, hydra_test_filtered(h, 0, PUD_SIZE));
+	KUNIT_EXPECT_FALSE(test, hydra_test_filtered(h, 0, PUD_SIZE + PMD_SIZE));
+	/* A gather has a larger budget. */
+	l.found = &found;
+	hydra_mask_zero(&found);
+	for (i = 2; i < PTRS_PER_PUD; i++)
+		pud[i] = pud[0];
+	hydra_range_sharers(&l, 0, GATHER_TIMES * PUD_SIZE);
+	KUNIT_EXPECT_FALSE(test, l.spent);
+	KUNIT_EXPECT_EQ(test, GATHER_TIMES * LOOKUP_SHARED, l.shared);
+	hydra_range_sharers(&l, 0, 400 * PUD_SIZE);
+	KUNIT_EXPECT_TRUE(test, l.spent);
+	/* It ends at once. */
+	KUNIT_EXPECT_EQ(test, GATHER_TIMES * LOOKUP_SHARED + 1, l.shared);
+}
+
 #undef HUGE_A
 
 static struct kunit_case hydra_flush_cases[] = {
@@ -362,6 +568,9 @@ static struct kunit_case hydra_flush_cases[] = {
 	KUNIT_CASE(hydra_test_linked_hits),
 	KUNIT_CASE(hydra_test_publish),
 	KUNIT_CASE(hydra_test_look_bound),
+	KUNIT_CASE(hydra_test_modes),
+	KUNIT_CASE(hydra_test_mixed),
+	KUNIT_CASE(hydra_test_budget),
 	{}
 };
 

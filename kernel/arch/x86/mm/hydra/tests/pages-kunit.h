@@ -50,7 +50,7 @@ static __maybe_unused struct hydra_mm *hydra_test_mm(struct kunit *test, unsigne
 	struct hydra_mm *h = kunit_kzalloc(test, struct_size(h, domain, 3), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, h);
-	h->mm = kunit_kzalloc(test, sizeof(*h->mm), GFP_KERNEL);
+	h->mm = kunit_kzalloc(test, sizeof(*h->mm) + cpumask_size(), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, h->mm);
 	h->scope = HYDRA_SCOPE_NODE;
 	h->mm->hydra_settings = HYDRA_CHOICE(HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY,

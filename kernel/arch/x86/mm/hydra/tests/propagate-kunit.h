@@ -324,6 +324,59 @@ static void hydra_test_unused(struct kunit *test)
 }
 
 /*
+ * Filter "auto": used copies get the next value, also when an entry changes. Others get so many
+ * as the used ones have paid for.
+ */
+static void hydra_test_push_account(struct kunit *test)
+{
+	struct hydra_test_tree tree = hydra_test_tree(test, PG_LEVEL_4K, true);
+	struct hydra_table *t = hydra_table_of(tree.canonical);
+	pteval_t *entry = &tree.canonical[7], *copy = &tree.copy[1][7];
+	unsigned int i;
+
+	tree.h->mm->hydra_settings = HYDRA_CHOICE(HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY,
+						  9, HYDRA_FILTER_AUTO).word;
+	*entry = PAGE_A;
+	/* Without credit: not pushed, whether the entry ends or changes. */
+	*copy = PAGE_A;
+	hydra_entry_exchange(entry, 0);
+	KUNIT_EXPECT_EQ(test, 0, *copy & ~(pteval_t)MARK);
+	hydra_entry_exchange(entry, PAGE_A);
+	KUNIT_EXPECT_EQ(test, 0, *copy & ~(pteval_t)MARK);
+	*copy = PAGE_A;
+	hydra_test_change_begin(entry, 1);
+	hydra_test_change_end(entry);
+	KUNIT_EXPECT_EQ(test, 0, *copy & ~(pteval_t)MARK);
+	KUNIT_EXPECT_EQ(test, 0, t->credit);
+	/* A copy that is not present has no part in the account. */
+	hydra_test_change_begin(entry, 1);
+	hydra_test_change_end(entry);
+	KUNIT_EXPECT_EQ(test, 0, t->credit);
+	/* Used copies are pushed, */
+	for (i = 1; i <= 3; i++) {
+		*copy = PAGE_A | _PAGE_ACCESSED;
+		hydra_test_change_begin(entry, 1);
+		hydra_test_change_end(entry);
+		KUNIT_EXPECT_EQ(test, PAGE_A | MARK, *copy);
+		KUNIT_EXPECT_EQ(test, i * HYDRA_FAULT_PUSHES, t->credit);
+	}
+	/* and then others, until the credit is spent. */
+	for (i = 0; *copy & _PAGE_PRESENT && i < 100; i++) {
+		hydra_entry_exchange(entry, 0);
+		hydra_entry_exchange(entry, PAGE_A);
+	}
+	KUNIT_EXPECT_EQ(test, 3 * HYDRA_FAULT_PUSHES + 1, i);
+	KUNIT_EXPECT_EQ(test, 0, t->credit);
+	KUNIT_EXPECT_EQ(test, MARK, *copy);
+	/* By table, all are pushed, and nothing is accounted. */
+	tree.h->mm->hydra_settings = HYDRA_HYDRA_SETTINGS.word;
+	*copy = PAGE_A | _PAGE_ACCESSED;
+	hydra_entry_exchange(entry, 0);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL | MARK, *copy);
+	KUNIT_EXPECT_EQ(test, 0, t->credit);
+}
+
+/*
  * Before mprotect() changes entries, the copies are cleared, and the canonical entries
  * get their accessed bits.
  */
@@ -589,6 +642,7 @@ static struct kunit_case hydra_propagate_cases[] = {
 	KUNIT_CASE(hydra_test_split),
 	KUNIT_CASE(hydra_test_young),
 	KUNIT_CASE(hydra_test_unused),
+	KUNIT_CASE(hydra_test_push_account),
 	KUNIT_CASE(hydra_test_change_range),
 	KUNIT_CASE(hydra_test_parts),
 	KUNIT_CASE(hydra_test_part_end),

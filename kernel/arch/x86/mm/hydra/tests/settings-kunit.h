@@ -40,6 +40,10 @@ static void hydra_test_parse(struct kunit *test)
 	want = HYDRA_CHOICE(HYDRA_SCOPE_LLC, HYDRA_REPLICATE_LAZY, 0, HYDRA_FILTER_ENTRY);
 	KUNIT_EXPECT_EQ(test, s.word, want.word);
 	KUNIT_EXPECT_STREQ(test, hydra_policy_name(s), "custom");
+	/* Runs on every machine: where accessed bits prove nothing, as "table" or "entry" */
+	KUNIT_EXPECT_EQ(test, hydra_settings_parse("hydra,filter=auto", &s), 0);
+	want = HYDRA_CHOICE(HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY, 9, HYDRA_FILTER_AUTO);
+	KUNIT_EXPECT_EQ(test, s.word, want.word);
 }
 
 static void hydra_test_parse_refuses(struct kunit *test)
@@ -49,7 +53,7 @@ static void hydra_test_parse_refuses(struct kunit *test)
 		"linux hydra", "hydra filter=none", "hydra,,filter=none",
 		"prefetch", "prefetch=", "prefetch=10", "prefetch=-1",
 		"prefetch=3x", "prefetch=0x4294967297", "prefetch=99,prefetch=3",
-		"filter=tables", "hydra,filter=none,prefetch=99", "domains=",
+		"filter=tables", "filter=5", "auto", "hydra,filter=none,prefetch=99", "domains=",
 		"domains=socket", "replication=never", "x=y",
 		"linux,replication=eager", "domains=machine,replication=eager",
 	};
@@ -69,12 +73,13 @@ static void hydra_test_parse_refuses(struct kunit *test)
 
 static void hydra_test_format(struct kunit *test)
 {
-	u32 domains, filter, prefetch, last;
+	u32 domains, filter, prefetch;
 	union hydra_choice s, back;
 	char text[HYDRA_TEXT_MAX];
 
-	last = hydra_accessed_refused() ? HYDRA_FILTER_ENTRY : HYDRA_FILTER_ACCESSED;
-	for (filter = HYDRA_FILTER_NONE; filter <= last; filter++) {
+	for (filter = HYDRA_FILTER_NONE; filter <= HYDRA_FILTER_AUTO; filter++) {
+		if (filter == HYDRA_FILTER_ACCESSED && hydra_accessed_refused())
+			continue;
 		for (prefetch = 0; prefetch <= HYDRA_PREFETCH_MAX; prefetch++) {
 			domains = HYDRA_SCOPE_NODE + prefetch % 3;
 			s = HYDRA_CHOICE(domains, prefetch % 2, prefetch, filter);
@@ -103,7 +108,8 @@ static void hydra_test_take(struct kunit *test)
 		{ { 1, 2, 9, 1 }, -EINVAL },
 		{ { 1, 0, HYDRA_PREFETCH_MAX + 1, 1 }, -EINVAL },
 		{ { 1, 0, -1, 1 }, -EINVAL },
-		{ { 1, 0, 9, 4 }, -EINVAL },
+		{ { 1, 0, 9, HYDRA_FILTER_AUTO }, 0 },
+		{ { 1, 0, 9, HYDRA_FILTER_AUTO + 1 }, -EINVAL },
 		{ { HYDRA_SCOPE_LLC, 0, 9, 1 }, 0 },
 		{ { HYDRA_SCOPE_CORE, 0, 0, HYDRA_FILTER_ENTRY }, 0 },
 		{ { 1, HYDRA_REPLICATE_EAGER, 9, 1 }, 0 },
