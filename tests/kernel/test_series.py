@@ -256,7 +256,7 @@ def test_each_change_of_an_entry_without_hooks_of_its_own_stands_between_the_hoo
 
 
 # What comes last and apart: it can be left out.
-APART = ["filter-entry.patch", "filter-accessed.patch", "eager.patch", "cores.patch", "groups.patch", "kvm-follow.patch", "kvm-expose.patch"]
+APART = ["filter-entry.patch", "filter-accessed.patch", "filter-auto.patch", "eager.patch", "cores.patch", "groups.patch", "kvm-follow.patch", "kvm-expose.patch"]
 OWN_LINES = 100              # of our files, that stand in a patch, too
 
 
@@ -267,7 +267,7 @@ def test_what_prepares_linux_comes_first_and_the_option_of_a_series_when_its_fil
     assert [part.path.name for part in parts[:first] if re.search("hydra", part.subject + part.message + diffs(part), re.I)
             or not part.message.endswith("No functional change.")] == []
     names = [part.path.name for part in parts]
-    order = [names.index(name) for name in ("build.patch", *APART[:4], "documentation.patch", "kvm-trees.patch", "kvm-build.patch", *APART[4:])]
+    order = [names.index(name) for name in ("build.patch", *APART[:5], "documentation.patch", "kvm-trees.patch", "kvm-build.patch", *APART[5:])]
     assert order == sorted(order)
     place = brought()
     late = {name for name, number in place.items() if number > place["arch/x86/mm/hydra/Kconfig"]
