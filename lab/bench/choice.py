@@ -13,7 +13,7 @@ FORMER = {"people": "apps"}      # names which a measurement has had, and which 
 MOST_RUNS = 100
 # A column of --workload may have settings, as in hydra:filter=accessed.
 SETTINGS = {"domains": "node llc core".split(), "replication": "lazy eager".split(), "prefetch": [str(degree) for degree in range(10)],
-            "filter": "none table entry accessed".split()}
+            "filter": "none table entry accessed auto".split()}
 
 
 def runs(arguments):

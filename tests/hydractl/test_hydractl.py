@@ -37,7 +37,7 @@ def assert_makes_no_sense(kernel, command, file):
 @pytest.mark.parametrize("command, status", [(["run"], 125), (["set", "1"], 2)])
 @pytest.mark.parametrize("option, value, message", [
     ("--policy", "hydro", "unknown policy 'hydro': choose linux, hydra, mitosis, radixvm, abis or hydra-nofilter"),
-    ("--filter", "page", "unknown filter 'page': choose none, table, entry or accessed"),
+    ("--filter", "page", "unknown filter 'page': choose none, table, entry, accessed or auto"),
     ("--domains", "socket", "unknown domains 'socket': choose node, llc or core"),
     ("--replication", "now", "unknown replication 'now': choose lazy or eager"),
     ("--prefetch", "10", "prefetch degree '10' is not a number from 0 to 9"),
@@ -204,6 +204,7 @@ def test_run_says_why_the_kernel_refused(kernel):
     (["--policy", "hydra", "--prefetch", "0", "--filter", "accessed"],
      "hydra,domains=node,replication=lazy,prefetch=0,filter=accessed"),
     (["--policy", "hydra", "--filter", "entry"], "hydra,domains=node,replication=lazy,prefetch=9,filter=entry"),
+    (["--policy", "hydra", "--filter", "auto"], "hydra,domains=node,replication=lazy,prefetch=9,filter=auto"),
     (["--policy", "mitosis"], "hydra,domains=node,replication=eager,prefetch=9,filter=none"),
     (["--replication", "lazy"], "hydra,domains=llc,replication=lazy,prefetch=4,filter=entry"),
     (["--policy", "radixvm"], "hydra,domains=core,replication=lazy,prefetch=0,filter=entry"),

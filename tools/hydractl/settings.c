@@ -47,6 +47,7 @@ static const struct value filter[] = {
 	[HYDRA_FILTER_TABLE] = { "table", "domains that share a table of the range" },
 	[HYDRA_FILTER_ENTRY] = { "entry", "domains with a copy of a changed entry" },
 	[HYDRA_FILTER_ACCESSED] = { "accessed", "domains whose CPUs accessed a changed entry" },
+	[HYDRA_FILTER_AUTO] = { "auto", "as table or as accessed, by what flushes of each table have gained lately" },
 };
 
 static const struct value prefetch[HYDRA_PREFETCH_MAX + 1] = {
