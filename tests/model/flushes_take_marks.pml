@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Flushes by entry (filters "entry" and "accessed"): two flushes, a batch of reclaim, and
+ * Flushes by entry (filters "entry", "accessed" and "auto"): two flushes, a batch of reclaim, and
  * the cut of a link, at one entry of a shared leaf table. CPUs of domain 0 change and
  * flush. Hardware of domain 1 walks a copy of the entry, or domain 1 links the table.
  * Each flush promises that domain 1 caches no version older than the version which the
@@ -8,12 +8,16 @@
  * marks.c, hydra_narrow_targets(), hydra_cut_links(). The scenario needs no other part of
  * the mechanism, and includes no file: domain 1 alone is a target or not.
  *
+ * Under "auto" the mode of the table may change at any time. So each pass of a flush finds any
+ * mode, whatever the one before has found, and other tables of the range may have the flush look.
+ *
  * What must be rejected, and the invariant that does not hold then:
  *   BROKEN_MARK_LOST_AT_AGING             6
  *   BROKEN_MARK_LOST_AT_FILL              6
  *   BROKEN_MARK_LOST_AT_NEW_VALUE         6
  *   BROKEN_COPY_MARKED_AFTER_EXCHANGE     6
  *   BROKEN_TAKEN_BEFORE_PUBLISHED         6
+ *   BROKEN_FINE_UNPUBLISHED               6
  *   BROKEN_TAKEN_AFTER_FLUSH              6
  *   BROKEN_OTHERS_READ_BEFORE_LOOK        6
  *   BROKEN_BATCH_TAKES                    6
@@ -104,7 +108,7 @@ inline publish(n)
 }
 
 /* hydra_add_marked() */
-inline look(take)
+inline look_at_marks(take)
 {
 	atomic {
 		if
@@ -120,6 +124,15 @@ inline look(take)
 		:: else
 		fi
 	}
+}
+
+/* hydra_add_leaf(): by the mode of the table, at marks or by table */
+inline look(take)
+{
+	if
+	:: look_at_marks(take)
+	:: target = true
+	fi
 }
 
 /* hydra_add_published() */
@@ -148,6 +161,17 @@ proctype flusher(byte n)
 	unlock();
 	/* By table, first */
 	if
+	:: sharer ->
+		/* No table of the range asks for a look. */
+#ifdef BROKEN_FINE_UNPUBLISHED
+		look(true);
+#else
+		target = true;
+#endif
+		if
+		:: target -> flush_domain()
+		:: else
+		fi
 	:: sharer ->
 #ifdef BROKEN_OTHERS_READ_BEFORE_LOOK
 		publish(n);

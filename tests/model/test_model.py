@@ -27,7 +27,7 @@ STATES = {
     "domains_join_eagerly": 2_300_000,
     "domains_leave_while_table_collapses": 1_800_000,
     "fault_links_new_table": 5_700_000,
-    "flushes_take_marks": 3_700_000,
+    "flushes_take_marks": 6_900_000,
     "flushes_while_cpu_comes_and_goes": 8_000_000,
     "fork_and_mprotect_while_domains_fault": 900_000,
     "gather_finds_entry_cleared": 4_900,
