@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What nodes once used and use no longer, and programs that have moved: interrupts and page tables before, right after and later."""
+"""What nodes once used and use no longer, programs that have moved, and tables whose pages are of one node each: interrupts and page tables."""
 import dataclasses
 import statistics
 
@@ -15,12 +15,15 @@ NODES, PER_NODE = 4, 2
 OTHERS = NODES * PER_NODE - 1
 PAUSE = 60                   # seconds between the visit of all nodes and what is counted later; the emulator skips time in which all CPUs sleep
 SECONDS = 20                 # between a move and the last look: 15 between two looks of the kernel, and what a process stays split
-COLUMNS = {**{policy: ("--policy", policy) for policy in ("linux", "mitosis", "abis", "hydra")}, "hydra, accessed": ("--policy", "hydra", "--filter", "accessed")}
-OF_HYDRA = ("hydra", "hydra, accessed")
+FINE = {f"hydra, {name}": ("--policy", "hydra", "--filter", name) for name in ("accessed", "auto")}
+COLUMNS = {**{policy: ("--policy", policy) for policy in ("linux", "mitosis", "abis", "hydra")}, **FINE}
+OF_HYDRA = ("hydra", *FINE)
+TRY = 64                     # flushes of a table, after which the filter auto has chosen
+ROUNDS = 4 * TRY // (NODES * PER_NODE)
 MOVES = {"thread": "a program of one thread has moved to another node", "threads": "a program of eight threads has moved to another node",
          "migrated": "a program of eight threads and its memory have moved to another node"}
 COMMANDS = {"decay": ("decay", "--pause", str(PAUSE)), **{kind: ("moved", kind, "--seconds", str(SECONDS)) for kind in MOVES},
-            "requests": ("requests",), "processes": ("processes",)}
+            "apart": ("sharing", "drop", "--rounds", str(ROUNDS)), "requests": ("requests",), "processes": ("processes",)}
 PAGES, READS, CACHED = 16384, 8192, 1536     # of the one thread that has moved; entries of the model's second TLB
 NEARLY = 0.25                # of an interrupt for each operation: a CPU may run Linux's own threads now and then
 OWN_PAGES = 0.02             # of the entries at most are those of the program's code, which may stay behind
@@ -56,6 +59,10 @@ def of_moved(seen):
     yield "instructions", seen["instructions"], "instructions"
 
 
+def of_apart(seen):
+    yield "interrupts_per_op", statistics.fmean(seen["interrupts"][TRY:]), "interrupts"
+
+
 def of_requests(seen):
     for how in ("alone", "together"):
         yield f"{how}_interrupts_per_request", seen[how] / seen["requests"], "interrupts"
@@ -69,7 +76,7 @@ def of_processes(seen):
 
 
 def taken(step, seen):
-    return list({"decay": of_decay, "requests": of_requests, "processes": of_processes}.get(step.case, of_moved)(seen))
+    return list({"decay": of_decay, "apart": of_apart, "requests": of_requests, "processes": of_processes}.get(step.case, of_moved)(seen))
 
 
 def most(what, seen, limit, asserted=True):
@@ -83,6 +90,8 @@ def check_linux(get):
     for phase in ("before", "after", "later"):
         seen = get("decay", "linux", f"interrupts_{phase}_per_op")
         yield Check("auto", f"decay, Linux, {phase}: {OTHERS} interrupts for each mprotect", f"{seen:.2f}", abs(seen - OTHERS) <= NEARLY)
+    seen = get("apart", "linux", "interrupts_per_op")
+    yield Check("auto", f"apart, Linux: {OTHERS} interrupts for each madvise", f"{seen:.2f}", abs(seen - OTHERS) <= NEARLY)
     for kind in MOVES:
         seen = get(kind, "linux", "interrupts_per_op")
         wanted = 0 if kind == "thread" else 1
@@ -127,6 +136,9 @@ def check(values, columns):
         yield from check_decay(get, column)
         for kind in MOVES:
             yield from check_moved(get, kind, column)
+        if column in FINE:
+            yield most(f"apart, {called}: interrupts for each madvise (the CPUs of the node), after {TRY}", get("apart", column, "interrupts_per_op"),
+                       PER_NODE - 1 + NEARLY)
         seen, linux = (get("requests", name, "alone_interrupts_per_request") for name in (column, "linux"))
         yield Check("auto", f"requests, {called}: no more interrupts than Linux", f"{seen:.2f} against {linux:.2f}", seen <= linux + NEARLY)
         yield most(f"requests, {called}: interrupts for each request", seen, 1.5, asserted=False)
@@ -146,15 +158,16 @@ def lines():
         yield Line("auto", kind, "later_split", f"{kind}: split", "")
         yield Line("auto", kind, "instructions", f"{kind}: instructions of mprotect of a page", "")
         yield Line("auto", kind, "interrupts_per_op", f"{kind}: interrupts of mprotect of a page, a second thread busy", "")
+    yield Line("auto", "apart", "interrupts_per_op", f"apart: interrupts when a thread gives back its page of a table that all share, after {TRY} flushes", "")
     yield Line("auto", "requests", "alone_interrupts_per_request", "requests: a thread for each request, on one node after the other: interrupts per request", "")
     yield Line("auto", "requests", "together_interrupts_per_request", "requests: one on each node at once", "")
     yield Line("auto", "processes", "kib_of_each", "processes: page tables, KiB, of a process of one thread which shares memory with 23 others and has moved", "")
     yield Line("auto", "processes", "split", "processes: split, of 24", "")
 
 
-BENCH = Bench("auto", "what nodes once used and use no longer, and programs that have moved to another node",
+BENCH = Bench("auto", "what nodes once used and use no longer, programs that have moved to another node, and filters that choose by table",
               vm.Machine(NODES, PER_NODE, "2G", append=[CLOCK, UNWATCHED, "numa_balancing=disable"], emulator=COUNTED),
-              ("decay", "moved", "requests", "processes"), steps(COMMANDS), tuple(lines()), taken, check,
+              ("decay", "moved", "sharing", "requests", "processes"), steps(COMMANDS), tuple(lines()), taken, check,
               "No paper counts what a node that has once used a page table costs later: their programs run for minutes on the nodes on which they "
               "start. Figure 7 of the Hydra paper and figures 3 and 6a of vMitosis show programs that have moved away from their page tables. RadixVM is "
               "left out: its domains are those of ABIS. Page walks are those of a model, which has 64 and 1,536 entries and 32 cached PDEs for each CPU, and no table for "

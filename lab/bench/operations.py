@@ -15,7 +15,7 @@ ROWS = {"minor-fault": "page fault", "write-after-fork": "write fault after fork
         "dontneed-2m": "MADV_DONTNEED of 2 MiB", "mremap-4m": "mremap of 4 MiB"}
 SHARINGS = {"apart": "nothing shared", "together": "all nodes have read the memory"}
 SELF_CONTAINED = ("map-unmap-4m",)      # the operation makes its memory and unmaps it: no other node can have read it
-COLUMNS = {name: "hydra, accessed" if name == "accessed" else name for name in steps.WAYS}
+COLUMNS = {name: f"hydra, {name}" if "/" in how else name for name, how in steps.WAYS.items()}
 FINE = COLUMNS["accessed"]
 RULE = {"apart": 1.01, "together": 1.10}        # by `accessed` for each instruction by `table`, if users are to run `accessed`
 KEPT = {"apart": 1.02, "together": 1.14}        # what holds in every row

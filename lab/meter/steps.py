@@ -47,7 +47,7 @@ POLICIES = {
     "hydra-split": Policy("lab", "hydra", True, "Hydra, other threads on the other nodes"),
 }
 # Those of lab/bench/operations.py, all on one kernel.
-WAYS = {**{name: name for name in policies.POLICIES}, "accessed": "hydra/accessed"}
+WAYS = {**{name: name for name in policies.POLICIES}, "accessed": "hydra/accessed", "auto": "hydra/auto"}
 SIDE_BY_SIDE = {f"{name}-{'together' if used else 'apart'}": Policy("lab", how, True, f"policy {how}", False, used)
                 for used in (False, True) for name, how in WAYS.items()}
 EVERY = {**POLICIES, **SIDE_BY_SIDE}

@@ -85,9 +85,9 @@ def test_what_the_machine_is_told():
     plan = steps.Plan(policies=tuple(steps.SIDE_BY_SIDE), access_samples=0, counts=True)
     rows = [steps.Row("known", False, False), steps.Row("mprotect-4k", False, False, True), steps.Row("fault-in-new-table", False, False)]
     words, count = steps.guest_steps(plan, "lab", 4, rows)
-    assert [line.split()[0] for line in words] == 2 * list(steps.WAYS.values()) and count == 6 * (3 + 2)
+    assert [line.split()[0] for line in words] == 2 * list(steps.WAYS.values()) and count == 7 * (3 + 2)
     assert all("--counts" in line and "--others threads --cpus 3,5,7" in line for line in words)
-    assert [("--use" in line, "fault-in-new-table" in line) for line in words] == 6 * [(False, True)] + 6 * [(True, False)]
+    assert [("--use" in line, "fault-in-new-table" in line) for line in words] == 7 * [(False, True)] + 7 * [(True, False)]
 
 
 def test_what_the_program_counts():

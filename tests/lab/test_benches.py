@@ -111,6 +111,8 @@ def said_by_auto(step):
         def phase(usual, visited):
             return {"interrupts": [7 if linux else usual] * 32, "replicas": 104 if visited and not linux else 8, "pagetable_kib": 300}
         return {"cpus": 8, "data_tables": 32, "replicas_at_start": 8, "before": phase(1, False), "after": phase(7, True), "later": phase(1, False)}
+    if step.case == "apart":
+        return {"interrupts": [7] * 64 + [1 if step.policy in auto.FINE else 7] * 192, "cpus": 8, "pagetable_kib": 300, "fills": 9}
     if step.case == "requests":
         return {"requests": 120, "alone": 720 if linux else 120, "together": 480 if linux else 60, "pagetable_kib": 300, "fills": 9}
     if step.case == "processes":
@@ -159,7 +161,7 @@ def spoil(case, policy, **fields):
     return change
 
 
-@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("apps", 27), ("allocators", 53), ("sharing", 42), ("spinners", 50), ("nested", 28), ("walks", 36), ("auto", 54), ("wander", 10)])
+@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("apps", 27), ("allocators", 53), ("sharing", 42), ("spinners", 50), ("nested", 28), ("walks", 36), ("auto", 80), ("wander", 13)])
 def test_good_values_keep_every_limit(name, count):
     checks = core.checked(choice.BENCHES[name], entries(name))
     assert len(checks) == count and [check for check in checks if not check.passed] == []
@@ -314,6 +316,8 @@ def test_the_limits_of_allocators(case, policy, counts, said):
     *(("decay", "linux", {f"{phase}__interrupts": [6] * 32}, f"decay, Linux, {phase}: 7", True) for phase in ("before", "after", "later")),
     *((kind, "linux", {"interrupts": lambda old: old + 64}, f"{what}, Linux: ", True) for kind, what in auto.MOVES.items()),
     *((kind, "linux", {"later__split": 1}, "Linux: no process", True) for kind in auto.MOVES), ("processes", "linux", {"replicas": 1}, "Linux: no process", True),
+    ("apart", "linux", {"interrupts": [6] * 256}, "apart, Linux: 7", True),
+    *(("apart", column, {"interrupts": lambda old: old[:-64] + [7] * 64}, f"apart, {column}: ", True) for column in auto.FINE),
     ("thread", "linux", {"map": ["domain 3 start 0x0 end 0x200000 node 0"]}, "page walks of 8,192 random reads", True),
     *((case, column, fields, f"{case_called}, {auto.policies.called(column)}{told}", asserted) for column in auto.OF_HYDRA for case, case_called, fields, told, asserted in (
         ("decay", "decay", {"before__interrupts": [2] * 32}, ": before", True), ("decay", "decay", {"later__interrupts": [1] * 29 + [2] * 3}, ": a minute later, interrupts", True),

@@ -96,7 +96,7 @@ def test_completion_offers_each_command(hydractl, commands):
     ("hydractl run --po", ["--policy="]),
     ("hydractl run -p h", ["hydra", "hydra-nofilter"]),
     ("hydractl run --domains ", ["node", "llc", "core"]),
-    ("hydractl set --filter a", ["accessed"]),
+    ("hydractl set --filter a", ["accessed", "auto"]),
     ("hydractl stat -d ", [str(degree) for degree in range(10)]),
     ("hydractl top -d ", []),
     ("hydractl status --j", ["--json"]),
