@@ -189,7 +189,7 @@ static unsigned int hydra_count_cpus(const struct hydra_mm *h, const hydra_mask_
  *
  * What CPU 0 has published covers T, whatever its mode was then. If no table looks in pass 1,
  * there is no second pass, and no mark is taken. If T goes by table in pass 2, after all, CPU 0
- * adds its sharers, who need neither mark nor published flush to be reached.
+ * adds its sharers, which need neither mark nor published flush to be reached.
  *
  * A flush by table takes no mark, so no other flush misses one for it. Nor does it look for
  * published flushes: their targets in T are sharers of T, or have been flushed for the whole
@@ -224,16 +224,49 @@ static void hydra_account(struct hydra_table *t, unsigned int spared, unsigned i
 		trace_hydra_mode(t->hmm->mm, t->base, mode.state, mode.tally);
 }
 
-/* A flush goes by table, and reaches all sharers. Or a table asks it to look at marks first. */
-static void hydra_reach(struct hydra_lookup *l, struct hydra_table *t, unsigned int nr)
+/*
+ * Account for a look at so many entries of a table. It has spared the sharers that are no
+ * targets, for another table or a published flush either.
+ */
+static void hydra_account_look(struct hydra_table *t, unsigned int nr,
+			       const hydra_mask_t *targets)
 {
-	if (l->by_mode && hydra_looks(t, nr)) {
+	unsigned int copies;
+	hydra_mask_t spared;
+
+	hydra_mask_zero(&spared);
+	hydra_mask_add(&spared, &t->sharers);
+	copies = nr * bitmap_weight(spared.bits, HYDRA_MAX_DOMAINS);
+	hydra_mask_remove(&spared, targets);
+	hydra_account(t, hydra_count_cpus(t->hmm, &spared, true), copies);
+}
+
+/* Look at marks of a table, or account for that. Return: false if the table goes by table. */
+static noinline bool hydra_look_at_leaf(struct hydra_lookup *l, struct hydra_table *t,
+					const pteval_t *table, unsigned long addr,
+					unsigned long end)
+{
+	unsigned int nr = PHYS_PFN(end - 1) - PHYS_PFN(addr) + 1;
+
+	if (l->by_mode && !hydra_looks(t, nr))
+		return false;
+	if (l->looked)
+		hydra_account_look(t, nr, l->found);
+	else
+		hydra_add_marked(l, t, table, pte_index(addr), nr);
+	return true;
+}
+
+/* Filter "auto", by table: does a table ask for a look? If not, account for the flush. */
+static noinline bool hydra_asks(struct hydra_lookup *l, struct hydra_table *t,
+				unsigned long addr, unsigned long end)
+{
+	if (hydra_looks(t, PHYS_PFN(end - 1) - PHYS_PFN(addr) + 1)) {
 		l->fine = true;
-		return;
+		return true;
 	}
-	if (l->by_mode)
-		hydra_account(t, 0, 0);
-	hydra_pay_flush(t);
+	hydra_account(t, 0, 0);
+	return false;
 }
 
 /*
@@ -243,19 +276,16 @@ static void hydra_reach(struct hydra_lookup *l, struct hydra_table *t, unsigned 
 static bool hydra_add_leaf(struct hydra_lookup *l, const pteval_t *table,
 			   unsigned long addr, unsigned long end)
 {
-	unsigned int nr = PHYS_PFN(end - 1) - PHYS_PFN(addr) + 1;
 	struct hydra_table *t;
 
 	if (l->look != HYDRA_BY_TABLE) {
 		t = hydra_table_of(table);
-		if (t && (!l->by_mode || hydra_looks(t, nr))) {
-			hydra_add_marked(l, t, table, pte_index(addr), nr);
+		if (t && hydra_look_at_leaf(l, t, table, addr, end))
 			return true;
-		}
 	}
 	t = hydra_add_sharers_of(table, l->found);
-	if (t && l->reaches)
-		hydra_reach(l, t, nr);
+	if (t && l->reaches && (!l->by_mode || !hydra_asks(l, t, addr, end)))
+		hydra_pay_flush(t);
 	return t;
 }
 
@@ -339,26 +369,18 @@ static unsigned long hydra_add_sharers_from(struct hydra_lookup *l,
 	return next;
 }
 
-/* The leaf table of an address, or NULL. Context: interrupts off. */
-static pteval_t *hydra_leaf_at(const struct hydra_mm *h, unsigned long addr)
-{
-	pmd_t *pmd = hydra_canonical_pmd(h->mm, addr);
-	pteval_t val = pmd ? pmd_val(pmdp_get_lockless(pmd)) : 0;
-
-	return hydra_is_table(val) ? hydra_next_table(val) : NULL;
-}
-
 /*
  * Add the sharers of the leaf table of a range. Return: false if there is no table.
  */
 static bool hydra_add_leaf_sharers(struct hydra_lookup *l, unsigned long addr,
 				   unsigned long end)
 {
-	pteval_t *table = hydra_leaf_at(l->h, addr);
+	pmd_t *pmd = hydra_canonical_pmd(l->h->mm, addr);
+	pteval_t val = pmd ? pmd_val(pmdp_get_lockless(pmd)) : 0;
 
-	if (!table)
+	if (!hydra_is_table(val))
 		return false;
-	hydra_add_leaf(l, table, addr, end);
+	hydra_add_leaf(l, hydra_next_table(val), addr, end);
 	return true;
 }
 
@@ -423,47 +445,6 @@ static void hydra_look_in_parts(struct hydra_lookup *l, unsigned long start,
 }
 
 /*
- * Account for a look at so many entries of a table. It has spared the sharers that are no
- * targets, for another table or a published flush either.
- */
-static void hydra_account_look(struct hydra_table *t, unsigned int nr,
-			       const hydra_mask_t *targets)
-{
-	unsigned int copies;
-	hydra_mask_t spared;
-
-	hydra_mask_zero(&spared);
-	hydra_mask_add(&spared, &t->sharers);
-	copies = nr * bitmap_weight(spared.bits, HYDRA_MAX_DOMAINS);
-	hydra_mask_remove(&spared, targets);
-	hydra_account(t, hydra_count_cpus(t->hmm, &spared, true), copies);
-}
-
-/*
- * Filter "auto": account for the looks of a flush, in two tables at most. A table that has
- * changed its mode meanwhile counts nothing, or one look too many.
- */
-static void hydra_account_looks(const struct hydra_lookup *l, unsigned long start,
-				unsigned long end)
-{
-	unsigned long next;
-
-	for (; start < end; start = next) {
-		unsigned int nr;
-
-		next = pmd_addr_end(start, end);
-		nr = PHYS_PFN(next - 1) - PHYS_PFN(start) + 1;
-		scoped_guard(irqsave) {
-			pteval_t *table = hydra_leaf_at(l->h, start);
-			struct hydra_table *t = table ? hydra_table_of(table) : NULL;
-
-			if (t && hydra_looks(t, nr))
-				hydra_account_look(t, nr, l->found);
-		}
-	}
-}
-
-/*
  * Look up by table. Then, if the range is short enough, keep the sharers that may have
  * one of its entries in a TLB. It is short enough if it has HYDRA_COPIES_MAX copies at
  * most: to read more takes as long as the interrupts that the look could spare.
@@ -471,7 +452,8 @@ static void hydra_account_looks(const struct hydra_lookup *l, unsigned long star
  * A look at the entries can spare other domains only. If there are none, no mark is taken
  * and nothing is published: a flush of private tables writes no line that other CPUs read.
  *
- * Under filter "auto" there is a look only if a table asks for it.
+ * Under filter "auto" there is a look only if a table asks for it. Afterwards each such table
+ * accounts for it. One that has changed its mode meanwhile does not, or for a look too many.
  */
 static noinline void hydra_narrow_targets(struct hydra_lookup *l,
 					  unsigned long start, unsigned long end)
@@ -509,8 +491,14 @@ static noinline void hydra_narrow_targets(struct hydra_lookup *l,
 	else
 		hydra_look_in_parts(l, start, end, nr_sharers);
 	hydra_add_published(l->h, start, end, &sharers, targets);
-	if (l->by_mode)
-		hydra_account_looks(l, start, end);
+	if (l->by_mode) {
+		struct hydra_lookup looked = *l;
+
+		looked.looked = true;
+		looked.found = &sharers;
+		sharers = *targets;
+		hydra_range_sharers(&looked, start, end);
+	}
 }
 
 /* Return: false if the flush goes to every domain. */

@@ -24,6 +24,7 @@ enum hydra_huge {
  * @reaches: by table: the flush goes to all of them, and is counted as rent
  * @by_mode: filter "auto": of each table, its mode says whether to look at marks
  * @fine: set by table, with @by_mode: a table says so
+ * @looked: with @by_mode: the flush has looked, and @found is a copy of its targets; account
  * @walked: a gather has walked all tables already, so its budget is larger
  * @spent: set once the budget is spent: the flush goes to every domain
  * @entries: entries of PMD tables, or of tables above, visited so far
@@ -37,6 +38,7 @@ struct hydra_lookup {
 	bool reaches;
 	bool by_mode;
 	bool fine;
+	bool looked;
 	bool walked;
 	bool spent;
 	unsigned int entries;
