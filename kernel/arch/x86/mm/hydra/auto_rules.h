@@ -61,6 +61,8 @@
  *   between two uses. (For more, the account keeps no credit. A fault then fills all entries
  *   of the table, by prefetching.)
  *
+ * fork() write-protects copies in place, used or not. This is no push, and not in the account.
+ *
  * Mode: a shared leaf table
  * -------------------------
  *

@@ -119,11 +119,12 @@ static void hydra_unshare(struct hydra_shared *s, unsigned int d)
 		d = find_first_bit(t->users.bits, HYDRA_MAX_DOMAINS);
 	if (solo && (hydra_mask_other(d, &t->users) || READ_ONCE(t->table[d]) != s->canonical))
 		return;
-	VM_WARN_ON_ONCE(t->nr_changed);
 	dom = t->hmm->domain[d];
 	spin_lock(&dom->lock);
 	if (hydra_word_read(ptdesc) == (unsigned long)t && (!solo || t->table[d]) &&
 	    hydra_same_table(pmd_val(READ_ONCE(*s->pmd)), _PAGE_TABLE | __pa(s->canonical))) {
+		/* Not before: a collapse that has detached the word may have used @rcu. */
+		VM_WARN_ON_ONCE(t->nr_changed);
 		if (solo)
 			hydra_word_set_solo(ptdesc, d);
 		else

@@ -93,8 +93,8 @@
  *	entry in the range. At exit: of the first entry that is not yet folded, see
  *	hydra_fold_at_exit(). Else 0
  * @nr_changed: the number of entries in this range, else 0
- * @rcu: frees it, once the word is cleared and CPUs that held the table's lock before have
- *	dropped it: @changed and @nr_changed are used under that lock alone
+ * @rcu: frees it. A collapse does not wait for the table's lock. So only CPUs that a collapse
+ *	locks out, by mmap_lock, the VMA and its reverse map, may use @changed and @nr_changed
  * @table: by domain, its table of this level and address: none, a table of its
  *	own, or (leaf tables only) the canonical table, linked
  */

@@ -208,8 +208,8 @@ static void hydra_count_fill(const struct hydra_request *r, enum pg_level level,
  *
  * Context: the leaf table's lock.
  */
-static void hydra_copy_window(const struct hydra_request *r, pteval_t *canonical,
-			      pteval_t *replica, bool first)
+static void hydra_copy_window(const struct hydra_request *r, struct hydra_table *t,
+			      pteval_t *canonical, pteval_t *replica, bool first)
 {
 	unsigned int begin, end, nr, asked = pte_index(r->addr);
 
@@ -219,8 +219,7 @@ static void hydra_copy_window(const struct hydra_request *r, pteval_t *canonical
 		nr = hydra_copy_first(canonical + begin, replica + begin, end - begin) -
 		     !r->unasked;
 	} else {
-		hydra_copy_entry(hydra_table_of(canonical), &replica[asked],
-				 READ_ONCE(canonical[asked]));
+		hydra_copy_entry(t, &replica[asked], READ_ONCE(canonical[asked]));
 		nr = hydra_copy_more(canonical + begin, replica + begin, end - begin) +
 		     r->unasked;
 	}
@@ -410,13 +409,16 @@ static enum hydra_result hydra_fill_leaf(struct hydra_request *r,
 			goto unlock;
 		first = true;
 	}
-	/* During an atomic fill, a collapse may cut the table: the copies are lost. */
+	/*
+	 * During an atomic fill, a collapse may cut the table, and clear its word: the copies are
+	 * lost. Interrupts are off, so @t stays.
+	 */
 	if (table == canonical) {
 		/* Linked: hardware and Linux set the bits. */
 		val = pte_val(ptep_get(pte));
 	} else {
 		val = hydra_use(r, (pteval_t *)pte);
-		hydra_copy_window(r, canonical, table, first);
+		hydra_copy_window(r, t, canonical, table, first);
 	}
 	ret = hydra_permits(r, val) ? HYDRA_HIT : HYDRA_MISS;
 unlock:

@@ -52,12 +52,17 @@
  *
  * Preemption may be off meanwhile, for 1,024 entries and 512 shared tables at most: about as
  * many cache misses. That is 1 GiB of shared tables, 2 GiB of tables without a second domain,
- * or 1 TiB where there is nothing. A gather has walked all tables already, and is preemptible
- * here, so it may read 16 times as many. Interrupts are off for one PMD table at a time.
+ * or 1 TiB where there is nothing. A gather has walked all tables already, so it may read 16
+ * times as many, also where zap_pte_range() flushes under the lock of a leaf table. Interrupts
+ * are off for one PMD table at a time.
+ *
+ * A flush of more than LOOKUP_RENT, or of 16 times as much by a gather, is no rent: it may be
+ * spent, and then it interrupts all domains, however few share the tables.
  */
 #define LOOKUP_ENTRIES		1024
 #define LOOKUP_SHARED		512
 #define GATHER_TIMES		16
+#define LOOKUP_RENT		PUD_SIZE
 
 /* Larger flushes look up by table: the lookup would read too many entries. */
 #define LOOK_MAX		PMD_SIZE
@@ -202,14 +207,17 @@ static bool hydra_looks(const struct hydra_table *t, unsigned int nr)
 {
 	struct hydra_mode mode = READ_ONCE(t->mode);
 	hydra_mask_t sharers;
+	unsigned int copies;
 
 	if (mode.state == HYDRA_MODE_TABLE)
 		return false;
 	hydra_mask_zero(&sharers);
 	hydra_mask_add(&sharers, &t->sharers);
-	return hydra_mode_looks(&mode, hydra_mode_worth(&hydra_prices),
-				hydra_count_cpus(t->hmm, &sharers, false),
-				nr * bitmap_weight(sharers.bits, HYDRA_MAX_DOMAINS));
+	copies = nr * bitmap_weight(sharers.bits, HYDRA_MAX_DOMAINS);
+	/* No flush looks at more, see hydra_narrow_targets(). */
+	return copies <= HYDRA_COPIES_MAX &&
+	       hydra_mode_looks(&mode, hydra_mode_worth(&hydra_prices),
+				hydra_count_cpus(t->hmm, &sharers, false), copies);
 }
 
 /* Account for a flush, see hydra_mode_flushed(). The account of two CPUs at once may be lost. */
@@ -238,6 +246,8 @@ static void hydra_account_look(struct hydra_table *t, unsigned int nr,
 	hydra_mask_add(&spared, &t->sharers);
 	copies = nr * bitmap_weight(spared.bits, HYDRA_MAX_DOMAINS);
 	hydra_mask_remove(&spared, targets);
+	/* The flush goes to these, too. */
+	hydra_mask_remove(&spared, &t->hmm->universal);
 	hydra_account(t, hydra_count_cpus(t->hmm, &spared, true), copies);
 }
 
@@ -265,7 +275,9 @@ static noinline bool hydra_asks(struct hydra_lookup *l, struct hydra_table *t,
 		l->fine = true;
 		return true;
 	}
-	hydra_account(t, 0, 0);
+	/* Nothing else counts a flush by table. */
+	if (READ_ONCE(t->mode).state == HYDRA_MODE_TABLE)
+		hydra_account(t, 0, 0);
 	return false;
 }
 
@@ -293,6 +305,12 @@ static bool hydra_add_leaf(struct hydra_lookup *l, const pteval_t *table,
 static unsigned int hydra_budget_times(const struct hydra_lookup *l)
 {
 	return l->walked ? GATHER_TIMES : 1;
+}
+
+/* Do the tables of a range of this size pay rent for the flush? */
+static bool hydra_is_rent(const struct hydra_lookup *l, unsigned long size)
+{
+	return size <= LOOKUP_RENT * hydra_budget_times(l);
 }
 
 /* Take entries from the budget. Return: false if it is spent. */
@@ -453,7 +471,8 @@ static void hydra_look_in_parts(struct hydra_lookup *l, unsigned long start,
  * and nothing is published: a flush of private tables writes no line that other CPUs read.
  *
  * Under filter "auto" there is a look only if a table asks for it. Afterwards each such table
- * accounts for it. One that has changed its mode meanwhile does not, or for a look too many.
+ * accounts for it. One that has changed its mode meanwhile does not, or for a look too many. In
+ * a range that is looked at in parts, each part is judged by itself.
  */
 static noinline void hydra_narrow_targets(struct hydra_lookup *l,
 					  unsigned long start, unsigned long end)
@@ -467,7 +486,7 @@ static noinline void hydra_narrow_targets(struct hydra_lookup *l,
 	unsigned long copies;
 
 	by_table.look = HYDRA_BY_TABLE;
-	by_table.reaches = l->by_mode;
+	by_table.reaches = l->by_mode && hydra_is_rent(l, end - start);
 	by_table.by_mode = l->by_mode && may_look;
 	hydra_range_sharers(&by_table, start, end);
 	l->spent = by_table.spent;
@@ -507,7 +526,7 @@ static bool hydra_lookup_targets(struct hydra_lookup *l, unsigned int filter,
 {
 	if (filter < HYDRA_FILTER_ENTRY) {
 		l->look = HYDRA_BY_TABLE;
-		l->reaches = true;
+		l->reaches = hydra_is_rent(l, end - start);
 		hydra_range_sharers(l, start, end);
 	} else {
 		l->by_mode = filter == HYDRA_FILTER_AUTO;

@@ -331,6 +331,7 @@ void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
 		hydra_page_retire(t->hmm, ptdesc_address(ptdesc));
 		hydra_gather_table(tlb, ptdesc);
 	}
+	VM_WARN_ON_ONCE(t->nr_changed);
 	kfree_rcu(t, rcu);
 }
 
@@ -352,6 +353,7 @@ static void hydra_table_release(struct hydra_table *t, pteval_t *canonical)
 				    PTRS_PER_PTE);
 		hydra_page_free(t->hmm, ptdesc_address(ptdesc));
 	}
+	VM_WARN_ON_ONCE(t->nr_changed);
 	kfree_rcu(t, rcu);
 }
 
