@@ -55,7 +55,6 @@ CATCHERS = {
     "rehome-copied-first": ["rehome -t pages_written_meanwhile_are_dirty"],
     "rehome-without-rmap": ["rehome -t file_written_back_meanwhile_is_clean"],
     "rehome-locked": ["rehome -t tables_stay_while_memory_is_locked"],
-    "rehome-beside-faults": ["rehome -t pages_come_and_go_meanwhile"],
     "rehome-present-alone": ["rehome -t memory_is_right_meanwhile"],
     "hoard-replicas": ["memcg -t replicas_make_room_for_data"],
     "mix-places": ["place -t nodes_share_no_leaf_table"],
