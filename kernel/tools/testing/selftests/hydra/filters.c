@@ -1154,20 +1154,12 @@ FIXTURE(modes) {
 	char *area, *alone;
 };
 
-static int trace_modes(const char *on)
-{
-	if (mkdir(INSTANCE, 0700) && errno != EEXIST)
-		return -errno;
-	close(open(INSTANCE "/trace", O_WRONLY | O_TRUNC));
-	return hydra_write_file(INSTANCE "/events/hydra/hydra_mode/enable", on);
-}
-
 FIXTURE_SETUP(modes)
 {
 	HYDRA_BEGIN();
 	if (!hydra_has_tracefs())
 		SKIP(return, "no " HYDRA_TRACEFS " (CONFIG_FTRACE, CONFIG_ENABLE_DEFAULT_TRACERS)");
-	ASSERT_EQ(0, trace_modes("1"));
+	ASSERT_EQ(0, hydra_trace(INSTANCE, "hydra_mode", "1"));
 	ASSERT_EQ(0, begin(&self->area, &self->alone, HYDRA_FILTER_AUTO, 9));
 	hydra_map(self->area, TABLE_PAGES);
 	spin_once_on_other_nodes();
@@ -1178,7 +1170,7 @@ FIXTURE_TEARDOWN(modes)
 	EXPECT_EQ(0, spinners_end());
 	hydra_assert_consistent();
 	hydra_stop_workers();
-	EXPECT_EQ(0, trace_modes("0"));
+	EXPECT_EQ(0, hydra_trace(INSTANCE, "hydra_mode", "0"));
 }
 
 /* How often has the table of an address got a mode? Negative: it cannot be told. */

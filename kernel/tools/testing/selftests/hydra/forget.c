@@ -3,10 +3,8 @@
  * Domains leave leaf tables that they no longer use: after some flushes, or some time. The
  * tracepoint hydra_forget tells of which table. Spinners keep every translation until a flush.
  */
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "kselftest_harness.h"
 #include "hydra_util.h"
@@ -25,20 +23,12 @@ FIXTURE(forget) {
 	char *alone;
 };
 
-static int trace_forgetting(const char *on)
-{
-	if (mkdir(INSTANCE, 0700) && errno != EEXIST)
-		return -errno;
-	close(open(INSTANCE "/trace", O_WRONLY | O_TRUNC));
-	return hydra_write_file(INSTANCE "/events/hydra/hydra_forget/enable", on);
-}
-
 FIXTURE_SETUP(forget)
 {
 	HYDRA_BEGIN();
 	if (!hydra_has_tracefs())
 		SKIP(return, "no " HYDRA_TRACEFS " (CONFIG_FTRACE, CONFIG_ENABLE_DEFAULT_TRACERS)");
-	ASSERT_EQ(0, trace_forgetting("1"));
+	ASSERT_EQ(0, hydra_trace(INSTANCE, "hydra_forget", "1"));
 	ASSERT_EQ(0, spinners_begin(&self->area, &self->alone));
 	hydra_start_workers(HYDRA_SLEEP);
 }
@@ -49,7 +39,7 @@ FIXTURE_TEARDOWN(forget)
 	hydra_assert_consistent();
 	hydra_stop_workers();
 	EXPECT_EQ(0, hydra_forget_after(0));
-	EXPECT_EQ(0, trace_forgetting("0"));
+	EXPECT_EQ(0, hydra_trace(INSTANCE, "hydra_forget", "0"));
 }
 
 /* How often has a node left the table of an address? Negative: it cannot be told. */

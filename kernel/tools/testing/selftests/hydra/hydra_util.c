@@ -280,6 +280,18 @@ bool hydra_has_tracefs(void)
 	return !access(HYDRA_TRACEFS "/events", F_OK);
 }
 
+int hydra_trace(const char *instance, const char *event, const char *on)
+{
+	char path[256];
+
+	if (mkdir(instance, 0700) && errno != EEXIST)
+		return -errno;
+	snprintf(path, sizeof(path), "%s/trace", instance);
+	close(open(path, O_WRONLY | O_TRUNC));
+	snprintf(path, sizeof(path), "%s/events/hydra/%s/enable", instance, event);
+	return hydra_write_file(path, on);
+}
+
 /* Random numbers */
 
 uint64_t hydra_random(uint64_t *state)

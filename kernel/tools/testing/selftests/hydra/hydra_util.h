@@ -111,6 +111,9 @@ long hydra_vmstat(const char *key);
 #define HYDRA_TRACEFS		"/sys/kernel/tracing"
 bool hydra_has_tracefs(void);
 
+/* Trace one of Hydra's events, "1", or end that, "0", in an instance of its own, emptied before */
+int hydra_trace(const char *instance, const char *event, const char *on);
+
 /* The next random number of a sequence, whose state is never 0; a short seed */
 uint64_t hydra_random(uint64_t *state);
 uint64_t hydra_seed(void);
