@@ -283,9 +283,14 @@ bool hydra_has_tracefs(void)
 int hydra_trace(const char *instance, const char *event, const char *on)
 {
 	char path[256];
+	int error;
 
 	if (mkdir(instance, 0700) && errno != EEXIST)
 		return -errno;
+	snprintf(path, sizeof(path), "%s/trace_options", instance);
+	error = hydra_write_file(path, "norecord-cmd");
+	if (error)
+		return error;
 	snprintf(path, sizeof(path), "%s/trace", instance);
 	close(open(path, O_WRONLY | O_TRUNC));
 	snprintf(path, sizeof(path), "%s/events/hydra/%s/enable", instance, event);
