@@ -50,12 +50,13 @@ def install_command(packages):
 
 
 def run_apt(arguments, log):
-    """Run apt-get and keep the output in a log; on a terminal, the last line is shown."""
+    """Run apt-get or dpkg and keep the output in a log; on a terminal, the last line is shown."""
     def show(line):
         if sys.stderr.isatty():
             print(f"\r\033[K  {line.strip()[:70]}", end="", file=sys.stderr, flush=True)
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive", LC_ALL="C.UTF-8")
-    children.logged(shlex.join(arguments), [*arguments, "-o", "Dpkg::Use-Pty=0"], log, show, append=True, env=environment)
+    plain = ["-o", "Dpkg::Use-Pty=0"] if arguments[0] != "dpkg" else []
+    children.logged(shlex.join(arguments), [*arguments, *plain], log, show, append=True, env=environment)
     show("")
 
 
@@ -73,6 +74,7 @@ def ensure_packages(packages=None):
         paths.need_space("/", 3, "install Debian packages")
         log = paths.cache_dir("logs") / "apt.log"
         print(f"hydra: installing {len(missing)} Debian packages: {' '.join(missing)}", file=sys.stderr)
+        run_apt(["dpkg", "--configure", "-a"], log)      # apt refuses to work after an installation that was cut off
         run_apt(["apt-get", "update"], log)
         run_apt(install_command(missing), log)
         missing = missing_packages(packages)

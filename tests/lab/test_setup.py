@@ -43,6 +43,16 @@ def test_apt_that_fails_is_quoted(tmp_path):
         setup.run_apt([str(fake), "install", "wrk"], tmp_path / "log")
 
 
+def test_an_installation_that_was_cut_off_is_ended_before_apt_runs(cache, monkeypatch):
+    commands, left = [], [["wrk"], ["wrk"], []]
+    monkeypatch.setattr(setup, "missing_packages", lambda *_: left.pop(0))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(setup.children, "logged", lambda _what, command, *_, **__: commands.append(command))
+    setup.ensure_packages()
+    assert commands[0] == ["dpkg", "--configure", "-a"]
+    assert [command[:2] for command in commands[1:]] == [["apt-get", "update"], ["apt-get", "install"]]
+
+
 def test_a_package_is_unpacked_once_and_whole_or_not_at_all(cache, monkeypatch):
     commands = []
 
