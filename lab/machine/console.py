@@ -20,6 +20,7 @@ TROUBLE = [(name, re.compile(f"{_TIME}(?:{pattern})")) for name, pattern in (
     ("kernel warning", r"WARNING: CPU: |WARNING: .* at |BUG: (?!KCSAN: )|WARNING: bad unlock|refcount_t: |list_(?:add|del) corruption"),
 )]
 
+BREAKPOINT = re.compile(r"Oops: int3: .*\n(?:.*\n){0,4}?.*Code:.* ([0-9a-f]{2}) <[0-9a-f]{2}>")
 PANIC = re.compile(dict(TROUBLE)["kernel panic"].pattern, re.M)      # anywhere in a log
 END = re.compile(r"---\[ end |Kernel Offset|Rebooting in")
 LONGEST = 70                # lines of one report
@@ -48,8 +49,13 @@ def stale_breakpoint(log):
     ahead, and now and then executes a translated breakpoint which Linux has already removed. Then the byte before the byte
     in brackets, where the processor stopped, is no int3.
     """
-    found = re.search(r"Oops: int3: .*\n(?:.*\n){0,4}?.*Code:.* ([0-9a-f]{2}) <[0-9a-f]{2}>", log.replace("\r", ""))
+    found = BREAKPOINT.search(log.replace("\r", ""))
     return bool(found) and found[1] != "cc"
+
+
+def before_breakpoint(log):
+    """What the kernel said before the emulator executed a breakpoint."""
+    return re.split(r"^.*Oops: int3: ", log.replace("\r", ""), maxsplit=1, flags=re.M)[0]
 
 
 def early_interrupt(log):

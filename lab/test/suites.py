@@ -25,6 +25,7 @@ LONG_ORACLE = [(vm.Machine(nodes=2, cpus_per_node=1, memory="2G"), 920_000, "two
 # With each other policy, so many operations on the second of these machines
 OTHER_POLICIES = ["hydra,filter=entry", "hydra,filter=accessed", "hydra,filter=auto", "hydra,domains=llc", *(name for name in policies.OF_HYDRA if name != "hydra")]
 OTHER_OPERATIONS = 20_000
+MACHINES = 4                 # for one stage, if the emulator spoils the others
 VM = "vm_"                   # begins the names of self tests with virtual machines, which have a stage of their own
 # The variants whose threads never sleep take six times as long as the other variants. Their purpose is to find a missing
 # flush, on the usual machine, with the lab's kernel; runs with another purpose skip these variants.
@@ -173,22 +174,44 @@ def selftests(tests, machine, label, want_kunit=False, seconds=SELFTEST_LIMIT, a
     # which would hide stale entries from a test that catches SIGSEGV.
     machine = dataclasses.replace(machine, append=[*machine.append, "numa_balancing=disable", "nopku"])
     held = vm.HELD_VMS if any(test.name.startswith(VM) for test in tests) else ""
-    command = ["env", f"ARGUMENTS={arguments}", f"BROKEN={broken}", f"HELD={held}", "sh", str(paths.REPO / "lab/guest/guest_selftests.sh"), str(seconds),
-               *(f"{test} {words[test.name]}" if words and test.name in words else str(test) for test in tests)]
+    command = ["env", f"ARGUMENTS={arguments}", f"BROKEN={broken}", f"HELD={held}", "sh", str(paths.REPO / "lab/guest/guest_selftests.sh"), str(seconds)]
+
+    def run(left, watch):
+        programs_run = [f"{test} {words[test.name]}" if words and test.name in words else str(test) for test in left]
+        return vm.collect_once([*command, *programs_run], machine, vm.BOOT_LIMIT + (seconds + 10) * len(left), watch, image)
     with progress.counting(f"self tests ({label or machine.config})", len(tests) + 1) as bar:
-        result, text = vm.collect(command, machine, vm.BOOT_LIMIT + (seconds + 10) * len(tests), Watcher(bar), image)
+        result, text, log = all_to_their_end(run, tests, Watcher(bar))
     if took := times(text):
         progress.say(f"seconds ({label or machine.config}): {took}")
     outcomes = []
     if want_kunit:
         outcomes = ktap.kunit(result.console) or [Outcome("KUnit", "failed", "no unit test ran in the kernel")]
     outcomes += split_programs(text, [test.name for test in tests], seconds)
-    for name, lines in console.trouble(result.console):
+    for name, lines in console.trouble(log):
         outcomes.append(Outcome(f"kernel log: {name}", "failed", "\n".join(lines)))
-    if result.trouble and not console.trouble(result.console):
+    if result.trouble and not console.trouble(log):
         outcomes.append(Outcome("the machine", "failed", result.trouble))
-    outcomes += judge_log(result.console)
+    outcomes += judge_log(log)
     return [outcome.on(label) for outcome in outcomes] if label else outcomes
+
+
+def all_to_their_end(run, tests, watch):
+    """Run programs in a machine, and in further ones those which an error of the emulator kept from their end.
+
+    Run: a function of the programs to run and of a function that takes the output. Returns the last result, the output of
+    all programs, and what the kernels said before the emulator's error.
+    """
+    text = log = ""
+    for more in reversed(range(MACHINES)):
+        result, said = run(tests, watch)
+        why = console.spoilt(result.console)
+        if not (more and why):
+            return result, text + said, log + result.console
+        progress.say(f"another machine: {why}")
+        if console.stale_breakpoint(result.console):      # what came before it stands
+            text, log = text + said, log + console.before_breakpoint(result.console)
+            ended = {mark[2] for mark in MARK.finditer(said.replace("\r", "")) if mark[1] == "end"}
+            tests = [test for test in tests if test.name not in ended]
 
 
 class Watcher:

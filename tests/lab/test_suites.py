@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Counting tests: no failure may count as passed, no missing test may be forgotten."""
 import contextlib
+import pathlib
+import types
 
 import pytest
 
 from lab import cli
 from lab.errors import LabError
+from lab.machine import console
 from lab.machine.ktap import Outcome
 from lab.test import stages, suites, test
 
 GOOD = "TAP version 13\n1..1\nok 1 basic\n"
+EARLY = "[    0.9] BUG: KASAN: wild-memory-access in do_raw_spin_lock+0x1/0x2\n[    0.9] RIP: 0010:identify_cpu+0x1/0x2\n"
 OUTPUT = f"\n### begin fill\n{GOOD}\n### end fill 0 3\n\n### begin race\nTAP version 13\n1..1\nnot ok 1 order\n\n### end race 1 12\n"
 
 
@@ -30,6 +34,35 @@ def test_programs_that_never_ran_or_never_ended():
     found = suites.split_programs(OUTPUT + "\n### begin huge\nTAP version 13\n", ["fill", "race", "huge", "arena"])
     assert [(outcome.name, outcome.why) for outcome in found[2:]] == [("huge", "it did not end"), ("arena", "it did not run")]
     assert all(outcome.failed for outcome in found[2:])
+
+
+def test_programs_that_a_breakpoint_of_the_emulator_ended_run_in_another_machine(capsys):
+    good, bad = "\n### begin {0}\n" + GOOD + "\n### end {0} 0 1\n", "\n### begin {0}\nTAP version 13\n"
+    crash = "[    9.1] WARNING: CPU: 1 at mm/memory.c:1\n[   10.0] Oops: int3: 0000 [#1] SMP\n[   10.0] Code: eb {} <70> 49\n"
+    tests = [pathlib.Path(name) for name in ("fill", "race", "huge")]
+    for byte, programs_run, kept in (("0f", [["fill", "race", "huge"], ["race", "huge"]], True), ("cc", [["fill", "race", "huge"]], False)):
+        machines = [(crash.format(byte), good.format("fill") + bad.format("race")), ("fine", good.format("race") + good.format("huge"))]
+        made = []
+
+        def run(left, _watch):
+            made.append([test.name for test in left])
+            log, said = machines[len(made) - 1]
+            return types.SimpleNamespace(console=log), said
+        _, text, log = suites.all_to_their_end(run, tests, None)
+        assert made == programs_run
+        assert [outcome.failed for outcome in suites.split_programs(text, ["fill", "race", "huge"])] == ([False] * 3 if kept else [False, True, True])
+        assert [name for name, _ in console.trouble(log)][:1] == ["kernel warning"] and ("Oops" in log) != kept
+    assert "another machine: the emulator ran a breakpoint" in capsys.readouterr().err
+
+
+def test_results_of_another_error_of_the_emulator_do_not_stand():
+    made = []
+
+    def run(left, _watch):
+        made.append(len(left))
+        return types.SimpleNamespace(console=EARLY if len(made) == 1 else "fine"), OUTPUT
+    result, text, log = suites.all_to_their_end(run, [pathlib.Path("fill"), pathlib.Path("race")], None)
+    assert made == [2, 2] and text == OUTPUT and log == result.console == "fine"
 
 
 @pytest.mark.parametrize("output, status, expected", [
