@@ -42,8 +42,9 @@
  *     frees the struct hydra_table           was one
  *
  * CPU 0 read the old PMD entry, and CPU 1 finds the new word; or CPU 0 reads the entry as none,
- * and leaves the word to CPU 1. The collapse may also have put the table back: then CPU 0 finds
- * another word than before. So one CPU frees the object.
+ * and leaves the word to CPU 1. A collapse that fails puts the table back, but has locked the
+ * leaf table before that. So the entry is not back while CPU 0 looks, or CPU 0 has locked the
+ * leaf table later, and finds another word than before. So one CPU frees the object.
  *
  * A flush may have read the old word. The domains that it finds in the old object held the table
  * when it read the word. A domain that joins later takes the lock of the table, and finds the

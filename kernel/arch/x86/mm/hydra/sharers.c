@@ -46,6 +46,9 @@
 
 #include <trace/events/hydra.h>
 
+/* The names in the trace event hydra_mode */
+static_assert(HYDRA_MODE_TRY == 0 && HYDRA_MODE_FINE == 1 && HYDRA_MODE_TABLE == 2);
+
 /*
  * The budget of a lookup: shared leaf tables, and entries that lead to leaf tables or to
  * nothing, of PMD tables and of tables above. A flush that would read more goes to all domains.
@@ -214,7 +217,10 @@ static bool hydra_looks(const struct hydra_table *t, unsigned int nr)
 	hydra_mask_zero(&sharers);
 	hydra_mask_add(&sharers, &t->sharers);
 	copies = nr * bitmap_weight(sharers.bits, HYDRA_MAX_DOMAINS);
-	/* No flush looks at more, see hydra_narrow_targets(). */
+	/*
+	 * A flush of more copies goes by table, see hydra_narrow_targets(); also one of several
+	 * tables with more copies together.
+	 */
 	return copies <= HYDRA_COPIES_MAX &&
 	       hydra_mode_looks(&mode, hydra_mode_worth(&hydra_prices),
 				hydra_count_cpus(t->hmm, &sharers, false), copies);
@@ -497,7 +503,7 @@ static noinline void hydra_narrow_targets(struct hydra_lookup *l,
 	copies = PHYS_PFN(end - start) * nr_sharers;
 	/*
 	 * By table. It counts no visits of links, as it goes to domains with replicas, too. Nor
-	 * does it count as rent.
+	 * is it rent of a table that asks for a look: such a flush is rare, and ages alone forget.
 	 */
 	if (copies > HYDRA_COPIES_MAX)
 		return;
