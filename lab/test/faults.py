@@ -56,6 +56,7 @@ CATCHERS = {
     "rehome-without-rmap": ["rehome -t file_written_back_meanwhile_is_clean"],
     "rehome-locked": ["rehome -t tables_stay_while_memory_is_locked"],
     "rehome-present-alone": ["rehome -t memory_is_right_meanwhile"],
+    "rehome-keeps-link": ["rehome -t tables_follow_their_last_user_while_split"],
     "hoard-replicas": ["memcg -t replicas_make_room_for_data"],
     "mix-places": ["place -t nodes_share_no_leaf_table"],
     "split-single": ["split -t one_thread_is_plain_linux_wherever_it_goes"],

@@ -114,11 +114,16 @@ static void hydra_unshare(struct hydra_shared *s, unsigned int d)
 	struct ptdesc *ptdesc = virt_to_ptdesc(s->canonical);
 	struct hydra_table *t = s->t;
 	struct hydra_domain *dom;
-	bool solo = !hydra_mask_empty(&t->users), done = false;
+	bool solo, done = false;
+	hydra_mask_t users;
 
+	/* A collapse may take the users away meanwhile. */
+	hydra_mask_zero(&users);
+	hydra_mask_add(&users, &t->users);
+	solo = !hydra_mask_empty(&users);
 	if (solo)
-		d = find_first_bit(t->users.bits, HYDRA_MAX_DOMAINS);
-	if (solo && (hydra_mask_other(d, &t->users) || READ_ONCE(t->table[d]) != s->canonical))
+		d = find_first_bit(users.bits, HYDRA_MAX_DOMAINS);
+	if (solo && (hydra_mask_other(d, &users) || READ_ONCE(t->table[d]) != s->canonical))
 		return;
 	dom = t->hmm->domain[d];
 	spin_lock(&dom->lock);

@@ -13,7 +13,8 @@
  * So a domain whose CPUs have left the process leaves all its leaf tables. Its root and upper
  * tables stay, and so do copies of huge entries. If a single domain still runs the process, the
  * process returns to plain Linux (hydra_return_alone()), and its tables move to that domain
- * (rehome.c). Under replication "eager" no domain leaves.
+ * (rehome.c). So does a table whose owner has left, if a single domain still uses it. Under
+ * replication "eager" no domain leaves.
  *
  * The keeper does not run in the program's time, and waits for no lock of the program:
  * mmap_lock is not needed, as by drop.c, and a table whose lock is busy has to wait for the next
@@ -21,8 +22,8 @@
  *
  * A look is bounded: interrupts are off for an eighth of a PMD table, or for LINKS_AT_ONCE links,
  * or for STEPS_AT_ONCE entries on the way to a PMD table. A call of the keeper ends after
- * PARTS_AT_ONCE such parts and tables that domains leave, each of which costs a flush. It goes on
- * in the next jiffy.
+ * PARTS_AT_ONCE such parts and tables that domains leave, each of which costs a flush. A table that
+ * moves counts as PARTS_OF_MOVE of these: it takes mmap_lock. The keeper goes on in the next jiffy.
  */
 
 #include <linux/jiffies.h>
@@ -45,6 +46,7 @@
 #define LINKS_AT_ONCE	PTRS_PER_PTE
 #define STEPS_AT_ONCE	PTRS_PER_PUD
 #define PARTS_AT_ONCE	256
+#define PARTS_OF_MOVE	16
 
 /*
  * A round of the keeper through the list, which may take several calls. The keeper alone uses it.
@@ -112,8 +114,8 @@ static bool hydra_look_at_table(struct hydra_table *t, bool idle, unsigned int *
  * Look at the entries of a PMD table from h->look_at on, up to an eighth of the table, or until
  * LINKS_AT_ONCE links have been looked at, or domains leave @room tables.
  *
- * Context: interrupts off. Return: bits of the entries whose tables domains leave, counted from
- * the entry of h->look_at; h->look_at becomes the address after the last entry.
+ * Context: interrupts off. Return: bits of the entries whose tables domains leave, or have to move,
+ * counted from the entry of h->look_at; h->look_at becomes the address after the last entry.
  */
 static u64 hydra_look_at_part(struct hydra_mm *h, const pteval_t *pmd, bool idle,
 			      unsigned int room)
@@ -129,7 +131,8 @@ static u64 hydra_look_at_part(struct hydra_mm *h, const pteval_t *pmd, bool idle
 
 		if (!t || hydra_mask_empty(&t->users))
 			continue;
-		if (hydra_look_at_table(t, idle, &looked))
+		if (hydra_look_at_table(t, idle, &looked) ||
+		    (idle && hydra_has_lost_owner(h, hydra_next_table(val))))
 			leave |= BIT_ULL(i - first);
 	}
 	h->look_at += (i - first) * PMD_SIZE;
@@ -228,17 +231,22 @@ static void hydra_leavers(const struct hydra_shared *s, hydra_mask_t *leavers)
 	}
 }
 
-/* Let the domains leave a table that have not used it for long. */
-static void hydra_forget(struct hydra_mm *h, unsigned long addr)
+/*
+ * Let the domains leave a table that have not used it for long. Return: has the table lost its
+ * owner?
+ */
+static bool hydra_forget(struct hydra_mm *h, unsigned long addr)
 {
 	hydra_mask_t leavers;
 	struct hydra_shared s;
 	unsigned int d;
+	bool lost;
 
 	if (!hydra_trylock_shared(h, addr, &s))
-		return;
+		return false;
 	hydra_leavers(&s, &leavers);
 	hydra_drop(&s, &leavers);
+	lost = hydra_has_lost_owner(h, s.canonical);
 	hydra_unlock_shared(&s);
 	for_each_hydra_domain(d, &leavers) {
 		struct hydra_domain *dom = h->domain[d];
@@ -246,6 +254,7 @@ static void hydra_forget(struct hydra_mm *h, unsigned long addr)
 		WRITE_ONCE(dom->forgotten, dom->forgotten + 1);
 		hydra_stat_add(h, HYDRA_STAT_FORGOTTEN, 1);
 	}
+	return lost;
 }
 
 /*
@@ -269,8 +278,14 @@ static bool hydra_look(struct hydra_mm *h, bool idle, unsigned int *parts)
 		leave = hydra_look_on(h, idle, *parts ?: 1, &from);
 		local_irq_enable();
 		*parts -= min(*parts, hweight64(leave));
-		for (; leave; leave &= leave - 1)
-			hydra_forget(h, from + __ffs64(leave) * PMD_SIZE);
+		for (; leave; leave &= leave - 1) {
+			unsigned long addr = from + __ffs64(leave) * PMD_SIZE;
+
+			if (!hydra_forget(h, addr))
+				continue;
+			hydra_rehome_to_user(h, addr);
+			*parts -= min(*parts, PARTS_OF_MOVE);
+		}
 		cond_resched();
 	}
 	return true;

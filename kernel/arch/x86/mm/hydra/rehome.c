@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Rehoming: the leaf tables of a process that one domain alone runs move to the home node of the
- * domain.
+ * Rehoming: canonical leaf tables move to the home node of the one domain that walks them.
  *
  * A process that is plain Linux has its leaf tables where its threads first touched memory. If it
  * moves to another node, the page walks of its CPUs are remote from then on. Linux moves the
@@ -16,6 +15,12 @@
  * or there are more than TABLES_IN_PASS tables, waits for the next idle look. Where nothing asks,
  * as when locked memory is unlocked, it waits for the next process that moves.
  *
+ * In a process that is split, a table may have lost its owner: that domain has left the table, and
+ * a single other domain uses a replica. Then no domain walks the canonical table. The look that
+ * finds this (forget.c) has the table moved to the home of its user (hydra_rehome_to_user()), as
+ * mremap() moves a table: the replica goes, and the user links the table at its next fault. Where a
+ * lock is busy, or memory short, the table waits for the next idle look.
+ *
  * Left alone are processes which have locked memory, since a move causes faults; which have
  * another MMU walk their tables (mmu_notifier); or which run on an isolated CPU, as a move
  * interrupts the CPUs that run the process. So are tables of special VMAs and of VMAs with
@@ -25,7 +30,8 @@
  *
  * Locking: locks of the process are only tried, in the order of Linux: mmap_lock for writing,
  * locks of VMAs, i_mmap and anon_vma for writing. The lock of the PMD table and then those of
- * leaf tables nest inside. TABLES_AT_ONCE tables move under one hold of these, with one flush.
+ * leaf tables nest inside. TABLES_AT_ONCE tables move under one hold of these, with one flush; of
+ * a process that is split, one table.
  *
  * Tables are also found under mmap_lock for writing, LOOKS_AT_ONCE at most under one hold, and
  * fewer if a thread sleeps in the queue of the lock. Interrupts off would not do: a process that
@@ -41,7 +47,7 @@
 /**
  * DOC: A leaf table that moves to another node
  *
- * The process is plain Linux, and mmap_lock is held for writing, so it is not split meanwhile::
+ * mmap_lock is held for writing, so the process is not split meanwhile, and does not return::
  *
  *     CPU 0: hydra_rehome()                CPU 1: runs the process, or a reverse map
  *     ---------------------                -----------------------------------------
@@ -52,7 +58,7 @@
  *                                          old table
  *     flushes <mb>, also lazy CPUs         forgets the way to the old table
  *                                          faults: waits for the lock of the VMA
- *     copies the old table, clears it
+ *     copies the old table
  *     <write barrier>
  *     PMD entry = the new table
  *     drops the locks                      walks the new table
@@ -73,7 +79,11 @@
  *
  * GUP-fast keeps interrupts off, so the old table stays; and it gives a page back if the PMD entry
  * or the entry has changed meanwhile. The grace period before the old table is used again is
- * enough, and no interrupt (tlb_remove_table_sync_one()) is needed.
+ * enough, and no interrupt (tlb_remove_table_sync_one()) is needed. The old table keeps its entries
+ * until then: an entry that another CPU clears byte by byte would lead GUP-fast astray.
+ *
+ * If the process is split, hydra_move_table() cuts the links and flushes the sharers, with the same
+ * locks held as in mremap(): see "A leaf table moved" in unlink.c.
  */
 
 #include <linux/cpuset.h>
@@ -128,6 +138,7 @@
  * struct hydra_pass - a pass over the leaf tables of an address space
  * @mm: the address space
  * @nid: the node to which they move
+ * @split: for one table of a process that is split
  * @next: the address at which it goes on
  * @room: how many more tables may move
  * @tries: how many more tables may be found that are to move
@@ -141,6 +152,7 @@
 struct hydra_pass {
 	struct mm_struct *mm;
 	int nid;
+	bool split;
 	unsigned long next;
 	unsigned int room;
 	unsigned int tries;
@@ -158,23 +170,30 @@ struct hydra_rmap {
 	struct anon_vma *anon;
 };
 
+/* May no leaf table of an address space move? Context: any; the answer may be old. */
+static bool hydra_stays(struct mm_struct *mm)
+{
+	union hydra_choice settings = hydra_choice_of(mm);
+
+	if (!hydra_wants_domains(settings) || settings.replication == HYDRA_REPLICATE_EAGER)
+		return true;
+	return READ_ONCE(mm->locked_vm) || mm_has_notifiers(mm) ||
+	       hydra_runs_isolated(mm, cpu_possible_mask);
+}
+
 /*
- * The node on which the leaf tables of an address space ought to be. NUMA_NO_NODE if they are to
- * stay where they are.
+ * The node on which the leaf tables of an address space ought to be that is plain Linux.
+ * NUMA_NO_NODE if they are to stay where they are.
  *
  * Context: any. Unless mmap_lock is held, the answer may be old.
  */
 static int hydra_rehome_node(struct mm_struct *mm)
 {
-	union hydra_choice settings = hydra_choice_of(mm);
 	u32 last = READ_ONCE(mm->hydra_last);
 	int nid;
 
-	if (!hydra_wants_domains(settings) || settings.replication == HYDRA_REPLICATE_EAGER ||
-	    !last || last == HYDRA_LAST_SPLIT || !hydra_last_known(last) || mm_hydra(mm))
-		return NUMA_NO_NODE;
-	if (READ_ONCE(mm->locked_vm) || mm_has_notifiers(mm) ||
-	    hydra_runs_isolated(mm, cpu_possible_mask))
+	if (!last || last == HYDRA_LAST_SPLIT || !hydra_last_known(last) || mm_hydra(mm) ||
+	    hydra_stays(mm))
 		return NUMA_NO_NODE;
 	/* CPUs that share a domain for want of numbers may be on several nodes. */
 	if (hydra_mask_test(hydra_last_domain(last),
@@ -182,6 +201,52 @@ static int hydra_rehome_node(struct mm_struct *mm)
 		return NUMA_NO_NODE;
 	nid = hydra_last_home(last);
 	return node_state(nid, N_CPU) ? nid : NUMA_NO_NODE;
+}
+
+/*
+ * The node to which a leaf table of a process that is split has to move, as it has lost its owner.
+ * NUMA_NO_NODE if the table stays. It does if several domains use it, or if CPUs of a universal
+ * domain may walk it.
+ *
+ * Context: interrupts off, or preemption off: the struct hydra_table is freed after a grace period.
+ */
+static int hydra_node_of_user(const struct hydra_mm *h, const pteval_t *table)
+{
+	struct hydra_table *t = hydra_table_of(table);
+	hydra_mask_t users;
+	int nid;
+
+	if (!t || !hydra_mask_empty(&h->universal))
+		return NUMA_NO_NODE;
+	/* A collapse may take the users away meanwhile. */
+	hydra_mask_zero(&users);
+	hydra_mask_add(&users, &t->users);
+	if (bitmap_weight(users.bits, HYDRA_MAX_DOMAINS) != 1)
+		return NUMA_NO_NODE;
+	nid = hydra_domains_of(h)->home[find_first_bit(users.bits, HYDRA_MAX_DOMAINS)];
+	return nid != page_to_nid(virt_to_page(table)) ? nid : NUMA_NO_NODE;
+}
+
+/**
+ * hydra_has_lost_owner - has a leaf table to move to its only user?
+ * @h: address space, split
+ * @table: the canonical table
+ *
+ * Context: interrupts off, or the table's lock.
+ * Return: true if so.
+ */
+bool hydra_has_lost_owner(const struct hydra_mm *h, const pteval_t *table)
+{
+	return hydra_node_of_user(h, table) != NUMA_NO_NODE;
+}
+
+/* Is a table to move? Context: mmap_lock held for writing; as hydra_node_of_user(). */
+static bool hydra_is_due(const struct hydra_pass *pass, const pteval_t *table)
+{
+	mmap_assert_write_locked(pass->mm);
+	if (pass->split)
+		return hydra_node_of_user(mm_hydra(pass->mm), table) == pass->nid;
+	return page_to_nid(virt_to_page(table)) != pass->nid;
 }
 
 /*
@@ -305,10 +370,12 @@ static void hydra_rehome_table(struct hydra_pass *pass, pmd_t *pmd, pmd_t old, u
 
 	lockdep_assert_held(pmd_lockptr(pass->mm, pmd));
 	VM_WARN_ON_ONCE(hydra_word_of(from));
-	/* hydra_trylock_shared() may still hold it for a moment, and finds nothing to do. */
+	/*
+	 * An atomic fill, or hydra_drop(), that has locked the table before the entry was cleared
+	 * may still set bits: they are copied, too.
+	 */
 	spin_lock_nested(ptl, SINGLE_DEPTH_NESTING);
 	copy_page(page_address(page), from);
-	clear_page(from);
 	spin_unlock(ptl);
 	/* The entries before the table can be seen. Pairs with the address dependency of walks. */
 	smp_wmb();
@@ -344,17 +411,18 @@ static unsigned int hydra_rehome_tables(struct hydra_pass *pass, unsigned int fi
 		pmd_t *entry = pmd + pmd_index(pass->due[i]);
 
 		old[i] = *entry;
-		/* It may have been freed since it was found. */
+		/* It may have been freed since it was found, or have another user. */
 		if (!hydra_is_table(pmd_val(old[i])) ||
-		    page_to_nid(pmd_pgtable(old[i])) == pass->nid) {
+		    !hydra_is_due(pass, hydra_next_table(pmd_val(old[i])))) {
 			old[i] = __pmd(0);
 			continue;
 		}
 		pmd_clear(entry);
+		hydra_move_table(mm, entry, old[i], pass->due[i]);
 		moved++;
 	}
 	/* As for freed tables: no lazy CPU may walk the old ones. */
-	if (moved)
+	if (moved && !pass->split)
 		flush_tlb_mm(mm);
 	for (i = first; i < end; i++)
 		if (!pmd_none(old[i]))
@@ -394,14 +462,16 @@ static void hydra_rehome_locked(struct hydra_pass *pass)
 
 /*
  * Take mmap_lock, if it is free, and if the process still wants its tables on the node of the pass.
- * Until the lock is dropped the process is not split, and keeps its VMAs and tables: exit_mmap()
- * waits for the lock.
+ * Until the lock is dropped the process is not split, or does not return, and keeps its VMAs and
+ * tables: exit_mmap() waits for the lock.
  */
 static bool hydra_rehome_trylock(struct hydra_pass *pass)
 {
 	if (!hydra_mmap_trylock(pass->mm))
 		return false;
-	if (atomic_read(&pass->mm->mm_users) && hydra_rehome_node(pass->mm) == pass->nid)
+	if (atomic_read(&pass->mm->mm_users) &&
+	    (pass->split ? mm_hydra(pass->mm) && !hydra_stays(pass->mm) :
+			   hydra_rehome_node(pass->mm) == pass->nid))
 		return true;
 	mmap_write_unlock(pass->mm);
 	pass->stop = true;
@@ -473,6 +543,44 @@ static void hydra_rehome_mm(struct mm_struct *mm, int nid)
 	if ((pass.again || pass.stop || pass.next < TASK_SIZE_MAX) &&
 	    (pass.tries || pass.room < TABLES_IN_PASS) && atomic_read(&mm->mm_users))
 		hydra_rehome_ask();
+}
+
+/**
+ * hydra_rehome_to_user - move a leaf table that has lost its owner
+ * @h: address space, split
+ * @addr: first address that the table maps
+ *
+ * The node has memory for the table: the user's replica on it goes.
+ *
+ * Context: hydra_keeper(): process context, no locks; a reference in mm_users.
+ */
+void hydra_rehome_to_user(struct hydra_mm *h, unsigned long addr)
+{
+	struct hydra_pass pass = {
+		.mm = h->mm, .split = true, .room = 1, .nr = 1, .due = { addr },
+	};
+	struct mem_cgroup *memcg, *old;
+
+	if (hydra_stays(h->mm))
+		return;
+	scoped_guard(irq) {
+		pmd_t *pmd = hydra_canonical_pmd(h->mm, addr);
+		pteval_t val = pmd ? pmd_val(pmdp_get_lockless(pmd)) : 0;
+
+		pass.nid = hydra_is_table(val) ? hydra_node_of_user(h, hydra_next_table(val)) :
+						 NUMA_NO_NODE;
+	}
+	if (pass.nid == NUMA_NO_NODE)
+		return;
+	memcg = hydra_charge_begin(h->mm, &old);
+	hydra_rehome_supply(&pass);
+	hydra_charge_end(memcg, old);
+	if (pass.nr && hydra_rehome_trylock(&pass)) {
+		hydra_rehome_locked(&pass);
+		mmap_write_unlock(h->mm);
+	}
+	if (pass.new[0])
+		pte_free(h->mm, pass.new[0]);
 }
 
 /*

@@ -14,8 +14,8 @@
  *   (munmap and exit);
  * - or a collapse is cutting the table: hydra_mm::unfiltered is raised until the
  *   collapse has flushed, see hydra_collapse_begin();
- * - or mremap() moved the table: mremap() flushed the sharers, and kept other CPUs
- *   out of the range meanwhile (see __hydra_move_table()).
+ * - or mremap() or hydra_rehome_to_user() moved the table: they flushed the sharers, and
+ *   kept other CPUs out of the range meanwhile (see __hydra_move_table()).
  *
  * Gathers that overlap in time flush for one another, as tlb_finish_mmu() requires:
  * gather 1 may skip an entry cleared and not yet flushed by gather 2. Then gather 1

@@ -493,7 +493,7 @@ void __hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd)
  */
 
 /**
- * __hydra_move_table - cut every domain's link to a table that mremap() moves
+ * __hydra_move_table - cut every domain's link to a table that mremap() or rehome.c moves
  * @h: address space
  * @pmdp: the old canonical entry, cleared
  * @pmd: its old value

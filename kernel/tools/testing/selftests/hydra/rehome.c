@@ -4,6 +4,7 @@
  * moves along, whatever happens meanwhile.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -322,6 +323,61 @@ TEST_F_TIMEOUT(rehome, pages_come_and_go_meanwhile, 180)
 	atomic_store(&f.stop, true);
 	pthread_join(f.thread, NULL);
 	EXPECT_EQ(0, f.wrong);
+}
+
+static void *spin_on_first_node(void *stop)
+{
+	hydra_pin_to_node(0);
+	while (!atomic_load((atomic_bool *)stop))
+		;
+	return NULL;
+}
+
+/* How many tables has the domain of a node that are copies? */
+static uint64_t replicas_of(int node)
+{
+	struct hydra_stats stats;
+	const struct hydra_domain_stats *its;
+
+	if (hydra_read_stats(getpid(), &stats))
+		return UINT64_MAX;
+	its = hydra_on_node(&stats, node);
+	return its ? its->replica_tables : 0;
+}
+
+/* A table that its owner has left moves to its user, though the process stays split. */
+TEST_F_TIMEOUT(rehome, tables_follow_their_last_user_while_split, 180)
+{
+	const size_t nr = 4 * TABLES;
+	double end = hydra_seconds() + TIMEOUT_S;
+	uint64_t value = SEED, stale = 0, before;
+	atomic_bool stop = false;
+	pthread_t thread;
+
+	write_words(self->area, nr, value);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, spin_on_first_node, &stop));
+	hydra_pin_to_node(self->last);
+	before = replicas_of(self->last);
+	EXPECT_EQ(0, wrong_words(self->area, nr, value));
+	EXPECT_LE(before + TABLES, replicas_of(self->last));
+	ASSERT_EQ(0, hydra_forget_after(LOOK_EVERY_SECOND));
+	do {
+		write_words(self->area, nr, ++value);
+		EXPECT_EQ(0, wrong_words(self->area, nr, value));
+	} while (replicas_of(self->last) > before && hydra_seconds() < end);
+	EXPECT_TRUE(hydra_is_split());
+	/* The user walks Linux's tables now, at home. */
+	EXPECT_GE(before, replicas_of(self->last));
+	EXPECT_EQ(0, wrong_words(self->area, nr, value));
+	EXPECT_TRUE(are_on(self->area, self->last));
+	EXPECT_GE(before, replicas_of(self->last));
+	/* The tables that are walked now are the ones that Linux changes. */
+	ASSERT_EQ(0, madvise(self->area, SIZE, MADV_DONTNEED));
+	for (size_t i = 0; i < nr; i++)
+		stale += *(volatile uint64_t *)word_of(self->area, i) != 0;
+	EXPECT_EQ(0, stale);
+	atomic_store(&stop, true);
+	pthread_join(thread, NULL);
 }
 
 /* A child that may move its tables waits until they have moved. */
