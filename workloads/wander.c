@@ -2,9 +2,11 @@
 /*
  * Threads work on memory of their own, and go from node to node meanwhile, as a
  * scheduler moves them; Linux's NUMA balancing is on. Each passes over its
- * memory, gives a page back, and after some seconds goes on the next node
- * (--stay: it does not). Counts the interrupts for each page given back in the
- * last quarter of the time, and the page tables at the end.
+ * memory, gives a page back, and after some seconds goes on to the next node
+ * (--stay: it does not). With --settle each then stays where it is, and works
+ * on. Counts the interrupts for each page given back in the last quarter of the
+ * time, or of the time that the threads stay, and the page tables at the end.
+ * The main thread sleeps on the first node.
  */
 #include <argp.h>
 #include <errno.h>
@@ -32,6 +34,7 @@
 struct wanderer {
 	/* A cache line of its own. */
 	volatile uint64_t given_back __attribute__((aligned(64)));
+	volatile uint64_t moves;
 	size_t node, cpu;		/* places in the lists of nodes, and of CPUs of the node */
 	volatile char *data;
 };
@@ -41,8 +44,9 @@ struct sums {
 	uint64_t given_back, interrupts, hints, updates, migrated;
 };
 
-static uint64_t tables = 2, seconds = 20, dwell = 4;
+static uint64_t tables = 2, seconds = 20, dwell = 4, settle;
 static bool stay;
+static uint64_t moves;			/* of each thread */
 static struct machine machine;
 static struct wanderer *wanderers;
 static size_t count;
@@ -65,6 +69,7 @@ static void go_on(struct wanderer *own)
 	own->node = (own->node + 1) % machine.node_count;
 	node = &machine.node[own->node];
 	pin_self(node->cpu[own->cpu % node->cpu_count]);
+	own->moves++;
 }
 
 static _Noreturn void *work(void *argument)
@@ -74,7 +79,7 @@ static _Noreturn void *work(void *argument)
 
 	for (;;) {
 		use_own(own);
-		if (!stay && now() >= next) {
+		if (own->moves < moves && now() >= next) {
 			go_on(own);
 			next += dwell;
 		}
@@ -172,6 +177,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		if (!parse_seconds(arg, &dwell))
 			argp_error(state, "'%s' is not a number of seconds from 1 to 3600", arg);
 		return 0;
+	case 't':
+		if (!parse_seconds(arg, &settle))
+			argp_error(state, "'%s' is not a number of seconds from 1 to 3600", arg);
+		return 0;
 	case 'S':
 		stay = true;
 		return 0;
@@ -182,9 +191,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option argp_options[] = {
 	{ "tables", 'T', "N", 0, "Leaf page tables of each thread (default 2)", 0 },
-	{ "seconds", 's', "S", 0, "Work so long (default 20)", 0 },
+	{ "seconds", 's', "S", 0, "Go from node to node so long (default 20)", 0 },
 	{ "dwell", 'd', "S", 0, "Seconds of a thread on a node (default 4)", 0 },
-	{ "stay", 'S', NULL, 0, "Threads stay on their nodes", 0 },
+	{ "settle", 't', "S", 0, "Then stay so long, and count in the last quarter of that", 0 },
+	{ "stay", 'S', NULL, 0, "Threads stay on their nodes from the start", 0 },
 	{ 0 }
 };
 
@@ -203,6 +213,10 @@ static void print(const struct sums *from, const struct sums *to, const struct o
 	json_number("data_tables", count * tables);
 	json_number("given_back", to->given_back - from->given_back);
 	json_number("interrupts", to->interrupts - from->interrupts);
+	json_open_list("moves");
+	for (size_t i = 0; i < count; i++)
+		json_number(NULL, wanderers[i].moves);
+	json_close();
 	json_number("replicas", own->replica_tables);
 	json_number("pagetable_kib", kib);
 	json_number("hints", to->hints);
@@ -215,19 +229,23 @@ int main(int argc, char **argv)
 {
 	struct sums start, late, end;
 	struct own_hydra own;
+	double counted;
 	uint64_t kib;
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	moves = stay ? 0 : seconds / dwell;
+	counted = (settle ?: seconds) * 0.25;
 	own = own_hydra_read();
 	own_hydra_free(&own);
 	machine = machine_read();
 	need_balancing();
 	use_balanced_memory();
+	pin_self(machine.node[0].cpu[0]);
 	start = read_sums();
 	start_all();
-	sleep_for(seconds * 0.75);
+	sleep_for(seconds + settle - counted);
 	late = read_sums();
-	sleep_for(seconds * 0.25);
+	sleep_for(counted);
 	end = read_sums();
 	own = own_hydra_read();
 	kib = page_tables_kib();
