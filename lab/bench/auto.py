@@ -188,8 +188,7 @@ THREADS = {"wander": "threads wander", "settled": "threads have wandered, and st
 # Metric: what it is of, and what may come on top of 1.10 of those when threads stay
 AT_MOST = {"interrupts_per_op": ("interrupts for each page given back", NEARLY), "leaf_tables": ("leaf tables", 0)}
 LEFT = "a node leaves a table only some time after its last use"
-BEHIND = "Linux's own tables are where the threads began, and move only if one node alone runs the program"
-REPORTED = {("wander", "interrupts_per_op"): LEFT, ("wander", "leaf_tables"): LEFT, ("away", "leaf_tables"): BEHIND}
+REPORTED = {("wander", "interrupts_per_op"): LEFT, ("wander", "leaf_tables"): LEFT}
 
 
 def commands_of_wander():
@@ -226,9 +225,6 @@ def check_settled(get, column):
             text = f"{called}, {where}: {what}: at most 1.10 of those when they stay{f', and {more} more' if more else ''}"
             yield Check("wander", f"{text} (not asserted: {reason})" if reason else text, f"{seen:.2f} against {still:.2f}; Linux {linux:.2f}",
                         seen <= 1.10 * still + more, asserted=not reason)
-    still, seen = (get(case, column, "leaf_tables") for case in ("stay", "away"))
-    yield Check("wander", f"{called}, {THREADS['away']}: leaf tables: at most 1.10 of those when they stay, and a copy of each of the {WANDER_TABLES} of the data",
-                f"{seen:g} against {still:g}", seen <= 1.10 * still + WANDER_TABLES)
     seen = get("stay", column, "interrupts_per_op")
     yield Check("wander", f"{called}, threads stay: interrupts for each page given back: at most {PER_NODE - 1 + NEARLY:.2f} (the CPUs of the node)", f"{seen:.2f}",
                 seen <= PER_NODE - 1 + NEARLY)

@@ -163,7 +163,7 @@ def spoil(case, policy, **fields):
     return change
 
 
-@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("apps", 27), ("allocators", 53), ("sharing", 42), ("spinners", 50), ("nested", 28), ("walks", 36), ("auto", 80), ("wander", 24)])
+@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("apps", 27), ("allocators", 53), ("sharing", 42), ("spinners", 50), ("nested", 28), ("walks", 36), ("auto", 80), ("wander", 22)])
 def test_good_values_keep_every_limit(name, count):
     checks = core.checked(choice.BENCHES[name], entries(name))
     assert len(checks) == count and [check for check in checks if not check.passed] == []
@@ -353,17 +353,11 @@ OF_WANDER = auto.WANDER.columns()[1:]
 @pytest.mark.parametrize("policy", OF_WANDER)
 @pytest.mark.parametrize("case, field, most, asserted", [
     ("wander", "interrupts", 13500, False), ("wander", "replicas", 17, False), ("settled", "interrupts", 13500, True), ("settled", "replicas", 17, True),
-    ("away", "interrupts", 13500, True), ("away", "replicas", 17, False)])
+    ("away", "interrupts", 13500, True), ("away", "replicas", 17, True)])
 def test_threads_that_have_wandered_and_cost_more_are_told(policy, case, field, most, asserted):
     assert broken("wander", spoil(case, policy, **{field: most})) == []
     (failed,) = broken("wander", spoil(case, policy, **{field: most + 1}))
     assert f"{auto.THREADS[case]}: " in failed.text and "at most 1.10 of those when they stay" in failed.text and failed.asserted == asserted
-
-
-@pytest.mark.parametrize("policy", OF_WANDER)
-def test_more_than_one_copy_of_a_table_that_threads_have_left_is_told(policy):
-    assert not any(check.asserted for check in broken("wander", spoil("away", policy, replicas=33)))
-    assert [check.text.endswith("a copy of each of the 16 of the data") for check in broken("wander", spoil("away", policy, replicas=34)) if check.asserted] == [True]
 
 
 @pytest.mark.parametrize("policy", OF_WANDER)
