@@ -19,11 +19,12 @@
 #include "kselftest.h"
 #include "oracle.h"
 
-#define OPERATIONS	800	/* of a run, unless the user says otherwise */
+#define OPERATIONS	600	/* of a run, unless the user says otherwise */
 #define REST		400	/* operations of each changer between two looks at everything */
 #define MAX_RANGE	16	/* cells */
 #define EXTENSION	40	/* more operations of each changer while some kind is not met */
 #define EXTENSIONS	40
+#define ROUNDS_S	120	/* seconds until rounds must have worked */
 #define PROGRESS	10	/* seconds from one word of progress to the next */
 #define TIMEOUT_S	60	/* seconds without any progress, until a run is taken for hung */
 
@@ -32,11 +33,13 @@ struct run run;
 static struct changer {
 	pthread_t thread;
 	unsigned int number;
-	int cpu;
+	int cpu;		/* now */
+	int cpu_apart;		/* while threads are apart */
 	atomic_ulong doing;	/* op_id() */
 } changers[HYDRA_MAX_NODES];
 
 static atomic_ulong performed;
+static double begun;
 static unsigned long planned;		/* operations of each changer; written while all rest */
 static atomic_bool finished;
 static pthread_barrier_t rest;
@@ -284,7 +287,7 @@ static void check_stamps(const struct op *op)
 			continue;
 		for (unsigned int p = 0; p < nr_probes(); p++) {
 			char *addr = address(op->zone, cell) + stamp_offset(p);
-			struct looker l = { .cpu = probe_cpu(p) };
+			struct looker l = { .cpu = place(probe_cpu(p)) };
 			uint64_t value = 0;
 			int sig = hydra_try_read(addr, &value);
 
@@ -328,8 +331,12 @@ static void perform(struct changer *c, struct op *op, const struct op *next)
 
 /* Changers */
 
-static void go_to(struct changer *c, int cpu)
+static void go_to_place(struct changer *c)
 {
+	int cpu = place(c->cpu_apart);
+
+	if (cpu == c->cpu)
+		return;
 	if (c->cpu >= 0)
 		atomic_fetch_sub(&changers_on[c->cpu], 1);
 	c->cpu = cpu;
@@ -350,20 +357,29 @@ static void ask_kernel(void)
 }
 
 /*
- * While no changer changes anything, all probes look at all cells, and the kernel's checker
- * at all tables. After the last operation: if a kind is not met yet, plan some more
- * operations, unless the user has asked for too few to meet all kinds.
+ * After the last operation: are some more needed, for a kind that is not met yet, unless the
+ * user has asked for too few to meet all kinds? Or because rounds have not worked yet?
  */
-static void look_at_everything(struct changer *c, unsigned long number)
+static bool needs_more(void)
 {
 	static unsigned int extensions;
 
+	if (run.wander && !rounds_worked() && hydra_seconds() < begun + ROUNDS_S)
+		return true;
+	return run.operations >= OPERATIONS && !all_met() && extensions++ < EXTENSIONS;
+}
+
+/*
+ * While no changer changes anything, all probes look at all cells, and the kernel's checker
+ * at all tables.
+ */
+static void look_at_everything(struct changer *c, unsigned long number)
+{
 	pthread_barrier_wait(&rest);
 	if (c->number == 0 && !atomic_load(&mistakes)) {
 		ask_probes_for_all(0);
 		ask_kernel();
-		if (number == planned - 1 && run.operations >= OPERATIONS && !all_met() &&
-		    extensions++ < EXTENSIONS)
+		if (number == planned - 1 && needs_more())
 			planned += EXTENSION;
 	}
 	pthread_barrier_wait(&rest);
@@ -376,7 +392,8 @@ static void *change(void *arg)
 	struct op ops[2];
 
 	hydra_node_cpus(c->number, cpus);
-	go_to(c, cpus[0]);
+	c->cpu_apart = cpus[0];
+	go_to_place(c);
 	draw(&ops[0], c->number, 0);
 	ask_probes(c->number, NULL, &ops[0]);
 	for (unsigned long number = 0; number < planned; number++) {
@@ -385,7 +402,8 @@ static void *change(void *arg)
 		draw(next, c->number, number + 1);
 		if (!atomic_load(&mistakes)) {
 			if (op->cpu >= 0)
-				go_to(c, op->cpu);
+				c->cpu_apart = op->cpu;
+			go_to_place(c);
 			perform(c, op, next);
 		}
 		if (number % REST == REST - 1 || number == planned - 1)
@@ -410,11 +428,13 @@ static void say_what_hangs(void)
 
 static bool watch(void)
 {
-	double begin = hydra_seconds(), spoke = begin, progress = begin;
+	double spoke = begun, progress = begun;
 	unsigned long last = 0, now;
 
 	while (!atomic_load(&finished) && !atomic_load(&mistakes)) {
 		usleep(100000);
+		if (run.wander)
+			go_round();
 		now = atomic_load(&performed);
 		if (now != last)
 			progress = hydra_seconds();
@@ -426,19 +446,19 @@ static bool watch(void)
 		if (hydra_seconds() - spoke > PROGRESS) {
 			spoke = hydra_seconds();
 			ksft_print_msg("%lu of %lu operations, %.0f per second\n", now,
-				       run.operations, now / (spoke - begin));
+				       run.operations, now / (spoke - begun));
 		}
 	}
 	now = atomic_load(&performed);
 	ksft_print_msg("%lu operations in %.0f seconds, %.0f per second; %lu accesses by probes on %u CPUs\n",
-		       now, hydra_seconds() - begin, now / (hydra_seconds() - begin),
+		       now, hydra_seconds() - begun, now / (hydra_seconds() - begun),
 		       atomic_load(&looks), nr_probes());
 	return true;
 }
 
 /* Exit status of a run */
 #define WRONG	1	/* an access had a wrong result */
-#define UNMET	2	/* an operation was never seen to do anything */
+#define UNMET	2	/* an operation, or rounds, were never seen to do anything */
 
 static int judge_coverage(void)
 {
@@ -463,7 +483,11 @@ static int judge_coverage(void)
 		if (!met(k))
 			status = UNMET;
 	}
-	return run.operations < OPERATIONS ? 0 : status;
+	if (run.operations < OPERATIONS)
+		status = 0;
+	if (run.wander)
+		tell_rounds();
+	return run.wander && !rounds_worked() ? UNMET : status;
 }
 
 /*
@@ -504,6 +528,9 @@ static int do_run(void)
 	touch_variables();
 	planned = (run.operations + run.changers - 1) / run.changers;
 	start_probes();
+	if (run.wander)
+		begin_rounds();
+	begun = hydra_seconds();
 	pthread_barrier_init(&rest, NULL, run.changers);
 	for (unsigned int i = 0; i < run.changers; i++) {
 		struct changer *c = &changers[i];
@@ -528,18 +555,29 @@ static int do_run(void)
 	return judge_coverage();
 }
 
+/* What is chosen for a run */
+struct choice {
+	const char *policy;
+	bool serial, wander;
+};
+
 /* In a child: the run leaves the address space in ruins. */
-static void test(const char *policy, bool serial)
+static void test(const struct choice *choice)
 {
+	const char *one = choice->serial ? ", one changer" : "";
+	const char *rounds = choice->wander ? ", round the nodes" : "";
+	const char *policy = choice->policy;
 	pid_t child;
 	int status;
 
 	run.policy = policy;
-	run.serial = serial;
+	run.serial = choice->serial;
+	run.wander = choice->wander;
 	run.hydra = strncmp(policy, "linux", 5);
-	run.changers = serial ? 1 : hydra_nodes();
-	ksft_print_msg("repeat with --policy '%s' --seed %lu --operations %lu%s\n", policy, run.seed,
-		       run.operations, serial ? " --serial" : "");
+	run.changers = run.serial ? 1 : hydra_nodes();
+	ksft_print_msg("repeat with --policy '%s' --seed %lu --operations %lu%s%s\n", policy,
+		       run.seed, run.operations, run.serial ? " --serial" : "",
+		       run.wander ? " --wander" : "");
 	fflush(NULL);
 	child = fork();
 	if (!child) {
@@ -552,10 +590,10 @@ static void test(const char *policy, bool serial)
 		hydra_fail_allocations(0);
 	if (status > 128)
 		fprintf(stderr, "# the run died of signal %d\n", status - 128);
-	ksft_test_result(!status || status == UNMET, "policy %s%s: no stale translation\n", policy,
-			 serial ? ", one changer" : "");
-	ksft_test_result(!status, "policy %s%s: every operation has shown an effect\n", policy,
-			 serial ? ", one changer" : "");
+	ksft_test_result(!status || status == UNMET, "policy %s%s%s: no stale translation\n", policy,
+			 one, rounds);
+	ksft_test_result(!status, "policy %s%s%s: every operation has shown an effect\n", policy,
+			 one, rounds);
 }
 
 /* The settings that the oracle needs */
@@ -571,6 +609,8 @@ static struct setting {
 } settings[] = {
 	/* Flushes of NUMA balancing would hide a missing flush. */
 	{ "/proc/sys/kernel/numa_balancing", "0" },
+	/* Each run sets it again, as hydra_begin() sets it to 0. */
+	{ HYDRA_SYSFS "idle_seconds", "1" },
 	{ HUGETLB, HUGETLB_PAGES },
 	{ THP "enabled", "madvise" },
 	{ THP "shmem_enabled", "advise" },
@@ -656,10 +696,7 @@ static const char *prepare_system(void)
 
 /* Options */
 
-static struct {
-	const char *policy;
-	bool serial;
-} option;
+static struct choice option;
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -678,6 +715,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case '1':
 		option.serial = true;
 		break;
+	case 'w':
+		option.wander = true;
+		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -691,6 +731,7 @@ static const struct argp_option options[] = {
 	{ "operations", 'o', "N", 0, "do N operations in each run" },
 	{ "policy", 'p', "TEXT", 0, "run this policy alone, as written to /proc/PID/hydra" },
 	{ "serial", '1', NULL, 0, "let one thread do all operations" },
+	{ "wander", 'w', NULL, 0, "let all threads meet on one node after another" },
 	{ 0 }
 };
 
@@ -711,38 +752,41 @@ int main(int argc, char **argv)
 	 * with --policy.
 	 */
 	static const char * const policies[] = {
-		"hydra", "hydra,filter=entry", "hydra,filter=accessed", "hydra,domains=llc",
-		"radixvm", "abis", "mitosis",
+		"hydra", "hydra,filter=entry", "hydra,filter=accessed", "hydra,filter=auto",
+		"hydra,domains=llc", "radixvm", "abis", "mitosis",
 	};
-	struct {
-		const char *policy;
-		bool serial;
-	} runs[] = {
-		{ NULL, false }, { "hydra,prefetch=0", true },
+	struct choice runs[] = {
+		{ NULL }, { "hydra,prefetch=0", .serial = true },
+		{ "hydra,filter=auto", .wander = true },
 	};
 	const char *missing;
+	int nr;
 
 	run.seed = hydra_seed();
 	run.operations = OPERATIONS;
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	runs[0].policy = policies[run.seed % ARRAY_SIZE(policies)];
+	if (option.policy || option.serial || option.wander) {
+		runs[0] = option;
+		runs[0].policy = option.policy ?: "hydra";
+		nr = 1;
+	} else {
+		/* A short run does not wait for rounds. */
+		nr = ARRAY_SIZE(runs) - (run.operations < OPERATIONS);
+	}
 
 	ksft_print_header();
 	missing = hydra_missing();
 	if (missing)
 		ksft_exit_fail_msg("%s\n", missing);
-	ksft_set_plan(option.policy || option.serial ? 2 : 2 * ARRAY_SIZE(runs));
+	ksft_set_plan(2 * nr);
 	missing = prepare_system();
 	if (missing) {
 		restore_system();
 		ksft_exit_fail_msg("%s\n", missing);
 	}
-	if (option.policy || option.serial) {
-		test(option.policy ?: "hydra", option.serial);
-	} else {
-		for (int i = 0; i < ARRAY_SIZE(runs); i++)
-			test(runs[i].policy, runs[i].serial);
-	}
+	for (int i = 0; i < nr; i++)
+		test(&runs[i]);
 	restore_system();
 	ksft_finished();
 }

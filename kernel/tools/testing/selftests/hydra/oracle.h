@@ -9,6 +9,7 @@
  *	oracle.c		options, runs, changers, coverage
  *	oracle_memory.c		zones, cells, expected results, mistakes
  *	oracle_probes.c		the probes
+ *	oracle_rounds.c		with --wander: where the threads run
  *	oracle_operations.c	the changes; oracle_operations.h names their files
  */
 #ifndef ORACLE_H
@@ -31,6 +32,7 @@ extern struct run {
 	unsigned long operations;
 	unsigned int changers;
 	bool serial;			/* one changer; probes access cells only when asked */
+	bool wander;			/* all threads meet on one node after the other */
 	bool hydra;			/* the policy is not linux */
 	bool failures;			/* allocations of Hydra can be made to fail */
 	char directory[32];		/* a file system on a disk */
@@ -111,6 +113,7 @@ const char *make_zones(void);
 /* Map cells anew, readable and writable, and record the new states. */
 bool map_cells(struct zone *z, unsigned int first, unsigned int count);
 /* A page for one probe alone, in a leaf table that no other node shares; NULL: no page left */
+#define OWN_AT		0x400000000000UL
 char *map_own_page(unsigned int probe);
 extern int userfault_fd;
 uint64_t file_contents(unsigned int backing);
@@ -221,6 +224,7 @@ extern struct kind {
 #define NEEDS_FAILURES	512	/* allocations that fail */
 #define NEEDS_IDLE	1024	/* Linux's marks of idle pages */
 #define NEEDS_NODES	2048	/* memory on several nodes */
+#define SWITCHES	4096	/* the policy of the process */
 	unsigned int weight;
 	/* False: Linux refused the operation, which then does not count */
 	bool (*begin)(struct op *op);
@@ -251,6 +255,7 @@ extern atomic_int changers_on[HYDRA_MAX_CPUS];
 extern atomic_ulong looks;
 
 unsigned int nr_probes(void);
+/* The CPU of the probe while threads are apart */
 int probe_cpu(unsigned int probe);
 void start_probes(void);
 void stop_probes(void);
@@ -263,5 +268,17 @@ void ask_probes(unsigned int changer, const struct op *op, const struct op *next
 void ask_probes_for_all(unsigned int changer);
 /* The stamp of a probe in the cells at which the probe looked closely */
 uint64_t stamp(const struct op *op, unsigned int probe);
+
+/* Rounds: oracle_rounds.c */
+
+/* After start_probes() */
+void begin_rounds(void);
+/* Called by the main thread all the time */
+void go_round(void);
+/* The CPU on which a thread has to run now, if @cpu is its CPU while threads are apart */
+int place(int cpu);
+/* Has all happened at least once that rounds are for? */
+bool rounds_worked(void);
+void tell_rounds(void);
 
 #endif /* ORACLE_H */

@@ -27,7 +27,6 @@
 #define SMALL_AT	0x100000000000UL
 #define LONELY_AT	0x200000000000UL
 #define HUGE_AT		0x300000000000UL
-#define OWN_AT		0x400000000000UL
 
 #define SMALL(page, count)	.at = SMALL_AT + (page) * PAGE_SIZE, .cells = count, \
 				.step = PAGE_SIZE, .size = PAGE_SIZE, .fd = -1, .disk = -1

@@ -58,9 +58,10 @@ struct kind kinds[] = {
 	{ "msync", IN(SHARED_FILE), WRITABLE, QUIET, 2, write_back, is_on_disk },
 	{ "reclaim of the memory cgroup", ALL, NOTHING, QUIET, 1, reclaim_from_cgroup },
 	{ "reclaim of replicas", ALL, NOTHING, QUIET | HYDRA_ONLY, 1, reclaim_replicas },
-	{ "Hydra switched off and on", ALL, NOTHING, QUIET | HYDRA_ONLY, 1, switch_off, switch_on },
-	{ "Hydra switched on without memory", ALL, NOTHING, QUIET | HYDRA_ONLY | NEEDS_FAILURES, 1,
-	  switch_on_without_memory, switch_on_again },
+	{ "Hydra switched off and on", ALL, NOTHING, QUIET | HYDRA_ONLY | SWITCHES, 1, switch_off,
+	  switch_on },
+	{ "Hydra switched on without memory", ALL, NOTHING, QUIET | HYDRA_ONLY | SWITCHES |
+	  NEEDS_FAILURES, 1, switch_on_without_memory, switch_on_again },
 };
 
 const unsigned int nr_kinds = ARRAY_SIZE(kinds);
@@ -110,6 +111,9 @@ const char *prepare_operations(void)
 			k->unavailable = "no /sys/kernel/mm/page_idle (CONFIG_IDLE_PAGE_TRACKING)";
 		if (k->flags & HYDRA_ONLY && !run.hydra)
 			k->unavailable = "the policy is linux";
+		/* Only the kernel is to return it, and with each split trees stay longer. */
+		if (k->flags & SWITCHES && run.wander)
+			k->unavailable = "rounds wait until the process returns by itself";
 	}
 	for (unsigned int i = 0; i < ARRAY_SIZE(prepare); i++) {
 		const char *missing = prepare[i]();

@@ -4,7 +4,8 @@
  * the changed cells. Then the probes access the cells that the next operation will
  * change, so that every CPU caches the translations. Then most probes sleep, and their
  * CPUs are idle. One or two probes keep a CPU busy during the next operation: Linux
- * flushes an idle CPU in another way than a running CPU.
+ * flushes an idle CPU in another way than a running CPU. With --wander, all probes run on
+ * one node now and then.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 
 struct probe {
 	pthread_t thread;
+	int cpu;		/* while threads are apart; looker.cpu: now */
 	struct looker looker;
 	char *own_page;
 	atomic_uint calls;
@@ -56,7 +58,7 @@ unsigned int nr_probes(void)
 
 int probe_cpu(unsigned int probe)
 {
-	return probes[probe].looker.cpu;
+	return probes[probe].cpu;
 }
 
 static void call(struct probe *p)
@@ -118,7 +120,7 @@ static void answer(struct probe *p, struct request *r)
 	if (r->next) {
 		look_at_samples(p, r->next, LOOK);
 		for (int i = 0; i < ARRAY_SIZE(r->next->awake); i++)
-			p->stay_awake |= r->next->awake[i] == p->looker.cpu;
+			p->stay_awake |= r->next->awake[i] == p->cpu;
 		p->pastime = r->next->pastime;
 	}
 }
@@ -161,16 +163,26 @@ static bool is_called(const struct probe *p, struct request *r)
 	       ((r->op && r->op->together) || atomic_load(&r->left) == p->looker.probe + 1);
 }
 
+static void go_to_place(struct probe *p)
+{
+	int cpu = place(p->cpu);
+
+	if (cpu == p->looker.cpu)
+		return;
+	p->looker.cpu = cpu;
+	hydra_pin_to_cpu(cpu);
+}
+
 static void *probe_main(void *arg)
 {
 	struct probe *p = arg;
 
-	hydra_pin_to_cpu(p->looker.cpu);
 	for (;;) {
 		unsigned int heard = atomic_load(&p->calls);
 
 		if (atomic_load(&stop))
 			return NULL;
+		go_to_place(p);
 		p->stay_awake = false;
 		for (unsigned int i = 0; i < run.changers; i++) {
 			struct request *r = &requests[i];
@@ -236,8 +248,9 @@ void start_probes(void)
 		for (int i = 0; i < found && count < MAX_PROBES; i++, count++) {
 			struct probe *p = &probes[count];
 
+			p->cpu = cpus[i];
 			p->looker = (struct looker){
-				.cpu = cpus[i], .probe = count, .random = run.seed ^ (count + 1) << 20,
+				.cpu = -1, .probe = count, .random = run.seed ^ (count + 1) << 20,
 			};
 			p->own_page = map_own_page(count);
 			if (p->own_page)
