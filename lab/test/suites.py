@@ -147,7 +147,8 @@ def debug(only="", arguments="", long=False, seed=0):
 
 def oracle_runs():
     """(policy, machine, operations, name) of each part of the long oracle."""
-    return [*(("hydra", *run) for run in LONG_ORACLE), *((policy, MACHINE, OTHER_OPERATIONS, policy) for policy in OTHER_POLICIES)]
+    return [*(("hydra", *run) for run in LONG_ORACLE), *((policy, MACHINE, OTHER_OPERATIONS, policy) for policy in OTHER_POLICIES),
+            ("hydra,filter=auto --wander", MACHINE, OTHER_OPERATIONS, "round the nodes")]
 
 
 def long_oracle(only=""):

@@ -171,8 +171,10 @@ def test_parts_of_the_long_oracle(monkeypatch):
     monkeypatch.setattr(suites, "selftests", lambda _tests, machine, label, **more: ran.append((label, more["arguments"])) or [])
     suites.long_oracle("abis")
     assert ran == [("abis, 20000 operations", "--policy abis --operations 20000")]
+    suites.long_oracle("round")
+    assert ran[1:] == [("round the nodes, 20000 operations", "--policy hydra,filter=auto --wander --operations 20000")]
     suites.long_oracle()
-    assert len(ran) == 1 + len(suites.oracle_runs()) == 1 + len(suites.LONG_ORACLE) + len(suites.OTHER_POLICIES)
+    assert len(ran) == 2 + len(suites.oracle_runs()) == 2 + len(suites.LONG_ORACLE) + len(suites.OTHER_POLICIES) + 1
 
 
 def test_the_stages_to_run():
