@@ -22,8 +22,9 @@
  *
  * A look is bounded: interrupts are off for an eighth of a PMD table, or for LINKS_AT_ONCE links,
  * or for STEPS_AT_ONCE entries on the way to a PMD table. A call of the keeper ends after
- * PARTS_AT_ONCE such parts and tables that domains leave, each of which costs a flush. A table that
- * moves counts as PARTS_OF_MOVE of these: it takes mmap_lock. The keeper goes on in the next jiffy.
+ * PARTS_AT_ONCE such parts and tables that domains leave, each of which costs a flush. An attempt
+ * to move a table counts as PARTS_OF_MOVE of these: it takes mmap_lock. After FAILS_AT_ONCE
+ * attempts that fail, the call tries no more. The keeper goes on in the next jiffy.
  */
 
 #include <linux/jiffies.h>
@@ -47,6 +48,7 @@
 #define STEPS_AT_ONCE	PTRS_PER_PUD
 #define PARTS_AT_ONCE	256
 #define PARTS_OF_MOVE	16
+#define FAILS_AT_ONCE	4
 
 /*
  * A round of the keeper through the list, which may take several calls. The keeper alone uses it.
@@ -112,12 +114,12 @@ static bool hydra_look_at_table(struct hydra_table *t, bool idle, unsigned int *
 
 /*
  * Look at the entries of a PMD table from h->look_at on, up to an eighth of the table, or until
- * LINKS_AT_ONCE links have been looked at, or domains leave @room tables.
+ * LINKS_AT_ONCE links have been looked at, or domains leave @room tables. @moves: or have to move.
  *
- * Context: interrupts off. Return: bits of the entries whose tables domains leave, or have to move,
- * counted from the entry of h->look_at; h->look_at becomes the address after the last entry.
+ * Context: interrupts off. Return: bits of the entries of these tables, counted from the entry of
+ * h->look_at; h->look_at becomes the address after the last entry.
  */
-static u64 hydra_look_at_part(struct hydra_mm *h, const pteval_t *pmd, bool idle,
+static u64 hydra_look_at_part(struct hydra_mm *h, const pteval_t *pmd, bool idle, bool moves,
 			      unsigned int room)
 {
 	unsigned int i, looked = 0, first = pmd_index(h->look_at);
@@ -132,7 +134,7 @@ static u64 hydra_look_at_part(struct hydra_mm *h, const pteval_t *pmd, bool idle
 		if (!t || hydra_mask_empty(&t->users))
 			continue;
 		if (hydra_look_at_table(t, idle, &looked) ||
-		    (idle && hydra_has_lost_owner(h, hydra_next_table(val))))
+		    (moves && hydra_has_lost_owner(h, hydra_next_table(val))))
 			leave |= BIT_ULL(i - first);
 	}
 	h->look_at += (i - first) * PMD_SIZE;
@@ -159,7 +161,8 @@ static bool hydra_take_part(const struct hydra_mm *h, struct hydra_table *t, boo
  * Context: interrupts off, so no table is freed.
  * Return: as hydra_look_at_part(). @from: the address that its first bit stands for
  */
-static u64 hydra_look_on(struct hydra_mm *h, bool idle, unsigned int room, unsigned long *from)
+static u64 hydra_look_on(struct hydra_mm *h, bool idle, bool moves, unsigned int room,
+			 unsigned long *from)
 {
 	struct hydra_iter it = {
 		.mm = h->mm,
@@ -182,7 +185,7 @@ static u64 hydra_look_on(struct hydra_mm *h, bool idle, unsigned int room, unsig
 		return 0;
 	}
 	if (hydra_take_part(h, t, idle))
-		return hydra_look_at_part(h, it.table, idle, room);
+		return hydra_look_at_part(h, it.table, idle, moves, room);
 	h->look_at += HYDRA_PART_ENTRIES * PMD_SIZE;
 	return 0;
 }
@@ -267,24 +270,30 @@ static bool hydra_forget(struct hydra_mm *h, unsigned long addr)
  */
 static bool hydra_look(struct hydra_mm *h, bool idle, unsigned int *parts)
 {
+	unsigned int fails = 0, room;
 	unsigned long from = 0;
 	u64 leave;
 
 	while (h->look_at < TASK_SIZE_MAX) {
+		/* A table that moves between two looks for rent would soon move back. */
+		bool moves = idle && fails < FAILS_AT_ONCE;
+
 		if (!*parts)
 			return false;
 		--*parts;
+		room = moves ? *parts / PARTS_OF_MOVE : *parts;
 		local_irq_disable();
-		leave = hydra_look_on(h, idle, *parts ?: 1, &from);
+		leave = hydra_look_on(h, idle, moves, room ?: 1, &from);
 		local_irq_enable();
 		*parts -= min(*parts, hweight64(leave));
 		for (; leave; leave &= leave - 1) {
 			unsigned long addr = from + __ffs64(leave) * PMD_SIZE;
 
-			if (!hydra_forget(h, addr))
+			if (!hydra_forget(h, addr) || !moves)
 				continue;
-			hydra_rehome_to_user(h, addr);
+			fails += !hydra_rehome_to_user(h, addr);
 			*parts -= min(*parts, PARTS_OF_MOVE);
+			cond_resched();
 		}
 		cond_resched();
 	}

@@ -16,17 +16,18 @@
  * as when locked memory is unlocked, it waits for the next process that moves.
  *
  * In a process that is split, a table may have lost its owner: that domain has left the table, and
- * a single other domain uses a replica. Then no domain walks the canonical table. The look that
- * finds this (forget.c) has the table moved to the home of its user (hydra_rehome_to_user()), as
- * mremap() moves a table: the replica goes, and the user links the table at its next fault. Where a
- * lock is busy, or memory short, the table waits for the next idle look.
+ * a single other domain uses a replica. Then no domain walks the canonical table. (Or the user
+ * links it, as memory for a replica was short.) The idle look that finds this (forget.c) has the
+ * table moved to the home of its user (hydra_rehome_to_user()), as mremap() moves a table: the
+ * replica goes, and the user links the table at its next fault. Where a lock is busy, or memory
+ * short, the table waits for the next idle look.
  *
  * Left alone are processes which have locked memory, since a move causes faults; which have
  * another MMU walk their tables (mmu_notifier); or which run on an isolated CPU, as a move
  * interrupts the CPUs that run the process. So are tables of special VMAs and of VMAs with
- * several reverse maps, tables that Linux has set aside for the split of a huge page, and processes
- * whose cpuset does not have the node. Where groups of CPUs take the place of nodes, all tables are
- * on the one node that the machine sees.
+ * several reverse maps, tables that Linux has set aside for the split of a huge page, and plain
+ * processes whose cpuset does not have the node. Where groups of CPUs take the place of nodes, no
+ * table of a process that is split moves.
  *
  * Locking: locks of the process are only tried, in the order of Linux: mmap_lock for writing,
  * locks of VMAs, i_mmap and anon_vma for writing. The lock of the PMD table and then those of
@@ -203,28 +204,40 @@ static int hydra_rehome_node(struct mm_struct *mm)
 	return node_state(nid, N_CPU) ? nid : NUMA_NO_NODE;
 }
 
+/* Has a domain walked a leaf table since the last look? Context: as hydra_node_of_user(). */
+static bool hydra_has_walked(const struct hydra_table *t, unsigned int d)
+{
+	const pteval_t *own = READ_ONCE(t->parent->table[d]);
+	pteval_t link = own ? READ_ONCE(own[hydra_table_index(t)]) : 0;
+
+	return hydra_is_table(link) && (link & _PAGE_ACCESSED || !hydra_link_age(link));
+}
+
 /*
  * The node to which a leaf table of a process that is split has to move, as it has lost its owner.
- * NUMA_NO_NODE if the table stays. It does if several domains use it, or if CPUs of a universal
- * domain may walk it.
+ * NUMA_NO_NODE if the table stays. It does if several domains use it, if its user may be about to
+ * leave it, too, or if CPUs of a universal domain may walk it.
  *
  * Context: interrupts off, or preemption off: the struct hydra_table is freed after a grace period.
  */
 static int hydra_node_of_user(const struct hydra_mm *h, const pteval_t *table)
 {
+	const struct hydra_domains *domains = hydra_domains_of(h);
 	struct hydra_table *t = hydra_table_of(table);
 	hydra_mask_t users;
-	int nid;
+	unsigned int d;
 
-	if (!t || !hydra_mask_empty(&h->universal))
+	if (!t || !hydra_mask_empty(&h->universal) || hydra_has_pools(domains))
 		return NUMA_NO_NODE;
 	/* A collapse may take the users away meanwhile. */
 	hydra_mask_zero(&users);
 	hydra_mask_add(&users, &t->users);
 	if (bitmap_weight(users.bits, HYDRA_MAX_DOMAINS) != 1)
 		return NUMA_NO_NODE;
-	nid = hydra_domains_of(h)->home[find_first_bit(users.bits, HYDRA_MAX_DOMAINS)];
-	return nid != page_to_nid(virt_to_page(table)) ? nid : NUMA_NO_NODE;
+	d = find_first_bit(users.bits, HYDRA_MAX_DOMAINS);
+	if (domains->home[d] == page_to_nid(virt_to_page(table)) || !hydra_has_walked(t, d))
+		return NUMA_NO_NODE;
+	return domains->home[d];
 }
 
 /**
@@ -288,7 +301,7 @@ static void hydra_find_due(struct hydra_pass *pass)
 /* A table on the node. Context: process context, no locks. Return: NULL: there is no memory. */
 static struct page *hydra_rehome_alloc(int nid)
 {
-	struct page *page = alloc_pages_node(nid, REHOME_GFP, 0);
+	struct page *page = node_online(nid) ? alloc_pages_node(nid, REHOME_GFP, 0) : NULL;
 
 	if (page && !pagetable_pte_ctor(page_ptdesc(page))) {
 		__free_page(page);
@@ -360,7 +373,8 @@ static void hydra_rehome_free(struct rcu_head *head)
  * The entries are copied as they are: nothing is mapped or unmapped. Soft-dirty bits, swap
  * entries and marks of userfaultfd are part of them.
  *
- * Context: hydra_rehome_tables(); the PMD entry is cleared, and all CPUs are flushed.
+ * Context: hydra_rehome_tables(); the PMD entry is cleared, and all CPUs are flushed that may have
+ * walked the table.
  */
 static void hydra_rehome_table(struct hydra_pass *pass, pmd_t *pmd, pmd_t old, unsigned int i)
 {
@@ -550,11 +564,10 @@ static void hydra_rehome_mm(struct mm_struct *mm, int nid)
  * @h: address space, split
  * @addr: first address that the table maps
  *
- * The node has memory for the table: the user's replica on it goes.
- *
  * Context: hydra_keeper(): process context, no locks; a reference in mm_users.
+ * Return: false if the table has not moved.
  */
-void hydra_rehome_to_user(struct hydra_mm *h, unsigned long addr)
+bool hydra_rehome_to_user(struct hydra_mm *h, unsigned long addr)
 {
 	struct hydra_pass pass = {
 		.mm = h->mm, .split = true, .room = 1, .nr = 1, .due = { addr },
@@ -562,7 +575,7 @@ void hydra_rehome_to_user(struct hydra_mm *h, unsigned long addr)
 	struct mem_cgroup *memcg, *old;
 
 	if (hydra_stays(h->mm))
-		return;
+		return false;
 	scoped_guard(irq) {
 		pmd_t *pmd = hydra_canonical_pmd(h->mm, addr);
 		pteval_t val = pmd ? pmd_val(pmdp_get_lockless(pmd)) : 0;
@@ -571,7 +584,7 @@ void hydra_rehome_to_user(struct hydra_mm *h, unsigned long addr)
 						 NUMA_NO_NODE;
 	}
 	if (pass.nid == NUMA_NO_NODE)
-		return;
+		return false;
 	memcg = hydra_charge_begin(h->mm, &old);
 	hydra_rehome_supply(&pass);
 	hydra_charge_end(memcg, old);
@@ -581,6 +594,7 @@ void hydra_rehome_to_user(struct hydra_mm *h, unsigned long addr)
 	}
 	if (pass.new[0])
 		pte_free(h->mm, pass.new[0]);
+	return !pass.room;
 }
 
 /*

@@ -13,6 +13,6 @@ struct hydra_mm;
 
 bool hydra_rehome(bool begin);
 bool hydra_has_lost_owner(const struct hydra_mm *h, const pteval_t *table);
-void hydra_rehome_to_user(struct hydra_mm *h, unsigned long addr);
+bool hydra_rehome_to_user(struct hydra_mm *h, unsigned long addr);
 
 #endif /* _ARCH_X86_MM_HYDRA_REHOME_H */

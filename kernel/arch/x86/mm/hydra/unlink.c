@@ -477,8 +477,9 @@ void __hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd)
 /**
  * DOC: A leaf table moved
  *
- * move_normal_pmd() holds mmap_lock, the locks of the reverse map and both PMD locks. Faults
- * and flushes need one of these, but atomic fills do not::
+ * move_normal_pmd() holds mmap_lock, the locks of the reverse map and both PMD locks;
+ * hydra_rehome_tables() the locks of the VMAs, too. Faults and flushes need one of these, but
+ * atomic fills do not::
  *
  *     CPU 0: an atomic fill                CPU 1: mremap()
  *     ---------------------                ---------------

@@ -99,10 +99,10 @@ static void hydra_test_look_at_part(struct kunit *test)
 	look.own[0][65] = AGED(2);
 
 	/* A part without tables of several domains */
-	KUNIT_EXPECT_EQ(test, 0, hydra_look_at_part(look.h, look.pmd, true, 8));
+	KUNIT_EXPECT_EQ(test, 0, hydra_look_at_part(look.h, look.pmd, true, false, 8));
 	KUNIT_EXPECT_EQ(test, 64 * PMD_SIZE, look.h->look_at);
 	/* Rent of a quarter, and less: domain 0 leaves the one, domain 1 has used it. */
-	KUNIT_EXPECT_EQ(test, BIT(2), hydra_look_at_part(look.h, look.pmd, false, 8));
+	KUNIT_EXPECT_EQ(test, BIT(2), hydra_look_at_part(look.h, look.pmd, false, false, 8));
 	KUNIT_EXPECT_EQ(test, 128 * PMD_SIZE, look.h->look_at);
 	KUNIT_EXPECT_EQ(test, AGED(3), look.own[0][66]);
 	KUNIT_EXPECT_EQ(test, LINK, look.own[1][66]);
@@ -111,22 +111,60 @@ static void hydra_test_look_at_part(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, HYDRA_RENT_QUARTER - 1, poor->rent);
 	/* An idle look takes tables without rent, too. */
 	look.h->look_at = 64 * PMD_SIZE;
-	KUNIT_EXPECT_EQ(test, BIT(2) | BIT(3), hydra_look_at_part(look.h, look.pmd, true, 8));
+	KUNIT_EXPECT_EQ(test, BIT(2) | BIT(3), hydra_look_at_part(look.h, look.pmd, true, false, 8));
 	KUNIT_EXPECT_EQ(test, AGED(1), look.own[1][66]);
 	KUNIT_EXPECT_EQ(test, AGED(3), look.own[0][67]);
 	KUNIT_EXPECT_EQ(test, HYDRA_RENT_QUARTER - 1, poor->rent);
 	KUNIT_EXPECT_EQ(test, AGED(2), look.own[0][65]);
 	/* Room for one table that domains leave: the next look begins after it. */
 	look.h->look_at = 64 * PMD_SIZE;
-	KUNIT_EXPECT_EQ(test, BIT(2), hydra_look_at_part(look.h, look.pmd, true, 1));
+	KUNIT_EXPECT_EQ(test, BIT(2), hydra_look_at_part(look.h, look.pmd, true, false, 1));
 	KUNIT_EXPECT_EQ(test, 67 * PMD_SIZE, look.h->look_at);
-	KUNIT_EXPECT_EQ(test, BIT(0), hydra_look_at_part(look.h, look.pmd, true, 1));
+	KUNIT_EXPECT_EQ(test, BIT(0), hydra_look_at_part(look.h, look.pmd, true, false, 1));
 	KUNIT_EXPECT_EQ(test, 68 * PMD_SIZE, look.h->look_at);
 	/* A table that all domains have left */
 	hydra_mask_zero(&t->users);
 	hydra_mask_zero(&poor->users);
 	look.h->look_at = 64 * PMD_SIZE;
-	KUNIT_EXPECT_EQ(test, 0, hydra_look_at_part(look.h, look.pmd, true, 8));
+	KUNIT_EXPECT_EQ(test, 0, hydra_look_at_part(look.h, look.pmd, true, false, 8));
+}
+
+/* A table that one domain of another node still uses has lost its owner. */
+static void hydra_test_lost_owner(struct kunit *test)
+{
+	struct hydra_test_look look = hydra_test_look(test);
+	struct hydra_table *t = hydra_test_share(test, &look, 66, 0);
+	const pteval_t *canonical = hydra_next_table(look.pmd[66]);
+	const int *home = hydra_domains_of(look.h)->home;
+	unsigned int d, at_home = home[0] != page_to_nid(virt_to_page(canonical));
+
+	if (HYDRA_MAX_DOMAINS < 2 || home[0] == home[1] ||
+	    home[at_home] != page_to_nid(virt_to_page(canonical)))
+		kunit_skip(test, "needs a table on the first or second of two nodes");
+	d = !at_home;
+	look.own[d][66] = LINK;
+	KUNIT_EXPECT_FALSE(test, hydra_has_lost_owner(look.h, canonical));
+	hydra_mask_clear(at_home, &t->users);
+	KUNIT_EXPECT_TRUE(test, hydra_has_lost_owner(look.h, canonical));
+	look.own[d][66] = AGED(2);
+	KUNIT_EXPECT_FALSE(test, hydra_has_lost_owner(look.h, canonical));
+	look.own[d][66] |= _PAGE_ACCESSED;
+	KUNIT_EXPECT_TRUE(test, hydra_has_lost_owner(look.h, canonical));
+	/* A look that moves no table passes it by. */
+	look.h->look_at = 64 * PMD_SIZE;
+	KUNIT_EXPECT_EQ(test, 0, hydra_look_at_part(look.h, look.pmd, true, false, 8));
+	look.h->look_at = 64 * PMD_SIZE;
+	look.own[d][66] |= _PAGE_ACCESSED;
+	KUNIT_EXPECT_EQ(test, BIT(2), hydra_look_at_part(look.h, look.pmd, true, true, 8));
+	KUNIT_EXPECT_EQ(test, LINK, look.own[d][66]);
+	hydra_mask_set(at_home, &look.h->universal);
+	KUNIT_EXPECT_FALSE(test, hydra_has_lost_owner(look.h, canonical));
+	hydra_mask_zero(&look.h->universal);
+	hydra_mask_zero(&t->users);
+	KUNIT_EXPECT_FALSE(test, hydra_has_lost_owner(look.h, canonical));
+	hydra_mask_set(at_home, &t->users);
+	look.own[at_home][66] = LINK;
+	KUNIT_EXPECT_FALSE(test, hydra_has_lost_owner(look.h, canonical));
 }
 
 /* Empty tables above the PMD tables: a look stops, and the next one goes on. */
@@ -152,7 +190,7 @@ static void hydra_test_walk_bound(struct kunit *test)
 	local_irq_disable();
 	KUNIT_EXPECT_FALSE(test, hydra_next_canonical(&it));
 	KUNIT_EXPECT_EQ(test, 100 * PUD_SIZE, it.next);
-	KUNIT_EXPECT_EQ(test, 0, hydra_look_on(h, true, 1, &from));
+	KUNIT_EXPECT_EQ(test, 0, hydra_look_on(h, true, false, 1, &from));
 	KUNIT_EXPECT_EQ(test, STEPS_AT_ONCE * PUD_SIZE, h->look_at);
 	it.steps = 0;
 	KUNIT_EXPECT_TRUE(test, hydra_next_canonical(&it));
@@ -162,7 +200,7 @@ static void hydra_test_walk_bound(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, hydra_next_canonical(&it));
 	KUNIT_EXPECT_GE(test, it.next, TASK_SIZE_MAX);
 	h->active = false;
-	KUNIT_EXPECT_EQ(test, 0, hydra_look_on(h, true, 1, &from));
+	KUNIT_EXPECT_EQ(test, 0, hydra_look_on(h, true, false, 1, &from));
 	KUNIT_EXPECT_GE(test, h->look_at, TASK_SIZE_MAX);
 	local_irq_enable();
 }
@@ -219,6 +257,7 @@ static void hydra_test_pay(struct kunit *test)
 static struct kunit_case hydra_forget_cases[] = {
 	KUNIT_CASE(hydra_test_age_link),
 	KUNIT_CASE(hydra_test_look_at_part),
+	KUNIT_CASE(hydra_test_lost_owner),
 	KUNIT_CASE(hydra_test_walk_bound),
 	KUNIT_CASE(hydra_test_pay),
 	{}
