@@ -18,10 +18,11 @@ RUN, STOP, USE, CHANGE, FLUSH, FREE, END = range(7)
 MS = 1000
 # What <kunit/test.h> and the kernel's headers have, for the cases of KUnit
 KUNIT = """\
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-typedef uint8_t u8; typedef uint16_t u16; typedef uint32_t u32; typedef uint64_t u64; typedef int16_t s16;
+typedef uint8_t u8; typedef uint16_t u16; typedef uint32_t u32; typedef uint64_t u64; typedef int16_t s16; typedef int64_t s64;
 #define U32_MAX UINT32_MAX
 #define U64_MAX UINT64_MAX
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
@@ -62,17 +63,19 @@ def simulate(built, *words, status=0):
 
 # --- the rules
 
-def test_the_cases_of_kunit_pass_here_too(tmp_path):
+@pytest.mark.parametrize("rules", ["auto_rules", "process_rules"])
+def test_the_cases_of_kunit_pass_here_too(tmp_path, rules):
     (tmp_path / "kunit").mkdir()
     (tmp_path / "kunit/test.h").write_text(KUNIT)
-    (tmp_path / "cases.c").write_text(f'#include "{RULES}/tests/auto_rules-kunit.h"\n')
+    (tmp_path / "cases.c").write_text(f'#include "{RULES}/tests/{rules}-kunit.h"\n')
     compile_c("-DCONFIG_HYDRA_MM_KUNIT_TEST", f"-I{tmp_path}", "-o", tmp_path / "cases", tmp_path / "cases.c")
     done = subprocess.run([tmp_path / "cases"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
 
-def test_the_rules_include_nothing():
+def test_the_rules_include_nothing_but_rules():
     assert "#include" not in (RULES / "auto_rules.h").read_text(encoding="utf-8")
+    assert re.findall("#include.*", (RULES / "process_rules.h").read_text(encoding="utf-8")) == ['#include "auto_rules.h"']
 
 
 def test_random_traces_keep_the_bounds_and_come_near_them(built):

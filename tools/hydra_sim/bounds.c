@@ -319,8 +319,7 @@ static void make_forget(struct trace *t, u64 *random)
 	t->prices.fill = HYDRA_PRICE_FILL / 4 + draw(random, 4 * HYDRA_PRICE_FILL);
 	t->prices.change = HYDRA_PRICE_CHANGE / 4 + draw(random, 4 * HYDRA_PRICE_CHANGE);
 	if (draw(random, 2))
-		t->prices = (struct hydra_prices){ HYDRA_PRICE_INTERRUPT, HYDRA_PRICE_FILL,
-						   HYDRA_PRICE_CHANGE, HYDRA_PRICE_LOOK };
+		t->prices = prices;
 	t->cpus = machines[draw(random, 5)];
 	t->late = looks[draw(random, 5)];
 	t->nr = 8 + draw(random, (draw(random, 4) ? FEW_EVENTS : MOST_EVENTS) - 7);

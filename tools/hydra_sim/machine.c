@@ -32,7 +32,15 @@ const char *const policies[] = {
 };
 
 struct hydra_prices prices = {
-	HYDRA_PRICE_INTERRUPT, HYDRA_PRICE_FILL, HYDRA_PRICE_CHANGE, HYDRA_PRICE_LOOK
+	.interrupt = HYDRA_PRICE_INTERRUPT,
+	.fill = HYDRA_PRICE_FILL,
+	.change = HYDRA_PRICE_CHANGE,
+	.look = HYDRA_PRICE_LOOK,
+	.more = HYDRA_PRICE_MORE,
+	.flush = HYDRA_PRICE_FLUSH,
+	.walk = HYDRA_PRICE_WALK,
+	.root = HYDRA_PRICE_ROOT,
+	.release = HYDRA_PRICE_RELEASE,
 };
 
 /* What one domain has of a leaf table: a bit for each page */
@@ -235,7 +243,7 @@ static void use(struct machine *m, struct table *t, u32 d, u32 first, u32 end)
 		make_table(m, t, d);
 	m->costs.walks += end - first;
 	if (!m->policy.split) {
-		pay(m, &m->costs.remote_walks, t->home != d ? end - first : 0, PRICE_WALK);
+		pay(m, &m->costs.remote_walks, t->home != d ? end - first : 0, prices.walk);
 		return;
 	}
 	copy = &t->copy[d];
@@ -284,7 +292,7 @@ static void change(struct machine *m, struct table *t, u32 by, u32 first, u32 en
 		if (!nr)
 			continue;
 		pay(m, &m->costs.changes, 1, prices.change);
-		m->costs.ns += (nr - 1) * (u64)PRICE_MORE;
+		m->costs.ns += (nr - 1) * (u64)prices.more;
 		if (d != by && nr > most)
 			most = nr;
 		if (m->policy.forgets)
@@ -292,7 +300,7 @@ static void change(struct machine *m, struct table *t, u32 by, u32 first, u32 en
 		clear_bits(copy->accessed, first, end);
 	}
 	if (m->policy.forgets && most)
-		charge(m, t, prices.change + (u64)(most - 1) * PRICE_MORE);
+		charge(m, t, prices.change + (u64)(most - 1) * prices.more);
 }
 
 static u32 sharing_cpus(const struct machine *m, const struct table *t)
@@ -351,7 +359,7 @@ static void interrupt(struct machine *m, const struct record *r, u32 targets)
 	if (targets & 1u << r->cpu / m->cpus && m->runs[r->cpu])
 		nr--;
 	pay(m, &m->costs.interrupts, nr, prices.interrupt);
-	pay(m, &m->costs.flushes, 1, m->policy.split ? PRICE_FLUSH : 0);
+	pay(m, &m->costs.flushes, 1, m->policy.split ? prices.flush : 0);
 	if (r->time < m->end / 4) {
 		m->costs.first_interrupts += nr;
 		m->costs.first_flushes++;

@@ -20,10 +20,6 @@ typedef int16_t s16;
 #define MAX_TABLES	8192		/* leaf tables, 16 GiB of pages */
 #define PAGES		512		/* of a leaf table */
 
-/* Prices in ns that no rule of auto_rules.h needs. */
-#define PRICE_MORE	25		/* each further entry of a change, for each copy */
-#define PRICE_FLUSH	55		/* a flush of a program that has several trees */
-#define PRICE_WALK	75		/* a walk that reads a table of another socket */
 #define MOST_LOOKS	2048		/* copies; a flush of more goes by table */
 
 enum op {

@@ -85,6 +85,11 @@
 #define HYDRA_PRICE_FILL	3000	/* of a table by a fault */
 #define HYDRA_PRICE_CHANGE	250	/* of an entry in the copy of one more domain */
 #define HYDRA_PRICE_LOOK	75	/* of a flush at the mark of one copy */
+#define HYDRA_PRICE_MORE	25	/* of each further entry that changes with it */
+#define HYDRA_PRICE_FLUSH	55	/* of a flush, besides, with domain trees */
+#define HYDRA_PRICE_WALK	75	/* of a walk, more, of a table on another node */
+#define HYDRA_PRICE_ROOT	10000	/* of a domain's root and upper tables */
+#define HYDRA_PRICE_RELEASE	100	/* of a table when the process returns to plain Linux */
 
 /* Rent, in units of 1/256 of the price of forgetting */
 #define HYDRA_RENT_WHOLE	256
@@ -117,6 +122,11 @@ struct hydra_prices {
 	u32 fill;	/* of a table, by as many faults as it takes */
 	u32 change;
 	u32 look;
+	u32 more;
+	u32 flush;
+	u32 walk;
+	u32 root;
+	u32 release;
 };
 
 /**

@@ -411,4 +411,5 @@ static int __init hydra_keeper_init(void)
 core_initcall(hydra_keeper_init);
 
 #include "tests/auto_rules-kunit.h"
+#include "tests/process_rules-kunit.h"
 #include "tests/forget-kunit.h"

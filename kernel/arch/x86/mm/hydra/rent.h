@@ -24,6 +24,11 @@ static const struct hydra_prices hydra_prices = {
 	.fill = HYDRA_PRICE_FILL,
 	.change = HYDRA_PRICE_CHANGE,
 	.look = HYDRA_PRICE_LOOK,
+	.more = HYDRA_PRICE_MORE,
+	.flush = HYDRA_PRICE_FLUSH,
+	.walk = HYDRA_PRICE_WALK,
+	.root = HYDRA_PRICE_ROOT,
+	.release = HYDRA_PRICE_RELEASE,
 };
 
 extern unsigned int hydra_idle_seconds;
