@@ -3,12 +3,13 @@
 #include <argp.h>
 #include <errno.h>
 #include <error.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim.h"
 
-enum { KEY_JSON = 256, KEY_CPUS, KEY_PRICE, KEY_SEED, KEY_TICK, KEY_WRITE, KEY_TRACE };
+enum { KEY_JSON = 256, KEY_CPUS, KEY_PRICE, KEY_ACTUAL, KEY_POLICY, KEY_SEED, KEY_TICK, KEY_WRITE, KEY_TRACE };
 
 static struct {
 	u64 bounds;
@@ -16,6 +17,7 @@ static struct {
 	const char *write, *trace;
 	const struct pattern *pattern[32];
 	u32 nr_patterns;
+	bool policy[16], some_policies;
 } options;
 
 static struct machine *machine[16];
@@ -34,24 +36,44 @@ static u64 parse_number(const struct argp_state *argp, const char *what, const c
 	return value;
 }
 
-static void parse_price(const struct argp_state *argp, char *text)
+/* The price in @of, or in @of and @too */
+static void parse_price(const struct argp_state *argp, char *text, struct hydra_prices *of,
+			struct hydra_prices *too)
 {
+#define NAME(name) { #name, offsetof(struct hydra_prices, name) }
 	static const struct {
 		const char *name;
-		u32 *price;
+		size_t at;
 	} names[] = {
-		{ "interrupt", &prices.interrupt }, { "fill", &prices.fill },
-		{ "change", &prices.change }, { "look", &prices.look }, { NULL, NULL }
+		NAME(interrupt), NAME(fill), NAME(change), NAME(look), NAME(more), NAME(flush), NAME(walk),
+		NAME(root), NAME(release), { NULL, 0 }
 	}, *each;
 	char *value = strchr(text, '=');
+	u32 price;
 
 	for (each = names; value && each->name; each++)
 		if (!strncmp(each->name, text, value - text) && !each->name[value - text])
 			break;
-	if (!value || !each->name)
-		argp_error(argp, "'%s' is no price: choose interrupt=, fill=, change= or look=, and ns", text);
-	else
-		*each->price = parse_number(argp, "--price", value + 1, 1, 1000000);
+	if (!value || !each->name) {
+		argp_error(argp, "'%s' is no price: choose interrupt=, fill=, change=, look=, more=, flush=, walk=, root= or release=, and ns", text);
+		return;
+	}
+	price = parse_number(argp, "a price", value + 1, 1, 1000000);
+	memcpy((char *)of + each->at, &price, sizeof(price));
+	if (too)
+		memcpy((char *)too + each->at, &price, sizeof(price));
+}
+
+static void parse_policy(const struct argp_state *argp, const char *name)
+{
+	u32 i;
+
+	for (i = 0; policies[i] && strcmp(policies[i], name); i++)
+		;
+	if (!policies[i])
+		argp_error(argp, "there is no policy '%s'; --help lists them", name);
+	options.policy[i] = true;
+	options.some_policies = true;
 }
 
 static void parse_pattern(const struct argp_state *argp, const char *name)
@@ -82,13 +104,19 @@ static error_t parse_option(int key, char *arg, struct argp_state *argp)
 		plan.seconds = parse_number(argp, "--seconds", arg, 1, 4000);
 		break;
 	case KEY_TICK:
-		plan.tick_ms = parse_number(argp, "--tick", arg, 1, 1000);
+		plan.tick_us = parse_number(argp, "--tick", arg, 10, 1000000);
 		break;
 	case KEY_SEED:
 		plan.seed = parse_number(argp, "--seed", arg, 0, ~0u);
 		break;
 	case KEY_PRICE:
-		parse_price(argp, arg);
+		parse_price(argp, arg, &prices, &actual);
+		break;
+	case KEY_ACTUAL:
+		parse_price(argp, arg, &actual, NULL);
+		break;
+	case KEY_POLICY:
+		parse_policy(argp, arg);
 		break;
 	case KEY_JSON:
 		options.json = true;
@@ -119,9 +147,11 @@ static const struct argp_option argp_options[] = {
 	{ "sockets", 's', "N", 0, "Sockets of the machine (4)", 0 },
 	{ "cpus", KEY_CPUS, "N", 0, "CPUs of each socket (2)", 0 },
 	{ "seconds", 't', "N", 0, "How long a pattern runs (120)", 0 },
-	{ "tick", KEY_TICK, "MS", 0, "Each thread does one thing in so many ms (50)", 0 },
+	{ "tick", KEY_TICK, "US", 0, "Each thread does one thing in so many microseconds (50000)", 0 },
 	{ "seed", KEY_SEED, "N", 0, "Of all random numbers (1); the same seed gives the same result", 0 },
-	{ "price", KEY_PRICE, "NAME=NS", 0, "Price of an interrupt (2000), fill (3000), change (250) or look (75)", 0 },
+	{ "price", KEY_PRICE, "NAME=NS", 0, "Price of an interrupt (2000), fill (3000), change (250), look (75), more (25), flush (55), walk (75), root (10000) or release (100)", 0 },
+	{ "actual", KEY_ACTUAL, "NAME=NS", 0, "What a thing costs, where the rules go by another price", 0 },
+	{ "policy", KEY_POLICY, "NAME", 0, "This policy, and others that are named so; default: all", 0 },
 	{ "json", KEY_JSON, NULL, 0, "Write JSON", 0 },
 	{ "write", KEY_WRITE, "FILE", 0, "Write the trace of a pattern, and replay nothing", 0 },
 	{ "trace", KEY_TRACE, "FILE", 0, "Replay a trace in place of patterns", 0 },
@@ -163,7 +193,8 @@ static const struct argp argp = {
 	       "\n"
 	       "Policies: linux; mitosis (a copy of each table on each socket); hydra (filter by table); accessed (hydra, filter by "
 	       "accessed bits); forget (hydra, with the rules of forgetting and pushing); forget-auto (the same, filter by the mode "
-	       "of each table).\n"
+	       "of each table); abis (a tree for each core, filter by accessed bits); auto (linux or forget-auto, whichever pays, by the rules of "
+	       "processes).\n"
 	       "\n"
 	       "A trace has records of 16 bytes, in the order of this machine: time in us (32 bits), CPU, operation (16 bits each), "
 	       "first page, number of pages (32 bits each). Operations: 0 run, 1 stop, 2 use, 3 change, 4 flush, 5 free, 6 end. "
@@ -177,7 +208,8 @@ static void step_all(const struct record *r)
 	u32 i;
 
 	for (i = 0; policies[i]; i++)
-		machine_step(machine[i], r);
+		if (machine[i])
+			machine_step(machine[i], r);
 }
 
 static void write_record(const struct record *r)
@@ -191,10 +223,10 @@ static double each(u64 nr, u64 of)
 	return of ? (double)nr / of : 0;
 }
 
-static void show_json(const char *name, const char *policy, const struct costs *c)
+static void show_json(const char *name, const char *policy, const struct costs *c, double regret)
 {
-	printf("%s\n  {\"pattern\": \"%s\", \"policy\": \"%s\", \"ns\": %llu", rows++ ? "," : "", name,
-	       policy, (unsigned long long)c->ns);
+	printf("%s\n  {\"pattern\": \"%s\", \"policy\": \"%s\", \"ns\": %llu, \"regret\": %.6f", rows++ ? "," : "",
+	       name, policy, (unsigned long long)c->ns, regret);
 #define SHOW(what) printf(", \"" #what "\": %llu", (unsigned long long)c->what)
 	SHOW(interrupts);
 	SHOW(fills);
@@ -206,6 +238,8 @@ static void show_json(const char *name, const char *policy, const struct costs *
 	SHOW(drops);
 	SHOW(tables);
 	SHOW(tables_most);
+	SHOW(cpu_ns);
+	SHOW(decisions);
 	SHOW(first_interrupts);
 	SHOW(first_flushes);
 	SHOW(last_interrupts);
@@ -213,20 +247,21 @@ static void show_json(const char *name, const char *policy, const struct costs *
 	printf("}");
 }
 
-static void show(const char *name, const char *policy, const struct costs *c)
+static void show(const char *name, const char *policy, const struct costs *c, double regret)
 {
 	if (options.json) {
-		show_json(name, policy, c);
+		show_json(name, policy, c, regret);
 		return;
 	}
 	if (!rows++)
 		printf("cost: ms of all CPUs for interrupts, fills, changes, looks and remote walks, by prices\n"
 		       "first, last: interrupts for each flush in the first and the last quarter\n"
-		       "tables: leaf tables at the end\n\n%-10s %-12s %10s %8s %8s %8s %8s\n", "pattern",
-		       "policy", "cost", "first", "last", "remote", "tables");
-	printf("%-10s %-12s %10.2f %8.2f %8.2f %7.0f%% %8u\n", name, policy, c->ns / 1e6,
+		       "tables: leaf tables at the end\n"
+		       "regret: CPU time and cost, against the best policy but abis and auto\n\n%-10s %-12s %10s %8s %8s %8s %8s %8s\n",
+		       "pattern", "policy", "cost", "first", "last", "remote", "tables", "regret");
+	printf("%-10s %-12s %10.2f %8.2f %8.2f %7.0f%% %8u %7.2f%%\n", name, policy, c->ns / 1e6,
 	       each(c->first_interrupts, c->first_flushes), each(c->last_interrupts, c->last_flushes),
-	       100 * each(c->remote_walks, c->walks), c->tables);
+	       100 * each(c->remote_walks, c->walks), c->tables, 100 * regret);
 }
 
 static void begin(u32 end)
@@ -234,16 +269,31 @@ static void begin(u32 end)
 	u32 i;
 
 	for (i = 0; policies[i]; i++)
-		machine[i] = machine_new(policies[i], plan.sockets, plan.cpus, end);
+		if (options.policy[i] || !options.some_policies)
+			machine[i] = machine_new(policies[i], plan.sockets, plan.cpus, end);
+}
+
+static double whole(u32 i)
+{
+	const struct costs *c = machine_costs(machine[i]);
+
+	return (double)c->cpu_ns + c->ns;
 }
 
 static void end(const char *name)
 {
+	double best = 0;
 	u32 i;
 
+	for (i = 0; policies[i]; i++)
+		if (machine[i] && policy_compares(policies[i]) && (!best || whole(i) < best))
+			best = whole(i);
 	for (i = 0; policies[i]; i++) {
-		show(name, policies[i], machine_costs(machine[i]));
+		if (!machine[i])
+			continue;
+		show(name, policies[i], machine_costs(machine[i]), best ? whole(i) / best - 1 : 0);
 		machine_free(machine[i]);
+		machine[i] = NULL;
 	}
 }
 

@@ -7,19 +7,20 @@
 
 #include "sim.h"
 
-struct plan plan = { .sockets = 4, .cpus = 2, .seconds = 120, .tick_ms = 50, .seed = 1 };
+struct plan plan = { .sockets = 4, .cpus = 2, .seconds = 120, .tick_us = 50000, .seed = 1 };
 
+#define SECOND		1000000u	/* us */
 #define BIG		1024		/* tables of big data: 2 GiB */
 #define SHARED		MAX_CPUS	/* the first table that several threads use */
 #define READS		4		/* tables of big data that a thread reads in a tick */
 
 static void (*emit_record)(const struct record *r);
 static u64 state;
-static u32 now_ms;
+static u32 now_us;
 
 static void emit(enum op op, u32 cpu, u32 page, u32 n)
 {
-	emit_record(&(struct record){ now_ms * 1000, cpu, op, page, n });
+	emit_record(&(struct record){ now_us, cpu, op, page, n });
 }
 
 static u32 all_cpus(void)
@@ -29,13 +30,13 @@ static u32 all_cpus(void)
 
 static bool ticks(void)
 {
-	now_ms += plan.tick_ms;
-	return now_ms < plan.seconds * 1000;
+	now_us += plan.tick_us;
+	return now_us < plan.seconds * SECOND;
 }
 
 static u32 tick(void)
 {
-	return now_ms / plan.tick_ms;
+	return now_us / plan.tick_us;
 }
 
 static void run(u32 first, u32 nr, enum op op)
@@ -130,6 +131,15 @@ static void make_fork(void)
 	}
 }
 
+/* All threads, for less than a second: then nothing runs. */
+static void make_short(void)
+{
+	run(0, all_cpus(), OP_RUN);
+	while (ticks() && now_us < SECOND - SECOND / 10)
+		all_own();
+	run(0, all_cpus(), OP_STOP);
+}
+
 static void make_own(void)
 {
 	run(0, all_cpus(), OP_RUN);
@@ -173,25 +183,35 @@ static void make_read_one(void)
 /* A quarter of the time as own; then the threads visit the other sockets; then as own. */
 static void make_decay(void)
 {
-	u32 cpu, socket, visit, quarter = plan.seconds * 1000 / 4;
+	u32 cpu, socket, visit, quarter = plan.seconds * SECOND / 4;
 
 	run(0, all_cpus(), OP_RUN);
 	while (ticks()) {
-		socket = now_ms < quarter ? 0 : (now_ms - quarter) * 10 / quarter;
+		socket = now_us < quarter ? 0 : (now_us - quarter) * 10ULL / quarter;
 		visit = socket < plan.sockets ? socket * plan.cpus : 0;
 		for (cpu = 0; cpu < all_cpus(); cpu++)
 			use_and_flush((cpu + visit) % all_cpus(), cpu, tick());
 	}
 }
 
-static void make_phases(void)
+static void make_phases(u32 seconds)
 {
 	static void (*const phases[])(void) = { all_own, all_one, all_read_big };
 
 	run(0, all_cpus(), OP_RUN);
 	write_big(0);
 	while (ticks())
-		phases[now_ms / 5000 % 3]();
+		phases[now_us / (seconds * SECOND) % 3]();
+}
+
+static void make_short_phases(void)
+{
+	make_phases(5);
+}
+
+static void make_long_phases(void)
+{
+	make_phases(60);
 }
 
 /* Threads spend a quarter of the time on each of four sockets; their data stays. */
@@ -202,7 +222,7 @@ static void moved(u32 threads)
 	run(0, threads, OP_RUN);
 	write_big(0);
 	while (ticks()) {
-		socket = now_ms * 4 / (plan.seconds * 1000) % plan.sockets;
+		socket = now_us * 4ULL / (plan.seconds * SECOND) % plan.sockets;
 		if (socket != last) {
 			run(last * plan.cpus, threads, OP_STOP);
 			run(socket * plan.cpus, threads, OP_RUN);
@@ -234,7 +254,7 @@ static void make_collect(void)
 	while (ticks()) {
 		for (cpu = 0; cpu < all_cpus(); cpu++) {
 			use(cpu, cpu, tick() * 8, 8);
-			if (now_ms % 1000)
+			if (now_us % SECOND)
 				continue;
 			for (table = 0; table < all_cpus(); table++)
 				use(cpu, table, cpu, 1);
@@ -292,7 +312,7 @@ static void make_once(void)
 	run(0, all_cpus(), OP_RUN);
 	write_big(0);
 	while (ticks()) {
-		socket = now_ms * (u64)plan.sockets / (plan.seconds * 1000);
+		socket = now_us * (u64)plan.sockets / (plan.seconds * SECOND);
 		table = socket == last ? table : 0;
 		last = socket;
 		if (table < BIG)
@@ -323,7 +343,7 @@ static void make_guest(void)
 	write_big(0);
 	while (ticks()) {
 		all_read_big();
-		if (now_ms % 1000)
+		if (now_us % SECOND)
 			continue;
 		table = SHARED + draw(&state, BIG / 64) * 64;
 		emit(OP_CHANGE, 0, table * PAGES, 63 * PAGES);
@@ -334,13 +354,15 @@ static void make_guest(void)
 const struct pattern patterns[] = {
 	{ "node", "a thread on each CPU of one socket, each changes its table", make_node },
 	{ "fork", "one thread in one table, which is freed at each tick, on another CPU each time", make_fork },
+	{ "short", "own, for less than a second", make_short },
 	{ "own", "a thread on each CPU, each uses and changes pages of its table", make_own },
 	{ "one", "all threads use one page, and one of them changes it", make_one },
 	{ "pages", "all threads use the same tables, each changes a page of its own", make_pages },
 	{ "read-all", "all threads read 2 GiB at random", make_read_all },
 	{ "read-one", "one thread reads 2 GiB at random", make_read_one },
 	{ "decay", "own; then each thread visits each socket; then own", make_decay },
-	{ "phases", "own, one, read-all, for 5 seconds each", make_phases },
+	{ "phases", "own, one, read-all, for 5 seconds each", make_short_phases },
+	{ "phases-60", "own, one, read-all, for 60 seconds each", make_long_phases },
 	{ "moved", "one thread reads 2 GiB, on four sockets in turn", make_moved },
 	{ "moved-all", "the same with all threads of a socket", make_moved_all },
 	{ "collect", "threads allocate, and once a second go through all memory (a garbage collector)", make_collect },
@@ -357,8 +379,8 @@ void pattern_make(const struct pattern *pattern, void (*emit_to)(const struct re
 {
 	emit_record = emit_to;
 	state = plan.seed;
-	now_ms = 0;
+	now_us = 0;
 	pattern->make();
-	now_ms = plan.seconds * 1000;
+	now_us = plan.seconds * SECOND;
 	emit(OP_END, 0, 0, 0);
 }

@@ -3,6 +3,7 @@
 #ifndef SIM_H
 #define SIM_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,14 +13,20 @@ typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
 typedef int16_t s16;
+typedef int64_t s64;
 
 #include "auto_rules.h"
+#include "process_rules.h"
 
 #define MAX_SOCKETS	16
 #define MAX_CPUS	256
 #define MAX_TABLES	8192		/* leaf tables, 16 GiB of pages */
 #define PAGES		512		/* of a leaf table */
 
+/* Prices in ns that no rule needs. */
+#define PRICE_KEEPER	2000		/* a look at a process */
+#define PRICE_SAMPLE	5000		/* the accessed bits of a table, read and cleared */
+#define PRICE_REHOME	2000		/* a table that moves to another socket */
 #define MOST_LOOKS	2048		/* copies; a flush of more goes by table */
 
 enum op {
@@ -45,7 +52,8 @@ struct record {
 /* What a policy has cost */
 struct costs {
 	u64 interrupts, fills, changes, looks, flushes, remote_walks, walks, drops;
-	u64 ns;
+	u64 ns, cpu_ns;			/* the program's CPU time, without what is in ns */
+	u64 decisions;			/* splits and returns */
 	u32 tables, tables_most;	/* leaf tables, replicas included */
 	u64 first_interrupts, first_flushes, last_interrupts, last_flushes;	/* quarters of the time */
 };
@@ -53,7 +61,11 @@ struct costs {
 struct machine;
 
 extern const char *const policies[];		/* ends with NULL */
-extern struct hydra_prices prices;
+extern struct hydra_prices prices;		/* that the rules know */
+extern struct hydra_prices actual;		/* that things cost */
+
+/* Might auto have done as the policy does: on Linux, or with a tree for each socket? */
+bool policy_compares(const char *policy);
 
 /* A machine under a policy; @end: time of the last record, for the quarters. */
 struct machine *machine_new(const char *policy, u32 sockets, u32 cpus, u32 end);
@@ -71,7 +83,7 @@ extern const struct pattern patterns[];		/* ends with a name of NULL */
 
 struct plan {
 	u32 sockets, cpus;	/* CPUs for each socket */
-	u32 seconds, tick_ms;	/* how long; each thread does something once a tick */
+	u32 seconds, tick_us;	/* how long; each thread does something once a tick */
 	u64 seed;
 };
 
