@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The bounds of auto_rules.h, asserted on random small traces of one table.
+ * The bounds of auto_rules.h, asserted on random small traces of one table; and all traces, also
+ * those of bounds_process.c.
  *
  * The best choice in hindsight is found by dynamic programming: a pair of the table and a
  * domain is in or out. A trace that breaks a bound is made as short as it gets by leaving out
@@ -9,9 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim.h"
+#include "bounds.h"
 
-#define MOST_EVENTS	400
 #define FEW_EVENTS	128
 #define DOMAINS		4		/* domain 0 is the owner, and always in */
 #define COPIES		15		/* of one entry, or of several */
@@ -20,27 +20,8 @@
 
 enum kind { USE, FLUSH, CHANGE, IDLE, KINDS };
 
-/* An event of @domain: a use by its CPUs, or a flush or change that they start */
-struct event {
-	u8 kind, domain;
-};
-
-struct trace {
-	struct hydra_prices prices;
-	u32 cpus;		/* of each domain that run the program */
-	u32 late;		/* events between a due look and the look */
-	u32 nr;
-	struct event event[MOST_EVENTS];
-};
-
-/* A bound that was broken, and by how much; or how near traces came */
-struct verdict {
-	const char *bound;
-	double cost, most;
-};
-
 /* The nearest that any trace came to each bound */
-static struct verdict nearest[16];
+static struct verdict nearest[32];
 static u32 bounds_seen;
 
 u32 draw(u64 *state, u32 below)
@@ -54,8 +35,7 @@ u32 draw(u64 *state, u32 below)
 	return ((z >> 32) * below) >> 32;
 }
 
-/* Does @cost keep the bound @most? */
-static bool keeps(struct verdict *v, const char *bound, double cost, double most)
+bool keeps(struct verdict *v, const char *bound, double cost, double most)
 {
 	u32 i;
 
@@ -458,8 +438,8 @@ static const struct judge {
 	const char *name;
 	void (*make)(struct trace *t, u64 *random);
 	bool (*check)(const struct trace *t, struct verdict *v);
-	u32 share;		/* of 16 traces */
-	const char *kinds[KINDS], *number;
+	u32 share;		/* of 20 traces */
+	const char *kinds[6], *number;
 } judges[] = {
 	{ "forget", make_forget, check_forget, 11, { "use", "flush", "change", "idle-look" },
 	  "domain" },
@@ -467,6 +447,8 @@ static const struct judge {
 	{ "mode", make_mode, check_mode, 1,
 	  { "flushes-gain", "flushes-lose", "flushes-gain-much", "flushes-lose-much" },
 	  "hundreds, less one" },
+	{ "process", make_process, check_process, 4,
+	  { "own", "shared", "read", "alone", "move", "idle" }, "length and rate" },
 };
 
 /* Leave out events as long as a bound is broken. */
@@ -499,6 +481,9 @@ static void print_trace(const struct judge *judge, const struct trace *t, const 
 	       (unsigned long long)number);
 	printf("interrupt %u fill %u change %u look %u ns, %u CPUs, looks %u events late\n",
 	       t->prices.interrupt, t->prices.fill, t->prices.change, t->prices.look, t->cpus, t->late);
+	printf("flush %u walk %u root %u release %u ns, %u sockets, %u tables, %u quarters used, %u more at each event\n",
+	       t->prices.flush, t->prices.walk, t->prices.root, t->prices.release, t->sockets,
+	       t->tables, t->filled, t->grows);
 	for (i = 0; i < t->nr; i++)
 		printf("%s:%u ", judge->kinds[t->event[i].kind], t->event[i].domain);
 	printf("(each with its %s)\n", judge->number);
@@ -532,7 +517,7 @@ bool bounds_hold(u64 traces, u64 seed, bool json)
 		struct trace t = { .prices = prices, .cpus = 1 };
 
 		random = (seed << 32) + number;
-		share = number % 16;
+		share = number % 20;
 		for (judge = judges; share >= judge->share; judge++)
 			share -= judge->share;
 		judge->make(&t, &random);
