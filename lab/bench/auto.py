@@ -80,17 +80,21 @@ def taken(step, seen):
     return list({"decay": of_decay, "apart": of_apart, "requests": of_requests, "processes": of_processes}.get(step.case, of_moved)(seen))
 
 
-def most(what, seen, limit, reported=""):
+def most(what, seen, limit, reported="", row="auto"):
     """At most so much. Reported: why it is not asserted."""
     words = f" {reported}" if reported else ""
-    return Check("auto", f"{what}: at most {limit:.2f}{words}", f"{seen:.2f}", seen <= limit, not reported)
+    return Check(row, f"{what}: at most {limit:.2f}{words}", f"{seen:.2f}", seen <= limit, not reported)
+
+
+def check_decay_under_linux(get, row, case):
+    for phase in ("before", "after", "later"):
+        seen = get(case, "linux", f"interrupts_{phase}_per_op")
+        yield Check(row, f"{case}, Linux, {phase}: {OTHERS} interrupts for each mprotect", f"{seen:.2f}", abs(seen - OTHERS) <= NEARLY)
 
 
 def check_linux(get):
     """What Linux does is known: so the programs count right."""
-    for phase in ("before", "after", "later"):
-        seen = get("decay", "linux", f"interrupts_{phase}_per_op")
-        yield Check("auto", f"decay, Linux, {phase}: {OTHERS} interrupts for each mprotect", f"{seen:.2f}", abs(seen - OTHERS) <= NEARLY)
+    yield from check_decay_under_linux(get, "auto", "decay")
     seen = get("apart", "linux", "interrupts_per_op")
     yield Check("auto", f"apart, Linux: {OTHERS} interrupts for each madvise", f"{seen:.2f}", abs(seen - OTHERS) <= NEARLY)
     for kind in MOVES:
@@ -104,15 +108,29 @@ def check_linux(get):
     yield Check("auto", "Linux: no process is split, none has copies", str(seen), not any(seen))
 
 
-def check_decay(get, column):
-    """A minute after the last use, what was once used costs nothing."""
-    called, before = policies.called(column), get("decay", column, "interrupts_before_per_op")
-    yield most(f"decay, {called}: before, interrupts for each mprotect (the CPUs of the node)", before, PER_NODE - 1 + NEARLY)
-    later = get("decay", column, "interrupts_later_per_op")
-    yield most(f"decay, {called}: a minute later, interrupts for each of those before", later / before if before else 1 + later, 1.05)
-    after, tables, first = (get("decay", column, f"leaf_tables_{phase}") for phase in ("after", "later", "before"))
-    yield Check("auto", f"decay, {called}: all nodes get copies of all tables when all read", f"{after:g}", after >= NODES * get("decay", column, "data_tables"))
-    yield most(f"decay, {called}: a minute later, leaf tables for each of those before", tables / first, 1.02)
+@dataclasses.dataclass
+class Use:
+    """How other nodes have used a thread's memory in the program decay, and what may be left of it later."""
+    row: str
+    what: str                # why there are copies of all tables right after it
+    times: int               # at least so many of each table
+    later: str
+    interrupts: float        # later, for each of those before
+    tables: float
+
+
+READ = Use("auto", "all nodes get copies of all tables when all read", NODES, "a minute later", 1.05, 1.02)
+
+
+def check_decay(get, case, column, use):
+    """Some time after the last use, what was once used costs nothing."""
+    what = f"{case}, {policies.called(column)}"
+    before, later = (get(case, column, f"interrupts_{phase}_per_op") for phase in ("before", "later"))
+    yield most(f"{what}: before, interrupts for each mprotect (the CPUs of the node)", before, PER_NODE - 1 + NEARLY, row=use.row)
+    yield most(f"{what}: {use.later}, interrupts for each of those before", later / before if before else 1 + later, use.interrupts, row=use.row)
+    after, tables, first = (get(case, column, f"leaf_tables_{phase}") for phase in ("after", "later", "before"))
+    yield Check(use.row, f"{what}: {use.what}", f"{after:g}", after >= use.times * get(case, column, "data_tables"))
+    yield most(f"{what}: {use.later}, leaf tables for each of those before", tables / first, use.tables, row=use.row)
 
 
 def check_moved(get, kind, column):
@@ -134,7 +152,7 @@ def check(values, columns):
     yield from check_linux(get)
     for column in [column for column in OF_HYDRA if column in columns]:
         called = policies.called(column)
-        yield from check_decay(get, column)
+        yield from check_decay(get, "decay", column, READ)
         for kind in MOVES:
             yield from check_moved(get, kind, column)
         if column in FINE:
@@ -175,88 +193,49 @@ BENCH = Bench("auto", "what nodes once used and use no longer, programs that hav
               "instructions. Limits that say so are reported only.",
               limit=1800, plugin=misses.plugin, why_fixed="its limits are those of four nodes of two CPUs")
 
-# --- NUMA balancing needs time of CPUs, not of clocks: another machine
+# --- The same with NUMA balancing, which is the machine's
 
-DWELL = 4                    # seconds of a thread on a node
-ROUND = NODES * DWELL        # after so many each thread has been on each node, and is back on its first
-IDLE = 16                    # seconds after which a node has left a table without use: with the kernel's 60, all would take more than 20 minutes
-SETTLE = 2 * IDLE            # what is counted begins when nodes have had the time to leave, and half as much again
-WANDER_TABLES = NODES * PER_NODE * 2
-WANDERS = {"stay": ("--seconds", ROUND, "--settle", SETTLE, "--stay"), "wander": ("--seconds", 2 * ROUND),
-           "settled": ("--seconds", ROUND, "--settle", SETTLE), "away": ("--seconds", ROUND - DWELL, "--settle", SETTLE)}
-MOVES_OF_EACH = {"stay": (0, 0), "wander": (NODES, 2 * NODES), "settled": (NODES, NODES), "away": (NODES - 1, NODES - 1)}     # at least, at most
-THREADS = {"wander": "threads wander", "settled": "threads have wandered, and stay where they began", "away": "threads have wandered, and stay on another node"}
-# Metric: what it is of, and what may come on top of 1.10 of those when threads stay
-AT_MOST = {"interrupts_per_op": ("interrupts for each page given back", NEARLY), "leaf_tables": ("leaf tables", 0)}
-LEFT = "a node leaves a table only some time after its last use"
-REPORTED = {("wander", "interrupts_per_op"): LEFT, ("wander", "leaf_tables"): LEFT}
-
-
-def commands_of_wander():
-    """The time for which nodes keep tables is the machine's."""
-    idle = f'echo {IDLE} >/sys/kernel/mm/hydra/idle_seconds && exec "$0" "$@"'
-    return {case: ("sh", "-c", idle, "wander", "--dwell", str(DWELL), *map(str, words)) for case, words in WANDERS.items()}
+DWELL = 30                   # seconds of a thread on a node
+STAY = 120                   # seconds after the last move: a node leaves a table in the first 75, then the table can move
+WANDERS = {"settled": 5 * NODES, "away": 5 * NODES + 1}      # moves of each thread in ten minutes: to its first node, or to the one after it
+WANDERED = Use("wander", "the last two nodes have copies of all tables when threads have wandered", 2, f"{STAY} s later", 1.10, 1.10)
+WANDER_COLUMNS = ("linux", "hydra", "hydra, auto")
 
 
 def taken_of_wander(_, seen):
-    return [("interrupts_per_op", seen["interrupts"] / seen["given_back"] if seen["given_back"] else 0.0, "interrupts"),
-            ("leaf_tables", seen["data_tables"] + seen["replicas"], "tables"), ("operations", seen["given_back"], "operations"),
-            ("fewest_moves", min(seen["moves"]), "moves"), ("most_moves", max(seen["moves"]), "moves"),
-            ("pagetable_kib", seen["pagetable_kib"], "KiB"), *((metric, seen[metric], "pages") for metric in ("hints", "updates", "migrated"))]
-
-
-def check_wandered(get, column):
-    """The programs did what they are for."""
-    called = policies.called(column)
-    operations, updates = ([get(case, column, metric) for case in WANDERS] for metric in ("operations", "updates"))
-    yield Check("wander", f"{called}: the threads worked, and NUMA balancing marked pages", f"{operations} and {updates}", all((*operations, *updates)))
-    moves = {case: (get(case, column, "fewest_moves"), get(case, column, "most_moves")) for case in WANDERS}
-    words = "; ".join(f"{case} {least} to {most_moves}" for case, (least, most_moves) in MOVES_OF_EACH.items())
-    yield Check("wander", f"{called}: moves of each thread to the next of {NODES} nodes: {words}", str(list(moves.values())),
-                all(least <= moves[case][0] and moves[case][1] <= most_moves for case, (least, most_moves) in MOVES_OF_EACH.items()))
-
-
-def check_settled(get, column):
-    """A program whose threads have wandered costs no more than one whose threads have not."""
-    called = policies.called(column)
-    for metric, (what, more) in AT_MOST.items():
-        still = get("stay", column, metric)
-        for case, where in THREADS.items():
-            seen, linux, reason = get(case, column, metric), get(case, "linux", metric), REPORTED.get((case, metric))
-            text = f"{called}, {where}: {what}: at most 1.10 of those when they stay{f', and {more} more' if more else ''}"
-            yield Check("wander", f"{text} (not asserted: {reason})" if reason else text, f"{seen:.2f} against {still:.2f}; Linux {linux:.2f}",
-                        seen <= 1.10 * still + more, asserted=not reason)
-    seen = get("stay", column, "interrupts_per_op")
-    yield Check("wander", f"{called}, threads stay: interrupts for each page given back: at most {PER_NODE - 1 + NEARLY:.2f} (the CPUs of the node)", f"{seen:.2f}",
-                seen <= PER_NODE - 1 + NEARLY)
+    return [*of_decay(seen), ("fewest_moves", min(seen["moves"]), "moves"), ("most_moves", max(seen["moves"]), "moves"), ("marked", seen["pages_marked"], "pages")]
 
 
 def check_wander(values, columns):
+    """Threads that have wandered cost what they cost before."""
     def get(*where):
         return values.get("wander", *where)
-    for column in columns:
-        yield from check_wandered(get, column)
-    seen = [get(case, "linux", "leaf_tables") for case in WANDERS]
-    yield Check("wander", f"Linux: leaf tables exactly {WANDER_TABLES}", str(seen), set(seen) == {WANDER_TABLES})
-    seen = [get(case, "linux", "interrupts_per_op") for case in WANDERS]
-    yield Check("wander", f"Linux: interrupts for each page given back: at least {OTHERS - 1} (all {OTHERS} other CPUs are busy with the program)",
-                ", ".join(f"{count:.2f}" for count in seen), min(seen) >= OTHERS - 1)
-    for column in [column for column in OF_HYDRA if column in columns]:
-        yield from check_settled(get, column)
+    for case, moves in WANDERS.items():
+        for column in columns:
+            what = f"{case}, {policies.called(column)}"
+            seen = [get(case, column, metric) for metric in ("fewest_moves", "most_moves")]
+            yield Check("wander", f"{what}: each thread has moved to the next of {NODES} nodes {moves} times", str(seen), seen == [moves, moves])
+            seen = get(case, column, "marked")
+            yield Check("wander", f"{what}: NUMA balancing marked pages meanwhile", f"{seen:,}", seen > 0)
+        yield from check_decay_under_linux(get, "wander", case)
+        seen = [get(case, "linux", metric) for metric in ("data_tables", *(f"leaf_tables_{phase}" for phase in ("before", "after", "later")))]
+        yield Check("wander", f"{case}, Linux: no copies of leaf tables", str(seen), len(set(seen)) == 1)
+        for column in [column for column in OF_HYDRA if column in columns]:
+            yield from check_decay(get, case, column, WANDERED)
 
 
 def lines_of_wander():
-    for case, what in {"stay": "threads stay", **THREADS}.items():
-        yield Line("wander", case, "interrupts_per_op", f"{case}: interrupts when a thread gives back a page of its own, {what}", "")
-        yield Line("wander", case, "leaf_tables", f"{case}: leaf page tables, copies included, {what}", "")
-        yield Line("wander", case, "updates", f"{case}: pages which NUMA balancing marked, {what}", "", "")
+    for case, where in {"settled": "their first node", "away": "the node after their first"}.items():
+        for phase, when in (("before", "before threads wander"), ("after", f"after that, on {where}"), ("later", f"{STAY} s after that")):
+            yield Line("wander", case, f"interrupts_{phase}_per_op", f"{case}: interrupts when a thread protects a page of its own, {when}", "")
+            yield Line("wander", case, f"leaf_tables_{phase}", f"{case}: leaf page tables of the data, {when}", "")
+        yield Line("wander", case, "marked", f"{case}: pages which NUMA balancing marked while threads wandered", "", "")
 
 
-WANDER = Bench("wander", f"threads go from node to node every {DWELL} s, with NUMA balancing, and then stay: interrupts and page tables",
-               dataclasses.replace(BENCH.machine, append=["numa_balancing=enable", "norandmaps"], emulator=()), ("wander",),
-               steps(commands_of_wander(), ("linux", "hydra", "hydra, auto")), tuple(lines_of_wander()), taken_of_wander, check_wander,
-               f"No paper counts it. Threads go from node to node for {2 * ROUND} s ('wander'); or make one round, and stay where they began for {SETTLE} s ('settled'); "
-               "or make one move less, and stay as long on other nodes ('away'). Interrupts are counted in the last quarter of the time, or of the time that they stay. "
-               f"A node leaves a table {IDLE} s after the last use at the latest (idle_seconds), where 60 s are usual: so all of it takes ten minutes. "
-               "An emulator's time decides how often a thread gives a page back and how many pages are marked: the count for each is what can be compared.",
-               limit=900, why_fixed="in its time a thread is on each of four nodes")
+WANDER = Bench("wander", "threads go from node to node for ten minutes, with NUMA balancing, and then stay: interrupts and page tables",
+               dataclasses.replace(BENCH.machine, append=[CLOCK, UNWATCHED, "numa_balancing=enable", "norandmaps"]), ("decay",),
+               steps({case: ("decay", "--moves", str(moves), "--dwell", str(DWELL), "--pause", str(STAY)) for case, moves in WANDERS.items()}, WANDER_COLUMNS),
+               tuple(lines_of_wander()), taken_of_wander, check_wander,
+               f"No paper counts it. Each thread reads its memory each second, and goes to the next node every {DWELL} s. It stops on its first node ('settled') or "
+               "on the one after that ('away'). NUMA balancing works as long as threads wander, and leaves memory alone while interrupts are counted.",
+               limit=900, why_fixed=BENCH.why_fixed)

@@ -128,8 +128,10 @@ def said_by_auto(step):
 def said_by_wander(step):
     """As it shall be, wherever threads stay."""
     linux = step.policy == "linux"
-    return {"cpus": 8, "data_tables": 16, "given_back": 10000, "interrupts": 70000 if linux else 10000, "moves": [auto.MOVES_OF_EACH[step.case][0]] * 8,
-            "replicas": 0 if linux else 14, "pagetable_kib": 300, "hints": 900, "updates": 1000, "migrated": 800}
+    def phase(usual, replicas):
+        return {"interrupts": [7 if linux else usual] * 40, "replicas": 0 if linux else replicas, "pagetable_kib": 300}
+    return {"cpus": 8, "data_tables": 32, "moves": [auto.WANDERS[step.case]] * 8, "pages_marked": 4000, "replicas_at_start": 0 if linux else 8,
+            "before": phase(1, 8), "after": phase(3, 40), "later": phase(1, 8)}
 
 
 GOOD = {"auto": said_by_auto, "wander": said_by_wander, "footprint": said_by_footprint, "prefetch": said_by_prefetch, "pipeline": said_by_patterns, "apps": said_by_apps,
@@ -163,7 +165,7 @@ def spoil(case, policy, **fields):
     return change
 
 
-@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("apps", 27), ("allocators", 53), ("sharing", 42), ("spinners", 50), ("nested", 28), ("walks", 36), ("auto", 80), ("wander", 22)])
+@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("apps", 27), ("allocators", 53), ("sharing", 42), ("spinners", 50), ("nested", 28), ("walks", 36), ("auto", 80), ("wander", 36)])
 def test_good_values_keep_every_limit(name, count):
     checks = core.checked(choice.BENCHES[name], entries(name))
     assert len(checks) == count and [check for check in checks if not check.passed] == []
@@ -347,52 +349,45 @@ def test_requests_that_interrupt_more_than_under_linux_are_told():
     assert {check.asserted for check in broken("auto", spoil("requests", "hydra", alone=751))} == {True, False}
 
 
-OF_WANDER = auto.WANDER.columns()[1:]
+def changed(field, number):
+    """The words for spoil(): of a phase, so many interrupts in all its operations, or so many replicas; else the value."""
+    return {field: (lambda old: [*old[number - sum(old):], *(count + 1 for count in old[:number - sum(old)])]) if field.endswith("interrupts") else number}
 
 
-@pytest.mark.parametrize("policy", OF_WANDER)
-@pytest.mark.parametrize("case, field, most, asserted", [
-    ("wander", "interrupts", 13500, False), ("wander", "replicas", 17, False), ("settled", "interrupts", 13500, True), ("settled", "replicas", 17, True),
-    ("away", "interrupts", 13500, True), ("away", "replicas", 17, True)])
-def test_threads_that_have_wandered_and_cost_more_are_told(policy, case, field, most, asserted):
-    assert broken("wander", spoil(case, policy, **{field: most})) == []
-    (failed,) = broken("wander", spoil(case, policy, **{field: most + 1}))
-    assert f"{auto.THREADS[case]}: " in failed.text and "at most 1.10 of those when they stay" in failed.text and failed.asserted == asserted
-
-
-@pytest.mark.parametrize("policy", OF_WANDER)
-def test_threads_that_stay_and_interrupt_other_nodes_are_told(policy):
-    """Otherwise nothing would be too much for those that have wandered."""
-    assert broken("wander", spoil("stay", policy, interrupts=12500)) == []
-    (failed,) = broken("wander", spoil("stay", policy, interrupts=12501))
-    assert "the CPUs of the node" in failed.text and failed.asserted
+@pytest.mark.parametrize("policy", auto.WANDER_COLUMNS[1:])
+@pytest.mark.parametrize("case", auto.WANDERS)
+@pytest.mark.parametrize("field, good, bad, told", [
+    ("later__interrupts", 44, 45, "120 s later, interrupts for each of those before: at most 1.10"),
+    ("later__replicas", 11, 12, "120 s later, leaf tables for each of those before: at most 1.10"),
+    ("after__replicas", 40, 39, "the last two nodes have copies"),
+    ("before__interrupts", 50, 51, "before, interrupts for each mprotect (the CPUs of the node): at most 1.25")])
+def test_threads_that_have_wandered_and_cost_more_are_told(policy, case, field, good, bad, told):
+    assert broken("wander", spoil(case, policy, **changed(field, good))) == []
+    (failed,) = broken("wander", spoil(case, policy, **changed(field, bad)))
+    assert failed.text.startswith(f"{case}, {auto.policies.called(policy)}: ") and told in failed.text and failed.asserted
 
 
 @pytest.mark.parametrize("case", auto.WANDERS)
-@pytest.mark.parametrize("field, value, told", [("replicas", 1, "exactly 16"), ("interrupts", 59999, "at least 6")])
-def test_threads_that_wander_under_linux_and_do_not_cost_what_is_known_are_told(case, field, value, told):
-    (failed,) = broken("wander", spoil(case, "linux", **{field: value}))
+@pytest.mark.parametrize("phase", ["before", "after", "later"])
+@pytest.mark.parametrize("field, value, told", [("replicas", 1, "no copies"), ("interrupts", [6] * 40, "7 interrupts"), ("interrupts", [8] * 40, "7 interrupts")])
+def test_threads_that_wander_under_linux_and_do_not_cost_what_is_known_are_told(case, phase, field, value, told):
+    (failed,) = broken("wander", spoil(case, "linux", **{f"{phase}__{field}": value}))
     assert told in failed.text and failed.asserted
 
 
 @pytest.mark.parametrize("policy", auto.WANDER.columns())
-@pytest.mark.parametrize("field", ["given_back", "updates"])
 @pytest.mark.parametrize("case", auto.WANDERS)
-def test_threads_that_did_nothing_are_told(policy, field, case):
-    assert "the threads worked" in broken("wander", spoil(case, policy, **{field: 0}))[0].text
+@pytest.mark.parametrize("fields, told", [
+    ({"pages_marked": 0}, "NUMA balancing marked pages"),
+    *(({"moves": lambda old, more=more: [*old[1:], old[0] + more]}, "each thread has moved") for more in (-1, 1))])
+def test_threads_that_did_not_wander_are_told(policy, case, fields, told):
+    (failed,) = broken("wander", spoil(case, policy, **fields))
+    assert told in failed.text and failed.asserted
 
 
-@pytest.mark.parametrize("policy", auto.WANDER.columns())
-@pytest.mark.parametrize("case, one", [("stay", 1), ("wander", 3), ("settled", 3), ("settled", 5), ("away", 2), ("away", 4)])
-def test_a_thread_that_was_not_on_each_node_is_told(policy, case, one):
-    (failed,) = broken("wander", spoil(case, policy, moves=lambda old: [*old[1:], one]))
-    assert "moves of each thread" in failed.text and failed.asserted
-
-
-def test_threads_that_wander_make_the_moves_that_are_expected():
-    for case, words in auto.WANDERS.items():
-        made = 0 if "--stay" in words else words[1] // auto.DWELL
-        assert words[0] == "--seconds" and made == auto.MOVES_OF_EACH[case][1]
+def test_threads_wander_for_ten_minutes_and_end_where_they_shall():
+    for case, moves in auto.WANDERS.items():
+        assert moves * auto.DWELL >= 600 and (moves % auto.NODES == 0) == (case == "settled")
 
 
 @pytest.mark.parametrize("nodes, per_node, wanted", [(8, 2, (15, 1, 1, 3, 0, 1)), (8, 8, (63, 7, 7, 15, 0, 1)), (64, 1, (63, 0, 0, 1, 0, 1))])
@@ -504,7 +499,7 @@ def test_the_guest_runs_each_program_under_its_settings(tmp_path, capsys, monkey
     ("decay", ["--pause", "x"], "'x' is not a number of seconds"), ("decay", ["--tables", "65"], "'65' is not a number of leaf tables"),
     ("moved", ["house"], "choose one of thread threads migrated"), ("moved", [], "choose one of"), ("moved", ["thread", "--tables", "7"], "'7' is not a number"),
     ("requests", ["--requests", "0"], "'0' is not a number of requests"), ("processes", ["--processes", "257"], "'257' is not a number of processes"),
-    ("wander", ["--dwell", "0"], "'0' is not a number of seconds"), ("wander", ["--settle", "3601"], "'3601' is not a number of seconds"),
+    ("decay", ["--dwell", "0"], "'0' is not a number of seconds"), ("decay", ["--moves", "1001"], "'1001' is not a number of moves"),
     ("allocate", ["--segments", "257"], "'257' is not a number of segments up to 256")])
 def test_programs_refuse_wrong_words(workloads, program, words, said):
     done = subprocess.run([workloads / program, *words], capture_output=True, text=True, check=False)
