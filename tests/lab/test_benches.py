@@ -165,7 +165,7 @@ def spoil(case, policy, **fields):
     return change
 
 
-@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("apps", 27), ("allocators", 53), ("sharing", 42), ("spinners", 50), ("nested", 28), ("walks", 36), ("auto", 80), ("wander", 36)])
+@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("apps", 27), ("allocators", 53), ("sharing", 42), ("spinners", 50), ("nested", 28), ("walks", 36), ("auto", 80), ("wander", 34)])
 def test_good_values_keep_every_limit(name, count):
     checks = core.checked(choice.BENCHES[name], entries(name))
     assert len(checks) == count and [check for check in checks if not check.passed] == []
@@ -371,8 +371,8 @@ def test_threads_that_have_wandered_and_cost_more_are_told(policy, case, field, 
 @pytest.mark.parametrize("phase", ["before", "after", "later"])
 @pytest.mark.parametrize("field, value, told", [("replicas", 1, "no copies"), ("interrupts", [6] * 40, "7 interrupts"), ("interrupts", [8] * 40, "7 interrupts")])
 def test_threads_that_wander_under_linux_and_do_not_cost_what_is_known_are_told(case, phase, field, value, told):
-    (failed,) = broken("wander", spoil(case, "linux", **{f"{phase}__{field}": value}))
-    assert told in failed.text and failed.asserted
+    failed = broken("wander", spoil(case, "linux", **{f"{phase}__{field}": value}))
+    assert all(told in check.text and check.asserted for check in failed) and len(failed) == ((phase, field) != ("after", "interrupts"))
 
 
 @pytest.mark.parametrize("policy", auto.WANDER.columns())
