@@ -739,7 +739,7 @@ static int op_sleep(FIXTURE_DATA(spared) *self)
  * Tools take a counter that falls for that of another program. CPUs that Hydra interrupts, and
  * Linux would not, make less of what is spared; and what is told never falls.
  */
-TEST_F_TIMEOUT(spared, never_falls, 120)
+TEST_F_TIMEOUT(spared, never_falls, 300)
 {
 	int (* const ops[])(FIXTURE_DATA(spared) *) = {
 		op_protect, op_sleep, op_reclaim, op_unmap, op_reclaim, op_move, op_move, op_sleep,
