@@ -367,8 +367,8 @@ void hydra_flush_targets(struct hydra_mm *h, struct hydra_flush *f)
  * @domains: the domains
  *
  * Secondary TLBs walk the canonical tree, which has not changed, and are not
- * flushed. (hydra_rehome_tables() changes it, where there are no secondary TLBs.) If the address space returns to plain Linux just now, flush every CPU
- * that runs it.
+ * flushed. (hydra_rehome_tables() changes it, where there are no secondary TLBs.) If
+ * the address space returns to plain Linux just now, flush every CPU that runs it.
  *
  * Context: a page-table lock held.
  */

@@ -112,8 +112,9 @@ long hydra_vmstat(const char *key);
 bool hydra_has_tracefs(void);
 
 /*
- * Trace one of Hydra's events, "1", or end that, "0", in an instance of its own, emptied before. It records no commands'
- * names: for these Linux would patch the scheduler, which all CPUs run, and emulators run breakpoints that are gone.
+ * Trace one of Hydra's events, "1", or end that, "0", in an instance of its own, emptied
+ * before. It records no names of commands: for these Linux would patch the scheduler, which
+ * all CPUs run, and emulators run breakpoints that are gone.
  */
 int hydra_trace(const char *instance, const char *event, const char *on);
 

@@ -111,7 +111,8 @@ static void hydra_test_look_at_part(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, HYDRA_RENT_QUARTER - 1, poor->rent);
 	/* An idle look takes tables without rent, too. */
 	look.h->look_at = 64 * PMD_SIZE;
-	KUNIT_EXPECT_EQ(test, BIT(2) | BIT(3), hydra_look_at_part(look.h, look.pmd, true, false, 8));
+	KUNIT_EXPECT_EQ(test, BIT(2) | BIT(3),
+			hydra_look_at_part(look.h, look.pmd, true, false, 8));
 	KUNIT_EXPECT_EQ(test, AGED(1), look.own[1][66]);
 	KUNIT_EXPECT_EQ(test, AGED(3), look.own[0][67]);
 	KUNIT_EXPECT_EQ(test, HYDRA_RENT_QUARTER - 1, poor->rent);

@@ -5,6 +5,7 @@
 #include <kunit/test.h>
 
 #include "../process_rules.h"
+#include "../rent.h"
 
 #define HYDRA_TEST_LOOK_NS	1000000000ULL
 
@@ -15,18 +16,6 @@ enum hydra_test_finds {
 	FINDS_LITTLE,	/* the same, few flushes */
 	FINDS_ALONE,	/* two CPUs of one domain */
 	FINDS_NONE,	/* no CPU */
-};
-
-static const struct hydra_prices hydra_test_process_prices = {
-	.interrupt = HYDRA_PRICE_INTERRUPT,
-	.fill = HYDRA_PRICE_FILL,
-	.change = HYDRA_PRICE_CHANGE,
-	.look = HYDRA_PRICE_LOOK,
-	.more = HYDRA_PRICE_MORE,
-	.flush = HYDRA_PRICE_FLUSH,
-	.walk = HYDRA_PRICE_WALK,
-	.root = HYDRA_PRICE_ROOT,
-	.release = HYDRA_PRICE_RELEASE,
 };
 
 /* A look at a process of eight leaf tables: S is 152 us, U is 19.2 us. */
@@ -59,7 +48,7 @@ static struct hydra_process_look hydra_test_finds_now(enum hydra_test_finds find
 /* One look; and the split or the return that it decides */
 static enum hydra_why hydra_test_once(struct hydra_process *a, enum hydra_test_finds finds)
 {
-	const struct hydra_prices *p = &hydra_test_process_prices;
+	const struct hydra_prices *p = &hydra_prices;
 	struct hydra_process_look l = hydra_test_finds_now(finds, a->split);
 	enum hydra_why why = hydra_process_looked(a, p, &l);
 
@@ -97,7 +86,7 @@ static void hydra_test_process_price(struct kunit *test)
 		/* All that x86-64 can map, on 64 nodes */
 		{ 8192, 64, 67108864, 17024000, 12884918912000ULL, 429513113600ULL },
 	};
-	const struct hydra_prices *p = &hydra_test_process_prices;
+	const struct hydra_prices *p = &hydra_prices;
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -142,7 +131,7 @@ static void hydra_test_process_rent(struct kunit *test)
 		};
 
 		KUNIT_EXPECT_EQ_MSG(test, cases[i].rent,
-				    hydra_process_rent(&hydra_test_process_prices, &l,
+				    hydra_process_rent(&hydra_prices, &l,
 						       cases[i].pages), "case %u", i);
 	}
 }
@@ -170,7 +159,7 @@ static void hydra_test_process_net(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++)
 		KUNIT_EXPECT_EQ_MSG(test, cases[i].net,
-				    hydra_process_net(&hydra_test_process_prices, &cases[i].l),
+				    hydra_process_net(&hydra_prices, &cases[i].l),
 				    "case %u", i);
 }
 
@@ -228,7 +217,7 @@ static void hydra_test_process_returns_alone(struct kunit *test)
 
 static void hydra_test_process_left(struct kunit *test)
 {
-	const struct hydra_prices *p = &hydra_test_process_prices;
+	const struct hydra_prices *p = &hydra_prices;
 	struct hydra_process_look l;
 	struct hydra_process a = {};
 	unsigned int i;
@@ -314,7 +303,7 @@ static void hydra_test_process_cap(struct kunit *test)
 
 static void hydra_test_process_purse(struct kunit *test)
 {
-	const struct hydra_prices *p = &hydra_test_process_prices;
+	const struct hydra_prices *p = &hydra_prices;
 	struct hydra_process_look l = hydra_test_finds_now(FINDS_OWN, false);
 	struct hydra_process a = {};
 	unsigned int i;
@@ -372,7 +361,7 @@ static void hydra_test_process_samples(struct kunit *test)
 /* The last sample of a plain process counts until the next one. */
 static void hydra_test_process_walks(struct kunit *test)
 {
-	const struct hydra_prices *p = &hydra_test_process_prices;
+	const struct hydra_prices *p = &hydra_prices;
 	struct hydra_process_look l = hydra_test_finds_now(FINDS_LITTLE, false);
 	struct hydra_process a = {};
 	unsigned int i;
