@@ -36,19 +36,7 @@ const char *const policies[] = {
 	"linux", "mitosis", "abis", "hydra", "accessed", "forget", "forget-auto", "auto", NULL
 };
 
-#define PRICES {					\
-	.interrupt = HYDRA_PRICE_INTERRUPT,		\
-	.fill = HYDRA_PRICE_FILL,			\
-	.change = HYDRA_PRICE_CHANGE,			\
-	.look = HYDRA_PRICE_LOOK,			\
-	.more = HYDRA_PRICE_MORE,			\
-	.flush = HYDRA_PRICE_FLUSH,			\
-	.walk = HYDRA_PRICE_WALK,			\
-	.root = HYDRA_PRICE_ROOT,			\
-	.release = HYDRA_PRICE_RELEASE,			\
-}
-
-struct hydra_prices prices = PRICES, actual = PRICES;
+struct hydra_prices prices = HYDRA_PRICES, actual = HYDRA_PRICES;
 
 /* Domains */
 struct set {

@@ -129,6 +129,19 @@ struct hydra_prices {
 	u32 release;
 };
 
+/* What things cost on any machine, until they are calibrated: a struct hydra_prices */
+#define HYDRA_PRICES {				\
+	.interrupt = HYDRA_PRICE_INTERRUPT,	\
+	.fill = HYDRA_PRICE_FILL,		\
+	.change = HYDRA_PRICE_CHANGE,		\
+	.look = HYDRA_PRICE_LOOK,		\
+	.more = HYDRA_PRICE_MORE,		\
+	.flush = HYDRA_PRICE_FLUSH,		\
+	.walk = HYDRA_PRICE_WALK,		\
+	.root = HYDRA_PRICE_ROOT,		\
+	.release = HYDRA_PRICE_RELEASE,		\
+}
+
 /**
  * hydra_forget_price - what a domain pays for having forgotten a table: F
  * @p: prices

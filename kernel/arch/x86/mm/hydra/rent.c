@@ -34,6 +34,9 @@
 #include "rent.h"
 #include "state.h"
 
+/* What things cost on this machine */
+struct hydra_prices hydra_prices __read_mostly = HYDRA_PRICES;
+
 /* After so many seconds without use a domain leaves a table; 0: it never does */
 unsigned int hydra_idle_seconds __read_mostly = HYDRA_IDLE_SECONDS;
 

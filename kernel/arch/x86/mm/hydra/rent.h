@@ -18,19 +18,7 @@
 
 #define HYDRA_IDLE_SECONDS_MAX	(24 * 60 * 60)
 
-/* What things cost on any machine, until they are calibrated */
-static const struct hydra_prices hydra_prices = {
-	.interrupt = HYDRA_PRICE_INTERRUPT,
-	.fill = HYDRA_PRICE_FILL,
-	.change = HYDRA_PRICE_CHANGE,
-	.look = HYDRA_PRICE_LOOK,
-	.more = HYDRA_PRICE_MORE,
-	.flush = HYDRA_PRICE_FLUSH,
-	.walk = HYDRA_PRICE_WALK,
-	.root = HYDRA_PRICE_ROOT,
-	.release = HYDRA_PRICE_RELEASE,
-};
-
+extern struct hydra_prices hydra_prices;
 extern unsigned int hydra_idle_seconds;
 extern struct delayed_work hydra_keeper_work;
 

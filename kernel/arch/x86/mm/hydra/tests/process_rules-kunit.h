@@ -5,7 +5,8 @@
 #include <kunit/test.h>
 
 #include "../process_rules.h"
-#include "../rent.h"
+
+static const struct hydra_prices hydra_test_process_prices = HYDRA_PRICES;
 
 #define HYDRA_TEST_LOOK_NS	1000000000ULL
 
@@ -48,7 +49,7 @@ static struct hydra_process_look hydra_test_finds_now(enum hydra_test_finds find
 /* One look; and the split or the return that it decides */
 static enum hydra_why hydra_test_once(struct hydra_process *a, enum hydra_test_finds finds)
 {
-	const struct hydra_prices *p = &hydra_prices;
+	const struct hydra_prices *p = &hydra_test_process_prices;
 	struct hydra_process_look l = hydra_test_finds_now(finds, a->split);
 	enum hydra_why why = hydra_process_looked(a, p, &l);
 
@@ -86,7 +87,7 @@ static void hydra_test_process_price(struct kunit *test)
 		/* All that x86-64 can map, on 64 nodes */
 		{ 8192, 64, 67108864, 17024000, 12884918912000ULL, 429513113600ULL },
 	};
-	const struct hydra_prices *p = &hydra_prices;
+	const struct hydra_prices *p = &hydra_test_process_prices;
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -131,7 +132,7 @@ static void hydra_test_process_rent(struct kunit *test)
 		};
 
 		KUNIT_EXPECT_EQ_MSG(test, cases[i].rent,
-				    hydra_process_rent(&hydra_prices, &l,
+				    hydra_process_rent(&hydra_test_process_prices, &l,
 						       cases[i].pages), "case %u", i);
 	}
 }
@@ -159,7 +160,7 @@ static void hydra_test_process_net(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++)
 		KUNIT_EXPECT_EQ_MSG(test, cases[i].net,
-				    hydra_process_net(&hydra_prices, &cases[i].l),
+				    hydra_process_net(&hydra_test_process_prices, &cases[i].l),
 				    "case %u", i);
 }
 
@@ -217,7 +218,7 @@ static void hydra_test_process_returns_alone(struct kunit *test)
 
 static void hydra_test_process_left(struct kunit *test)
 {
-	const struct hydra_prices *p = &hydra_prices;
+	const struct hydra_prices *p = &hydra_test_process_prices;
 	struct hydra_process_look l;
 	struct hydra_process a = {};
 	unsigned int i;
@@ -303,7 +304,7 @@ static void hydra_test_process_cap(struct kunit *test)
 
 static void hydra_test_process_purse(struct kunit *test)
 {
-	const struct hydra_prices *p = &hydra_prices;
+	const struct hydra_prices *p = &hydra_test_process_prices;
 	struct hydra_process_look l = hydra_test_finds_now(FINDS_OWN, false);
 	struct hydra_process a = {};
 	unsigned int i;
@@ -361,7 +362,7 @@ static void hydra_test_process_samples(struct kunit *test)
 /* The last sample of a plain process counts until the next one. */
 static void hydra_test_process_walks(struct kunit *test)
 {
-	const struct hydra_prices *p = &hydra_prices;
+	const struct hydra_prices *p = &hydra_test_process_prices;
 	struct hydra_process_look l = hydra_test_finds_now(FINDS_LITTLE, false);
 	struct hydra_process a = {};
 	unsigned int i;
