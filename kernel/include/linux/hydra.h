@@ -71,6 +71,57 @@ static inline bool mm_had_trees(const struct mm_struct *mm)
 	return mm_has_hydra(mm) && READ_ONCE(mm->hydra->scope);
 }
 
+/**
+ * hydra_splits_or_returns - does the address space use domain trees, or change to or from them?
+ * @h: its struct hydra_mm
+ *
+ * A flush that has run as on Linux asks this at its end. If the answer is no, there were no
+ * domain trees all the while, or they have gone: hydra_deactivate() has flushed everything,
+ * after the caller changed its entries.
+ *
+ * Context: any.
+ * Return: true if so.
+ */
+static inline bool hydra_splits_or_returns(struct hydra_mm *h)
+{
+	if (READ_ONCE(h->active))
+		return true;
+	/* active before unfiltered; pairs with the atomics in hydra_deactivate(). */
+	smp_rmb();
+	return atomic_read(&h->unfiltered);
+}
+
+/**
+ * hydra_takes_flush - does Hydra flush, in the place of Linux?
+ * @mm: the address space
+ *
+ * An address space that has returned to plain Linux, and is not counted, flushes as on Linux.
+ *
+ * Context: any. An address space may be split just now: see hydra_splits_or_returns().
+ * Return: true if so.
+ */
+static inline bool hydra_takes_flush(const struct mm_struct *mm)
+{
+	struct hydra_mm *h;
+
+	if (!static_branch_unlikely(&hydra_key.key))
+		return false;
+	h = READ_ONCE(mm->hydra);
+	return h && (READ_ONCE(h->counting) || hydra_splits_or_returns(h));
+}
+
+/**
+ * hydra_flush_missed - has an address space been split while Linux flushed?
+ * @mm: the address space
+ *
+ * Context: any, after the flush.
+ * Return: true if the flush may have missed CPUs, on a domain root.
+ */
+static inline bool hydra_flush_missed(const struct mm_struct *mm)
+{
+	return mm_has_hydra(mm) && hydra_splits_or_returns(mm->hydra);
+}
+
 /* Life of an address space: arch/x86/mm/hydra/control.c and switch.c */
 void hydra_mm_init(struct mm_struct *mm);
 void __hydra_mm_exit(struct mm_struct *mm);
@@ -354,6 +405,8 @@ struct hydra_mm;
 static inline struct hydra_mm *mm_hydra(const struct mm_struct *mm) { return NULL; }
 static inline bool mm_has_hydra(const struct mm_struct *mm) { return false; }
 static inline bool mm_had_trees(const struct mm_struct *mm) { return false; }
+static inline bool hydra_takes_flush(const struct mm_struct *mm) { return false; }
+static inline bool hydra_flush_missed(const struct mm_struct *mm) { return false; }
 static inline void hydra_mm_init(struct mm_struct *mm) { }
 static inline void hydra_mm_exit(struct mm_struct *mm) { }
 static inline void hydra_mm_destroy(struct mm_struct *mm) { }

@@ -25,6 +25,7 @@ struct mmu_gather;
  * struct hydra_gather - what a gather records
  * @recording: the address space had been split when the gather began. If not,
  *	the other fields are not valid, and the flush goes to every domain.
+ * @barrier: the flush goes to every domain, see hydra_gather_protect()
  * @freed: tables to be freed a grace period after the flush
  * @start: first address walked; above @end until a range is added
  * @end: end of the walked range, exclusive
@@ -33,6 +34,7 @@ struct mmu_gather;
  */
 struct hydra_gather {
 	bool recording;
+	bool barrier;
 	struct ptdesc *freed;
 	unsigned long start;
 	unsigned long end;
@@ -42,6 +44,7 @@ struct hydra_gather {
 void __hydra_gather_init(struct hydra_gather *g, bool fullmm);
 void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
 			      unsigned long end);
+void __hydra_gather_protect(struct hydra_gather *g, struct vm_area_struct *vma);
 void __hydra_gather_add_huge(struct hydra_gather *g, const pteval_t *entry);
 void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
 			spinlock_t *ptl, unsigned long addr);
@@ -81,6 +84,38 @@ static inline void hydra_gather_add_range(struct hydra_gather *g,
 {
 	if (static_branch_unlikely(&hydra_key.key))
 		__hydra_gather_add_range(g, start, end);
+}
+
+/**
+ * hydra_gather_protect - a gather is about to change the rights of a part of a VMA
+ * @g: Hydra's part of the gather
+ * @vma: the VMA
+ * @start: first address
+ * @end: end of the range, exclusive
+ *
+ * Adds the range. Programs take rights from a page of their own to have the kernel interrupt
+ * all CPUs that run them: a memory barrier in all threads, as membarrier(2) is one. Under
+ * policy "auto" such a flush goes to every domain.
+ *
+ * Context: as hydra_gather_add_range().
+ */
+static inline void hydra_gather_protect(struct hydra_gather *g, struct vm_area_struct *vma,
+					unsigned long start, unsigned long end)
+{
+	hydra_gather_add_range(g, start, end);
+	if (static_branch_unlikely(&hydra_key.key) && vma->vm_end - vma->vm_start == PAGE_SIZE)
+		__hydra_gather_protect(g, vma);
+}
+
+/**
+ * hydra_gather_freed - has a gather tables to free?
+ * @g: Hydra's part of the gather
+ *
+ * Return: true if so: hydra_gather_flush() frees them.
+ */
+static inline bool hydra_gather_freed(const struct hydra_gather *g)
+{
+	return g->recording && g->freed;
 }
 
 /**
@@ -183,6 +218,8 @@ static inline void hydra_gather_init(struct hydra_gather *g,
 				     const struct mm_struct *mm, bool fullmm) { }
 static inline void hydra_gather_add_range(struct hydra_gather *g,
 					  unsigned long start, unsigned long end) { }
+static inline void hydra_gather_protect(struct hydra_gather *g, struct vm_area_struct *vma,
+					unsigned long start, unsigned long end) { }
 static inline void hydra_gather_add_huge(struct hydra_gather *g, const void *entry) { }
 static inline bool hydra_wait_pmd_clear(struct mm_struct *mm, pmd_t *pmd) { return true; }
 static inline void hydra_wait_pud_clear(struct mm_struct *mm, pud_t *pud) { }

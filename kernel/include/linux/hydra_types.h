@@ -21,6 +21,10 @@
  * HYDRA_STAT_OWN: CPUs that flushes of Hydra's own interrupted, and that Linux would have
  * left alone. It is not shown: hydra_stat_sum() takes it from what was spared, so that
  * HYDRA_STAT_INTERRUPTED and HYDRA_STAT_SPARED together are what Linux would have interrupted.
+ *
+ * Not shown either, for the account of policy "auto": HYDRA_STAT_CHANGES, how often one entry, or
+ * many at once, have changed in the copy of a domain; HYDRA_STAT_LOOKS, at how many marks flushes
+ * have looked.
  */
 enum hydra_stat {
 	HYDRA_STAT_FILLS,
@@ -33,8 +37,11 @@ enum hydra_stat {
 	HYDRA_STAT_FALLBACKS,
 	HYDRA_STAT_RECLAIMED,
 	HYDRA_STAT_FORGOTTEN,
+	HYDRA_STAT_BARRIERS,
 	NR_HYDRA_SHOWN,
 	HYDRA_STAT_OWN = NR_HYDRA_SHOWN,
+	HYDRA_STAT_CHANGES,
+	HYDRA_STAT_LOOKS,
 	NR_HYDRA_STATS
 };
 

@@ -37,12 +37,14 @@
  * @HYDRA_SCOPE_NODE: the CPUs of one NUMA node
  * @HYDRA_SCOPE_LLC: the CPUs of one last-level cache
  * @HYDRA_SCOPE_CORE: the CPUs of one core
+ * @HYDRA_SCOPE_AUTO: those of one NUMA node while that pays, all CPUs otherwise
  */
 enum hydra_scope {
 	HYDRA_SCOPE_MACHINE	= 0,
 	HYDRA_SCOPE_NODE	= 1,
 	HYDRA_SCOPE_LLC		= 2,
 	HYDRA_SCOPE_CORE	= 3,
+	HYDRA_SCOPE_AUTO	= 4,
 };
 
 /**

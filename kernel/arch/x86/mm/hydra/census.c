@@ -187,7 +187,7 @@ static void hydra_count_roots(struct mm_struct *mm, unsigned long *tables)
  */
 static const struct hydra_domains *hydra_census_domains(struct mm_struct *mm)
 {
-	unsigned int scope = hydra_settings_get(mm).domains;
+	unsigned int scope = hydra_scope_of(hydra_choice_of(mm));
 
 	return &hydra_domains[scope ?: HYDRA_SCOPE_NODE];
 }

@@ -123,7 +123,7 @@ static bool hydra_restarts(struct mm_struct *mm, union hydra_choice settings)
 	mmap_assert_write_locked(mm);
 	if (!h || !h->active)
 		return false;
-	return h->scope != settings.domains ||
+	return h->scope != hydra_scope_of(settings) ||
 	       (settings.replication == HYDRA_REPLICATE_EAGER && !hydra_eager(h));
 }
 
@@ -140,7 +140,7 @@ static int hydra_settings_change(struct mm_struct *mm, const union hydra_choice 
 				 union hydra_choice settings, struct hydra_mm **new,
 				 bool *lacks)
 {
-	unsigned int scope = settings.domains;
+	unsigned int scope = hydra_scope_watched(settings);
 	bool restart;
 	int ret;
 
@@ -224,7 +224,7 @@ int hydra_settings_set(struct mm_struct *mm, const union hydra_choice *old,
 	}
 	memcg = hydra_charge_begin(mm, &old_memcg);
 	if (hydra_wants_domains(settings) && !READ_ONCE(mm->hydra) &&
-	    hydra_runs_in_several(mm, settings.domains))
+	    hydra_runs_in_several(mm, hydra_scope_watched(settings)))
 		new = hydra_alloc(mm, true);
 	ret = hydra_settings_change(mm, old, settings, &new, &lacks);
 	/* A thread has come to a second domain meanwhile, or there was no memory: once more. */
@@ -292,6 +292,7 @@ static u32 hydra_settings_default(void)
 static void hydra_settings_init(struct mm_struct *mm, u32 word)
 {
 	union hydra_choice settings = { .word = word };
+	unsigned int scope;
 
 	mm->hydra_settings = word;
 	/* An address space that is counted has its struct hydra_mm already. */
@@ -299,8 +300,8 @@ static void hydra_settings_init(struct mm_struct *mm, u32 word)
 		WRITE_ONCE(mm->hydra->eager, settings.replication == HYDRA_REPLICATE_EAGER);
 	/* The tables of a child come from here. If its thread begins elsewhere, it has moved. */
 	guard(preempt)();
-	WRITE_ONCE(mm->hydra_last, hydra_wants_domains(settings) ?
-				   hydra_last_here(settings.domains) : 0);
+	scope = hydra_scope_watched(settings);
+	WRITE_ONCE(mm->hydra_last, scope != HYDRA_SCOPE_MACHINE ? hydra_last_here(scope) : 0);
 }
 
 /**

@@ -93,6 +93,8 @@ void hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
 	hydra_flush_targets(h, f);
 	hydra_unpublish();
 	preempt_enable();
+	if (g->recording && g->barrier)
+		hydra_stat_add(h, HYDRA_STAT_BARRIERS, 1);
 	mmu_notifier_arch_invalidate_secondary_tlbs(tlb->mm, start, end);
 	if (g->recording && g->freed)
 		hydra_gather_flushed(g);

@@ -154,6 +154,7 @@ static void hydra_propagated(struct hydra_table *t, pteval_t *entry, unsigned in
 	if (!nr)
 		return;
 	hydra_stat_add(t->hmm, HYDRA_STAT_PROPAGATED, nr);
+	hydra_stat_add(t->hmm, HYDRA_STAT_CHANGES, 1);
 	trace_hydra_propagate(t->hmm->mm, t->base, hydra_entry_index(entry), d,
 			      t->level, nr);
 }

@@ -34,6 +34,7 @@ static const char * const stat_names[NR_HYDRA_SHOWN] = {
 	[HYDRA_STAT_FALLBACKS] = "fallbacks",
 	[HYDRA_STAT_RECLAIMED] = "reclaimed",
 	[HYDRA_STAT_FORGOTTEN] = "forgotten",
+	[HYDRA_STAT_BARRIERS] = "barriers",
 };
 
 static unsigned long hydra_kib(unsigned long tables)

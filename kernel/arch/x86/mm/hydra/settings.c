@@ -33,7 +33,10 @@ const char * const hydra_allow_names[NR_HYDRA_ALLOW] = {
 
 unsigned int hydra_allow __read_mostly = HYDRA_ALLOW_ANYBODY;
 
-static const char * const domains_names[] = { "machine", "node", "llc", "core" };
+/* Under policy "auto", does mprotect() of a page reach all CPUs? See __hydra_gather_protect(). */
+bool hydra_guards_barriers __read_mostly = true;
+
+static const char * const domains_names[] = { "machine", "node", "llc", "core", "auto" };
 static const char * const replication_names[] = { "lazy", "eager" };
 static const char * const filter_names[] = { "none", "table", "entry", "accessed", "auto" };
 
@@ -74,6 +77,7 @@ static const struct {
 	{ "mitosis", HYDRA_MITOSIS_SETTINGS },
 	{ "radixvm", HYDRA_RADIXVM_SETTINGS },
 	{ "abis", HYDRA_ABIS_SETTINGS },
+	{ "auto", HYDRA_AUTO_SETTINGS },
 };
 
 /**
@@ -132,8 +136,9 @@ static const char *hydra_key_text(const struct hydra_key *key, union hydra_choic
  */
 static int hydra_settings_check(union hydra_choice settings)
 {
-	/* There is nothing to replicate. */
-	if (!hydra_wants_domains(settings) && settings.replication != HYDRA_REPLICATE_LAZY)
+	/* There is nothing to replicate, or the rules of "auto" do not know what. */
+	if ((!hydra_wants_domains(settings) || hydra_is_auto(settings)) &&
+	    settings.replication != HYDRA_REPLICATE_LAZY)
 		return -EINVAL;
 	if (settings.filter == HYDRA_FILTER_ACCESSED && hydra_accessed_refused()) {
 		pr_info_once("no filter=accessed: %s\n", hydra_accessed_refused());

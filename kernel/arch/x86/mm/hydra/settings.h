@@ -36,6 +36,11 @@ struct seq_file;
 	HYDRA_CHOICE(HYDRA_SCOPE_NODE, HYDRA_REPLICATE_EAGER, \
 		     HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE)
 
+/* Linux, or nodes with the filter "auto": see auto.c. */
+#define HYDRA_AUTO_SETTINGS \
+	HYDRA_CHOICE(HYDRA_SCOPE_AUTO, HYDRA_REPLICATE_LAZY, \
+		     HYDRA_PREFETCH_MAX, HYDRA_FILTER_AUTO)
+
 /*
  * In mm->hydra_settings, the word of a union hydra_choice: settings were chosen or
  * inherited. It is the highest bit of the filter, and no filter uses it.
@@ -49,6 +54,24 @@ struct seq_file;
 static inline union hydra_choice hydra_choice_of(const struct mm_struct *mm)
 {
 	return (union hydra_choice){ .word = READ_ONCE(mm->hydra_settings) };
+}
+
+/* Does hydra_keeper() decide when it is split? */
+static inline bool hydra_is_auto(union hydra_choice settings)
+{
+	return settings.domains == HYDRA_SCOPE_AUTO;
+}
+
+/* The scope of its domains, once it is split */
+static inline unsigned int hydra_scope_of(union hydra_choice settings)
+{
+	return hydra_is_auto(settings) ? HYDRA_SCOPE_NODE : settings.domains;
+}
+
+/* The scope in which its threads look for a second domain, to split it; or HYDRA_SCOPE_MACHINE */
+static inline unsigned int hydra_scope_watched(union hydra_choice settings)
+{
+	return hydra_is_auto(settings) ? HYDRA_SCOPE_MACHINE : settings.domains;
 }
 
 static inline bool hydra_wants_domains(union hydra_choice settings)
@@ -73,6 +96,7 @@ enum hydra_allow {
 
 extern const char * const hydra_allow_names[NR_HYDRA_ALLOW];
 extern unsigned int hydra_allow;
+extern bool hydra_guards_barriers;
 extern union hydra_choice hydra_default_settings;
 
 int hydra_settings_take(const struct hydra_settings *from, union hydra_choice *settings);

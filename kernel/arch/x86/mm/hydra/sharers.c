@@ -116,6 +116,7 @@ static void hydra_add_marked(const struct hydra_lookup *l, struct hydra_table *t
 			     unsigned int nr)
 {
 	unsigned int d, self = hydra_this_domain(t->hmm);
+	unsigned int looks = 0;
 	hydra_mask_t sharers;
 	bool others = false;
 
@@ -131,7 +132,10 @@ static void hydra_add_marked(const struct hydra_lookup *l, struct hydra_table *t
 			hydra_mask_set(d, l->found);
 			others |= d != self;
 		}
+		looks += table && table != canonical ? nr : 0;
 	}
+	if (looks)
+		hydra_stat_add(t->hmm, HYDRA_STAT_LOOKS, looks);
 	if (others)
 		hydra_pay(t, READ_ONCE(t->hmm->rent_flush));
 }
@@ -612,6 +616,7 @@ bool hydra_range_targets(struct hydra_mm *h, unsigned long start,
 void __hydra_gather_init(struct hydra_gather *g, bool fullmm)
 {
 	g->recording = true;
+	g->barrier = false;
 	g->freed = NULL;
 	g->start = fullmm ? 0 : ULONG_MAX;
 	g->end = fullmm ? ULONG_MAX : 0;
@@ -631,6 +636,28 @@ void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
 		return;
 	g->start = min(g->start, start);
 	g->end = max(g->end, end);
+}
+
+/**
+ * __hydra_gather_protect - record that the flush of a gather may be meant as a barrier
+ * @g: Hydra's part of the gather
+ * @vma: the VMA, of one page, whose rights are about to change
+ *
+ * Libraries do so where they have no membarrier(2): folly, the runtime of .NET. They use a page of
+ * their own, which is private, and from which mprotect() takes rights; a gain of rights flushes
+ * nothing. With a policy that an operator has chosen for the program, the flush goes to the
+ * sharers of the page, as Documentation/admin-guide/mm/hydra.rst warns.
+ */
+void __hydra_gather_protect(struct hydra_gather *g, struct vm_area_struct *vma)
+{
+#ifdef CONFIG_MEMBARRIER
+	if (atomic_read(&vma->vm_mm->membarrier_state))
+		return;
+#endif
+	if (g->recording && READ_ONCE(hydra_guards_barriers) &&
+	    hydra_is_auto(hydra_choice_of(vma->vm_mm)) &&
+	    vma_is_anonymous(vma) && !(vma->vm_flags & VM_SHARED))
+		g->barrier = true;
 }
 
 /*
@@ -749,7 +776,7 @@ bool hydra_gather_targets(const struct mmu_gather *tlb, unsigned long start,
 	unsigned int filter = hydra_filter(l.h);
 
 	hydra_mask_zero(targets);
-	if (!g->recording)
+	if (!g->recording || g->barrier)
 		return false;
 	*targets = g->sharers;
 	if (filter == HYDRA_FILTER_NONE || hydra_unfiltered(l.h))

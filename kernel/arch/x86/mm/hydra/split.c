@@ -485,7 +485,7 @@ bool hydra_split_locked(struct hydra_mm *h)
 	hydra_mask_t run;
 
 	if (!h->active) {
-		hydra_set_scope(h, hydra_choice_of(h->mm).domains);
+		hydra_set_scope(h, hydra_scope_of(hydra_choice_of(h->mm)));
 		if (!hydra_activate(h))
 			return false;
 	}
