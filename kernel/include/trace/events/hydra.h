@@ -179,6 +179,39 @@ TRACE_EVENT(hydra_mode,
 		  __entry->tally)
 );
 
+/* from, to: states; why: as in /proc/PID/hydra; the times in ns */
+TRACE_EVENT(hydra_auto,
+
+	TP_PROTO(struct mm_struct *mm, const char *from, const char *to, const char *why,
+		 u64 rent, u64 price, s64 balance),
+
+	TP_ARGS(mm, from, to, why, rent, price, balance),
+
+	TP_STRUCT__entry(
+		__field(u64, mm)
+		__string(from, from)
+		__string(to, to)
+		__string(why, why)
+		__field(u64, rent)
+		__field(u64, price)
+		__field(s64, balance)
+	),
+
+	TP_fast_assign(
+		__entry->mm = mm->context.ctx_id;
+		__assign_str(from);
+		__assign_str(to);
+		__assign_str(why);
+		__entry->rent = rent;
+		__entry->price = price;
+		__entry->balance = balance;
+	),
+
+	TP_printk("mm=%llu from=%s to=%s why=%s rent=%llu price=%llu balance=%lld",
+		  __entry->mm, __get_str(from), __get_str(to), __get_str(why),
+		  __entry->rent, __entry->price, __entry->balance)
+);
+
 #endif /* _TRACE_HYDRA_H */
 
 #include <trace/define_trace.h>

@@ -1,1 +1,693 @@
 // SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Policy "auto": a process has domain trees while they pay, and is plain Linux otherwise.
+ *
+ * hydra_auto_look() looks at the processes with domains "auto" once a second. The rules are in
+ * process_rules.h; this file finds what they are told, and does what they say.
+ *
+ * As long as such a process is plain Linux, mm->hydra_last is 0: a switch, a fault and a flush
+ * cost what they cost on Linux. A process with several threads, which a look finds running in two
+ * domains, gets an account. If the rules expect a gain, the look arms the process: it sets
+ * mm->hydra_last as for domains "node", so the threads that run in a second domain split the
+ * process on their way to user mode (switch.c). A later look finds it split.
+ *
+ * A look reads what Linux and Hydra count anyway, and asks nothing of the process: the generation
+ * of its TLBs counts the flushes, and CPUs tell which address space they have loaded. A look that
+ * finds no lock free does nothing, and the next one decides anew.
+ *
+ * No rule of Documentation/mm/hydra/rules.rst depends on an account. If it is wrong, or lost, the
+ * process pays in time.
+ *
+ * Locking: accounts_lock, which no thread of the process takes, guards the accounts. An account
+ * has a reference in mm_count until a look finds that the process has ended.
+ */
+
+#include <linux/hash.h>
+#include <linux/hashtable.h>
+#include <linux/hugetlb.h>
+#include <linux/jiffies.h>
+#include <linux/memcontrol.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/oom.h>
+#include <linux/sched/clock.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/sysfs.h>
+#include <linux/workqueue.h>
+
+#include <asm/paravirt.h>
+#include <asm/tlbflush.h>
+
+#include <trace/events/hydra.h>
+
+#include "auto.h"
+#include "domain.h"
+#include "idle.h"
+#include "process_rules.h"
+#include "rent.h"
+#include "sample.h"
+#include "settings.h"
+#include "splitter.h"
+#include "state.h"
+#include "tlb.h"
+
+/* So many processes get accounts at one look */
+#define FOUND_MOST		32
+
+/* A memory cgroup with room for so many pages only is full */
+#define ROOM_PAGES		64
+
+/* A shared mapping of hugetlb of this size would lose its shared PMD tables */
+#define HUGETLB_SIZE		PUD_SIZE
+
+/* Looks that find nothing come after twice the time, until it is so many times as long */
+#define QUIET_TIMES		16
+
+/* Each so many looks, leaf tables move to the node of the CPUs that walk them (rehome.c) */
+#define REHOME_LOOKS		15
+
+/* Looks without any process of the policy, after which there are none until one is set */
+#define LOOKS_IN_VAIN		10
+
+/* Why a process is left alone */
+enum hydra_left {
+	HYDRA_LEFT_NOT,
+	HYDRA_LEFT_REALTIME,	/* it has a thread of a realtime class */
+	HYDRA_LEFT_LOCKED,	/* mlockall(): new faults are what it forbids */
+	HYDRA_LEFT_HUGETLB,	/* see HUGETLB_SIZE */
+	HYDRA_LEFT_GUEST,	/* the hypervisor flushes in the place of preempted vCPUs */
+	HYDRA_LEFT_MEMORY,	/* there is none for copies */
+	HYDRA_LEFT_ISOLATED,	/* a return would interrupt an isolated CPU */
+	NR_HYDRA_LEFT
+};
+
+static const char * const left_words[NR_HYDRA_LEFT] = {
+	[HYDRA_LEFT_REALTIME] = "realtime",
+	[HYDRA_LEFT_LOCKED] = "locked",
+	[HYDRA_LEFT_HUGETLB] = "hugetlb",
+	[HYDRA_LEFT_GUEST] = "guest",
+	[HYDRA_LEFT_MEMORY] = "memory",
+	[HYDRA_LEFT_ISOLATED] = "isolated",
+};
+
+static const char * const why_words[] = {
+	[HYDRA_WHY_NEW] = "new",
+	[HYDRA_WHY_ONE_NODE] = "one-node",
+	[HYDRA_WHY_QUIET] = "quiet",
+	[HYDRA_WHY_WAITS] = "waits",
+	[HYDRA_WHY_SHARED] = "shared",
+	[HYDRA_WHY_PURSE] = "purse",
+	[HYDRA_WHY_SAVES] = "saves",
+};
+
+/* A state of an account; in the trace event hydra_auto, too */
+enum hydra_auto_state {
+	HYDRA_AUTO_PLAIN,	/* no account */
+	HYDRA_AUTO_WATCHED,
+	HYDRA_AUTO_SPLIT,
+	HYDRA_AUTO_RETURNED,
+	NR_HYDRA_AUTO_STATES
+};
+
+static const char * const state_words[NR_HYDRA_AUTO_STATES] = {
+	[HYDRA_AUTO_PLAIN] = "plain",
+	[HYDRA_AUTO_WATCHED] = "watched",
+	[HYDRA_AUTO_SPLIT] = "split",
+	[HYDRA_AUTO_RETURNED] = "returned",
+};
+
+/* What is counted of a process, since it began */
+struct hydra_counts {
+	u64 generation;		/* of mm->context.tlb_gen */
+	u64 flushes;
+	s64 spared;
+	u64 fills;
+	u64 changes;
+	u64 entries;
+	u64 looks;
+	u64 fallbacks;
+};
+
+/**
+ * struct hydra_account - what "auto" knows of a process
+ * @rules: what the rules know
+ * @mm: its address space, with a reference in mm_count
+ * @node: in the table of accounts
+ * @state: for readers
+ * @why: what the last look said
+ * @left: why it is left alone
+ * @armed: its threads may split it
+ * @counts: at the last look
+ * @looked: local_clock() then
+ * @second: hydra_second() then
+ * @spent: ns that it took
+ * @rent: ns, of what it found; 0 for a process with domain trees
+ * @net: ns, of a process with domain trees: saved, less spent
+ * @time: ns of CPU time, in what it found
+ * @price: ns, what a split and a return cost
+ * @sample: of the pages that it uses; NULL: none yet
+ */
+struct hydra_account {
+	struct hydra_process rules;
+	struct mm_struct *mm;
+	struct hlist_node node;
+	enum hydra_auto_state state;
+	enum hydra_why why;
+	enum hydra_left left;
+	bool armed;
+	struct hydra_counts counts;
+	u64 looked;
+	u32 second;
+	u64 spent;
+	u64 rent;
+	s64 net;
+	u64 time;
+	u64 price;
+	struct hydra_sample *sample;
+};
+
+static DEFINE_MUTEX(accounts_lock);
+static DEFINE_HASHTABLE(accounts, 7);
+
+/* All under accounts_lock, but for reads */
+static struct {
+	unsigned long looks;
+	unsigned long splits;
+	unsigned long returns;
+	unsigned long watched;
+	u64 spent;
+} totals;
+
+/* From look to look; set by tests */
+unsigned int hydra_look_ms __read_mostly = HYDRA_LOOK_MS;
+
+/**
+ * hydra_set_look_ms - choose the time from look to look
+ * @ms: HYDRA_LOOK_MS_MIN to HYDRA_LOOK_MS_MAX
+ *
+ * Context: process context.
+ */
+void hydra_set_look_ms(unsigned int ms)
+{
+	WRITE_ONCE(hydra_look_ms, ms);
+	hydra_auto_wake(0);
+}
+
+static struct hydra_account *hydra_account_of(struct mm_struct *mm)
+{
+	struct hydra_account *a;
+
+	lockdep_assert_held(&accounts_lock);
+	hash_for_each_possible(accounts, a, node, (unsigned long)mm)
+		if (a->mm == mm)
+			return a;
+	return NULL;
+}
+
+static void hydra_count(struct hydra_account *a, struct hydra_counts *c)
+{
+	struct hydra_mm *h = READ_ONCE(a->mm->hydra);
+
+	*c = (struct hydra_counts){ .generation = atomic64_read(&a->mm->context.tlb_gen) };
+	if (!h)
+		return;
+	c->flushes = hydra_stat_raw(h, HYDRA_STAT_FLUSHES, NULL);
+	/* Signed: a flush that cuts links may interrupt more CPUs than have been spared. */
+	c->spared = hydra_stat_raw(h, HYDRA_STAT_SPARED, NULL) -
+		    hydra_stat_raw(h, HYDRA_STAT_OWN, NULL);
+	c->fills = hydra_stat_raw(h, HYDRA_STAT_FILLS, NULL);
+	c->changes = hydra_stat_raw(h, HYDRA_STAT_CHANGES, NULL);
+	c->entries = hydra_stat_raw(h, HYDRA_STAT_PROPAGATED, NULL);
+	c->looks = hydra_stat_raw(h, HYDRA_STAT_LOOKS, NULL);
+	c->fallbacks = hydra_stat_raw(h, HYDRA_STAT_FALLBACKS, NULL);
+}
+
+/* The CPUs that run an address space now, by domain. Under accounts_lock */
+static u16 running[HYDRA_MAX_DOMAINS];
+
+/* Find the CPUs that run a process now. Return: a domain that runs it, if any does. */
+static unsigned int hydra_find_running(struct mm_struct *mm, struct hydra_process_look *l)
+{
+	unsigned int d, last = 0;
+	int cpu;
+
+	lockdep_assert_held(&accounts_lock);
+	memset(running, 0, hydra_domains[HYDRA_SCOPE_NODE].nr * sizeof(*running));
+	for_each_cpu(cpu, mm_cpumask(mm)) {
+		if (!hydra_cpu_runs(cpu, mm))
+			continue;
+		last = hydra_domain_of_cpu(HYDRA_SCOPE_NODE, cpu);
+		running[last]++;
+		l->running++;
+	}
+	for (d = 0; d < hydra_domains[HYDRA_SCOPE_NODE].nr; d++) {
+		l->squares += (u64)running[d] * running[d];
+		l->domains += running[d] != 0;
+	}
+	return last;
+}
+
+/*
+ * Has a single domain run a process with domain trees since the last look?
+ *
+ * @d: a domain that runs it now
+ */
+static bool hydra_ran_alone(struct hydra_account *a, struct hydra_mm *h, unsigned int d)
+{
+	hydra_mask_t trees;
+	unsigned int other;
+
+	hydra_mask_zero(&trees);
+	hydra_mask_add(&trees, &h->trees);
+	/* trees before h->domain[]; pairs with the smp_wmb() in hydra_promote(). */
+	smp_rmb();
+	for_each_hydra_domain(other, &trees)
+		if (other != d && !hydra_later(a->second, READ_ONCE(h->domain[other]->ran)))
+			return false;
+	return true;
+}
+
+/* What a look finds. Return: false if it finds no time. */
+static bool hydra_find(struct hydra_account *a, bool split, struct hydra_process_look *l)
+{
+	struct hydra_counts old = a->counts, *c = &a->counts;
+	struct hydra_mm *h = READ_ONCE(a->mm->hydra);
+	u64 now = local_clock();
+	unsigned int d;
+
+	l->ns = now - a->looked;
+	l->spent = a->spent;
+	l->tables = mm_pgtables_bytes(a->mm) / PAGE_SIZE;
+	d = hydra_find_running(a->mm, l);
+	hydra_count(a, c);
+	if (split) {
+		l->alone = l->running && l->domains == 1 && hydra_ran_alone(a, h, d);
+		l->domains = bitmap_weight(h->trees.bits, HYDRA_MAX_DOMAINS);
+		l->flushes = c->flushes - old.flushes;
+		l->spared = c->spared - old.spared;
+		l->fills = c->fills - old.fills;
+		l->changes = c->changes - old.changes;
+		l->entries = c->entries - old.entries;
+		l->looks = c->looks - old.looks;
+	} else {
+		l->alone = l->domains == 1;
+		l->flushes = c->generation - old.generation;
+	}
+	if (c->fallbacks != old.fallbacks)
+		a->left = HYDRA_LEFT_MEMORY;
+	a->looked = now;
+	a->second = hydra_second();
+	/* Two clocks of two CPUs may differ. */
+	return (s64)l->ns > 0;
+}
+
+/* Has a process a thread of a realtime class? */
+static bool hydra_is_realtime(struct mm_struct *mm)
+{
+#ifdef CONFIG_MEMCG
+	struct task_struct *owner, *t;
+
+	guard(rcu)();
+	owner = rcu_dereference(mm->owner);
+	if (owner)
+		for_each_thread(owner, t)
+			if (rt_or_dl_task_policy(t))
+				return true;
+#endif
+	return false;
+}
+
+/* Has a process a large shared mapping of hugetlb? If mmap_lock is busy: no. */
+static bool hydra_shares_hugetlb(struct mm_struct *mm)
+{
+#ifdef CONFIG_HUGETLB_PAGE
+	VMA_ITERATOR(vmi, mm, 0);
+	struct vm_area_struct *vma;
+	bool found = false;
+
+	if (!atomic_long_read(&mm->hugetlb_usage) || !mmap_read_trylock(mm))
+		return false;
+	for_each_vma(vmi, vma) {
+		found = is_vm_hugetlb_page(vma) && vma->vm_flags & VM_MAYSHARE &&
+			vma->vm_end - vma->vm_start >= HUGETLB_SIZE;
+		if (found)
+			break;
+	}
+	mmap_read_unlock(mm);
+	return found;
+#else
+	return false;
+#endif
+}
+
+/* Has the memory cgroup of a process no room, or is memory short? */
+static bool hydra_lacks_memory(struct mm_struct *mm)
+{
+	bool full = false;
+#ifdef CONFIG_MEMCG
+	struct mem_cgroup *memcg = get_mem_cgroup_from_mm(mm), *each;
+
+	for (each = memcg; each && !mem_cgroup_is_root(each) && !full;
+	     each = parent_mem_cgroup(each))
+		full = page_counter_read(&each->memory) + ROOM_PAGES >
+		       READ_ONCE(each->memory.max);
+	mem_cgroup_put(memcg);
+#endif
+	return full || hydra_memory_is_short();
+}
+
+/* Do CPUs of this machine flush by the hypervisor, which leaves out preempted vCPUs? */
+static bool hydra_host_flushes(void)
+{
+#ifdef CONFIG_PARAVIRT
+	return pv_ops.mmu.flush_tlb_multi != native_flush_tlb_multi;
+#else
+	return false;
+#endif
+}
+
+/* Why is a process to be left alone? Allocations that failed have been noted. */
+static enum hydra_left hydra_left(struct hydra_account *a)
+{
+	struct mm_struct *mm = a->mm;
+
+	if (hydra_host_flushes())
+		return HYDRA_LEFT_GUEST;
+	if (mm->def_flags & VM_LOCKED)
+		return HYDRA_LEFT_LOCKED;
+	if (hydra_is_realtime(mm))
+		return HYDRA_LEFT_REALTIME;
+	/* Domain trees have unshared its tables already: a return does not bring them back. */
+	if (!a->rules.split && hydra_shares_hugetlb(mm))
+		return HYDRA_LEFT_HUGETLB;
+	if (a->left == HYDRA_LEFT_MEMORY || hydra_lacks_memory(mm))
+		return HYDRA_LEFT_MEMORY;
+	return HYDRA_LEFT_NOT;
+}
+
+/* An account, and what a look has found of it, for readers */
+static void hydra_note(struct hydra_account *a, const struct hydra_process_look *l,
+		       enum hydra_why why)
+{
+	enum hydra_auto_state was = a->state;
+
+	if (a->rules.split)
+		a->state = HYDRA_AUTO_SPLIT;
+	else if (was == HYDRA_AUTO_SPLIT)
+		a->state = HYDRA_AUTO_RETURNED;
+	a->time = l->running * l->ns;
+	a->price = hydra_split_price(&hydra_prices, l) + hydra_return_price(&hydra_prices, l);
+	a->why = why;
+	if (a->state == was)
+		return;
+	if (a->state == HYDRA_AUTO_SPLIT)
+		totals.splits++;
+	else
+		totals.returns++;
+	trace_hydra_auto(a->mm, state_words[was], state_words[a->state],
+			 a->left ? left_words[a->left] : why_words[why],
+			 a->rules.split ? 0 : a->rules.rent, a->price, a->rules.balance);
+}
+
+/* The process has come to have domain trees, or has lost them, without a look */
+static void hydra_catch_on(struct hydra_account *a, const struct hydra_process_look *l, bool split)
+{
+	if (split == a->rules.split)
+		return;
+	if (split) {
+		a->armed = false;
+		hydra_process_split(&a->rules, &hydra_prices, l);
+	} else {
+		/* A single thread was left. */
+		hydra_process_returned(&a->rules, hydra_return_price(&hydra_prices, l));
+	}
+}
+
+/*
+ * Make a process plain Linux again, unless a lock is busy. An isolated CPU that runs it would be
+ * interrupted, so it stays split then.
+ */
+static void hydra_end_split(struct hydra_account *a, const struct hydra_process_look *l)
+{
+	struct hydra_mm *h = READ_ONCE(a->mm->hydra);
+
+	if (hydra_runs_isolated(a->mm, cpu_possible_mask)) {
+		a->left = HYDRA_LEFT_ISOLATED;
+		return;
+	}
+	if (hydra_return(h)) {
+		hydra_process_returned(&a->rules, hydra_return_price(&hydra_prices, l));
+		/* The return has raised the generation. */
+		hydra_count(a, &a->counts);
+	}
+}
+
+/* Do what the rules say. */
+static void hydra_decide(struct hydra_account *a, const struct hydra_process_look *l,
+			 enum hydra_why why)
+{
+	bool saves = why == HYDRA_WHY_SAVES;
+
+	if (a->rules.split) {
+		if (!saves)
+			hydra_end_split(a, l);
+	} else if (saves != a->armed && hydra_arm(a->mm, saves)) {
+		a->armed = saves;
+	}
+}
+
+/*
+ * A look at a process. Context: accounts_lock; a reference in mm_users. Return: false if it sleeps.
+ */
+static bool hydra_look_at(struct hydra_account *a)
+{
+	struct hydra_mm *h = READ_ONCE(a->mm->hydra);
+	bool split = h && READ_ONCE(h->active);
+	struct hydra_process_look l = {};
+	u64 begin = local_clock();
+	enum hydra_why why;
+
+	if (a->left == HYDRA_LEFT_ISOLATED || !a->rules.split)
+		a->left = HYDRA_LEFT_NOT;
+	if (!hydra_find(a, split, &l))
+		return true;
+	if (!l.running && !l.flushes && split == a->rules.split)
+		return false;
+	hydra_catch_on(a, &l, split);
+	l.sampled = hydra_sample_end(a->sample, a->mm, &l.pages);
+	a->left = hydra_left(a);
+	l.left = a->left;
+	a->rent = split ? 0 : hydra_process_rent(&hydra_prices, &l,
+						 l.sampled ? l.pages : a->rules.pages);
+	a->net = split ? hydra_process_net(&hydra_prices, &l) : 0;
+	why = hydra_process_looked(&a->rules, &hydra_prices, &l);
+	hydra_decide(a, &l, why);
+	hydra_note(a, &l, why);
+	if (hydra_process_samples(&a->rules, l.tables))
+		hydra_sample_begin(&a->sample, a->mm, l.tables);
+	a->spent = local_clock() - begin;
+	return true;
+}
+
+/* End an account. */
+static void hydra_close(struct hydra_account *a)
+{
+	lockdep_assert_held(&accounts_lock);
+	hash_del(&a->node);
+	mmdrop(a->mm);
+	kfree(a->sample);
+	kfree(a);
+	totals.watched--;
+}
+
+/* Begin an account. @mm: with a reference in mm_count, for the account */
+static void hydra_open(struct mm_struct *mm)
+{
+	struct hydra_account *a;
+
+	lockdep_assert_held(&accounts_lock);
+	a = hydra_account_of(mm) ? NULL : kzalloc(sizeof(*a), GFP_KERNEL);
+	if (!a) {
+		mmdrop(mm);
+		return;
+	}
+	a->mm = mm;
+	a->state = HYDRA_AUTO_WATCHED;
+	a->looked = local_clock();
+	a->second = hydra_second();
+	hydra_count(a, &a->counts);
+	hash_add(accounts, &a->node, (unsigned long)mm);
+	totals.watched++;
+}
+
+/* Does a process run in two domains just now, or has it domain trees? */
+static bool hydra_is_wide(struct mm_struct *mm)
+{
+	struct hydra_process_look l = {};
+	struct hydra_mm *h = READ_ONCE(mm->hydra);
+
+	if (h && READ_ONCE(h->active))
+		return true;
+	hydra_find_running(mm, &l);
+	return l.domains > 1;
+}
+
+/*
+ * Find processes without an account that are to have one. Once there is any of the policy, those
+ * with one thread are passed over after a look at their signal_struct: RCU waits meanwhile.
+ *
+ * @found: set to their address spaces, each with a reference in mm_count
+ * @nr: set to their number
+ *
+ * Return: is there any process of the policy?
+ */
+static bool hydra_find_processes(struct mm_struct **found, unsigned int *nr)
+{
+	struct task_struct *p, *t;
+	bool any = false;
+
+	lockdep_assert_held(&accounts_lock);
+	*nr = 0;
+	guard(rcu)();
+	for_each_process(p) {
+		if (p->flags & PF_KTHREAD || *nr == FOUND_MOST)
+			continue;
+		if (any && !hydra_has_threads(p))
+			continue;
+		t = find_lock_task_mm(p);
+		if (!t)
+			continue;
+		if (hydra_is_auto(hydra_choice_of(t->mm))) {
+			any = true;
+			if (hydra_has_threads(t) && !hydra_account_of(t->mm) &&
+			    hydra_is_wide(t->mm)) {
+				mmgrab(t->mm);
+				found[(*nr)++] = t->mm;
+			}
+		}
+		task_unlock(t);
+	}
+	return any;
+}
+
+/* Look at all accounts. Return: has any process run? */
+static bool hydra_look_at_all(void)
+{
+	struct hydra_account *a;
+	struct hlist_node *next;
+	unsigned int bucket;
+	bool busy = false;
+
+	hash_for_each_safe(accounts, bucket, next, a, node) {
+		struct mm_struct *mm = a->mm;
+
+		if (!hydra_is_auto(hydra_choice_of(mm)) || !mmget_not_zero(mm)) {
+			hydra_close(a);
+			continue;
+		}
+		busy |= hydra_look_at(a);
+		mmput_async(mm);
+		cond_resched();
+	}
+	return busy;
+}
+
+/* The look. Context: process context, no locks; may sleep. */
+static void hydra_auto_look(struct work_struct *work)
+{
+	static unsigned int in_vain, quiet = 1, looks;
+	struct mm_struct *found[FOUND_MOST];
+	u64 begin = local_clock();
+	unsigned int nr, i;
+	bool any, busy;
+
+	scoped_guard(mutex, &accounts_lock) {
+		busy = hydra_look_at_all();
+		any = hydra_find_processes(found, &nr);
+		for (i = 0; i < nr; i++)
+			hydra_open(found[i]);
+		totals.looks++;
+		totals.spent += local_clock() - begin;
+	}
+	in_vain = any || totals.watched ? 0 : in_vain + 1;
+	if (any && ++looks % REHOME_LOOKS == 0)
+		hydra_rehome_ask();
+	if (in_vain > LOOKS_IN_VAIN && !hydra_is_auto(READ_ONCE(hydra_default_settings)))
+		return;
+	quiet = busy || nr ? 1 : min(2 * quiet, QUIET_TIMES);
+	/* Tests look more often, and do not wait for longer. */
+	hydra_auto_wake(msecs_to_jiffies(READ_ONCE(hydra_look_ms)) *
+			(READ_ONCE(hydra_look_ms) < HYDRA_LOOK_MS ? 1 : quiet));
+}
+
+static u64 hydra_ppm(u64 part, u64 time)
+{
+	return time ? div64_u64(min(part, U64_MAX / 1000000) * 1000000, time) : 0;
+}
+
+static void hydra_show_found(const struct hydra_account *a, struct seq_file *m)
+{
+	const struct hydra_process *p = &a->rules;
+	s64 gain = hydra_ppm(abs(a->net), a->time);
+
+	seq_printf(m, "tries %u\n", p->tries);
+	seq_printf(m, "rent_us %llu\n", p->split ? 0 : p->rent / NSEC_PER_USEC);
+	seq_printf(m, "price_us %llu\n", a->price / NSEC_PER_USEC);
+	seq_printf(m, "rent_ppm %llu\n", hydra_ppm(a->rent, a->time));
+	seq_printf(m, "gain_ppm %lld\n", a->net < 0 ? -gain : gain);
+	seq_printf(m, "balance_us %lld\n", div_s64(p->split ? p->balance : 0, NSEC_PER_USEC));
+	seq_printf(m, "purse_us %lld\n", div_s64(p->purse, NSEC_PER_USEC));
+}
+
+/**
+ * hydra_show_account - what "auto" knows of a process, "key value" lines
+ * @mm: its address space
+ * @m: the file to write to
+ *
+ * Context: process context, no locks.
+ */
+void hydra_show_account(struct mm_struct *mm, struct seq_file *m)
+{
+	static const struct hydra_account none = { .why = HYDRA_WHY_ONE_NODE };
+	const struct hydra_account *a;
+
+	guard(mutex)(&accounts_lock);
+	a = hydra_account_of(mm) ?: &none;
+	seq_printf(m, "auto %s\n", state_words[a->state]);
+	seq_printf(m, "why %s\n", a->left ? left_words[a->left] : why_words[a->why]);
+	hydra_show_found(a, m);
+}
+
+/**
+ * hydra_show_auto_stats - what the looks have done so far, "key value" lines
+ * @buf: of a page
+ *
+ * Context: process context, no locks.
+ * Return: the length of the text.
+ */
+int hydra_show_auto_stats(char *buf)
+{
+	guard(mutex)(&accounts_lock);
+	return sysfs_emit(buf, "looks %lu\nsplits %lu\nreturns %lu\nwatched %lu\nspent_us %llu\n",
+			  totals.looks, totals.splits, totals.returns, totals.watched,
+			  div_u64(totals.spent, NSEC_PER_USEC));
+}
+
+static int __init hydra_auto_init(void)
+{
+	INIT_DELAYED_WORK(&hydra_auto_work, hydra_auto_look);
+	return 0;
+}
+core_initcall(hydra_auto_init);
+
+static int __init hydra_auto_begin(void)
+{
+	if (hydra_is_auto(hydra_default_settings))
+		hydra_auto_wake(msecs_to_jiffies(hydra_look_ms));
+	return 0;
+}
+late_initcall(hydra_auto_begin);

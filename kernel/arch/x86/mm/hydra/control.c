@@ -88,17 +88,6 @@ long hydra_prctl_get(unsigned long arg2, unsigned long arg3,
 	return 0;
 }
 
-/* The value of mm->hydra_last for an address space that gets settings now */
-static u32 hydra_last_now(struct mm_struct *mm, unsigned int scope)
-{
-	unsigned int cpu = cpumask_any(mm_cpumask(mm));
-
-	if (scope == HYDRA_SCOPE_MACHINE)
-		return 0;
-	return cpu < nr_cpu_ids ? hydra_last(scope, hydra_domain_of_cpu(scope, cpu)) :
-				  HYDRA_LAST_UNKNOWN(scope);
-}
-
 /* Do CPUs of several domains run an address space? */
 static bool hydra_runs_in_several(struct mm_struct *mm, unsigned int scope)
 {
@@ -235,6 +224,8 @@ int hydra_settings_set(struct mm_struct *mm, const union hydra_choice *old,
 	/* The process may have come from another node before. */
 	if (hydra_wants_domains(settings))
 		hydra_rehome_ask();
+	if (hydra_is_auto(settings))
+		hydra_auto_wake(0);
 	hydra_charge_end(memcg, old_memcg);
 	if (new)
 		hydra_free(new);

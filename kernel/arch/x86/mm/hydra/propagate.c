@@ -27,6 +27,7 @@
 #include "idle.h"
 #include "marks.h"
 #include "platform.h"
+#include "propagate.h"
 #include "rent.h"
 #include "state.h"
 #include "unlink.h"
@@ -463,6 +464,38 @@ int __hydra_test_and_clear_young(pteval_t *entry)
 	return young;
 }
 EXPORT_SYMBOL_GPL(__hydra_test_and_clear_young);
+
+/**
+ * hydra_age_entries - look at the accessed bits of the copy of a leaf table
+ * @t: of the canonical table
+ * @copy: the copy
+ * @canonical: the canonical table
+ * @clear: and have the canonical entries take them over
+ *
+ * Context: the table's lock.
+ * Return: how many there were.
+ */
+unsigned int hydra_age_entries(struct hydra_table *t, pteval_t *copy, pteval_t *canonical,
+			       bool clear)
+{
+	unsigned int i, nr = 0;
+	pteval_t val;
+
+	hydra_assert_leaf_locked(canonical);
+	for (i = 0; i < PTRS_PER_PTE; i++) {
+		val = READ_ONCE(copy[i]);
+		if (!hydra_present(val) || !hydra_is_copy(t, val) || !(val & _PAGE_ACCESSED))
+			continue;
+		nr++;
+		if (!clear || !hydra_age_copy(t, copy + i))
+			continue;
+		val = READ_ONCE(canonical[i]);
+		while (hydra_present(val) && !(val & _PAGE_ACCESSED) &&
+		       !try_cmpxchg(canonical + i, &val, val | _PAGE_ACCESSED))
+			;
+	}
+	return nr;
+}
 
 bool __hydra_young(pteval_t *entry, unsigned int nr)
 {

@@ -183,6 +183,26 @@ static bool hydra_stays(struct mm_struct *mm)
 }
 
 /*
+ * The value that mm->hydra_last would have, under policy "auto": of the one node whose CPUs run the
+ * address space now; 0: none, or several do.
+ */
+static u32 hydra_last_of_one(struct mm_struct *mm)
+{
+	u32 last = 0, each;
+	int cpu;
+
+	for_each_cpu(cpu, mm_cpumask(mm)) {
+		if (!hydra_cpu_runs(cpu, mm))
+			continue;
+		each = hydra_last(HYDRA_SCOPE_NODE, hydra_domain_of_cpu(HYDRA_SCOPE_NODE, cpu));
+		if (last && each != last)
+			return 0;
+		last = each;
+	}
+	return last;
+}
+
+/*
  * The node on which the leaf tables of an address space ought to be that is plain Linux.
  * NUMA_NO_NODE if they are to stay where they are.
  *
@@ -190,7 +210,8 @@ static bool hydra_stays(struct mm_struct *mm)
  */
 static int hydra_rehome_node(struct mm_struct *mm)
 {
-	u32 last = READ_ONCE(mm->hydra_last);
+	bool decides = hydra_is_auto(hydra_choice_of(mm));
+	u32 last = decides ? hydra_last_of_one(mm) : READ_ONCE(mm->hydra_last);
 	int nid;
 
 	if (!last || last == HYDRA_LAST_SPLIT || !hydra_last_known(last) || mm_hydra(mm) ||

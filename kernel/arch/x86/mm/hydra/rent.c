@@ -86,6 +86,20 @@ void hydra_keeper_wake(unsigned long delay)
 	mod_delayed_work(system_unbound_wq, &hydra_keeper_work, delay);
 }
 
+/* Initialised in auto.c; as hydra_keeper_work */
+struct delayed_work hydra_auto_work;
+
+/**
+ * hydra_auto_wake - have hydra_auto_look() look at the processes with policy "auto"
+ * @delay: jiffies; replaces what is pending
+ *
+ * Context: any but NMI, with interrupts on.
+ */
+void hydra_auto_wake(unsigned long delay)
+{
+	mod_delayed_work(system_unbound_wq, &hydra_auto_work, delay);
+}
+
 static void hydra_rehome_wake(struct irq_work *work)
 {
 	hydra_keeper_wake(hydra_look_period());

@@ -21,9 +21,11 @@
 extern struct hydra_prices hydra_prices;
 extern unsigned int hydra_idle_seconds;
 extern struct delayed_work hydra_keeper_work;
+extern struct delayed_work hydra_auto_work;
 
 void hydra_set_idle_seconds(unsigned int seconds);
 void hydra_keeper_wake(unsigned long delay);
+void hydra_auto_wake(unsigned long delay);
 unsigned long hydra_look_period(void);
 void hydra_rehome_ask(void);
 bool hydra_rehome_asked(bool take);

@@ -15,6 +15,7 @@
 #include <linux/string.h>
 #include <linux/sysfs.h>
 
+#include "auto.h"
 #include "control.h"
 #include "domain.h"
 #include "platform.h"
@@ -64,6 +65,8 @@ int hydra_show_settings(struct mm_struct *mm, struct seq_file *m)
 	seq_printf(m, "active %d\n", hydra_wants_domains(settings));
 	seq_printf(m, "split %d\n", split);
 	seq_printf(m, "count %d\n", h && READ_ONCE(h->counting));
+	if (hydra_is_auto(settings))
+		hydra_show_account(mm, m);
 	for (i = 0; i < NR_HYDRA_SHOWN; i++)
 		seq_printf(m, "%s %lu\n", stat_names[i],
 			   h ? hydra_stat_sum(h, i, NULL) : 0);
@@ -123,6 +126,8 @@ static ssize_t default_store(struct kobject *kobj, struct kobj_attribute *attr,
 		hydra_watch();
 	}
 	WRITE_ONCE(hydra_default_settings, settings);
+	if (hydra_is_auto(settings))
+		hydra_auto_wake(0);
 	return count;
 }
 
@@ -335,6 +340,103 @@ static ssize_t vm_idle_seconds_store(struct kobject *kobj, struct kobj_attribute
 static struct kobj_attribute vm_idle_seconds_attr = __ATTR_RW(vm_idle_seconds);
 #endif
 
+/* The files in auto/. A price may be changed at any time: the rules bear it. */
+#define HYDRA_PRICE(name)								\
+static ssize_t price_##name##_show(struct kobject *kobj, struct kobj_attribute *attr,	\
+				   char *buf)						\
+{											\
+	return sysfs_emit(buf, "%u\n", READ_ONCE(hydra_prices.name));			\
+}											\
+											\
+static ssize_t price_##name##_store(struct kobject *kobj, struct kobj_attribute *attr,	\
+				    const char *buf, size_t count)			\
+{											\
+	return hydra_price_store(&hydra_prices.name, buf) ?: count;			\
+}											\
+											\
+static struct kobj_attribute price_##name##_attr = __ATTR_RW(price_##name)
+
+static int hydra_price_store(u32 *price, const char *buf)
+{
+	unsigned int ns;
+
+	if (kstrtouint(buf, 10, &ns) || !ns || ns > HYDRA_PRICE_MAX)
+		return -EINVAL;
+	WRITE_ONCE(*price, ns);
+	return 0;
+}
+
+HYDRA_PRICE(interrupt);
+HYDRA_PRICE(fill);
+HYDRA_PRICE(change);
+HYDRA_PRICE(look);
+HYDRA_PRICE(more);
+HYDRA_PRICE(flush);
+HYDRA_PRICE(walk);
+HYDRA_PRICE(root);
+HYDRA_PRICE(release);
+
+static ssize_t look_ms_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", READ_ONCE(hydra_look_ms));
+}
+
+static ssize_t look_ms_store(struct kobject *kobj, struct kobj_attribute *attr, const char *buf,
+			     size_t count)
+{
+	unsigned int ms;
+
+	if (kstrtouint(buf, 10, &ms) || ms < HYDRA_LOOK_MS_MIN || ms > HYDRA_LOOK_MS_MAX)
+		return -EINVAL;
+	hydra_set_look_ms(ms);
+	return count;
+}
+
+static struct kobj_attribute look_ms_attr = __ATTR_RW(look_ms);
+
+static const char * const barrier_names[] = { "off", "one-page" };
+
+static ssize_t barrier_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%s\n", barrier_names[READ_ONCE(hydra_guards_barriers)]);
+}
+
+static ssize_t barrier_store(struct kobject *kobj, struct kobj_attribute *attr, const char *buf,
+			     size_t count)
+{
+	int ret = sysfs_match_string(barrier_names, buf);
+
+	if (ret < 0)
+		return ret;
+	WRITE_ONCE(hydra_guards_barriers, ret);
+	return count;
+}
+
+static struct kobj_attribute barrier_attr = __ATTR_RW(barrier);
+
+static ssize_t stats_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return hydra_show_auto_stats(buf);
+}
+
+static struct kobj_attribute stats_attr = __ATTR_RO(stats);
+
+static struct attribute *auto_attrs[] = {
+	&price_interrupt_attr.attr,
+	&price_fill_attr.attr,
+	&price_change_attr.attr,
+	&price_look_attr.attr,
+	&price_more_attr.attr,
+	&price_flush_attr.attr,
+	&price_walk_attr.attr,
+	&price_root_attr.attr,
+	&price_release_attr.attr,
+	&look_ms_attr.attr,
+	&barrier_attr.attr,
+	&stats_attr.attr,
+	NULL
+};
+
 static struct attribute *hydra_attrs[] = {
 	&default_attr.attr,
 	&allow_attr.attr,
@@ -359,13 +461,25 @@ static struct bin_attribute *hydra_bin_attrs[] = {
 };
 
 static const struct attribute_group hydra_attr_group = {
-	.name = "hydra",
 	.attrs = hydra_attrs,
 	.bin_attrs = hydra_bin_attrs,
 };
 
+static const struct attribute_group auto_attr_group = {
+	.name = "auto",
+	.attrs = auto_attrs,
+};
+
+static const struct attribute_group *hydra_groups[] = {
+	&hydra_attr_group,
+	&auto_attr_group,
+	NULL
+};
+
 static int __init hydra_sysfs_init(void)
 {
+	struct kobject *dir;
+
 	/* The boot parameter, before the first program runs. */
 	if (hydra_wants_domains(hydra_default_settings)) {
 		if (hydra_refused_by_machine()) {
@@ -375,6 +489,7 @@ static int __init hydra_sysfs_init(void)
 			hydra_watch();
 		}
 	}
-	return sysfs_create_group(mm_kobj, &hydra_attr_group);
+	dir = kobject_create_and_add("hydra", mm_kobj);
+	return dir ? sysfs_create_groups(dir, hydra_groups) : -ENOMEM;
 }
 subsys_initcall(hydra_sysfs_init);

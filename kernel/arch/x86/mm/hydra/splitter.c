@@ -179,7 +179,11 @@ static bool hydra_came_late(struct mm_struct *mm)
  */
 static bool hydra_attach_and_split(struct mm_struct *mm, struct hydra_mm **new)
 {
-	if (!hydra_wants_domains(hydra_choice_of(mm)))
+	union hydra_choice settings = hydra_choice_of(mm);
+
+	/* Policy "auto" may have returned it, or have thought better of it. */
+	if (!hydra_wants_domains(settings) ||
+	    (hydra_is_auto(settings) && !READ_ONCE(mm->hydra_last)))
 		return true;
 	hydra_attach(mm, new);
 	return mm->hydra && hydra_split_locked(mm->hydra);
@@ -394,6 +398,13 @@ bool hydra_split(struct mm_struct *mm)
 	return false;
 }
 
+/* A process has returned to plain Linux. Under policy "auto" no thread looks for a split. */
+static void hydra_last_returned(struct mm_struct *mm, u32 last)
+{
+	mmap_assert_write_locked(mm);
+	WRITE_ONCE(mm->hydra_last, hydra_is_auto(hydra_choice_of(mm)) ? 0 : last);
+}
+
 /**
  * hydra_unsplit - return a process with a single thread to plain Linux, if no lock is busy
  * @mm: its address space
@@ -415,7 +426,7 @@ bool hydra_unsplit(struct mm_struct *mm)
 		hydra_deactivate(mm->hydra);
 		/* If the thread moves later, the switch to it reads this domain. */
 		preempt_disable();
-		WRITE_ONCE(mm->hydra_last, hydra_last_here(mm->hydra->scope));
+		hydra_last_returned(mm, hydra_last_here(mm->hydra->scope));
 		preempt_enable();
 		/* Other domains have used tables that are on their nodes. */
 		hydra_rehome_ask();
@@ -537,13 +548,13 @@ void hydra_return_alone(struct hydra_mm *h)
 	bool elsewhere = false;
 	unsigned int d;
 
-	if (!hydra_runs_alone(h, &d) || mm_pgtables_bytes(mm) > RETURN_TABLES * PAGE_SIZE ||
-	    !hydra_trylock(mm, LOCK_LOOKS))
+	if (hydra_is_auto(hydra_choice_of(mm)) || !hydra_runs_alone(h, &d) ||
+	    mm_pgtables_bytes(mm) > RETURN_TABLES * PAGE_SIZE || !hydra_trylock(mm, LOCK_LOOKS))
 		return;
 	/* It may have been split anew, for other domains. */
 	if (hydra_runs_alone(h, &d) && !hydra_lock_out_faults(mm, false)) {
 		hydra_deactivate(h);
-		WRITE_ONCE(mm->hydra_last, hydra_last(h->scope, d));
+		hydra_last_returned(mm, hydra_last(h->scope, d));
 		/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(): see the DOC above. */
 		smp_mb();
 		elsewhere = !cpumask_subset(mm_cpumask(mm), hydra_domains_of(h)->cpus[d]);
@@ -553,6 +564,79 @@ void hydra_return_alone(struct hydra_mm *h)
 	hydra_unlock_ldt(mm);
 	if (elsewhere)
 		hydra_ask_all(mm);
+}
+
+/**
+ * hydra_return - return a process to plain Linux, as policy "auto" has decided
+ * @h: its address space, of which the caller holds a reference in mm_users
+ *
+ * Context: process context, no locks.
+ * Return: false if a lock is busy, or there are too many tables.
+ */
+bool hydra_return(struct hydra_mm *h)
+{
+	struct mm_struct *mm = h->mm;
+	bool done = false;
+
+	if (mm_pgtables_bytes(mm) > RETURN_TABLES * PAGE_SIZE || !hydra_trylock(mm, LOCK_LOOKS))
+		return false;
+	if (h->active && hydra_is_auto(hydra_choice_of(mm)) && !hydra_lock_out_faults(mm, false)) {
+		hydra_deactivate(h);
+		hydra_last_returned(mm, 0);
+		hydra_rehome_ask();
+		done = true;
+	}
+	mmap_write_unlock(mm);
+	hydra_unlock_ldt(mm);
+	return done;
+}
+
+/**
+ * hydra_last_now - the value of mm->hydra_last of an address space whose threads begin to look
+ * for a second domain
+ * @mm: the address space
+ * @scope: of the domains; HYDRA_SCOPE_MACHINE: they do not look
+ *
+ * Context: mmap_lock held.
+ * Return: the value.
+ */
+u32 hydra_last_now(struct mm_struct *mm, unsigned int scope)
+{
+	unsigned int cpu = cpumask_any(mm_cpumask(mm));
+
+	mmap_assert_locked(mm);
+	if (scope == HYDRA_SCOPE_MACHINE)
+		return 0;
+	return cpu < nr_cpu_ids ? hydra_last(scope, hydra_domain_of_cpu(scope, cpu)) :
+				  HYDRA_LAST_UNKNOWN(scope);
+}
+
+/**
+ * hydra_arm - have the threads of a process split it, or no longer
+ * @mm: its address space
+ * @on: policy "auto" has found that domain trees may pay
+ *
+ * Threads that stay in user mode are asked, but for those on isolated CPUs: a split is no reason
+ * to interrupt them.
+ *
+ * Context: process context, no locks.
+ * Return: false if mmap_lock is busy.
+ */
+bool hydra_arm(struct mm_struct *mm, bool on)
+{
+	bool asks = false;
+
+	if (!mmap_read_trylock(mm))
+		return false;
+	/* For reading, so that it is neither split meanwhile, nor gets other settings. */
+	if (hydra_is_auto(hydra_choice_of(mm)) && !mm_hydra(mm)) {
+		WRITE_ONCE(mm->hydra_last, on ? hydra_last_now(mm, HYDRA_SCOPE_NODE) : 0);
+		asks = on;
+	}
+	mmap_read_unlock(mm);
+	if (asks && !hydra_runs_isolated(mm, cpu_possible_mask))
+		hydra_ask_all(mm);
+	return true;
 }
 
 static int __init hydra_splitter_init(void)

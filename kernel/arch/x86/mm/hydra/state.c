@@ -49,8 +49,16 @@ static void hydra_sum_put(struct hydra_sum *sum)
 		kfree(sum);
 }
 
-static unsigned long hydra_stat_raw(struct hydra_mm *h, enum hydra_stat stat,
-				    const struct cpumask *cpus)
+/**
+ * hydra_stat_raw - a counter of an address space, as it is kept
+ * @h: address space
+ * @stat: the counter
+ * @cpus: count only what these CPUs did; NULL: all CPUs
+ *
+ * Context: any. Return: the counter.
+ */
+unsigned long hydra_stat_raw(struct hydra_mm *h, enum hydra_stat stat,
+			     const struct cpumask *cpus)
 {
 	unsigned long sum = 0;
 	unsigned int cpu;

@@ -100,6 +100,8 @@ bool hydra_memory_is_short(void);
 void hydra_memory_was_short(void);
 pgd_t *hydra_pgd_alloc(struct mm_struct *mm, int nid);
 
+unsigned long hydra_stat_raw(struct hydra_mm *h, enum hydra_stat stat,
+			     const struct cpumask *cpus);
 unsigned long hydra_stat_sum(struct hydra_mm *h, enum hydra_stat stat,
 			     const struct cpumask *cpus);
 bool hydra_stat_ended(struct hydra_mm *h, enum hydra_stat stat, unsigned long *n);

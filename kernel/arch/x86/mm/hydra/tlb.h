@@ -58,6 +58,13 @@ static inline void hydra_flush_what(struct hydra_flush *f, unsigned long start,
 	f->info.freed_tables = freed_tables;
 }
 
+/* Does a CPU run an address space just now? The answer may be old. Context: any. */
+static inline bool hydra_cpu_runs(int cpu, const struct mm_struct *mm)
+{
+	return READ_ONCE(per_cpu(cpu_tlbstate.loaded_mm, cpu)) == mm &&
+	       !READ_ONCE(per_cpu(cpu_tlbstate_shared.is_lazy, cpu));
+}
+
 /*
  * The address space whose mm_cpumask() this lazy CPU would have left on Linux, or NULL. Written
  * by flushing CPUs, and by the CPU itself when it runs a thread again; compared only.
