@@ -76,8 +76,11 @@ static inline bool mm_had_trees(const struct mm_struct *mm)
  * @h: its struct hydra_mm
  *
  * A flush that has run as on Linux asks this at its end. If the answer is no, there were no
- * domain trees all the while, or they have gone: hydra_deactivate() has flushed everything,
- * after the caller changed its entries.
+ * domain trees all the while, or they have gone since: then hydra_deactivate() has flushed
+ * everything, after the caller changed its entries; or the flush came after the return. See "A
+ * flush while an address space is split, or returns" in Documentation/mm/hydra/orders.rst.
+ *
+ * A collapse raises unfiltered, too. Then the answer is a needless yes.
  *
  * Context: any.
  * Return: true if so.
@@ -86,9 +89,10 @@ static inline bool hydra_splits_or_returns(struct hydra_mm *h)
 {
 	if (READ_ONCE(h->active))
 		return true;
-	/* active before unfiltered; pairs with the atomics in hydra_deactivate(). */
+	/* active before unfiltered; pairs with the release of active in hydra_deactivate(). */
 	smp_rmb();
-	return atomic_read(&h->unfiltered);
+	/* The interrupts of a return before what the caller does next; pairs with its end. */
+	return atomic_read_acquire(&h->unfiltered);
 }
 
 /**

@@ -23,7 +23,7 @@ struct mmu_gather;
 
 /**
  * struct hydra_gather - what a gather records
- * @recording: the address space had been split when the gather began. If not,
+ * @recording: the address space had been split, or was counted, when the gather began. If not,
  *	the other fields are not valid, and the flush goes to every domain.
  * @barrier: the flush goes to every domain, see hydra_gather_protect()
  * @freed: tables to be freed a grace period after the flush
@@ -87,11 +87,12 @@ static inline void hydra_gather_add_range(struct hydra_gather *g,
 }
 
 /**
- * hydra_gather_protect - a gather is about to change the rights of a part of a VMA
+ * hydra_gather_protect - change_protection() is about to change a part of a VMA
  * @g: Hydra's part of the gather
  * @vma: the VMA
  * @start: first address
  * @end: end of the range, exclusive
+ * @cp_flags: MM_CP_*
  *
  * Adds the range. Programs take rights from a page of their own to have the kernel interrupt
  * all CPUs that run them: a memory barrier in all threads, as membarrier(2) is one. Under
@@ -100,10 +101,12 @@ static inline void hydra_gather_add_range(struct hydra_gather *g,
  * Context: as hydra_gather_add_range().
  */
 static inline void hydra_gather_protect(struct hydra_gather *g, struct vm_area_struct *vma,
-					unsigned long start, unsigned long end)
+					unsigned long start, unsigned long end,
+					unsigned long cp_flags)
 {
 	hydra_gather_add_range(g, start, end);
-	if (static_branch_unlikely(&hydra_key.key) && vma->vm_end - vma->vm_start == PAGE_SIZE)
+	if (static_branch_unlikely(&hydra_key.key) && end - start == PAGE_SIZE &&
+	    !(cp_flags & (MM_CP_PROT_NUMA | MM_CP_UFFD_WP_ALL)))
 		__hydra_gather_protect(g, vma);
 }
 
@@ -219,7 +222,8 @@ static inline void hydra_gather_init(struct hydra_gather *g,
 static inline void hydra_gather_add_range(struct hydra_gather *g,
 					  unsigned long start, unsigned long end) { }
 static inline void hydra_gather_protect(struct hydra_gather *g, struct vm_area_struct *vma,
-					unsigned long start, unsigned long end) { }
+					unsigned long start, unsigned long end,
+					unsigned long cp_flags) { }
 static inline void hydra_gather_add_huge(struct hydra_gather *g, const void *entry) { }
 static inline bool hydra_wait_pmd_clear(struct mm_struct *mm, pmd_t *pmd) { return true; }
 static inline void hydra_wait_pud_clear(struct mm_struct *mm, pud_t *pud) { }

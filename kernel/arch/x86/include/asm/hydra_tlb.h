@@ -27,8 +27,8 @@ static inline void hydra_remove_huge(struct mmu_gather *tlb, const void *entry,
  *
  * If the address space is split after this test, flush_tlb_mm_range() leaves the flush to
  * hydra_flush_mm(), which does not know what the gather has recorded. It need not: what the
- * gather has cleared went before the split, and no CPU takes it into a domain tree, or keeps
- * it when it loads the root of one.
+ * gather has cleared went before the split, or before an earlier return. No CPU takes it into a
+ * domain tree, or keeps it when it loads the root of one.
  *
  * Return: false if Linux has to flush.
  */

@@ -37,6 +37,7 @@
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
+#include <linux/topology.h>
 #include <linux/workqueue.h>
 
 #include <asm/paravirt.h>
@@ -64,8 +65,10 @@
 /* A shared mapping of hugetlb of this size would lose its shared PMD tables */
 #define HUGETLB_SIZE		PUD_SIZE
 
+#define MEASURED_INTERRUPTS	64
+
 /* Looks that find nothing come after twice the time, until it is so many times as long */
-#define QUIET_TIMES		16
+#define QUIET_TIMES		4
 
 /* Each so many looks, leaf tables move to the node of the CPUs that walk them (rehome.c) */
 #define REHOME_LOOKS		15
@@ -77,7 +80,7 @@
 enum hydra_left {
 	HYDRA_LEFT_NOT,
 	HYDRA_LEFT_REALTIME,	/* it has a thread of a realtime class */
-	HYDRA_LEFT_LOCKED,	/* mlockall(): new faults are what it forbids */
+	HYDRA_LEFT_LOCKED,	/* mlockall(2): new faults are what it forbids */
 	HYDRA_LEFT_HUGETLB,	/* see HUGETLB_SIZE */
 	HYDRA_LEFT_GUEST,	/* the hypervisor flushes in the place of preempted vCPUs */
 	HYDRA_LEFT_MEMORY,	/* there is none for copies */
@@ -684,8 +687,50 @@ static int __init hydra_auto_init(void)
 }
 core_initcall(hydra_auto_init);
 
+static void __init hydra_do_nothing(void *unused)
+{
+}
+
+/* The CPU that is farthest from this one. Context: preemption off. */
+static int __init hydra_farthest_cpu(void)
+{
+	int cpu, found = -1, most = LOCAL_DISTANCE, here = numa_node_id();
+
+	for_each_online_cpu(cpu) {
+		if (node_distance(here, cpu_to_node(cpu)) <= most)
+			continue;
+		most = node_distance(here, cpu_to_node(cpu));
+		found = cpu;
+	}
+	return found;
+}
+
+/*
+ * Measure what an interrupt of a CPU of another node costs: the best of some, so that it is not
+ * dear for what else goes on. A hypervisor's interrupts tell nothing of a flush.
+ */
+static void __init hydra_measure_interrupt(void)
+{
+	u64 best = 4 * HYDRA_PRICE_INTERRUPT, begin;
+	int cpu, i;
+
+	if (boot_cpu_has(X86_FEATURE_HYPERVISOR) || hydra_knows_interrupt)
+		return;
+	guard(preempt)();
+	cpu = hydra_farthest_cpu();
+	if (cpu < 0)
+		return;
+	for (i = 0; i < MEASURED_INTERRUPTS; i++) {
+		begin = local_clock();
+		smp_call_function_single(cpu, hydra_do_nothing, NULL, true);
+		best = min(best, local_clock() - begin);
+	}
+	WRITE_ONCE(hydra_prices.interrupt, max(best, HYDRA_PRICE_INTERRUPT / 4));
+}
+
 static int __init hydra_auto_begin(void)
 {
+	hydra_measure_interrupt();
 	if (hydra_is_auto(hydra_default_settings))
 		hydra_auto_wake(msecs_to_jiffies(hydra_look_ms));
 	return 0;

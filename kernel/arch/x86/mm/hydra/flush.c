@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Flushes: what Linux's flush of a range, of a gather, and of reclaim's batches does in an
- * address space that has been split, or is counted.
+ * address space that is split, or counted; and if a gather has tables of such a time to free.
  *
  * Each looks for its targets (sharers.c), and delivers the flush (tlb.c).
  */
@@ -93,7 +93,7 @@ void hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
 	hydra_flush_targets(h, f);
 	hydra_unpublish();
 	preempt_enable();
-	if (g->recording && g->barrier)
+	if (g->recording && g->barrier && READ_ONCE(h->active))
 		hydra_stat_add(h, HYDRA_STAT_BARRIERS, 1);
 	mmu_notifier_arch_invalidate_secondary_tlbs(tlb->mm, start, end);
 	if (g->recording && g->freed)

@@ -25,17 +25,68 @@
  * struct hydra_mm that the keeper alone uses need none.
  */
 
+#define pr_fmt(fmt) "hydra: " fmt
+
 #include <linux/cpumask.h>
+#include <linux/init.h>
 #include <linux/irq_work.h>
 #include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
+#include <linux/string.h>
 
 #include "rent.h"
 #include "state.h"
 
 /* What things cost on this machine */
 struct hydra_prices hydra_prices __read_mostly = HYDRA_PRICES;
+
+/* The boot parameter names the price of an interrupt: it is not measured. */
+bool hydra_knows_interrupt __initdata;
+
+/**
+ * hydra_price_parse - read a price
+ * @text: ns
+ * @price: set to it
+ *
+ * Return: 0, or -EINVAL.
+ */
+int hydra_price_parse(const char *text, u32 *price)
+{
+	unsigned int ns;
+
+	if (kstrtouint(text, 10, &ns) || !ns || ns > HYDRA_PRICE_MAX)
+		return -EINVAL;
+	WRITE_ONCE(*price, ns);
+	return 0;
+}
+
+#define HYDRA_PRICE_NAME(name)	{ #name, &hydra_prices.name },
+
+static const struct {
+	const char *name;
+	u32 *price;
+} price_names[] __initconst = { HYDRA_EACH_PRICE(HYDRA_PRICE_NAME) };
+
+static int __init hydra_prices_setup(char *text)
+{
+	char *each, *name;
+	int i;
+
+	while ((each = strsep(&text, ","))) {
+		name = strsep(&each, ":");
+		for (i = 0; i < ARRAY_SIZE(price_names); i++)
+			if (!strcmp(name, price_names[i].name))
+				break;
+		if (!each || i == ARRAY_SIZE(price_names) ||
+		    hydra_price_parse(each, price_names[i].price))
+			pr_err("boot parameter hydra_prices: %s is not understood: ignored\n", name);
+		else if (price_names[i].price == &hydra_prices.interrupt)
+			hydra_knows_interrupt = true;
+	}
+	return 1;
+}
+__setup("hydra_prices=", hydra_prices_setup);
 
 /* After so many seconds without use a domain leaves a table; 0: it never does */
 unsigned int hydra_idle_seconds __read_mostly = HYDRA_IDLE_SECONDS;

@@ -18,12 +18,18 @@
 
 #define HYDRA_IDLE_SECONDS_MAX	(24 * 60 * 60)
 
+/* The members of struct hydra_prices, as files of /sys and the boot parameter name them */
+#define HYDRA_EACH_PRICE(x) \
+	x(interrupt) x(fill) x(change) x(look) x(more) x(flush) x(walk) x(root) x(release)
+
 extern struct hydra_prices hydra_prices;
+extern bool hydra_knows_interrupt;
 extern unsigned int hydra_idle_seconds;
 extern struct delayed_work hydra_keeper_work;
 extern struct delayed_work hydra_auto_work;
 
 void hydra_set_idle_seconds(unsigned int seconds);
+int hydra_price_parse(const char *text, u32 *price);
 void hydra_keeper_wake(unsigned long delay);
 void hydra_auto_wake(unsigned long delay);
 unsigned long hydra_look_period(void);

@@ -351,30 +351,12 @@ static ssize_t price_##name##_show(struct kobject *kobj, struct kobj_attribute *
 static ssize_t price_##name##_store(struct kobject *kobj, struct kobj_attribute *attr,	\
 				    const char *buf, size_t count)			\
 {											\
-	return hydra_price_store(&hydra_prices.name, buf) ?: count;			\
+	return hydra_price_parse(buf, &hydra_prices.name) ?: count;			\
 }											\
 											\
-static struct kobj_attribute price_##name##_attr = __ATTR_RW(price_##name)
+static struct kobj_attribute price_##name##_attr = __ATTR_RW(price_##name);
 
-static int hydra_price_store(u32 *price, const char *buf)
-{
-	unsigned int ns;
-
-	if (kstrtouint(buf, 10, &ns) || !ns || ns > HYDRA_PRICE_MAX)
-		return -EINVAL;
-	WRITE_ONCE(*price, ns);
-	return 0;
-}
-
-HYDRA_PRICE(interrupt);
-HYDRA_PRICE(fill);
-HYDRA_PRICE(change);
-HYDRA_PRICE(look);
-HYDRA_PRICE(more);
-HYDRA_PRICE(flush);
-HYDRA_PRICE(walk);
-HYDRA_PRICE(root);
-HYDRA_PRICE(release);
+HYDRA_EACH_PRICE(HYDRA_PRICE)
 
 static ssize_t look_ms_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
@@ -421,16 +403,10 @@ static ssize_t stats_show(struct kobject *kobj, struct kobj_attribute *attr, cha
 
 static struct kobj_attribute stats_attr = __ATTR_RO(stats);
 
+#define HYDRA_PRICE_ATTR(name)	&price_##name##_attr.attr,
+
 static struct attribute *auto_attrs[] = {
-	&price_interrupt_attr.attr,
-	&price_fill_attr.attr,
-	&price_change_attr.attr,
-	&price_look_attr.attr,
-	&price_more_attr.attr,
-	&price_flush_attr.attr,
-	&price_walk_attr.attr,
-	&price_root_attr.attr,
-	&price_release_attr.attr,
+	HYDRA_EACH_PRICE(HYDRA_PRICE_ATTR)
 	&look_ms_attr.attr,
 	&barrier_attr.attr,
 	&stats_attr.attr,

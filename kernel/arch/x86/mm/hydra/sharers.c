@@ -641,7 +641,7 @@ void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
 /**
  * __hydra_gather_protect - record that the flush of a gather may be meant as a barrier
  * @g: Hydra's part of the gather
- * @vma: the VMA, of one page, whose rights are about to change
+ * @vma: the VMA of a page whose rights are about to change
  *
  * Libraries do so where they have no membarrier(2): folly, the runtime of .NET. They use a page of
  * their own, which is private, and from which mprotect() takes rights; a gain of rights flushes

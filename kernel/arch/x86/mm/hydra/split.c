@@ -439,7 +439,7 @@ void hydra_deactivate(struct hydra_mm *h)
 	atomic64_set(&mm->context.tlb_gen, hydra_next_generation(h));
 	/*
 	 * unfiltered, tlb_gen before active; pairs with the smp_rmb() in
-	 * hydra_raise_inactive().
+	 * hydra_raise_inactive() and hydra_splits_or_returns().
 	 */
 	smp_store_release(&h->active, false);
 	local_irq_enable();
@@ -462,7 +462,10 @@ void hydra_deactivate(struct hydra_mm *h)
 	hydra_mask_zero(&h->trees);
 	hydra_mask_zero(&h->universal);
 	h->returned = jiffies;
-	/* The interrupts before unfiltered; pairs with hydra_raise_inactive(). */
+	/*
+	 * The interrupts before unfiltered; pairs with hydra_raise_inactive() and
+	 * hydra_splits_or_returns().
+	 */
 	smp_mb__before_atomic();
 	atomic_dec(&h->unfiltered);
 }
