@@ -2,9 +2,9 @@
 """Linux's own tests, with Hydra off and with Hydra on for every process from PID 1: what passes on stock has to pass.
 
 The tests are the kernel tree's (tools/testing/selftests) and Debian's stress-ng. The same image is booted with the boot
-parameter hydra=linux and with another policy. A short run has one policy, and the tests of mm or all others, as a number draws
-(see --seed); stock runs only the programs of which something does not pass with that policy. Programs with different results
-are run once more on both. With --long, stock runs all programs, and each policy is compared with it.
+parameter hydra=linux and with another policy. A short run has one policy, and one of PARTS, as a number draws (see --seed);
+stock runs only the programs of which something does not pass with that policy. Programs with different results are run once
+more on both. With --long, stock runs all programs, and each policy is compared with it.
 """
 import dataclasses
 import fnmatch
@@ -108,6 +108,9 @@ STRESSORS = {
 # Stressors of the same classes in no selection: mlockmany, oom-pipe, watchdog (run the machine out of memory), swap (wants a
 # swap file, which an overlay cannot have), fanotify, netlink-proc (not in the lab's kernel), loadavg (threads count without
 # a lock, and now and then fail for that reason).
+
+# A short run has one of these lists of patterns of names.
+PARTS = [["mm:[a-l]*"], ["mm:[!a-l]*"], [f"{suite}:*" for suite in SELFTESTS if suite != "mm"], [f"{suite}:*" for suite in STRESSORS]]
 
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
 AS_NOBODY = ["exec", "spawn", "madvise"]  # not for root, or destroys memory as root
@@ -284,23 +287,23 @@ def compared(run, policy, stock=None, short=False):
 
 
 def drawn(seed):
-    """(the policy, the suites) of a short run."""
-    parts = [["mm"], [suite for suite in (*SELFTESTS, *STRESSORS) if suite != "mm"]]
-    return policies.OF_HYDRA[seed // len(parts) % len(policies.OF_HYDRA)], *stages.share("suites", parts, seed)
+    """(the policy, the patterns of names) of a short run."""
+    return policies.OF_HYDRA[seed // len(PARTS) % len(policies.OF_HYDRA)], *stages.share("suites", PARTS, seed)
 
 
 def outcomes(config="lab", long=False, only="", seed=0):
     """The comparisons as outcomes for the test summary, of the programs with a word in the name; prints the tables.
 
-    Seed: draws the policy of a short run and, without a word, the suites.
+    Seed: draws the policy of a short run and, without a word, the part.
     """
     made, stock = [], None
-    policy, part = drawn(seed)
+    policy, patterns = drawn(seed)
     if long or only:
-        part = [*SELFTESTS, *STRESSORS]
+        patterns = [f"*{only}*"]
+    part = [suite for suite in (*SELFTESTS, *STRESSORS) if long or only or any(pattern.startswith(f"{suite}:") for pattern in patterns)]
     selection = "all" if long else "short selection, on stock only what does not pass"
     for policy in policies.OF_HYDRA if long else [policy]:
-        found, stock = verdicts(config=config, long=long, only=[f"*{only}*"] if long or only else [f"{suite}:*" for suite in part], policy=policy, stock=stock)
+        found, stock = verdicts(config=config, long=long, only=patterns, policy=policy, stock=stock)
         title = f"Linux's own tests on stock and with policy {policy} for every process ({selection}, {config})"
         left_out = {} if long else LONG_ONLY
         chosen = [suite for suite in part if f"{suite}:*" not in left_out]

@@ -4,7 +4,7 @@ import dataclasses
 
 SEEDS = 1000                 # the number that draws is below
 # A short run takes a part of some stages. So many short runs with numbers that follow each other have the whole stage.
-SHARES = {"packages": 2, "modes": 2, "suites": 2, "debug": 8, "injected": 8}
+SHARES = {"machine": 2, "packages": 2, "modes": 4, "suites": 4, "debug": 8, "injected": 8}
 
 
 def share(stage, entries, seed):
@@ -22,15 +22,15 @@ class Stage:
 
 STAGES = {
     "host": Stage("the lab, the tool's parsing, the model (no virtual machine)", only="tests"),
-    "machine": Stage("the lab with real virtual machines", "lab", only="tests"),
+    "machine": Stage("the lab with real virtual machines. A short run has every second file of tests", "lab", only="tests"),
     "off": Stage("Linux's files with hooks in them, compiled with Hydra configured out"),
     "packages": Stage("Debian's configurations: our files compiled with them (in a short run with one of the two); the package of hydractl, installed and removed"),
     "server": Stage("the packages on a Debian 12 of its own: apt, boot with the initramfs, services, self tests, purge; builds the kernel cloud-amd64", long=True),
     "series": Stage("what ./hydra series changes in Linux, compiled (not linked) after each patch, with Hydra off and on", long=True),
-    "selftests": Stage("KUnit and the kernel self tests", "lab", only="programs"),
+    "selftests": Stage("KUnit and the kernel self tests. A short run leaves out what its stage debug runs whole", "lab", only="programs"),
     "steps": Stage("what operations execute, counted: the limits of Hydra's cost", "lab", only="rows", long=True),
-    "modes": Stage("self tests with 4 and 5 levels, isolated tables, huge pages, odd machines. A short run has every second mode", "lab", only="modes"),
-    "suites": Stage("Linux's own tests and stress-ng, on stock and with a policy for every process. A short run has one policy, and the tests of mm or all others", "lab", only="programs"),
+    "modes": Stage("self tests with 4 and 5 levels, isolated tables, huge pages, odd machines. A short run has every fourth mode", "lab", only="modes"),
+    "suites": Stage("Linux's own tests and stress-ng, on stock and with a policy for every process. A short run has one policy, and a half of mm's tests, the other half, those of the other directories, or stress-ng", "lab", only="programs"),
     "vm": Stage("self tests with virtual machines; with --long also on the debug kernel, self tests in a machine in the machine, and KVM's own tests on stock and under Hydra", "lab", only="programs"),
     "debug": Stage("self tests on the debug kernel: KASAN, lockdep, page-table checks. A short run has every eighth program", "debug", only="programs"),
     "injected": Stage("injected faults: rules broken one by one on the debug kernel; does a test notice? A short run breaks every eighth rule", "debug", only="rules"),

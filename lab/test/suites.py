@@ -34,21 +34,25 @@ SLEEPING = {"coherence": "-V whole_tables_running", "pages": "-V whole_tables_ru
 SHORT = {"filters": "-V entry -V accessed", "scopes": "-V radixvm"}
 # The debug kernel finds wrong uses of memory and of locks: one of the filters takes all paths of the others.
 ONE_FILTER = {**SLEEPING, "filters": "-V table -V entry -V accessed"}
+# The programs that take longest: each in another part of the stage debug, in an order in which all parts take about as long.
+LONGEST = ["rehome", "count", "scopes", "bystanders", "filters", "oracle", "forget"]
+# The files with tests that boot machines, of which a short run has every second.
+MACHINE_TESTS = ["tests/lab/test_machine.py", "tests/hydractl/test_hydractl_machine.py", "tests/lab/test_nested_machine.py", "tests/lab/test_here_machine.py"]
 MARK = re.compile(r"^### (begin|end) (\S+)(?: (\d+))?(?: (\d+))?$", re.M)
 SEED = re.compile(r"^# repeat with .*?--seed (\d+)", re.M)
 STEP = re.compile(MARK.pattern + r"|^# ((\d+) of (\d+) operations)|^1\.\.(\d+)|^#  RUN +(\S+)", re.M)
 MACHINE = vm.Machine(nodes=4, cpus_per_node=2, memory="2G")
 
 
-def pytest(which, title, only=""):
-    """The tests under tests/ chosen by a marker expression and by a word in the name."""
+def pytest(which, title, only="", files=("tests",)):
+    """The tests in files and directories, chosen by a marker expression and by a word in the name."""
     results = paths.cache_dir("logs") / f"pytest-{title.split()[0]}.xml"
     results.unlink(missing_ok=True)
     progress.say(f"{title} (pytest)")
     # Machines take turns; other tests need one CPU each, but those of one file may share something.
     workers = ["-n", str(os.cpu_count()), "--dist", "loadfile"] if which == "not machine" else []
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={results}", *workers, "-m", which,
-               *(["-k", only] if only else []), str(paths.REPO / "tests")]
+               *(["-k", only] if only else []), *(str(paths.REPO / name) for name in files)]
     environment = dict(os.environ, PYTHONPATH=str(paths.REPO))
     with children.leashed(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, env=environment) as child:
         status = child.wait()
@@ -119,16 +123,30 @@ def program(name, output, status, seconds=SELFTEST_LIMIT):
     return outcomes
 
 
-def in_machine(config, only="", arguments="", words=None, vms=False, seed=None):
+def machine_tests(only="", long=False, seed=0):
+    """The tests that boot machines: in a short run those in the files that the number seed draws."""
+    return pytest("machine", "machine tests", only, MACHINE_TESTS if long or only else share("machine", MACHINE_TESTS, seed))
+
+
+def drawn_for_debug(names, seed):
+    """The programs among names that a short run has on the debug kernel, of those without virtual machines."""
+    slow = [name for name in LONGEST if name in names]
+    return share("debug", slow + [name for name in names if name not in slow and not name.startswith(VM)], seed)
+
+
+def left_to_debug(seed):
+    """The programs that the debug kernel runs in a short run, with all variants: the lab's kernel need not run them."""
+    return [name for name in drawn_for_debug(programs.selftest_names(everything=True), seed) if name not in ONE_FILTER]
+
+
+def in_machine(config, only="", arguments="", words=None, vms=False, chosen=lambda name: True):
     """KUnit and the self tests in one boot; or only the self tests with a word (only) in the name, with arguments.
 
     Words: the arguments of single programs, by name, if all programs run. Vms: the self tests with virtual machines, without KUnit.
-    Seed: draws the programs of a short run of the stage debug; None: all programs.
+    Chosen: whether to run a program, by its name.
     """
     tests = [test for test in programs.selftests(build.tree(), everything=config == "debug")
-             if only in test.name and (test.name.startswith(VM) == vms or (only and not vms))]
-    if seed is not None:
-        tests = share("debug", tests, seed)
+             if only in test.name and (test.name.startswith(VM) == vms or (only and not vms)) and chosen(test.name)]
     if not tests:
         return []
     want_kunit = not (only or vms)
@@ -138,11 +156,19 @@ def in_machine(config, only="", arguments="", words=None, vms=False, seed=None):
                      words={} if only else words)
 
 
+def lab(only="", arguments="", long=False, without=()):
+    """KUnit and the self tests on the lab's kernel. A short run leaves out some variants, and the programs named in without."""
+    if long or only:
+        return in_machine("lab", only, arguments)
+    return in_machine("lab", arguments=arguments, words=SHORT, chosen=lambda name: name not in without)
+
+
 def debug(only="", arguments="", long=False, seed=0):
     """KUnit and the self tests on the debug kernel. A short run has the programs that the number seed draws, and of the slowest a part."""
     if long or only:
         return in_machine("debug", only, arguments)
-    return in_machine("debug", arguments=arguments, words=ONE_FILTER, seed=seed)
+    drawn = drawn_for_debug(programs.selftest_names(everything=True), seed)
+    return in_machine("debug", arguments=arguments, words=ONE_FILTER, chosen=lambda name: name in drawn)
 
 
 def oracle_runs():

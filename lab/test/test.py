@@ -19,12 +19,12 @@ from lab.test import faults, kvm_suites, linux_suites as linux, modes, packages,
 # By stage: the name of the outcomes, and the suite; a suite of several parts returns a dict.
 RUN = {
     "host": ("host", lambda a: suites.pytest("not machine", "host tests", a.only)),
-    "machine": ("machine", lambda a: suites.pytest("machine", "machine tests", a.only)),
+    "machine": ("machine", lambda a: suites.machine_tests(a.only, a.long, a.seed)),
     "off": ("without Hydra", lambda _: [Outcome(f"{name} without Hydra", "passed") for name in build.touched_without_hydra()]),
     "packages": ("packages", lambda a: packages.run(a.long, a.seed)),
     "server": ("packages on a Debian 12", lambda _: server.run()),
     "series": ("each patch of the series", lambda _: [Outcome(name, "failed" if why else "passed", why) for name, why in series_steps.each_step()]),
-    "selftests": ("KUnit and self tests", lambda a: suites.in_machine("lab", a.only, a.arguments, {} if a.long else suites.SHORT)),
+    "selftests": ("KUnit and self tests", lambda a: suites.lab(a.only, a.arguments, a.long, suites.left_to_debug(a.seed) if "debug" in a.stage else ())),
     "steps": ("counted steps", lambda a: steps_verbs.stage(a.only)),
     "modes": ("modes", lambda a: modes.run(a.long, a.only, a.seed)),
     "suites": ("Linux's own tests", lambda a: linux.outcomes("lab", a.long, a.only, a.seed)),
@@ -128,7 +128,7 @@ def minutes(durations):
 
 def test_verb(arguments):
     start = time.monotonic()
-    names = chosen(arguments)
+    arguments.stage = names = chosen(arguments)
     if arguments.seed is None:
         arguments.seed = random.randrange(stages.SEEDS)
     drawn = f"drawn by the number {arguments.seed} (--seed {arguments.seed} takes the same): {', '.join(drawing(arguments))}" if drawing(arguments) else ""

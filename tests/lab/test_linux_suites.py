@@ -243,14 +243,21 @@ def test_a_number_draws_the_policy_and_the_suites_of_a_short_run(monkeypatch):
         taken.append((policy, only))
         return differences.compare(run(program("mm:cow")), run(program("mm:cow"))), None
     monkeypatch.setattr(linux_suites, "verdicts", verdicts)
-    for seed in range(8):
+    for seed in range(16):
         linux_suites.outcomes(seed=seed)
-    assert [policy for policy, _ in taken] == ["hydra", "hydra", "mitosis", "mitosis", "radixvm", "radixvm", "abis", "abis"]
-    assert [only for _, only in taken[:2]] == [["mm:*"], [f"{suite}:*" for suite in (*linux_suites.SELFTESTS, *linux_suites.STRESSORS) if suite != "mm"]]
+    assert [policy for policy, _ in taken] == [policy for policy in ("hydra", "mitosis", "radixvm", "abis") for _ in range(4)]
+    assert [only for _, only in taken[:4]] == linux_suites.PARTS
     linux_suites.outcomes(only="cow", seed=5)
-    assert taken[-1] == ("radixvm", ["*cow*"])
+    assert taken[-1] == ("mitosis", ["*cow*"])
     linux_suites.outcomes(long=True)
     assert taken[-1] == ("abis", ["**"])
+
+
+def test_each_program_is_in_one_part_and_each_suite_in_some():
+    suites = {*linux_suites.SELFTESTS, *linux_suites.STRESSORS}
+    names = [f"{suite}:{name}" for suite in suites for name in ("cow", "ksm_tests_-U", "mremap_test", "protection_keys_64", "32bit", "Zz")]
+    assert [name for name in names if sum(linux_suites.matches(name, part) for part in linux_suites.PARTS) != 1] == []
+    assert {pattern.partition(":")[0] for part in linux_suites.PARTS for pattern in part} == suites
 
 
 def test_no_name_is_known_before_there_is_a_tree(monkeypatch, tmp_path):

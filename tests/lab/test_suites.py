@@ -6,9 +6,9 @@ import types
 
 import pytest
 
-from lab import cli
+from lab import cli, paths
 from lab.errors import LabError
-from lab.machine import console
+from lab.machine import console, programs
 from lab.machine.ktap import Outcome
 from lab.test import stages, suites, test
 
@@ -139,7 +139,7 @@ def arguments(*words):
 
 @pytest.mark.parametrize("words, drawn", [((), list(stages.SHARES)), (("--stage", "suites"), ["suites"]), (("--stage", "injected"), ["injected"]),
                                           (("--stage", "debug", "--stage", "vm"), ["debug"]), (("--stage", "suites", "--only", "cow"), ["suites"]),
-                                          (("--only", "fill"), []), (("--stage", "vm"), []), (("--stage", "injected", "--only", "sharer"), []), (("--long",), [])])
+                                          (("--only", "fill"), []), (("--stage", "selftests"), []), (("--stage", "vm"), []), (("--stage", "injected", "--only", "sharer"), []), (("--long",), [])])
 def test_a_number_is_for_stages_that_draw(words, drawn):
     assert test.drawing(arguments(*words)) == drawn
     if drawn:
@@ -236,15 +236,57 @@ def test_a_bar_moves_within_a_program(pieces, steps, notes):
     assert (bar.steps, bar.notes) == (steps, notes)
 
 
-def test_a_short_run_has_some_programs_on_the_debug_kernel(monkeypatch, tmp_path):
-    names = [tmp_path / name for name in ("coherence", "fill", "huge", "vm_move", "split")]
-    ran = []
+PROGRAMS = ("coherence", "fill", "huge", "vm_move", "split", "degrade")
+
+
+@pytest.fixture
+def ran(monkeypatch, tmp_path):
+    """Faked programs, of which the last needs the debug kernel; (configuration, programs, words) of each boot."""
+    boots = []
     monkeypatch.setitem(stages.SHARES, "debug", 3)
+    monkeypatch.setattr(suites, "LONGEST", ["split", "fill"])
     monkeypatch.setattr(suites.build, "tree", lambda: tmp_path)
-    monkeypatch.setattr(suites.programs, "selftests", lambda *_, **__: names)
-    monkeypatch.setattr(suites, "selftests", lambda tests, *_, **__: ran.append([test.name for test in tests]) or [Outcome("one", "passed")])
+    monkeypatch.setattr(suites.build, "kernel", lambda _config: None)
+    monkeypatch.setattr(suites.programs, "selftests", lambda _tree, everything=False: [tmp_path / name for name in PROGRAMS[:None if everything else -1]])
+    monkeypatch.setattr(suites.programs, "selftest_names", lambda everything=False: list(PROGRAMS[:None if everything else -1]))
+    monkeypatch.setattr(suites, "selftests", lambda tests, machine, *_, words=None, **__: boots.append(
+        (machine.config, [test.name for test in tests], words)) or [Outcome("one", "passed")])
+    return boots
+
+
+def test_a_short_run_has_some_programs_on_the_debug_kernel(ran):
     for seed in (6, 7, 8):
         suites.debug(seed=seed)
-    assert ran == [["coherence", "split"], ["fill"], ["huge"]]
     suites.debug(long=True, seed=7)
-    assert ran[3] == ["coherence", "fill", "huge", "split"]
+    assert ran == [*(("debug", names, suites.ONE_FILTER) for names in (["huge", "split"], ["fill", "degrade"], ["coherence"])),
+                   ("debug", ["coherence", "fill", "huge", "split", "degrade"], None)]
+
+
+@pytest.mark.parametrize("words, on_lab, given", [
+    (("--stage", "selftests", "--stage", "debug"), ["coherence", "fill", "huge"], suites.SHORT),      # huge: not whole on the debug kernel
+    (("--stage", "selftests"), ["coherence", "fill", "huge", "split"], suites.SHORT),
+    (("--stage", "selftests", "--stage", "debug", "--long"), ["coherence", "fill", "huge", "split"], None),
+    (("--stage", "selftests", "--stage", "debug", "--only", "split"), ["split"], {})])
+def test_the_labs_kernel_runs_in_a_short_run_what_the_debug_kernel_does_not_run_whole(ran, words, on_lab, given):
+    seed = ("--seed", "6") if "debug" in words and "--long" not in words and "--only" not in words else ()
+    assert test.test_verb(arguments(*words, *seed)) == 0
+    assert ran[0] == ("lab", on_lab, given)
+
+
+def test_each_program_runs_in_each_short_run_and_in_so_many_on_the_debug_kernel():
+    everything = [name for name in programs.selftest_names(everything=True) if not name.startswith(suites.VM)]
+    drawn = [suites.drawn_for_debug(everything, seed) for seed in range(stages.SHARES["debug"])]
+    assert sorted(sum(drawn, [])) == sorted(everything) and set(suites.LONGEST) < set(everything)
+    assert max(len(set(part) & set(suites.LONGEST)) for part in drawn) == 1
+    for seed, part in enumerate(drawn):
+        assert set(suites.left_to_debug(seed)) == set(part) - set(suites.ONE_FILTER)
+
+
+def test_the_files_of_the_stage_machine_are_those_whose_tests_boot_machines(monkeypatch):
+    marked = {str(path.relative_to(paths.REPO)) for path in (paths.REPO / "tests").rglob("test_*.py") if "\npytestmark = pytest.mark.machine\n" in path.read_text(encoding="utf-8")}
+    assert set(suites.MACHINE_TESTS) == marked
+    taken = []
+    monkeypatch.setattr(suites, "pytest", lambda _which, _title, only, files: taken.append((only, files)))
+    for words in ({"seed": 4}, {"seed": 5}, {"seed": 5, "long": True}, {"seed": 5, "only": "nested"}):
+        suites.machine_tests(**words)
+    assert sorted(taken[0][1] + taken[1][1]) == sorted(marked) and taken[2:] == [("", suites.MACHINE_TESTS), ("nested", suites.MACHINE_TESTS)]
