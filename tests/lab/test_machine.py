@@ -47,22 +47,17 @@ def test_nodes_output_input_arguments_and_status(tmp_path):
     assert (tmp_path / "results" / "left").read_text() == "out\n"
 
 
-def test_a_command_that_does_not_exist():
-    done = hydra_run("--", "no-such-command-anywhere")
-    assert done.returncode == 127 and "not found" in done.stderr
-
-
 def test_a_command_on_the_terminal():
     child, terminal = pty.fork()
     if not child:
-        os.execv(HYDRA, [HYDRA, "run", *SMALL, "--shell", "--", "sh", "-c", "tty; read line; echo got $line; exit 5"])
+        os.execv(HYDRA, [HYDRA, "run", *SMALL, "--shell", "--", "sh", "-c", "tty; read line; echo got $line; no-such-command-anywhere"])
     os.write(terminal, b"word\n")
     seen = b""
     with contextlib.suppress(OSError):       # the terminal disappears with the last process
         while data := os.read(terminal, 4096):
             seen += data
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5, seen
-    assert b"/dev/pts/" in seen and b"got word" in seen
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 127, seen
+    assert b"/dev/pts/" in seen and b"got word" in seen and b"not found" in seen
 
 
 def test_a_kernel_crash_is_printed_and_ends_the_machine():
@@ -72,7 +67,8 @@ def test_a_kernel_crash_is_printed_and_ends_the_machine():
 
 
 def test_a_time_limit_ends_the_machine():
-    done = hydra_run("--timeout", "45", "--", "sleep", "900")
+    """The limit counts from the start of the machine, which may still boot."""
+    done = hydra_run("--timeout", "10", "--", "sleep", "900")
     assert done.returncode == 124 and "time limit" in done.stderr
 
 
