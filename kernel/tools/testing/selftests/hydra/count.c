@@ -430,7 +430,7 @@ enum role {
 
 #define OPERATIONS	4	/* of one batch */
 #define BATCHES		9	/* of which the usual one counts */
-#define ROUNDS		10	/* of operations after which the counter could fall */
+#define ROUNDS		4	/* of operations after which the counter could fall */
 
 static struct {
 	int cpus[HYDRA_MAX_CPUS];

@@ -276,7 +276,7 @@ TEST_F_TIMEOUT(forget, flush_reaches_a_domain_that_has_not_walked_its_table, 180
 	/* Looks each second: the first finds the use, the fourth lets the domain leave. */
 	ASSERT_EQ(0, hydra_forget_after(4));
 	ASSERT_LT(0, spin_on_other_nodes());
-	for (int i = 0; i < 6; i++) {
+	for (int i = 0; i < 3; i++) {
 		share(_metadata, self->area, SEED + i);
 		usleep(2500000);
 		expect_renewed(_metadata, self->area, PAGE_SIZE, SEED + 100);
