@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./hydra test --stage series: the kernel compiles after each patch, with Hydra off and, once the option exists, on.
 
-All steps use one tree, one after the other, so that make compiles again only the files that a patch changes. Nothing is
-linked. Instead of a link, a check: every symbol of Hydra that an object needs is defined in an object. At the end KVM is compiled
-with Hydra and without CONFIG_KVM_HYDRA: no object of KVM may need or define a symbol of Hydra.
+All steps use one tree, one after the other, so that make compiles again only the files that depend on what a patch changes. A
+step is compiled in each of the two ways for which it changes anything: a kernel without Hydra does not depend on the files of the
+mechanism, and no kernel on documents and programs. Nothing is linked. Instead of a link, a check: every symbol of Hydra that an object
+needs is defined in an object. At the end KVM is compiled with Hydra and without CONFIG_KVM_HYDRA: no object of KVM may need or
+define a symbol of Hydra.
 """
 import contextlib
+import itertools
 import os
 import pathlib
 import re
@@ -20,9 +23,13 @@ OPTION = re.compile(r"^(?:menu)?config +((?:KVM_)?HYDRA\w*)$", re.M)
 HYDRAS = ("HYDRA_", "KVM_HYDRA")        # how the names of Hydra's options begin
 KVM, KVMS = "arch/x86/kvm/", "arch/x86/kvm/hydra/"
 
-# Compiled: DIRECTORIES as configured, each further C file of Linux that a patch of the series changes, and INCLUDERS, other
-# files with a header of Linux that a patch changes.
+# Compiled: each C file of Linux that a patch so far has changed, our files, and INCLUDERS, other files with a header of Linux that a
+# patch changes. The compiler checks declarations and inline functions in any file that includes them, used or not. So all files of
+# DIRECTORIES that include a changed header would show only what is wrong with macros, and calls that a patch has forgotten: they are
+# compiled after the last patch of each series.
 DIRECTORIES = ["mm/", "arch/x86/mm/", "fs/proc/"]
+MECHANISM = "arch/x86/mm/hydra/"
+NOT_COMPILED = ("Documentation/", "tools/")
 INCLUDERS = ["init/main.c", "kernel/entry/common.c", "kernel/events/core.c", "kernel/sched/core.c", "kernel/task_work.c",
              "fs/coredump.c", "arch/x86/entry/vdso/vma.c", "arch/x86/events/core.c", "arch/x86/kernel/alternative.c",
              "arch/x86/kernel/paravirt.c", "arch/x86/kernel/process.c", "arch/x86/kernel/signal.c", "arch/x86/kernel/smp.c",
@@ -61,16 +68,27 @@ def linked_tree():
         shutil.rmtree(home)
 
 
-def targets(parts, ours):
-    """What make is asked for at every step."""
-    linuxs = source.linux_files([part.path for part in parts], source.overlay_files(ours))
-    files = {name for name in [*linuxs, *INCLUDERS] if name.endswith(".c")}
-    return DIRECTORIES + sorted(f"{name[:-2]}.o" for name in files if not name.startswith(tuple(DIRECTORIES)))
+def targets(parts, texts, options=(), whole=False):
+    """What make is asked for after some patches, with our files texts, and with Hydra on if options has its option.
+
+    Our files that no directory's Makefile names: Linux's own Makefiles do. Whole: all files that are configured in DIRECTORIES.
+    """
+    directories = DIRECTORIES if whole else [MECHANISM] if "HYDRA_MM" in options else []
+    files = {*source.linux_files([part.path for part in parts], texts), *INCLUDERS}
+    files |= {name for name in texts if ("KVM_HYDRA" if name.startswith(KVMS) else "HYDRA_MM") in options and not name.startswith((MECHANISM, *NOT_COMPILED))}
+    return directories + sorted(f"{name[:-2]}.o" for name in files if name.endswith(".c") and not name.startswith(tuple(directories)))
 
 
-def kvms_targets(texts):
-    """Our files of KVM, which no directory's Makefile names: KVM's own does."""
-    return sorted(f"{name[:-2]}.o" for name in texts if name.startswith(KVMS) and name.endswith(".c"))
+def is_hydras_alone(name):
+    """Whether a kernel without Hydra does not depend on a file: Linux's files of KVM include a header of ours."""
+    return name.startswith(MECHANISM) or (name.startswith(KVMS) and name.endswith(".c"))
+
+
+def states(part, options, whole):
+    """The ways to compile after a patch: with Hydra "off" if such a kernel depends on one of the patch's files, and "on"."""
+    changed = {name for name in [*part.files, *source.touched_by(part.path)] if not name.startswith(NOT_COMPILED)}
+    off = whole or any(not is_hydras_alone(name) for name in changed)
+    return ["off"] * off + ["on"] * ("HYDRA_MM" in options and bool(whole or changed))
 
 
 def symbols(objects, wanted):
@@ -90,12 +108,12 @@ def missing_symbols(objects, wanted):
 
 
 def each_step(ours=source.OURS):
-    """Compile after each patch of the series, with Hydra off and, from the patch that adds the option, on.
+    """Compile after each patch of the series that changes anything, with Hydra off and, from the patch that adds the option, on.
 
     Returns the steps as (name, complaint or an empty string).
     """
     parts = series.read_parts(ours)
-    wanted = targets(parts, ours)
+    ends = set(itertools.accumulate(series.letters(ours).values()))
     outcomes = []
     with paths.locked("series"), linked_tree() as tree, tempfile.TemporaryDirectory(prefix="hydra-series-") as scratch:
         objects = {state: build.objects_of(tree.path, f"series-{state}") for state in ("off", "on")}
@@ -106,11 +124,11 @@ def each_step(ours=source.OURS):
             directory = pathlib.Path(scratch) / str(number)
             lay_out(directory, parts[:number], texts)
             tree.lay(directory)
-            options = options_of(directory)
-            for state in ["off", "on"] if "HYDRA_MM" in options else ["off"]:
+            options, whole = options_of(directory), number in ends
+            for state in states(parts[number - 1], options, whole):
                 name = f"step {number} of {len(parts)}, {parts[number - 1].path.name}, Hydra {state}"
-                kvms = kvms_targets(texts) if state == "on" and "KVM_HYDRA" in options else []
-                why = compiled(tree, objects[state], f"series-{number:02}-{state}", options, wanted + kvms)
+                wanted = targets(parts[:number], texts, options if state == "on" else (), whole)
+                why = compiled(tree, objects[state], f"series-{number:02}-{state}", options, wanted)
                 progress.say(f"{name}: {'does not compile' if why else 'compiles'}")
                 outcomes.append((name, why))
         if "KVM_HYDRA" in options:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./hydra series: every file and hook in one patch, in an order a maintainer takes, and the lab's tree as the result."""
 import json
+import os
 import re
 import subprocess
 
@@ -152,7 +153,7 @@ def test_each_step_is_compiled_with_hydra_off_and_when_it_can_be_on(ours, monkey
                      (tree / "mm/hydra/place.c").exists(), "hydra" in (tree / "mm/fault.c").read_text()))
 
     def run_make(_tree, objects, label, targets):
-        assert "mm/" in targets and "kernel/sched/core.o" in targets and "mm/fault.o" not in targets
+        assert "kernel/sched/core.o" in targets and ("mm/fault.o" in targets) == (label == "series-01-off") == ("mm/" not in targets)
         (objects / f"compiled-{label}").touch()
         if label == "series-02-on":
             raise LabError("fill.c:1: error")
@@ -168,8 +169,23 @@ def test_each_step_is_compiled_with_hydra_off_and_when_it_can_be_on(ours, monkey
     assert {path: path.read_bytes() for path in before} == before and not (trees / "series").exists()
 
 
-def test_what_a_step_compiles_are_the_files_that_the_series_changes_and_their_directories():
-    wanted = series_steps.targets(series.read_parts(), source.OURS)
+def up_to(name):
+    """(a patch of the real series, all patches up to it, our files that have come with them)."""
+    parts = series.read_parts()
+    number = [entry.path.stem for entry in parts].index(name) + 1
+    return parts[number - 1], parts[:number], [file for entry in parts[:number] for file in entry.files]
+
+
+def test_what_a_step_compiles_are_the_files_that_the_patches_so_far_change():
+    wanted = series_steps.targets(*up_to("ldt")[1:])
+    assert {"arch/x86/kernel/ldt.o", "mm/memory.o", "kernel/sched/core.o"} <= set(wanted)
+    assert not {"arch/x86/kvm/vmx/nested.o", "mm/", "fs/proc/hydra.o", "arch/x86/mm/hydra/"} & set(wanted)
+    on = series_steps.targets(*up_to("build")[1:], {"HYDRA_MM"})
+    assert {"fs/proc/hydra.o", "arch/x86/mm/hydra/"} <= set(on) and [name for name in on if name.startswith(("arch/x86/mm/hydra/", "tools/"))] == ["arch/x86/mm/hydra/"]
+
+
+def test_at_the_end_of_a_series_whole_directories_are_compiled():
+    wanted = series_steps.targets(*up_to("kvm-build")[1:], {"HYDRA_MM"}, whole=True)
     assert {"mm/", "arch/x86/mm/", "fs/proc/", "kernel/fork.o", "fs/exec.o", "arch/x86/kernel/ldt.o", "arch/x86/kvm/vmx/nested.o"} <= set(wanted)
     assert [name for name in wanted if name.endswith(".o") and name.startswith(("mm/", "arch/x86/mm/", "fs/proc/"))] == []
 
@@ -177,8 +193,25 @@ def test_what_a_step_compiles_are_the_files_that_the_series_changes_and_their_di
 def test_files_of_kvm_are_compiled_once_their_option_exists():
     options = series_steps.options_of(source.OURS)
     assert {"HYDRA_MM", "KVM_HYDRA"} <= options
-    assert "arch/x86/kvm/hydra/trees.o" in series_steps.kvms_targets(source.overlay_files(source.OURS))
-    assert series_steps.kvms_targets({"arch/x86/kvm/hydra/hydra.h": "", "arch/x86/mm/hydra/state.c": ""}) == []
+    ours = ("arch/x86/kvm/hydra/trees.o", "arch/x86/kvm/hydra/key.o")
+    assert [set(ours) <= set(series_steps.targets(*up_to("kvm-expose")[1:], given)) for given in (options, {"HYDRA_MM"}, ())] == [True, False, False]
+
+
+@pytest.mark.parametrize("name, options, whole, expected", [
+    ("domains", (), False, []), ("tlb", (), False, ["off"]), ("build", ["HYDRA_MM"], False, ["off", "on"]), ("eager", ["HYDRA_MM"], False, ["on"]),
+    ("interface-headers", (), False, ["off"]), ("documentation", ["HYDRA_MM"], False, []), ("selftests", ["HYDRA_MM"], False, []),
+    ("selftests", ["HYDRA_MM"], True, ["off", "on"]), ("kvm-build", ["HYDRA_MM"], False, ["off", "on"])])
+def test_a_step_is_compiled_in_the_ways_for_which_it_changes_anything(name, options, whole, expected):
+    assert series_steps.states(up_to(name)[0], options, whole) == expected
+
+
+def test_what_linuxs_files_include_of_our_directories_counts_for_a_kernel_without_hydra():
+    found, ours = set(), source.overlay_files()
+    for entry in series.read_parts():
+        for text in re.split(r"(?m)^(?=--- )", diffs(entry)):
+            name = re.search(r"^\+\+\+ b/(\S+)$", text, re.M)
+            found |= {os.path.normpath(f"{os.path.dirname(name[1])}/{file}") for file in re.findall(r'^\+#include "(.+)"', text, re.M) if name and name[1] not in ours}
+    assert "arch/x86/kvm/hydra/hydra.h" in found and [name for name in found if series_steps.is_hydras_alone(name)] == []
 
 
 def test_a_symbol_of_hydra_in_kvm_without_its_option_is_named(tmp_path, monkeypatch):
