@@ -30,8 +30,9 @@ VM = "vm_"                   # begins the names of self tests with virtual machi
 # The variants whose threads never sleep take six times as long as the other variants. Their purpose is to find a missing
 # flush, on the usual machine, with the lab's kernel; runs with another purpose skip these variants.
 SLEEPING = {"coherence": "-V whole_tables_running", "pages": "-V whole_tables_running", "huge": "-V running"}
-# On the lab's kernel a short run leaves out the filter and the policy that the variants beside them contain.
-SHORT = {"filters": "-V entry -V accessed", "scopes": "-V radixvm"}
+# On the lab's kernel a short run leaves out the filters, the policy and the CPUs that the variants beside them contain: "mixed" of
+# count has busy and idle CPUs on each node.
+SHORT = {"filters": "-V entry -V accessed", "scopes": "-V radixvm", "count": "-V busy -V idle"}
 # The debug kernel finds wrong uses of memory and of locks: one of the filters takes all paths of the others.
 ONE_FILTER = {**SLEEPING, "filters": "-V table -V entry -V accessed"}
 # The programs that take longest: each in another part of the stage debug, in an order in which all parts take about as long.
