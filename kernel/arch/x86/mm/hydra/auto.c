@@ -144,6 +144,7 @@ struct hydra_counts {
  * @why: what the last look said
  * @left: why it is left alone
  * @armed: its threads may split it
+ * @failed: memory was short, in this split
  * @counts: at the last look
  * @looked: local_clock() then
  * @second: hydra_second() then
@@ -162,6 +163,7 @@ struct hydra_account {
 	enum hydra_why why;
 	enum hydra_left left;
 	bool armed;
+	bool failed;
 	struct hydra_counts counts;
 	u64 looked;
 	u32 second;
@@ -299,9 +301,11 @@ static bool hydra_find(struct hydra_account *a, bool split, struct hydra_process
 	} else {
 		l->alone = l->domains == 1;
 		l->flushes = c->generation - old.generation;
+		/* It has been split meanwhile, and has returned. */
+		if (l->flushes >= GENERATION_GAP)
+			l->flushes = 0;
 	}
-	if (c->fallbacks != old.fallbacks)
-		a->left = HYDRA_LEFT_MEMORY;
+	a->failed |= c->fallbacks != old.fallbacks;
 	a->looked = now;
 	a->second = hydra_second();
 	/* Two clocks of two CPUs may differ. */
@@ -373,7 +377,7 @@ static bool hydra_host_flushes(void)
 #endif
 }
 
-/* Why is a process to be left alone? Allocations that failed have been noted. */
+/* Why is a process to be left alone? */
 static enum hydra_left hydra_left(struct hydra_account *a)
 {
 	struct mm_struct *mm = a->mm;
@@ -387,7 +391,7 @@ static enum hydra_left hydra_left(struct hydra_account *a)
 	/* Domain trees have unshared its tables already: a return does not bring them back. */
 	if (!a->rules.split && hydra_shares_hugetlb(mm))
 		return HYDRA_LEFT_HUGETLB;
-	if (a->left == HYDRA_LEFT_MEMORY || hydra_lacks_memory(mm))
+	if (a->failed || hydra_lacks_memory(mm))
 		return HYDRA_LEFT_MEMORY;
 	return HYDRA_LEFT_NOT;
 }
@@ -474,12 +478,14 @@ static bool hydra_look_at(struct hydra_account *a)
 	u64 begin = local_clock();
 	enum hydra_why why;
 
-	if (a->left == HYDRA_LEFT_ISOLATED || !a->rules.split)
-		a->left = HYDRA_LEFT_NOT;
+	if (!a->rules.split)
+		a->failed = false;
 	if (!hydra_find(a, split, &l))
 		return true;
-	if (!l.running && !l.flushes && split == a->rules.split)
+	if (!l.running && !l.flushes && split == a->rules.split) {
+		hydra_sample_drop(a->sample);
 		return false;
+	}
 	hydra_catch_on(a, &l, split);
 	l.sampled = hydra_sample_end(a->sample, a->mm, &l.pages);
 	a->left = hydra_left(a);

@@ -30,6 +30,13 @@ struct hydra_sample {
 	unsigned long at[HYDRA_SAMPLE_SIZE];
 };
 
+/* A sample is of no use, as the next look comes late. */
+static inline void hydra_sample_drop(struct hydra_sample *sample)
+{
+	if (sample)
+		sample->nr = 0;
+}
+
 void hydra_sample_begin(struct hydra_sample **sample, struct mm_struct *mm, u64 tables);
 bool hydra_sample_end(struct hydra_sample *sample, struct mm_struct *mm, u64 *pages);
 
