@@ -26,7 +26,6 @@
 #include <trace/events/hydra.h>
 
 #include "ask.h"
-#include "control.h"
 #include "domain.h"
 #include "platform.h"
 #include "rent.h"
@@ -35,6 +34,7 @@
 #include "split.h"
 #include "splitter.h"
 #include "state.h"
+#include "switch.h"
 #include "wait.h"
 
 /**
@@ -230,21 +230,6 @@ int hydra_settings_set(struct mm_struct *mm, const union hydra_choice *old,
 	if (new)
 		hydra_free(new);
 	return ret;
-}
-
-/**
- * hydra_watch - from now on CPUs look for address spaces that run in two domains
- *
- * The static branch is never switched back: counting the processes with settings
- * would cost time in each fork.
- *
- * Context: process context, no locks.
- */
-void hydra_watch(void)
-{
-	hydra_assert_may_wait();
-	if (!static_key_enabled(&hydra_watch_key))
-		static_branch_enable(&hydra_watch_key);
 }
 
 /*

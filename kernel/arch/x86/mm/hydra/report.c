@@ -16,13 +16,13 @@
 #include <linux/sysfs.h>
 
 #include "auto.h"
-#include "control.h"
 #include "domain.h"
 #include "platform.h"
 #include "rent.h"
 #include "replica.h"
 #include "settings.h"
 #include "state.h"
+#include "switch.h"
 
 static const char * const stat_names[NR_HYDRA_SHOWN] = {
 	[HYDRA_STAT_FILLS] = "fills",

@@ -42,10 +42,26 @@
 #include "split.h"
 #include "splitter.h"
 #include "state.h"
+#include "switch.h"
 #include "tlb.h"
 #include "wait.h"
 
 DEFINE_STATIC_KEY_FALSE(hydra_watch_key);
+
+/**
+ * hydra_watch - from now on CPUs look for address spaces that run in two domains
+ *
+ * The static branch is never switched back: counting the processes with settings
+ * would cost time in each fork.
+ *
+ * Context: process context, no locks.
+ */
+void hydra_watch(void)
+{
+	hydra_assert_may_wait();
+	if (!static_key_enabled(&hydra_watch_key))
+		static_branch_enable(&hydra_watch_key);
+}
 
 /*
  * A CPU of a domain begins to run an active address space. If the domain has never had
