@@ -258,11 +258,11 @@ static int __init hydra_ready_init(void)
 early_initcall(hydra_ready_init);
 
 /* mm->hydra_settings of a process image that inherits none; 0: those of stock Linux */
-static u32 hydra_settings_default(void)
+static u32 hydra_settings_given(void)
 {
 	union hydra_choice settings = READ_ONCE(hydra_default_settings);
 
-	return hydra_wants_domains(settings) ? settings.word | SETTINGS_CHOSEN : 0;
+	return hydra_wants_domains(settings) ? settings.word | SETTINGS_GIVEN : 0;
 }
 
 static void hydra_settings_init(struct mm_struct *mm, u32 word)
@@ -285,8 +285,8 @@ static void hydra_settings_init(struct mm_struct *mm, u32 word)
  * @mm: the address space: no CPU runs it, it maps nothing yet, and nothing can fail until
  *	a reference to it is dropped; perhaps a copy of the parent's mm_struct
  *
- * The settings are those of the forking or executing process, or the system's
- * default if that process has none.
+ * The settings are those of the forking process, or a choice of the executing one. If there
+ * are none, the system's default holds.
  *
  * Context: process context.
  */
@@ -294,8 +294,11 @@ void hydra_mm_init(struct mm_struct *mm)
 {
 	u32 word = current->mm ? READ_ONCE(current->mm->hydra_settings) : 0;
 
+	/* For execve() @mm is no copy, so its word is 0. Only a choice outlives execve(). */
+	if (!mm->hydra_settings && !(word & SETTINGS_CHOSEN))
+		word = 0;
 	mm->hydra = hydra_count_inherit(mm);
-	hydra_settings_init(mm, word ?: hydra_settings_default());
+	hydra_settings_init(mm, word ?: hydra_settings_given());
 }
 
 /**
@@ -312,7 +315,7 @@ void __hydra_secure_exec(struct mm_struct *mm)
 	mmap_write_lock(mm);
 	/* An administrator may have chosen settings meanwhile, and split the address space. */
 	if (!mm_hydra(mm))
-		hydra_settings_init(mm, hydra_settings_default());
+		hydra_settings_init(mm, hydra_settings_given());
 	if (mm->hydra)
 		hydra_count_leave(mm->hydra);
 	mmap_write_unlock(mm);

@@ -354,12 +354,7 @@ __setup("hydra=", hydra_setup);
  */
 union hydra_choice hydra_settings_get(const struct mm_struct *mm)
 {
-	union hydra_choice settings = hydra_choice_of(mm);
-
-	if (!settings.word)
-		return HYDRA_LINUX_SETTINGS;
-	settings.word &= ~SETTINGS_CHOSEN;
-	return settings;
+	return hydra_choice_in(READ_ONCE(mm->hydra_settings));
 }
 
 #include "tests/settings-kunit.h"

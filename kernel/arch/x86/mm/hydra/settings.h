@@ -42,14 +42,24 @@ struct seq_file;
 		     HYDRA_PREFETCH_MAX, HYDRA_FILTER_AUTO)
 
 /*
- * In mm->hydra_settings, the word of a union hydra_choice: settings were chosen or
- * inherited. It is the highest bit of the filter, and no filter uses it.
+ * In mm->hydra_settings, the word of a union hydra_choice: the process, or another one for it,
+ * has chosen settings, or its cgroup or the system's default has given them. A choice outlives
+ * execve(). These are the highest bits of the filter, and no filter uses them.
  */
 #define SETTINGS_CHOSEN		BIT(31)
+#define SETTINGS_GIVEN		BIT(30)
+
+/* The settings in such a word; 0: those of stock Linux */
+static inline union hydra_choice hydra_choice_in(u32 word)
+{
+	if (!word)
+		return HYDRA_LINUX_SETTINGS;
+	return (union hydra_choice){ .word = word & ~(SETTINGS_CHOSEN | SETTINGS_GIVEN) };
+}
 
 /*
- * The settings of an address space, but for the filter: SETTINGS_CHOSEN may be in it. For
- * those of stock Linux the word may be 0. Context: any.
+ * The settings of an address space, but for the filter: SETTINGS_CHOSEN or SETTINGS_GIVEN may
+ * be in it. For those of stock Linux the word may be 0. Context: any.
  */
 static inline union hydra_choice hydra_choice_of(const struct mm_struct *mm)
 {

@@ -92,6 +92,23 @@ static void hydra_test_format(struct kunit *test)
 	}
 }
 
+/* The flags of a word are bits that no settings have, so they can be taken off again. */
+static void hydra_test_word(struct kunit *test)
+{
+	static const u32 flags[] = { SETTINGS_CHOSEN, SETTINGS_GIVEN };
+	union hydra_choice s = {};
+	int i, filter;
+
+	KUNIT_EXPECT_EQ(test, hydra_choice_in(0).word, HYDRA_LINUX_SETTINGS.word);
+	for (i = 0; i < ARRAY_SIZE(flags); i++) {
+		for (filter = 0; filter < ARRAY_SIZE(filter_names); filter++) {
+			s.filter = filter;
+			KUNIT_EXPECT_EQ(test, s.word & flags[i], 0);
+			KUNIT_EXPECT_EQ(test, hydra_choice_in(s.word | flags[i]).word, s.word);
+		}
+	}
+}
+
 /* The values that prctl() takes: numbers, not text. */
 static void hydra_test_take(struct kunit *test)
 {
@@ -161,6 +178,7 @@ static struct kunit_case hydra_settings_cases[] = {
 	KUNIT_CASE(hydra_test_parse),
 	KUNIT_CASE(hydra_test_parse_refuses),
 	KUNIT_CASE(hydra_test_format),
+	KUNIT_CASE(hydra_test_word),
 	KUNIT_CASE(hydra_test_take),
 	KUNIT_CASE(hydra_test_cpu_refused),
 	{}
