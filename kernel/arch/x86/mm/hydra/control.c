@@ -26,6 +26,7 @@
 #include <trace/events/hydra.h>
 
 #include "ask.h"
+#include "cgroup.h"
 #include "domain.h"
 #include "platform.h"
 #include "rent.h"
@@ -261,8 +262,9 @@ early_initcall(hydra_ready_init);
 static u32 hydra_settings_given(void)
 {
 	union hydra_choice settings = READ_ONCE(hydra_default_settings);
+	u32 word = hydra_wants_domains(settings) ? settings.word | SETTINGS_GIVEN : 0;
 
-	return hydra_wants_domains(settings) ? settings.word | SETTINGS_GIVEN : 0;
+	return hydra_cgroup_word(current) ?: word;
 }
 
 static void hydra_settings_init(struct mm_struct *mm, u32 word)
@@ -286,7 +288,7 @@ static void hydra_settings_init(struct mm_struct *mm, u32 word)
  *	a reference to it is dropped; perhaps a copy of the parent's mm_struct
  *
  * The settings are those of the forking process, or a choice of the executing one. If there
- * are none, the system's default holds.
+ * are none, the process gets those of its cgroup, or the system's default.
  *
  * Context: process context.
  */
