@@ -626,10 +626,14 @@ TEST_F(interface, default_for_new_programs)
 	EXPECT_EQ(HYDRA_SCOPE_MACHINE, seen.domains);
 }
 
-/* A set-uid program has the default settings, not the settings of the calling user. */
+/*
+ * A set-uid program has the default settings, or those of its cgroup, not the settings of the
+ * calling user.
+ */
 TEST_F(interface, set_uid_program_has_the_default)
 {
-	char directory[] = "/tmp/hydra-interface-XXXXXX", path[64], command[256];
+	char directory[] = "/tmp/hydra-interface-XXXXXX", path[64], command[256], group[64];
+	const struct hydra_settings of_group = { 1, 0, 5, 1 };
 	struct hydra_settings seen;
 	size_t mistakes = -1;
 	uint64_t active = -1;
@@ -650,6 +654,15 @@ TEST_F(interface, set_uid_program_has_the_default)
 	EXPECT_EQ(HYDRA_SCOPE_MACHINE, seen.domains);
 	EXPECT_EQ(0, active);
 	EXPECT_EQ(0, mistakes);
+	ASSERT_EQ(0, hydra_make_group(group));
+	ASSERT_EQ(0, hydra_write_number(group, "memory.hydra", "hydra,prefetch=5"));
+	ASSERT_EQ(0, hydra_write_number(group, "cgroup.procs", "%d", getpid()));
+	seen = execute_program(path, true, &active, &mistakes);
+	EXPECT_TRUE(same(&of_group, &seen));
+	EXPECT_EQ(1, active);
+	EXPECT_EQ(0, mistakes);
+	EXPECT_EQ(0, hydra_write_number(group, "../cgroup.procs", "%d", getpid()));
+	EXPECT_EQ(0, rmdir(group));
 	EXPECT_EQ(0, umount(directory));
 	EXPECT_EQ(0, rmdir(directory));
 }

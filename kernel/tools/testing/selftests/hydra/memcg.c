@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Replicas and memory cgroups: replicas are charged to the cgroup, displace no memory of
- * the program, and are freed before the cgroup is out of memory.
+ * the program, and are freed before the cgroup is out of memory. A cgroup gives its processes
+ * settings (memory.hydra).
  *
  * The programs use one page in each leaf table, on all nodes. So the replicas take more
  * memory than the pages and tables together.
@@ -10,6 +11,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "kselftest_harness.h"
 #include "hydra_util.h"
@@ -45,12 +47,17 @@ FIXTURE_SETUP(memcg)
 	ASSERT_EQ(0, group_write(self->group, "memory.swap.max", 0));
 }
 
-FIXTURE_TEARDOWN(memcg)
+static void expect_removed(struct __test_metadata *_metadata, const char *group)
 {
 	/* A killed process may still be in the group. */
-	for (int i = 0; i < 100 && rmdir(self->group) && errno == EBUSY; i++)
+	for (int i = 0; i < 100 && rmdir(group) && errno == EBUSY; i++)
 		usleep(100000);
-	EXPECT_NE(0, access(self->group, F_OK));
+	EXPECT_NE(0, access(group, F_OK));
+}
+
+FIXTURE_TEARDOWN(memcg)
+{
+	expect_removed(_metadata, self->group);
 }
 
 static char *reserve(size_t tables)
@@ -340,6 +347,161 @@ TEST_F_TIMEOUT(memcg, ended_process_keeps_no_tables, TIMEOUT_S)
 		EXPECT_EQ(128 + SIGKILL, hydra_wait_child(child));
 		expect_no_tables(_metadata, self->group, policies[i]);
 	}
+}
+
+/* A group, with two groups in it */
+FIXTURE(settings) {
+	char group[64], first[80], second[80], sysfs_default[128];
+};
+
+FIXTURE_SETUP(settings)
+{
+	HYDRA_BEGIN();
+	ASSERT_LT(0, hydra_read_file(HYDRA_SYSFS "default", self->sysfs_default,
+				     sizeof(self->sysfs_default)));
+	ASSERT_EQ(0, hydra_make_group(self->group));
+	ASSERT_EQ(0, hydra_write_number(self->group, "cgroup.subtree_control", "+memory"));
+	snprintf(self->first, sizeof(self->first), "%sfirst/", self->group);
+	snprintf(self->second, sizeof(self->second), "%ssecond/", self->group);
+	ASSERT_EQ(0, mkdir(self->first, 0755));
+	ASSERT_EQ(0, mkdir(self->second, 0755));
+}
+
+FIXTURE_TEARDOWN(settings)
+{
+	EXPECT_EQ(0, hydra_write_file(HYDRA_SYSFS "default", self->sysfs_default));
+	EXPECT_EQ(0, hydra_write_file(HYDRA_SYSFS "allow", "anybody"));
+	expect_removed(_metadata, self->first);
+	expect_removed(_metadata, self->second);
+	expect_removed(_metadata, self->group);
+}
+
+static int give(const char *group, const char *settings)
+{
+	return hydra_write_number(group, "memory.hydra", "%s", settings);
+}
+
+/*
+ * A process joins the first group, may choose a policy, and executes a shell. The shell goes
+ * to the second group, forks, and executes another program.
+ *
+ * @forked, @executed: set to the policy that the child of the shell has, and that program
+ */
+static void run_in_both(struct __test_metadata *_metadata, const char *first, const char *second,
+			const char *own, char forked[16], char executed[16])
+{
+	static const char script[] = "echo $$ >$1/cgroup.procs || exit\n"
+				     "(read key policy </proc/self/hydra; echo $policy; :)\n"
+				     "exec head -n 1 /proc/self/hydra\n";
+	struct hydra_stats before, after;
+	FILE *from;
+	int out[2];
+	pid_t child;
+
+	ASSERT_EQ(0, pipe(out));
+	child = fork();
+	if (!child) {
+		dup2(out[1], STDOUT_FILENO);
+		/* The group gives nothing to a process that comes. */
+		if (hydra_read_stats(getpid(), &before) ||
+		    group_write(first, "cgroup.procs", getpid()) ||
+		    hydra_read_stats(getpid(), &after) || strcmp(before.policy, after.policy))
+			_exit(100);
+		if (own && hydra_write_policy(getpid(), own))
+			_exit(101);
+		execl("/bin/sh", "sh", "-c", script, "sh", second, NULL);
+		_exit(102);
+	}
+	close(out[1]);
+	from = fdopen(out[0], "r");
+	EXPECT_EQ(2, fscanf(from, "%15s policy %15s", forked, executed));
+	fclose(from);
+	EXPECT_EQ(0, hydra_wait_child(child));
+}
+
+TEST_F(settings, cgroup_gives_settings_at_execve)
+{
+	static const struct {
+		const char *by_default, *group, *first, *second, *own, *forked, *executed;
+	} rows[] = {
+		/* The cgroup comes before the default. */
+		{ "linux", "inherit", "inherit", "hydra", NULL, "hydra", "hydra" },
+		{ "hydra", "inherit", "inherit", "linux", NULL, "hydra", "linux" },
+		/* The nearest one counts. */
+		{ "linux", "hydra", "inherit", "inherit", NULL, "hydra", "hydra" },
+		{ "linux", "hydra", "inherit", "mitosis", NULL, "hydra", "mitosis" },
+		{ "hydra", "mitosis", "inherit", "linux", NULL, "mitosis", "linux" },
+		/* None has settings. */
+		{ "hydra", "inherit", "inherit", "inherit", NULL, "hydra", "hydra" },
+		{ "linux", "inherit", "inherit", "inherit", NULL, "linux", "linux" },
+		/* fork() copies what the first group gave, and execve() leaves it behind. */
+		{ "linux", "inherit", "hydra", "mitosis", NULL, "hydra", "mitosis" },
+		{ "linux", "inherit", "hydra", "inherit", NULL, "hydra", "linux" },
+		{ "linux", "inherit", "linux", "hydra", NULL, "linux", "hydra" },
+		/* A choice stays. */
+		{ "hydra", "mitosis", "inherit", "mitosis", "linux", "linux", "linux" },
+		{ "linux", "linux", "hydra", "linux", "mitosis", "mitosis", "mitosis" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char forked[16] = "", executed[16] = "";
+
+		ASSERT_EQ(0, hydra_write_file(HYDRA_SYSFS "default", rows[i].by_default));
+		ASSERT_EQ(0, give(self->group, rows[i].group));
+		ASSERT_EQ(0, give(self->first, rows[i].first));
+		ASSERT_EQ(0, give(self->second, rows[i].second));
+		run_in_both(_metadata, self->first, self->second, rows[i].own, forked, executed);
+		EXPECT_STREQ(rows[i].forked, forked)
+			TH_LOG("row %zu", i);
+		EXPECT_STREQ(rows[i].executed, executed)
+			TH_LOG("row %zu", i);
+	}
+}
+
+static void expect_given(struct __test_metadata *_metadata, const char *group,
+			 const char *settings)
+{
+	char path[128], text[128] = "";
+
+	snprintf(path, sizeof(path), "%smemory.hydra", group);
+	ASSERT_LT(0, hydra_read_file(path, text, sizeof(text)));
+	EXPECT_STREQ(settings, strtok(text, "\n"));
+}
+
+TEST_F(settings, cgroup_file_refuses_nonsense)
+{
+	static const char some[] = "domains=node,replication=lazy,prefetch=4,filter=table";
+	static const char *const bad[] = {
+		"\n", "max", "inherited", "inherit hydra", "hydra,inherit", "hydra,prefetch=99",
+		"linux,replication=eager",
+	};
+	char path[128];
+
+	expect_given(_metadata, self->first, "inherit");
+	ASSERT_EQ(0, give(self->group, "hydra"));
+	ASSERT_EQ(0, give(self->first, "hydra,prefetch=4\n"));
+	expect_given(_metadata, self->first, some);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		EXPECT_EQ(-EINVAL, give(self->first, bad[i]))
+			TH_LOG("takes \"%s\"", bad[i]);
+	}
+	ASSERT_EQ(0, hydra_write_file(HYDRA_SYSFS "allow", "nobody"));
+	EXPECT_EQ(-EPERM, give(self->first, "linux"));
+	ASSERT_EQ(0, hydra_write_file(HYDRA_SYSFS "allow", "anybody"));
+	expect_given(_metadata, self->first, some);
+
+	/* A key without a policy changes one setting, of this cgroup alone. */
+	ASSERT_EQ(0, give(self->first, "prefetch=9"));
+	expect_given(_metadata, self->first, "hydra");
+	expect_given(_metadata, self->second, "inherit");
+	ASSERT_EQ(0, give(self->first, "inherit\n"));
+	expect_given(_metadata, self->first, "inherit");
+	expect_given(_metadata, self->group, "hydra");
+
+	/* The root has the system's default instead. */
+	snprintf(path, sizeof(path), "%s../memory.hydra", self->group);
+	EXPECT_NE(0, access(path, F_OK));
+	EXPECT_EQ(ENOENT, errno);
 }
 
 HYDRA_HARNESS_MAIN
