@@ -46,6 +46,7 @@
 #include <trace/events/hydra.h>
 
 #include "auto.h"
+#include "control.h"
 #include "domain.h"
 #include "idle.h"
 #include "process_rules.h"
@@ -598,7 +599,9 @@ static bool hydra_look_at_all(void)
 			hydra_close(a);
 			continue;
 		}
-		busy |= hydra_look_at(a);
+		hydra_settings_follow(mm);
+		if (hydra_is_auto(hydra_choice_of(mm)))
+			busy |= hydra_look_at(a);
 		mmput_async(mm);
 		cond_resched();
 	}
