@@ -7,13 +7,11 @@
  *
  * As long as such a process is plain Linux, mm->hydra_last is 0: a switch, a fault and a flush
  * cost what they cost on Linux. A process with several threads, which a look finds running in two
- * domains, gets an account. If the rules expect a gain, the look arms the process: it sets
- * mm->hydra_last as for domains "node", so the threads that run in a second domain split the
- * process on their way to user mode (switch.c). A later look finds it split.
+ * domains, gets an account. If the rules expect a gain, the look asks hydra_splitter() for a split;
+ * if they see a loss, for a return. A later look finds that done, or asks again.
  *
  * A look reads what Linux and Hydra count anyway, and asks nothing of the process: the generation
- * of its TLBs counts the flushes, and CPUs tell which address space they have loaded. A look that
- * finds no lock free does nothing, and the next one decides anew.
+ * of its TLBs counts the flushes, and CPUs tell which address space they have loaded.
  *
  * No rule of Documentation/mm/hydra/rules.rst depends on an account. If it is wrong, or lost, the
  * process pays in time.
@@ -105,6 +103,7 @@ static const char * const why_words[] = {
 	[HYDRA_WHY_WAITS] = "waits",
 	[HYDRA_WHY_SHARED] = "shared",
 	[HYDRA_WHY_PURSE] = "purse",
+	[HYDRA_WHY_LEFT] = "left",	/* readers get a word of left_words */
 	[HYDRA_WHY_SAVES] = "saves",
 };
 
@@ -144,7 +143,6 @@ struct hydra_counts {
  * @state: for readers
  * @why: what the last look said
  * @left: why it is left alone
- * @armed: its threads may split it
  * @failed: memory was short, in this split
  * @counts: at the last look
  * @looked: local_clock() then
@@ -163,7 +161,6 @@ struct hydra_account {
 	enum hydra_auto_state state;
 	enum hydra_why why;
 	enum hydra_left left;
-	bool armed;
 	bool failed;
 	struct hydra_counts counts;
 	u64 looked;
@@ -288,6 +285,9 @@ static bool hydra_find(struct hydra_account *a, bool split, struct hydra_process
 	l->ns = now - a->looked;
 	l->spent = a->spent;
 	l->tables = mm_pgtables_bytes(a->mm) / PAGE_SIZE;
+	/* Linux counts replicas, too. */
+	if (h)
+		l->tables -= min(l->tables, atomic_long_read(&h->nr_replicas));
 	d = hydra_find_running(a->mm, l);
 	hydra_count(a, c);
 	if (split) {
@@ -329,7 +329,7 @@ static bool hydra_is_realtime(struct mm_struct *mm)
 	return false;
 }
 
-/* Has a process a large shared mapping of hugetlb? If mmap_lock is busy: no. */
+/* Has a process a large shared mapping of hugetlb? If mmap_lock is busy, it may have. */
 static bool hydra_shares_hugetlb(struct mm_struct *mm)
 {
 #ifdef CONFIG_HUGETLB_PAGE
@@ -337,8 +337,10 @@ static bool hydra_shares_hugetlb(struct mm_struct *mm)
 	struct vm_area_struct *vma;
 	bool found = false;
 
-	if (!atomic_long_read(&mm->hugetlb_usage) || !mmap_read_trylock(mm))
+	if (!atomic_long_read(&mm->hugetlb_usage))
 		return false;
+	if (!mmap_read_trylock(mm))
+		return true;
 	for_each_vma(vmi, vma) {
 		found = is_vm_hugetlb_page(vma) && vma->vm_flags & VM_MAYSHARE &&
 			vma->vm_end - vma->vm_start >= HUGETLB_SIZE;
@@ -402,6 +404,7 @@ static void hydra_note(struct hydra_account *a, const struct hydra_process_look 
 		       enum hydra_why why)
 {
 	enum hydra_auto_state was = a->state;
+	enum hydra_why before = a->why;
 
 	if (a->rules.split)
 		a->state = HYDRA_AUTO_SPLIT;
@@ -416,56 +419,38 @@ static void hydra_note(struct hydra_account *a, const struct hydra_process_look 
 		totals.splits++;
 	else
 		totals.returns++;
-	trace_hydra_auto(a->mm, state_words[was], state_words[a->state],
-			 a->left ? left_words[a->left] : why_words[why],
+	/* The look before this one has decided so. */
+	trace_hydra_auto(a->mm, state_words[was], state_words[a->state], why_words[before],
 			 a->rules.split ? 0 : a->rules.rent, a->price, a->rules.balance);
 }
 
-/* The process has come to have domain trees, or has lost them, without a look */
+/* The process has come to have domain trees since the last look, or has lost them. */
 static void hydra_catch_on(struct hydra_account *a, const struct hydra_process_look *l, bool split)
 {
 	if (split == a->rules.split)
 		return;
-	if (split) {
-		a->armed = false;
+	if (split)
 		hydra_process_split(&a->rules, &hydra_prices, l);
-	} else {
-		/* A single thread was left. */
+	else
 		hydra_process_returned(&a->rules, hydra_return_price(&hydra_prices, l));
-	}
 }
 
 /*
- * Make a process plain Linux again, unless a lock is busy. An isolated CPU that runs it would be
- * interrupted, so it stays split then.
+ * Have done what the rules say. The splitter does it, as it can wait for mmap_lock; the next look
+ * finds out. A return would interrupt an isolated CPU which runs the process: it stays split.
  */
-static void hydra_end_split(struct hydra_account *a, const struct hydra_process_look *l)
-{
-	struct hydra_mm *h = READ_ONCE(a->mm->hydra);
-
-	if (hydra_runs_isolated(a->mm, cpu_possible_mask)) {
-		a->left = HYDRA_LEFT_ISOLATED;
-		return;
-	}
-	if (hydra_return(h)) {
-		hydra_process_returned(&a->rules, hydra_return_price(&hydra_prices, l));
-		/* The return has raised the generation. */
-		hydra_count(a, &a->counts);
-	}
-}
-
-/* Do what the rules say. */
-static void hydra_decide(struct hydra_account *a, const struct hydra_process_look *l,
-			 enum hydra_why why)
+static void hydra_decide(struct hydra_account *a, enum hydra_why why)
 {
 	bool saves = why == HYDRA_WHY_SAVES;
 
-	if (a->rules.split) {
-		if (!saves)
-			hydra_end_split(a, l);
-	} else if (saves != a->armed && hydra_arm(a->mm, saves)) {
-		a->armed = saves;
-	}
+	if (saves == a->rules.split)
+		return;
+	if (saves)
+		hydra_queue(a->mm, HYDRA_REQUEST_DECIDED);
+	else if (hydra_runs_isolated(a->mm, cpu_possible_mask))
+		a->left = HYDRA_LEFT_ISOLATED;
+	else
+		hydra_queue(a->mm, HYDRA_REQUEST_RETURN);
 }
 
 /*
@@ -495,7 +480,7 @@ static bool hydra_look_at(struct hydra_account *a)
 						 l.sampled ? l.pages : a->rules.pages);
 	a->net = split ? hydra_process_net(&hydra_prices, &l) : 0;
 	why = hydra_process_looked(&a->rules, &hydra_prices, &l);
-	hydra_decide(a, &l, why);
+	hydra_decide(a, why);
 	hydra_note(a, &l, why);
 	if (hydra_process_samples(&a->rules, l.tables))
 		hydra_sample_begin(&a->sample, a->mm, l.tables);

@@ -90,6 +90,20 @@ long hydra_prctl_get(unsigned long arg2, unsigned long arg3,
 	return 0;
 }
 
+/*
+ * The value of mm->hydra_last for an address space whose threads look for a second domain from
+ * now on. @scope: of the domains; HYDRA_SCOPE_MACHINE: they do not look
+ */
+static u32 hydra_last_now(struct mm_struct *mm, unsigned int scope)
+{
+	unsigned int cpu = cpumask_any(mm_cpumask(mm));
+
+	if (scope == HYDRA_SCOPE_MACHINE)
+		return 0;
+	return cpu < nr_cpu_ids ? hydra_last(scope, hydra_domain_of_cpu(scope, cpu)) :
+				  HYDRA_LAST_UNKNOWN(scope);
+}
+
 /* Do CPUs of several domains run an address space? */
 static bool hydra_runs_in_several(struct mm_struct *mm, unsigned int scope)
 {
@@ -176,7 +190,7 @@ static int hydra_settings_change(struct mm_struct *mm, const union hydra_choice 
 				 * threads, too.
 				 */
 				if (mm->hydra && !hydra_split_locked(mm->hydra)) {
-					hydra_queue(mm);
+					hydra_queue(mm, HYDRA_REQUEST_SPLIT);
 					hydra_ask_all(mm);
 				}
 			}

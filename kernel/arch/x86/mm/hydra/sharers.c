@@ -644,8 +644,7 @@ void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
  * @vma: the VMA of a page whose rights are about to change
  *
  * Libraries do so where they have no membarrier(2): folly, the runtime of .NET. They use a page of
- * their own, which is private, and from which mprotect() takes rights; a gain of rights flushes
- * nothing. With a policy that an operator has chosen for the program, the flush goes to the
+ * their own, which is private, and from which mprotect() takes rights. With a policy that an operator has chosen for the program, the flush goes to the
  * sharers of the page, as Documentation/admin-guide/mm/hydra.rst warns.
  */
 void __hydra_gather_protect(struct hydra_gather *g, struct vm_area_struct *vma)

@@ -174,24 +174,26 @@ static bool hydra_came_late(struct mm_struct *mm)
  * Give an address space its struct hydra_mm, and split it, if its settings still ask for that.
  *
  * @new: as for hydra_attach()
+ * @decided: policy "auto" has decided so. Otherwise a thread that comes to a further domain asks,
+ *	and the process may have returned meanwhile
  *
  * Context: as hydra_split_locked(). Return: false: try again later.
  */
-static bool hydra_attach_and_split(struct mm_struct *mm, struct hydra_mm **new)
+static bool hydra_attach_and_split(struct mm_struct *mm, struct hydra_mm **new, bool decided)
 {
 	union hydra_choice settings = hydra_choice_of(mm);
 
-	/* Policy "auto" may have returned it, or have thought better of it. */
 	if (!hydra_wants_domains(settings) ||
-	    (hydra_is_auto(settings) && !READ_ONCE(mm->hydra_last)))
+	    (hydra_is_auto(settings) && !decided && !mm_hydra(mm)))
 		return true;
 	hydra_attach(mm, new);
 	return mm->hydra && hydra_split_locked(mm->hydra);
 }
 
 /*
- * The splitter: a kernel thread that splits address spaces whose own threads could not do it
- * on their way to user mode, because they must not wait there:
+ * The splitter: a kernel thread that splits address spaces, and returns them, for policy "auto";
+ * and those whose own threads could not do it on their way to user mode, because they must not
+ * wait there:
  *
  * - for mmap_lock, if threads of the process hold it nearly always. The splitter waits in the
  *   queue of the lock, but for QUEUE_TICKS only: a queued writer keeps readers out, and the
@@ -205,6 +207,7 @@ static bool hydra_attach_and_split(struct mm_struct *mm, struct hydra_mm **new)
  */
 static struct task_struct *splitter __ro_after_init;
 static struct mm_struct *queued;	/* with a reference to the mm_struct */
+static enum hydra_request queued_for;	/* written before @queued */
 static struct timer_list queue_timer;
 
 static void hydra_end_queueing(struct timer_list *timer)
@@ -213,22 +216,28 @@ static void hydra_end_queueing(struct timer_list *timer)
 }
 
 /**
- * hydra_queue - ask the splitter to split an address space
+ * hydra_queue - ask the splitter to split an address space, or to return it
  * @mm: the address space
+ * @request: what to do
  *
  * Context: process context.
  * Return: false if the splitter serves another one.
  */
-bool hydra_queue(struct mm_struct *mm)
+bool hydra_queue(struct mm_struct *mm, enum hydra_request request)
 {
+	static DEFINE_SPINLOCK(lock);
+
 	if (!splitter || READ_ONCE(queued))
 		return READ_ONCE(queued) == mm;
-	mmgrab(mm);
-	/* Full barrier; pairs with set_current_state() in hydra_splitter(). */
-	if (cmpxchg(&queued, NULL, mm)) {
-		mmdrop(mm);
-		return false;
+	scoped_guard(spinlock, &lock) {
+		if (queued)
+			return queued == mm;
+		mmgrab(mm);
+		queued_for = request;
+		/* The request before its mm_struct; pairs with the acquire in hydra_splitter(). */
+		smp_store_release(&queued, mm);
 	}
+	/* Full barrier; pairs with set_current_state() in hydra_splitter(). */
 	wake_up_process(splitter);
 	return true;
 }
@@ -251,7 +260,52 @@ static bool hydra_queue_for_lock(struct mm_struct *mm)
 	return locked;
 }
 
-static void hydra_split_queued(struct mm_struct *mm)
+/*
+ * Faults wait while trees are freed, some ten milliseconds for so many tables. A process with more
+ * stays split.
+ */
+#define RETURN_TABLES	16384UL
+
+/* A process has returned to plain Linux. Under policy "auto" no thread looks for a split. */
+static void hydra_last_returned(struct mm_struct *mm, u32 last)
+{
+	mmap_assert_write_locked(mm);
+	WRITE_ONCE(mm->hydra_last, hydra_is_auto(hydra_choice_of(mm)) ? 0 : last);
+}
+
+/*
+ * Return an address space to plain Linux, as policy "auto" has decided.
+ *
+ * Context: mmap_lock held for writing, hydra_lock_ldt(). If the lock of a VMA is busy, nothing
+ * happens.
+ */
+static void hydra_return_locked(struct mm_struct *mm)
+{
+	struct hydra_mm *h = mm_hydra(mm);
+
+	if (!h || !hydra_is_auto(hydra_choice_of(mm)) ||
+	    mm_pgtables_bytes(mm) > RETURN_TABLES * PAGE_SIZE || hydra_lock_out_faults(mm, false))
+		return;
+	hydra_deactivate(h);
+	hydra_last_returned(mm, 0);
+	hydra_rehome_ask();
+}
+
+/* Do what a request asks for. Context: as hydra_split_locked(). Return: false: ask again. */
+static bool hydra_serve(struct mm_struct *mm, struct hydra_mm **new, enum hydra_request request)
+{
+	switch (request) {
+	case HYDRA_REQUEST_RETURN:
+		hydra_return_locked(mm);
+		return true;
+	case HYDRA_REQUEST_DECIDED:
+		return hydra_attach_and_split(mm, new, true);
+	default:
+		return !hydra_has_users(mm) || hydra_attach_and_split(mm, new, false);
+	}
+}
+
+static void hydra_serve_queued(struct mm_struct *mm, enum hydra_request request)
 {
 	struct hydra_mm *new = NULL;
 	bool done = false;
@@ -262,7 +316,7 @@ static void hydra_split_queued(struct mm_struct *mm)
 		if (hydra_trylock_ldt(mm)) {
 			/* Not an address space that ends, or that a thread has left by execve() */
 			if (mmget_not_zero(mm)) {
-				done = !hydra_has_users(mm) || hydra_attach_and_split(mm, &new);
+				done = hydra_serve(mm, &new, request);
 				mmput_async(mm);
 			}
 			hydra_unlock_ldt(mm);
@@ -271,7 +325,8 @@ static void hydra_split_queued(struct mm_struct *mm)
 	}
 	if (new)
 		hydra_free(new);
-	if (!done)
+	/* A look of policy "auto" asks again. */
+	if (!done && request == HYDRA_REQUEST_SPLIT)
 		hydra_ask_all(mm);
 }
 
@@ -314,16 +369,17 @@ static int hydra_splitter(void *unused)
 	allow_kernel_signal(SIGKILL);
 	for (;;) {
 		set_current_state(TASK_IDLE);
-		mm = READ_ONCE(queued);
+		mm = smp_load_acquire(&queued);
 		if (!mm) {
 			schedule();
 			continue;
 		}
 		__set_current_state(TASK_RUNNING);
 		memcg = hydra_charge_begin(mm, &old);
-		hydra_split_queued(mm);
+		hydra_serve_queued(mm, queued_for);
 		hydra_charge_end(memcg, old);
-		WRITE_ONCE(queued, NULL);
+		/* The request before the next one; pairs with the lock in hydra_queue(). */
+		smp_store_release(&queued, NULL);
 		mmdrop(mm);
 	}
 	return 0;
@@ -348,7 +404,7 @@ static bool hydra_try_split(struct mm_struct *mm, unsigned int looks)
 	if (!mm->hydra)
 		new = hydra_alloc(mm, false);
 	if (mm->hydra || new)
-		done = hydra_attach_and_split(mm, &new);
+		done = hydra_attach_and_split(mm, &new, false);
 	mmap_write_unlock(mm);
 	hydra_unlock_ldt(mm);
 	if (new)
@@ -380,7 +436,7 @@ bool hydra_split(struct mm_struct *mm)
 		return true;
 	WRITE_ONCE(*hydra_no_wait(mm), jiffies + HZ);
 	for (tries = 0; tries < LOCK_TRIES; tries++) {
-		asked |= hydra_queue(mm);
+		asked |= hydra_queue(mm, HYDRA_REQUEST_SPLIT);
 		if (hydra_memory_is_short() || signal_pending(current))
 			return false;
 		schedule_timeout_interruptible(1);
@@ -396,13 +452,6 @@ bool hydra_split(struct mm_struct *mm)
 	 */
 	WRITE_ONCE(*hydra_no_wait(mm), jiffies + (asked ? WAIT_AGAIN : HZ));
 	return false;
-}
-
-/* A process has returned to plain Linux. Under policy "auto" no thread looks for a split. */
-static void hydra_last_returned(struct mm_struct *mm, u32 last)
-{
-	mmap_assert_write_locked(mm);
-	WRITE_ONCE(mm->hydra_last, hydra_is_auto(hydra_choice_of(mm)) ? 0 : last);
 }
 
 /**
@@ -453,12 +502,6 @@ bool hydra_returns(struct hydra_mm *h, struct task_struct *tsk)
 	       time_after(jiffies, READ_ONCE(h->activated) + READ_ONCE(h->stay)) &&
 	       atomic_read(&h->mm->mm_users) == 1;
 }
-
-/*
- * Faults wait while trees are freed, some ten milliseconds for so many tables. A process with more
- * stays split.
- */
-#define RETURN_TABLES	16384UL
 
 /**
  * DOC: Return, and a thread that comes
@@ -564,79 +607,6 @@ void hydra_return_alone(struct hydra_mm *h)
 	hydra_unlock_ldt(mm);
 	if (elsewhere)
 		hydra_ask_all(mm);
-}
-
-/**
- * hydra_return - return a process to plain Linux, as policy "auto" has decided
- * @h: its address space, of which the caller holds a reference in mm_users
- *
- * Context: process context, no locks.
- * Return: false if a lock is busy, or there are too many tables.
- */
-bool hydra_return(struct hydra_mm *h)
-{
-	struct mm_struct *mm = h->mm;
-	bool done = false;
-
-	if (mm_pgtables_bytes(mm) > RETURN_TABLES * PAGE_SIZE || !hydra_trylock(mm, LOCK_LOOKS))
-		return false;
-	if (h->active && hydra_is_auto(hydra_choice_of(mm)) && !hydra_lock_out_faults(mm, false)) {
-		hydra_deactivate(h);
-		hydra_last_returned(mm, 0);
-		hydra_rehome_ask();
-		done = true;
-	}
-	mmap_write_unlock(mm);
-	hydra_unlock_ldt(mm);
-	return done;
-}
-
-/**
- * hydra_last_now - the value of mm->hydra_last of an address space whose threads begin to look
- * for a second domain
- * @mm: the address space
- * @scope: of the domains; HYDRA_SCOPE_MACHINE: they do not look
- *
- * Context: mmap_lock held.
- * Return: the value.
- */
-u32 hydra_last_now(struct mm_struct *mm, unsigned int scope)
-{
-	unsigned int cpu = cpumask_any(mm_cpumask(mm));
-
-	mmap_assert_locked(mm);
-	if (scope == HYDRA_SCOPE_MACHINE)
-		return 0;
-	return cpu < nr_cpu_ids ? hydra_last(scope, hydra_domain_of_cpu(scope, cpu)) :
-				  HYDRA_LAST_UNKNOWN(scope);
-}
-
-/**
- * hydra_arm - have the threads of a process split it, or no longer
- * @mm: its address space
- * @on: policy "auto" has found that domain trees may pay
- *
- * Threads that stay in user mode are asked, but for those on isolated CPUs: a split is no reason
- * to interrupt them.
- *
- * Context: process context, no locks.
- * Return: false if mmap_lock is busy.
- */
-bool hydra_arm(struct mm_struct *mm, bool on)
-{
-	bool asks = false;
-
-	if (!mmap_read_trylock(mm))
-		return false;
-	/* For reading, so that it is neither split meanwhile, nor gets other settings. */
-	if (hydra_is_auto(hydra_choice_of(mm)) && !mm_hydra(mm)) {
-		WRITE_ONCE(mm->hydra_last, on ? hydra_last_now(mm, HYDRA_SCOPE_NODE) : 0);
-		asks = on;
-	}
-	mmap_read_unlock(mm);
-	if (asks && !hydra_runs_isolated(mm, cpu_possible_mask))
-		hydra_ask_all(mm);
-	return true;
 }
 
 static int __init hydra_splitter_init(void)
