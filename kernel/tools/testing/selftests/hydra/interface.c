@@ -532,6 +532,8 @@ TEST_F(interface, policies_as_text)
 		"abis",
 		"domains=llc,replication=lazy,prefetch=9,filter=table",
 		"domains=node,replication=lazy,prefetch=9,filter=auto",
+		"auto",
+		"domains=auto,replication=lazy,prefetch=9,filter=table",
 	};
 	static const struct hydra_settings settings[] = {
 		{ HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY, 0, HYDRA_FILTER_ENTRY },
@@ -541,6 +543,8 @@ TEST_F(interface, policies_as_text)
 		{ HYDRA_SCOPE_CORE, HYDRA_REPLICATE_LAZY, 9, HYDRA_FILTER_ACCESSED },
 		{ HYDRA_SCOPE_LLC, HYDRA_REPLICATE_LAZY, 9, HYDRA_FILTER_TABLE },
 		{ HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY, 9, HYDRA_FILTER_AUTO },
+		{ HYDRA_SCOPE_AUTO, HYDRA_REPLICATE_LAZY, 9, HYDRA_FILTER_AUTO },
+		{ HYDRA_SCOPE_AUTO, HYDRA_REPLICATE_LAZY, 9, HYDRA_FILTER_TABLE },
 	};
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(texts); i++) {
