@@ -25,7 +25,7 @@ CATCHERS = {
     "skip-set": ["coherence -t fork_and_copy_on_write", "reports -t breakpoint_is_met_by_all_nodes"],
     "skip-clear": ["coherence", "oracle --policy hydra", "pages -t memory_failure"],
     "copy-own": ["fill"],
-    "forget-sharer": ["coherence", "interface -t no_replicas_allowed"],
+    "forget-sharer": ["coherence", "interface -t no_replicas_allowed", "auto -t stays_split_while_two_nodes_run_it"],
     "forget-huge-sharer": ["huge"],
     "spare-domain": ["coherence"],
     "take-quietly": ["huge -t hugetlb_changes"],
