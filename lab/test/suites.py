@@ -36,7 +36,7 @@ SHORT = {"filters": "-V entry -V accessed", "scopes": "-V radixvm", "count": "-V
 # The debug kernel finds wrong uses of memory and of locks: one of the filters takes all paths of the others.
 ONE_FILTER = {**SLEEPING, "filters": "-V table -V entry -V accessed"}
 # The programs that take longest: each in another part of the stage debug, in an order in which all parts take about as long.
-LONGEST = ["rehome", "count", "scopes", "bystanders", "filters", "oracle", "forget"]
+LONGEST = ["rehome", "count", "scopes", "bystanders", "filters", "oracle", "forget", "auto"]
 # The files with tests that boot machines, of which a short run has every second.
 MACHINE_TESTS = ["tests/lab/test_machine.py", "tests/hydractl/test_hydractl_machine.py", "tests/lab/test_nested_machine.py", "tests/lab/test_here_machine.py"]
 MARK = re.compile(r"^### (begin|end) (\S+)(?: (\d+))?(?: (\d+))?$", re.M)
