@@ -105,8 +105,8 @@ static inline void hydra_gather_protect(struct hydra_gather *g, struct vm_area_s
 					unsigned long cp_flags)
 {
 	hydra_gather_add_range(g, start, end);
-	if (static_branch_unlikely(&hydra_key.key) && end - start == PAGE_SIZE &&
-	    !(cp_flags & (MM_CP_PROT_NUMA | MM_CP_UFFD_WP_ALL)))
+	if (static_branch_unlikely(&hydra_key.key) && g->recording &&
+	    end - start == PAGE_SIZE && !(cp_flags & (MM_CP_PROT_NUMA | MM_CP_UFFD_WP_ALL)))
 		__hydra_gather_protect(g, vma);
 }
 

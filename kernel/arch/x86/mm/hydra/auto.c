@@ -24,11 +24,11 @@
 #include <linux/hashtable.h>
 #include <linux/hugetlb.h>
 #include <linux/jiffies.h>
+#include <linux/ktime.h>
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/oom.h>
-#include <linux/sched/clock.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
@@ -44,10 +44,11 @@
 #include <trace/events/hydra.h>
 
 #include "auto.h"
-#include "control.h"
+#include "cgroup.h"
 #include "domain.h"
 #include "idle.h"
 #include "process_rules.h"
+#include "rehome.h"
 #include "rent.h"
 #include "sample.h"
 #include "settings.h"
@@ -55,11 +56,15 @@
 #include "state.h"
 #include "tlb.h"
 
-/* So many processes get accounts at one look */
-#define FOUND_MOST		32
-
 /* A memory cgroup with room for so many pages only is full */
 #define ROOM_PAGES		64
+
+/*
+ * A return keeps faults out while it frees tables, some 20 ms for so many copies: so no process
+ * with more is split, as domains may come to have copies of all its tables. One that has grown
+ * beyond twice as many since stays split.
+ */
+#define TABLES_MOST		65536
 
 /* A shared mapping of hugetlb of this size would lose its shared PMD tables */
 #define HUGETLB_SIZE		PUD_SIZE
@@ -83,6 +88,8 @@ enum hydra_left {
 	HYDRA_LEFT_HUGETLB,	/* see HUGETLB_SIZE */
 	HYDRA_LEFT_GUEST,	/* the hypervisor flushes in the place of preempted vCPUs */
 	HYDRA_LEFT_MEMORY,	/* there is none for copies */
+	HYDRA_LEFT_CGROUP,	/* its cgroup says otherwise, for what it executes next */
+	HYDRA_LEFT_LARGE,	/* see TABLES_MOST */
 	HYDRA_LEFT_ISOLATED,	/* a return would interrupt an isolated CPU */
 	NR_HYDRA_LEFT
 };
@@ -93,6 +100,8 @@ static const char * const left_words[NR_HYDRA_LEFT] = {
 	[HYDRA_LEFT_HUGETLB] = "hugetlb",
 	[HYDRA_LEFT_GUEST] = "guest",
 	[HYDRA_LEFT_MEMORY] = "memory",
+	[HYDRA_LEFT_CGROUP] = "cgroup",
+	[HYDRA_LEFT_LARGE] = "large",
 	[HYDRA_LEFT_ISOLATED] = "isolated",
 };
 
@@ -144,10 +153,11 @@ struct hydra_counts {
  * @why: what the last look said
  * @left: why it is left alone
  * @failed: memory was short, in this split
- * @counts: at the last look
- * @looked: local_clock() then
+ * @counts: at the last look that has found it running
+ * @looked: ktime_get_ns() at the last look
  * @second: hydra_second() then
  * @spent: ns that it took
+ * @pages: of the last sample of a process with domain trees
  * @rent: ns, of what it found; 0 for a process with domain trees
  * @net: ns, of a process with domain trees: saved, less spent
  * @time: ns of CPU time, in what it found
@@ -166,6 +176,7 @@ struct hydra_account {
 	u64 looked;
 	u32 second;
 	u64 spent;
+	u64 pages;
 	u64 rent;
 	s64 net;
 	u64 time;
@@ -184,9 +195,6 @@ static struct {
 	unsigned long watched;
 	u64 spent;
 } totals;
-
-/* From look to look; set by tests */
-unsigned int hydra_look_ms __read_mostly = HYDRA_LOOK_MS;
 
 /**
  * hydra_set_look_ms - choose the time from look to look
@@ -274,12 +282,19 @@ static bool hydra_ran_alone(struct hydra_account *a, struct hydra_mm *h, unsigne
 	return true;
 }
 
-/* What a look finds. Return: false if it finds no time. */
-static bool hydra_find(struct hydra_account *a, bool split, struct hydra_process_look *l)
+/* Copies of leaf tables that the process would have, if each domain used each table */
+static u64 hydra_copies(const struct hydra_process_look *l)
 {
-	struct hydra_counts old = a->counts, *c = &a->counts;
+	return (u64)l->domains * l->tables;
+}
+
+/* What a look finds. @c: what is counted now */
+static void hydra_find(struct hydra_account *a, bool split, const struct hydra_counts *c,
+		       struct hydra_process_look *l)
+{
+	const struct hydra_counts *old = &a->counts;
 	struct hydra_mm *h = READ_ONCE(a->mm->hydra);
-	u64 now = local_clock();
+	u64 now = ktime_get_ns();
 	unsigned int d;
 
 	l->ns = now - a->looked;
@@ -287,30 +302,26 @@ static bool hydra_find(struct hydra_account *a, bool split, struct hydra_process
 	l->tables = mm_pgtables_bytes(a->mm) / PAGE_SIZE;
 	/* Linux counts replicas, too. */
 	if (h)
-		l->tables -= min(l->tables, atomic_long_read(&h->nr_replicas));
+		l->tables -= min_t(u64, l->tables, atomic_long_read(&h->nr_replicas));
 	d = hydra_find_running(a->mm, l);
-	hydra_count(a, c);
 	if (split) {
 		l->alone = l->running && l->domains == 1 && hydra_ran_alone(a, h, d);
 		l->domains = bitmap_weight(h->trees.bits, HYDRA_MAX_DOMAINS);
-		l->flushes = c->flushes - old.flushes;
-		l->spared = c->spared - old.spared;
-		l->fills = c->fills - old.fills;
-		l->changes = c->changes - old.changes;
-		l->entries = c->entries - old.entries;
-		l->looks = c->looks - old.looks;
+		l->flushes = c->flushes - old->flushes;
+		l->spared = c->spared - old->spared;
+		l->fills = c->fills - old->fills;
+		l->changes = c->changes - old->changes;
+		l->entries = c->entries - old->entries;
+		l->looks = c->looks - old->looks;
 	} else {
 		l->alone = l->domains == 1;
-		l->flushes = c->generation - old.generation;
+		l->flushes = c->generation - old->generation;
 		/* It has been split meanwhile, and has returned. */
 		if (l->flushes >= GENERATION_GAP)
 			l->flushes = 0;
 	}
-	a->failed |= c->fallbacks != old.fallbacks;
 	a->looked = now;
 	a->second = hydra_second();
-	/* Two clocks of two CPUs may differ. */
-	return (s64)l->ns > 0;
 }
 
 /* Has a process a thread of a realtime class? */
@@ -354,20 +365,24 @@ static bool hydra_shares_hugetlb(struct mm_struct *mm)
 #endif
 }
 
-/* Has the memory cgroup of a process no room, or is memory short? */
+/* Has the memory cgroup of a process no room, but for what it could take from pages of files? */
 static bool hydra_lacks_memory(struct mm_struct *mm)
 {
 	bool full = false;
 #ifdef CONFIG_MEMCG
 	struct mem_cgroup *memcg = get_mem_cgroup_from_mm(mm), *each;
+	unsigned long files;
 
 	for (each = memcg; each && !mem_cgroup_is_root(each) && !full;
-	     each = parent_mem_cgroup(each))
+	     each = parent_mem_cgroup(each)) {
+		files = memcg_page_state(each, NR_ACTIVE_FILE) +
+			memcg_page_state(each, NR_INACTIVE_FILE);
 		full = page_counter_read(&each->memory) + ROOM_PAGES >
-		       READ_ONCE(each->memory.max);
+		       READ_ONCE(each->memory.max) + files;
+	}
 	mem_cgroup_put(memcg);
 #endif
-	return full || hydra_memory_is_short();
+	return full;
 }
 
 /* Do CPUs of this machine flush by the hypervisor, which leaves out preempted vCPUs? */
@@ -380,23 +395,34 @@ static bool hydra_host_flushes(void)
 #endif
 }
 
+/* Why is a process that is plain Linux not to be split? */
+static enum hydra_left hydra_left_plain(struct mm_struct *mm, const struct hydra_process_look *l)
+{
+	if (hydra_copies(l) > TABLES_MOST)
+		return HYDRA_LEFT_LARGE;
+	/* A return does not bring back what domain trees have unshared. */
+	if (hydra_shares_hugetlb(mm))
+		return HYDRA_LEFT_HUGETLB;
+	return hydra_lacks_memory(mm) ? HYDRA_LEFT_MEMORY : HYDRA_LEFT_NOT;
+}
+
 /* Why is a process to be left alone? */
-static enum hydra_left hydra_left(struct hydra_account *a)
+static enum hydra_left hydra_left(struct hydra_account *a, const struct hydra_process_look *l)
 {
 	struct mm_struct *mm = a->mm;
+	union hydra_choice settings;
 
 	if (hydra_host_flushes())
 		return HYDRA_LEFT_GUEST;
-	if (mm->def_flags & VM_LOCKED)
+	if (hydra_cgroup_says(mm, &settings) && !hydra_is_auto(settings))
+		return HYDRA_LEFT_CGROUP;
+	if (READ_ONCE(mm->def_flags) & VM_LOCKED)
 		return HYDRA_LEFT_LOCKED;
 	if (hydra_is_realtime(mm))
 		return HYDRA_LEFT_REALTIME;
-	/* Domain trees have unshared its tables already: a return does not bring them back. */
-	if (!a->rules.split && hydra_shares_hugetlb(mm))
-		return HYDRA_LEFT_HUGETLB;
-	if (a->failed || hydra_lacks_memory(mm))
-		return HYDRA_LEFT_MEMORY;
-	return HYDRA_LEFT_NOT;
+	if (a->rules.split)
+		return a->failed ? HYDRA_LEFT_MEMORY : HYDRA_LEFT_NOT;
+	return hydra_left_plain(mm, l);
 }
 
 /* An account, and what a look has found of it, for readers */
@@ -415,6 +441,7 @@ static void hydra_note(struct hydra_account *a, const struct hydra_process_look 
 	a->why = why;
 	if (a->state == was)
 		return;
+	a->pages = 0;
 	if (a->state == HYDRA_AUTO_SPLIT)
 		totals.splits++;
 	else
@@ -436,10 +463,11 @@ static void hydra_catch_on(struct hydra_account *a, const struct hydra_process_l
 }
 
 /*
- * Have done what the rules say. The splitter does it, as it can wait for mmap_lock; the next look
- * finds out. A return would interrupt an isolated CPU which runs the process: it stays split.
+ * Ask the splitter to do what the rules say, as it can wait for mmap_lock. The next look finds out.
+ * A return would interrupt an isolated CPU which runs the process: it stays split.
  */
-static void hydra_decide(struct hydra_account *a, enum hydra_why why)
+static void hydra_decide(struct hydra_account *a, const struct hydra_process_look *l,
+			 enum hydra_why why)
 {
 	bool saves = why == HYDRA_WHY_SAVES;
 
@@ -449,8 +477,28 @@ static void hydra_decide(struct hydra_account *a, enum hydra_why why)
 		hydra_queue(a->mm, HYDRA_REQUEST_DECIDED);
 	else if (hydra_runs_isolated(a->mm, cpu_possible_mask))
 		a->left = HYDRA_LEFT_ISOLATED;
+	else if (hydra_copies(l) > 2 * TABLES_MOST)
+		a->left = HYDRA_LEFT_LARGE;
 	else
 		hydra_queue(a->mm, HYDRA_REQUEST_RETURN);
+}
+
+/*
+ * The pages that the sample has found used, as of a look of the usual length. If a lock was busy,
+ * a process with domain trees has used as many as before: a sample of none would cost it its trees.
+ */
+static void hydra_take_sample(struct hydra_account *a, bool split, struct hydra_process_look *l)
+{
+	u64 usual = READ_ONCE(hydra_look_ms) * NSEC_PER_MSEC;
+
+	l->sampled = hydra_sample_end(a->sample, a->mm, &l->pages);
+	if (l->sampled)
+		l->pages = mul_u64_u64_div_u64(l->pages, usual, l->ns);
+	if (!split)
+		return;
+	if (l->sampled)
+		a->pages = l->pages;
+	l->pages = a->pages;
 }
 
 /*
@@ -461,30 +509,32 @@ static bool hydra_look_at(struct hydra_account *a)
 	struct hydra_mm *h = READ_ONCE(a->mm->hydra);
 	bool split = h && READ_ONCE(h->active);
 	struct hydra_process_look l = {};
-	u64 begin = local_clock();
+	u64 begin = ktime_get_ns();
+	struct hydra_counts c;
 	enum hydra_why why;
 
-	if (!a->rules.split)
-		a->failed = false;
-	if (!hydra_find(a, split, &l))
-		return true;
-	if (!l.running && !l.flushes && split == a->rules.split) {
+	hydra_count(a, &c);
+	hydra_find(a, split, &c, &l);
+	/* What it has done since it was last found running counts at the next such look. */
+	if (!l.running && split == a->rules.split) {
 		hydra_sample_drop(a->sample);
 		return false;
 	}
+	a->failed = split && (a->failed || c.fallbacks != a->counts.fallbacks);
+	a->counts = c;
 	hydra_catch_on(a, &l, split);
-	l.sampled = hydra_sample_end(a->sample, a->mm, &l.pages);
-	a->left = hydra_left(a);
+	hydra_take_sample(a, split, &l);
+	a->left = hydra_left(a, &l);
 	l.left = a->left;
 	a->rent = split ? 0 : hydra_process_rent(&hydra_prices, &l,
 						 l.sampled ? l.pages : a->rules.pages);
 	a->net = split ? hydra_process_net(&hydra_prices, &l) : 0;
 	why = hydra_process_looked(&a->rules, &hydra_prices, &l);
-	hydra_decide(a, why);
+	hydra_decide(a, &l, why);
 	hydra_note(a, &l, why);
 	if (hydra_process_samples(&a->rules, l.tables))
 		hydra_sample_begin(&a->sample, a->mm, l.tables);
-	a->spent = local_clock() - begin;
+	a->spent = ktime_get_ns() - begin;
 	return true;
 }
 
@@ -512,7 +562,7 @@ static void hydra_open(struct mm_struct *mm)
 	}
 	a->mm = mm;
 	a->state = HYDRA_AUTO_WATCHED;
-	a->looked = local_clock();
+	a->looked = ktime_get_ns();
 	a->second = hydra_second();
 	hydra_count(a, &a->counts);
 	hash_add(accounts, &a->node, (unsigned long)mm);
@@ -524,71 +574,95 @@ static bool hydra_is_wide(struct mm_struct *mm)
 {
 	struct hydra_process_look l = {};
 	struct hydra_mm *h = READ_ONCE(mm->hydra);
+	unsigned int cpu;
 
 	if (h && READ_ONCE(h->active))
 		return true;
+	cpu = cpumask_first(mm_cpumask(mm));
+	if (cpu >= nr_cpu_ids || cpumask_subset(mm_cpumask(mm), cpumask_of_node(cpu_to_node(cpu))))
+		return false;
 	hydra_find_running(mm, &l);
 	return l.domains > 1;
 }
 
-/*
- * Find processes without an account that are to have one. Once there is any of the policy, those
- * with one thread are passed over after a look at their signal_struct: RCU waits meanwhile.
- *
- * @found: set to their address spaces, each with a reference in mm_count
- * @nr: set to their number
- *
- * Return: is there any process of the policy?
- */
-static bool hydra_find_processes(struct mm_struct **found, unsigned int *nr)
+/* Give a process an account if it is to have one. Return: has it the policy? */
+static bool hydra_meet(struct task_struct *p)
 {
-	struct task_struct *p, *t;
+	struct mm_struct *mm = NULL;
+	struct task_struct *t;
+	bool decides;
+
+	t = p->flags & PF_KTHREAD ? NULL : find_lock_task_mm(p);
+	if (!t)
+		return false;
+	decides = hydra_is_auto(hydra_choice_of(t->mm));
+	if (decides && hydra_has_threads(t) && !hydra_account_of(t->mm)) {
+		mm = t->mm;
+		mmgrab(mm);
+	}
+	task_unlock(t);
+	if (mm && hydra_is_wide(mm))
+		hydra_open(mm);
+	else if (mm)
+		mmdrop(mm);
+	return decides;
+}
+
+/* Find the processes that are to have an account. Return: is there any of the policy? */
+static bool hydra_meet_all(void)
+{
+	struct task_struct *p;
 	bool any = false;
+	int next = 1;
 
 	lockdep_assert_held(&accounts_lock);
-	*nr = 0;
-	guard(rcu)();
-	for_each_process(p) {
-		if (p->flags & PF_KTHREAD || *nr == FOUND_MOST)
-			continue;
-		if (any && !hydra_has_threads(p))
-			continue;
-		t = find_lock_task_mm(p);
-		if (!t)
-			continue;
-		if (hydra_is_auto(hydra_choice_of(t->mm))) {
-			any = true;
-			if (hydra_has_threads(t) && !hydra_account_of(t->mm) &&
-			    hydra_is_wide(t->mm)) {
-				mmgrab(t->mm);
-				found[(*nr)++] = t->mm;
-			}
+	while (next) {
+		p = hydra_process_from(&next);
+		if (p) {
+			any |= hydra_meet(p);
+			put_task_struct(p);
 		}
-		task_unlock(t);
+		cond_resched();
 	}
 	return any;
 }
 
-/* Look at all accounts. Return: has any process run? */
-static bool hydra_look_at_all(void)
+/* Look at an account, or end it. Return: has the process run? */
+static bool hydra_visit(struct hydra_account *a)
 {
+	struct mm_struct *mm = a->mm;
+	bool busy;
+
+	if (!hydra_is_auto(hydra_choice_of(mm)) || !mmget_not_zero(mm)) {
+		hydra_close(a);
+		return true;
+	}
+	busy = hydra_look_at(a);
+	mmput_async(mm);
+	return busy;
+}
+
+/*
+ * Look at all accounts. The splitter serves one at a time, so each look begins with others.
+ *
+ * Return: has any process run?
+ */
+static bool hydra_visit_all(void)
+{
+	static unsigned int first;
 	struct hydra_account *a;
 	struct hlist_node *next;
-	unsigned int bucket;
+	unsigned int i;
 	bool busy = false;
 
-	hash_for_each_safe(accounts, bucket, next, a, node) {
-		struct mm_struct *mm = a->mm;
-
-		if (!hydra_is_auto(hydra_choice_of(mm)) || !mmget_not_zero(mm)) {
-			hydra_close(a);
-			continue;
+	lockdep_assert_held(&accounts_lock);
+	first++;
+	for (i = 0; i < HASH_SIZE(accounts); i++) {
+		hlist_for_each_entry_safe(a, next, &accounts[(first + i) % HASH_SIZE(accounts)],
+					  node) {
+			busy |= hydra_visit(a);
+			cond_resched();
 		}
-		hydra_settings_follow(mm);
-		if (hydra_is_auto(hydra_choice_of(mm)))
-			busy |= hydra_look_at(a);
-		mmput_async(mm);
-		cond_resched();
 	}
 	return busy;
 }
@@ -597,28 +671,28 @@ static bool hydra_look_at_all(void)
 static void hydra_auto_look(struct work_struct *work)
 {
 	static unsigned int in_vain, quiet = 1, looks;
-	struct mm_struct *found[FOUND_MOST];
-	u64 begin = local_clock();
-	unsigned int nr, i;
+	unsigned int ms = READ_ONCE(hydra_look_ms);
+	u64 begin = ktime_get_ns();
 	bool any, busy;
 
 	scoped_guard(mutex, &accounts_lock) {
-		busy = hydra_look_at_all();
-		any = hydra_find_processes(found, &nr);
-		for (i = 0; i < nr; i++)
-			hydra_open(found[i]);
+		busy = hydra_visit_all();
+		any = hydra_meet_all();
 		totals.looks++;
-		totals.spent += local_clock() - begin;
+		totals.spent += ktime_get_ns() - begin;
 	}
 	in_vain = any || totals.watched ? 0 : in_vain + 1;
 	if (any && ++looks % REHOME_LOOKS == 0)
 		hydra_rehome_ask();
-	if (in_vain > LOOKS_IN_VAIN && !hydra_is_auto(READ_ONCE(hydra_default_settings)))
+	/* A process that begins just now asks before so many looks have passed. */
+	if (in_vain > LOOKS_IN_VAIN) {
+		in_vain = 0;
+		WRITE_ONCE(hydra_auto_looks, false);
 		return;
-	quiet = busy || nr ? 1 : min(2 * quiet, QUIET_TIMES);
+	}
 	/* Tests look more often, and do not wait for longer. */
-	hydra_auto_wake(msecs_to_jiffies(READ_ONCE(hydra_look_ms)) *
-			(READ_ONCE(hydra_look_ms) < HYDRA_LOOK_MS ? 1 : quiet));
+	quiet = busy || ms < HYDRA_LOOK_MS ? 1 : min(2 * quiet, QUIET_TIMES);
+	hydra_auto_wake(msecs_to_jiffies(ms) * quiet);
 }
 
 static u64 hydra_ppm(u64 part, u64 time)
@@ -715,9 +789,9 @@ static void __init hydra_measure_interrupt(void)
 	if (cpu < 0)
 		return;
 	for (i = 0; i < MEASURED_INTERRUPTS; i++) {
-		begin = local_clock();
+		begin = ktime_get_ns();
 		smp_call_function_single(cpu, hydra_do_nothing, NULL, true);
-		best = min(best, local_clock() - begin);
+		best = min(best, ktime_get_ns() - begin);
 	}
 	WRITE_ONCE(hydra_prices.interrupt, max(best, HYDRA_PRICE_INTERRUPT / 4));
 }
@@ -725,8 +799,6 @@ static void __init hydra_measure_interrupt(void)
 static int __init hydra_auto_begin(void)
 {
 	hydra_measure_interrupt();
-	if (hydra_is_auto(hydra_default_settings))
-		hydra_auto_wake(msecs_to_jiffies(hydra_look_ms));
 	return 0;
 }
 late_initcall(hydra_auto_begin);

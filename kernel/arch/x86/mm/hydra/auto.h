@@ -13,8 +13,6 @@ struct seq_file;
 #define HYDRA_LOOK_MS_MIN	10
 #define HYDRA_LOOK_MS_MAX	60000
 
-extern unsigned int hydra_look_ms;
-
 void hydra_set_look_ms(unsigned int ms);
 void hydra_show_account(struct mm_struct *mm, struct seq_file *m);
 int hydra_show_auto_stats(char *buf);

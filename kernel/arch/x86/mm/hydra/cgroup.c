@@ -6,11 +6,16 @@
  * that has none gives those of its nearest ancestor with settings, and if there is no such
  * ancestor, the system's default holds.
  *
+ * Programs with other rights than their caller's get the settings, too, so writing needs
+ * CAP_SYS_NICE, also where "allow" lets users choose for their own processes.
+ *
  * The file is in cgroup v2 alone. So with the memory controller in a hierarchy of v1, or
  * disabled, no cgroup has settings.
  */
 
+#include <linux/capability.h>
 #include <linux/cgroup.h>
+#include <linux/fs.h>
 #include <linux/init.h>
 #include <linux/memcontrol.h>
 #include <linux/mm_types.h>
@@ -18,6 +23,7 @@
 #include <linux/rcupdate.h>
 #include <linux/seq_file.h>
 #include <linux/string.h>
+#include <linux/user_namespace.h>
 
 #include "cgroup.h"
 #include "platform.h"
@@ -94,7 +100,8 @@ static ssize_t hydra_group_write(struct kernfs_open_file *of, char *buf, size_t 
 	u32 word = 0;
 	int ret;
 
-	if (!hydra_may_choose(of->file))
+	if (!hydra_may_choose(of->file) || !capable(CAP_SYS_NICE) ||
+	    !file_ns_capable(of->file, &init_user_ns, CAP_SYS_NICE))
 		return -EPERM;
 	guard(mutex)(&lock);
 	if (!sysfs_streq(buf, INHERIT)) {

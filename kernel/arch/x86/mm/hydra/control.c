@@ -27,7 +27,6 @@
 
 #include "ask.h"
 #include "cgroup.h"
-#include "control.h"
 #include "domain.h"
 #include "platform.h"
 #include "rent.h"
@@ -136,16 +135,15 @@ static bool hydra_restarts(struct mm_struct *mm, union hydra_choice settings)
  * Change the settings under their locks, and split the address space if threads run in two
  * domains.
  *
- * @word: the settings, with SETTINGS_CHOSEN or SETTINGS_GIVEN
  * @new: becomes its struct hydra_mm if it has none and is split
  * @lacks: set to true if it has to be split, and there is no struct hydra_mm
  *
  * Return: as hydra_settings_set().
  */
 static int hydra_settings_change(struct mm_struct *mm, const union hydra_choice *old,
-				 u32 word, struct hydra_mm **new, bool *lacks)
+				 union hydra_choice settings, struct hydra_mm **new,
+				 bool *lacks)
 {
-	union hydra_choice settings = hydra_choice_in(word);
 	unsigned int scope = hydra_scope_watched(settings);
 	bool restart;
 	int ret;
@@ -165,7 +163,7 @@ static int hydra_settings_change(struct mm_struct *mm, const union hydra_choice 
 			ret = hydra_lock_out_faults(mm, true);
 	}
 	if (!ret) {
-		WRITE_ONCE(mm->hydra_settings, word);
+		WRITE_ONCE(mm->hydra_settings, settings.word | SETTINGS_CHOSEN);
 		if (mm->hydra)
 			hydra_note_eager(mm->hydra);
 		if (restart)
@@ -202,10 +200,19 @@ unlock:
 	return ret;
 }
 
-/* As hydra_settings_set(). @word: as for hydra_settings_change() */
-static int hydra_settings_put(struct mm_struct *mm, const union hydra_choice *old, u32 word)
+/**
+ * hydra_settings_set - change the settings of an address space
+ * @mm: the address space; CPUs may run it
+ * @old: NULL, or the settings that the caller read
+ * @settings: settings that this kernel supports
+ *
+ * Context: process context, no locks; takes mmap_lock.
+ * Return: 0; or, with nothing changed, -EOPNOTSUPP if the platform cannot run
+ * Hydra, -EAGAIN if the settings are not @old any more, or -EINTR.
+ */
+int hydra_settings_set(struct mm_struct *mm, const union hydra_choice *old,
+		       union hydra_choice settings)
 {
-	union hydra_choice settings = hydra_choice_in(word);
 	struct hydra_mm *new = NULL;
 	struct mem_cgroup *memcg, *old_memcg;
 	bool lacks = false;
@@ -223,54 +230,21 @@ static int hydra_settings_put(struct mm_struct *mm, const union hydra_choice *ol
 	if (hydra_wants_domains(settings) && !READ_ONCE(mm->hydra) &&
 	    hydra_runs_in_several(mm, hydra_scope_watched(settings)))
 		new = hydra_alloc(mm, true);
-	ret = hydra_settings_change(mm, old, word, &new, &lacks);
+	ret = hydra_settings_change(mm, old, settings, &new, &lacks);
 	/* A thread has come to a second domain meanwhile, or there was no memory: once more. */
 	if (lacks)
 		new = hydra_alloc(mm, true);
 	if (lacks && new)
-		hydra_settings_change(mm, &settings, word, &new, &lacks);
+		hydra_settings_change(mm, &settings, settings, &new, &lacks);
 	/* The process may have come from another node before. */
 	if (hydra_wants_domains(settings))
 		hydra_rehome_ask();
 	if (hydra_is_auto(settings))
-		hydra_auto_wake(0);
+		hydra_auto_ask();
 	hydra_charge_end(memcg, old_memcg);
 	if (new)
 		hydra_free(new);
 	return ret;
-}
-
-/**
- * hydra_settings_set - change the settings of an address space
- * @mm: the address space; CPUs may run it
- * @old: NULL, or the settings that the caller read
- * @settings: settings that this kernel supports
- *
- * Context: process context, no locks; takes mmap_lock.
- * Return: 0; or, with nothing changed, -EOPNOTSUPP if the platform cannot run
- * Hydra, -EAGAIN if the settings are not @old any more, or -EINTR.
- */
-int hydra_settings_set(struct mm_struct *mm, const union hydra_choice *old,
-		       union hydra_choice settings)
-{
-	return hydra_settings_put(mm, old, settings.word | SETTINGS_CHOSEN);
-}
-
-/**
- * hydra_settings_follow - have an address space follow its cgroup, if that says something new
- * @mm: the address space, with policy "auto"
- *
- * If mmap_lock is busy, the next look tries again.
- *
- * Context: as hydra_settings_set().
- */
-void hydra_settings_follow(struct mm_struct *mm)
-{
-	union hydra_choice old = hydra_settings_get(mm), settings;
-
-	if (hydra_cgroup_says(mm, &settings) && settings.word != old.word &&
-	    !rwsem_is_locked(&mm->mmap_lock))
-		hydra_settings_put(mm, &old, settings.word | SETTINGS_GIVEN);
 }
 
 /*
@@ -316,6 +290,8 @@ static void hydra_settings_init(struct mm_struct *mm, u32 word)
 	/* An address space that is counted has its struct hydra_mm already. */
 	if (mm->hydra)
 		WRITE_ONCE(mm->hydra->eager, settings.replication == HYDRA_REPLICATE_EAGER);
+	if (hydra_is_auto(settings))
+		hydra_auto_ask();
 	/* The tables of a child come from here. If its thread begins elsewhere, it has moved. */
 	guard(preempt)();
 	scope = hydra_scope_watched(settings);

@@ -121,7 +121,7 @@ enum hydra_why {
  * @sample: looks until the next sample
  * @split: it has domain trees
  *
- * All zero is a new process, which is plain Linux. The keeper alone writes it.
+ * All zero is a new process, which is plain Linux. The look alone writes it.
  */
 struct hydra_process {
 	union {

@@ -618,14 +618,14 @@ bool hydra_rehome_to_user(struct hydra_mm *h, unsigned long addr)
 	return !pass.room;
 }
 
-/*
- * The process with a number; NULL if there is none.
+/**
+ * hydra_process_from - the process with a number
+ * @nr: the number; set to that at which to go on, 0 if there is no further one
  *
- * @nr: set to the number at which to go on; 0: there is no further one
- *
- * Return: its first thread, with a reference.
+ * Context: process context.
+ * Return: its first thread, with a reference; NULL if there is none.
  */
-static struct task_struct *hydra_process_from(int *nr)
+struct task_struct *hydra_process_from(int *nr)
 {
 	struct task_struct *task = NULL;
 	struct pid *pid;

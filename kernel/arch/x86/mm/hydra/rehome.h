@@ -10,8 +10,10 @@
 #include <asm/pgtable_types.h>
 
 struct hydra_mm;
+struct task_struct;
 
 bool hydra_rehome(bool begin);
+struct task_struct *hydra_process_from(int *nr);
 bool hydra_has_lost_owner(const struct hydra_mm *h, const pteval_t *table);
 bool hydra_rehome_to_user(struct hydra_mm *h, unsigned long addr);
 

@@ -35,6 +35,7 @@
 #include <linux/sched/mm.h>
 #include <linux/string.h>
 
+#include "process_rules.h"
 #include "rent.h"
 #include "state.h"
 
@@ -140,15 +141,27 @@ void hydra_keeper_wake(unsigned long delay)
 /* Initialised in auto.c; as hydra_keeper_work */
 struct delayed_work hydra_auto_work;
 
+/* It is pending, or runs */
+bool hydra_auto_looks __read_mostly;
+
+/* From look to look; set by tests */
+unsigned int hydra_look_ms __read_mostly = HYDRA_LOOK_MS;
+
 /**
  * hydra_auto_wake - have hydra_auto_look() look at the processes with policy "auto"
  * @delay: jiffies; replaces what is pending
  *
- * Context: any but NMI, with interrupts on.
+ * Context: process context.
  */
 void hydra_auto_wake(unsigned long delay)
 {
+	WRITE_ONCE(hydra_auto_looks, true);
 	mod_delayed_work(system_unbound_wq, &hydra_auto_work, delay);
+}
+
+void __hydra_auto_ask(void)
+{
+	hydra_auto_wake(msecs_to_jiffies(READ_ONCE(hydra_look_ms)));
 }
 
 static void hydra_rehome_wake(struct irq_work *work)

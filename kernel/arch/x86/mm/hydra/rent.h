@@ -27,11 +27,14 @@ extern bool hydra_knows_interrupt;
 extern unsigned int hydra_idle_seconds;
 extern struct delayed_work hydra_keeper_work;
 extern struct delayed_work hydra_auto_work;
+extern bool hydra_auto_looks;
+extern unsigned int hydra_look_ms;
 
 void hydra_set_idle_seconds(unsigned int seconds);
 int hydra_price_parse(const char *text, u32 *price);
 void hydra_keeper_wake(unsigned long delay);
 void hydra_auto_wake(unsigned long delay);
+void __hydra_auto_ask(void);
 unsigned long hydra_look_period(void);
 void hydra_rehome_ask(void);
 bool hydra_rehome_asked(bool take);
@@ -43,6 +46,20 @@ void hydra_unkeep(struct hydra_mm *h);
 struct hydra_mm *hydra_next_kept(void);
 unsigned int hydra_nr_kept(void);
 void __hydra_rent_due(struct hydra_table *t);
+
+/**
+ * hydra_auto_ask - there is a process with policy "auto"
+ *
+ * Looks end when there has been none for a while, and begin again. They come no sooner for it:
+ * a user could hasten the decisions on all processes.
+ *
+ * Context: process context.
+ */
+static inline void hydra_auto_ask(void)
+{
+	if (!READ_ONCE(hydra_auto_looks))
+		__hydra_auto_ask();
+}
 
 /* With so few page tables of all levels, walks are a matter of caches. */
 static inline bool hydra_is_worth_rehoming(struct mm_struct *mm)

@@ -127,7 +127,7 @@ static ssize_t default_store(struct kobject *kobj, struct kobj_attribute *attr,
 	}
 	WRITE_ONCE(hydra_default_settings, settings);
 	if (hydra_is_auto(settings))
-		hydra_auto_wake(0);
+		hydra_auto_ask();
 	return count;
 }
 

@@ -16,6 +16,7 @@
  * takes a VMA from the tree before it frees tables. The tables are changed under their locks.
  */
 
+#include <linux/hugetlb.h>
 #include <linux/mm.h>
 #include <linux/page_idle.h>
 #include <linux/pgtable.h>
@@ -32,12 +33,24 @@
 /* Random addresses, of which many may be in no leaf table */
 #define DRAWS	(8 * HYDRA_SAMPLE_SIZE)
 
-/* The leaf table at an address, as long as a VMA there stays; NULL: none */
-static pmd_t *hydra_leaf_entry(struct mm_struct *mm, unsigned long addr)
+/*
+ * The VMA at an address, if it has a leaf table there; or NULL.
+ *
+ * @pmd: set to the entry that points to the table
+ *
+ * Tables of hugetlb may go without mmap_lock, and none is a leaf table.
+ *
+ * Context: mmap_lock for reading.
+ */
+static struct vm_area_struct *hydra_find_leaf(struct mm_struct *mm, unsigned long addr,
+					      pmd_t **pmd)
 {
-	pmd_t *pmd = hydra_canonical_pmd(mm, addr);
+	struct vm_area_struct *vma = vma_lookup(mm, addr);
 
-	return pmd && hydra_is_table(pmd_val(pmdp_get_lockless(pmd))) ? pmd : NULL;
+	if (!vma || is_vm_hugetlb_page(vma))
+		return NULL;
+	*pmd = hydra_canonical_pmd(mm, addr);
+	return *pmd && hydra_is_table(pmd_val(pmdp_get_lockless(*pmd))) ? vma : NULL;
 }
 
 /*
@@ -50,7 +63,7 @@ static unsigned int hydra_look_at_entries(struct vm_area_struct *vma, pmd_t *pmd
 {
 	unsigned long end = min((addr | ~PMD_MASK) + 1, vma->vm_end);
 	unsigned int used = 0;
-	spinlock_t *ptl;
+	spinlock_t *ptl;	/* the table's lock */
 	pte_t *pte;
 
 	addr = max(addr & PMD_MASK, vma->vm_start);
@@ -67,8 +80,10 @@ static unsigned int hydra_look_at_entries(struct vm_area_struct *vma, pmd_t *pmd
 		if (!clear || !ptep_test_and_clear_young(vma, addr, each))
 			continue;
 		folio = vm_normal_folio(vma, addr, val);
-		if (folio)
+		if (folio) {
 			folio_set_young(folio);
+			folio_clear_idle(folio);
+		}
 	}
 	pte_unmap_unlock(pte, ptl);
 	return used;
@@ -108,9 +123,9 @@ static int hydra_compare(const void *a, const void *b)
 static unsigned int hydra_draw(struct mm_struct *mm, unsigned long *pages)
 {
 	unsigned long before = 0, total = READ_ONCE(mm->total_vm);
-	VMA_ITERATOR(vmi, mm, 0);
 	struct vm_area_struct *vma;
 	unsigned int i = 0;
+	VMA_ITERATOR(vmi, mm, 0);
 
 	mmap_assert_locked(mm);
 	if (!total)
@@ -132,10 +147,11 @@ static unsigned int hydra_draw(struct mm_struct *mm, unsigned long *pages)
 /* Take a table into a sample. Return: false if there is none at the address. */
 static bool hydra_take(struct hydra_sample *s, struct mm_struct *mm, unsigned long addr)
 {
-	struct vm_area_struct *vma = vma_lookup(mm, addr);
-	pmd_t *pmd = vma ? hydra_leaf_entry(mm, addr) : NULL;
+	struct vm_area_struct *vma;
+	pmd_t *pmd;
 
-	if (!pmd)
+	vma = hydra_find_leaf(mm, addr, &pmd);
+	if (!vma)
 		return false;
 	if (s->split)
 		hydra_look_at_copy(mm->hydra, s->domain, addr, true);
@@ -187,7 +203,7 @@ void hydra_sample_begin(struct hydra_sample **sample, struct mm_struct *mm, u64 
 		goto free;
 	s->nr = 0;
 	s->tables = tables;
-	s->split = h;
+	s->split = !!h;
 	if (!h || hydra_draw_domain(s, h)) {
 		nr = hydra_draw(mm, draws);
 		/* They are sorted: an odd step takes them from all over the process. */
@@ -225,12 +241,13 @@ bool hydra_sample_end(struct hydra_sample *s, struct mm_struct *mm, u64 *pages)
 	if (s->split != !!h || !mmap_read_trylock(mm))
 		return false;
 	for (i = 0; i < nr; i++) {
-		struct vm_area_struct *vma = vma_lookup(mm, s->at[i]);
-		pmd_t *pmd = vma ? hydra_leaf_entry(mm, s->at[i]) : NULL;
+		struct vm_area_struct *vma;
+		pmd_t *pmd;
 
-		if (pmd && h)
+		vma = hydra_find_leaf(mm, s->at[i], &pmd);
+		if (vma && h)
 			used += hydra_look_at_copy(h, s->domain, s->at[i], false);
-		else if (pmd)
+		else if (vma)
 			used += hydra_look_at_entries(vma, pmd, s->at[i], false);
 	}
 	mmap_read_unlock(mm);

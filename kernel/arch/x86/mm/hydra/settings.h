@@ -66,7 +66,7 @@ static inline union hydra_choice hydra_choice_of(const struct mm_struct *mm)
 	return (union hydra_choice){ .word = READ_ONCE(mm->hydra_settings) };
 }
 
-/* Does hydra_keeper() decide when it is split? */
+/* Does auto.c decide when it is split? */
 static inline bool hydra_is_auto(union hydra_choice settings)
 {
 	return settings.domains == HYDRA_SCOPE_AUTO;

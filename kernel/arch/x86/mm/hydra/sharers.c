@@ -644,8 +644,9 @@ void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
  * @vma: the VMA of a page whose rights are about to change
  *
  * Libraries do so where they have no membarrier(2): folly, the runtime of .NET. They use a page of
- * their own, which is private, and from which mprotect() takes rights. With a policy that an operator has chosen for the program, the flush goes to the
- * sharers of the page, as Documentation/admin-guide/mm/hydra.rst warns.
+ * their own, which is private, and from which mprotect() takes rights. With a policy that an
+ * operator has chosen for the program, the flush goes to the sharers of the page, as
+ * Documentation/admin-guide/mm/hydra.rst warns.
  */
 void __hydra_gather_protect(struct hydra_gather *g, struct vm_area_struct *vma)
 {
@@ -653,7 +654,7 @@ void __hydra_gather_protect(struct hydra_gather *g, struct vm_area_struct *vma)
 	if (atomic_read(&vma->vm_mm->membarrier_state))
 		return;
 #endif
-	if (g->recording && READ_ONCE(hydra_guards_barriers) &&
+	if (READ_ONCE(hydra_guards_barriers) &&
 	    hydra_is_auto(hydra_choice_of(vma->vm_mm)) &&
 	    vma_is_anonymous(vma) && !(vma->vm_flags & VM_SHARED))
 		g->barrier = true;

@@ -227,8 +227,8 @@ bool hydra_queue(struct mm_struct *mm, enum hydra_request request)
 {
 	static DEFINE_SPINLOCK(lock);
 
-	if (!splitter || READ_ONCE(queued))
-		return READ_ONCE(queued) == mm;
+	if (!splitter)
+		return false;
 	scoped_guard(spinlock, &lock) {
 		if (queued)
 			return queued == mm;
@@ -260,12 +260,6 @@ static bool hydra_queue_for_lock(struct mm_struct *mm)
 	return locked;
 }
 
-/*
- * Faults wait while trees are freed, some ten milliseconds for so many tables. A process with more
- * stays split.
- */
-#define RETURN_TABLES	16384UL
-
 /* A process has returned to plain Linux. Under policy "auto" no thread looks for a split. */
 static void hydra_last_returned(struct mm_struct *mm, u32 last)
 {
@@ -283,8 +277,7 @@ static void hydra_return_locked(struct mm_struct *mm)
 {
 	struct hydra_mm *h = mm_hydra(mm);
 
-	if (!h || !hydra_is_auto(hydra_choice_of(mm)) ||
-	    mm_pgtables_bytes(mm) > RETURN_TABLES * PAGE_SIZE || hydra_lock_out_faults(mm, false))
+	if (!h || !hydra_is_auto(hydra_choice_of(mm)) || hydra_lock_out_faults(mm, false))
 		return;
 	hydra_deactivate(h);
 	hydra_last_returned(mm, 0);
@@ -299,7 +292,8 @@ static bool hydra_serve(struct mm_struct *mm, struct hydra_mm **new, enum hydra_
 		hydra_return_locked(mm);
 		return true;
 	case HYDRA_REQUEST_DECIDED:
-		return hydra_attach_and_split(mm, new, true);
+		/* It may have got other settings since. */
+		return !hydra_is_auto(hydra_choice_of(mm)) || hydra_attach_and_split(mm, new, true);
 	default:
 		return !hydra_has_users(mm) || hydra_attach_and_split(mm, new, false);
 	}
@@ -502,6 +496,12 @@ bool hydra_returns(struct hydra_mm *h, struct task_struct *tsk)
 	       time_after(jiffies, READ_ONCE(h->activated) + READ_ONCE(h->stay)) &&
 	       atomic_read(&h->mm->mm_users) == 1;
 }
+
+/*
+ * Faults wait while trees are freed, some ten milliseconds for so many tables. A process with more
+ * stays split.
+ */
+#define RETURN_TABLES	16384UL
 
 /**
  * DOC: Return, and a thread that comes
