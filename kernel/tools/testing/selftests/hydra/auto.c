@@ -464,7 +464,7 @@ TEST_F_TIMEOUT(auto, split_waits_for_the_purse, 180)
 	struct account before;
 
 	ASSERT_EQ(0, set_price("interrupt", 1000000));
-	ASSERT_EQ(0, set_price("fill", 200000));
+	ASSERT_EQ(0, set_price("fill", 1000000));
 	start_workers();
 	ASSERT_COMES(getpid(), "watched", "purse", pay);
 	EXPECT_GT(self->a.price_us, self->a.purse_us);
