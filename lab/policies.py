@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The policies: all names, those that are measured side by side, what tables call them, and their colours in pictures."""
 
-NAMES = ("linux", "hydra", "mitosis", "radixvm", "abis", "hydra-nofilter")    # of hydractl run --policy, in its order
-OF_HYDRA = NAMES[1:-1]       # those of the kernel under which a process has page tables of Hydra
+NAMES = ("linux", "hydra", "mitosis", "radixvm", "abis", "auto", "hydra-nofilter")    # of hydractl run --policy, in its order
+OF_HYDRA = NAMES[1:-1]       # those of the kernel under which a process may have page tables of Hydra
 COLUMNS = {"linux": "Linux", "mitosis": "Mitosis", "radixvm": "RadixVM", "abis": "ABIS", "hydra": "Hydra"}
 POLICIES = tuple(COLUMNS)
 COLOURS = {"linux": "#888888", "mitosis": "#8c5fa8", "radixvm": "#d9a441", "abis": "#5fa85f", "hydra": "#2a7fb8"}

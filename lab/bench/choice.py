@@ -12,7 +12,7 @@ BENCHES = {one.name: one for one in (footprint.BENCH, prefetch.BENCH, patterns.B
 FORMER = {"people": "apps"}      # names which a measurement has had, and which users may still write
 MOST_RUNS = 100
 # A column of --workload may have settings, as in hydra:filter=accessed.
-SETTINGS = {"domains": "node llc core".split(), "replication": "lazy eager".split(), "prefetch": [str(degree) for degree in range(10)],
+SETTINGS = {"domains": "node llc core auto".split(), "replication": "lazy eager".split(), "prefetch": [str(degree) for degree in range(10)],
             "filter": "none table entry accessed auto".split()}
 
 

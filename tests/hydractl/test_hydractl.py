@@ -36,9 +36,9 @@ def assert_makes_no_sense(kernel, command, file):
 
 @pytest.mark.parametrize("command, status", [(["run"], 125), (["set", "1"], 2)])
 @pytest.mark.parametrize("option, value, message", [
-    ("--policy", "hydro", "unknown policy 'hydro': choose linux, hydra, mitosis, radixvm, abis or hydra-nofilter"),
+    ("--policy", "hydro", "unknown policy 'hydro': choose linux, hydra, mitosis, radixvm, abis, auto or hydra-nofilter"),
     ("--filter", "page", "unknown filter 'page': choose none, table, entry, accessed or auto"),
-    ("--domains", "socket", "unknown domains 'socket': choose node, llc or core"),
+    ("--domains", "socket", "unknown domains 'socket': choose node, llc, core or auto"),
     ("--replication", "now", "unknown replication 'now': choose lazy or eager"),
     ("--prefetch", "10", "prefetch degree '10' is not a number from 0 to 9"),
     ("--prefetch", "-1", "prefetch degree '-1' is not a number from 0 to 9"),
@@ -209,6 +209,8 @@ def test_run_says_why_the_kernel_refused(kernel):
     (["--replication", "lazy"], "hydra,domains=llc,replication=lazy,prefetch=4,filter=entry"),
     (["--policy", "radixvm"], "hydra,domains=core,replication=lazy,prefetch=0,filter=entry"),
     (["--policy", "abis"], "hydra,domains=core,replication=lazy,prefetch=9,filter=accessed"),
+    (["--policy", "auto"], "hydra,domains=auto,replication=lazy,prefetch=9,filter=auto"),
+    (["--policy", "auto", "--filter", "table"], "hydra,domains=auto,replication=lazy,prefetch=9,filter=table"),
     (["--policy", "abis", "--domains", "llc"], "hydra,domains=llc,replication=lazy,prefetch=9,filter=accessed"),
     (["--domains", "core"], "hydra,domains=core,replication=eager,prefetch=4,filter=entry"),
     (["--prefetch", "2"], "hydra,domains=llc,replication=eager,prefetch=2,filter=entry"),

@@ -220,7 +220,7 @@ def test_each_policy_is_compared_with_the_same_run_on_stock(monkeypatch):
     monkeypatch.setattr(linux_suites, "SELFTESTS", ["mm"])
     monkeypatch.setattr(linux_suites, "STRESSORS", {})
     failed = [outcome.name for outcome in linux_suites.outcomes(long=True) if outcome.failed]
-    assert booted == ["linux", "hydra", "mitosis", "radixvm", "abis", "linux", "abis"]
+    assert booted == ["linux", "hydra", "mitosis", "radixvm", "abis", "linux", "abis", "auto"]
     assert failed and all("[abis]" in name for name in failed)
 
 
@@ -243,14 +243,14 @@ def test_a_number_draws_the_policy_and_the_suites_of_a_short_run(monkeypatch):
         taken.append((policy, only))
         return differences.compare(run(program("mm:cow")), run(program("mm:cow"))), None
     monkeypatch.setattr(linux_suites, "verdicts", verdicts)
-    for seed in range(16):
+    for seed in range(20):
         linux_suites.outcomes(seed=seed)
-    assert [policy for policy, _ in taken] == [policy for policy in ("hydra", "mitosis", "radixvm", "abis") for _ in range(4)]
+    assert [policy for policy, _ in taken] == [policy for policy in ("hydra", "mitosis", "radixvm", "abis", "auto") for _ in range(4)]
     assert [only for _, only in taken[:4]] == linux_suites.PARTS
     linux_suites.outcomes(only="cow", seed=5)
     assert taken[-1] == ("mitosis", ["*cow*"])
     linux_suites.outcomes(long=True)
-    assert taken[-1] == ("abis", ["**"])
+    assert taken[-1] == ("auto", ["**"])
 
 
 def test_each_program_is_in_one_part_and_each_suite_in_some():

@@ -95,7 +95,7 @@ def test_completion_offers_each_command(hydractl, commands):
     ("hydractl chec", ["check"]),
     ("hydractl run --po", ["--policy="]),
     ("hydractl run -p h", ["hydra", "hydra-nofilter"]),
-    ("hydractl run --domains ", ["node", "llc", "core"]),
+    ("hydractl run --domains ", ["node", "llc", "core", "auto"]),
     ("hydractl set --filter a", ["accessed", "auto"]),
     ("hydractl stat -d ", [str(degree) for degree in range(10)]),
     ("hydractl top -d ", []),

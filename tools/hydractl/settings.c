@@ -20,6 +20,8 @@ const struct policy policies[] = {
 	  { HYDRA_SCOPE_CORE, HYDRA_REPLICATE_LAZY, 0, HYDRA_FILTER_ENTRY } },
 	{ "abis", 'a', "page tables per core, shootdowns of up to 2 MiB only to the cores that have used a page",
 	  { HYDRA_SCOPE_CORE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_ACCESSED } },
+	{ "auto", 'u', "plain Linux; page tables per node while the kernel finds that they save more than they cost",
+	  { HYDRA_SCOPE_AUTO, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_AUTO } },
 	{ "hydra-nofilter", 'n', "page tables per node, shootdowns as in Linux",
 	  { HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE } },
 	{ .name = NULL }
@@ -35,6 +37,7 @@ static const struct value domains[] = {
 	[HYDRA_SCOPE_NODE] = { "node", "the CPUs of a NUMA node" },
 	[HYDRA_SCOPE_LLC] = { "llc", "of a last-level cache" },
 	[HYDRA_SCOPE_CORE] = { "core", "of a core" },
+	[HYDRA_SCOPE_AUTO] = { "auto", "of a NUMA node while that pays, by the prices of the kernel, and all CPUs otherwise" },
 };
 
 static const struct value replication[] = {
