@@ -302,9 +302,8 @@ def test_the_examples_of_the_advice_are_the_labs(begin):
     assert len(seen) >= len(columns) and all(min(ends) <= number <= max(ends) for number, ends in zip(seen, allowed)), (seen, allowed)
 
 
-def test_the_rule_for_accessed_is_the_benchs():
-    assert numbers(r"executes at most ([\d.]+) of the instructions where nothing is shared, ([\d.]+) where all nodes share", TOOL) == list(operations.RULE.values())
-    assert numbers(r"`\./hydra bench operations` asserts ([\d.]+)", TOOL) == [operations.KEPT["together"]]
+def test_the_limits_of_accessed_are_the_benchs():
+    assert numbers(r"`\./hydra bench operations` asserts ([\d.]+) and ([\d.]+) at most", TOOL) == list(operations.KEPT.values())
 
 
 def test_what_the_meter_is_checked_by_is_what_the_lab_says():
@@ -318,8 +317,26 @@ def test_the_example_with_four_nodes_is_what_is_expected():
     assert seen == [patterns.expected(policy, case, 4, 2) for case in ("local", "other_node", "global") for policy in ("linux", "hydra")]
 
 
-def test_the_thresholds_of_the_advice_are_the_tools():
-    code = "".join((paths.REPO / "tools/hydractl" / name).read_text(encoding="utf-8") for name in ("subjects.h", "advice.c"))
-    interrupts, mib = numbers(r"#define MANY_INTERRUPTS (\d+)\b.*#define LARGE_TABLES_KIB \((\d+) \* 1024\)", code)
-    assert numbers(r"\| `hydra` \| (\d+) interrupts to other nodes per second", TOOL) == numbers(r"\| `cores` \| (\d+) interrupts per second within nodes", TOOL) == [interrupts]
-    assert numbers(r"\| `walks` \| (\d+) MiB of page tables or more", TOOL) == [mib]
+RULES = "".join((paths.REPO / "kernel/arch/x86/mm/hydra" / name).read_text(encoding="utf-8") for name in ("auto_rules.h", "process_rules.h"))
+
+
+def rule(name):
+    """A number of the kernel's rules for policy auto."""
+    return numbers(rf"#define HYDRA_{name} (\d+)", RULES)[0]
+
+
+def test_the_thresholds_of_policy_auto_are_the_kernels():
+    helped = "".join((paths.REPO / "tools/hydractl" / name).read_text(encoding="utf-8") for name in ("cmd_explain.c", "cmd_why.c"))
+    percent = 100 / rule("QUIET_PART")
+    for text, pattern in ((TOOL, r"From ([\d.]+) % on, policy `auto` would split"), (GUIDE, r"is split when its rent is ([\d.]+) %"), (GUIDE, r"rent below ([\d.]+) %"),
+                          (helped, r"another policy saves ([\d.]+) %"), (helped, r"within nodes cost ([\d.]+) %"), (helped, r"small: less than ([\d.]+) %"),
+                          (helped, r"flushes and walks across nodes cost ([\d.]+) %")):
+        assert numbers(pattern, text) == [percent], pattern
+    assert numbers(r"walks: few interrupts, but ([\d.]+) MiB of page tables", helped) == [rule("SAMPLE_TABLES") / 256]
+    assert numbers(r"A \*purse\* of (\d+) %", GUIDE) == numbers(r"A purse of (\d+) %", helped) == [100 / rule("PURSE_PART")]
+
+
+def test_the_prices_of_policy_auto_are_the_kernels():
+    shown = re.findall(r"^``price_(\w+)``\s+(\d+)\s+\S", GUIDE, re.M)
+    prices = {name.lower(): int(value) for name, value in re.findall(r"^#define HYDRA_PRICE_(\w+)\s+(\d+)", RULES, re.M)}
+    assert {name: int(value) for name, value in shown} == prices and len(shown) == len(prices) == 9

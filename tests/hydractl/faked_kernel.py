@@ -32,6 +32,7 @@ cpus_spared 1234
 fallbacks 0
 reclaimed 4
 forgotten 6
+barriers 3
 replica_tables 21
 replica_kib 84
 upper_tables 6
@@ -40,7 +41,15 @@ domain 1 node 1 root canonical replica_tables 11 replica_kib 44 upper_tables 3 f
 """
 
 # Of a kernel that cannot count under the settings of Linux.
-OLDER_HYDRA = HYDRA.replace("count 0\n", "").replace("cpus_interrupted_across 8\n", "")
+OLDER_HYDRA = HYDRA.replace("count 0\n", "").replace("cpus_interrupted_across 8\n", "").replace("barriers 3\n", "")
+
+
+def under_auto(state, why, **numbers):
+    """/proc/PID/hydra of a process under policy auto; the numbers are values of its own lines."""
+    lines = {"auto": state, "why": why, "tries": 0, "rent_us": 0, "price_us": 0, "rent_ppm": 0, "gain_ppm": 0, "balance_us": 0, "purse_us": 0, **numbers}
+    text = HYDRA.replace("policy hydra", "policy auto").replace("domains node", "domains auto").replace("filter table", "filter auto")
+    text = text.replace("count 0\n", "count 0\n" + "".join(f"{key} {value}\n" for key, value in lines.items()))
+    return text if state == "split" else text.partition("domain 0")[0].replace("split 1", "split 0").replace("replica_kib 84", "replica_kib 0")
 
 
 def make(*arguments):
@@ -62,12 +71,23 @@ class Kernel:
             (self.hydra / name).write_text(text)
         (self.proc / "uptime").write_text("not a process\n")
 
+    def auto(self, **files):
+        """The kernel has policy auto; the files, with prices as in price_fill=3000, take the place of those at boot."""
+        directory = self.hydra / "auto"
+        directory.mkdir()
+        stats = "looks 120\nsplits 3\nreturns 2\nwatched 4\nspent_us 2500001"
+        prices = {"price_interrupt": 2000, "price_fill": 3000, "price_change": 250, "price_more": 25, "price_look": 75, "price_flush": 55,
+                  "price_walk": 75, "price_root": 10000, "price_release": 100}
+        for name, text in {**prices, "look_ms": 1000, "barrier": "one-page", "stats": stats, **files}.items():
+            (directory / name).write_text(f"{text}\n")
+        return directory
+
     def process(self, pid, comm="httpd", parent=1, **files):
         directory = self.proc / str(pid)
         directory.mkdir()
         comm = comm if isinstance(comm, bytes) else comm.encode()
         (directory / "comm").write_bytes(comm + b"\n")
-        (directory / "stat").write_bytes(b"%d (%s) S %d 1 1 0 -1" % (pid, comm, parent))
+        (directory / "stat").write_bytes(b"%d (%s) S %d 1 1 0 -1" % (pid, comm, parent) + 14 * b" 0")
         for name, text in files.items():
             (directory / name).write_text(text)
         return directory
@@ -89,9 +109,20 @@ class Kernel:
     def text(self, pid):
         return (self.proc / str(pid) / "hydra").read_text()
 
+    def has_used(self, pid, ticks):
+        """A process has used so much CPU time, in hundredths of a second."""
+        path = self.proc / str(pid) / "stat"
+        name, end, fields = path.read_bytes().rpartition(b") ")
+        fields = fields.split(b" ")
+        fields[11] = str(ticks).encode()
+        path.write_bytes(name + end + b" ".join(fields))
+
     @contextlib.contextmanager
-    def counting(self, **later):
-        """A kernel that counts: once count=on has been written for a process, its file has the later text (p12="...")."""
+    def counting(self, ticks=100, **later):
+        """A kernel that counts: once count=on has been written for a process, its file has the later text (p12="...").
+
+        By then the process has used one second of CPU time, unless the test says how much.
+        """
         done = threading.Event()
 
         def answer():
@@ -100,6 +131,7 @@ class Kernel:
                     path = self.proc / pid[1:] / "hydra"
                     with contextlib.suppress(FileNotFoundError):
                         if path.read_text() == "count=on":
+                            self.has_used(pid[1:], ticks)
                             (path.parent / "new").write_text(text)
                             (path.parent / "new").rename(path)
         thread = threading.Thread(target=answer)

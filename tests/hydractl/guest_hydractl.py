@@ -87,6 +87,9 @@ def main():
         found["allow"].append(hydractl("set", "--policy", "hydra", worker).stderr)
         hydractl("allow", "anybody")
         found["allow"].append(hydractl("allow").stdout)
+        hydractl("set", "--policy", "auto", worker)
+        found["why"] = [seen("why", worker), hydractl("why", worker).stdout, seen("why", "--all")]
+        hydractl("off", worker)
         watch = subprocess.Popen(["hydractl", "top", "--batch", "--delay", "0.2", "--unit", CGROUP.name],
                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         time.sleep(1)

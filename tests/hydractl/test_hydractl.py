@@ -83,7 +83,7 @@ def test_wrong_usage(kernel, arguments, status, message):
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize("command", [[], ["run"], ["set"], ["status"], ["tables"], ["check"], ["export"], ["top"], ["stat"], ["off"], ["allow"], ["explain"]])
+@pytest.mark.parametrize("command", [[], ["run"], ["set"], ["status"], ["tables"], ["check"], ["export"], ["top"], ["stat"], ["off"], ["allow"], ["explain"], ["why"]])
 def test_help_teaches(kernel, command):
     done = kernel.run(*command, "--help")
     assert done.returncode == 0
@@ -94,7 +94,7 @@ def test_help_teaches(kernel, command):
 @pytest.mark.parametrize("arguments, status", [
     (["run", "true"], 125), (["set", "--policy", "hydra", "1"], 2), (["status"], 2), (["status", "1"], 2),
     (["tables", "1"], 2), (["check", "1"], 2), (["export"], 2),
-    (["top", "--batch"], 2), (["stat", "true"], 125), (["off", "--all"], 2), (["allow", "nobody"], 2), (["explain", "1"], 2),
+    (["top", "--batch"], 2), (["stat", "true"], 125), (["off", "--all"], 2), (["allow", "nobody"], 2), (["explain", "1"], 2), (["why", "1"], 2),
 ])
 def test_kernel_without_hydra(kernel, arguments, status):
     kernel.process(1, hydra=HYDRA, hydra_tables=TABLES, hydra_check="ok tables 1 entries 1\n")
@@ -302,7 +302,7 @@ def test_status_of_a_process(kernel):
     assert got == {
         "pid": 12, "comm": "httpd", "policy": "hydra", "domains": "node", "replication": "lazy", "prefetch": 9,
         "filter": "table", "active": 1, "split": 1, "count": 0, "fills": 12, "prefetched": 3400, "propagated": 56, "flushes": 78,
-        "cpus_interrupted": 9, "cpus_interrupted_across": 8, "cpus_spared": 1234, "fallbacks": 0, "reclaimed": 4, "forgotten": 6, "replica_tables": 21,
+        "cpus_interrupted": 9, "cpus_interrupted_across": 8, "cpus_spared": 1234, "fallbacks": 0, "reclaimed": 4, "forgotten": 6, "barriers": 3, "replica_tables": 21,
         "replica_kib": 84, "upper_tables": 6, "split_state": "split",
         "per_domain": [
             {"domain": 0, "node": 0, "root": "own", "replica_tables": 10, "replica_kib": 40, "upper_tables": 3,
@@ -353,6 +353,7 @@ def test_status_passes_on_what_later_kernels_add(kernel):
     (HYDRA.replace("count 0", "count some"), "count"),
     (HYDRA.replace("cpus_interrupted_across 8", "cpus_interrupted_across -8"), "cpus_interrupted_across"),
     (HYDRA + "ended_fills many\n", "ended_fills"),
+    (HYDRA.replace("barriers 3", "barriers few"), "barriers"),
     ("x " * 99 + "\n", "Bad message"),
 ])
 def test_status_that_makes_no_sense(kernel, text, named):

@@ -10,7 +10,7 @@ import pytest
 
 from faked_kernel import HYDRA, OLDER_HYDRA
 
-SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\[\\"n])*",?)*)\})? ([0-9]+|\+Inf)')
+SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\[\\"n])*",?)*)\})? ([0-9]+(?:\.[0-9]+)?|\+Inf)')
 LABEL = re.compile(r'([a-z]+)="((?:[^"\\]|\\.)*)"')
 
 
@@ -58,7 +58,7 @@ def test_the_metrics(machine):
         "hydra_process_cpus_interrupted_across_total": "8",
         "hydra_process_cpus_spared_total": "1234", "hydra_process_fills_total": "12", "hydra_process_prefetched_entries_total": "3400",
         "hydra_process_propagated_entries_total": "56", "hydra_process_fallbacks_total": "0",
-        "hydra_process_reclaimed_tables_total": "4", "hydra_process_forgotten_tables_total": "6", "hydra_process_replica_bytes": str(84 * 1024)}
+        "hydra_process_reclaimed_tables_total": "4", "hydra_process_forgotten_tables_total": "6", "hydra_process_barriers_total": "3", "hydra_process_replica_bytes": str(84 * 1024)}
     assert got[("hydra_process_node_replica_bytes", "pid=12", "command=httpd", "node=1")] == str(44 * 1024)
     assert got[("hydra_process_node_fills_total", "pid=12", "command=httpd", "node=0")] == "5"
     assert got[("hydra_process_cpus_spared_total", "pid=13", 'command=odd "name"\\\\012')] == "7"

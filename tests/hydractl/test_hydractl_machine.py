@@ -115,6 +115,15 @@ def test_off_and_allow(found):
     assert found["allow"][::2] == ["anybody\n", "anybody\n"] and "no process may choose settings" in found["allow"][1]
 
 
+def test_why_of_a_process_under_policy_auto(found):
+    """Whether the kernel has split it by then is for its own tests to say."""
+    one, text, everything = found["why"]
+    process, = one["processes"]
+    assert (process["policy"], process["pid"]) == ("auto", found["worker"]) and process["auto"] in ("plain", "watched", "split", "returned")
+    assert text.startswith(f"process {found['worker']} (shootdown): ") and "the kernel says" not in text + process["sentence"]
+    assert {entry["why"] for entry in everything["processes"] if entry["pid"] != found["worker"]} == {"chosen"} and everything["not_understood"] == 0
+
+
 def test_a_removed_cgroup_ends_the_watch(found):
     message, status = found["removed"]
     assert status == 3 and message == ("hydractl: unit hydractl-test.service has gone "

@@ -110,8 +110,8 @@ def test_batch(kernel):
     assert len(tables) == 2
     lines = [line.split() for line in tables[1].splitlines()]
     assert lines[1:] == [["node", "0:", "0", "fills/s,", "40", "KiB"], ["node", "1:", "0", "fills/s,", "44", "KiB"],
-                         ["PID", "POLICY", "*SENT/S", "SPARED/S", "FILLS/S", "FLUSH/S", "REP-KIB", "COMMAND"],
-                         ["12", "hydra", "0", "0", "0", "0", "84", "evil\\033[31m"]]
+                         ["PID", "POLICY", "*SENT/S", "SPARED/S", "FILLS/S", "FLUSH/S", "REP-KIB", "AUTO", "WHY", "COMMAND"],
+                         ["12", "hydra", "0", "0", "0", "0", "84", "-", "-", "evil\\033[31m"]]
 
 
 def test_the_reader_of_a_batch_may_leave(kernel):

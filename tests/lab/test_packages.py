@@ -136,6 +136,7 @@ def test_the_documents_that_the_tool_names_are_in_the_package():
     assert [name for name in shipped if paths.REPO / name not in inputs] == []
     copied = re.search(r"^cp -r --parents (.*) \S+$", (DEBIAN / "build-in").read_text(encoding="utf-8"), re.M)[1].split()
     assert [name for name in shipped if not any(name.startswith(f"{source}/") for source in copied)] == []
+    assert [path for path in inputs if not any(path.match(source) or path.is_relative_to(paths.REPO / source) for source in copied)] == []
 
 
 @pytest.fixture

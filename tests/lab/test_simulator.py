@@ -275,14 +275,6 @@ def test_the_document_says_what_the_simulator_says(built):
     assert len(lines) == 3 and [line for line in lines if f"    {line}\n" not in text] == []
 
 
-def test_the_document_has_the_prices(built):
-    text = (paths.REPO / "docs/researchers.md").read_text(encoding="utf-8")
-    shown = [int(number.replace(",", "")) for cell in re.findall(r"^\| [^|]+ \| ([\d,; ]+) \|", text.partition("| price | ns |")[2], re.M) for number in cell.split("; ")]
-    code = (RULES / "auto_rules.h").read_text(encoding="utf-8") + (SOURCES / "sim.h").read_text(encoding="utf-8")
-    price = {name: int(value) for name, value in re.findall(r"^#define (?:HYDRA_)?PRICE_(\w+)\s+(\d+)", code, re.M)}
-    assert shown == [price[name] for name in ("INTERRUPT", "FILL", "CHANGE", "MORE", "LOOK", "FLUSH", "WALK")]
-
-
 def pattern(built, *words):
     return {(entry["pattern"], entry["policy"]): entry for entry in json.loads(simulate(built, "--json", *words))}
 

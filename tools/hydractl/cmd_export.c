@@ -120,6 +120,38 @@ static void write_system(void)
 			    "Interrupts for TLB shootdowns that all CPUs of the machine have taken, of processes under any policy (the line TLB of /proc/interrupts).", number);
 }
 
+/* What the kernel has done under policy auto; older kernels lack the file. */
+static void write_auto(void)
+{
+	static const struct {
+		const char *key, *name, *type, *help;
+		double factor;
+	} metrics[] = {
+		{ "looks", "hydra_auto_looks_total", "counter", "Looks at processes under policy auto.", 1 },
+		{ "splits", "hydra_auto_splits_total", "counter", "Processes under policy auto that were given page tables for each node.", 1 },
+		{ "returns", "hydra_auto_returns_total", "counter", "Processes under policy auto that have become plain Linux again.", 1 },
+		{ "watched", "hydra_auto_watched_processes", "gauge", "Processes under policy auto that looks have found on two nodes.", 1 },
+		{ "spent_us", "hydra_auto_spent_seconds_total", "counter", "The time that the kernel has spent on its looks.", 1e-6 },
+	};
+	char *text = kernel_newer_file("auto/stats");
+	struct records stats;
+	uint64_t number;
+
+	if (!text)
+		return;
+	if (!records_parse(&stats, text, NULL))
+		kernel_unexpected("auto/stats", strerror(errno));
+	for (size_t i = 0; i < sizeof(metrics) / sizeof(*metrics); i++) {
+		const char *value = records_get(&stats, metrics[i].key);
+
+		if (!value || !parse_u64(value, &number))
+			kernel_unexpected("auto/stats", metrics[i].key);
+		write_head(metrics[i].name, metrics[i].type, metrics[i].help);
+		fprintf(out, "%s %.*f\n", metrics[i].name, metrics[i].factor < 1 ? 6 : 0, metrics[i].factor * number);
+	}
+	records_free(&stats);
+}
+
 static void write_left_out(const struct processes *processes)
 {
 	static const char name[] = "hydra_export_left_out_processes";
@@ -161,6 +193,7 @@ static const struct metric {
 	{ "hydra_process_fallbacks_total", "counter", "Times that there was no memory for a copy, or the limit was reached.", "fallbacks", 1 },
 	{ "hydra_process_reclaimed_tables_total", "counter", "Copies given back because memory was short.", "reclaimed", 1 },
 	{ "hydra_process_forgotten_tables_total", "counter", "Tables that a domain has left because it no longer used them.", "forgotten", 1 },
+	{ "hydra_process_barriers_total", "counter", "Times that mprotect() of a single page reached all CPUs, since it may be meant as a barrier.", "barriers", 1 },
 	{ "hydra_process_replica_bytes", "gauge", "Memory of the replica tables.", "replica_kib", 1024 },
 };
 
@@ -240,9 +273,10 @@ static void export_once(void)
 	autofree pid_t *pids = group_list(&options.group, &count);
 	char *text;
 
-	processes_load(&processes, pids, count, true);
+	processes_load(&processes, pids, count, process_under_hydra);
 	out = must_have(open_memstream(&text, &size));
 	write_system();
+	write_auto();
 	write_left_out(&processes);
 	write_info(&processes);
 	write_metrics(per_process, sizeof(per_process) / sizeof(*per_process), &processes, write_process);

@@ -56,7 +56,7 @@ static bool is_active(pid_t pid)
 {
 	struct processes one;
 
-	processes_load(&one, &pid, 1, true);
+	processes_load(&one, &pid, 1, process_active);
 	return one.count;
 }
 
@@ -90,7 +90,7 @@ static size_t switch_off_once(size_t *failed)
 
 	if (!pids)
 		return 0;
-	processes_load(&processes, pids, count, true);
+	processes_load(&processes, pids, count, process_active);
 	for (size_t i = 0; i < processes.count; i++) {
 		pid_t pid = processes.process[i].pid;
 		autofree char *why = switch_off(pid);

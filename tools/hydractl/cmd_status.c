@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "counters.h"
 #include "threads.h"
+#include "why.h"
 
 static const struct argp_child children[] = {
 	{ .argp = &view_argp },
@@ -30,6 +31,7 @@ static char *initial, *allow, *supported, *limit, *violations;
 static char *missing[LINES_MOST + 1];		/* what is not supported; then NULL */
 static struct records domains;
 static struct processes processes;
+static size_t on_one_node;	/* under policy auto, and not shown: no look has found them on two nodes */
 
 static void print_process(const struct process *process)
 {
@@ -39,9 +41,9 @@ static void print_process(const struct process *process)
 
 	print_process_name(process->pid);
 	if (process_active(process)) {
-		autofree char *late = split_sentence(process, split_of(process));
+		autofree char *why = process_is_auto(process) ? why_sentence(process) : split_sentence(process, split_of(process));
 
-		printf("%s%s\n", late ? ": " : "", late ?: "");
+		printf("%s%s\n", why ? ": " : "", why ?: "");
 	} else {
 		printf(": not under Hydra, %s\n", counted(process) ? "but its flushes are counted" :
 		       "its counters stand still");
@@ -70,6 +72,12 @@ static void status_process(void)
 		print_process(&process);
 }
 
+static bool is_shown(const struct process *process)
+{
+	on_one_node += process_active(process) && !process_under_hydra(process);
+	return process_under_hydra(process);
+}
+
 static void load_system(void)
 {
 	size_t count, lacking = 0;
@@ -96,7 +104,7 @@ static void load_system(void)
 			kernel_unexpected("domains", "a line without its domain, node or cpus");
 	}
 	pids = all_pids(&count);
-	processes_load(&processes, pids, count, true);
+	processes_load(&processes, pids, count, is_shown);
 }
 
 static void json_system(void)
@@ -193,13 +201,15 @@ static void print_system(void)
 	printf("replica limit, KiB         %s\n"
 	       "violations found           %s\n\n", limit, violations);
 	print_domains();
-	if (!processes.count) {
-		printf("\nno process runs under Hydra: start one with 'hydractl run'\n");
-		return;
-	}
 	putchar('\n');
-	print_processes();
+	if (processes.count)
+		print_processes();
+	else
+		printf("no process runs under Hydra%s\n", on_one_node ? "" : ": start one with 'hydractl run'");
 	print_late();
+	if (on_one_node)
+		printf("\n%zu process%s under policy auto that no look has found on two nodes ('hydractl why --all')\n", on_one_node,
+		       plural_es(on_one_node));
 }
 
 static void status_system(void)
@@ -221,7 +231,7 @@ static void status_group(void)
 
 	group_find(&options.group);
 	pids = group_list(group, &count);
-	processes_load(&processes, pids, count, false);
+	processes_load(&processes, pids, count, NULL);
 	for (size_t i = 0; i < processes.count; i++) {
 		struct counters counters = counters_of(&processes.process[i], NULL, 0);
 

@@ -40,7 +40,7 @@ static const struct argp_option top_options[] = {
 	{ "batch", 'b', NULL, 0, "Print one table after the other, without the terminal's help", 0 },
 	{ "json", 'j', NULL, 0, "The same as JSON: one object on one line for each look", 0 },
 	{ "sort", 's', "ORDER", 0, "What comes first: sent (the default), spared, fills, flushes, memory, pid or name", 0 },
-	{ "all", 'A', NULL, 0, "Show also processes that are not under Hydra", 0 },
+	{ "all", 'A', NULL, 0, "Show also processes that are not under Hydra, and those under policy auto that no look has found on two nodes", 0 },
 	{ 0 }
 };
 
@@ -56,7 +56,7 @@ static const struct argp argp = {
 	.children = children,
 	.doc = "Show every 2 seconds which processes send how many interrupts for TLB shootdowns, and how many Hydra saves.\n"
 	       "\n"
-	       "SENT/S and SPARED/S: interrupts sent and saved per second, one for each CPU. FILLS/S: page faults that copied entries for a node. FLUSH/S: TLB flushes. REP-KIB: memory of the replica tables now. Above the table, the same for all, and fills and memory of each node.\n"
+	       "SENT/S and SPARED/S: interrupts sent and saved per second, one for each CPU. FILLS/S: page faults that copied entries for a node. FLUSH/S: TLB flushes. REP-KIB: memory of the replica tables now. AUTO and WHY: what the kernel has decided under policy auto, and why ('hydractl why' tells it in a sentence). Above the table, the same for all, and fills and memory of each node.\n"
 	       "\n"
 	       "Keys: Up and Down choose a process; Enter inspects it; p switches its policy; < and > sort by another column; a shows all processes or those under Hydra; ? lists all keys; q ends. Reading counters costs the processes nothing.\v"
 	       "For example:\n"
@@ -101,6 +101,8 @@ static void json_look(void)
 
 		json_open_process(row->process->pid, row->process->name);
 		json_string("policy", process_text(row->process, "policy"));
+		json_string("auto", process_text(row->process, "auto"));
+		json_string("why", process_text(row->process, "why"));
 		json_number("active", row->counters.active);
 		json_number("split", row->counters.split);
 		json_rates(&row->counters);

@@ -15,6 +15,7 @@
 
 int command_run(int argc, char **argv);
 int command_explain(int argc, char **argv);
+int command_why(int argc, char **argv);
 int command_set(int argc, char **argv);
 int command_off(int argc, char **argv);
 int command_allow(int argc, char **argv);

@@ -86,6 +86,11 @@ void json_number(const char *key, uint64_t value)
 	add(key, must_have(json_object_new_uint64(value)));
 }
 
+void json_integer(const char *key, int64_t value)
+{
+	add(key, must_have(json_object_new_int64(value)));
+}
+
 void json_real(const char *key, double value)
 {
 	struct json_object *number = isnan(value) ? NULL : must_have(json_object_new_double(value));

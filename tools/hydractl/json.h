@@ -17,6 +17,7 @@ void json_close(void);
 /* Each byte of @value that is no UTF-8 becomes U+FFFD. Null if @value is NULL. */
 void json_string(const char *key, const char *value);
 void json_number(const char *key, uint64_t value);
+void json_integer(const char *key, int64_t value);
 /* Null if @value is NaN. */
 void json_real(const char *key, double value);
 void json_flag(const char *key, bool value);

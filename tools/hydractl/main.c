@@ -11,6 +11,7 @@ static const struct command {
 	{ "run", "run a program under a policy", command_run },
 	{ "stat", "run a program under a policy, then show what was counted", command_stat },
 	{ "explain", "say what Hydra would do for processes, before it is switched on", command_explain },
+	{ "why", "say why processes have page tables for each node, or not", command_why },
 	{ "set", "change the policy of a running process", command_set },
 	{ "off", "set policy linux on several processes, or on all", command_off },
 	{ "allow", "say which processes may choose settings", command_allow },

@@ -13,6 +13,41 @@
 #define STAT_PARENT 4
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
 
+/* What a process with the domains "auto" has besides; the third list: may be negative. */
+static const char *const auto_texts[] = { "auto", "why" };
+static const char *const auto_numbers[] = { "tries", "rent_us", "price_us", "rent_ppm" };
+static const char *const auto_integers[] = { "gain_ppm", "balance_us", "purse_us" };
+
+/* The first key of them that is missing, or has no number; NULL: none */
+static const char *missing_of_auto(const struct records *records)
+{
+	const char *value;
+	uint64_t number;
+	int64_t integer;
+
+	for (size_t i = 0; i < ARRAY_SIZE(auto_texts); i++)
+		if (!records_get(records, auto_texts[i]))
+			return auto_texts[i];
+	for (size_t i = 0; i < ARRAY_SIZE(auto_numbers); i++) {
+		value = records_get(records, auto_numbers[i]);
+		if (!value || !parse_u64(value, &number))
+			return auto_numbers[i];
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(auto_integers); i++) {
+		value = records_get(records, auto_integers[i]);
+		if (!value || !parse_s64(value, &integer))
+			return auto_integers[i];
+	}
+	return NULL;
+}
+
+/* Older kernels lack these. */
+static bool may_be_missing(const char *key)
+{
+	return !strcmp(key, "count") || !strcmp(key, "barriers") || !strcmp(key, counter_keys[ACROSS]) ||
+	       !strncmp(key, "ended_", strlen("ended_"));
+}
+
 /*
  * Every documented key must be present, and further keys may be. Returns the first key
  * that is missing, or has no number. Older kernels lack some: where they are, they have numbers, too.
@@ -26,13 +61,15 @@ static const char *missing(const struct records *records)
 	for (size_t i = 0; i < records->count; i++) {
 		const char *key = records->record[i].pair[0].key;
 
-		if (records->record[i].count == 1 && !parse_u64(records->record[i].pair[0].value, &number) &&
-		    (!strcmp(key, "count") || !strcmp(key, counter_keys[ACROSS]) || !strncmp(key, "ended_", strlen("ended_"))))
+		if (records->record[i].count == 1 && may_be_missing(key) &&
+		    !parse_u64(records->record[i].pair[0].value, &number))
 			return key;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		if (!records_get(records, texts[i]))
 			return texts[i];
+	if (!strcmp(records_get(records, "domains"), "auto") && missing_of_auto(records))
+		return missing_of_auto(records);
 	for (size_t i = 0; i < ARRAY_SIZE(numbers) + COUNTERS; i++) {
 		const char *key = i < ARRAY_SIZE(numbers) ? numbers[i] : counter_keys[i - ARRAY_SIZE(numbers)];
 		const char *value = records_get(records, key);
@@ -96,9 +133,29 @@ uint64_t process_number(const struct process *process, const char *key)
 	return number;
 }
 
+int64_t process_integer(const struct process *process, const char *key)
+{
+	const char *text = process_text(process, key);
+	int64_t integer = 0;
+
+	if (text)
+		parse_s64(text, &integer);
+	return integer;
+}
+
 bool process_active(const struct process *process)
 {
 	return process_number(process, "active");
+}
+
+bool process_is_auto(const struct process *process)
+{
+	return !strcmp(process_text(process, "domains"), "auto");
+}
+
+bool process_under_hydra(const struct process *process)
+{
+	return process_active(process) && !(process_is_auto(process) && !strcmp(process_text(process, "auto"), "plain"));
 }
 
 const struct record *process_domain(const struct process *process, size_t *next)
@@ -117,9 +174,12 @@ const struct record *process_domain(const struct process *process, size_t *next)
 void json_value(const char *key, const char *value)
 {
 	uint64_t number;
+	int64_t integer;
 
 	if (parse_u64(value, &number))
 		json_number(key, number);
+	else if (parse_s64(value, &integer))
+		json_integer(key, integer);
 	else
 		json_string(key, value);
 }
@@ -158,7 +218,7 @@ void json_process(const struct process *process, const char *split)
 }
 
 void processes_load(struct processes *processes, const pid_t *pids, size_t count,
-		    bool active_only)
+		    bool (*wanted)(const struct process *process))
 {
 	*processes = (struct processes){ 0 };
 	/* One more than can be needed: calloc(0) may be NULL. */
@@ -175,7 +235,7 @@ void processes_load(struct processes *processes, const pid_t *pids, size_t count
 		}
 		if (process_load(process, pids[i], text))
 			processes->not_understood++;
-		else if (process_active(process) || !active_only)
+		else if (!wanted || wanted(process))
 			processes->count++;
 		else
 			process_free(process);

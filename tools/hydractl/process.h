@@ -34,8 +34,17 @@ void process_free(struct process *process);
 const char *process_text(const struct process *process, const char *key);
 uint64_t process_number(const struct process *process, const char *key);
 
-/* Is the process under Hydra? */
+/* The same of a key whose value may be negative. */
+int64_t process_integer(const struct process *process, const char *key);
+
+/* Do its settings ask for more than one domain? */
 bool process_active(const struct process *process);
+
+/* Does the kernel decide when it has domains ("auto")? */
+bool process_is_auto(const struct process *process);
+
+/* Is it active, and not one of the many under policy auto that no look has found on two nodes? */
+bool process_under_hydra(const struct process *process);
 
 /* The next "domain" line from record *@next on, or NULL; start with *@next = 0. */
 const struct record *process_domain(const struct process *process, size_t *next);
@@ -52,9 +61,9 @@ void json_value(const char *key, const char *value);
 /* The members of an object. */
 void json_pairs(const struct record *record);
 
-/* Load the processes of the list that have user memory; if @active_only, only those under Hydra. */
+/* Load the processes of the list that have user memory; those that are @wanted, if not NULL. */
 void processes_load(struct processes *processes, const pid_t *pids, size_t count,
-		    bool active_only);
+		    bool (*wanted)(const struct process *process));
 void processes_free(struct processes *processes);
 
 /* The process with this PID, or NULL. */

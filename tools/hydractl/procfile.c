@@ -19,6 +19,17 @@ bool parse_u64(const char *text, uint64_t *value)
 	return true;
 }
 
+bool parse_s64(const char *text, int64_t *value)
+{
+	bool negative = *text == '-';
+	uint64_t number;
+
+	if (!parse_u64(text + negative, &number) || number > INT64_MAX)
+		return false;
+	*value = negative ? -(int64_t)number : (int64_t)number;
+	return true;
+}
+
 char *file_read(const char *path)
 {
 	FILE *file = fopen(path, "re");

@@ -26,6 +26,9 @@ struct records {
 /* @text is one decimal number that fits, and no more. */
 bool parse_u64(const char *text, uint64_t *value);
 
+/* The same; it may be negative. */
+bool parse_s64(const char *text, int64_t *value);
+
 /* Read the whole file at @path into a string to be freed. NULL and errno on failure. */
 char *file_read(const char *path);
 

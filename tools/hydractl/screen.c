@@ -15,6 +15,7 @@
 
 #include "kernel.h"
 #include "options.h"
+#include "why.h"
 
 #define LINES_LEAST 8
 
@@ -42,7 +43,8 @@ static const char help[] =
 	"SPARED/S    interrupts saved per second\n"
 	"FILLS/S     faults that copied entries for a node\n"
 	"FLUSH/S     TLB flushes\n"
-	"REP-KIB     memory of the replica tables now\n";
+	"REP-KIB     memory of the replica tables now\n"
+	"AUTO, WHY   what the kernel has decided under policy auto, and why\n";
 
 static volatile sig_atomic_t signal_seen;
 static bool hung_up;
@@ -282,6 +284,7 @@ static void draw_lines(const char *text, int end)
 /* The documented counters, and per second those which grow only */
 static void write_counters(FILE *out, const struct process *process, const struct counters *counters)
 {
+	static const char *const others[] = { "forgotten", "barriers" };
 	char rate[RATE_SIZE];
 
 	for (enum counter i = 0; i < COUNTERS; i++) {
@@ -292,6 +295,9 @@ static void write_counters(FILE *out, const struct process *process, const struc
 			fprintf(out, " %9s/s", rate_text(rate, counters->rate[i]));
 		fputc('\n', out);
 	}
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		if (process_text(process, others[i]))
+			fprintf(out, "%-23s %12s\n", others[i], process_text(process, others[i]));
 }
 
 static void write_domains(FILE *out, const struct process *process)
@@ -313,6 +319,14 @@ static void write_domains(FILE *out, const struct process *process)
 			table_cell(&table, "%s", record_get(domain, keys[i]) ?: "-");
 }
 
+/* The sentence, in lines of the screen */
+static void write_why(FILE *out, const struct process *process)
+{
+	autofree char *why = why_sentence(process), *text = xasprintf("%s: %s", process_text(process, "auto"), why);
+
+	write_wrapped(out, 0, COLS, text);
+}
+
 /* All that is known of the process, to be freed */
 static char *details(const struct row *row)
 {
@@ -326,8 +340,11 @@ static char *details(const struct row *row)
 	fprintf(out, "policy %s: domains=%s,replication=%s,\n", process_text(process, "policy"),
 		process_text(process, "domains"), process_text(process, "replication"));
 	fprintf(out, "  prefetch=%s,filter=%s\n", process_text(process, "prefetch"), process_text(process, "filter"));
-	fprintf(out, "%s\n", process_number(process, "split") ? "threads run on several nodes" :
-		"threads have run on one node only");
+	if (process_is_auto(process))
+		write_why(out, process);
+	else
+		fprintf(out, "%s\n", process_number(process, "split") ? "threads run on several nodes" :
+			"threads have run on one node only");
 	write_counters(out, process, &row->counters);
 	write_domains(out, process);
 	must_have(fclose(out) ? NULL : text);

@@ -4,6 +4,7 @@
 #include "kernel.h"
 #include "options.h"
 #include "process.h"
+#include "rules.h"
 
 /*
  * By the same values, the kernel knows all policies except hydra-nofilter; the kernel
@@ -306,6 +307,8 @@ char *settings_refusal(const char *settings)
 
 	if (why)
 		return why;
+	if (saved == EINVAL && strstr(settings, "domains=auto") && !kernel_has_auto())
+		return must_have(strdup("this kernel's Hydra is older than hydractl, and has no policy auto"));
 	if (saved != EOPNOTSUPP)
 		return xasprintf("the kernel refused the settings '%s': %s", settings, strerror(saved));
 	supported = kernel_supported(&missing);

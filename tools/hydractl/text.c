@@ -2,6 +2,9 @@
 #include "text.h"
 
 #include <argp.h>
+#include <math.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 /* Each command sets the exit status that argp uses, for errors of its own too. */
 void *must_have(void *pointer)
@@ -91,6 +94,36 @@ char *printable(const char *text)
 	return made;
 }
 
+char *percent_text(double ppm)
+{
+	double percent = (int64_t)(ppm < 0 ? ppm - 0.5 : ppm + 0.5) / 1e4;
+
+	if (ppm && !percent)
+		return must_have(strdup("less than 0.0001 %"));
+	return xasprintf(fabs(percent) < 9.95 ? "%.2g %%" : "%.0f %%", percent);
+}
+
+char *duration_text(double us)
+{
+	static const struct { double most, unit; const char *name; } units[] = {
+		{ 1e3, 1, "us" }, { 1e6, 1e3, "ms" }, { 120e6, 1e6, "s" }, { 7200e6, 60e6, "minutes" }, { INFINITY, 3600e6, "hours" },
+	};
+	size_t i = 0;
+
+	while (fabs(us) >= units[i].most)
+		i++;
+	return xasprintf(fabs(us) < 99.5 * units[i].unit ? "%.2g %s" : "%.0f %s", us / units[i].unit, units[i].name);
+}
+
+unsigned short terminal_columns(int fd)
+{
+	struct winsize size;
+
+	if (!isatty(fd))
+		return 0;
+	return ioctl(fd, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
+}
+
 /* One column a character. */
 static size_t columns_of(const char *text, size_t length)
 {
@@ -101,29 +134,34 @@ static size_t columns_of(const char *text, size_t length)
 	return columns;
 }
 
-void print_wrapped(size_t indent, size_t wide, const char *format, ...)
+void write_wrapped(FILE *out, size_t indent, size_t wide, const char *text)
 {
 	size_t at = 0;		/* the column, 0: at the start of the text */
-	autofree char *whole;
-	const char *text;
-	va_list arguments;
 
-	va_start(arguments, format);
-	text = whole = xvasprintf(format, arguments);
-	va_end(arguments);
 	while (*text) {
 		size_t length = strcspn(text, " "), word = columns_of(text, length);
 
 		if (at && at + 1 + word > wide) {
-			putchar('\n');
+			fputc('\n', out);
 			at = 0;
 		}
-		printf("%*s%.*s", at ? 1 : (int)indent, "", (int)length, text);
+		fprintf(out, "%*s%.*s", at ? 1 : (int)indent, "", (int)length, text);
 		at = (at ? at + 1 : indent) + word;
 		text += length;
 		text += strspn(text, " ");
 	}
-	putchar('\n');
+	fputc('\n', out);
+}
+
+void print_wrapped(size_t indent, size_t wide, const char *format, ...)
+{
+	autofree char *text;
+	va_list arguments;
+
+	va_start(arguments, format);
+	text = xvasprintf(format, arguments);
+	va_end(arguments);
+	write_wrapped(stdout, indent, wide, text);
 }
 
 const char *plural_es(uint64_t count)

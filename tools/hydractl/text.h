@@ -45,7 +45,15 @@ bool is_control(uint32_t point);
  */
 char *printable(const char *text);
 
-/* Print a text, with a newline, in lines of at most @wide columns, each behind @indent spaces; broken at spaces. */
+/* "0.04 %" of @ppm parts per million; and "340 us", "1.9 ms", "2.5 s", "15 minutes": to be freed. */
+char *percent_text(double ppm);
+char *duration_text(double us);
+
+/* The columns of the terminal that @fd is; 0: it is none. */
+unsigned short terminal_columns(int fd);
+
+/* Write a text, with a newline, in lines of at most @wide columns, each behind @indent spaces; broken at spaces. */
+void write_wrapped(FILE *out, size_t indent, size_t wide, const char *text);
 void print_wrapped(size_t indent, size_t wide, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* How "process" ends for @count of it. */

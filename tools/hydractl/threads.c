@@ -5,6 +5,7 @@
 #include <dirent.h>
 
 #include "kernel.h"
+#include "why.h"
 
 #define STAT_FLAGS 9
 #define STAT_PROCESSOR 39
@@ -162,6 +163,7 @@ char *thread_nodes_list(const struct thread_nodes *nodes)
 const char *const split_words[] = {
 	[SPLIT_DONE] = "split", [SPLIT_LINUX] = "linux", [SPLIT_ONE_THREAD] = "one-thread",
 	[SPLIT_ONE_DOMAIN] = "one-domain", [SPLIT_ASLEEP] = "asleep", [SPLIT_BUSY] = "busy",
+	[SPLIT_AUTO] = "auto",
 };
 
 /* The scopes of domains, the kernel's lists of them, and how to call one. */
@@ -211,6 +213,8 @@ enum split split_of(const struct process *process)
 		return SPLIT_LINUX;
 	if (process_number(process, "split"))
 		return SPLIT_DONE;
+	if (process_is_auto(process))
+		return SPLIT_AUTO;
 	threads = read_threads(process->pid, &count);
 	if (count < 2)
 		return SPLIT_ONE_THREAD;
@@ -254,6 +258,8 @@ char *split_sentence(const struct process *process, enum split split)
 	case SPLIT_BUSY:
 		return xasprintf("not split yet: threads run in several domains (kind %s), and keep the lock of their memory (mmap_lock) busy; it is split when one of them, or the kernel's thread hydra_splitter, gets it",
 				 scope->name);
+	case SPLIT_AUTO:
+		return why_sentence(process);
 	default:
 		return NULL;
 	}

@@ -31,11 +31,12 @@ enum split {
 	SPLIT_ONE_DOMAIN,	/* all threads ran last in one domain */
 	SPLIT_ASLEEP,		/* threads ran last in several domains, and all or all but those in one sleep */
 	SPLIT_BUSY,		/* threads run in several domains: it is about to be split */
+	SPLIT_AUTO,		/* the kernel decides: why.h */
 };
 
 enum split split_of(const struct process *process);
 
-/* For scripts: "split", "linux", "one-thread", "one-domain", "asleep", "busy". */
+/* For scripts: "split", "linux", "one-thread", "one-domain", "asleep", "busy", "auto". */
 extern const char *const split_words[];
 
 /* Threads ran in several domains, and yet there are no page tables for each. */

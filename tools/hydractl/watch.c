@@ -12,12 +12,12 @@ const char *const order_names[ORDERS] = {
 static const struct column columns[] = {
 	{ .head = "PID", 7, 0 }, { .head = "POLICY", -14, 5 }, { .head = "SENT/S", 8, 1 },
 	{ .head = "SPARED/S", 9, 2 }, { .head = "FILLS/S", 8, 6 }, { .head = "FLUSH/S", 8, 7 },
-	{ .head = "REP-KIB", 8, 4 }, { .head = "COMMAND", -8, 3 },
+	{ .head = "REP-KIB", 8, 4 }, { .head = "AUTO", -8, 8 }, { .head = "WHY", -8, 9 }, { .head = "COMMAND", -8, 3 },
 };
 
 /* The order by a column; -1: none. */
 static const int order_of_column[] = {
-	ORDER_PID, -1, ORDER_SENT, ORDER_SPARED, ORDER_FILLS, ORDER_FLUSHES, ORDER_MEMORY, ORDER_NAME,
+	ORDER_PID, -1, ORDER_SENT, ORDER_SPARED, ORDER_FILLS, ORDER_FLUSHES, ORDER_MEMORY, -1, -1, ORDER_NAME,
 };
 
 static double sort_key(const struct row *row, enum order order)
@@ -63,7 +63,7 @@ void watch_compare(struct watch *watch)
 		const struct process *process = &watch->after.process[i];
 		struct row *row = &watch->row[watch->count];
 
-		if (!watch->all && !process_active(process))
+		if (!watch->all && !process_under_hydra(process))
 			continue;
 		row->process = process;
 		row->counters = counters_of(process, processes_find(&watch->before, process->pid),
@@ -84,7 +84,7 @@ bool watch_look(struct watch *watch)
 		return false;
 	processes_free(&watch->before);
 	watch->before = watch->after;
-	processes_load(&watch->after, pids, count, false);
+	processes_load(&watch->after, pids, count, NULL);
 	watch->seconds = watch->moment ? moment - watch->moment : 0;
 	watch->moment = moment;
 	watch_compare(watch);
@@ -120,5 +120,7 @@ void watch_row(struct table *table, const struct row *row)
 	rate_cell(table, row->counters.rate[FILLS]);
 	rate_cell(table, row->counters.rate[FLUSHES]);
 	table_cell(table, "%" PRIu64, row->counters.number[REPLICA_KIB]);
+	table_cell(table, "%s", process_text(row->process, "auto") ?: "-");
+	table_cell(table, "%s", process_text(row->process, "why") ?: "-");
 	table_cell(table, "%s", name);
 }
