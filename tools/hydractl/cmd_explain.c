@@ -2,7 +2,6 @@
 /* hydractl explain: watch processes for a while, then say what Hydra would do for them. */
 #include <math.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 
 #include "subjects.h"
 #include "commands.h"
@@ -12,16 +11,9 @@ static bool look_at_tables;
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-	uint64_t number;
-
 	switch (key) {
 	case 's':
 		seconds = parse_seconds(state, "time", arg);
-		return 0;
-	case 'm':
-		if (!parse_u64(arg, &number))
-			argp_error(state, "threshold '%s' is not a number of interrupts per second", arg);
-		many_interrupts = number;
 		return 0;
 	case 't':
 		look_at_tables = true;
@@ -37,7 +29,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option explain_options[] = {
 	{ "seconds", 's', "SECONDS", 0, "How long to watch; 10, unless given", 0 },
-	{ "threshold", 'm', "NUMBER", 0, "How many interrupts per second are many; 1000, unless given", 0 },
 	{ "tables", 't', NULL, 0, "Look at the page tables of several processes, too: each waits meanwhile, as of 'hydractl tables'. For a single PID, and for processes on one node with 1 MiB of page tables, hydractl always does", 0 },
 	{ 0 }
 };
@@ -55,31 +46,22 @@ static const struct argp argp = {
 	.args_doc = "[PID]",
 	.doc = "Watch processes for a while, then say what Hydra would do for them. No policy is changed: the kernel counts the TLB flushes of the processes, and each takes a few instructions more meanwhile. Ctrl-C ends the watch, and shows what was seen until then.\n"
 	       "\n"
-	       "SENT/S: interrupts for TLB shootdowns per second, one for each CPU. ACROSS/S: of these, to CPUs of another node than the flushing CPU: the most that --policy hydra can save. NODES: where the threads ran last. TABLE-KIB: the page tables. COST-KIB: what Hydra's page tables would take at most, (nodes - 1) x TABLE-KIB + nodes x 20 KiB; under a policy, what they take.\n"
+	       "SENT/S: interrupts for TLB shootdowns per second, one for each CPU. ACROSS/S: of these, to CPUs of another node than the flushing CPU: the most that page tables for each node can save. SAVES: that in percent of the CPU time, by the kernel's prices (/sys/kernel/mm/hydra/auto/); under a policy that has split the process, what it saves less what it costs. NODES: where the threads ran last. TABLE-KIB: the page tables. COST-KIB: what Hydra's page tables would take at most, (nodes - 1) x TABLE-KIB + nodes x 20 KiB; under a policy, what they take.\n"
 	       "\n"
-	       "ADVICE: hydra: switch it on. cores: only --policy abis or radixvm might help. walks: few interrupts, but large page tables, which threads on several nodes read. keep, off, not-split: of processes under a policy. moved: the process runs on one node, and left its page tables on others, from which a policy moves them. one-node, quiet: nothing to gain.\v"
+	       "ADVICE, the first that applies: decided: policy auto has decided, as 'hydractl why' says. keep: another policy saves 0.2 % of the CPU time or more. auto: policy auto would split the process. cores: interrupts within nodes cost 0.2 % or more, and only --policy abis or radixvm might help. moved: the process runs on one node, and left its page tables on others (1 MiB or more, with half of the pages or more), from which a policy moves them. one-node: it runs on one node, and a policy costs nothing. not-split: the policy does nothing yet. walks: few interrupts, but 2 MiB of page tables or more, which threads on several nodes read. off: a policy saves too little. small: less than 0.2 % to save. quiet: nothing to save.\v"
 	       "For example:\n"
 	       "  hydractl explain 1234\n"
 	       "  hydractl explain --unit mysql --seconds 60\n"
 	       "\n"
-	       "Not seen: a program that uses mprotect() or munmap() as a memory barrier for all threads must not run under Hydra, however much it would gain. See 'Programs that rely on the interrupts' in docs/hydractl.md.\n"
+	       "Not seen: what makes policy auto leave a process alone, such as mlockall(); and a program that uses mprotect() or munmap() as a memory barrier for all threads must not run under Hydra, however much it would gain. See 'Programs that rely on the interrupts' in docs/hydractl.md.\n"
 	       "\n"
 	       "Exit status: 0 done, also if some of the processes have ended meanwhile; 2 an error, or no process that can be counted; 3 all processes have ended, or the cgroup or unit has gone.",
 };
 
-static unsigned short columns_of_terminal(int fd)
-{
-	struct winsize size;
-
-	if (!isatty(fd))
-		return 0;
-	return ioctl(fd, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
-}
-
 /* Returns the signal that ended the watch, 0 if the time is up. */
 static int wait_for(size_t count, const sigset_t *signals)
 {
-	int columns = columns_of_terminal(STDERR_FILENO), signal = 0;
+	int columns = terminal_columns(STDERR_FILENO), signal = 0;
 	double end = now() + seconds, left;
 
 	while (signal <= 0 && (left = end - now()) > 0) {
@@ -98,10 +80,10 @@ static int wait_for(size_t count, const sigset_t *signals)
 }
 
 static const struct column columns[] = {
-	{ .head = "PID", 7, 0 }, { .head = "COMMAND", -15, 4 }, { .head = "POLICY", -7, 8 },
-	{ .head = "THREADS", 7, 10 }, { .head = "NODES", -7, 5 }, { .head = "FLUSH/S", 8, 6 },
-	{ .head = "SENT/S", 8, 3 }, { .head = "ACROSS/S", 8, 2 }, { .head = "TABLE-KIB", 9, 9 },
-	{ .head = "COST-KIB", 9, 7 }, { .head = "ADVICE", -8, 1, .ragged = true },
+	{ .head = "PID", 7, 0 }, { .head = "COMMAND", -15, 4 }, { .head = "POLICY", -7, 9 },
+	{ .head = "THREADS", 7, 11 }, { .head = "NODES", -7, 5 }, { .head = "FLUSH/S", 8, 7 },
+	{ .head = "SENT/S", 8, 6 }, { .head = "ACROSS/S", 8, 3 }, { .head = "SAVES", 8, 2 },
+	{ .head = "TABLE-KIB", 9, 10 }, { .head = "COST-KIB", 9, 8 }, { .head = "ADVICE", -8, 1, .ragged = true },
 };
 
 /* The memory that Hydra's page tables would take at most, or take. */
@@ -113,6 +95,7 @@ static uint64_t cost_kib(const struct subject *seen)
 static void print_row(struct table *table, const struct subject *seen)
 {
 	autofree char *name = printable(seen->name), *nodes = thread_nodes_list(&seen->nodes);
+	double percent = (int64_t)saving_ppm(seen) / 1e4;
 	char rate[RATE_SIZE];
 
 	table_cell(table, "%d", seen->pid);
@@ -123,6 +106,7 @@ static void print_row(struct table *table, const struct subject *seen)
 	table_cell(table, "%s", rate_text(rate, seen->flushes));
 	table_cell(table, "%s", rate_text(rate, seen->sent));
 	table_cell(table, "%s", rate_text(rate, seen->across));
+	table_cell(table, fabs(percent) < 9.95 ? "%.2g%%" : "%.0f%%", percent);
 	table_cell(table, "%" PRIu64, seen->table_kib);
 	table_cell(table, "%" PRIu64, cost_kib(seen));
 	table_cell(table, "%s", advice_words[advice_for(seen)]);
@@ -132,7 +116,7 @@ static bool has_something_to_gain(const struct subject *seen)
 {
 	enum advice advice = advice_for(seen);
 
-	return advice != ADVICE_ONE_NODE && advice != ADVICE_QUIET;
+	return advice != ADVICE_ONE_NODE && advice != ADVICE_QUIET && advice != ADVICE_SMALL && advice != ADVICE_DECIDED;
 }
 
 /* The highest rate to other nodes first, then of all interrupts, then of flushes; then by PID. */
@@ -171,6 +155,7 @@ static void print_subject(const struct subject *seen, size_t wide)
 	putchar('\n');
 	print_wrapped(0, wide, "%s", sentence);
 	putchar('\n');
+	print_wrapped(2, wide, "%.2f CPUs used", seen->cpus);
 	print_wrapped(2, wide, "%.1f TLB flushes/s", seen->flushes);
 	print_wrapped(2, wide, "%.1f interrupts sent/s, one for each CPU", seen->sent);
 	print_wrapped(2, wide, "%.1f/s of these to CPUs of another node (%.1f %%)", seen->across,
@@ -239,6 +224,8 @@ static void json_subject(const struct subject *seen)
 	json_string("policy", seen->policy);
 	json_flag("active", seen->active);
 	json_string("split_state", split_words[seen->split]);
+	json_real("cpus", seen->cpus);
+	json_real("saving_ppm", saving_ppm(seen));
 	json_real("flushes_per_second", seen->flushes);
 	json_real("sent_per_second", seen->sent);
 	json_real("across_per_second", seen->across);
@@ -309,7 +296,7 @@ static bool all_ended(const struct subjects *subjects)
 /* Say what was seen. Returns the exit status. */
 static int report(const struct subjects *subjects)
 {
-	size_t wide = columns_of_terminal(STDOUT_FILENO) ?: SIZE_MAX, count;
+	size_t wide = terminal_columns(STDOUT_FILENO) ?: SIZE_MAX, count;
 
 	if (options.json)
 		json_subjects(subjects);
@@ -333,7 +320,7 @@ static int report(const struct subjects *subjects)
 				      subjects->subject[i].pid, name);
 	}
 	putchar('\n');
-	print_wrapped(0, wide, "Not seen here: programs that use mprotect() or munmap() as a memory barrier for all threads must not run under Hydra (docs/hydractl.md, \"Programs that rely on the interrupts\").");
+	print_wrapped(0, wide, "Not seen here: programs that use mprotect() or munmap() as a memory barrier for all threads must not run under Hydra; policy auto guards mprotect() of a single page only (docs/hydractl.md, \"Programs that rely on the interrupts\").");
 	return 0;
 }
 

@@ -9,6 +9,8 @@
 #include "kernel.h"
 #include "options.h"
 
+#define STAT_UTIME 14
+#define STAT_STIME 15
 #define STAT_START 22
 
 /* For subjects_restore(), also at an exit. */
@@ -22,6 +24,14 @@ static uint64_t ticks_since_boot(void)
 
 	clock_gettime(CLOCK_BOOTTIME, &time);
 	return time.tv_sec * second + time.tv_nsec / (1000000000 / second);
+}
+
+/* The CPU time that the process has used */
+static uint64_t ticks_used(pid_t pid)
+{
+	autofree char *text = process_file(pid, "stat");
+
+	return text ? stat_field(text, STAT_UTIME) + stat_field(text, STAT_STIME) : 0;
 }
 
 static bool is_new(pid_t pid)
@@ -74,6 +84,7 @@ static void begin(struct subjects *subjects, pid_t pid, bool named)
 	subject->switched_on = known && !before && count_set(pid, true);
 	saved = known ? errno : EINVAL;
 	subject->moment = now();
+	subject->ticks = ticks_used(pid);
 	if (before || subject->switched_on) {
 		thread_nodes_look(&subject->nodes, pid);
 		subjects->count++;
@@ -155,6 +166,7 @@ static void look(struct subject *subject)
 {
 	char *text = process_file(subject->pid, "hydra");
 	struct counters counters;
+	uint64_t ticks;
 
 	subject->seconds = now() - subject->moment;
 	/* Also ended: another process has the PID. */
@@ -168,6 +180,11 @@ static void look(struct subject *subject)
 	counters = counters_of(&subject->after, &subject->before, subject->seconds);
 	subject->policy = process_text(&subject->after, "policy");
 	subject->active = counters.active;
+	/* A process that seems to have used nothing has used less than a tick. */
+	ticks = ticks_used(subject->pid) - subject->ticks ?: 1;
+	subject->cpus = (double)ticks / sysconf(_SC_CLK_TCK) / subject->seconds;
+	subject->fills = counters.rate[FILLS];
+	subject->changes = counters.rate[PROPAGATED];
 	subject->flushes = counters.rate[FLUSHES];
 	subject->sent = counters.rate[INTERRUPTED];
 	subject->across = counters.rate[ACROSS];

@@ -13,6 +13,7 @@ struct subject {
 	bool switched_on;	/* counted because hydractl asked */
 	bool ended;
 	double moment, seconds;	/* when the watch began, how long it took */
+	uint64_t ticks;		/* of CPU time that it had used by then */
 	struct process before, after;
 	struct thread_nodes nodes;
 	struct leaf_tables tables;	/* if asked for and permitted, else empty */
@@ -20,7 +21,9 @@ struct subject {
 	char *late;			/* of an active process: why it is not split; else NULL */
 	const char *policy;
 	bool active;			/* the policy is not linux */
+	double cpus;			/* that it used, on average */
 	double flushes, sent, across, spared;	/* per second */
+	double fills, changes;		/* per second: copies filled, and entries of copies changed */
 	uint64_t table_kib;		/* of all page tables, those of Hydra included */
 	uint64_t hydra_kib;		/* of Hydra's */
 	bool at_home;			/* may_have_moved(); the kernel is new enough; and all threads are */
@@ -49,11 +52,16 @@ void subjects_look(struct subjects *subjects, bool tables);
 void subjects_restore(void);
 
 /* What Hydra would do for a process that was watched, and what the operator may do. */
-enum advice { ADVICE_HYDRA, ADVICE_CORES, ADVICE_WALKS, ADVICE_KEEP, ADVICE_OFF, ADVICE_MOVED, ADVICE_ONE_NODE, ADVICE_QUIET, ADVICE_NOT_SPLIT };
+enum advice {
+	ADVICE_AUTO, ADVICE_SMALL, ADVICE_CORES, ADVICE_WALKS, ADVICE_KEEP, ADVICE_OFF, ADVICE_MOVED, ADVICE_ONE_NODE, ADVICE_QUIET,
+	ADVICE_NOT_SPLIT, ADVICE_DECIDED,
+};
 
-/* Interrupts per second: not few */
-#define MANY_INTERRUPTS 1000		/* usually */
-extern double many_interrupts;
+/*
+ * What page tables for each node save of the CPU time, in ppm: at most, as they are not there yet; or by what the process has
+ * counted with them, less what they have cost.
+ */
+double saving_ppm(const struct subject *seen);
 
 /* Do threads of the process run on several nodes? */
 bool spans_nodes(const struct subject *seen);
