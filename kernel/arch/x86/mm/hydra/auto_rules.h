@@ -92,7 +92,7 @@
 #define HYDRA_PRICE_RELEASE	100	/* of a table when the process returns to plain Linux */
 
 /* Of any price: a second for a thousand of the dearest */
-#define HYDRA_PRICE_MAX		1000000
+#define HYDRA_MAX_PRICE		1000000
 
 /* Rent, in units of 1/256 of the price of forgetting */
 #define HYDRA_RENT_WHOLE	256

@@ -56,7 +56,7 @@ int hydra_price_parse(const char *text, u32 *price)
 {
 	unsigned int ns;
 
-	if (kstrtouint(text, 10, &ns) || !ns || ns > HYDRA_PRICE_MAX)
+	if (kstrtouint(text, 10, &ns) || !ns || ns > HYDRA_MAX_PRICE)
 		return -EINVAL;
 	WRITE_ONCE(*price, ns);
 	return 0;
