@@ -26,6 +26,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "auto_policy.h"
 #include "json.h"
 #include "machine.h"
 #include "own_hydra.h"
@@ -205,7 +206,6 @@ static void map_all(void)
 
 static void settle(struct worker *worker)
 {
-	map_all();
 	for (int i = 0; i < ANSWERS; i++)
 		ask_all(worker, do_nothing);
 	look(SETTLING);
@@ -269,8 +269,30 @@ static void change_own(const struct worker *worker)
 		(void)*page;
 }
 
+/* Until policy "auto" has decided: as before, but no round begins. The page stays writable. */
+static void change_for_a_while(const struct worker *worker)
+{
+	volatile char *page = page_of(worker->number, 0, 0);
+
+	if (mprotect((void *)page, PAGE, PROT_READ))
+		error(EXIT_FAILURE, errno, "mprotect");
+	(void)*page;
+	if (mprotect((void *)page, PAGE, PROT_READ | PROT_WRITE))
+		error(EXIT_FAILURE, errno, "mprotect");
+	*page = 1;
+}
+
 static void take_turn(struct worker *worker)
 {
+	static bool mapped;
+
+	if (!mapped)
+		map_all();
+	mapped = true;
+	if (round_robin_is_warming_up()) {
+		change_for_a_while(worker);
+		return;
+	}
 	if (!worker->number)
 		begin_round(worker);
 	if (phase == SETTLING)
@@ -281,7 +303,12 @@ static void take_turn(struct worker *worker)
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
+	struct round_robin *turns = state->input;
+
 	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &turns->look_ms;
+		return 0;
 	case 'T':
 		if (!parse_u64(arg, &tables) || !tables || tables > TABLES_MOST)
 			argp_error(state, "'%s' is not a number of leaf tables from 1 to %lu", arg, TABLES_MOST);
@@ -316,8 +343,11 @@ static const struct argp_option argp_options[] = {
 	{ 0 }
 };
 
+static const struct argp_child children[] = { { .argp = &auto_policy_argp }, { 0 } };
+
 static const struct argp argp = {
 	.options = argp_options,
+	.children = children,
 	.parser = parse_option,
 	.doc = "Count TLB shootdown interrupts of threads that protect pages of their own: before all threads have read all pages once or gone from node to node, after, and some seconds later. Prints one line of JSON.\v"
 	       "Exit status: 0 done; 1 failed; 2 this machine or kernel lacks what is needed; 64 wrong usage.",
@@ -353,6 +383,7 @@ static void print(void)
 		json_number("pagetable_kib", looks[phase].kib);
 		json_close();
 	}
+	auto_policy_print();
 	json_close();
 }
 
@@ -361,7 +392,7 @@ int main(int argc, char **argv)
 	static const struct round_robin_kind kind = { .name = "protect", .turn = take_turn };
 	struct round_robin turns = { .kind = &kind, .asked = answer };
 
-	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	argp_parse(&argp, argc, argv, 0, NULL, &turns);
 	/* Leaves ahead of all else if this kernel has no Hydra. */
 	look(SETTLING);
 	if (moves)
@@ -369,6 +400,7 @@ int main(int argc, char **argv)
 	turns.rounds = rounds_of(SETTLING) + 3 * per_phase + pause_seconds;
 	turns.seconds = 1e9;
 	use_plain_memory();
+	register_membarrier();
 	round_robin_run(&turns);
 	look(LATER);
 	print();

@@ -3,12 +3,15 @@
 
 #include <errno.h>
 #include <error.h>
+#include <linux/membarrier.h>
 #include <numa.h>
 #include <numaif.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 struct machine machine_read(void)
 {
@@ -83,6 +86,12 @@ void use_plain_memory(void)
 	/* Local is the default, too; NUMA balancing leaves a process alone that asks for it. */
 	if (set_mempolicy(MPOL_LOCAL, NULL, 0))
 		error(EXIT_FAILURE, errno, "cannot keep memory where it is");
+}
+
+void register_membarrier(void)
+{
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0))
+		error(EXIT_LACKING, errno, "no membarrier(2): boot a kernel built with CONFIG_MEMBARRIER");
 }
 
 double now(void)

@@ -39,6 +39,12 @@ pthread_t start_pinned(int cpu, void *(*function)(void *argument), void *argumen
  */
 void use_plain_memory(void);
 
+/*
+ * From here on, mprotect() of a page means no barrier in all threads: the process has
+ * membarrier(2) for that. Policy "auto" treats it accordingly.
+ */
+void register_membarrier(void);
+
 /* Seconds, by a clock that is never set. */
 double now(void);
 

@@ -7,6 +7,10 @@
  *	threads   eight threads on the CPUs of the node, each with its part of the memory
  *	migrated  the same, and the memory moves with them (migrate_pages)
  *
+ * It sleeps in these seconds, and reads its memory once in each. Policy "auto" takes a program for
+ * one of a node if it finds it running there: so under that policy it may be told to read on,
+ * until its page tables have followed.
+ *
  * Then each thread reads pages of its own in random order, between markers for the
  * plugin lab/meter/misses_plugin.c, which counts page walks. Last, a thread protects
  * a page of its own, often: the time-stamp counter, which under the lab's emulator
@@ -25,12 +29,14 @@
 #include <time.h>
 #include <x86intrin.h>
 
+#include "auto_policy.h"
 #include "interrupts.h"
 #include "json.h"
 #include "machine.h"
 #include "markers.h"
 #include "own_hydra.h"
 #include "page_tables.h"
+#include "places.h"
 #include "procfile.h"
 
 #define PAGE 4096UL
@@ -40,7 +46,8 @@
 #define SETTLING 3			/* uses before the first look */
 #define CHANGES 64
 #define READS 8192UL			/* of each thread, in random order */
-#define MAP "/proc/self/hydra_map"
+#define THINKING 1000000		/* times round a loop between two passes: a pass takes an emulator long */
+#define LEFT_BEHIND 50			/* of so many entries one may stay on the other node, that of the program's code */
 
 struct kind {
 	const char *name;
@@ -69,6 +76,8 @@ static struct mover movers[MOST];
 static void (*volatile step)(const struct mover *mover);
 static pthread_barrier_t begin, end;
 static volatile bool busy, over;
+static bool reads_on;
+static double until;
 static uint64_t interrupts, instructions = UINT64_MAX;
 
 static const struct node *target(void)
@@ -91,6 +100,15 @@ static void read_own(const struct mover *mover)
 {
 	for (size_t offset = 0; offset < tables_of_each() * TABLE; offset += PAGE)
 		(void)mover->data[offset];
+}
+
+static void read_on(const struct mover *mover)
+{
+	do {
+		read_own(mover);
+		for (unsigned long i = THINKING; i; i--)
+			asm volatile("");
+	} while (now() < until);
 }
 
 /* Nearly all accesses are of the data: what else there is stays in registers. */
@@ -230,6 +248,20 @@ static void print_look(const char *key, const struct look *seen)
 	json_close();
 }
 
+/* Reads on until the page tables have followed, for a second at most: a second of work is long for an emulator. */
+static void be_followed(void)
+{
+	struct reach reach;
+
+	for (int i = 0; i < 10; i++) {
+		until = now() + 0.1;
+		all_do(read_on);
+		reach = page_tables_reach(target()->id);
+		if (reach.far * LEFT_BEHIND < reach.near)
+			return;
+	}
+}
+
 /* The first pass warms the model up. */
 static void count_walks(void)
 {
@@ -239,26 +271,6 @@ static void count_walks(void)
 	all_do(read_randomly);
 	MARKER(MARK_END);
 	MARKER(MARK_STOP);
-}
-
-static void print_lines(const char *key, const char *path)
-{
-	char *text = file_read(path), *rest = NULL;
-
-	if (!text)
-		error(EXIT_FAILURE, errno, "cannot read %s", path);
-	json_open_list(key);
-	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-		json_string(NULL, line);
-	json_close();
-	free(text);
-}
-
-/* What tells near walks from far ones. */
-static void print_places(bool cores)
-{
-	print_lines("map", MAP);
-	print_lines("domains", cores ? "/sys/kernel/mm/hydra/domains_core" : "/sys/kernel/mm/hydra/domains");
 }
 
 static void take_argument(const char *name, const struct argp_state *state)
@@ -280,6 +292,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		if (!parse_u64(arg, &seconds) || seconds > 3600)
 			argp_error(state, "'%s' is not a number of seconds up to 3600", arg);
 		return 0;
+	case 'b':
+		reads_on = true;
+		return 0;
 	case ARGP_KEY_ARG:
 		if (kind)
 			return ARGP_ERR_UNKNOWN;
@@ -297,6 +312,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 static const struct argp_option argp_options[] = {
 	{ "tables", 'T', "N", 0, "Leaf page tables of the memory, of 2 MiB each (default 32)", 0 },
 	{ "seconds", 's', "S", 0, "Seconds between the move and the last look (default 5)", 0 },
+	{ "busy", 'b', NULL, 0, "Read on in these seconds, until the page tables have followed; under policy auto the kernel looks as often as it can", 0 },
 	{ 0 }
 };
 
@@ -326,6 +342,8 @@ int main(int argc, char **argv)
 	need();
 	use_plain_memory();
 	pin_self(machine.node[0].cpu[0]);
+	if (reads_on)
+		auto_policy_hurry();
 	start_threads();
 	all_do(write_own);
 	for (int i = 0; i < SETTLING; i++)
@@ -335,7 +353,10 @@ int main(int argc, char **argv)
 	all_do(read_own);
 	moved = look(target());
 	for (uint64_t i = 0; i < seconds; i++) {
-		nanosleep(&(struct timespec){ .tv_sec = 1 }, NULL);
+		if (reads_on)
+			be_followed();
+		else
+			nanosleep(&(struct timespec){ .tv_sec = 1 }, NULL);
 		all_do(read_own);
 	}
 	later = look(target());
@@ -343,6 +364,7 @@ int main(int argc, char **argv)
 	all_do(count_instructions);
 	all_do(count_interrupts);
 	own = own_hydra_read();
+	auto_policy_end();
 
 	json_open_object(NULL);
 	json_string("program", "moved");
@@ -356,6 +378,7 @@ int main(int argc, char **argv)
 	json_number("instructions", instructions / 2);
 	json_number("samples", 1);
 	print_places(own.cores);
+	auto_policy_print();
 	json_close();
 	/* The end of the process ends the threads. */
 	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <x86intrin.h>
 
+#include "auto_policy.h"
 #include "interrupts.h"
 #include "json.h"
 #include "machine.h"
@@ -26,7 +27,7 @@
 #define REQUESTS_MOST 100000UL
 
 static struct machine machine;
-static uint64_t requests = 120;
+static uint64_t requests = 120, look_ms;
 static pthread_barrier_t ready;
 
 static void *request(void *argument)
@@ -85,13 +86,29 @@ static void keep_busy(void)
 	pthread_barrier_wait(&ready);
 }
 
+/* Policy "auto" finds a busy CPU on each node, and the one of the request. */
+static void let_decide(void)
+{
+	if (!look_ms)
+		return;
+	auto_policy_begin(machine.node_count + 1, look_ms);
+	for (uint64_t i = 0; !auto_policy_decided(); i++)
+		serve(i, 1);
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-	if (key != 'r')
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &look_ms;
+		return 0;
+	case 'r':
+		if (!parse_u64(arg, &requests) || !requests || requests > REQUESTS_MOST)
+			argp_error(state, "'%s' is not a number of requests from 1 to %lu", arg, REQUESTS_MOST);
+		return 0;
+	default:
 		return ARGP_ERR_UNKNOWN;
-	if (!parse_u64(arg, &requests) || !requests || requests > REQUESTS_MOST)
-		argp_error(state, "'%s' is not a number of requests from 1 to %lu", arg, REQUESTS_MOST);
-	return 0;
+	}
 }
 
 static const struct argp_option argp_options[] = {
@@ -99,8 +116,11 @@ static const struct argp_option argp_options[] = {
 	{ 0 }
 };
 
+static const struct argp_child children[] = { { .argp = &auto_policy_argp }, { 0 } };
+
 static const struct argp argp = {
 	.options = argp_options,
+	.children = children,
 	.parser = parse_option,
 	.doc = "Count TLB shootdown interrupts of a program with a thread for each request. Prints one line of JSON.\v"
 	       "Exit status: 0 done; 1 failed; 2 this machine or kernel lacks what is needed; 64 wrong usage.",
@@ -118,11 +138,13 @@ int main(int argc, char **argv)
 	use_plain_memory();
 	pin_self(machine.node[0].cpu[0]);
 	keep_busy();
+	let_decide();
 	requests += (machine.node_count - requests % machine.node_count) % machine.node_count;
 	alone = interrupts_of(requests, 1);
 	together = interrupts_of(requests, machine.node_count);
 	own = own_hydra_read();
 	tables = page_tables_kib();
+	auto_policy_end();
 
 	json_open_object(NULL);
 	json_string("program", "requests");
@@ -131,6 +153,7 @@ int main(int argc, char **argv)
 	json_number("together", together);
 	json_number("pagetable_kib", tables);
 	json_number("fills", own.fills);
+	auto_policy_print();
 	json_close();
 	/* The end of the process ends the threads. */
 	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;

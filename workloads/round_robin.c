@@ -8,6 +8,7 @@
 #include <string.h>
 #include <x86intrin.h>
 
+#include "auto_policy.h"
 #include "interrupts.h"
 #include "json.h"
 #include "machine.h"
@@ -15,6 +16,7 @@
 
 #define NO_THREAD SIZE_MAX
 #define MOST_OPERATIONS 100000
+#define ROUNDS_MOST 100000UL
 
 struct operation {
 	uint64_t interrupts;
@@ -32,11 +34,17 @@ static struct operation operations[MOST_OPERATIONS];
 static size_t made;
 static uint64_t last_interrupts;
 static double start;
+static bool warming_up;
 static pthread_barrier_t ready, over;
 
 size_t round_robin_count(void)
 {
 	return count;
+}
+
+bool round_robin_is_warming_up(void)
+{
+	return warming_up;
 }
 
 struct worker *round_robin_worker(size_t number)
@@ -46,8 +54,11 @@ struct worker *round_robin_worker(size_t number)
 
 void round_robin_operation(int kind)
 {
-	uint64_t interrupts = shootdown_interrupts();
+	uint64_t interrupts;
 
+	if (warming_up)
+		return;
+	interrupts = shootdown_interrupts();
 	if (turns_taken >= count && made < MOST_OPERATIONS)
 		operations[made++] = (struct operation){ interrupts - last_interrupts, kind };
 	last_interrupts = interrupts;
@@ -55,7 +66,8 @@ void round_robin_operation(int kind)
 
 void round_robin_forget(void)
 {
-	last_interrupts = shootdown_interrupts();
+	if (!warming_up)
+		last_interrupts = shootdown_interrupts();
 }
 
 static void answer(struct worker *worker)
@@ -79,15 +91,35 @@ static bool enough(void)
 	       (turns_taken >= 2 * count && now() - start > turns->seconds);
 }
 
+/* The first thread does this in its turns: the others wait in user mode. */
+static void warm_up(void)
+{
+	static bool begun;
+
+	if (!begun) {
+		begun = true;
+		warming_up = turns->look_ms;
+		if (warming_up)
+			auto_policy_begin(count, turns->look_ms);
+	}
+	if (!warming_up || !auto_policy_decided())
+		return;
+	warming_up = false;
+	start = now();
+	round_robin_forget();
+}
+
 static void take_turn(struct worker *worker)
 {
-	if (enough()) {
+	if (!worker->number)
+		warm_up();
+	if (!warming_up && enough()) {
 		turn_of = NO_THREAD;
 		pthread_barrier_wait(&over);
 		return;
 	}
 	turns->kind->turn(worker);
-	turns_taken++;
+	turns_taken += !warming_up;
 	turn_of = (worker->number + 1) % count;
 }
 
@@ -114,6 +146,10 @@ void round_robin_run(const struct round_robin *asked_for)
 	turns = asked_for;
 	if (turns->alone)
 		machine.node_count = machine.node[0].cpu_count = 1;
+	if (turns->nodes > machine.node_count)
+		error(EXIT_LACKING, 0, "this machine has %zu nodes only", machine.node_count);
+	if (turns->nodes)
+		machine.node_count = turns->nodes;
 	if (turns->kind->prepare)
 		turns->kind->prepare();
 	for (size_t i = 0; i < machine.node_count; i++) {
@@ -146,6 +182,7 @@ void round_robin_run(const struct round_robin *asked_for)
 	last_interrupts = shootdown_interrupts();
 	turn_of = 0;
 	pthread_barrier_wait(&over);
+	auto_policy_end();
 }
 
 void round_robin_print_interrupts(const char *key, int kind)
@@ -176,9 +213,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	char *end;
 
 	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &chosen->look_ms;
+		return 0;
 	case 'r':
-		if (!parse_u64(arg, &chosen->rounds) || chosen->rounds < 2 || chosen->rounds > 1000)
-			argp_error(state, "'%s' is not a number of rounds from 2 to 1000", arg);
+		if (!parse_u64(arg, &chosen->rounds) || chosen->rounds < 2 || chosen->rounds > ROUNDS_MOST)
+			argp_error(state, "'%s' is not a number of rounds from 2 to %lu", arg, ROUNDS_MOST);
 		return 0;
 	case 't':
 		chosen->seconds = strtod(arg, &end);
@@ -189,6 +229,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		if (!parse_u64(arg, &chosen->per_node))
 			argp_error(state, "'%s' is not a number of threads", arg);
 		chosen->alone = !chosen->per_node;
+		return 0;
+	case 'N':
+		if (!parse_u64(arg, &chosen->nodes))
+			argp_error(state, "'%s' is not a number of nodes", arg);
 		return 0;
 	case ARGP_KEY_ARG:
 		if (!chosen->kinds || chosen->kind)
@@ -209,7 +253,10 @@ static const struct argp_option argp_options[] = {
 	  "Each thread takes so many turns (default 3). Those of the first round are not counted", 0 },
 	{ "seconds", 't', "S", 0, "Stop after S seconds (default 20), but not before the second round is over", 0 },
 	{ "per-node", 'n', "N", 0, "Threads on the first N CPUs of each node; 0: one thread in all", 0 },
+	{ "nodes", 'N', "N", 0, "Threads on the first N nodes; 0: on all (default)", 0 },
 	{ 0 }
 };
 
-const struct argp round_robin_argp = { .options = argp_options, .parser = parse_option };
+static const struct argp_child children[] = { { .argp = &auto_policy_argp }, { 0 } };
+
+const struct argp round_robin_argp = { .options = argp_options, .parser = parse_option, .children = children };

@@ -39,14 +39,16 @@ struct round_robin {
 	/* What all threads do when one asks by round_robin_ask_all(); may be NULL. */
 	void (*asked)(struct worker *worker);
 	uint64_t per_node;		/* threads on so many CPUs of each node; 0: on all */
+	uint64_t nodes;			/* and on so many nodes; 0: on all */
 	bool alone;			/* one thread in all, on the first CPU of the first node */
 	uint64_t rounds;
 	double seconds;			/* stop after so many, but not before the second round is over */
+	uint64_t look_ms;		/* policy "auto" decides first, with a look each so many ms; 0: it may decide at any time */
 };
 
 /*
- * The options --rounds, --seconds and --per-node, and the argument that names a
- * kind, as an argp child. Its input is a struct round_robin.
+ * The options --rounds, --seconds, --per-node, --nodes and --decide, and the
+ * argument that names a kind, as an argp child. Its input is a struct round_robin.
  */
 extern const struct argp round_robin_argp;
 
@@ -54,6 +56,9 @@ extern const struct argp round_robin_argp;
 void round_robin_run(const struct round_robin *turns);
 
 size_t round_robin_count(void);
+
+/* Threads take turns that do not count, as policy "auto" has not decided yet. */
+bool round_robin_is_warming_up(void);
 struct worker *round_robin_worker(size_t number);
 
 /* Ask all threads, the calling one too, and wait until each has done it. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "auto_policy.h"
 #include "json.h"
 #include "machine.h"
 #include "own_hydra.h"
@@ -28,6 +29,7 @@ int round_robin_report(const struct round_robin *turns, const char *program,
 	round_robin_print_interrupts("interrupts", 0);
 	json_number("pagetable_kib", tables);
 	json_number("fills", own.fills);
+	auto_policy_print();
 	json_close();
 	/* The end of the process ends the threads. */
 	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
