@@ -65,6 +65,13 @@ def table_across(title, lines, entries):
     out.print()
 
 
+def shortest(value):
+    """A count as short as it can be shown; a word as it is."""
+    if isinstance(value, str):
+        return escape(value)
+    return f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
+
+
 def differing(entries):
     """Print the counts that are not the same in each run."""
     found = differing_counts(entries)
@@ -76,7 +83,7 @@ def differing(entries):
     for heading in ("", "policy", "what", "in each run"):
         grid.add_column(heading)
     for (_, case, policy, metric), seen in found.items():
-        grid.add_row(escape(case), policies.called(policy), metric, "  ".join(f"{value:,.4g}" if value % 1 else f"{value:,.0f}" for value in seen))
+        grid.add_row(escape(case), policies.called(policy), metric, "  ".join(map(shortest, seen)))
     out.print(grid)
     out.print()
 

@@ -3,13 +3,14 @@
 import csv
 import json
 import math
+import re
 import subprocess
 import types
 
 import pytest
 
 from lab import cli, paths
-from lab.bench import allocators, apps, auto, choice, core, demo, footprint, nested as bench_nested, patterns, prefetch, sharing, spinners, verb, walks as bench_walks
+from lab.bench import allocators, apps, auto, choice, core, costs, demo, footprint, nested as bench_nested, patterns, prefetch, sharing, spinners, verb, walks as bench_walks
 from lab.errors import LabError
 from lab.guest import guest_programs
 from lab.measure import report, values as measured
@@ -104,7 +105,34 @@ def said_by_walks(step):
             "interrupts_per_munmap": 2.99 if inner == "linux" else 0.0, "exits_per_munmap": 2.4 if inner == "linux" else 0.0}
 
 
+def said_by_costs(step):
+    """As it shall be. Each turn of a program with other threads has 20,000 instructions, and each interrupt makes 1,000 more."""
+    case = costs.CASES[step.case]
+    flushes, turns = case.flushes or 2, 512
+    stays = step.policy == "linux" or case.left or step.case in ("one", "barriers")
+    interrupts = 0 if "read" in step.case else flushes * turns * (7 if stays else 1)
+    batch = (20_000 * turns + 1000 * interrupts) // 32
+    seen = {"cpus": 8, "turns": turns, "instructions": [batch] * 30 + [batch + 30_000] * 2, "interrupts": interrupts, "faults": turns, "copies": 0 if stays else 9}
+    if step.case in costs.SAMPLED:
+        sample = {"left_out": 0, "cpus": [{"cpu": 6, "accesses": 9000, "invalidated": 0, "tables": [[1 << 40, 8192]]}]}
+        seen.update(sampled=[sample], reads=131072, sample_reads=65536, domains=["3 node 3 cpus 6-7"],
+                    map=[f"domain 3 start 0x10000000000 end 0x10004000000 node {0 if stays else 3}"])
+    return seen
+
+
+def said_of_auto(step):
+    state, why = (costs.CASES[step.case].ends if step.case in costs.CASES else ()) and costs.CASES[step.case].ends[0].split() or ("split", "saves")
+    return {"state": state, "why": why, "given_up": False, "factor": 25.0, "looks": 12, "looks_until_decided": 9, "decisions": 1, "decisions_afterwards": 0,
+            "ns_per_look": 40000.0, "tries": 0, "rent_ppm": 100, "barriers": 0}
+
+
 def said_by_auto(step):
+    """With what it tells of its decisions."""
+    seen = said_by_costs(step) if step.case in costs.CASES else said_by_others(step)
+    return {**seen, "auto": said_of_auto(step)} if step.policy == "auto" and step.case != "processes" else seen
+
+
+def said_by_others(step):
     """As it shall be, under every policy but Linux."""
     linux = step.policy == "linux"
     if step.case == "decay":
@@ -112,7 +140,7 @@ def said_by_auto(step):
             return {"interrupts": [7 if linux else usual] * 32, "replicas": 104 if visited and not linux else 8, "pagetable_kib": 300}
         return {"cpus": 8, "data_tables": 32, "replicas_at_start": 8, "before": phase(1, False), "after": phase(7, True), "later": phase(1, False)}
     if step.case == "apart":
-        return {"interrupts": [7] * 64 + [1 if step.policy in auto.FINE else 7] * 192, "cpus": 8, "pagetable_kib": 300, "fills": 9}
+        return {"interrupts": [7] * 64 + [1 if step.policy in auto.BY_PAGE else 7] * 192, "cpus": 8, "pagetable_kib": 300, "fills": 9}
     if step.case == "requests":
         return {"requests": 120, "alone": 720 if linux else 120, "together": 480 if linux else 60, "pagetable_kib": 300, "fills": 9}
     if step.case == "processes":
@@ -165,7 +193,7 @@ def spoil(case, policy, **fields):
     return change
 
 
-@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("apps", 27), ("allocators", 53), ("sharing", 42), ("spinners", 50), ("nested", 28), ("walks", 36), ("auto", 80), ("wander", 34)])
+@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("apps", 27), ("allocators", 53), ("sharing", 42), ("spinners", 50), ("nested", 28), ("walks", 36), ("auto", 192), ("wander", 34)])
 def test_good_values_keep_every_limit(name, count):
     checks = core.checked(choice.BENCHES[name], entries(name))
     assert len(checks) == count and [check for check in checks if not check.passed] == []
@@ -321,7 +349,7 @@ def test_the_limits_of_allocators(case, policy, counts, said):
     *((kind, "linux", {"interrupts": lambda old: old + 64}, f"{what}, Linux: ", True) for kind, what in auto.MOVES.items()),
     *((kind, "linux", {"later__split": 1}, "Linux: no process", True) for kind in auto.MOVES), ("processes", "linux", {"replicas": 1}, "Linux: no process", True),
     ("apart", "linux", {"interrupts": [6] * 256}, "apart, Linux: 7", True),
-    *(("apart", column, {"interrupts": lambda old: old[:-64] + [7] * 64}, f"apart, {column}: ", True) for column in auto.FINE),
+    *(("apart", column, {"interrupts": lambda old: old[:-64] + [7] * 64}, f"apart, {column}: ", True) for column in auto.BY_PAGE),
     ("thread", "linux", {"map": ["domain 3 start 0x0 end 0x200000 node 0"]}, "page walks of 8,192 random reads", True),
     *((case, column, fields, f"{case_called}, {auto.policies.called(column)}{told}", asserted) for column in auto.OF_HYDRA for case, case_called, fields, told, asserted in (
         ("decay", "decay", {"before__interrupts": [2] * 32}, ": before", True), ("decay", "decay", {"later__interrupts": [1] * 29 + [2] * 3}, ": a minute later, interrupts", True),
@@ -329,13 +357,118 @@ def test_the_limits_of_allocators(case, policy, counts, said):
         *(row for kind, what in auto.MOVES.items() for row in (
             (kind, what, {"later__near": 0}, ": share", True), (kind, what, {"later__replicas": 1}, ": leaf tables", True),
             (kind, what, {"domains": ["3 node 2 cpus 6-7"]}, ": share of page walks", True),
-            (kind, what, {"later__split": 1}, ": split", True), (kind, what, {"instructions": 2815}, ": instructions", False))),
-        ("requests", "requests", {"alone": 181}, ": interrupts for each request", column in auto.FINE), ("processes", "processes", {"split": 1}, ": split", True),
+            (kind, what, {"later__split": 1}, ": split", True), (kind, what, {"instructions": 2815}, ": instructions", column == "auto"))),
+        ("requests", "requests", {"alone": 181}, ": interrupts for each request", column in auto.BY_PAGE), ("processes", "processes", {"split": 1}, ": split", True),
         ("processes", "processes", {"pagetable_kib": 2497}, ": page tables of each", True)))])
 def test_what_is_not_forgotten_or_left_behind_is_told(case, policy, fields, told, asserted):
     failed = broken("auto", spoil(case, policy, **fields))
     assert told in failed[0].text and failed[0].asserted == asserted
     assert len(failed) == 1 or fields == {"before__interrupts": [2] * 32}
+
+
+def batches(number):
+    """Of 32, so many more instructions in each."""
+    return {"instructions": lambda old: [count + number for count in old]}
+
+
+STEADY = [name for name, case in costs.CASES.items() if not (case.left or case.why)]
+LEFT = [name for name, case in costs.CASES.items() if case.left]
+
+
+@pytest.mark.parametrize("case, policy, fields, told", [
+    *((case, "auto", fields, told) for case in costs.CASES for fields, told in (
+        ({"auto__given_up": True}, "auto: "), ({"auto__decisions": 19}, "auto: "), ({"auto__ns_per_look": 6.1e6}, "a look each second takes at most 0.2 %"),
+        ({"auto__factor": 24.0 * 1.4}, "takes 0.9 to 1.3 ns"), ({"faults": lambda old: old + 10**6}, "cost at most 1.01 of Linux's"))),
+    *((case, "auto", {"auto__state": "split", "auto__why": "waits"}, "auto: ") for case in costs.CASES if costs.CASES[case].ends),
+    *((case, "auto", fields, "is left alone") for case in LEFT for fields in (
+        {"copies": 1}, {"instructions": lambda old: [round(1.003 * count) for count in old]})),
+    *((case, "linux", {"interrupts": lambda old: old * 6 // 7}, "Linux: ") for case in costs.CASES if costs.CASES[case].flushes)])
+def test_what_auto_does_wrong_is_told(case, policy, fields, told):
+    failed = [check for check in broken("auto", spoil(case, policy, **fields)) if check.asserted]
+    assert told in failed[0].text and (failed[0].text.startswith((f"{case}, ", "auto: ")))
+    assert len(failed) == 1 or "cost at most" in told or policy == "linux"
+
+
+@pytest.mark.parametrize("case", [case for case in costs.CASES if not costs.CASES[case].left])
+def test_a_hundredth_more_instructions_than_linux_are_told(case):
+    linux = [step for step in auto.BENCH.steps if (step.case, step.policy) == (case, "linux")][0]
+    wanted = [round(1.011 * count) for count in said_by_costs(linux)["instructions"]]
+    failed = [check.text for check in broken("auto", spoil(case, "auto", instructions=wanted)) if check.asserted]
+    assert f"{case}, auto: instructions at most 1.01 of Linux's" in failed
+
+
+@pytest.mark.parametrize("case", STEADY)
+@pytest.mark.parametrize("column", [column for column in auto.COLUMNS if column not in ("linux", "auto")])
+def test_a_policy_that_is_better_than_auto_is_told(case, column):
+    """By six hundredths; ABIS is reported only, as auto never chooses its domains."""
+    change = spoil(case, column, instructions=lambda old: [round(0.94 * count) for count in old], interrupts=lambda old: round(0.94 * old), faults=0)
+    failed = [check for check in broken("auto", change) if "cost at most 1.05" in check.text]
+    assert len(failed) == 1 and failed[0].asserted == (column != "abis") and ("ABIS" in failed[0].text) == (column == "abis")
+    assert column == "abis" or f"({auto.policies.called(column)})" in failed[0].seen
+
+
+@pytest.mark.parametrize("case", [case for case in costs.CASES if costs.CASES[case].why])
+def test_a_regret_that_is_not_asserted_says_why(case):
+    change = spoil(case, "auto", instructions=lambda old: [3 * count for count in old], interrupts=0)
+    (check,) = [check for check in core.checked(auto.BENCH, entries("auto", change)) if f"{case}, auto: cost at most 1.05 of the best" in check.text]
+    assert not check.asserted and costs.CASES[case].why in check.text
+
+
+def test_verdicts_that_other_prices_change_are_named():
+    """Under auto own takes many instructions more than under Hydra, and few interrupts less: what pays depends on the price of an interrupt."""
+    change = spoil("own", "auto", instructions=lambda old: [round(1.11 * count) for count in old], interrupts=lambda old: old - 100)
+    (check,) = [check for check in broken("auto", change) if "no verdict is another" in check.text]
+    assert not check.asserted and check.seen.startswith("own, halved: of the best 1.0")
+    # Linux and Hydra change places.
+    change = spoil("one", "hydra", instructions=lambda old: [round(0.92 * count) for count in old], interrupts=lambda old: old + 230)
+    (check,) = [check for check in broken("auto", change) if "no verdict is another" in check.text]
+    assert check.seen == "one, doubled: the best is Linux"
+
+
+def test_the_cost_model():
+    counts = {"instructions": 1000, "interrupts": 10, "faults": 2, "far_walks": 4}
+    assert costs.cost(counts) == 0.33 * 1000 + 15000 + 1400 + 300 and costs.cost(counts, 2) == 0.33 * 1000 + 2 * 16700
+    assert costs.verdicts({"linux": 100, "hydra": 80, "abis": 10, "auto": 84}) == ("hydra", 1.05, 0.84)
+
+
+def test_what_comes_now_and_then_is_in_the_sum_and_not_in_the_usual():
+    seen = {"instructions": [10, 10, 10, 40], "turns": 4, "interrupts": 2, "faults": 0, "copies": 0, "cpus": 8}
+    found = {metric: value for metric, value, _ in costs.taken(seen)}
+    assert (found["instructions"], found["usual_instructions"], found["interrupts_per_op"], found["far_walks"]) == (70, 40, 0.5, 0)
+
+
+def test_far_walks_are_as_many_as_in_the_sample_for_each_read():
+    step = [step for step in auto.BENCH.steps if (step.case, step.policy) == ("read-all", "linux")][0]
+    assert costs.far_walks(said_by_costs(step)) == 8192 / 65536 * 131072
+
+
+def test_the_steps_of_auto_wait_for_its_decision_and_those_with_a_model_are_the_last():
+    steps = auto.BENCH.steps
+    decide = {step.case for step in steps if "--decide" in step.command}
+    assert decide == {*costs.CASES, "decay", "apart", "requests"} and {step.policy for step in steps if "--decide" in step.command} == {"auto"}
+    assert all(("--busy" in step.command) == (step.policy == "auto") for step in steps if step.command[0] == "moved")
+    models = ["moved" in step.command or step.case in costs.SAMPLED for step in steps]
+    assert models == sorted(models)
+    assert {step.case for step in steps if len([one for one in steps if one.case == step.case]) == 2} == set(LEFT)
+
+
+KERNEL = paths.REPO / "kernel/arch/x86/mm/hydra"
+
+
+def test_words_and_numbers_of_the_kernel_are_those_of_the_programs():
+    text = (KERNEL / "auto.c").read_text(encoding="utf-8")
+    words = set(re.findall(r"^\t\[HYDRA_(?:LEFT|WHY|AUTO)_\w+\] = \"([\w-]+)\",$", text, re.M))
+    assert {"split", "saves", "one-node", "locked"} < words
+    assert {word for case in costs.CASES.values() for end in case.ends for word in end.split()} <= words
+    program = (paths.REPO / "workloads/auto_policy.c").read_text(encoding="utf-8")
+    listed = re.search(r"others\[\] = \{(.*?)NULL", program, re.S)[1]
+    assert set(re.findall(r'"([\w-]+)"', listed)) == words - {"new", "quiet", "purse", "saves", "plain", "watched", "split", "returned"}
+    prices = set(re.findall(r"^\tu32 (\w+);", (KERNEL / "auto_rules.h").read_text(encoding="utf-8").partition("struct hydra_prices {")[2].partition("};")[0], re.M))
+    assert set(re.findall(r'AUTO "price_(\w+)"', program)) == prices and len(prices) == 9
+    header = (paths.REPO / "workloads/auto_policy.h").read_text(encoding="utf-8")
+    (part,) = re.findall(r"HYDRA_QUIET_PART\s+(\d+)", (KERNEL / "process_rules.h").read_text(encoding="utf-8"))
+    assert f"QUIET_PPM {1000000 // int(part)}\t" in program
+    assert f"AUTO_POLICY_LOOKS {costs.LOOKS}\n" in header and f"REAL_NS {costs.INSTRUCTION}\n" in header
 
 
 def test_samples_go_to_the_steps_that_made_them():
@@ -500,10 +633,20 @@ def test_the_guest_runs_each_program_under_its_settings(tmp_path, capsys, monkey
     ("moved", ["house"], "choose one of thread threads migrated"), ("moved", [], "choose one of"), ("moved", ["thread", "--tables", "7"], "'7' is not a number"),
     ("requests", ["--requests", "0"], "'0' is not a number of requests"), ("processes", ["--processes", "257"], "'257' is not a number of processes"),
     ("decay", ["--dwell", "0"], "'0' is not a number of seconds"), ("decay", ["--moves", "1001"], "'1001' is not a number of moves"),
+    ("costs", ["house"], "choose one of own protect one pages save fork quiet read phases"), ("costs", [], "choose one of"), ("costs", ["own", "--left", "house"], "'house' is no reason"),
+    ("costs", ["own", "--rounds", "7", "--batch", "2"], "fewer than 4096 batches of 2"), ("costs", ["own", "--rounds", "50001"], "at most 50000"),
+    ("costs", ["own", "--batch", "0"], "'0' is not a number of rounds"), ("costs", ["own", "--nodes", "x"], "'x' is not a number of nodes"),
+    *((program, [*words, "--decide", number], f"'{number}' is not a number of ms from 10 to 1000") for number in ("9", "1001", "x")
+      for program, words in (("costs", ["own"]), ("patterns", ["local"]), ("decay", []), ("requests", []))),
     ("allocate", ["--segments", "257"], "'257' is not a number of segments up to 256")])
 def test_programs_refuse_wrong_words(workloads, program, words, said):
     done = subprocess.run([workloads / program, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 64 and said in done.stderr
+
+
+def test_costs_are_not_counted_without_hydra(workloads):
+    done = subprocess.run([workloads / "costs", "own"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "this kernel has no Hydra" in done.stderr and not done.stdout
 
 
 @pytest.fixture(scope="session")
