@@ -29,7 +29,6 @@
  *   BROKEN_LINK_OF_DEGRADED_DOMAIN_NOT_CUT     5
  */
 #define SWITCHES
-#define ALWAYS_SPLIT
 #define DEGRADES
 #define AT_ONCE
 #define PLAIN_STORES

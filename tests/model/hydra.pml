@@ -18,9 +18,12 @@
  * hydra_table_detach, hydra_cut_solo,  unlink.c
  *   hydra_table_cut, ..._cut_domain
  * hydra_derive                         entry.h
- * hydra_pgd, hydra_tlb_gen             include/linux/hydra.h
+ * hydra_pgd, hydra_tlb_gen             arch/x86/include/asm/hydra.h
+ * hydra_takes_flush,                   include/linux/hydra.h
+ *   hydra_flush_missed,
+ *   hydra_splits_or_returns
  * raise_targets, raise_generation,     tlb.c
- *   flush
+ *   hydra_flush_targets
  * flush_tlb_mm_range, flush_tlb_func,  arch/x86/mm/tlb.c with the hook tlb
  *   switch_mm_*, load_mm,
  *   enter_lazy_tlb
@@ -273,7 +276,7 @@ hidden byte c_;
 	byte t, table, targets, ipis, gen, spared; \
 	byte new_tlb_gen[2]; \
 	byte range = VALUES; \
-	bool locked, h, all, done OF_PLACE
+	bool locked, takes, h, all, done OF_PLACE
 
 #ifdef MOVES
 #define OF_PLACE	; byte place	/* the place of T that the process uses */
@@ -1202,6 +1205,7 @@ inline forget_flush()
 		new_tlb_gen[0] = TLB_GENERATION_INVALID;
 		new_tlb_gen[1] = TLB_GENERATION_INVALID;
 		targets = 0;
+		takes = false;
 		h = false;
 		all = false;
 		done = false
@@ -1251,11 +1255,49 @@ inline inc_mm_tlb_gen()
 	}
 }
 
-/* hydra_flush_range(), up to the targets: which domains share the tables? */
+#ifdef SPLITS
+/* Leaves the answer in takes. */
+inline hydra_splits_or_returns()
+{
+	takes = hydra_active;
+	if
+	:: !takes -> takes = unfiltered
+	:: takes
+	fi
+}
+
+/* The same. Any address space may be counted. */
+inline hydra_takes_flush()
+{
+	if
+	:: hydra_splits_or_returns()
+	:: takes = true
+	fi
+}
+
+/* The same, after a flush of Linux. */
+inline hydra_flush_missed()
+{
+	hydra_splits_or_returns()
+}
+#endif
+
+/* A flush begins: does Hydra take it, and is the address space active (h)? */
+inline flush_begins()
+{
+#ifdef SPLITS
+	hydra_takes_flush();
+	h = takes && hydra_active
+#else
+	h = hydra_active
+#endif
+}
+
+/* The flush up to where the targets are known: which domains share the tables? */
 inline look()
 {
 	TOGETHER {
-		h = hydra_active;
+		flush_begins();
 		if
 		:: h -> hydra_range_targets()
 		:: !h
@@ -1275,10 +1317,10 @@ inline begin_again()
 }
 
 /*
- * The rest of a flush, by a process on a CPU: by domains, if the address space was active
- * at look() (h), and still is; otherwise as Linux flushes.
+ * By domains, if the address space was active when the flush began (h), and still is;
+ * otherwise all CPUs.
  */
-inline flush_tlb_mm_range(cpu, freed_tables)
+inline hydra_flush_targets(cpu, freed_tables)
 {
 #ifdef BROKEN_ONLY_OWN_DOMAIN_FLUSHED
 	targets = targets & BIT(DOMAIN(cpu));
@@ -1293,7 +1335,7 @@ inline flush_tlb_mm_range(cpu, freed_tables)
 	:: h -> raise_targets()
 	:: !h
 	fi;
-#if defined(SWITCHES) && !defined(ALWAYS_SPLIT)
+#ifdef SPLITS
 	if
 	:: !done ->
 		/* hydra_raise_inactive() */
@@ -1323,17 +1365,49 @@ inline flush_tlb_mm_range(cpu, freed_tables)
 	spared = (all -> 0 : running() & ~targets);
 #endif
 #endif
-	send_interrupts();
+	send_interrupts()
+}
+
+/*
+ * The rest of a flush, by a process on a CPU. If Hydra does not take the flush, Linux
+ * flushes. If that flush may have missed CPUs, Hydra flushes everything. (In the kernel this
+ * interrupts lazy CPUs, too.)
+ */
+inline flush_tlb_mm_range(cpu, freed_tables)
+{
+#ifdef SPLITS
+	if
+	:: !takes ->
+		inc_mm_tlb_gen();
+		all = true;
+		choose_cpus(cpu, freed_tables);
+		send_interrupts();
+		hydra_flush_missed();
+		h = takes && hydra_active
+	:: takes
+	fi;
+	if
+	:: takes -> hydra_flush_targets(cpu, freed_tables)
+	:: !takes
+	fi;
+#else
+	hydra_flush_targets(cpu, freed_tables);
+#endif
 	forget_flush()
 }
 
-/* hydra_tlb_flush(): the flush of a gather */
+/* hydra_tlb_flush(): the flush of a gather. If that leaves it to Linux, look() asks again. */
 inline tlb_flush(cpu, users, freed_tables)
 {
-	h = hydra_active;
+	flush_begins();
 	if
 	:: h -> hydra_gather_targets(users)
+#ifdef SPLITS
+	:: !h && takes
+	:: !takes -> look()
+#else
 	:: !h
+#endif
 	fi;
 	flush_tlb_mm_range(cpu, freed_tables)
 }

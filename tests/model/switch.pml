@@ -283,6 +283,15 @@ proctype resume(byte dom)
 	hydra_split()
 }
 
+/* A process gets trees, and loses them: one domain alone runs it, or they do not pay. */
+proctype split_and_return()
+{
+	KERNEL_VARIABLES;
+
+	hydra_split();
+	hydra_deactivate()
+}
+
 /* The process switches Hydra off, and maybe on again. */
 proctype hydra_set(bool again)
 {
@@ -326,7 +335,7 @@ proctype flusher(byte cpu)
 {
 	KERNEL_VARIABLES;
 
-	h = hydra_active;
+	flush_begins();
 	all = true;
 	flush_tlb_mm_range(cpu, false)
 }
@@ -344,6 +353,12 @@ proctype truncation(byte n, cpu)
 	pte_unmap_unlock();
 	tlb_flush(cpu, 0, false);
 	flush_returned(n)
+}
+
+/* The address space has returned. The trees were those of both domains, and have gone. */
+inline had_trees()
+{
+	domain_there = EVERYBODY
 }
 
 /* A CPU has left the address space, and has kept the context. */

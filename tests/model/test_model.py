@@ -37,10 +37,10 @@ STATES = {
     "munmap_frees_without_rcu": 2_100_000,
     "munmap_while_other_node_reads": 5_900_000,
     "nested_flush_spares_vcpus": 3_100_000,
-    "process_splits_while_cpus_come": 2_700_000,
+    "process_splits_while_cpus_come": 15_300_000,
     "reclaim_drops_replica": 2_200_000,
     "table_moves": 3_600_000,
-    "trees_taken_down_while_cpus_run": 7_600_000,
+    "trees_taken_down_while_cpus_run": 15_800_000,
     "two_cpus_change_entry_while_domains_fault": 4_000_000,
 }
 

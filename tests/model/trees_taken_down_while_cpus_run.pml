@@ -3,8 +3,9 @@
  * Hydra takes down the trees of a running process, and may split the process again, while
  * CPUs have contexts from before: hydra_deactivate() of split.c. Meanwhile a CPU changes
  * an entry and flushes, or has a gather, and another CPU flushes everything, or faults
- * and grows the trees, or comes and goes. Once taken down, the trees do not grow again.
- * Both domains have trees, or domain 1 runs on the canonical root.
+ * and grows the trees, or comes and goes. Once taken down, the trees do not grow again
+ * (process_splits_while_cpus_come.pml has trees that do). Both domains have trees, or domain 1
+ * runs on the canonical root.
  *
  * A sender may be delayed between two loads in raise_targets() while the address space
  * returns and is split again. Then flush_tlb_func() may warn of a flush from the future.
