@@ -1272,13 +1272,32 @@ inline hydra_takes_flush()
 	if
 	:: hydra_splits_or_returns()
 	:: takes = true
+	fi;
+#ifdef BROKEN_SECOND_LOOK_BEFORE_GENERATION
+	/* Before the full barrier. */
+	if
+	:: !takes -> hydra_flush_missed()
+	:: takes
 	fi
+#endif
 }
 
 /* The same, after a flush of Linux. */
 inline hydra_flush_missed()
 {
+#ifdef BROKEN_SECOND_LOOK_AT_ACTIVE_ONLY
+	takes = hydra_active
+#else
+#ifdef BROKEN_SECOND_LOOK_READS_UNFILTERED_FIRST
+	takes = unfiltered;
+	if
+	:: !takes -> takes = hydra_active
+	:: takes
+	fi
+#else
 	hydra_splits_or_returns()
+#endif
+#endif
 }
 #endif
 
@@ -1382,7 +1401,11 @@ inline flush_tlb_mm_range(cpu, freed_tables)
 		all = true;
 		choose_cpus(cpu, freed_tables);
 		send_interrupts();
+#ifndef BROKEN_NO_SECOND_LOOK
+#ifndef BROKEN_SECOND_LOOK_BEFORE_GENERATION
 		hydra_flush_missed();
+#endif
+#endif
 		h = takes && hydra_active
 	:: takes
 	fi;

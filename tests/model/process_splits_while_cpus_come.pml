@@ -12,6 +12,10 @@
  *   BROKEN_LAST_WRITTEN_LATE                        6
  *   BROKEN_RUNNING_DOMAINS_NOT_UNIVERSAL            6
  *   BROKEN_FLUSHES_FILTERED_DURING_SPLIT            6
+ *   BROKEN_NO_SECOND_LOOK                           6
+ *   BROKEN_SECOND_LOOK_BEFORE_GENERATION            6
+ *   BROKEN_SECOND_LOOK_AT_ACTIVE_ONLY               6
+ *   BROKEN_SECOND_LOOK_READS_UNFILTERED_FIRST       6
  */
 #define ACTIVE		false
 #define SWITCHES
