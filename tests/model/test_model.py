@@ -32,7 +32,7 @@ STATES = {
     "fork_and_mprotect_while_domains_fault": 900_000,
     "gather_finds_entry_cleared": 4_900,
     "gathers_overlap": 4_000_000,
-    "scope_changes_while_cpus_come": 5_000_000,
+    "scope_changes_while_cpus_come": 7_800_000,
     "mremap_moves_table": 640_000,
     "munmap_frees_without_rcu": 2_100_000,
     "munmap_while_other_node_reads": 5_900_000,
