@@ -10,8 +10,7 @@
 #include <asm/hydra.h>
 
 /* For tlb_remove_pmd_tlb_entry() and its PUD twin: a huge entry is cleared or changed. */
-static inline void hydra_remove_huge(struct mmu_gather *tlb, const void *entry,
-				     unsigned long addr)
+static inline void hydra_remove_huge(struct mmu_gather *tlb, const void *entry, unsigned long addr)
 {
 	hydra_gather_add_huge(&tlb->hydra, entry);
 }

@@ -53,9 +53,10 @@ static void hydra_test_parse_refuses(struct kunit *test)
 		"linux hydra", "hydra filter=none", "hydra,,filter=none",
 		"prefetch", "prefetch=", "prefetch=10", "prefetch=-1",
 		"prefetch=3x", "prefetch=0x4294967297", "prefetch=99,prefetch=3",
-		"filter=tables", "filter=5", "auto", "hydra,filter=none,prefetch=99", "domains=",
+		"filter=tables", "filter=5", "auto,", "hydra,filter=none,prefetch=99", "domains=",
 		"domains=socket", "replication=never", "x=y",
 		"linux,replication=eager", "domains=machine,replication=eager",
+		"auto,replication=eager",
 	};
 	char text[HYDRA_TEXT_MAX + 16];
 	union hydra_choice s = HYDRA_HYDRA_SETTINGS;
