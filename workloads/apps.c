@@ -18,11 +18,8 @@
 #include <argp.h>
 #include <errno.h>
 #include <error.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "json.h"
@@ -137,25 +134,6 @@ static void map_store(void)
 	if (mmap(ROUND_ROBIN_PLACE, ROUND_ROBIN_MOST * TABLE, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) != ROUND_ROBIN_PLACE)
 		error(EXIT_FAILURE, errno, "cannot map a store at %p", ROUND_ROBIN_PLACE);
-}
-
-/* The child does nothing but hold all pages; it ends with the thread that made it. */
-static void hold_pages(void)
-{
-	static pid_t child;
-
-	if (child) {
-		kill(child, SIGKILL);
-		waitpid(child, NULL, 0);
-	}
-	child = fork();
-	if (child < 0)
-		error(EXIT_FAILURE, errno, "fork");
-	if (!child) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
-			pause();
-	}
 }
 
 static void write_while_saving(struct worker *worker)

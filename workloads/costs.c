@@ -27,13 +27,11 @@
 #include <errno.h>
 #include <error.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -310,25 +308,6 @@ static void pages(struct worker *worker)
 static void map_store(void)
 {
 	map_region(OWN, ROUND_ROBIN_MOST * TABLE);
-}
-
-/* The child does nothing but hold all pages; it ends with the thread that made it. */
-static void hold_pages(void)
-{
-	static pid_t child;
-
-	if (child) {
-		kill(child, SIGKILL);
-		waitpid(child, NULL, 0);
-	}
-	child = fork();
-	if (child < 0)
-		error(EXIT_FAILURE, errno, "fork");
-	if (!child) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
-			pause();
-	}
 }
 
 static void save(struct worker *worker)

@@ -3,9 +3,13 @@
 
 #include <errno.h>
 #include <error.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <x86intrin.h>
 
 #include "auto_policy.h"
@@ -260,3 +264,21 @@ static const struct argp_option argp_options[] = {
 static const struct argp_child children[] = { { .argp = &auto_policy_argp }, { 0 } };
 
 const struct argp round_robin_argp = { .options = argp_options, .parser = parse_option, .children = children };
+
+void hold_pages(void)
+{
+	static pid_t child;
+
+	if (child) {
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+	}
+	child = fork();
+	if (child < 0)
+		error(EXIT_FAILURE, errno, "fork");
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+}

@@ -84,4 +84,10 @@ void round_robin_print_interrupts(const char *key, int kind);
 int round_robin_report(const struct round_robin *turns, const char *program,
 		       void (*about)(const struct round_robin *turns));
 
+/*
+ * As a store that is saved: make a child that does nothing but hold all pages, in the place of
+ * the last one. It ends with the thread that made it.
+ */
+void hold_pages(void);
+
 #endif /* ROUND_ROBIN_H */

@@ -29,6 +29,8 @@ MODES = [
     # Other programs move pages to every node with CPUs, or need tables there.
     Mode("a node without memory, one without CPUs", Machine(nodes=5, memoryless=(3,), cpuless=(1,)), ["coherence", "oracle"]),
     Mode("Hydra for all from the start", Machine(append=["hydra=hydra"]), ["coherence", "shootdown"]),
+    # Linux makes address spaces before it has workqueues, and each of them gets the settings.
+    Mode("auto for all from the start", Machine(append=["hydra=auto"]), ["coherence", "auto"]),
     # The last two nodes share a domain that uses the canonical tree; each core is a last-level cache. And as on a server, the kernel's
     # code is patched when the first program comes under Hydra, and back a minute after the last has gone.
     Mode("more nodes than domains", Machine(append=["hydra_max_domains=3 hydra_llc_cpus=1"], ready=False), ["servers", "coherence", "oracle", "scopes"]),

@@ -574,12 +574,16 @@ static bool hydra_is_wide(struct mm_struct *mm)
 {
 	struct hydra_process_look l = {};
 	struct hydra_mm *h = READ_ONCE(mm->hydra);
-	unsigned int cpu;
+	unsigned int cpu, d;
 
 	if (h && READ_ONCE(h->active))
 		return true;
 	cpu = cpumask_first(mm_cpumask(mm));
-	if (cpu >= nr_cpu_ids || cpumask_subset(mm_cpumask(mm), cpumask_of_node(cpu_to_node(cpu))))
+	if (cpu >= nr_cpu_ids)
+		return false;
+	/* Not its node: groups of CPUs may take the place of nodes. */
+	d = hydra_domain_of_cpu(HYDRA_SCOPE_NODE, cpu);
+	if (cpumask_subset(mm_cpumask(mm), hydra_domains[HYDRA_SCOPE_NODE].cpus[d]))
 		return false;
 	hydra_find_running(mm, &l);
 	return l.domains > 1;
@@ -799,6 +803,11 @@ static void __init hydra_measure_interrupt(void)
 static int __init hydra_auto_begin(void)
 {
 	hydra_measure_interrupt();
+	/* Address spaces are made before there are workqueues. */
+	if (hydra_is_auto(hydra_default_settings))
+		hydra_auto_wake(msecs_to_jiffies(hydra_look_ms));
+	else
+		WRITE_ONCE(hydra_auto_looks, false);
 	return 0;
 }
 late_initcall(hydra_auto_begin);

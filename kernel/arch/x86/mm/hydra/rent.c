@@ -141,8 +141,8 @@ void hydra_keeper_wake(unsigned long delay)
 /* Initialised in auto.c; as hydra_keeper_work */
 struct delayed_work hydra_auto_work;
 
-/* It is pending, or runs */
-bool hydra_auto_looks __read_mostly;
+/* It is pending, or runs; or the kernel boots, and hydra_auto_begin() is still to come */
+bool hydra_auto_looks __read_mostly = true;
 
 /* From look to look; set by tests */
 unsigned int hydra_look_ms __read_mostly = HYDRA_LOOK_MS;
