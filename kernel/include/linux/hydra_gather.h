@@ -87,38 +87,22 @@ static inline void hydra_gather_add_range(struct hydra_gather *g,
 }
 
 /**
- * hydra_gather_protect - change_protection() is about to change a part of a VMA
+ * hydra_gather_protect - mprotect() is about to change the rights of a VMA, or of a part of it
  * @g: Hydra's part of the gather
  * @vma: the VMA
- * @start: first address
- * @end: end of the range, exclusive
- * @cp_flags: MM_CP_*
+ * @size: of the part
  *
- * Adds the range. Programs take rights from a page of their own to have the kernel interrupt
- * all CPUs that run them: a memory barrier in all threads, as membarrier(2) is one. Under
- * policy "auto" such a flush goes to every domain.
+ * Programs take rights from a page of their own to have the kernel interrupt all CPUs that run
+ * them: a memory barrier in all threads, as membarrier(2) is one. Under policy "auto" such a
+ * flush goes to every domain.
  *
- * Context: as hydra_gather_add_range().
+ * Context: mmap_lock held for writing.
  */
 static inline void hydra_gather_protect(struct hydra_gather *g, struct vm_area_struct *vma,
-					unsigned long start, unsigned long end,
-					unsigned long cp_flags)
+					unsigned long size)
 {
-	hydra_gather_add_range(g, start, end);
-	if (static_branch_unlikely(&hydra_key.key) && g->recording &&
-	    end - start == PAGE_SIZE && !(cp_flags & (MM_CP_PROT_NUMA | MM_CP_UFFD_WP_ALL)))
+	if (static_branch_unlikely(&hydra_key.key) && g->recording && size == PAGE_SIZE)
 		__hydra_gather_protect(g, vma);
-}
-
-/**
- * hydra_gather_freed - has a gather tables to free?
- * @g: Hydra's part of the gather
- *
- * Return: true if so: hydra_gather_flush() frees them.
- */
-static inline bool hydra_gather_freed(const struct hydra_gather *g)
-{
-	return g->recording && g->freed;
 }
 
 /**
@@ -222,8 +206,7 @@ static inline void hydra_gather_init(struct hydra_gather *g,
 static inline void hydra_gather_add_range(struct hydra_gather *g,
 					  unsigned long start, unsigned long end) { }
 static inline void hydra_gather_protect(struct hydra_gather *g, struct vm_area_struct *vma,
-					unsigned long start, unsigned long end,
-					unsigned long cp_flags) { }
+					unsigned long size) { }
 static inline void hydra_gather_add_huge(struct hydra_gather *g, const void *entry) { }
 static inline bool hydra_wait_pmd_clear(struct mm_struct *mm, pmd_t *pmd) { return true; }
 static inline void hydra_wait_pud_clear(struct mm_struct *mm, pud_t *pud) { }

@@ -18,23 +18,18 @@ static inline void hydra_remove_huge(struct mmu_gather *tlb, const void *entry, 
 #ifdef CONFIG_HYDRA_MM
 
 /**
- * hydra_tlb_flush - flush for a gather if its address space has domain trees, or is counted
+ * hydra_tlb_flush - flush for a gather if its address space has been split, or is counted
  * @tlb: the gather
  * @start: first address
  * @end: end of the range, exclusive
  * @stride_shift: step between the addresses
- *
- * If the address space is split after this test, flush_tlb_mm_range() leaves the flush to
- * hydra_flush_mm(), which does not know what the gather has recorded. It need not: what the
- * gather has cleared went before the split, or before an earlier return. No CPU takes it into a
- * domain tree, or keeps it when it loads the root of one.
  *
  * Return: false if Linux has to flush.
  */
 static inline bool hydra_tlb_flush(struct mmu_gather *tlb, unsigned long start,
 				   unsigned long end, unsigned int stride_shift)
 {
-	if (!hydra_takes_flush(tlb->mm) && !hydra_gather_freed(&tlb->hydra))
+	if (!mm_has_hydra(tlb->mm))
 		return false;
 	hydra_gather_flush(tlb, start, end, stride_shift);
 	return true;

@@ -67,6 +67,12 @@ void hydra_flush_mm(struct mm_struct *mm, unsigned long start, unsigned long end
  * @end: end of the range, exclusive, or TLB_FLUSH_ALL
  * @stride_shift: step between the addresses
  *
+ * Linux flushes for an address space that is plain Linux again, unless the gather has tables to
+ * free. If it is split after this test, flush_tlb_mm_range() leaves the flush to hydra_flush_mm(),
+ * which does not know what the gather has recorded. It need not: what the gather has cleared went
+ * before the split, or before an earlier return. No CPU takes it into a domain tree, or keeps it
+ * when it loads the root of one.
+ *
  * Context: as flush_tlb_mm_range().
  */
 void hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
@@ -74,10 +80,15 @@ void hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
 {
 	struct hydra_mm *h = READ_ONCE(tlb->mm->hydra);
 	struct hydra_gather *g = &tlb->hydra;
+	bool frees = g->recording && g->freed;
 	hydra_mask_t targets;
 	struct hydra_flush *f;
 	bool all;
 
+	if (!hydra_takes_flush(tlb->mm) && !frees) {
+		flush_tlb_mm_range(tlb->mm, start, end, stride_shift, tlb->freed_tables);
+		return;
+	}
 	hydra_mask_zero(&targets);
 	/*
 	 * Preemptible, unless marks are taken: a gather that overlaps with another may
@@ -96,7 +107,7 @@ void hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
 	if (g->recording && g->barrier && READ_ONCE(h->active))
 		hydra_stat_add(h, HYDRA_STAT_BARRIERS, 1);
 	mmu_notifier_arch_invalidate_secondary_tlbs(tlb->mm, start, end);
-	if (g->recording && g->freed)
+	if (frees)
 		hydra_gather_flushed(g);
 }
 

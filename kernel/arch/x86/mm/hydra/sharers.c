@@ -640,7 +640,7 @@ void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
 
 /**
  * __hydra_gather_protect - record that the flush of a gather may be meant as a barrier
- * @g: Hydra's part of the gather
+ * @g: Hydra's part of the gather, which is recording
  * @vma: the VMA of a page whose rights are about to change
  *
  * Libraries do so where they have no membarrier(2): folly, the runtime of .NET. They use a page of
@@ -654,8 +654,7 @@ void __hydra_gather_protect(struct hydra_gather *g, struct vm_area_struct *vma)
 	if (atomic_read(&vma->vm_mm->membarrier_state))
 		return;
 #endif
-	if (READ_ONCE(hydra_guards_barriers) &&
-	    hydra_is_auto(hydra_choice_of(vma->vm_mm)) &&
+	if (READ_ONCE(hydra_guards_barriers) && hydra_is_auto(hydra_choice_of(vma->vm_mm)) &&
 	    vma_is_anonymous(vma) && !(vma->vm_flags & VM_SHARED))
 		g->barrier = true;
 }
