@@ -29,6 +29,7 @@
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/oom.h>
+#include <linux/sched/cputime.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
@@ -156,7 +157,7 @@ struct hydra_counts {
  * @counts: at the last look that has found it running
  * @looked: ktime_get_ns() at the last look
  * @second: hydra_second() then
- * @spent: ns that it took
+ * @spent: ns of CPU time that it took
  * @pages: of the last sample of a process with domain trees
  * @rent: ns, of what it found; 0 for a process with domain trees
  * @net: ns, of a process with domain trees: saved, less spent
@@ -509,7 +510,7 @@ static bool hydra_look_at(struct hydra_account *a)
 	struct hydra_mm *h = READ_ONCE(a->mm->hydra);
 	bool split = h && READ_ONCE(h->active);
 	struct hydra_process_look l = {};
-	u64 begin = ktime_get_ns();
+	u64 begin = task_sched_runtime(current);
 	struct hydra_counts c;
 	enum hydra_why why;
 
@@ -534,7 +535,7 @@ static bool hydra_look_at(struct hydra_account *a)
 	hydra_note(a, &l, why);
 	if (hydra_process_samples(&a->rules, l.tables))
 		hydra_sample_begin(&a->sample, a->mm, l.tables);
-	a->spent = ktime_get_ns() - begin;
+	a->spent = task_sched_runtime(current) - begin;
 	return true;
 }
 
@@ -676,14 +677,14 @@ static void hydra_auto_look(struct work_struct *work)
 {
 	static unsigned int in_vain, quiet = 1, looks;
 	unsigned int ms = READ_ONCE(hydra_look_ms);
-	u64 begin = ktime_get_ns();
+	u64 begin = task_sched_runtime(current);
 	bool any, busy;
 
 	scoped_guard(mutex, &accounts_lock) {
 		busy = hydra_visit_all();
 		any = hydra_meet_all();
 		totals.looks++;
-		totals.spent += ktime_get_ns() - begin;
+		totals.spent += task_sched_runtime(current) - begin;
 	}
 	in_vain = any || totals.watched ? 0 : in_vain + 1;
 	if (any && ++looks % REHOME_LOOKS == 0)
