@@ -82,7 +82,7 @@ static inline void hydra_gather_init(struct hydra_gather *g,
 static inline void hydra_gather_add_range(struct hydra_gather *g,
 					  unsigned long start, unsigned long end)
 {
-	if (static_branch_unlikely(&hydra_key.key))
+	if (static_branch_unlikely(&hydra_key.key) && g->recording)
 		__hydra_gather_add_range(g, start, end);
 }
 

@@ -625,15 +625,13 @@ void __hydra_gather_init(struct hydra_gather *g, bool fullmm)
 
 /**
  * __hydra_gather_add_range - record the range that a gather is about to walk
- * @g: Hydra's part of the gather
+ * @g: Hydra's part of the gather, which is recording
  * @start: first address
  * @end: end of the range, exclusive
  */
 void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
 			      unsigned long end)
 {
-	if (!g->recording)
-		return;
 	g->start = min(g->start, start);
 	g->end = max(g->end, end);
 }
