@@ -5,6 +5,8 @@
  * gives their pages back and hands the stacks to new threads: so a stack goes
  * round the nodes. Counts interrupts while a thread is busy on the last CPU of
  * each node, for requests one after the other, and for one on each node at once.
+ * For those one after the other the time-stamp counter tells the instructions of all
+ * CPUs, as in costs.c: a busy CPU waits most of the time.
  */
 #include <argp.h>
 #include <errno.h>
@@ -12,6 +14,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <x86intrin.h>
 
 #include "auto_policy.h"
@@ -63,14 +66,29 @@ static void serve(uint64_t first, size_t count)
 	}
 }
 
-/* Return: interrupts of so many requests, @at_once at a time. */
-static uint64_t interrupts_of(uint64_t count, size_t at_once)
+struct taken {
+	uint64_t interrupts, instructions, faults;
+};
+
+static uint64_t faults_until_now(void)
 {
-	uint64_t before = shootdown_interrupts();
+	struct rusage own;
+
+	if (getrusage(RUSAGE_SELF, &own))
+		error(EXIT_FAILURE, errno, "getrusage");
+	return own.ru_minflt + own.ru_majflt;
+}
+
+/* What so many requests take, @at_once at a time. */
+static struct taken taken_by(uint64_t count, size_t at_once)
+{
+	struct taken before = { .interrupts = shootdown_interrupts(), .faults = faults_until_now() };
+	uint64_t start = __rdtsc(), end;
 
 	for (uint64_t i = 0; i < count; i += at_once)
 		serve(i, at_once);
-	return shootdown_interrupts() - before;
+	end = __rdtsc();
+	return (struct taken){ shootdown_interrupts() - before.interrupts, end - start, faults_until_now() - before.faults };
 }
 
 static void keep_busy(void)
@@ -128,7 +146,8 @@ static const struct argp argp = {
 
 int main(int argc, char **argv)
 {
-	uint64_t alone, together, tables;
+	struct taken alone, together;
+	uint64_t tables;
 	struct own_hydra own;
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
@@ -140,8 +159,8 @@ int main(int argc, char **argv)
 	keep_busy();
 	let_decide();
 	requests += (machine.node_count - requests % machine.node_count) % machine.node_count;
-	alone = interrupts_of(requests, 1);
-	together = interrupts_of(requests, machine.node_count);
+	alone = taken_by(requests, 1);
+	together = taken_by(requests, machine.node_count);
 	own = own_hydra_read();
 	tables = page_tables_kib();
 	auto_policy_end();
@@ -149,8 +168,10 @@ int main(int argc, char **argv)
 	json_open_object(NULL);
 	json_string("program", "requests");
 	json_number("requests", requests);
-	json_number("alone", alone);
-	json_number("together", together);
+	json_number("alone", alone.interrupts);
+	json_number("together", together.interrupts);
+	json_number("instructions", alone.instructions);
+	json_number("faults", alone.faults);
 	json_number("pagetable_kib", tables);
 	json_number("fills", own.fills);
 	auto_policy_print();

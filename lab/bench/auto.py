@@ -21,19 +21,22 @@ COLUMNS = {**{policy: ("--policy", policy) for policy in ("linux", "mitosis", "a
 OF_HYDRA = ("hydra", *FINE, "auto")
 BY_PAGE = (*FINE, "auto")    # their flushes may look at single pages
 TRY = 64                     # flushes of a table, after which the filter auto has chosen
+BUSY_SECONDS = 3             # under auto: of work at most, until tables have followed; the keeper has an idle look each second
 ROUNDS = 4 * TRY // (NODES * PER_NODE)
 MOVES = {"thread": "a program of one thread has moved to another node", "threads": "a program of eight threads has moved to another node",
          "migrated": "a program of eight threads and its memory have moved to another node"}
-COMMANDS = {"decay": ("decay", "--pause", str(PAUSE)), "apart": ("sharing", "drop", "--rounds", str(ROUNDS)), "requests": ("requests",), "processes": ("processes",),
+REQUESTS = 480
+COMMANDS = {"decay": ("decay", "--pause", str(PAUSE)), "apart": ("sharing", "drop", "--rounds", str(ROUNDS)), "requests": ("requests", "--requests", str(REQUESTS)), "processes": ("processes",),
             **{kind: ("moved", kind, "--seconds", str(SECONDS)) for kind in MOVES}}
 # Under auto the kernel looks more often, and takes a program for one of the node on which a look finds it running.
 UNDER_AUTO = {**{case: (*COMMANDS[case], *costs.decide(costs.LOOK_MS)) for case in ("decay", "apart", "requests")},
-              **{kind: ("moved", kind, "--seconds", "1", "--busy") for kind in MOVES}}
+              **{kind: ("moved", kind, "--seconds", str(BUSY_SECONDS), "--busy") for kind in MOVES}}
 PAGES, READS, CACHED = 16384, 8192, 1536     # of the one thread that has moved; entries of the model's second TLB
 NEARLY = 0.25                # of an interrupt for each operation: a CPU may run Linux's own threads now and then
 OWN_PAGES = 0.02             # of the entries at most are those of the program's code, which may stay behind
 BY_TABLE = "(not asserted: by table, a node that has used a stack is interrupted as long as it has the table)"
-RETURNED = "(not asserted: Hydra flushes for a process that was split once)"
+# Copies of tables cost such a program more than the interrupts that they save.
+OF_REQUESTS = costs.Case("a thread for each request", (), (costs.RETURNED,))
 
 
 def steps(commands, columns=tuple(COLUMNS)):
@@ -73,6 +76,8 @@ def of_apart(seen):
 def of_requests(seen):
     for how in ("alone", "together"):
         yield f"{how}_interrupts_per_request", seen[how] / seen["requests"], "interrupts"
+    # Of those one after the other
+    yield from (("instructions", seen["instructions"], "instructions"), ("interrupts", seen["alone"], "interrupts"), ("faults", seen["faults"], "faults"), ("far_walks", 0, "walks"))
     yield "pagetable_kib", seen["pagetable_kib"], "KiB"
 
 
@@ -141,7 +146,7 @@ def check_decay(get, case, column, use):
 
 
 def check_moved(get, kind, column):
-    what, later = f"{MOVES[kind]}, {policies.called(column)}", "after a second of work at most" if column == "auto" else f"{SECONDS} s later"
+    what, later = f"{MOVES[kind]}, {policies.called(column)}", f"after {BUSY_SECONDS} s of work at most" if column == "auto" else f"{SECONDS} s later"
     far = 1 - get(kind, column, "later_near_share")
     yield most(f"{what}: share of entries in tables of another node, {later}", far, OWN_PAGES)
     far = 1 - get(kind, column, "near_walks_share")
@@ -149,9 +154,8 @@ def check_moved(get, kind, column):
     yield most(f"{what}: leaf tables for each of Linux's", get(kind, column, "later_leaf_tables") / get(kind, column, "data_tables"), 1)
     yield most(f"{what}: split", get(kind, column, "later_split"), 0)
     ratio = get(kind, column, "instructions") / get(kind, "linux", "instructions")
-    text = f"{what}: instructions of mprotect at most 1.005 of Linux's"
-    never_split = column == "auto"
-    yield Check("auto", text if never_split else f"{text} {RETURNED}", f"{ratio:.3f}", ratio <= 1.005, never_split)
+    limit = 1.005 if column == "auto" else costs.RETURNED_COST
+    yield Check("auto", f"{what}: instructions of mprotect at most {limit} of Linux's", f"{ratio:.3f}", ratio <= limit)
 
 
 def check(values, columns):
@@ -168,7 +172,11 @@ def check(values, columns):
                        PER_NODE - 1 + NEARLY)
         seen, linux = (get("requests", name, "alone_interrupts_per_request") for name in (column, "linux"))
         yield Check("auto", f"requests, {called}: no more interrupts than Linux", f"{seen:.2f} against {linux:.2f}", seen <= linux + NEARLY)
-        yield most(f"requests, {called}: interrupts for each request", seen, 1.5, "" if column in BY_PAGE else BY_TABLE)
+        if column == "auto":
+            yield from costs.check_ends(get, "requests", OF_REQUESTS)
+            yield from costs.check_costs(get, "requests", OF_REQUESTS, columns)
+        else:
+            yield most(f"requests, {called}: interrupts for each request", seen, 1.5, "" if column in BY_PAGE else BY_TABLE)
         yield most(f"processes, {called}: split, of all", get("processes", column, "split"), 0)
         more = get("processes", column, "kib_of_each") - get("processes", "linux", "kib_of_each")
         yield most(f"processes, {called}: page tables of each, KiB more than Linux's (one table)", more, 4)

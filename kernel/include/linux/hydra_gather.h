@@ -23,8 +23,8 @@ struct mmu_gather;
 
 /**
  * struct hydra_gather - what a gather records
- * @recording: the address space had been split, or was counted, when the gather began. If not,
- *	the other fields are not valid, and the flush goes to every domain.
+ * @recording: the address space was split, or returning, or counted, when the gather began. If
+ *	not, the other fields are not valid, and the flush goes to every domain.
  * @barrier: the flush goes to every domain, see hydra_gather_protect()
  * @freed: tables to be freed a grace period after the flush
  * @start: first address walked; above @end until a range is added
@@ -64,7 +64,7 @@ static inline void hydra_gather_init(struct hydra_gather *g,
 				     const struct mm_struct *mm, bool fullmm)
 {
 	g->recording = false;
-	if (mm_has_hydra(mm))
+	if (hydra_takes_flush(mm))
 		__hydra_gather_init(g, fullmm);
 }
 

@@ -18,18 +18,20 @@ static inline void hydra_remove_huge(struct mmu_gather *tlb, const void *entry, 
 #ifdef CONFIG_HYDRA_MM
 
 /**
- * hydra_tlb_flush - flush for a gather if its address space has been split, or is counted
+ * hydra_tlb_flush - flush for a gather, unless its address space is plain Linux
  * @tlb: the gather
  * @start: first address
  * @end: end of the range, exclusive
  * @stride_shift: step between the addresses
+ *
+ * A gather that records may have tables to free, even if the address space has returned since.
  *
  * Return: false if Linux has to flush.
  */
 static inline bool hydra_tlb_flush(struct mmu_gather *tlb, unsigned long start,
 				   unsigned long end, unsigned int stride_shift)
 {
-	if (!mm_has_hydra(tlb->mm))
+	if (!mm_has_hydra(tlb->mm) || (!tlb->hydra.recording && !hydra_takes_flush(tlb->mm)))
 		return false;
 	hydra_gather_flush(tlb, start, end, stride_shift);
 	return true;

@@ -184,7 +184,7 @@ static bool hydra_stays(struct mm_struct *mm)
 
 /*
  * The value that mm->hydra_last would have, under policy "auto": of the one node whose CPUs run the
- * address space now; 0: none, or several do.
+ * address space now; 0 if none do, and HYDRA_LAST_SPLIT if several do.
  */
 static u32 hydra_last_of_one(struct mm_struct *mm)
 {
@@ -196,7 +196,7 @@ static u32 hydra_last_of_one(struct mm_struct *mm)
 			continue;
 		each = hydra_last(HYDRA_SCOPE_NODE, hydra_domain_of_cpu(HYDRA_SCOPE_NODE, cpu));
 		if (last && each != last)
-			return 0;
+			return HYDRA_LAST_SPLIT;
 		last = each;
 	}
 	return last;
@@ -206,16 +206,21 @@ static u32 hydra_last_of_one(struct mm_struct *mm)
  * The node on which the leaf tables of an address space ought to be that is plain Linux.
  * NUMA_NO_NODE if they are to stay where they are.
  *
+ * @asleep: the node if no CPU runs it now, under policy "auto"
+ *
  * Context: any. Unless mmap_lock is held, the answer may be old.
  */
-static int hydra_rehome_node(struct mm_struct *mm)
+static int hydra_rehome_node(struct mm_struct *mm, int asleep)
 {
 	bool decides = hydra_is_auto(hydra_choice_of(mm));
 	u32 last = decides ? hydra_last_of_one(mm) : READ_ONCE(mm->hydra_last);
 	int nid;
 
-	if (!last || last == HYDRA_LAST_SPLIT || !hydra_last_known(last) || mm_hydra(mm) ||
-	    hydra_stays(mm))
+	if (last == HYDRA_LAST_SPLIT || mm_hydra(mm) || hydra_stays(mm))
+		return NUMA_NO_NODE;
+	if (!last)
+		return decides ? asleep : NUMA_NO_NODE;
+	if (!hydra_last_known(last))
 		return NUMA_NO_NODE;
 	/* CPUs that share a domain for want of numbers may be on several nodes. */
 	if (hydra_mask_test(hydra_last_domain(last),
@@ -506,7 +511,7 @@ static bool hydra_rehome_trylock(struct hydra_pass *pass)
 		return false;
 	if (atomic_read(&pass->mm->mm_users) &&
 	    (pass->split ? mm_hydra(pass->mm) && !hydra_stays(pass->mm) :
-			   hydra_rehome_node(pass->mm) == pass->nid))
+			   hydra_rehome_node(pass->mm, pass->nid) == pass->nid))
 		return true;
 	mmap_write_unlock(pass->mm);
 	pass->stop = true;
@@ -653,7 +658,8 @@ static struct mm_struct *hydra_mm_to_rehome(struct task_struct *task, int *nid)
 	if (!task)
 		return NULL;
 	mm = task->mm;
-	*nid = hydra_is_worth_rehoming(mm) ? hydra_rehome_node(mm) : NUMA_NO_NODE;
+	*nid = hydra_is_worth_rehoming(mm) ? hydra_rehome_node(mm, NUMA_NO_NODE) :
+					     NUMA_NO_NODE;
 	if (*nid == NUMA_NO_NODE) {
 		task_unlock(task);
 		return NULL;
