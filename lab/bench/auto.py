@@ -202,6 +202,18 @@ def lines():
     yield from costs.lines()
 
 
+def check_costs(values, columns):
+    def get(*where):
+        return values.get("auto", *where)
+    yield from costs.check(get, columns, OTHERS)
+
+
+def on(nodes):
+    """What policy auto costs where nodes have more CPUs; all else is of four nodes."""
+    return dataclasses.replace(BENCH, steps=(*costs.steps(COLUMNS, False), *costs.steps(COLUMNS, True)), lines=tuple(costs.lines()), check=check_costs,
+                               machine=dataclasses.replace(BENCH.machine, nodes=nodes, cpus_per_node=(OTHERS + 1) // nodes))
+
+
 BENCH = Bench("auto", "what nodes once used and use no longer, programs that have moved, filters that choose by table, and the regret of policy auto",
               vm.Machine(NODES, PER_NODE, "2G", append=[CLOCK, UNWATCHED, "numa_balancing=disable", "norandmaps"], emulator=COUNTED),
               ("costs", "decay", "moved", "sharing", "requests", "processes"), (*costs.steps(COLUMNS, False), *steps(COMMANDS), *costs.steps(COLUMNS, True)),
@@ -214,7 +226,7 @@ BENCH = Bench("auto", "what nodes once used and use no longer, programs that hav
               f"A cost is {costs.INSTRUCTION} ns for each instruction, {costs.PRICES['interrupts']} for an interrupt, {costs.PRICES['faults']} for a page fault, and "
               f"{costs.PRICES['far_walks']} for a walk of another node's table (in 'read-all' and 'read-one' alone). Cache lines that CPUs take from each other have no price. "
               "Isolated CPUs, shared hugetlb mappings and virtual machines are left to self tests.",
-              limit=1800, plugin=misses.plugin, why_fixed="its limits are those of four nodes of two CPUs")
+              limit=1800, plugin=misses.plugin, on=on, sizes=(2, 4), why_fixed="its limits are those of eight CPUs")
 
 # --- The same with NUMA balancing, which is the machine's
 
@@ -262,4 +274,4 @@ WANDER = Bench("wander", "threads go from node to node for ten minutes, with NUM
                tuple(lines_of_wander()), taken_of_wander, check_wander,
                f"No paper counts it. Each thread reads its memory each second, and goes to the next node every {DWELL} s. It stops on its first node ('settled') or "
                "on the one after that ('away'). NUMA balancing works as long as threads wander, and leaves memory alone while interrupts are counted.",
-               limit=900, why_fixed=BENCH.why_fixed)
+               limit=900, on=None, sizes=(), why_fixed="its limits are those of four nodes of two CPUs")

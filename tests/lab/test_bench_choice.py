@@ -36,8 +36,8 @@ def test_each_measurement_has_the_column_that_is_always_measured():
     assert [one.name for one in choice.BENCHES.values() if not one.counted and "linux" not in one.columns()] == []
 
 
-FIXED = ("prefetch", "nested", "walks", "pipeline-64", "sharing", "apps", "operations", "programs", "auto", "wander")
-SIZES = {"pipeline": (2, 16), "footprint": (2, 16), "spinners": (2, 8), "allocators": (1, 16)}
+FIXED = ("prefetch", "nested", "walks", "pipeline-64", "sharing", "apps", "operations", "programs", "wander")
+SIZES = {"pipeline": (2, 16), "footprint": (2, 16), "spinners": (2, 8), "allocators": (1, 16), "auto": (2, 4)}
 
 
 def test_each_measurement_has_other_sizes_or_says_why_not():
@@ -57,7 +57,7 @@ def test_a_fixed_number_of_nodes_is_said_with_the_reason(name):
 
 @pytest.mark.parametrize("name, number, said", [("spinners", 9, "2 to 8 nodes: each node has 8 CPUs"), ("pipeline", 1, "2 to 16 nodes: a page goes"),
                                                 ("pipeline", 17, "2 to 16"), ("footprint", 3, "2, 4, 6, 8, 10, 12, 14 or 16 nodes: pairs"),
-                                                ("allocators", 17, "1 to 16")])
+                                                ("allocators", 17, "1 to 16"), ("auto", 3, "2 or 4 nodes: its limits are those of eight CPUs")])
 def test_a_number_of_nodes_that_it_cannot_have(name, number, said):
     with pytest.raises(LabError, match=f"--nodes {number}: '{name}' can have {said}"):
         verb.bench_verb(words(name, "--nodes", str(number)))

@@ -463,6 +463,18 @@ def test_the_steps_of_auto_wait_for_its_decision_and_those_with_a_model_are_the_
     assert {step.case for step in steps if len([one for one in steps if one.case == step.case]) == 2} == set(LEFT)
 
 
+def test_on_two_nodes_policy_auto_has_the_same_limits():
+    """Of what programs cost; a policy that is better is told there, too."""
+    two = auto.on(2)
+    assert (two.machine.nodes, two.machine.cpus_per_node) == (2, 4) and {step.case for step in two.steps} == set(costs.CASES)
+    said = [{"step": number, "said": said_by_auto(step)} for number, step in enumerate(two.steps)]
+    good = core.entries_of(two, said)
+    checks = core.checked(two, good)
+    assert {check.text for check in checks} < {check.text for check in core.checked(auto.BENCH, entries("auto"))} and all(check.passed for check in checks)
+    spoilt = [{**entry, "value": entry["value"] // 2} if (entry["case"], entry["policy"], entry["metric"]) == ("own", "hydra", "instructions") else entry for entry in good]
+    assert [check.text for check in core.checked(two, spoilt) if not check.passed and check.asserted] == ["own, auto: cost at most 1.05 of the best policy of nodes"]
+
+
 KERNEL = paths.REPO / "kernel/arch/x86/mm/hydra"
 
 
