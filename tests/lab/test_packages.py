@@ -175,6 +175,16 @@ def test_a_refused_default_is_told(boot_default):
     assert done.returncode == 1 and "'hydro'" in done.stderr and "/etc/default/hydra" in done.stderr
 
 
+def test_auto_where_hydra_does_not_run_is_no_failure(boot_default):
+    default, run = boot_default
+    default.unlink()
+    default.symlink_to("/proc/version")
+    (default.parent / "supported").write_text("no: Xen PV\n")
+    done = run("start", "auto")
+    assert done.returncode == 0 and "all programs stay plain Linux here: no: Xen PV" in done.stdout
+    assert run("stop", "auto").returncode == 0
+
+
 def test_what_hydra_needs_comes_from_its_kconfig():
     needs = flavours.needs()
     assert needs["NUMA"] is True and needs["PREEMPT_RT"] is False
