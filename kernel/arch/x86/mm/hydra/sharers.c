@@ -473,46 +473,30 @@ static void hydra_look_in_parts(struct hydra_lookup *l, unsigned long start,
 }
 
 /*
- * Look up by table. Then, if the range is short enough, keep the sharers that may have
- * one of its entries in a TLB. It is short enough if it has HYDRA_COPIES_MAX copies at
- * most: to read more takes as long as the interrupts that the look could spare.
+ * Of the sharers of a range, keep those that may have one of its entries in a TLB, if the range is
+ * short enough. It is if it has HYDRA_COPIES_MAX copies at most: to read more takes as long as the
+ * interrupts that the look could spare.
  *
- * A look at the entries can spare other domains only. If there are none, no mark is taken
- * and nothing is published: a flush of private tables writes no line that other CPUs read.
+ * Under filter "auto" each table that asks for a look accounts for it afterwards. One that has
+ * changed its mode meanwhile does not, or for a look too many. In a range that is looked at in
+ * parts, each part is judged by itself.
  *
- * Under filter "auto" there is a look only if a table asks for it. Afterwards each such table
- * accounts for it. One that has changed its mode meanwhile does not, or for a look too many. In
- * a range that is looked at in parts, each part is judged by itself.
+ * @already: the targets ahead of the lookup by table, which stay
  */
-static noinline void hydra_narrow_targets(struct hydra_lookup *l,
-					  unsigned long start, unsigned long end)
+static noinline void hydra_look_at_marks(struct hydra_lookup *l, unsigned long start,
+					 unsigned long end, const hydra_mask_t *already)
 {
-	bool may_look = l->look != HYDRA_BY_TABLE && end - start <= LOOK_MAX &&
-			!READ_ONCE(hydra_marks_failed);
-	struct hydra_lookup by_table = *l;
-	hydra_mask_t *targets = l->found;
-	hydra_mask_t already = *targets, sharers;
-	unsigned int nr_sharers;
-	unsigned long copies;
+	hydra_mask_t *targets = l->found, sharers = *targets;
+	unsigned int nr_sharers = bitmap_weight(targets->bits, HYDRA_MAX_DOMAINS);
+	unsigned long copies = PHYS_PFN(end - start) * nr_sharers;
 
-	by_table.look = HYDRA_BY_TABLE;
-	by_table.reaches = l->by_mode && hydra_is_rent(l, end - start);
-	by_table.by_mode = l->by_mode && may_look;
-	hydra_range_sharers(&by_table, start, end);
-	l->spent = by_table.spent;
-	if (!may_look || (l->by_mode && !by_table.fine) ||
-	    !hydra_targets_others(l->h, targets, &already))
-		return;
-	nr_sharers = bitmap_weight(targets->bits, HYDRA_MAX_DOMAINS);
-	copies = PHYS_PFN(end - start) * nr_sharers;
 	/*
 	 * By table. It counts no visits of links, as it goes to domains with replicas, too. Nor
 	 * is it rent of a table that asks for a look: such a flush is rare, and ages alone forget.
 	 */
 	if (copies > HYDRA_COPIES_MAX)
 		return;
-	sharers = *targets;
-	*targets = already;
+	*targets = *already;
 	if (l->look == HYDRA_TAKE_MARKS)
 		hydra_publish(l->h, start, end);
 	if (copies <= LOOK_AT_ONCE)
@@ -528,6 +512,36 @@ static noinline void hydra_narrow_targets(struct hydra_lookup *l,
 		sharers = *targets;
 		hydra_range_sharers(&looked, start, end);
 	}
+}
+
+/*
+ * Look up by table, and then at the marks, if other domains share the range.
+ *
+ * A look at the entries can spare other domains only. If there are none, no mark is taken
+ * and nothing is published: a flush of private tables writes no line that other CPUs read.
+ *
+ * Under filter "auto" there is a look only if a table asks for it.
+ */
+static void hydra_narrow_targets(struct hydra_lookup *l, unsigned long start, unsigned long end)
+{
+	bool may_look = l->look != HYDRA_BY_TABLE && end - start <= LOOK_MAX &&
+			!READ_ONCE(hydra_marks_failed);
+	bool by_mode = l->by_mode;
+	hydra_mask_t already = *l->found;
+	enum hydra_look look = l->look;
+
+	l->look = HYDRA_BY_TABLE;
+	l->reaches = by_mode && hydra_is_rent(l, end - start);
+	l->by_mode = by_mode && may_look;
+	hydra_range_sharers(l, start, end);
+	if (!may_look || (by_mode && !l->fine) ||
+	    !hydra_targets_others(l->h, l->found, &already))
+		return;
+	l->look = look;
+	l->reaches = false;
+	l->entries = 0;
+	l->shared = 0;
+	hydra_look_at_marks(l, start, end, &already);
 }
 
 /* Return: false if the flush goes to every domain. */
