@@ -24,7 +24,7 @@ struct mmu_gather;
 /**
  * struct hydra_gather - what a gather records
  * @recording: the address space was split, or returning, or counted, when the gather began. If
- *	not, the other fields are not valid, and the flush goes to every domain.
+ *	not, the other fields are not valid. Then the flush goes to every domain, or is Linux's.
  * @barrier: the flush goes to every domain, see hydra_gather_protect()
  * @freed: tables to be freed a grace period after the flush
  * @start: first address walked; above @end until a range is added

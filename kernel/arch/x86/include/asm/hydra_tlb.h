@@ -25,6 +25,8 @@ static inline void hydra_remove_huge(struct mmu_gather *tlb, const void *entry, 
  * @stride_shift: step between the addresses
  *
  * A gather that records may have tables to free, even if the address space has returned since.
+ * For one that does not, the argument at hydra_gather_flush() holds: Linux flushes if the address
+ * space is plain now.
  *
  * Return: false if Linux has to flush.
  */

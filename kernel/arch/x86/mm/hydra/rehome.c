@@ -12,8 +12,9 @@
  * look, hydra_keeper() goes through all processes, and moves tables of those which have settings
  * with domains, and are plain Linux. Nothing is kept for a process: a table on its home is
  * skipped after a look at its struct page. What is left, because a lock was busy, or memory short,
- * or there are more than TABLES_IN_PASS tables, waits for the next idle look. Where nothing asks,
- * as when locked memory is unlocked, it waits for the next process that moves.
+ * or there are more than TABLES_IN_PASS tables, waits for the next idle look, and under policy
+ * "auto" until auto.c asks. Where nothing asks, as when locked memory is unlocked, it waits for the
+ * next process that moves.
  *
  * In a process that is split, a table may have lost its owner: that domain has left the table, and
  * a single other domain uses a replica. Then no domain walks the canonical table. (Or the user
@@ -579,6 +580,9 @@ static void hydra_rehome_mm(struct mm_struct *mm, int nid)
 	for (i = 0; i < TABLES_AT_ONCE; i++)
 		if (pass.new[i])
 			pte_free(mm, pass.new[i]);
+	/* Under policy "auto" its looks ask. */
+	if (hydra_is_auto(hydra_choice_of(mm)))
+		return;
 	/* If no table could move of so many, none behind them will. */
 	if ((pass.again || pass.stop || pass.next < TASK_SIZE_MAX) &&
 	    (pass.tries || pass.room < TABLES_IN_PASS) && atomic_read(&mm->mm_users))

@@ -222,7 +222,7 @@ static bool hydra_looks(const struct hydra_table *t, unsigned int nr)
 	hydra_mask_add(&sharers, &t->sharers);
 	copies = nr * bitmap_weight(sharers.bits, HYDRA_MAX_DOMAINS);
 	/*
-	 * A flush of more copies goes by table, see hydra_narrow_targets(); also one of several
+	 * A flush of more copies goes by table, see hydra_look_at_marks(); also one of several
 	 * tables with more copies together.
 	 */
 	return copies <= HYDRA_COPIES_MAX &&
@@ -521,6 +521,8 @@ static noinline void hydra_look_at_marks(struct hydra_lookup *l, unsigned long s
  * and nothing is published: a flush of private tables writes no line that other CPUs read.
  *
  * Under filter "auto" there is a look only if a table asks for it.
+ *
+ * @l: for one call
  */
 static void hydra_narrow_targets(struct hydra_lookup *l, unsigned long start, unsigned long end)
 {

@@ -210,9 +210,9 @@ static void hydra_retire_locked(struct ptdesc *ptdesc)
  * @tlb: the gather, with freed_tables set
  * @ptdesc: the table, canonical or of a domain tree, with word 0
  *
- * Linux collects such tables in a page, which it may fail to allocate. Here the
- * tables form a list through their words. The sign bit of these words is clear, so
- * hydra_shared() does not take them for a struct hydra_table.
+ * Linux collects such tables in a page, which it may fail to allocate: then it interrupts all
+ * CPUs. In a gather that records, the tables form a list through their words. The sign bit of
+ * these words is clear, so hydra_shared() does not take them for a struct hydra_table.
  *
  * Context: any.
  */
@@ -293,6 +293,9 @@ void hydra_gather_flushed(struct hydra_gather *g)
  * the gather: a gather that does not record may flush then, and does not flush
  * again for the tables that follow.
  *
+ * A gather that frees tables holds mmap_lock, or mm_users is 0: the address space is not split
+ * meanwhile, and does not return. So one that does not record finds no table with copies.
+ *
  * Context: may sleep or not, as pte_free_tlb(); no page-table lock held.
  */
 void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
@@ -322,6 +325,7 @@ void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
 	t = hydra_word_table(word);
 	if (!t)
 		return;
+	VM_WARN_ON_ONCE(!tlb->hydra.recording);
 	if (tlb->hydra.recording) {
 		hydra_mask_add(&tlb->hydra.sharers, &t->sharers);
 		hydra_mask_add(&tlb->hydra.sharers, &t->users);
