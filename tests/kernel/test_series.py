@@ -169,6 +169,16 @@ def test_each_step_is_compiled_with_hydra_off_and_when_it_can_be_on(ours, monkey
     assert {path: path.read_bytes() for path in before} == before and not (trees / "series").exists()
 
 
+@pytest.mark.parametrize("line, options, wanted", [
+    ("obj-$(CONFIG_DIRTY) += dirty.o", "CONFIG_DIRTY=y", True), ("obj-$(CONFIG_DIRTY) += dirty.o", "CONFIG_DIRTY=m", True),
+    ("obj-$(CONFIG_DIRTY) += dirty.o", "# CONFIG_DIRTY is not set", False), ("obj-$(CONFIG_DIRTY)\t+= other.o dirty.o", "", False),
+    ("obj-$(CONFIG_DIRTY) += not-dirty.o", "", True), ("obj-y += dirty.o", "", True)])
+def test_what_a_configuration_leaves_out_is_not_compiled(tmp_path, line, options, wanted):
+    put(tmp_path, {"mm/Makefile": f"{line}\n", ".config": f"{options}\n"})
+    assert series_steps.is_configured(tmp_path, tmp_path, "mm/dirty.o") == wanted
+    assert series_steps.is_configured(tmp_path, tmp_path, "fs/")
+
+
 def up_to(name):
     """(a patch of the real series, all patches up to it, our files that have come with them)."""
     parts = series.read_parts()

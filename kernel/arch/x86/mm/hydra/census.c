@@ -72,8 +72,7 @@ static void hydra_count_reach(struct hydra_reach *reach, enum pg_level level, pt
 
 		if (level == PG_LEVEL_4K ? hydra_present(val) : hydra_leaf(val)) {
 			if (hydra_is_home_of(reach->domains, reach->d, table) &&
-			    !(hydra_has_pools(reach->domains) &&
-			      hydra_page_is_away(virt_to_page(table))))
+			    !hydra_page_is_away(virt_to_page(table)))
 				reach->local++;
 			else
 				reach->remote++;

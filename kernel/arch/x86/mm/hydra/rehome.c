@@ -254,7 +254,9 @@ static int hydra_node_of_user(const struct hydra_mm *h, const pteval_t *table)
 	hydra_mask_t users;
 	unsigned int d;
 
-	if (!t || !hydra_mask_empty(&h->universal) || hydra_has_pools(domains))
+	if (!t ||
+	    hydra_has_pools(domains) ||
+	    !hydra_mask_empty(&h->universal))
 		return NUMA_NO_NODE;
 	/* A collapse may take the users away meanwhile. */
 	hydra_mask_zero(&users);

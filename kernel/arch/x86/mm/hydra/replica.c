@@ -22,7 +22,6 @@
 #include <asm/pgalloc.h>
 
 #include "home.h"
-#include "pool.h"
 #include "replica.h"
 #include "state.h"
 
