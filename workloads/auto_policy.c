@@ -14,6 +14,7 @@
 #define HYDRA "/sys/kernel/mm/hydra/"
 #define AUTO HYDRA "auto/"
 #define STATS AUTO "stats"
+#define LOOK_TIME AUTO "look_ms"
 #define OWN "/proc/self/hydra"
 #define LOOK_LEAST 10UL			/* ms: the kernel takes no less */
 #define LOOK_MOST 1000UL
@@ -178,7 +179,7 @@ static void scale_prices(void)
 
 static void look_every(uint64_t ms)
 {
-	change(AUTO "look_ms", read_number(AUTO "look_ms"), ms);
+	change(LOOK_TIME, read_number(LOOK_TIME), ms);
 	wait = ms / 4e3;
 }
 
@@ -247,6 +248,13 @@ void auto_policy_hurry(void)
 	change(HYDRA "idle_seconds", read_number(HYDRA "idle_seconds"), 1);
 	first = then = read_totals();
 	begun = true;
+}
+
+void auto_policy_slow_down(void)
+{
+	for (size_t i = 0; i < changes; i++)
+		if (!strcmp(changed[i].path, LOOK_TIME))
+			write_number(LOOK_TIME, changed[i].before);
 }
 
 void auto_policy_end(void)

@@ -38,6 +38,12 @@ bool auto_policy_decided(void);
 /* Have the policy look as often as it can, and leaf tables follow a program that moves within half a second. */
 void auto_policy_hurry(void);
 
+/*
+ * From now on the program sleeps for seconds: have the policy look as often as before the program.
+ * Ten looks that find it on one node would be over in a fraction of a second.
+ */
+void auto_policy_slow_down(void);
+
 /* Note what it has decided until now. All files are as they were before. */
 void auto_policy_end(void);
 

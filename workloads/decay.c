@@ -237,6 +237,8 @@ static void begin_round(struct worker *worker)
 	enum phase last = phase;
 
 	phase = phase_of(rounds_begun);
+	if (phase == PAUSING && last != PAUSING)
+		auto_policy_slow_down();
 	if (!rounds_begun++)
 		settle(worker);
 	else if (phase == AFTER && last != AFTER)
