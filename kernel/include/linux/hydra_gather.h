@@ -41,6 +41,7 @@ struct hydra_gather {
 	hydra_mask_t sharers;
 };
 
+void __hydra_gather_begin(struct hydra_gather *g, const struct mm_struct *mm, bool fullmm);
 void __hydra_gather_init(struct hydra_gather *g, bool fullmm);
 void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
 			      unsigned long end);
@@ -64,8 +65,8 @@ static inline void hydra_gather_init(struct hydra_gather *g,
 				     const struct mm_struct *mm, bool fullmm)
 {
 	g->recording = false;
-	if (hydra_takes_flush(mm))
-		__hydra_gather_init(g, fullmm);
+	if (mm_has_hydra(mm))
+		__hydra_gather_begin(g, mm, fullmm);
 }
 
 /**

@@ -24,19 +24,12 @@ static inline void hydra_remove_huge(struct mmu_gather *tlb, const void *entry, 
  * @end: end of the range, exclusive
  * @stride_shift: step between the addresses
  *
- * A gather that records may have tables to free, even if the address space has returned since.
- * For one that does not, the argument at hydra_gather_flush() holds: Linux flushes if the address
- * space is plain now.
- *
  * Return: false if Linux has to flush.
  */
 static inline bool hydra_tlb_flush(struct mmu_gather *tlb, unsigned long start,
 				   unsigned long end, unsigned int stride_shift)
 {
-	if (!mm_has_hydra(tlb->mm) || (!tlb->hydra.recording && !hydra_takes_flush(tlb->mm)))
-		return false;
-	hydra_gather_flush(tlb, start, end, stride_shift);
-	return true;
+	return mm_has_hydra(tlb->mm) && hydra_gather_flush(tlb, start, end, stride_shift);
 }
 
 /**

@@ -640,6 +640,20 @@ void __hydra_gather_init(struct hydra_gather *g, bool fullmm)
 }
 
 /**
+ * __hydra_gather_begin - a gather of an address space with a struct hydra_mm begins
+ * @g: Hydra's part of the gather
+ * @mm: the address space
+ * @fullmm: as for __hydra_gather_init()
+ *
+ * One that is plain Linux again, and is not counted, flushes as on Linux: nothing is recorded.
+ */
+void __hydra_gather_begin(struct hydra_gather *g, const struct mm_struct *mm, bool fullmm)
+{
+	if (hydra_takes_flush(mm))
+		__hydra_gather_init(g, fullmm);
+}
+
+/**
  * __hydra_gather_add_range - record the range that a gather is about to walk
  * @g: Hydra's part of the gather, which is recording
  * @start: first address
