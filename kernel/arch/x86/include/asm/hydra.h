@@ -33,7 +33,7 @@ void __hydra_context_flushed(u16 asid);
 DECLARE_PER_CPU(pgd_t *, hydra_loaded_root);
 void hydra_flush_mm(struct mm_struct *mm, unsigned long start, unsigned long end,
 		    unsigned int stride_shift, bool freed_tables);
-bool hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
+void hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
 			unsigned long end, unsigned int stride_shift);
 void hydra_flush_batched(struct mm_struct *mm);
 bool hydra_tlbbatch_add(struct arch_tlbflush_unmap_batch *batch,

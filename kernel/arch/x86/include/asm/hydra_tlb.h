@@ -18,7 +18,7 @@ static inline void hydra_remove_huge(struct mmu_gather *tlb, const void *entry, 
 #ifdef CONFIG_HYDRA_MM
 
 /**
- * hydra_tlb_flush - flush for a gather, unless its address space is plain Linux
+ * hydra_tlb_flush - flush for a gather if its address space has been split, or is counted
  * @tlb: the gather
  * @start: first address
  * @end: end of the range, exclusive
@@ -29,7 +29,10 @@ static inline void hydra_remove_huge(struct mmu_gather *tlb, const void *entry, 
 static inline bool hydra_tlb_flush(struct mmu_gather *tlb, unsigned long start,
 				   unsigned long end, unsigned int stride_shift)
 {
-	return mm_has_hydra(tlb->mm) && hydra_gather_flush(tlb, start, end, stride_shift);
+	if (!mm_has_hydra(tlb->mm))
+		return false;
+	hydra_gather_flush(tlb, start, end, stride_shift);
+	return true;
 }
 
 /**

@@ -74,9 +74,8 @@ void hydra_flush_mm(struct mm_struct *mm, unsigned long start, unsigned long end
  * when it loads the root of one.
  *
  * Context: as flush_tlb_mm_range().
- * Return: false if Linux has to flush.
  */
-bool hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
+void hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
 			unsigned long end, unsigned int stride_shift)
 {
 	struct hydra_mm *h = READ_ONCE(tlb->mm->hydra);
@@ -86,8 +85,10 @@ bool hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
 	struct hydra_flush *f;
 	bool all;
 
-	if (!hydra_takes_flush(tlb->mm) && !frees)
-		return false;
+	if (!hydra_takes_flush(tlb->mm) && !frees) {
+		flush_tlb_mm_range(tlb->mm, start, end, stride_shift, tlb->freed_tables);
+		return;
+	}
 	hydra_mask_zero(&targets);
 	/*
 	 * Preemptible, unless marks are taken: a gather that overlaps with another may
@@ -108,7 +109,6 @@ bool hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
 	mmu_notifier_arch_invalidate_secondary_tlbs(tlb->mm, start, end);
 	if (frees)
 		hydra_gather_flushed(g);
-	return true;
 }
 
 /* Count an entry for the domains that the flush of its batch reaches. */
