@@ -127,6 +127,7 @@ CATCHERS = {
                        "vm_copy -t memslot_that_goes_beside_a_fault"],
     "vm-copy-more": ["vm_copy -t copies_permit_no_more_than_their_source"],
     "vm-copy-small": ["vm_copy -t huge_pages_fault_once_for_a_gigabyte"],
+    "vm-skip-push": ["vm_copy -t pages_that_one_node_writes_are_in_all_trees"],
     "vm-spare-tree": ["vm_bystanders -t no_write_is_missing_from_the_log"],
     "vm-flush-all": ["vm_bystanders -t page_used_by_one_node"],
     "vm-drop-used": ["vm_move -t tree_with_a_vcpu_stays"],

@@ -40,6 +40,11 @@
  * Copies are in the memslot of the fault, with all their pages. The slot was looked up in this
  * section of kvm->srcu, and a slot is deleted after such sections have ended.
  *
+ * Under replication "eager", as in vMitosis, a fault also copies its entry into the other trees
+ * that vCPUs have, with the tables that lead there. They are allocated without waiting, because
+ * mmu_lock is held: without memory, or beyond the limit of the VM, the other tree gets its entry by
+ * a fault of its own. That copy is as true as the others: its frame was found not stale.
+ *
  * A copy is neither dirty nor accessed. Its tree has not used it. In all else it permits
  * what its source permits. That holds for huge entries, too: where KVM wants small entries, for
  * frames whose writes it tracks, it has taken the write permission of huge entries in all trees
@@ -58,6 +63,7 @@
 #include "mmu/tdp_mmu.h"
 
 #include "hydra.h"
+#include "internal.h"
 
 /*
  * What may be copied around a fault's entry: the entries of whole pages of the memslot
@@ -164,6 +170,85 @@ static bool hydra_vm_copy_table(struct kvm *kvm, struct tdp_iter to,
 	return lacking;
 }
 
+/* Allocate a table for a domain tree without waiting, with what KVM knows of it, or NULL */
+static struct kvm_mmu_page *hydra_vm_table_at_once(struct kvm *kvm, unsigned int d)
+{
+	const gfp_t gfp = GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN;
+	int home = hydra_vm_home(d - 1);
+	struct kvm_mmu_page *sp;
+	struct page *page;
+
+	if (atomic64_read(&kvm->arch.tdp_mmu_pages) >= READ_ONCE(hydra_vm_table_limit))
+		return NULL;
+	sp = kmem_cache_zalloc(mmu_page_header_cache, gfp);
+	page = sp ? alloc_pages_node(home, gfp | __GFP_THISNODE, 0) : NULL;
+	if (!page) {
+		if (sp)
+			kmem_cache_free(mmu_page_header_cache, sp);
+		return NULL;
+	}
+	sp->spt = page_address(page);
+	memset64((u64 *)sp->spt, SHADOW_NONPRESENT_VALUE, SPTE_ENT_PER_PAGE);
+	return sp;
+}
+
+/* Put a copy into a tree that has none, with the tables above. Return: true if that was done. */
+static bool hydra_vm_push(struct kvm *kvm, struct kvm_mmu_page *root, gfn_t gfn, int level,
+			  u64 spte)
+{
+	struct kvm_mmu_page *sp;
+	struct tdp_iter iter;
+
+	for_each_tdp_pte_min_level(iter, root, level, gfn, gfn + 1) {
+		if (iter.level == level)
+			return iter.old_spte == SHADOW_NONPRESENT_VALUE &&
+			       !hydra_vm_set_absent(kvm, &iter, spte);
+		if (is_shadow_present_pte(iter.old_spte) &&
+		    !is_last_spte(iter.old_spte, iter.level))
+			continue;
+		/* A huge page, or one that another CPU is just about to change */
+		if (iter.old_spte != SHADOW_NONPRESENT_VALUE)
+			return false;
+		sp = hydra_vm_table_at_once(kvm, root->role.domain);
+		if (!sp)
+			return false;
+		if (hydra_vm_link_absent(kvm, &iter, sp)) {
+			free_page((unsigned long)sp->spt);
+			kmem_cache_free(mmu_page_header_cache, sp);
+			return false;
+		}
+	}
+	return false;
+}
+
+/* Copy the fault's entry into the other trees that vCPUs have: replication "eager". */
+static void hydra_vm_push_all(struct kvm *kvm, struct kvm_mmu_page *own,
+			      const struct kvm_page_fault *fault, bool logged)
+{
+	union kvm_mmu_page_role role = own->role;
+	u32 loaded = hydra_vm_loaded_trees(kvm);
+	int level = fault->goal_level, copied = 0;
+	gfn_t gfn = round_down(fault->gfn, KVM_PAGES_PER_HPAGE(level));
+	struct kvm_mmu_page *root;
+	struct tdp_iter from;
+	u64 spte;
+
+	if (!hydra_vm_find(own, gfn, level, &from))
+		return;
+	spte = READ_ONCE(*rcu_dereference(from.sptep));
+	if (!hydra_vm_may_copy(spte, level))
+		return;
+	spte = hydra_vm_derive(spte, logged);
+	list_for_each_entry_rcu(root, &kvm->arch.tdp_mmu_roots, link) {
+		role.domain = root->role.domain;
+		if (root != own && role.domain && (loaded & BIT(role.domain)) &&
+		    hydra_vm_uses(kvm->arch.hydra, role.domain) && root->role.word == role.word)
+			copied += hydra_vm_push(kvm, root, gfn, level, spte);
+	}
+	if (copied)
+		atomic_long_add(copied, &kvm->arch.hydra->copied);
+}
+
 /**
  * __hydra_vm_fill_around - copy entries near a fault's entry from the trees of other domains
  * @vcpu: the vCPU, with a domain tree
@@ -176,7 +261,7 @@ void __hydra_vm_fill_around(struct kvm_vcpu *vcpu, struct kvm_page_fault *fault)
 	struct kvm_mmu_page *root, *own = root_to_sp(vcpu->arch.mmu->root.hpa);
 	struct kvm *kvm = vcpu->kvm;
 	struct hydra_vm *vm = kvm->arch.hydra;
-	unsigned int degree = READ_ONCE(vm->settings).prefetch;
+	const union hydra_choice choice = READ_ONCE(vm->settings);
 	union kvm_mmu_page_role role = own->role;
 	struct hydra_vm_window w;
 	unsigned int copied = 0;
@@ -184,11 +269,15 @@ void __hydra_vm_fill_around(struct kvm_vcpu *vcpu, struct kvm_page_fault *fault)
 
 	lockdep_assert_held_read(&kvm->mmu_lock);
 	/* Shadow tables of nested guests are compared by KVM itself. */
-	if (!degree || !fault->slot || role.guest_mode || !kvm_ad_enabled())
+	if (!fault->slot || role.guest_mode || !kvm_ad_enabled())
 		return;
-	hydra_vm_window(fault, degree, &w);
+	hydra_vm_window(fault, choice.prefetch, &w);
 	/* Tables that are taken away meanwhile are freed after a grace period. */
 	guard(rcu)();
+	if (choice.replication == HYDRA_REPLICATE_EAGER)
+		hydra_vm_push_all(kvm, own, fault, w.logged);
+	if (!choice.prefetch)
+		return;
 	if (!hydra_vm_find(own, w.first, w.level, &to))
 		return;
 	list_for_each_entry_rcu(root, &kvm->arch.tdp_mmu_roots, link) {

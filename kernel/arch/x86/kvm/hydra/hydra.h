@@ -10,6 +10,7 @@
 #include <uapi/linux/hydra.h>
 #include <uapi/linux/hydra_para.h>
 
+struct kvm_mmu_page;
 struct kvm_page_fault;
 struct tdp_iter;
 
@@ -151,6 +152,7 @@ void __hydra_vm_fill_around(struct kvm_vcpu *vcpu, struct kvm_page_fault *fault)
 
 /* For copy.c: arch/x86/kvm/mmu/tdp_mmu.c */
 int hydra_vm_set_absent(struct kvm *kvm, struct tdp_iter *iter, u64 new_spte);
+int hydra_vm_link_absent(struct kvm *kvm, struct tdp_iter *iter, struct kvm_mmu_page *sp);
 
 /* For idle.c: arch/x86/kvm/mmu/tdp_mmu.c */
 void hydra_vm_zap(struct kvm *kvm, struct tdp_iter *iter);

@@ -279,6 +279,39 @@ TEST_F(vm_copy, pages_copied_on_write_by_the_host)
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 }
 
+/* Under "eager" the faults of one node are all that there are. */
+static void check_eager(struct __test_metadata *_metadata, FIXTURE_DATA(vm_copy) *self, int writer,
+			unsigned long pages)
+{
+	struct vm_tables tables;
+
+	ASSERT_EQ(0, vm_run(&self->vm, writer, writer, 0, pages));
+	ASSERT_EQ(0, vm_read_tables(&tables));
+	for (int node = 0; node <= self->last; node++) {
+		long before = vm_faults(&self->vm, node);
+
+		EXPECT_EQ(pages + VM_OWN_PAGES, tables.local[node]) TH_LOG("node %d", node);
+		EXPECT_EQ(0, tables.remote[node]) TH_LOG("node %d", node);
+		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, pages));
+		EXPECT_EQ(before, vm_faults(&self->vm, node)) TH_LOG("node %d", node);
+	}
+	EXPECT_TRUE(vm_consistent());
+}
+
+TEST_F(vm_copy, pages_that_one_node_writes_are_in_all_trees)
+{
+	ASSERT_EQ(0, vm_set("mitosis"));
+	/* Each vCPU has its tree. */
+	for (int node = 0; node <= self->last; node++) {
+		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, 1));
+	}
+	check_eager(_metadata, self, 0, TABLE_PAGES);
+	check_eager(_metadata, self, self->last, VM_REGION_PAGES);
+	ASSERT_EQ(0, drop(&self->vm, 0, VM_REGION_PAGES));
+	check_eager(_metadata, self, self->last, VM_REGION_PAGES);
+	EXPECT_EQ(hydra_nodes() + 1, *vm_word(&self->vm, 1));
+}
+
 static void set_slot(struct vm *vm, int slot, unsigned long first, unsigned long pages)
 {
 	vm_set_user_memory_region(vm->kvm, slot, 0, VM_REGION + first * PAGE_SIZE,
