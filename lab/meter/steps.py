@@ -100,6 +100,7 @@ class Results:
         known = self.measured[key]
         known.numbers.update(measured.numbers)
         known.errors.update(measured.errors)
+        known.lines = measured.lines or known.lines
 
     def get(self, nodes, policy, row, metric):
         """A Number; steps_samples.Disagreement if there is none."""
