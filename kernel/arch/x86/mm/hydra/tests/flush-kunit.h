@@ -332,7 +332,7 @@ static void hydra_test_look_bound(struct kunit *test)
 	/* A page more would be too many copies: the flush goes by table, and takes no mark. */
 	hydra_mask_zero(&many);
 	migrate_disable();
-	hydra_narrow_targets(&l, 0, (nr + 1) * PAGE_SIZE);
+	hydra_lookup_targets(&l, HYDRA_FILTER_ACCESSED, 0, (nr + 1) * PAGE_SIZE);
 	published = this_cpu_read(hydra_published.h);
 	hydra_unpublish();
 	KUNIT_EXPECT_FALSE(test, published);
@@ -341,7 +341,8 @@ static void hydra_test_look_bound(struct kunit *test)
 	/* This is looked at in parts, of which the last one has a mark. */
 	hydra_mask_zero(&few);
 	l.found = &few;
-	hydra_narrow_targets(&l, 0, nr * PAGE_SIZE);
+	l.look = HYDRA_TAKE_MARKS;
+	hydra_lookup_targets(&l, HYDRA_FILTER_ACCESSED, 0, nr * PAGE_SIZE);
 	published = this_cpu_read(hydra_published.h);
 	hydra_unpublish();
 	migrate_enable();
@@ -366,13 +367,12 @@ static bool hydra_test_narrow(struct hydra_mm *h, hydra_mask_t *found, unsigned 
 		.h = h,
 		.huge = HYDRA_LEAF_ONLY,
 		.look = HYDRA_TAKE_MARKS,
-		.by_mode = true,
 		.found = found,
 	};
 	bool published;
 
 	hydra_mask_zero(found);
-	hydra_narrow_targets(&l, start, end);
+	hydra_lookup_targets(&l, HYDRA_FILTER_AUTO, start, end);
 	published = this_cpu_read(hydra_published.h);
 	hydra_unpublish();
 	return published;
