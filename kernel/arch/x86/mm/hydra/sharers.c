@@ -538,7 +538,7 @@ static noinline void hydra_look_at_marks(struct hydra_lookup *l, unsigned long s
  * Look up by table, and then at the marks, if the filter asks for it and other domains share
  * the range.
  *
- * A look at the entries can spare other domains only. If there are none, no mark is taken
+ * A look at the entries can spare other sharers only. If there are none, no mark is taken
  * and nothing is published: a flush of private tables writes no line that other CPUs read.
  *
  * Under filter "auto" there is a look only if a table asks for it.
