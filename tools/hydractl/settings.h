@@ -35,6 +35,12 @@ bool settings_chosen(const struct settings_choice *choice);
 /* The parser of --policy, --domains, --replication, --prefetch and --filter, for options.choice. */
 extern const struct argp settings_argp;
 
+/*
+ * Take "POLICY[,KEY=VALUE...]" or "KEY=VALUE[,...]", also with colons, for options.choice; or
+ * leave with the error of @state.
+ */
+void settings_parse(const struct argp_state *state, const char *text);
+
 /* The settings of @choice, with policy hydra if @choice names no policy. */
 struct hydra_settings settings_choose(const struct settings_choice *choice);
 
