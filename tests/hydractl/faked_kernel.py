@@ -181,6 +181,29 @@ class Kernel:
         return json.loads(done.stdout)
 
 
+@contextlib.contextmanager
+def becomes(kernel, pid, *texts):
+    """Once settings have been written, the kernel says these, one after the other."""
+    done = threading.Event()
+    path = kernel.proc / str(pid) / "hydra"
+
+    def answer():
+        while not done.wait(0.01):
+            if not path.read_text().startswith("policy"):
+                break
+        for text in texts:
+            (path.parent / "new").write_text(text)
+            (path.parent / "new").rename(path)
+            done.wait(0.3)
+    thread = threading.Thread(target=answer)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
 def filtered(steps):
     """For preexec_fn: install a seccomp filter."""
     code = b"".join(struct.pack("HBBI", *step) for step in steps)

@@ -46,7 +46,7 @@ def test_the_default_stays_and_is_named(some):
     assert "default" not in some.run("off", "--all").stdout
     (some.hydra / "default").write_text("hydra,domains=node\n")
     done = some.run("off", "--all")
-    assert "programs that start later get the default, which is 'hydra,domains=node'" in done.stdout and "systemctl stop hydra" in done.stdout
+    assert "programs that start later get the default, which is 'hydra,domains=node'" in done.stdout and "hydractl default linux" in done.stdout
     assert (some.hydra / "default").read_text() == "hydra,domains=node\n"
 
 

@@ -16,16 +16,15 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'b':
 		batch = true;
 		return 0;
-	case 'j':
-		options.json = true;
-		return 0;
-	case 's':
+	case 's':	/* former */
+	case 'S':
 		for (watch.order = 0; watch.order < ORDERS; watch.order++)
 			if (!strcmp(order_names[watch.order], arg))
 				return 0;
 		argp_error(state, "unknown order '%s': choose sent, spared, fills, flushes, memory, pid or name", arg);
 		return 0;
-	case 'A':
+	case 'A':	/* former */
+	case 'l':
 		watch.all = true;
 		return 0;
 	case ARGP_KEY_ARG:
@@ -38,13 +37,15 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option top_options[] = {
 	{ "batch", 'b', NULL, 0, "Print one table after the other, without the terminal's help", 0 },
-	{ "json", 'j', NULL, 0, "The same as JSON: one object on one line for each look", 0 },
-	{ "sort", 's', "ORDER", 0, "What comes first: sent (the default), spared, fills, flushes, memory, pid or name", 0 },
-	{ "all", 'A', NULL, 0, "Show also processes that are not under Hydra, and those under policy auto that no look has found on two nodes", 0 },
+	{ "sort", 'S', "ORDER", 0, "What comes first: sent (the default), spared, fills, flushes, memory, pid or name", 0 },
+	{ NULL, 's', NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0 },
+	{ "plain", 'l', NULL, 0, "Show also processes that are not under Hydra, and those under policy auto that no look has found on two nodes", 0 },
+	{ "all", 'A', NULL, OPTION_HIDDEN, NULL, 0 },
 	{ 0 }
 };
 
 static const struct argp_child children[] = {
+	{ .argp = &form_argp },
 	{ .argp = &repeat_argp },
 	{ .argp = &group_argp, .header = "Only some processes, instead of all:" },
 	{ 0 }
@@ -95,7 +96,7 @@ static void json_look(void)
 	json_string("group", group_kind_name(&options.group));
 	json_string("name", options.group.name);
 	json_rates(&watch.total);
-	json_open_list("processes");
+	json_open_rows("processes");
 	for (size_t i = 0; i < watch.count; i++) {
 		const struct row *row = &watch.row[i];
 

@@ -27,7 +27,4 @@ int command_stat(int argc, char **argv);
 int command_top(int argc, char **argv);
 int command_export(int argc, char **argv);
 
-/* Take the settings of the options and become their program. Exit with one of EXIT_RUN_* if that fails. */
-_Noreturn void become_program(void);
-
 #endif /* COMMANDS_H */

@@ -78,6 +78,10 @@ pid_t *all_pids(size_t *count);
 /* The parent of the process, 0 if there is none or the process has ended. */
 pid_t parent_of(pid_t pid);
 
+/* When the process began, 0 if it has ended; and now: in the unit of /proc/PID/stat. */
+uint64_t born(pid_t pid);
+uint64_t ticks_since_boot(void);
+
 /* Field @field of /proc/PID/stat, counted from 1 as in proc(5); 0 if @text has none. Not for the first three. */
 uint64_t stat_field(const char *text, unsigned int field);
 
