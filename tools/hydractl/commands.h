@@ -25,6 +25,8 @@ int command_vm(int argc, char **argv);
 int command_check(int argc, char **argv);
 int command_stat(int argc, char **argv);
 int command_top(int argc, char **argv);
+int command_record(int argc, char **argv);
+int command_replay(int argc, char **argv);
 int command_export(int argc, char **argv);
 
 #endif /* COMMANDS_H */

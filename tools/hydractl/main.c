@@ -17,6 +17,8 @@ static const struct command {
 	{ "allow", "say which processes may choose settings", command_allow },
 	{ "status", "show settings and counters", command_status },
 	{ "top", "show what happens per second, until ended", command_top },
+	{ "record", "record what top shows, into a file", command_record },
+	{ "replay", "show what was recorded, at any time", command_replay },
 	{ "tables", "show the page tables through which each node reaches memory", command_tables },
 	{ "vm", "show the virtual machines of a process, and their page tables", command_vm },
 	{ "check", "check the invariants of a process's page tables", command_check },

@@ -98,27 +98,28 @@ static void name_policy(struct records *records)
 			records->record[i].pair[0].value = name;
 }
 
-const char *process_load(struct process *process, pid_t pid, char *text)
-{
-	const char *gap;
-
-	*process = (struct process){ .pid = pid };
-	if (!records_parse(&process->records, text, NULL))
-		return strerror(errno);
-	gap = missing(&process->records);
-	if (gap) {
-		records_free(&process->records);
-		return gap;
-	}
-	name_policy(&process->records);
-	process->name = process_name(pid);
-	return NULL;
-}
-
 void process_free(struct process *process)
 {
 	free(process->name);
 	records_free(&process->records);
+}
+
+const char *process_parse(struct process *process, pid_t pid, char *name, char *text)
+{
+	const char *gap;
+
+	*process = (struct process){ .pid = pid, .name = name };
+	gap = records_parse(&process->records, text, NULL) ? missing(&process->records) : strerror(errno);
+	if (gap)
+		process_free(process);
+	else
+		name_policy(&process->records);
+	return gap;
+}
+
+const char *process_load(struct process *process, pid_t pid, char *text)
+{
+	return process_parse(process, pid, process_name(pid), text);
 }
 
 const char *process_text(const struct process *process, const char *key)

@@ -27,6 +27,9 @@ struct processes {
 const char *process_load(struct process *process, pid_t pid, char *text);
 void process_free(struct process *process);
 
+/* The same with a name, which is taken over, too. */
+const char *process_parse(struct process *process, pid_t pid, char *name, char *text);
+
 /*
  * The values of documented keys, which every loaded process has. Of keys that older kernels
  * lack ("count", "cpus_interrupted_across", "ended_..."): NULL and 0 where missing.
