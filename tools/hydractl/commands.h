@@ -18,6 +18,7 @@ int command_explain(int argc, char **argv);
 int command_why(int argc, char **argv);
 int command_set(int argc, char **argv);
 int command_off(int argc, char **argv);
+int command_default(int argc, char **argv);
 int command_allow(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_tables(int argc, char **argv);

@@ -294,6 +294,25 @@ char *settings_text(const struct hydra_settings *settings)
 	return settings->domains == HYDRA_SCOPE_MACHINE ? must_have(strdup("linux")) : xasprintf("hydra,%s", named);
 }
 
+char *settings_of_kernel(const struct settings_choice *choice)
+{
+	const struct hydra_settings settings = settings_choose(choice);
+	const struct policy *base = choice->policy ?: policy_find("hydra");
+	char *text = NULL;
+
+	/* All but the last are the kernel's. */
+	for (const struct policy *policy = policies; policy[1].name; policy++)
+		if (!memcmp(&policy->settings, &settings, sizeof(settings)))
+			return must_have(strdup(policy->name));
+	if (!base[1].name)
+		base = policy_find("hydra");
+	append(&text, "%s", base->name);
+	for (enum setting i = 0; i < SETTINGS; i++)
+		if (*member(&base->settings, i) != *member(&settings, i))
+			append(&text, ",%s=%s", table[i].name, table[i].value[*member(&settings, i)].name);
+	return text;
+}
+
 bool settings_from_records(struct hydra_settings *settings, const struct records *records)
 {
 	for (enum setting i = 0; i < SETTINGS; i++) {

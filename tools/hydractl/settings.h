@@ -53,6 +53,9 @@ char *settings_text(const struct hydra_settings *settings);
 /* The same for what @choice names alone; all settings of a policy, if it names one. May be empty. */
 char *settings_named_text(const struct settings_choice *choice);
 
+/* The settings as POLICY[,KEY=VALUE...] with what differs from the policy, in the kernel's names; to be freed. */
+char *settings_of_kernel(const struct settings_choice *choice);
+
 /* From the names in /proc/PID/hydra. False if a name is unknown. */
 bool settings_from_records(struct hydra_settings *settings, const struct records *records);
 
