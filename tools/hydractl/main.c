@@ -9,10 +9,10 @@ static const struct command {
 	int (*main)(int argc, char **argv);
 } commands[] = {
 	{ "run", "run a program under a policy", command_run },
-	{ "stat", "run a program under a policy, then show what was counted", command_stat },
+	{ "stat", "run a program under a policy, and show what was counted", command_stat },
 	{ "explain", "say what Hydra would do for processes, before it is switched on", command_explain },
 	{ "why", "say why processes have page tables for each node, or not", command_why },
-	{ "set", "change the policy of a running process", command_set },
+	{ "set", "change the policy of running processes", command_set },
 	{ "off", "set policy linux on several processes, or on all", command_off },
 	{ "default", "say which policy programs have that choose none", command_default },
 	{ "allow", "say which processes may choose settings", command_allow },
