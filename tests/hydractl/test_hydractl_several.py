@@ -124,6 +124,15 @@ sys.exit(7)
     assert {pid: some.text(pid) for pid in (12, 13, 14, 20, 50, 51)} == {12: own, 13: HYDRA, 14: "linux", 20: HYDRA, 50: own, 51: own}
 
 
+def test_what_has_begun_meanwhile_has_no_settings_of_its_own(some):
+    """Such a process has inherited what was lent to its parent: it gets the parent's former settings."""
+    some.cgroup("/system.slice/web.service", 12, 50)
+    some.process(50, parent=12, hydra=HYDRA.replace("prefetch 9", "prefetch 4"))
+    (some.proc / "50" / "stat").write_text("50 (x) S 12" + 17 * " 0" + f" {10 ** 12}")
+    assert some.run("run", "--policy", "hydra,prefetch=4", "--unit", "web", "true").returncode == 0
+    assert [some.text(pid) for pid in (12, 50)] == [BEFORE, BEFORE]
+
+
 def test_settings_come_back_whatever_ends_hydractl(some):
     arguments = ["run", "--policy", "hydra,prefetch=4", "--tree", "12"]
     done = some.run(*arguments, "no-such-program-anywhere")

@@ -159,6 +159,16 @@ static const struct loan *loan_of(pid_t pid)
 	return NULL;
 }
 
+/* The loan that a process has inherited, as one with a loan has started it, directly or not; or NULL */
+static const struct loan *inherited_loan(pid_t pid)
+{
+	const struct loan *of = NULL;
+
+	while (pid > 1 && !of && born(pid) > begun)
+		of = loan_of(pid = parent_of(pid));
+	return of;
+}
+
 static bool has_none(const struct process *process)
 {
 	return process->pid != getpid() && !loan_of(process->pid);
@@ -167,6 +177,7 @@ static bool has_none(const struct process *process)
 static char *lend_to(pid_t pid)
 {
 	const struct hydra_settings settings = settings_choose(&options.choice);
+	const struct loan *inherited = inherited_loan(pid);
 	struct loan made = { .pid = pid, .born = born(pid) };
 	char *text = process_file(pid, "hydra"), *why;
 	struct records records;
@@ -178,6 +189,9 @@ static char *lend_to(pid_t pid)
 	records_free(&records);
 	if (!known)
 		return xasprintf("cannot make sense of the settings of process %d: is hydractl of the same version as the kernel?", pid);
+	/* One that has begun meanwhile has never had settings of its own. */
+	if (inherited)
+		made.former = inherited->former;
 	why = process_change(pid, &settings);
 	if (why)
 		return why;
@@ -198,18 +212,15 @@ void settings_lend(void)
 		error(EXIT_RUN_ERROR, 0, "'%s' was not run, and all have their former settings back", options.program[0]);
 }
 
-/* Those that a process with a loan has started, directly or not, have inherited it. */
 static void take_back_inherited(void)
 {
 	size_t count;
 	autofree pid_t *pids = all_pids(&count);
 
 	for (size_t i = 0; i < count; i++) {
-		const struct loan *of = NULL;
+		const struct loan *of = inherited_loan(pids[i]);
 
-		for (pid_t pid = pids[i]; pid > 1 && !of && born(pid) > begun; )
-			of = loan_of(pid = parent_of(pid));
-		if (of && pids[i] != getpid())
+		if (of && !loan_of(pids[i]) && pids[i] != getpid())
 			free(process_change(pids[i], &of->former));
 	}
 }
