@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """hydractl set of several processes; hydractl run and stat of a tree, a cgroup or a unit while a program runs."""
+import contextlib
 import errno
 import json
+import os
 import re
 import sys
+import threading
 
 import pytest
 
@@ -80,6 +83,36 @@ def test_set_says_what_it_has_done(some):
     assert lines[0] == "group,name,waited,failed,pid,comm,policy,split_state"
     assert [line.split(",")[:2] + line.split(",")[3:] for line in lines[1:]] == [
         ["unit", "web", "0", "12", "httpd", "hydra", "split"], ["unit", "web", "0", "14", "httpd", "hydra", "one-thread"]]
+
+
+@contextlib.contextmanager
+def lists(path, *texts):
+    """Each reader of the file finds the next text, and all further ones the last."""
+    path.unlink()
+    os.mkfifo(path)
+    done, left = threading.Event(), list(texts)
+
+    def answer():
+        while not done.wait(0.1):
+            with contextlib.suppress(OSError):              # no reader yet
+                fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+                os.write(fd, (left.pop(0) if len(left) > 1 else left[0]).encode())
+                os.close(fd)
+    thread = threading.Thread(target=answer)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("command", [["set", "--policy", "hydra"], ["off"]])
+def test_what_a_unit_starts_meanwhile_is_changed_too(some, command):
+    some.process(50, parent=12, hydra=HYDRA)
+    with lists(some.sys / "fs/cgroup/system.slice/web.service/cgroup.procs", "12\n", "12\n50\n"):
+        assert some.run(*command, "--unit", "web").returncode == 0
+    assert some.text(12) == some.text(50) != HYDRA
 
 
 def test_set_of_several_waits_in_vain(some):
