@@ -308,12 +308,12 @@ struct processes record_processes(const struct recorded_look *recorded, size_t n
 	for (size_t i = 0; i < json_object_array_length(list); i++) {
 		struct json_object *process = json_object_array_get_idx(list, i);
 		struct json_object *text = json_object_object_get(process, "hydra"), *name = json_object_object_get(process, "comm");
+		pid_t pid = json_object_get_int64(json_object_object_get(process, "pid"));
+		const char *gap = text && name ? process_parse(&found.process[found.count], pid, must_have(strdup(json_object_get_string(name))),
+							       must_have(strdup(json_object_get_string(text)))) : "its text";
 
-		if (!text || !name || process_parse(&found.process[found.count], json_object_get_int64(json_object_object_get(process, "pid")),
-						    must_have(strdup(json_object_get_string(name))), must_have(strdup(json_object_get_string(text)))))
-			found.not_understood++;
-		else
-			found.count++;
+		found.not_understood += !!gap;
+		found.count += !gap;
 	}
 	json_object_put(look);
 	return found;
