@@ -119,7 +119,7 @@ def test_set_of_several_waits_in_vain(some):
     some.threads(12, 0, 2)
     asleep = HYDRA.partition("domain 0")[0].replace("split 1", "split 0")
     with becomes(some, 12, asleep), becomes(some, 14, LINUX):
-        done = some.run("set", "--policy", "hydra", "--wait=0.5", "--unit", "web")
+        done = some.run("set", "--policy", "hydra", "--wait=3", "--unit", "web")
     assert (done.returncode, done.stdout) == (1, "2 processes have the settings: 1 linux, 1 asleep\n")
 
 
