@@ -12,7 +12,7 @@ from lab.machine.ktap import Outcome
 from lab.package import chroot, flavours, kernels, verb
 from lab.test.stages import share
 
-FILES = ["usr/bin/hydractl", "etc/default/hydra", "usr/lib/systemd/system/hydra.service", "usr/libexec/hydra/boot-default",
+FILES = ["usr/bin/hydractl", "etc/default/hydra", "usr/lib/systemd/system/hydra.service", "usr/lib/systemd/system/hydra-record.service", "usr/libexec/hydra/boot-default",
          "usr/share/bash-completion/completions/hydractl", "usr/share/doc/hydractl/hydractl.md.gz", "usr/share/doc/hydractl/examples/flushes.bt",
          "etc/systemd/system/sysinit.target.wants/hydra.service"]
 CHOICES = ["etc/default/hydra", "etc/systemd/system/sysinit.target.wants/hydra.service"]      # Debian keeps them until a purge

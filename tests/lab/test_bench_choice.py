@@ -100,7 +100,7 @@ def test_only_some_policies(name, given, columns, capsys):
 
 @pytest.mark.parametrize("given, said", [
     (["pipeline", "--policies", "hydra,hdyra"], "'pipeline' has no column 'hdyra'"), (["pipeline", "--policies", " , "], "names no policy"),
-    (["munmap", "--policies", "hydra:filter=entry"], "'munmap' has no column 'hydra:filter=entry'"),
+    (["munmap", "--policies", "hydra:filter=entry"], "'munmap' has no column 'hydra,filter=entry'"),
     (["pipeline", "--runs", "0"], "--runs 0: must be 1 to 100"), (["munmap", "--runs", "101"], "--runs 101"),
     (["pipeline", "--nodes", "2", "4"], "--nodes 2 4: 'pipeline' runs on one machine"), (["munmap", "--nodes", "1"], "needs two at least"),
     (["munmap", "--nodes", "17"], "--nodes 17: must be 1 to 16"), (["operations", "--runs", "2"], "--runs is not for 'operations': the meter"),
@@ -265,7 +265,7 @@ def test_settings_are_those_of_the_tool():
     text = (paths.REPO / "tools/hydractl/settings.c").read_text(encoding="utf-8")
     for name, prefix in (("domains", "HYDRA_SCOPE_"), ("replication", "HYDRA_REPLICATE_"), ("filter", "HYDRA_FILTER_")):
         known = re.findall(rf'\[{prefix}\w+\] = \{{ (?:\.name = )?"(\w+)"', text)
-        assert choice.SETTINGS[name] == [value for value in known if value != "machine"]      # that of the policy linux
+        assert policies.SETTINGS[name] == [value for value in known if value != "machine"]      # that of the policy linux
     assert list(policies.NAMES) == re.findall(r'^\t\{ "([\w-]+)", \'\w\', "', text.partition("policies[]")[2].partition("};")[0], re.M)
 
 

@@ -171,6 +171,15 @@ def test_the_words_of_a_command(place):
     unit = here_plan.workload_unit("echo 'a  b' | wc", place.nodes(), ["hydra"])
     words = here_plan.command_of(unit, unit.tasks()[1], tools, [])
     assert words[-8:] == ["/built/hydractl", "run", "--policy", "hydra", "--", "/bin/sh", "-c", "echo 'a  b' | wc"]
+    unit = here_plan.workload_unit("x", place.nodes(), here_plan.policies_of("hydra:prefetch=4"))
+    assert [task.settings for task in unit.tasks()] == [("--policy", "linux"), ("--policy", "hydra", "--prefetch", "4")]
+    given = cli.parser().parse_args(["here", "--workload", "x", "--prefetch", "4"])
+    assert here_plan.with_options(["linux", "hydra"], given) == ["linux", "hydra,prefetch=4"]
+    given.workload = None
+    with pytest.raises(LabError, match="for --workload only"):
+        here_plan.with_options(["hydra"], given)
+    with pytest.raises(LabError, match="no policy 'hydar'"):
+        here_plan.policies_of("linux,hydar,prefetch=4")
 
 
 # The runs

@@ -97,12 +97,16 @@ def test_completion_offers_each_command(hydractl, commands):
     ("hydractl run -p h", ["hydra", "hydra-nofilter"]),
     ("hydractl run --domains ", ["node", "llc", "core", "auto"]),
     ("hydractl set --filter a", ["accessed", "auto"]),
-    ("hydractl stat -d ", [str(degree) for degree in range(10)]),
+    ("hydractl stat -P ", [str(degree) for degree in range(10)]),
     ("hydractl top -d ", []),
     ("hydractl status --j", ["--json"]),
     ("hydractl --vers", ["--version"]),
     ("hydractl allow ", ["anybody", "cap_sys_nice", "nobody"]),
     ("hydractl off --a", ["--all"]),
+    ("hydractl set --uni", ["--unit="]),
+    ("hydractl default h", ["hydra", "hydra-nofilter"]),
+    ("hydractl default --n", ["--now"]),
+    ("hydractl replay /etc/fsta", ["/etc/fstab"]),
     ("hydractl explain --se", ["--seconds="]),
 ])
 def test_completion_offers(hydractl, line, offered):
@@ -128,10 +132,13 @@ def test_the_package_has_the_version_of_the_tool():
 
 
 def test_the_documents_that_the_tool_names_are_in_the_package():
-    texts = [path.read_text(encoding="utf-8") for path in [*TOOL.glob("*.c"), TOOL / "man/hydractl.h2m"]]
+    texts = [path.read_text(encoding="utf-8") for path in [*TOOL.glob("*.c"), TOOL / "man/hydractl.h2m", TOOL / "man/make-pages"]]
     named = {name for text in texts for name in re.findall(r"docs/[\w-]+\.md", text)}
     shipped = [name for kind in ("docs", "examples") for name in (DEBIAN / f"hydractl.{kind}").read_text(encoding="utf-8").split()]
     inputs = {path for source in programs.SOURCES["package-hydractl"] for path in programs.files_below(paths.REPO / source)}
+    pages = {name for text in texts for name in re.findall(r"[\w-]+\.(?:md|rst)(?=\.gz)", text.replace("\\", ""))}
+    assert pages == {pathlib.PurePath(name).name for name in shipped if not name.endswith(".bt")}
+    assert not any(re.search(r"Documentation/[\w/-]+\.rst", text.replace("\\", "")) for text in texts)
     assert "docs/hydractl.md" in named <= set(shipped) and "tools/bpftrace/flushes.bt" in shipped
     assert [name for name in shipped if paths.REPO / name not in inputs] == []
     copied = re.search(r"^cp -r --parents (.*) \S+$", (DEBIAN / "build-in").read_text(encoding="utf-8"), re.M)[1].split()
@@ -160,6 +167,21 @@ def test_the_service_sets_the_default_and_sets_it_back(boot_default):
     default, run = boot_default
     assert run("start", "hydra").returncode == 0 and default.read_text() == "hydra\n"
     assert run("stop", "hydra").returncode == 0 and default.read_text() == "linux\n"
+
+
+def test_a_default_of_hydractl_is_set_at_the_next_boot(boot_default, hydractl, tmp_path):
+    """hydractl writes the file that systemd reads for the service."""
+    default, run = boot_default
+    file = tmp_path / "etc/default/hydra"
+    file.parent.mkdir(parents=True)
+    file.write_text((DEBIAN / "hydra-defaults").read_text())
+    roots = {"HYDRACTL_SYS": str(tmp_path / "sys"), "HYDRACTL_ETC": str(tmp_path / "etc")}
+    subprocess.run([hydractl, "default", "hydra:prefetch=4"], env=roots, check=False)
+    default.write_text("linux\n")                     # a boot
+    value, = re.findall(r"^HYDRA_DEFAULT=(.*)$", file.read_text(), re.M)
+    assert run("start", value).returncode == 0 and default.read_text() == "hydra,prefetch=4\n"
+    changed = set(file.read_text().splitlines()) ^ set((DEBIAN / "hydra-defaults").read_text().splitlines())
+    assert changed == {"HYDRA_DEFAULT=auto", "HYDRA_DEFAULT=hydra,prefetch=4"}
 
 
 def test_without_a_choice_the_kernels_default_stays(boot_default):
