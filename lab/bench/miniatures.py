@@ -49,9 +49,8 @@ def taken_of(seen, run_on=None):
     (sample,) = seen["sampled"]
     walks = misses.walks(sample, seen["map"], seen["domains"])
     both, share = walks["near"] + walks["far"], near_share(seen["pages_on"], run_on)
-    counts = {f"{phase}_{metric}": (seen[phase][metric], metric) for phase in PHASES for metric in COUNTS}
-    counts |= {"near_walks": (walks["near"], "walks"), "far_walks": (walks["far"], "walks"), "near_lines": (both * share, "lines"),
-               "far_lines": (both * (1 - share), "lines")}
+    counts = {"near_walks": (walks["near"], "walks"), "far_walks": (walks["far"], "walks"), "near_lines": (both * share, "lines"),
+              "far_lines": (both * (1 - share), "lines"), **{f"{phase}_{metric}": (seen[phase][metric], metric) for phase in PHASES for metric in COUNTS}}
     yield from ((metric, value, unit) for metric, (value, unit) in counts.items())
     yield "walks_per_op", both / seen["operations"], "walks"
     yield "near_walks_share", walks["near"] / max(1, both), "share"
@@ -140,6 +139,9 @@ def check_placed(values, columns):
             yield Check("placed", f"{case}, {column}: page walks (model) that read a table of their own node: {100 * wanted} %, within 2", f"{100 * seen:.1f} %",
                         abs(seen - wanted) <= 1 - NEAR_ENOUGH)
             yield from check_alike("placed", get, case, column, "linux")
+            if not column.startswith("RP-LD-H"):
+                seen = get(case, column, "first_fills")
+                yield Check("placed", f"{case}, {column}: no fills", f"{seen:,}", seen == 0)
         lazy, ahead = ({column: get(case, column, "first_fills") for column in columns}.get(column) for column in ("RP-LD-H", "RP-LD-HP"))
         if lazy is not None and ahead is not None:
             yield Check("placed", f"{case}: with prefetching at most a hundredth of the fills", f"{ahead:,} and {lazy:,}", 0 < 100 * ahead <= lazy)

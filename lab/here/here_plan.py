@@ -27,6 +27,7 @@ DISKS = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"}
 EMULATED = {"programs": "it makes swap and a memory cgroup for pbzip2, which is for a machine that ends afterwards. Measure a program with --workload",
             "auto": "it counts instructions by the emulator's clock, and waits for minutes in which the emulator skips time",
             "wander": "it waits for minutes in which the emulator skips time, and its limits are of four nodes",
+            "miniatures": "it counts instructions and page walks by the emulator", "placed": "it counts instructions and page walks by the emulator",
             "walks": "it starts a whole machine, and stops the kernel's huge pages",
             "nested": "its virtual machine is divided among 4 nodes, and on the machine of a user vCPUs would take all CPUs"}
 PROBLEM = "needs {wanted}; this machine has {seen}"
