@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./hydra papers: its 33 tables and figures, what is shown of them, what is kept, and that a model is always called one. (No machine boots.)"""
+import base64
 import csv
 import dataclasses
 import json
@@ -44,8 +45,19 @@ def document(made, chosen=rows.ROWS, **more):
     return page.Document(chosen, made, **given)
 
 
+DRAW = page.picture
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_pictures():
+    """Drawing takes most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page, "picture", lambda *_: "")
+        yield
+
+
 @pytest.fixture(scope="module")
-def whole():
+def whole(no_pictures):
     """The document with every measurement, and its parts by (paper, label)."""
     made = document(made_of(*EVERY))
     get = page.Get(made)
@@ -94,6 +106,21 @@ def test_what_is_modelled_says_so_everywhere(whole):
         for shown in row.shown:
             found = page.grid(shown, page.Get(document(made_of(*row.benches))))
             assert not page.is_model(found) or "model" in shown.ylabel
+
+
+@pytest.mark.parametrize("label, number", [("figure 1", 0), ("figure 1", 1), ("figure 8", 0)])
+def test_pictures_have_the_papers_axes(label, number, monkeypatch):
+    (row,) = [row for row in rows.ROWS if (row.paper, row.label) == ("hydra", label)]
+    drawn = []
+    for name in ("draw_lines", "draw_bars"):
+        real = getattr(page, name)
+        monkeypatch.setattr(page, name, lambda axis, *more, real=real, name=name: (real(axis, *more), drawn.append((name, axis))))
+    shown, found = row.shown[number], page.grid(row.shown[number], page.Get(document(made_of(*row.benches))))
+    made = base64.b64decode(DRAW(shown, found, [point for point, _ in shown.points], shown.columns))
+    ((name, axis),) = drawn
+    assert made.startswith(b"\x89PNG") and name == ("draw_lines" if label == "figure 1" else "draw_bars")
+    assert (axis.get_xlabel(), axis.get_ylabel()) == (shown.xlabel, shown.ylabel) and len(axis.get_legend().get_texts()) == len(shown.columns)
+    assert ("model" in axis.get_ylabel()) == page.is_model(found)
 
 
 def test_a_title_of_a_model_gets_the_word():
