@@ -551,6 +551,85 @@ static void wordcount_check(void)
 	expect("the counted words", seen, wanted);
 }
 
+/* --- dedup: a thread copies chunks to buffers, the next one looks for equal chunks, the one after that unmaps --------- */
+
+#define CHUNKS_MOST 65536UL
+
+static void *buffers[CHUNKS_MOST];
+static uint64_t digests[2 * CHUNKS_MOST];	/* of different chunks; 0: none */
+static uint64_t different;
+
+static uint64_t chunk_words(void)
+{
+	return miniature_size.block / sizeof(uint64_t);
+}
+
+static uint64_t chunks(void)
+{
+	uint64_t all = miniature_size.bytes / miniature_size.block;
+
+	return all < CHUNKS_MOST ? all : CHUNKS_MOST;
+}
+
+/* Two chunks are equal to each other, and to no third one. */
+static uint64_t chunk_word(uint64_t chunk, uint64_t word)
+{
+	return mix(chunk / 2 * chunk_words() + word);
+}
+
+static void dedup_load(const struct share *share)
+{
+	uint64_t chunk, end = range(share, chunks(), &chunk);
+
+	for (; chunk < end; chunk++)
+		for (uint64_t word = 0; word < chunk_words(); word++)
+			miniature_size.data[chunk * chunk_words() + word] = chunk_word(chunk, word);
+}
+
+static void dedup_copy(const struct share *share)
+{
+	for (uint64_t chunk = share->part; chunk < chunks(); chunk += share->parts) {
+		buffers[chunk] = map_block(NULL);
+		memcpy(buffers[chunk], &miniature_size.data[chunk * chunk_words()], miniature_size.block);
+	}
+}
+
+static bool is_new(uint64_t digest)
+{
+	for (uint64_t at = digest % (2 * CHUNKS_MOST);; at = (at + 1) % (2 * CHUNKS_MOST)) {
+		uint64_t there = 0;
+
+		if (__atomic_compare_exchange_n(&digests[at], &there, digest, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			return true;
+		if (there == digest)
+			return false;
+	}
+}
+
+static void dedup_find(const struct share *share)
+{
+	for (uint64_t chunk = (share->part + 1) % share->parts; chunk < chunks(); chunk += share->parts) {
+		const uint64_t *word = buffers[chunk];
+		uint64_t digest = 0;
+
+		for (uint64_t i = 0; i < chunk_words(); i++)
+			digest = mix(digest ^ word[i]);
+		add(&different, is_new(digest));
+	}
+}
+
+static void dedup_unmap(const struct share *share)
+{
+	for (uint64_t chunk = (share->part + 2) % share->parts; chunk < chunks(); chunk += share->parts)
+		if (munmap(buffers[chunk], miniature_size.block))
+			error(EXIT_FAILURE, errno, "munmap");
+}
+
+static void dedup_check(void)
+{
+	expect("the different chunks", different, (chunks() + 1) / 2);
+}
+
 const struct miniature miniatures[] = {
 	{ "gups", "random words of a table are updated", false, gups_load, { gups_update }, gups_check },
 	{ "btree", "keys are looked up in an index", true, btree_load, { btree_look_up }, btree_check },
@@ -560,5 +639,7 @@ const struct miniature miniatures[] = {
 	{ "pagerank", "ranks are summed along links", false, pagerank_load, { pagerank_iterate }, pagerank_check },
 	{ "wordcount", "words are mapped to lists and counted", false, wordcount_load, { wordcount_map, wordcount_reduce, wordcount_free },
 	  wordcount_check },
+	{ "dedup", "chunks are copied, compared and unmapped by one thread after the other", false, dedup_load,
+	  { dedup_copy, dedup_find, dedup_unmap }, dedup_check },
 	{ 0 }
 };

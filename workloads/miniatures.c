@@ -229,7 +229,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 static const struct argp_option argp_options[] = {
 	{ "mib", 'm', "MIB", 0, "MiB of data (default 64)", 0 },
 	{ "operations", 'o', "N", 0, "Operations of a pass, by all threads (default 32768)", 0 },
-	{ "block-kib", 'b', "KIB", 0, "KiB that wordcount maps at a time (default 64)", 0 },
+	{ "block-kib", 'b', "KIB", 0, "KiB that wordcount and dedup map at a time (default 64)", 0 },
 	{ "run-on", 'u', "N", 0, "Only the threads of the Nth node, from 0 on, make the passes; the first thread of all loads the data", 0 },
 	{ "data-node", 'd', "N", 0, "The data is on the Nth node; else where the thread runs that loads it", 0 },
 	{ 0 }
@@ -242,7 +242,7 @@ static const struct argp argp = {
 	.parser = parse_option,
 	.children = children,
 	.args_doc = "PROGRAM",
-	.doc = "Run one of the papers' programs, small, and count what it costs. Prints one line of JSON. PROGRAM is gups, btree, hashjoin, xsbench, canneal, pagerank or wordcount.\v"
+	.doc = "Run one of the papers' programs, small, and count what it costs. Prints one line of JSON. PROGRAM is gups, btree, hashjoin, xsbench, canneal, pagerank, wordcount or dedup.\v"
 	       "Exit status: 0 done; 1 failed, or a result was wrong; 2 this machine or kernel lacks what is needed; 64 wrong usage.",
 };
 

@@ -34,7 +34,7 @@ struct miniature_size {
 	uint64_t *data;		/* the memory */
 	size_t bytes;
 	uint64_t operations;	/* of a pass, by all threads */
-	size_t block;		/* bytes that wordcount maps at a time */
+	size_t block;		/* bytes that wordcount and dedup map at a time */
 };
 
 extern struct miniature_size miniature_size;

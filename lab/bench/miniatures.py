@@ -14,12 +14,14 @@ APPEND = [CLOCK, UNWATCHED, "numa_balancing=disable", "norandmaps"]
 # What each does, by workloads/miniature_programs.c.
 PROGRAMS = {"gups": "random words of a table are updated", "btree": "keys are looked up in an index", "hashjoin": "rows are looked up in a hash table",
             "xsbench": "cross sections at an energy are looked up", "canneal": "elements that pointers connect change places",
-            "pagerank": "ranks are summed along links", "wordcount": "words are mapped to lists and counted"}
+            "pagerank": "ranks are summed along links", "wordcount": "words are mapped to lists and counted",
+            "dedup": "chunks are copied, compared and unmapped by one thread after the other"}
+MAPPING = ("wordcount", "dedup")         # they map memory in each pass
 WORDS = ("--operations", "262144")       # of wordcount in a pass
 # Blocks of 1 to 128, as in RadixVM's figure 4 (64 KiB and 8 MiB).
 LARGE_BLOCKS, SMALL_BLOCKS = ("--block-kib", "2048"), ("--block-kib", "16")
-CASES = {**{name: (name,) for name in PROGRAMS if name != "wordcount"}, "wordcount": ("wordcount", *WORDS, *LARGE_BLOCKS),
-         "wordcount, small blocks": ("wordcount", *WORDS, *SMALL_BLOCKS),
+CASES = {**{name: (name,) for name in PROGRAMS if name not in MAPPING}, "wordcount": ("wordcount", *WORDS, *LARGE_BLOCKS),
+         "wordcount, small blocks": ("wordcount", *WORDS, *SMALL_BLOCKS), "dedup": ("dedup", "--mib", "8"),
          "gups, 8 MiB": ("gups", "--mib", "8"), "gups, 256 MiB": ("gups", "--mib", "256"),
          "xsbench, 4 threads": ("xsbench", "--per-node", "1"), "xsbench, 2 threads": ("xsbench", "--per-node", "1", "--nodes", "2")}
 PHASES = ("load", "first", "steady")
@@ -82,7 +84,7 @@ def check(values, columns):
                         abs(seen - 1 / nodes) <= 0.05)
         for column in [column for column in columns if column != "linux"]:
             called = policies.called(column)
-            if name != "wordcount":
+            if name not in MAPPING:
                 yield from check_alike("miniatures", get, case, column, "linux")
                 seen = get(case, column, "steady_fills")
                 yield Check("miniatures", f"{case}, {called}: no fills in the second pass", f"{seen}", seen == 0)

@@ -18,9 +18,9 @@ class Price:
 # By what is counted. The instructions of handlers are counted: an interrupt and a fault have only what hardware takes.
 PRICES = {
     "instructions": Price(0.33, "an instruction", "estimated: three in a ns; workloads/auto_policy.h has it, too"),
-    "sent": Price(1000, "an interrupt, for the CPU that sends it and waits", "estimated, between 180 (20,800 cycles for 47 other CPUs: ABIS) and 2,600 "
+    "sent": Price(500, "an interrupt, for the CPU that sends it and waits", "estimated, between 180 (20,800 cycles for 47 other CPUs: ABIS) and 2,600 "
                   "(500,000 cycles for 79: RadixVM, section 5.5)"),
-    "taken": Price(500, "an interrupt, for the CPU that takes it", "estimated: the way into the kernel and back"),
+    "taken": Price(1000, "an interrupt, for the CPU that takes it", "estimated: the way into the kernel and back"),
     "faults": Price(700, "a page fault", "estimated, with the caches that it empties; RadixVM has 500 for a whole fault of a copy (1,200 cycles, section 5.3)"),
     "near_walks": Price(50, "a page walk that reads a table of the CPU's own node", "vMitosis, table 4: a line within a socket"),
     "far_walks": Price(125, "a page walk that reads a table of another node", "vMitosis, table 4: a line of another socket"),

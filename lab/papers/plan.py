@@ -13,7 +13,7 @@ from lab.policies import POLICIES
 MINUTES = {"footprint": (2, 2), "prefetch": (1, 1), "nested": (1, 1), "placed": (3, 2), "pipeline-64": (3, 0), "spinners": (4, 0), "mprotect": (2, 2), "miniatures": (10, 4),
            "operations": (8, 0), "sharing": (4, 0), "apache": (4, 0), "allocators": (6, 0), "walks": (9, 0), "programs": (12, 0), "auto": (20, 0)}
 # What a quick run has of a measurement, if not all.
-QUICK_CASES = {"miniatures": ("gups", "btree", "canneal", "wordcount", "wordcount, small blocks"), "placed": ("gups", "canneal")}
+QUICK_CASES = {"miniatures": ("gups", "btree", "canneal", "wordcount", "wordcount, small blocks", "dedup"), "placed": ("gups", "canneal")}
 QUICK_COLUMNS = {"miniatures": ("linux", "mitosis", "hydra")}
 
 

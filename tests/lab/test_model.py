@@ -26,7 +26,8 @@ def test_prices_but_that_of_an_instruction_are_halved_and_doubled():
     ({"instructions": 1000}, {"instructions": 1000}, "1.00 (model; prices halved 1.00, doubled 1.00)"),
     ({"sent": 1}, {"sent": 2}, "0.50 (model; prices halved 0.50, doubled 0.50)"),
     # More instructions for fewer interrupts: what pays depends on the prices.
-    ({"instructions": 4000}, {"instructions": 1000, "sent": 1}, "0.99 (model; prices halved 1.59, doubled 0.57; the verdict flips: slower with prices halved and faster with prices doubled)")])
+    ({"instructions": 4000}, {"instructions": 1000, "sent": 2},
+     "0.99 (model; prices halved 1.59, doubled 0.57; the verdict flips: slower with prices halved and faster with prices doubled)")])
 def test_a_ratio_names_what_other_prices_make_of_the_verdict(counts, base, text):
     assert str(model.ratio(counts, base)) == text
 

@@ -137,7 +137,7 @@ def test_modelled_times_are_those_of_the_counts(whole):
     (row,) = [row for row in rows.ROWS if (row.paper, row.label) == ("hydra", "figure 1")]
     get, found = page.Get(made), page.grid(row.shown[1], page.Get(made))
     instructions = get("operations", "mprotect-4k, apart", "linux", "instructions")
-    assert found[8, "linux"].usual == pytest.approx((0.33 * instructions + 63 * 1000) / (0.33 * instructions)) and found[0, "linux"].usual == 1
+    assert found[8, "linux"].usual == pytest.approx((0.33 * instructions + 63 * 500) / (0.33 * instructions)) and found[0, "linux"].usual == 1
     (row,) = [row for row in rows.ROWS if (row.paper, row.label) == ("vmitosis", "figure 1")]
     found = page.grid(row.shown[0], get)
     assert found["gups", "LL"].usual == 1 and found["gups", "LR"].usual == found["gups", "RL"].usual < found["gups", "RR"].usual
@@ -148,7 +148,7 @@ def test_the_table_of_prices_decides():
     dear = {**model.PRICES, "sent": dataclasses.replace(model.PRICES["sent"], ns=10000)}
     (row,) = [row for row in rows.ROWS if (row.paper, row.label) == ("hydra", "figure 1")]
     usual, other = (page.grid(row.shown[1], page.Get(document(made, prices=prices)))[8, "linux"].usual for prices in (model.PRICES, dear))
-    assert other > 5 * usual
+    assert other > 10 * usual
 
 
 def test_the_page_has_all_rows_and_no_text_becomes_html(whole):
@@ -168,7 +168,7 @@ def test_what_was_not_measured_is_said_with_the_reason():
     parts = {part["row"].label: part for part in (page.part(row, made, page.Get(made)) for row in made.rows)}
     assert parts["figure 1"]["verdict"] == "not measured in this run: spinners" and parts["figure 1"]["missing"] == {"spinners": "the machine ended"}
     assert parts["figure 2"]["verdict"] == "in part; not measured in this run: mprotect" and len(parts["figure 2"]["tables"]) == 1
-    assert parts["figure 13"]["missing"] == {"apache": "a quick run leaves it out"} and parts["figure 6"]["missing"] == {"prefetch": "it was not reached"}
+    assert parts["figure 13"]["missing"] == {"apache": "a quick run leaves it out"} and parts["figure 8"]["missing"] == {"miniatures": "it was not reached"}
     assert parts["figure 9"]["verdict"] == rows.PART and parts["figure 9"]["missing"] == {}
     words = Page(page.html(made)).words
     assert "spinners was not measured: the machine ended" in words and "1 in part, 12 not, or not wholly, measured in this run" in words
