@@ -7,6 +7,7 @@ import itertools
 import pathlib
 
 from lab import policies
+from lab.here import html_report
 from lab.measure import model
 from lab.measure.values import Values, number
 from lab.papers import rows
@@ -145,4 +146,4 @@ def html(document):
     parts = [part(row, document, get) for row in document.rows]
     counts = {verdict: sum(one["verdict"] == verdict for one in parts) for verdict in (rows.FULL, rows.PART, rows.NOT)}
     counts[f"not, or not wholly, {NOT_NOW.removeprefix('not ')}"] = len(parts) - sum(counts.values())
-    return environment.get_template(TEMPLATE).render(parts=parts, counts=counts, prices=document.prices, made=document.made, failed=document.failed, machine=document.machine)
+    return environment.get_template(TEMPLATE).render(style=html_report.STYLE, parts=parts, counts=counts, prices=document.prices, made=document.made, failed=document.failed, machine=document.machine)
