@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The papers' programs, small, under each policy, and a program whose memory and page tables are on nodes of choice: counts, and time by the cost model."""
+import dataclasses
+
 from lab import policies
 from lab.bench.core import Bench, Step
 from lab.machine import vm
@@ -110,12 +112,33 @@ def lines():
 MODEL = ("Times are those of the cost model (lab/measure/model.py), page walks those of a model of TLBs with 64 and 1,536 entries and 32 cached PDEs; an access that "
          "walks takes a line of data from memory, too. Caches, contention for locks and memory, and the cache lines that CPUs take from each other have no price.")
 
+# On a real machine: memory that no cache holds, and times, which mean something there.
+LARGE = ("--mib", "2048", "--operations", "4194304")
+
+
+def taken_real(_, seen):
+    yield from ((f"{phase}_us_per_op", 1e6 * seen[phase]["seconds"] / seen["operations"], "us") for phase in PHASES)
+    yield from ((f"{phase}_{metric}", seen[phase][metric], metric) for phase in PHASES for metric in ("interrupts", "faults", "fills"))
+    yield "pagetable_kib", seen["pagetable_kib"], "KiB"
+
+
+def lines_real():
+    for name, what in PROGRAMS.items():
+        yield Line("miniatures", name, "steady_us_per_op", f"{name}: {what}: time of an operation in the second pass", "")
+        yield Line("miniatures", name, "load_us_per_op", f"{name}: time of loading, for each operation", "")
+        yield Line("miniatures", name, "steady_interrupts", f"{name}: interrupts in the second pass", "")
+        yield Line("miniatures", name, "pagetable_kib", f"{name}: page tables, KiB", "")
+
+
 BENCH = Bench("miniatures", "the papers' programs, small: page walks, page tables, interrupts, and time by a cost model (table 4, figure 8; figure 4 of RadixVM)",
               vm.Machine(NODES, PER_NODE, "2G", append=APPEND, emulator=COUNTED), ("miniatures",), steps(), tuple(lines()), lambda step, seen: taken_of(seen),
               check, "Figure 8 of the Hydra paper, 8 sockets, 85 to 160 GB: under Mitosis and Hydra programs take about the same time, less than under Linux (Canneal: 1.22 and 1.19 "
               "times as fast); loading takes Mitosis up to 21 % longer, and Hydra as long as Linux. Table 4: Hydra's page tables are 1.4 to 2.2 times Linux's, but 7.8 times for XSBench; "
               f"Mitosis's are 8 times. Figure 4 of RadixVM: Metis, with blocks of 8 MB and of 64 KB. {MODEL}",
               limit=1800, plugin=misses.plugin, why_fixed="its limits are those of eight CPUs on four nodes")
+BENCH = dataclasses.replace(BENCH, real=dataclasses.replace(
+    BENCH, steps=tuple(Step(name, policy, ("--policy", policy), ("miniatures", name, *LARGE)) for name in PROGRAMS for policy in policies.POLICIES),
+    lines=tuple(lines_real()), taken=taken_real))
 
 # --- Memory and page tables on nodes of choice
 
