@@ -109,8 +109,9 @@ def lines():
         yield Line("miniatures", case, "steady_interrupts", f"{case}: interrupts in the second pass", "")
 
 
-MODEL = ("Times are those of the cost model (lab/measure/model.py), page walks those of a model of TLBs with 64 and 1,536 entries and 32 cached PDEs; an access that "
-         "walks takes a line of data from memory, too. Caches, contention for locks and memory, and the cache lines that CPUs take from each other have no price.")
+MODEL = ("Times are those of the cost model (lab/measure/model.py), page walks those of a model of TLBs with 64 and 1,536 entries and 32 cached "
+         "PDEs; an access that walks takes a line of data from memory, too. Caches, contention for locks and memory, and the cache lines that CPUs "
+         "take from each other have no price.")
 
 # On a real machine: memory that no cache holds, and times, which mean something there.
 LARGE = ("--mib", "2048", "--operations", "4194304")
@@ -130,12 +131,13 @@ def lines_real():
         yield Line("miniatures", name, "pagetable_kib", f"{name}: page tables, KiB", "")
 
 
-BENCH = Bench("miniatures", "the papers' programs, small: page walks, page tables, interrupts, and time by a cost model (table 4, figure 8; figure 4 of RadixVM)",
-              vm.Machine(NODES, PER_NODE, "2G", append=APPEND, emulator=COUNTED), ("miniatures",), steps(), tuple(lines()), lambda step, seen: taken_of(seen),
-              check, "Figure 8 of the Hydra paper, 8 sockets, 85 to 160 GB: under Mitosis and Hydra programs take about the same time, less than under Linux (Canneal: 1.22 and 1.19 "
-              "times as fast); loading takes Mitosis up to 21 % longer, and Hydra as long as Linux. Table 4: Hydra's page tables are 1.4 to 2.2 times Linux's, but 7.8 times for XSBench; "
-              f"Mitosis's are 8 times. Figure 4 of RadixVM: Metis, with blocks of 8 MB and of 64 KB. {MODEL}",
-              limit=1800, plugin=misses.plugin, why_fixed="its limits are those of eight CPUs on four nodes")
+BENCH = Bench(
+    "miniatures", "the papers' programs, small: page walks, page tables, interrupts, time by a cost model (table 4, figure 8; figure 4 of RadixVM)",
+    vm.Machine(NODES, PER_NODE, "2G", append=APPEND, emulator=COUNTED), ("miniatures",), steps(), tuple(lines()), lambda step, seen: taken_of(seen), check,
+    "Figure 8 of the Hydra paper, 8 sockets, 85 to 160 GB: under Mitosis and Hydra programs take about the same time, less than under Linux "
+    "(Canneal: 1.22 and 1.19 times as fast); loading takes Mitosis up to 21 % longer, and Hydra as long as Linux. Table 4: Hydra's page tables are "
+    "1.4 to 2.2 times Linux's, but 7.8 times for XSBench; Mitosis's are 8 times. Figure 4 of RadixVM: Metis, with blocks of 8 MB and of 64 KB. "
+    f"{MODEL}", limit=1800, plugin=misses.plugin, why_fixed="its limits are those of eight CPUs on four nodes")
 BENCH = dataclasses.replace(BENCH, real=dataclasses.replace(
     BENCH, steps=tuple(Step(name, policy, ("--policy", policy), ("miniatures", name, *LARGE)) for name in PROGRAMS for policy in policies.POLICIES),
     lines=tuple(lines_real()), taken=taken_real))
@@ -151,8 +153,9 @@ NEAR = {"linux": 1, "LP-RD": 1, "RP-LD": 0, "RP-RD": 0, "RP-LD-M": 1, "RP-LD-H":
 
 
 def steps_placed():
-    return tuple(Step(name, column, settings, ("miniatures", name, "--per-node", "1", "--run-on", str(run_on), "--data-node", str(data), "--operations", "16384"))
-                 for name in PLACED for column, (run_on, data, settings) in PLACES.items())
+    def command(name, run_on, data):
+        return ("miniatures", name, "--per-node", "1", "--run-on", str(run_on), "--data-node", str(data), "--operations", "16384")
+    return tuple(Step(name, column, settings, command(name, run_on, data)) for name in PLACED for column, (run_on, data, settings) in PLACES.items())
 
 
 def check_placed(values, columns):
@@ -161,8 +164,8 @@ def check_placed(values, columns):
     for case in PLACED:
         for column in columns:
             seen, wanted = get(case, column, "near_walks_share"), NEAR[column]
-            yield Check("placed", f"{case}, {column}: page walks (model) that read a table of their own node: {100 * wanted} %, within 2", f"{100 * seen:.1f} %",
-                        abs(seen - wanted) <= 1 - NEAR_ENOUGH)
+            yield Check("placed", f"{case}, {column}: page walks (model) that read a table of their own node: {100 * wanted} %, within 2",
+                        f"{100 * seen:.1f} %", abs(seen - wanted) <= 1 - NEAR_ENOUGH)
             yield from check_alike("placed", get, case, column, "linux")
             if not column.startswith("RP-LD-H"):
                 seen = get(case, column, "first_fills")
@@ -179,10 +182,11 @@ def lines_placed():
         yield Line("placed", name, "first_fills", f"{name}: fills in the first pass", "", "")
 
 
-PLACING = Bench("placed", "a program with its memory and its page tables on near or far nodes: page walks, and time by a cost model (figures 3 and 7)",
-             vm.Machine(2, 2, "1G", append=APPEND, emulator=COUNTED), ("miniatures",), steps_placed(), tuple(lines_placed()),
-             lambda step, seen: taken_of(seen, PLACES[step.policy][0]), check_placed,
-             "Figures 3 and 7 of the Hydra paper: L is local, R remote, P page tables, D data. Remote page tables cost programs more than remote data does; a thread that has moved "
-             "to its data has remote page tables under Linux (RP-LD), and near ones under Mitosis (M), Hydra (H) and Hydra with prefetching (HP). Other programs that load the "
-             f"connection between sockets (I) are not modelled; the doubled prices stand for them. {MODEL}",
-             limit=900, plugin=misses.plugin, across=True, why_fixed="one node has the page tables, and the other one not")
+PLACING = Bench(
+    "placed", "a program with its memory and its page tables on near or far nodes: page walks, time by a cost model (figures 3 and 7)",
+    vm.Machine(2, 2, "1G", append=APPEND, emulator=COUNTED), ("miniatures",), steps_placed(), tuple(lines_placed()),
+    lambda step, seen: taken_of(seen, PLACES[step.policy][0]), check_placed,
+    "Figures 3 and 7 of the Hydra paper: L is local, R remote, P page tables, D data. Remote page tables cost programs more than remote data does; a "
+    "thread that has moved to its data has remote page tables under Linux (RP-LD), and near ones under Mitosis (M), Hydra (H) and Hydra with "
+    "prefetching (HP). Other programs that load the connection between sockets (I) are not modelled; the doubled prices stand for them. "
+    f"{MODEL}", limit=900, plugin=misses.plugin, across=True, why_fixed="one node has the page tables, and the other one not")

@@ -56,7 +56,8 @@ class Ratio:
 
     def flips(self):
         """The prices at which the verdict is another, each with that verdict."""
-        return [f"{verdict(value)} with prices {called}" for called, value in (("halved", self.halved), ("doubled", self.doubled)) if verdict(value) != verdict(self.usual)]
+        others = (("halved", self.halved), ("doubled", self.doubled))
+        return [f"{verdict(value)} with prices {called}" for called, value in others if verdict(value) != verdict(self.usual)]
 
     def __str__(self):
         flips = f"; the verdict flips: {' and '.join(self.flips())}" if self.flips() else ""
@@ -95,7 +96,8 @@ def of_machine(document):
     """The table, with what the JSON file of ./hydra here tells in the place of the papers' numbers. What makes no sense, as in an emulator, is left out."""
     made = dict(PRICES)
     if (sent := sent_price(document)) and sent > 0:
-        made["sent"] = dataclasses.replace(PRICES["sent"], ns=sent, source="./hydra here: mprotect, threads busy on the other nodes, less quiet, for each interrupt")
+        made["sent"] = dataclasses.replace(PRICES["sent"], ns=sent,
+                                           source="./hydra here: mprotect, threads busy on the other nodes, less quiet, for each interrupt")
     if (more := far_price(document)) and more > 0:
         made["far_walks"] = dataclasses.replace(PRICES["far_walks"], ns=PRICES["near_walks"].ns + more,
                                                 source="a near one, and by ./hydra here what a read of prefetch takes longer under Linux than under Mitosis")

@@ -63,16 +63,16 @@ def is_model(found):
 
 def flips(found):
     """Which verdicts of a table other prices change, in words."""
-    return [f"{point}, {policies.called(column)}: {model.verdict(value.usual)}, but {' and '.join(value.flips())}" for (point, column), value in found.items()
-            if isinstance(value, model.Ratio) and value.flips()]
+    return [f"{point}, {policies.called(column)}: {model.verdict(value.usual)}, but {' and '.join(value.flips())}"
+            for (point, column), value in found.items() if isinstance(value, model.Ratio) and value.flips()]
 
 
 def table(shown, found):
     columns = [column for column in shown.columns if any(at == column for _, at in found)]
     points = [point for point, _ in shown.points if any(at == point for at, _ in found)]
     title = shown.title if not is_model(found) or "model" in shown.title else f"{shown.title} (model)"
-    return {"title": title, "model": is_model(found), "xlabel": shown.xlabel, "columns": [policies.called(column) for column in columns],
-            "lines": [(point, [cell(found[point, column], shown.metric) if (point, column) in found else "" for column in columns]) for point in points],
+    lines = [(point, [cell(found[point, column], shown.metric) if (point, column) in found else "" for column in columns]) for point in points]
+    return {"title": title, "model": is_model(found), "xlabel": shown.xlabel, "columns": [policies.called(column) for column in columns], "lines": lines,
             "flips": flips(found), "picture": picture(shown, found, points, columns)}
 
 
@@ -93,8 +93,8 @@ def ends(value):
 def draw_lines(axis, found, points, columns):
     for marker, column in zip(itertools.cycle(MARKERS), columns):
         mine = [(point, found[point, column]) for point in points if (point, column) in found]
-        axis.errorbar([point for point, _ in mine], [usual(value) for _, value in mine], yerr=list(zip(*(ends(value) for _, value in mine))), marker=marker, markersize=4, linewidth=1,
-                      capsize=2, color=policies.COLOURS.get(column), label=policies.called(column))
+        axis.errorbar([point for point, _ in mine], [usual(value) for _, value in mine], yerr=list(zip(*(ends(value) for _, value in mine))),
+                      marker=marker, markersize=4, linewidth=1, capsize=2, color=policies.COLOURS.get(column), label=policies.called(column))
     axis.set_xticks(points)
 
 
@@ -102,8 +102,9 @@ def draw_bars(axis, found, points, columns):
     width = 0.8 / len(columns)
     for place, column in enumerate(columns):
         mine = [(at, found[point, column]) for at, point in enumerate(points) if (point, column) in found]
-        axis.bar([at + (place - (len(columns) - 1) / 2) * width for at, _ in mine], [usual(value) for _, value in mine], width, yerr=list(zip(*(ends(value) for _, value in mine))),
-                 color=policies.COLOURS.get(column), error_kw={"elinewidth": 0.7, "capsize": 1}, label=policies.called(column))
+        axis.bar([at + (place - (len(columns) - 1) / 2) * width for at, _ in mine], [usual(value) for _, value in mine], width,
+                 yerr=list(zip(*(ends(value) for _, value in mine))), color=policies.COLOURS.get(column), error_kw={"elinewidth": 0.7, "capsize": 1},
+                 label=policies.called(column))
     axis.set_xticks(range(len(points)), [str(point) for point in points])
 
 
@@ -134,16 +135,21 @@ def part(row, document, get):
     """What the template shows of a row."""
     tables = [table(shown, found) for shown in row.shown if (found := grid(shown, get))]
     missing = [name for name in row.benches if name not in document.made]
-    verdict = row.verdict if row.verdict == rows.NOT or not missing else f"{NOT_NOW}: {', '.join(missing)}" if not tables else f"{rows.PART}; {NOT_NOW}: {', '.join(missing)}"
+    verdict = row.verdict
+    if missing:
+        verdict = f"{f'{rows.PART}; ' if tables else ''}{NOT_NOW}: {', '.join(missing)}"
+    why = {name: document.failed.get(name, "a quick run leaves it out" if name in document.left_out else "it was not reached") for name in missing}
     return {"row": row, "paper": rows.PAPERS[row.paper], "anchor": f"{row.paper}-{row.label}".replace(" ", "-"), "verdict": verdict, "tables": tables,
-            "missing": {name: document.failed.get(name, "a quick run leaves it out" if name in document.left_out else "it was not reached") for name in missing}}
+            "missing": why}
 
 
 def html(document):
     import jinja2
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined,
+                                     trim_blocks=True, lstrip_blocks=True)
     get = Get(document)
     parts = [part(row, document, get) for row in document.rows]
     counts = {verdict: sum(one["verdict"] == verdict for one in parts) for verdict in (rows.FULL, rows.PART, rows.NOT)}
     counts[f"not, or not wholly, {NOT_NOW.removeprefix('not ')}"] = len(parts) - sum(counts.values())
-    return environment.get_template(TEMPLATE).render(style=html_report.STYLE, parts=parts, counts=counts, prices=document.prices, made=document.made, failed=document.failed, machine=document.machine)
+    return environment.get_template(TEMPLATE).render(style=html_report.STYLE, parts=parts, counts=counts, prices=document.prices, made=document.made,
+                                                     machine=document.machine)

@@ -14,7 +14,7 @@ from lab import cli
 from lab.bench import choice, core, operations, programs
 from lab.errors import LabError
 from lab.measure import measure, model
-from lab.papers import page, papers, plan, rows
+from lab.papers import page, papers, plan, rows, shown as shown_by
 from test_html_report import Page
 
 
@@ -124,7 +124,7 @@ def test_pictures_have_the_papers_axes(label, number, monkeypatch):
 
 
 def test_a_title_of_a_model_gets_the_word():
-    shown = rows.Shown("time", "", "ratio", (("x", "c"),), ("hydra",), lambda *_: model.Ratio(0.5, 1.5, 0.25), "ratio")
+    shown = shown_by.Shown("time", "ratio", (("x", "c"),), ("hydra",), lambda *_: model.Ratio(0.5, 1.5, 0.25), "ratio")
     found = page.grid(shown, None)
     made = page.table(shown, found)
     assert made["title"] == "time (model)" and made["lines"] == [("x", ["0.50 (1.50, 0.25)"])]
