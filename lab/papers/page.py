@@ -91,10 +91,11 @@ def ends(value):
 
 
 def draw_lines(axis, found, points, columns):
-    for marker, column in zip(itertools.cycle(MARKERS), columns):
+    """Every second line is dashed: one that lies on another one lets it be seen."""
+    for marker, style, column in zip(itertools.cycle(MARKERS), itertools.cycle(("-", "--")), columns):
         mine = [(point, found[point, column]) for point in points if (point, column) in found]
         axis.errorbar([point for point, _ in mine], [usual(value) for _, value in mine], yerr=list(zip(*(ends(value) for _, value in mine))),
-                      marker=marker, markersize=4, linewidth=1, capsize=2, color=policies.COLOURS.get(column), label=policies.called(column))
+                      marker=marker, markersize=4, linewidth=1.5, linestyle=style, capsize=2, color=policies.COLOURS.get(column), label=policies.called(column))
     axis.set_xticks(points)
 
 
@@ -113,14 +114,14 @@ def picture(shown, found, points, columns):
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
-    figure, axis = pyplot.subplots(figsize=(6.4, 2.9), layout="constrained")
+    figure, axis = pyplot.subplots(figsize=(7.2, 2.9), layout="constrained")
     lines = len(points) > 2 and all(isinstance(point, int) for point in points)
     (draw_lines if lines else draw_bars)(axis, found, points, columns)
     axis.set_xlabel(shown.xlabel, fontsize=8)
     axis.set_ylabel(shown.ylabel if not is_model(found) or "model" in shown.ylabel else f"{shown.ylabel} (model)", fontsize=8)
     axis.tick_params(labelsize=8)
     axis.set_ylim(bottom=0)
-    axis.legend(fontsize=7, ncols=min(4, len(columns)))
+    figure.legend(loc="outside right upper", fontsize=7)
     for side in ("top", "right"):
         axis.spines[side].set_visible(False)
     sink = io.BytesIO()

@@ -119,7 +119,7 @@ def test_pictures_have_the_papers_axes(label, number, monkeypatch):
     made = base64.b64decode(DRAW(shown, found, [point for point, _ in shown.points], shown.columns))
     ((name, axis),) = drawn
     assert made.startswith(b"\x89PNG") and name == ("draw_lines" if label == "figure 1" else "draw_bars")
-    assert (axis.get_xlabel(), axis.get_ylabel()) == (shown.xlabel, shown.ylabel) and len(axis.get_legend().get_texts()) == len(shown.columns)
+    assert (axis.get_xlabel(), axis.get_ylabel()) == (shown.xlabel, shown.ylabel) and len(axis.figure.legends[0].get_texts()) == len(shown.columns)
     assert ("model" in axis.get_ylabel()) == page.is_model(found)
 
 
