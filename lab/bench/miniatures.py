@@ -31,14 +31,12 @@ COUNTS = ("instructions", "interrupts", "faults", "fills")
 UNIFORM = ("gups", "btree", "hashjoin", "canneal")       # every thread is as likely to use any page as another
 NEAR_ENOUGH = 0.98           # of the walks: code and stacks are the program's own
 ALIKE = 0.05                 # the same program has as many walks under each policy
-
-
 TOO_MANY = 1.02              # page tables of Hydra for each of Mitosis's
 
 
-def near_share(pages_on, run_on):
-    """The share of the data that is on the node of the CPU which uses it, if each CPU uses all of it alike."""
-    return 1 / len(pages_on) if run_on is None else pages_on[run_on] / sum(pages_on)
+def nodes_of(words):
+    """The nodes that have threads."""
+    return int(words[words.index("--nodes") + 1]) if "--nodes" in words else NODES
 
 
 def phase_counts(get, phase):
@@ -48,11 +46,14 @@ def phase_counts(get, phase):
             **{metric: get(metric) for metric in of_walks}}
 
 
-def taken_of(seen, run_on=None):
-    """Walks are those of the second pass. An access that walks also takes a line of data from memory: what no TLB has, no cache has either."""
+def taken_of(seen, share):
+    """share: of the lines of data, those on the node of the CPU that takes them.
+
+    Walks are those of the second pass. An access that walks also takes a line of data from memory: what no TLB has, no cache has either.
+    """
     (sample,) = seen["sampled"]
     walks = misses.walks(sample, seen["map"], seen["domains"])
-    both, share = walks["near"] + walks["far"], near_share(seen["pages_on"], run_on)
+    both = walks["near"] + walks["far"]
     counts = {"near_walks": (walks["near"], "walks"), "far_walks": (walks["far"], "walks"), "near_lines": (both * share, "lines"),
               "far_lines": (both * (1 - share), "lines"), **{f"{phase}_{metric}": (seen[phase][metric], metric) for phase in PHASES for metric in COUNTS}}
     yield from ((metric, value, unit) for metric, (value, unit) in counts.items())
@@ -62,6 +63,11 @@ def taken_of(seen, run_on=None):
     yield "maps", seen["maps"], "calls"
     for phase in ("load", "steady"):
         yield f"model_{phase}_ns_per_op", model.ns(phase_counts(lambda metric: counts[metric][0], phase)) / seen["operations"], "ns"
+
+
+def taken(step, seen):
+    """As if each thread used all of the data alike, wherever that is."""
+    return taken_of(seen, 1 / nodes_of(step.command))
 
 
 def steps():
@@ -79,7 +85,7 @@ def check(values, columns):
     def get(*where):
         return values.get("miniatures", *where)
     for case in CASES:
-        name, nodes = CASES[case][0], int(CASES[case][CASES[case].index("--nodes") + 1]) if "--nodes" in CASES[case] else NODES
+        name, nodes = CASES[case][0], nodes_of(CASES[case])
         if name in UNIFORM:
             seen = get(case, "linux", "near_walks_share")
             yield Check("miniatures", f"{case}, Linux: one of {nodes} page walks (model) reads a table of its own node, within 5 %", f"{100 * seen:.1f} %",
@@ -133,7 +139,7 @@ def lines_real():
 
 BENCH = Bench(
     "miniatures", "the papers' programs, small: page walks, page tables, interrupts, time by a cost model (table 4, figure 8; figure 4 of RadixVM)",
-    vm.Machine(NODES, PER_NODE, "2G", append=APPEND, emulator=COUNTED), ("miniatures",), steps(), tuple(lines()), lambda step, seen: taken_of(seen), check,
+    vm.Machine(NODES, PER_NODE, "2G", append=APPEND, emulator=COUNTED), ("miniatures",), steps(), tuple(lines()), taken, check,
     "Figure 8 of the Hydra paper, 8 sockets, 85 to 160 GB: under Mitosis and Hydra programs take about the same time, less than under Linux "
     "(Canneal: 1.22 and 1.19 times as fast); loading takes Mitosis up to 21 % longer, and Hydra as long as Linux. Table 4: Hydra's page tables are "
     "1.4 to 2.2 times Linux's, but 7.8 times for XSBench; Mitosis's are 8 times. Figure 4 of RadixVM: Metis, with blocks of 8 MB and of 64 KB. "
@@ -156,6 +162,10 @@ def steps_placed():
     def command(name, run_on, data):
         return ("miniatures", name, "--per-node", "1", "--run-on", str(run_on), "--data-node", str(data), "--operations", "16384")
     return tuple(Step(name, column, settings, command(name, run_on, data)) for name in PLACED for column, (run_on, data, settings) in PLACES.items())
+
+
+def taken_placed(step, seen):
+    return taken_of(seen, seen["pages_on"][PLACES[step.policy][0]] / sum(seen["pages_on"]))
 
 
 def check_placed(values, columns):
@@ -185,7 +195,7 @@ def lines_placed():
 PLACING = Bench(
     "placed", "a program with its memory and its page tables on near or far nodes: page walks, time by a cost model (figures 3 and 7)",
     vm.Machine(2, 2, "1G", append=APPEND, emulator=COUNTED), ("miniatures",), steps_placed(), tuple(lines_placed()),
-    lambda step, seen: taken_of(seen, PLACES[step.policy][0]), check_placed,
+    taken_placed, check_placed,
     "Figures 3 and 7 of the Hydra paper: L is local, R remote, P page tables, D data. Remote page tables cost programs more than remote data does; a "
     "thread that has moved to its data has remote page tables under Linux (RP-LD), and near ones under Mitosis (M), Hydra (H) and Hydra with "
     "prefetching (HP). Other programs that load the connection between sockets (I) are not modelled; the doubled prices stand for them. "

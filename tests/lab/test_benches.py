@@ -531,6 +531,8 @@ def test_data_is_near_where_the_thread_runs_or_on_one_node_of_all():
     step = miniatures.BENCH.steps[0]
     found = {metric: value for metric, value, _ in miniatures.BENCH.taken(step, said_by_miniatures(step))}
     assert (found["near_lines"], found["far_lines"], found["near_walks"]) == (2048, 6144, 2048)
+    step = [step for step in miniatures.BENCH.steps if step.case == "xsbench, 2 threads"][0]
+    assert dict(found[:2] for found in miniatures.BENCH.taken(step, said_by_miniatures(step)))["near_lines"] == 4096
 
 
 KERNEL = paths.REPO / "kernel/arch/x86/mm/hydra"
