@@ -29,6 +29,7 @@ CASES = {**{name: (name,) for name in PROGRAMS if name not in MAPPING}, "wordcou
 PHASES = ("load", "first", "steady")
 COUNTS = ("instructions", "interrupts", "faults", "fills")
 UNIFORM = ("gups", "btree", "hashjoin", "canneal")       # every thread is as likely to use any page as another
+BY_ENTRY = ("radixvm", "abis")           # without prefetching: each page's entry is filled alone, so the second pass has fills, too
 NEAR_ENOUGH = 0.98           # of the walks: code and stacks are the program's own
 ALIKE = 0.05                 # the same program has as many walks under each policy
 TOO_MANY = 1.02              # page tables of Hydra for each of Mitosis's
@@ -94,8 +95,9 @@ def check(values, columns):
             called = policies.called(column)
             if name not in MAPPING:
                 yield from check_alike("miniatures", get, case, column, "linux")
-                seen = get(case, column, "steady_fills")
-                yield Check("miniatures", f"{case}, {called}: no fills in the second pass", f"{seen}", seen == 0)
+                if column not in BY_ENTRY:
+                    seen = get(case, column, "steady_fills")
+                    yield Check("miniatures", f"{case}, {called}: no fills in the second pass", f"{seen}", seen == 0)
                 seen = get(case, column, "near_walks_share")
                 yield Check("miniatures", f"{case}, {called}: page walks (model) that read a table of their own node: at least {100 * NEAR_ENOUGH:g} %",
                             f"{100 * seen:.1f} %", seen >= NEAR_ENOUGH)

@@ -122,7 +122,8 @@ HYDRA = (
     Row("hydra", "figure 8", "run time and loading time of programs on 8 sockets",
         "Run: Mitosis and Hydra alike, faster than Linux (Canneal 1.22 and 1.19 times). Loading: Mitosis up to 21 % slower, Hydra as Linux.",
         ("miniatures",), FULL, "interrupts, faults, instructions", "page walks; time, Linux = 1",
-        f"{CONTENTION} Caches: data and leaf entries that no TLB has come from memory, so gains are upper bounds.",
+        f"{CONTENTION} Caches: data and leaf entries that no TLB has come from memory, so gains are upper bounds. RadixVM and ABIS fill entries one by one, "
+        "in the second pass, too: the paper's programs run for minutes.",
         (of_linux("run time", shown.of_phase("miniatures", "steady"), WIDE, xlabel="program"),
          of_linux("loading time", shown.of_phase("miniatures", "load"), WIDE, xlabel="program"))),
     Row("hydra", "figure 9", "mmap, munmap, mprotect by size, no spinners", "mmap: alike. munmap and mprotect: Mitosis pays, Hydra does not.",

@@ -9,8 +9,8 @@ show and why. Beside it are the values as JSON and CSV, and a JSON file of each 
 
 What is measured is kept: after Ctrl-C, a failure, or a change of the kernel or of programs, the same call makes what is missing.
 
-  ./hydra papers --quick                    # 15 minutes: the measurements that take little
-  ./hydra papers                            # 90 minutes
+  ./hydra papers --quick                    # some 15 minutes: the measurements that take little
+  ./hydra papers                            # some 90 minutes
   ./hydra papers --only hydra,vmitosis
   ./hydra papers --costs here.json          # prices of a machine that ./hydra here has measured
 
