@@ -113,7 +113,7 @@ def ensure_environment():
     with paths.locked("setup"):
         if stamp.exists():
             return directory
-        print("hydra: making a Python environment (virtme-ng, rich, matplotlib, pytest)", file=sys.stderr)
+        print("hydra: making a Python environment (virtme-ng, rich, matplotlib, jinja2, pytest)", file=sys.stderr)
         paths.need_space(paths.cache_dir(), 1, "install Python packages")
         shutil.rmtree(directory, ignore_errors=True)
         log = paths.cache_dir("logs") / "pip.log"

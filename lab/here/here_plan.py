@@ -27,6 +27,7 @@ DISKS = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"}
 EMULATED = {"programs": "it makes swap and a memory cgroup for pbzip2, which is for a machine that ends afterwards. Measure a program with --workload",
             "auto": "it counts instructions by the emulator's clock, and waits for minutes in which the emulator skips time",
             "wander": "it waits for minutes in which the emulator skips time, and its limits are of four nodes",
+            "placed": "it counts instructions and page walks by the emulator",
             "walks": "it starts a whole machine, and stops the kernel's huge pages",
             "nested": "its virtual machine is divided among 4 nodes, and on the machine of a user vCPUs would take all CPUs"}
 PROBLEM = "needs {wanted}; this machine has {seen}"
@@ -73,7 +74,7 @@ class Shape:
 SHAPES = {
     "footprint": Shape(threads=FOOTPRINT_MOST), "prefetch": Shape(per_node=1),
     "pipeline": Shape(threads=ROUND_ROBIN_MOST), "pipeline-64": Shape(same_as="pipeline"), "spinners": Shape(threads=ROUND_ROBIN_MOST),
-    "sharing": Shape(threads=ROUND_ROBIN_MOST), "apps": Shape(threads=ROUND_ROBIN_MOST), "allocators": Shape(per_node=1, threads=ROUND_ROBIN_MOST),
+    "sharing": Shape(threads=ROUND_ROBIN_MOST), "apps": Shape(threads=ROUND_ROBIN_MOST), "miniatures": Shape(threads=ROUND_ROBIN_MOST), "allocators": Shape(per_node=1, threads=ROUND_ROBIN_MOST),
     "mprotect": Shape(least=2), "munmap": Shape(least=2), "apache": Shape(least=2), "locality": Shape(),
 }
 
@@ -165,7 +166,7 @@ def with_options(wanted, arguments):
 
 def bench_unit(one, nodes, wanted):
     """The unit of a bench, or the reason why there is none."""
-    shape = SHAPES.get(one.name)
+    shape, one = SHAPES.get(one.name), one.real or one
     if one.counted:
         return None, "its counts are taken by a plugin of the emulator, which a real machine does not have"
     if shape is None:

@@ -36,7 +36,7 @@ def test_each_measurement_has_the_column_that_is_always_measured():
     assert [one.name for one in choice.BENCHES.values() if not one.counted and "linux" not in one.columns()] == []
 
 
-FIXED = ("prefetch", "nested", "walks", "pipeline-64", "sharing", "apps", "operations", "programs", "wander")
+FIXED = ("prefetch", "nested", "walks", "pipeline-64", "sharing", "apps", "operations", "programs", "wander", "miniatures", "placed")
 SIZES = {"pipeline": (2, 16), "footprint": (2, 16), "spinners": (2, 8), "allocators": (1, 16), "auto": (2, 4)}
 
 
@@ -114,7 +114,7 @@ def test_wrong_choices_are_refused_before_a_kernel_is_built(given, said):
     assert caught.value.status == 2
 
 
-@pytest.mark.parametrize("name", ["pipeline", "footprint", "prefetch", "apps", "sharing", "spinners", "allocators", "auto", "wander"])
+@pytest.mark.parametrize("name", ["pipeline", "footprint", "prefetch", "apps", "sharing", "spinners", "allocators", "auto", "wander", "miniatures", "placed"])
 def test_limits_are_those_of_the_columns_that_were_measured(name):
     import test_benches
     one = chosen(name, "--policies", "linux")
