@@ -20,8 +20,8 @@ PACKAGES = ["bpftrace", "e2fsprogs", "grub-pc", "libnuma1", "linux-image-cloud-a
 TOOLS = ["fdisk"]             # of this machine
 APT = ["apt-get", "-o", "Dpkg::Use-Pty=0", "-y"]
 DISK, START = "5G", 2048      # sparse; and the partition's first sector
-# A kernel that fails ends the machine. The emulator's CPUs are slow and late.
-PARAMETERS = ["console=ttyS0", "ignore_loglevel", "oops=panic", "panic=-1", "tsc=nowatchdog", "no_timer_check",
+# root: the last one counts; GRUB's menu has the name of the disk here. A kernel that fails ends the machine. The emulator's CPUs are slow and late.
+PARAMETERS = ["root=/dev/vda1", "console=ttyS0", "ignore_loglevel", "oops=panic", "panic=-1", "tsc=nowatchdog", "no_timer_check",
               "numa_balancing=disable", "nopku", "systemd.show_status=no"]
 GRUB = "GRUB_TIMEOUT=0\nGRUB_TERMINAL=serial\nGRUB_DISABLE_OS_PROBER=true\nGRUB_CMDLINE_LINUX_DEFAULT=\nGRUB_CMDLINE_LINUX={}\n"
 ENOUGH_TIME = "[Manager]\nDefaultTimeoutStartSec=900s\nDefaultDeviceTimeoutSec=900s\n"
