@@ -57,18 +57,22 @@ def make(release, directory, wanted, given=None):
     return (here if release == releases.here() else functools.partial(elsewhere, release))(directory, wanted, given)
 
 
+def kinds_of(arguments):
+    """What the words of the command line ask for: HYDRACTL and flavours."""
+    kernel = dict.fromkeys(arguments.flavour or flavours.FLAVOURS[:1])
+    return [*([HYDRACTL] if arguments.only != "kernel" else []), *(kernel if arguments.only != HYDRACTL else [])]
+
+
 def package_verb(arguments):
-    kernel = arguments.flavour or flavours.FLAVOURS[:1]
     if arguments.only == HYDRACTL and (arguments.flavour or arguments.config):
         raise LabError("--only hydractl builds no kernel: --flavour and --config mean nothing there", status=2)
-    if arguments.config and len(kernel) > 1:
+    if arguments.config and len(arguments.flavour or ()) > 1:
         raise LabError("--config is the configuration of one flavour: give --flavour once", status=2)
     given = flavours.users_options(pathlib.Path(arguments.config)) if arguments.config else None
     directory = output_directory(arguments.directory)
     setup.ensure_packages((*setup.BUILDING, *setup.PACKAGING))
     release = arguments.release or releases.here()
-    wanted = [*([HYDRACTL] if arguments.only != "kernel" else []), *(dict.fromkeys(kernel) if arguments.only != HYDRACTL else [])]
-    packages = make(release, directory, wanted, given)
+    packages = make(release, directory, kinds_of(arguments), given)
     for package in packages:
         print(package)
     if release == releases.here():           # in a system of another release, the lab there has said it
