@@ -21,7 +21,7 @@ BUILDING = """
 
 # Every Debian package of the lab, the tool and the tests. apache2-bin is the server without a service.
 PACKAGES = BUILDING + """
-    apache2-bin bash-completion e2fsprogs gcc-multilib help2man libcap-dev libfuse-dev liburing-dev numactl python3-venv
+    apache2-bin bash-completion e2fsprogs gcc-multilib help2man libcap-dev iproute2 libfuse-dev liburing-dev numactl python3-venv
     qemu-system-x86 spin stress-ng sudo udev wrk
 """.split()
 

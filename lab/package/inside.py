@@ -20,7 +20,7 @@ print(json.dumps(getattr(importlib.import_module(sys.argv[2]), sys.argv[3])(*sys
 def run(release, command, shared=()):
     """Run a command of the lab in a system of the release; returns what the command printed. Its messages are seen."""
     users = source.users_tree()
-    given = {"HYDRA_CACHE": paths.cache(), **({"HYDRA_LINUX_SRC": users} if users else {})}
+    given = {"HYDRA_CACHE": paths.cache(), "PYTHONPYCACHEPREFIX": paths.cache() / "pycache", **({"HYDRA_LINUX_SRC": users} if users else {})}
     with chroot.unpacked(chroot.archive(release, "build", (*setup.BUILDING, *setup.PACKAGING))) as root:
         words = chroot.entered(root, command, [paths.REPO, paths.cache(), *([users] if users else []), *shared], **given)
         with children.leashed(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as child:
