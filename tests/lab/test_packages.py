@@ -10,10 +10,10 @@ import time
 
 import pytest
 
-from lab import cli, paths
+from lab import children, cli, paths
 from lab.errors import LabError
-from lab.machine import programs
-from lab.package import chroot, flavours, kernels, store, verb
+from lab.machine import initramfs, programs
+from lab.package import chroot, flavours, inside, kernels, releases, store, verb
 from lab.test import server
 
 TOOL = paths.REPO / "tools/hydractl"
@@ -287,6 +287,51 @@ def test_wrong_arguments_are_told_before_any_work(tmp_path, words, message):
     with pytest.raises(LabError, match=message):
         verb.package_verb(cli.parser().parse_args(["package", str(tmp_path / "out"), *words]))
     assert not (tmp_path / "out").exists()
+
+
+def test_the_release_of_this_machine_is_debians_name():
+    version = pathlib.Path("/etc/debian_version").read_text(encoding="ascii").partition(".")[0].strip()
+    assert releases.title(releases.here()) in (f"Debian {version}", f"Debian {releases.here()}")
+
+
+@pytest.mark.parametrize("words, kinds", [
+    ([], ["hydractl", "amd64"]), (["--only", "hydractl"], ["hydractl"]), (["--only", "kernel", "--flavour", "cloud-amd64"], ["cloud-amd64"]),
+    (["--config", "my.config"], ["hydractl", "amd64"])])
+def test_for_another_release_the_lab_there_is_told_the_same(cache, tmp_path, monkeypatch, words, kinds):
+    (tmp_path / "my.config").write_text("CONFIG_NUMA=y\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(verb.setup, "ensure_packages", lambda _: None)
+    told = []
+
+    def run(release, command, shared):
+        told.append((release, command, shared))
+        there = cli.parser().parse_args([str(word) for word in command[1:]])
+        assert verb.kinds_of(there) == kinds and pathlib.Path(there.directory) == shared[0] == tmp_path / "out"
+        assert not there.config or pathlib.Path(there.config).read_text(encoding="utf-8") == "CONFIG_NUMA=y\n"
+        assert bool(there.config) == ("--config" in words)
+        return f"{tmp_path}/out/a.deb\n"
+    monkeypatch.setattr(verb.inside, "run", run)
+    other = next(release for release in releases.TITLES if release != releases.here())
+    assert verb.package_verb(cli.parser().parse_args(["package", "out", "--release", other, *words])) == 0
+    assert [release for release, _, _ in told] == [other]
+
+
+def test_a_function_called_in_another_release_gets_its_words_and_returns_texts(monkeypatch):
+    monkeypatch.setattr(inside, "run", lambda _, command: subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True).stdout)
+    assert inside.call("another", releases.title, "trixie") == inside.call(releases.here(), releases.title, "trixie") == "Debian 13"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_system_sees_what_it_shares_with_this_machine_and_nothing_else(tmp_path):
+    root, shared = tmp_path / "root", tmp_path / "shared"
+    for name in ("proc", "sys", "dev", "bin"):
+        (root / name).mkdir(parents=True)
+    shared.mkdir()
+    (shared / "file").write_text("seen")
+    initramfs.lay(root, [initramfs.program(name) for name in ("env", "cat", "ls")])
+    assert children.run(chroot.entered(root, ["cat", shared / "file"], [shared])) == (0, "seen")
+    assert children.run(chroot.entered(root, ["ls", tmp_path, "/"], [pathlib.Path("/"), shared]))[1].count("shared") == 1
+    assert "NAME=value" in children.run(chroot.entered(root, ["env"], NAME="value"))[1] and not list((root / "proc").iterdir())
 
 
 def test_the_server_has_a_service_with_a_drop_in_and_the_tests(tmp_path):
