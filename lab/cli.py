@@ -5,9 +5,9 @@ import sys
 
 from lab import paths, setup
 from lab.errors import LabError, from_system
-from lab.verbs import bench, demo, here, kernel, package, run, series, test
+from lab.verbs import bench, demo, here, kernel, package, papers, run, series, test
 
-VERBS = {one.VERB.name: one.VERB for one in (demo, bench, here, kernel, run, series, package, test)}      # in the order of --help
+VERBS = {one.VERB.name: one.VERB for one in (demo, bench, papers, here, kernel, run, series, package, test)}      # in the order of --help
 
 INTRO = """\
 Hydra for Linux: page tables replicated per NUMA node, and TLB shootdowns only for the nodes that share a mapping.
@@ -20,6 +20,7 @@ To work on it:
   ./hydra kernel     build the kernel, print where its image is
   ./hydra run -- CMD run a command on that kernel
   ./hydra bench NAME one measurement, alone, or a paper's figure; --list lists them
+  ./hydra papers     the papers' tables and figures, and ours, in one report
   ./hydra series DIR write the patches a maintainer of Linux would be sent
 
 For a server:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Make a bare Debian 12 able to run the lab: Debian packages, and a Python environment in the cache.
+"""Make a bare Debian able to run the lab: Debian packages, and a Python environment in the cache.
 
 Standard library only: setup runs before any package is installed.
 """
@@ -13,18 +13,23 @@ import sys
 from lab import children, paths
 from lab.errors import LabError
 
+# What compiles Linux and hydractl.
+BUILDING = """
+    bc bison build-essential ccache cpio flex git kmod libelf-dev libjson-c-dev libncurses-dev libnuma-dev libssl-dev linux-source-6.12
+    rsync xz-utils
+""".split()
+
 # Every Debian package of the lab, the tool and the tests. apache2-bin is the server without a service.
-PACKAGES = """
-    apache2-bin bash-completion bc bison build-essential ccache cpio e2fsprogs flex gcc-multilib git help2man kmod
-    libcap-dev libelf-dev libfuse-dev libjson-c-dev libncurses-dev libnuma-dev libssl-dev liburing-dev linux-source-6.12 numactl
-    python3-venv qemu-system-x86 rsync spin stress-ng sudo udev wrk xz-utils
+PACKAGES = BUILDING + """
+    apache2-bin bash-completion e2fsprogs gcc-multilib help2man libcap-dev iproute2 libfuse-dev liburing-dev numactl python3-venv
+    qemu-system-x86 spin stress-ng sudo udev wrk
 """.split()
 
 # What only the tests in Bochs use (./hydra test --long).
 BOCHS_PACKAGES = "bochsbios isolinux syslinux-common vgabios xorriso".split()
 
-# What ./hydra package and its tests use. dwarves: Debian's kernels have BTF. zstd: Debian's compression of packages.
-PACKAGING = "debhelper dwarves help2man lintian linux-config-6.12 mmdebstrap zstd".split()
+# What ./hydra package and its tests use besides. dwarves: Debian's kernels have BTF. zstd: Debian's compression of packages.
+PACKAGING = "debhelper dwarves help2man lintian linux-config-6.12 mmdebstrap python3-rich zstd".split()
 
 # What ./hydra here uses: a server needs no emulator, and no source of Linux.
 HERE = "build-essential git libjson-c-dev libncurses-dev libnuma-dev python3-venv".split()
@@ -39,7 +44,7 @@ def missing_packages(packages=None):
         query = subprocess.run(["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\\n", *packages],
                                capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
-        raise LabError("this is not a Debian system (no dpkg-query): the lab needs Debian 12") from error
+        raise LabError("this is not a Debian system (no dpkg-query): the lab needs Debian 12 or 13") from error
     installed = {line.split()[1] for line in query.stdout.splitlines() if line.startswith("installed ")}
     return [name for name in packages if name not in installed]
 
@@ -113,7 +118,7 @@ def ensure_environment():
     with paths.locked("setup"):
         if stamp.exists():
             return directory
-        print("hydra: making a Python environment (virtme-ng, rich, matplotlib, pytest)", file=sys.stderr)
+        print("hydra: making a Python environment (virtme-ng, rich, matplotlib, jinja2, pytest)", file=sys.stderr)
         paths.need_space(paths.cache_dir(), 1, "install Python packages")
         shutil.rmtree(directory, ignore_errors=True)
         log = paths.cache_dir("logs") / "pip.log"

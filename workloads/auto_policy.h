@@ -4,8 +4,8 @@
  * about it. The policy looks once a second, and in an emulator a second is long: so the program
  * has it look more often, at prices that are as high as the machine is slow.
  *
- * The machine must count its time in instructions, and run one CPU at a time (-icount). Under
- * other policies nothing of this does anything.
+ * Decisions repeat where the machine counts its time in instructions, and runs one CPU at a time
+ * (-icount). Under other policies nothing of this does anything.
  */
 #ifndef AUTO_POLICY_H
 #define AUTO_POLICY_H

@@ -36,7 +36,7 @@ struct options {
 	const char *rows;
 	int cpus[OTHERS_MOST];		/* of those on the other nodes */
 	size_t cpu_count;
-	unsigned int policy, samples;
+	unsigned int policy, samples, warm_up;
 	enum others_kind others;
 	bool accesses, counts, list, bystander, use;
 };
@@ -124,7 +124,8 @@ static void measure(const struct options *options, size_t number, struct place *
 {
 	const struct row *row = rows[number];
 	unsigned int samples = row->most && row->most < options->samples ? row->most : options->samples;
-	unsigned int warm_up = row->most || options->accesses ? SHORT_WARM_UP : WARM_UP;
+	unsigned int warm_up = options->warm_up ? options->warm_up :
+			       row->most || options->accesses ? SHORT_WARM_UP : WARM_UP;
 	uint64_t time[256], interrupts[256], row_copies = options->counts ? copies() : 0;
 
 	marker_with_value(MARK_ROW, number);
@@ -256,6 +257,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'n':
 		options->samples = parse_number(arg, 256, state);
 		return 0;
+	case 'w':
+		options->warm_up = parse_number(arg, 65535, state);
+		return 0;
 	case 'o':
 		for (int i = 0; others_names[i]; i++) {
 			if (!strcmp(others_names[i], arg)) {
@@ -292,6 +296,7 @@ static const struct argp_option argp_options[] = {
 	{ "rows", 'r', "NAME,NAME", 0, "Only these (default: all)", 0 },
 	{ "policy", 'p', "N", 0, "A number that goes with each sample (default 0)", 0 },
 	{ "samples", 'n', "N", 0, "So many of each row (default 40)", 0 },
+	{ "warm-up", 'w', "N", 0, "Do each operation so many times before the first sample (default 2 or 4)", 0 },
 	{ "others", 'o', "KIND", 0,
 	  "What runs on other CPUs: none; threads of this process; processes of their own", 0 },
 	{ "cpus", 'c', "N,N", 0, "On which CPUs those run", 0 },

@@ -7,6 +7,7 @@ from lab import policies
 from lab.bench import costs
 from lab.bench.core import Bench, Step
 from lab.machine import vm
+from lab.measure import model
 from lab.measure.limits import Check
 from lab.measure.values import Line
 from lab.meter import misses
@@ -223,8 +224,8 @@ BENCH = Bench("auto", "what nodes once used and use no longer, programs that hav
               "left out: its domains are those of ABIS. Page walks are those of a model, which has 64 and 1,536 entries and 32 cached PDEs for each CPU, and no table for "
               "instructions. Limits that say so are reported only. Under auto the kernel looks every 20 ms (50 in 'quiet' and 'read-all'), at prices that are as much higher as an instruction "
               "takes longer here than 0.33 ns, for each CPU; what is counted begins once it has decided. "
-              f"A cost is {costs.INSTRUCTION} ns for each instruction, {costs.PRICES['interrupts']} for an interrupt, {costs.PRICES['faults']} for a page fault, and "
-              f"{costs.PRICES['far_walks']} for a walk of another node's table (in 'read-all' and 'read-one' alone). Cache lines that CPUs take from each other have no price. "
+              f"A cost is {costs.INSTRUCTION} ns for each instruction, {model.ns(model.interrupts(1)):.0f} for an interrupt, {model.PRICES['faults'].ns} for a page fault, and "
+              f"{model.PRICES['far_walks'].ns - model.PRICES['near_walks'].ns} for a walk of another node's table (in 'read-all' and 'read-one' alone). Cache lines that CPUs take from each other have no price. "
               "Isolated CPUs, shared hugetlb mappings and virtual machines are left to self tests.",
               limit=1800, plugin=misses.plugin, on=on, sizes=(2, 4), why_fixed="its limits are those of eight CPUs")
 

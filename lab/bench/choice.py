@@ -3,17 +3,15 @@
 import dataclasses
 
 from lab import policies, progress
-from lab.bench import allocators, apps, auto, footprint, nested, operations, patterns, prefetch, programs, sharing, spinners, walks
+from lab.bench import allocators, apps, auto, footprint, miniatures, nested, operations, patterns, prefetch, programs, sharing, spinners, walks
 from lab.errors import LabError
 
 # Those that are no rows of the demo, by name
 BENCHES = {one.name: one for one in (footprint.BENCH, prefetch.BENCH, patterns.BENCH, patterns.LARGE, spinners.BENCH, sharing.BENCH, apps.BENCH,
-                                     allocators.BENCH, operations.BENCH, programs.BENCH, nested.BENCH, walks.BENCH, auto.BENCH, auto.WANDER)}
+                                     allocators.BENCH, operations.BENCH, programs.BENCH, nested.BENCH, walks.BENCH, auto.BENCH, auto.WANDER, miniatures.BENCH,
+                                     miniatures.PLACING)}
 FORMER = {"people": "apps"}      # names which a measurement has had, and which users may still write
 MOST_RUNS = 100
-# A column of --workload may have settings, as in hydra:filter=accessed.
-SETTINGS = {"domains": "node llc core auto".split(), "replication": "lazy eager".split(), "prefetch": [str(degree) for degree in range(10)],
-            "filter": "none table entry accessed auto".split()}
 
 
 def runs(arguments):
@@ -44,19 +42,12 @@ def word(column):
     return column.replace(", ", "-")
 
 
-def words_of(arguments):
-    found = [part.strip() for part in arguments.policies.split(",") if part.strip()]
-    if not found:
-        raise LabError("--policies: names no policy", "Write names with commas between, e.g.  --policies linux,hydra", status=2)
-    return found
-
-
 def columns(arguments, every):
     """Those of a measurement's columns that --policies names, in the measurement's order; all without --policies."""
     if arguments.policies is None:
         return tuple(every)
     by_word = {word(column): column for column in every}
-    chosen = words_of(arguments)
+    chosen = policies.in_list(arguments.policies)
     for name in chosen:
         if name not in by_word:
             raise LabError(f"--policies {arguments.policies}: '{arguments.name}' has no column '{name}'", f"It has {', '.join(by_word)}.", status=2)
@@ -64,24 +55,9 @@ def columns(arguments, every):
 
 
 def settings(arguments):
-    """{column: the words for hydractl} of --workload, where a policy may have settings of its own, as in hydra:filter=accessed."""
-    chosen = words_of(arguments) if arguments.policies is not None else list(policies.POLICIES)
-    return {column: words_for(column) for column in with_linux(chosen)}
-
-
-def words_for(column):
-    name, *changes = column.split(":")
-    if name not in policies.NAMES:
-        raise LabError(f"--policies: there is no policy '{name}'", f"There are {', '.join(policies.NAMES)}; settings follow with colons, as in  hydra:filter=accessed",
-                       status=2)
-    made = ["--policy", name]
-    for change in changes:
-        key, _, value = change.partition("=")
-        if value not in SETTINGS.get(key, ()):
-            listed = "; ".join(f"{setting}={'|'.join(values)}" for setting, values in SETTINGS.items())
-            raise LabError(f"--policies: '{change}' in '{column}' is no setting", f"Settings are {listed}", status=2)
-        made += [f"--{key}", value]
-    return tuple(made)
+    """{column: the words for hydractl} of --workload, where a policy may have settings of its own, as in hydra,filter=accessed."""
+    chosen = policies.in_list(arguments.policies) if arguments.policies is not None else list(policies.POLICIES)
+    return {column: policies.words(column) for column in with_linux([policies.with_options(policy, arguments) for policy in chosen])}
 
 
 def resized(one, number):

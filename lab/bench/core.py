@@ -46,6 +46,7 @@ class Bench:
     why_fixed: str = ""      # why it cannot have others
     plugin: typing.Callable | None = None    # () -> options of a plugin of the emulator; a program that prints "samples" gets as many lines of its
     runs: int = 1
+    real: typing.Any = None  # the same measurement for ./hydra here, if its programs can be larger there
 
     def columns(self):
         return tuple(dict.fromkeys(step.policy for step in self.steps))

@@ -9,15 +9,14 @@ import statistics
 
 from lab import policies
 from lab.bench.core import Step
+from lab.measure import model
 from lab.measure.limits import Check
 from lab.measure.values import Line
 from lab.meter import misses
 
 ROW = "auto"
-# ns, on a real machine. The instructions of handlers are counted: an interrupt and a fault have only what hardware takes.
-INSTRUCTION = 0.33           # workloads/auto_policy.h has it, too
-PRICES = {"interrupts": 1500, "faults": 700, "far_walks": 75}
-OTHER_PRICES = {"halved": 0.5, "doubled": 2}
+INSTRUCTION = model.PRICES["instructions"].ns
+PRICED = ("interrupts", "faults", "far_walks")
 # Policy auto decides once a second. Here it looks each 20 million instructions, or where less happens, or more has to be earned for a split, each 50 million.
 LOOK_MS, LONG_LOOK_MS = 20, 50
 LOOKS = 100                  # AUTO_POLICY_LOOKS of workloads/auto_policy.h: without a decision until then, none is waited for
@@ -89,8 +88,9 @@ def steps(columns, sampled):
 
 
 def cost(counts, times=1):
-    """ns. times: all prices but that of an instruction are so many times as high."""
-    return INSTRUCTION * counts["instructions"] + times * sum(price * counts[metric] for metric, price in PRICES.items())
+    """ns, by the cost model. A far walk stands in the place of a near one: near ones are not counted."""
+    return model.ns({"instructions": counts["instructions"], **model.interrupts(counts["interrupts"]), "faults": counts["faults"],
+                     "far_walks": counts["far_walks"], "near_walks": -counts["far_walks"]}, times)
 
 
 def far_walks(seen):
@@ -130,7 +130,7 @@ def taken_of_auto(seen):
 def costs_of(get, name, columns, times=1):
     """{column: ns}. Of a case that auto leaves alone by the usual instructions, as a run is short: what a look takes has a limit of its own."""
     called = "usual_instructions" if name in CASES and CASES[name].left else "instructions"
-    return {column: cost({"instructions": get(name, column, called), **{metric: get(name, column, metric) for metric in PRICES}}, times) for column in columns}
+    return {column: cost({"instructions": get(name, column, called), **{metric: get(name, column, metric) for metric in PRICED}}, times) for column in columns}
 
 
 def verdicts(costs):
@@ -191,7 +191,7 @@ def check_other_prices(get, measured):
     said = []
     for name, case in CASES.items():
         usual = verdicts(costs_of(get, name, measured(case)))
-        for called, times in OTHER_PRICES.items():
+        for called, times in model.OTHER_PRICES.items():
             words = said_of(verdicts(costs_of(get, name, measured(case), times)), usual, not case.left and not case.why)
             said += [f"{name}, {called}: {words}"] if words else []
     yield Check(ROW, "auto: no verdict is another with all prices halved, or doubled (not asserted)", "; ".join(said) or "none is", not said, asserted=False)

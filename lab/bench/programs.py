@@ -29,12 +29,16 @@ CASES = {
     "jvm": (("jvm", "Allocating.class"), "a JVM with the collector G1 allocates 125 MiB, a thread for each CPU",
             "Threads allocate in regions of their own: page tables per core save most, hydra --filter accessed takes half of their page tables."),
 }
-COLUMNS = {**{policy: ("--policy", policy) for policy in policies.POLICIES}, "node, accessed": ("--policy", "hydra", "--filter", "accessed")}
+AUTO = "auto"
+COLUMNS = {**{policy: ("--policy", policy) for policy in policies.POLICIES}, "node, accessed": ("--policy", "hydra", "--filter", "accessed"),
+           AUTO: ("--policy", AUTO)}
+# The policy looks ten times a second, at prices as high as the machine is slow: four CPUs for one of a host of two.
+AT_PRICES = ("auto_prices", "--cpus", str(NODES * PER_NODE // 2), "--decide", "100", "--")
 PACKAGES = ("redis-tools", "libevent-2.1-7", "openjdk-17-jdk-headless", "pbzip2")
 
 
 def steps():
-    return tuple(Step(case, column, settings, ("/usr/bin/python3", "-I", WORK, *words))
+    return tuple(Step(case, column, settings, (*(AT_PRICES if column == AUTO else ()), "/usr/bin/python3", "-I", WORK, *words))
                  for case, (words, _, _) in CASES.items() for column, settings in COLUMNS.items())
 
 
@@ -65,7 +69,7 @@ def check(values, columns):
 
 
 BENCH = Bench("programs", "whole programs: Redis, Memcached, a JVM, make, pbzip2 (interrupts, page tables)",
-              vm.Machine(NODES, PER_NODE, "3G"), ("protect_store.so",), steps(), tuple(lines()), taken, check,
+              vm.Machine(NODES, PER_NODE, "3G"), ("protect_store.so", "auto_prices"), steps(), tuple(lines()), taken, check,
               "Figure 14 of the Hydra paper: memcached whose store mprotect guards has 50 to 96 % fewer shootdowns under Hydra, and 1.36 times the throughput, which an "
               "emulator cannot show. There the store has 10 GB, the load comes from another program, and the kernel, Linux 4.17, also interrupts idle CPUs. Of the others no paper has figures. The programs are Debian's, as users have them; the pieces of work are small. The emulator has no more than the host's "
               "CPUs for its eight, so two runs differ: compare what differs by half, not by a tenth.", packages=PACKAGES, made=made, limit=LIMIT,

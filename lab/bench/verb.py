@@ -8,7 +8,7 @@ from lab.errors import LabError
 from lab.measure import demo_lines, measure
 from lab.meter import steps_verbs
 
-OF_WORKLOAD = ("cpus_per_node", "memory", "timeout")
+OF_WORKLOAD = ("cpus_per_node", "memory", "timeout", *policies.SETTINGS)
 
 
 def listing():

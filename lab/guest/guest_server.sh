@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Runs in a Debian 12 of its own (hydra-test.service): tests the installed packages, with results in the
+# Runs in a Debian of its own (hydra-test.service): tests the installed packages, with results in the
 # Test Anything Protocol, then powers the system off. RELEASE is the kernel that has to run.
 number=0
 

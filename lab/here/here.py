@@ -227,7 +227,7 @@ def here_verb(arguments, place=None, execute_command=execute):
     this_machine.refuse(place)
     if not 1 <= arguments.runs <= 100:
         raise LabError(f"--runs {arguments.runs}: must be 1 to 100", status=2)
-    names, wanted = chosen_names(arguments), here_plan.policies_of(arguments.policies)
+    names, wanted = chosen_names(arguments), here_plan.with_options(here_plan.policies_of(arguments.policies), arguments)
     if arguments.resume and not arguments.json:
         raise LabError("--resume needs --json FILE: the values of the earlier call", status=2)
     report, values = files_of(arguments)

@@ -27,6 +27,7 @@ DISKS = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"}
 EMULATED = {"programs": "it makes swap and a memory cgroup for pbzip2, which is for a machine that ends afterwards. Measure a program with --workload",
             "auto": "it counts instructions by the emulator's clock, and waits for minutes in which the emulator skips time",
             "wander": "it waits for minutes in which the emulator skips time, and its limits are of four nodes",
+            "placed": "it counts instructions and page walks by the emulator",
             "walks": "it starts a whole machine, and stops the kernel's huge pages",
             "nested": "its virtual machine is divided among 4 nodes, and on the machine of a user vCPUs would take all CPUs"}
 PROBLEM = "needs {wanted}; this machine has {seen}"
@@ -73,7 +74,7 @@ class Shape:
 SHAPES = {
     "footprint": Shape(threads=FOOTPRINT_MOST), "prefetch": Shape(per_node=1),
     "pipeline": Shape(threads=ROUND_ROBIN_MOST), "pipeline-64": Shape(same_as="pipeline"), "spinners": Shape(threads=ROUND_ROBIN_MOST),
-    "sharing": Shape(threads=ROUND_ROBIN_MOST), "apps": Shape(threads=ROUND_ROBIN_MOST), "allocators": Shape(per_node=1, threads=ROUND_ROBIN_MOST),
+    "sharing": Shape(threads=ROUND_ROBIN_MOST), "apps": Shape(threads=ROUND_ROBIN_MOST), "miniatures": Shape(threads=ROUND_ROBIN_MOST), "allocators": Shape(per_node=1, threads=ROUND_ROBIN_MOST),
     "mprotect": Shape(least=2), "munmap": Shape(least=2), "apache": Shape(least=2), "locality": Shape(),
 }
 
@@ -142,18 +143,30 @@ def policies_of(text):
     """The names in --policies, each known to some measurement; all policies without --policies."""
     if text is None:
         return None
-    wanted = list(dict.fromkeys(filter(None, (part.strip() for part in text.split(",")))))
+    wanted = list(dict.fromkeys(policies.in_list(text)))
     every = list(dict.fromkeys([*policies.POLICIES, *(word(column) for one in choice.BENCHES.values() for column in columns_of(one))]))
-    if unknown := [name for name in wanted if name not in every]:
+    for name in (name for name in wanted if "," in name):
+        policies.words(name)
+    if unknown := [name for name in wanted if name not in every and "," not in name]:
         raise LabError(f"--policies {text}: there is no policy '{unknown[0]}'", f"There are {', '.join(every)}.", status=2)
-    if not wanted:
-        raise LabError("--policies: names no policy", "Write names with commas between, e.g.  --policies linux,hydra", status=2)
     return wanted
+
+
+def with_options(wanted, arguments):
+    """The policies with the settings that options name, for --workload."""
+    made = [policies.with_options(policy, arguments) for policy in wanted or policies.POLICIES]
+    if made == list(wanted or policies.POLICIES):
+        return wanted
+    if arguments.workload is None:
+        raise LabError("--domains, --replication, --prefetch and --filter are for --workload only", status=2)
+    for policy in made:
+        policies.words(policy)
+    return made
 
 
 def bench_unit(one, nodes, wanted):
     """The unit of a bench, or the reason why there is none."""
-    shape = SHAPES.get(one.name)
+    shape, one = SHAPES.get(one.name), one.real or one
     if one.counted:
         return None, "its counts are taken by a plugin of the emulator, which a real machine does not have"
     if shape is None:
@@ -214,11 +227,11 @@ WORKLOAD_METRICS = {"seconds": ("s", "time", "fewest"), "cpu_seconds": ("s", "ti
 def workload_unit(command, nodes, wanted):
     if not command.strip():
         raise LabError("--workload: no command given", "Write it in quotes, e.g.  --workload 'stress-ng --mmap 4 --mmap-ops 1000'", status=2)
-    columns = [policy for policy in policies.POLICIES if not wanted or policy in ("linux", *wanted)]
+    columns = [policy for policy in policies.POLICIES if not wanted or policy in ("linux", *wanted)] + [policy for policy in wanted or () if "," in policy]
     if wanted and not set(wanted) & set(columns):
         raise LabError(f"--policies: a command cannot run under {' or '.join(wanted)}, which are columns of measurements", f"It can under {', '.join(policies.POLICIES)}.",
                        status=2)
-    tasks = tuple(Task(WORKLOAD, command, policy, settings=("--policy", policy)) for policy in columns)
+    tasks = tuple(Task(WORKLOAD, command, policy, settings=policies.words(policy)) for policy in columns)
     lines = tuple(Line(WORKLOAD, command, metric, title, "", better) for metric, (_, title, better) in WORKLOAD_METRICS.items())
     return Unit(WORKLOAD, command, "workload", (tasks,), lines, nodes, "A first run, which reads the files, is not counted.")
 

@@ -7,7 +7,7 @@ import shutil
 import stat
 import sys
 
-from lab import progress
+from lab import policies, progress
 from lab.errors import LabError
 from lab.kernel import build, kconfig
 from lab.machine import distances, kvm, terminal, vm
@@ -93,6 +93,19 @@ def machine_of(arguments):
     return machine
 
 
+def under_policy(arguments):
+    """The words for hydractl run; none if CMD is run without it."""
+    chosen = [getattr(arguments, key) for key in policies.SETTINGS if getattr(arguments, key) is not None]
+    if arguments.policy is None and not chosen:
+        return ()
+    named = policies.in_list(arguments.policy or ("hydra" if arguments.policy is None else ""), "--policy")
+    if len(named) > 1:
+        raise LabError(f"--policy {arguments.policy}: name one policy", status=2)
+    if chosen and named == ["linux"]:
+        raise LabError("--policy: policy linux replicates nothing: settings mean nothing there", status=2)
+    return policies.words(policies.with_options(named[0], arguments), "--policy")
+
+
 def run_verb(arguments):
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     on_terminal = os.isatty(0) and os.isatty(1)
@@ -111,8 +124,8 @@ def run_verb(arguments):
     machine = machine_of(arguments)
     own = kconfig.users_fragment(arguments.config_file)
     target = results_directory(arguments.out)
-    if arguments.policy:
-        command = ["hydractl", "run", "--policy", arguments.policy, "--", *command]
+    if under := under_policy(arguments):
+        command = ["hydractl", "run", *under, "--", *command]
     image = build.kernel(machine.config, own)
     with progress.waiting(f"booting {machine}{' (Ctrl-] ends it)' if shell else ''}") as bar:
         result = terminal.run(command, machine, timeout, image, bar) if shell else \

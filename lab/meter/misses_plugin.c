@@ -19,8 +19,6 @@
 #include "plugin_interface.h"
 #include "tlb_model.h"
 
-EXPORT int qemu_plugin_version = 1;
-
 #define MOST_CPUS 64
 #define PLACES (1u << 16)		/* of walks; a power of two */
 
@@ -221,7 +219,8 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	(void)id;
 	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-		const uint8_t *code = qemu_plugin_insn_data(insn);
+		uint8_t copy[LONGEST_INSN];
+		const uint8_t *code = code_of(insn, copy);
 		size_t size = qemu_plugin_insn_size(insn);
 		instruction_callback flush;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the plugins of QEMU's translator (TCG) use of version 1 of its interface: Debian 12 ships QEMU 7.2 without the
- * header. And how they know markers.
+ * What the plugins of QEMU's translator (TCG) use of its interface, which Debian ships without the header: of version 1
+ * (QEMU 7.2, Debian 12) and of version 4 (QEMU 10.0, Debian 13). And how they know markers.
  *
  * A marker is an instruction that does nothing and that no compiler makes: a long NOP whose displacement is a magic
  * number, what is to be done, and a value:  0f 1f 80 <le32: 0x4859 << 16 | mark << 8 | value>. A program needs no help
@@ -38,13 +38,35 @@ void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn, access_call
 void qemu_plugin_reset(qemu_plugin_id_t id, void (*done)(qemu_plugin_id_t id));
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
-const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info);
 struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t info, uint64_t address);
 bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *at);
 uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *at);
+
+/* QEMU reads the version when it has loaded the plugin. The function that tells the versions apart came with version 4. */
+EXPORT int qemu_plugin_version = 1;
+extern char qemu_plugin_read_memory_vaddr[] __attribute__((weak));
+
+static __attribute__((constructor)) void choose_version(void)
+{
+	if (qemu_plugin_read_memory_vaddr)
+		qemu_plugin_version = 4;
+}
+
+enum { LONGEST_INSN = 15 };
+const void *code_in_qemu(const struct qemu_plugin_insn *insn) __asm__("qemu_plugin_insn_data");
+size_t copy_code(const struct qemu_plugin_insn *insn, void *copy, size_t size) __asm__("qemu_plugin_insn_data");
+
+/* The bytes of an instruction: version 1 returns QEMU's own, version 4 fills the copy. */
+static inline const uint8_t *code_of(const struct qemu_plugin_insn *insn, uint8_t *copy)
+{
+	if (qemu_plugin_version == 1)
+		return code_in_qemu(insn);
+	copy_code(insn, copy, LONGEST_INSN);
+	return copy;
+}
 
 /* What a marker asks for; the same numbers are in workloads/markers.h. */
 enum mark { START = 1, START_MEMORY, STOP, POLICY, ROW, BEGIN, END };

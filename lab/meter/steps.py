@@ -35,6 +35,7 @@ class Policy:
     what: str
     accesses: bool = True    # remote lines are counted, too
     used: bool = False       # the other threads have used the memory of the operation
+    warm_up: int = 0         # operations ahead of the samples; 0: as steps does by itself
 
 
 # In the order of one boot: "unused" comes before all policies that use Hydra.
@@ -48,7 +49,9 @@ POLICIES = {
 }
 # Those of lab/bench/operations.py, all on one kernel.
 WAYS = {**{name: name for name in policies.POLICIES}, "accessed": "hydra/accessed", "auto": "hydra/auto"}
-SIDE_BY_SIDE = {f"{name}-{'together' if used else 'apart'}": Policy("lab", how, True, f"policy {how}", False, used)
+# Filter auto tries marks for 64 flushes of a table before it decides, see HYDRA_TRY_FLUSHES.
+TRIES = 72
+SIDE_BY_SIDE = {f"{name}-{'together' if used else 'apart'}": Policy("lab", how, True, f"policy {how}", False, used, TRIES if used and name == "auto" else 0)
                 for used in (False, True) for name, how in WAYS.items()}
 EVERY = {**POLICIES, **SIDE_BY_SIDE}
 NUMBERS = {name: number for number, name in enumerate(EVERY)}
@@ -100,6 +103,7 @@ class Results:
         known = self.measured[key]
         known.numbers.update(measured.numbers)
         known.errors.update(measured.errors)
+        known.lines = measured.lines or known.lines
 
     def get(self, nodes, policy, row, metric):
         """A Number; steps_samples.Disagreement if there is none."""
@@ -142,6 +146,8 @@ def guest_steps(plan, config, nodes, rows):
                 continue
             words = [policy.how, "--policy", str(NUMBERS[name]), "--rows", ",".join(here),
                      "--samples", str(plan.access_samples if accesses else plan.samples)]
+            if policy.warm_up:
+                words += ["--warm-up", str(policy.warm_up)]
             if policy.split or accesses:
                 words += ["--others", "threads" if policy.split else "processes", "--cpus", elsewhere]
             words += [word for word, given in (("--accesses", accesses), ("--counts", plan.counts), ("--use", policy.used)) if given]

@@ -23,8 +23,6 @@
 
 #include "plugin_interface.h"
 
-EXPORT int qemu_plugin_version = 1;
-
 /* --- What is kept ----------------------------------------------------------------------------------------------- */
 
 /* What the execution of a symbol's first instruction means. */
@@ -407,7 +405,8 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	(void)id;
 	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
 		struct qemu_plugin_insn *at = qemu_plugin_tb_get_insn(tb, i);
-		const uint8_t *code = qemu_plugin_insn_data(at);
+		uint8_t copy[LONGEST_INSN];
+		const uint8_t *code = code_of(at, copy);
 		size_t size = qemu_plugin_insn_size(at);
 		void *insn;
 

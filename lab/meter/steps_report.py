@@ -113,18 +113,19 @@ def functions(results, most):
     for nodes in results.nodes():
         for pair in PAIRS:
             for row in rows_with(results, nodes):
-                lines = differences(results, nodes, row, pair)[:most]
-                if lines:
-                    out.print(f"[bold]{row}[/], {pair[0]} beyond {pair[1]}, {nodes} nodes: " +
-                              report.escape(", ".join(f"{name} {count:+,d}" for name, count in lines)), soft_wrap=True)
+                for what, of in (("", "functions"), ("remote lines, ", "lines")):
+                    more = differences(results, nodes, row, pair, of)[:most]
+                    if more:
+                        out.print(f"[bold]{row}[/], {what}{pair[0]} beyond {pair[1]}, {nodes} nodes: " +
+                                  report.escape(", ".join(f"{name} {count:+,d}" for name, count in more)), soft_wrap=True)
 
 
-def differences(results, nodes, row, pair):
-    """(function, instructions more than in the other), largest first."""
+def differences(results, nodes, row, pair, of="functions"):
+    """(function, instructions or remote lines more than in the other), largest first."""
     found = [results.measured.get((nodes, policy, row)) for policy in pair]
     if not all(found):
         return []
-    judged, other = (measured.functions for measured in found)
+    judged, other = (getattr(measured, of) for measured in found)
     differing = [(name, judged.get(name, 0) - other.get(name, 0)) for name in judged.keys() | other.keys()]
     return sorted((entry for entry in differing if entry[1]), key=lambda entry: (-abs(entry[1]), entry[0]))
 

@@ -56,6 +56,7 @@ class Measured:
     waits: bool = False      # it waited for other CPUs: of such a loop one pass is counted
     interrupted: bool = False    # nearly every sample was; the interrupts themselves are not counted
     functions: dict = dataclasses.field(default_factory=dict)    # instructions by function, of a sample like most
+    lines: dict = dataclasses.field(default_factory=dict)        # remote lines by the function that fetches them
     errors: dict = dataclasses.field(default_factory=dict)       # metric: why it has no number
 
     def get(self, metric):
@@ -141,7 +142,11 @@ def measured(samples, accesses, names=()):
     main = metrics[0]
     if main in row.numbers and "functions" in used[0]:
         like_most = min(used, key=lambda sample: abs(sample[main] - row.numbers[main].value))
-        row.functions = {names[int(number)]: count for number, count in like_most["functions"].items()}
+        found = {names[int(number)]: count for number, count in like_most["functions"].items()}
+        if accesses:
+            row.lines = found
+        else:
+            row.functions = found
     return row
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A bare Debian 12 in a directory, made by mmdebstrap: to install packages where nothing else is installed."""
+"""A bare Debian in a directory, made by mmdebstrap: to build for a release, and to install packages where nothing else is installed."""
 import contextlib
 import pathlib
 import shutil
@@ -7,10 +7,15 @@ import tempfile
 import time
 
 from lab import children, paths, progress, setup
+from lab.package import releases
 
-RELEASE = "bookworm"
 # In a name space of its own: the mounts end with the command, in whatever way, and no removal of the directory meets /dev.
-ENTER = """mount -t proc proc "$1/proc" && mount -t sysfs -o ro sysfs "$1/sys" && mount --bind /dev "$1/dev" && exec chroot "$@\""""
+ENTER = """cd "$1" && mount -t proc proc proc && mount -t sysfs -o ro sysfs sys && mount --bind /dev dev || exit
+while shift && [ "$1" != -- ]; do
+    mkdir -p ".$1" && mount --bind "$1" ".$1" || exit
+done
+shift
+exec chroot . "$@\""""
 FRESH = 7 * 86400             # seconds after which the lab makes the archive of the system anew
 
 
@@ -20,20 +25,21 @@ def needed(packages):
     return sorted({entry.split()[0] for field in fields for entry in field.split(",") if entry.strip()})
 
 
-def archive(name="bare", packages=()):
-    """A tar file of a Debian 12 with the packages (and apt): in the cache, made anew once a week."""
+def archive(release, name="bare", packages=()):
+    """A tar file of a Debian release with the packages (and apt): in the cache, made anew once a week."""
     setup.ensure_packages(setup.PACKAGING)
+    name, title = f"{release}-{name}", releases.title(release)
     final = paths.cache_dir("systems") / f"{name}.tar"
     with paths.locked(f"systems-{name}"):
         wanted = " ".join(packages)
         stamp = final.with_suffix(".packages")
         if final.exists() and stamp.exists() and stamp.read_text() == wanted and time.time() - final.stat().st_mtime < FRESH:
             return final
-        paths.need_space(final.parent, 3, "make a Debian 12")
+        paths.need_space(final.parent, 3, f"make a {title}")
         part = final.with_name(f".{name}.part.tar")
         include = [f"--include={','.join(packages)}"] if packages else []
-        with progress.waiting(f"making a Debian 12 ({name}) with mmdebstrap"):
-            children.logged("making a Debian 12", ["mmdebstrap", "--variant=apt", *include, RELEASE, part],
+        with progress.waiting(f"making a {title} ({name}) with mmdebstrap"):
+            children.logged(f"making a {title}", ["mmdebstrap", "--variant=apt", *include, release, part],
                             paths.cache_dir("logs") / f"mmdebstrap-{name}.log")
         part.rename(final)
         stamp.write_text(wanted)
@@ -44,15 +50,21 @@ def archive(name="bare", packages=()):
 def unpacked(tar):
     """The system of an archive in a directory, which is removed after the block."""
     with tempfile.TemporaryDirectory(dir=paths.cache_dir("systems"), prefix=".root-", suffix=".part") as directory:
-        children.logged("unpacking a Debian 12", ["tar", "-x", "-f", tar, "-C", directory, "--exclude=./dev/*"],
+        children.logged("unpacking a Debian", ["tar", "-x", "-f", tar, "-C", directory, "--exclude=./dev/*"],
                         paths.cache_dir("logs") / "unpack-system.log")
         yield pathlib.Path(directory)
 
 
+def entered(root, command, shared=(), **environment):
+    """The words that run a command in the directory of a system, with /proc, /sys, /dev, and the shared directories of this machine."""
+    variables = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive", **environment}
+    return ["unshare", "--mount", "sh", "-c", ENTER, "sh", root, *map(str, shared), "--",
+            "env", "-i", *(f"{name}={value}" for name, value in variables.items()), *map(str, command)]
+
+
 def run(root, *command):
-    """Run a command in the directory of a system, with /proc, /sys and /dev; returns (status, output)."""
-    return children.run(["unshare", "--mount", "sh", "-c", ENTER, "sh", root, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8",
-                         "DEBIAN_FRONTEND=noninteractive", *command])
+    """Run a command in the directory of a system; returns (status, output)."""
+    return children.run(entered(root, command))
 
 
 def give(root, packages):

@@ -16,7 +16,7 @@ import time
 from lab import children, paths, progress, setup
 from lab.errors import LabError
 from lab.kernel import build, source
-from lab.package import flavours, store
+from lab.package import flavours, releases, store
 
 GIB = {"amd64": 40, "cloud-amd64": 14}       # disk for the objects of a whole build
 STEPS_PER_OPTION = 3.4        # steps of a whole build for each option that is y or m: until the first build has counted
@@ -49,6 +49,7 @@ class Workshop:
 def workshop(flavour, purpose="package"):
     """The tree with our present files, and the place for the objects; one call at a time."""
     setup.ensure_packages(setup.PACKAGING)
+    purpose = f"{purpose}-{releases.here()}"
     with paths.locked(f"{purpose}-kernel"):
         base = source.base_tree(purpose)
         remove_others(base, purpose)
@@ -129,7 +130,7 @@ def strip_programs(objects):
 def make_packages(shop, version, variables):
     """Run the kernel's own rules for packages on the finished build; returns the packages."""
     environment = dict(build.make_environment(), **MAINTAINER, KDEB_SOURCENAME="linux-hydra", KDEB_PKGVERSION=version,
-                       KDEB_CHANGELOG_DIST="bookworm", DEB_BUILD_PROFILES="pkg.linux-hydra.nokerneldbg")
+                       KDEB_CHANGELOG_DIST=releases.here(), DEB_BUILD_PROFILES="pkg.linux-hydra.nokerneldbg")
     log = paths.cache_dir("logs") / f"build-{shop.label}-packages.log"
     for old in shop.home.glob("*.deb"):
         old.unlink()

@@ -9,10 +9,10 @@ import tempfile
 from lab import children, paths, progress, setup
 from lab.errors import LabError
 from lab.machine.ktap import Outcome
-from lab.package import chroot, flavours, kernels, verb
+from lab.package import chroot, flavours, inside, kernels, releases, verb
 from lab.test.stages import share
 
-FILES = ["usr/bin/hydractl", "etc/default/hydra", "usr/lib/systemd/system/hydra.service", "usr/libexec/hydra/boot-default",
+FILES = ["usr/bin/hydractl", "etc/default/hydra", "usr/lib/systemd/system/hydra.service", "usr/lib/systemd/system/hydra-record.service", "usr/libexec/hydra/boot-default",
          "usr/share/bash-completion/completions/hydractl", "usr/share/doc/hydractl/hydractl.md.gz", "usr/share/doc/hydractl/examples/flushes.bt",
          "etc/systemd/system/sysinit.target.wants/hydra.service"]
 CHOICES = ["etc/default/hydra", "etc/systemd/system/sysinit.target.wants/hydra.service"]      # Debian keeps them until a purge
@@ -26,13 +26,13 @@ def judged(name, right, why):
     return Outcome(name, "passed") if right else Outcome(name, "failed", why)
 
 
-def compiled(flavour):
-    """Whether our files compile with Debian's configuration of a flavour."""
+def compiled(release, flavour):
+    """Whether our files compile with a release's configuration of a flavour."""
     name = f"our files compile with Debian's configuration of {flavour}"
     try:
-        return Outcome(name, "passed" if kernels.compile_ours(flavour) else "failed")
+        return Outcome(name, "passed" if inside.call(release, kernels.compile_ours, flavour) else "failed").on(release)
     except LabError as error:
-        return Outcome(name, "failed", str(error))
+        return Outcome(name, "failed", str(error)).on(release)
 
 
 def unfit():
@@ -77,10 +77,10 @@ def held(lock):
             holder.stdin.close()
 
 
-def installed(package):
-    """Install, upgrade, remove and purge the package on a bare Debian 12; returns the outcomes."""
+def installed(release, package):
+    """Install, upgrade, remove and purge the package on a bare Debian; returns the outcomes."""
     outcomes = []
-    with chroot.unpacked(chroot.archive(packages=chroot.needed([package]))) as root, tempfile.TemporaryDirectory(prefix="hydra-packages-") as scratch:
+    with chroot.unpacked(chroot.archive(release, packages=chroot.needed([package]))) as root, tempfile.TemporaryDirectory(prefix="hydra-packages-") as scratch:
         before = chroot.files(root)
         first, second = chroot.give(root, [package, newer(package, pathlib.Path(scratch))])
 
@@ -139,10 +139,17 @@ def on_full_disk():
             children.run(["umount", directory])
 
 
+def of_hydractl(release):
+    """The package of hydractl for a release: built, installed, upgraded, removed."""
+    progress.say(f"the package of hydractl on a {releases.title(release)}")
+    with tempfile.TemporaryDirectory(prefix="hydra-packages-") as directory:
+        [package] = verb.make(release, pathlib.Path(directory), [verb.HYDRACTL])
+        return [outcome.on(release) for outcome in (*lintian([package]), *installed(release, package))]
+
+
 def run(long=False, seed=0):
-    """Both parts: the kernels' configurations (in a short run the one that the number seed draws), and the package of hydractl."""
+    """The kernels' configurations, and the package of hydractl. A short run has this machine's release, and the configuration that the number seed draws."""
     setup.ensure_packages(setup.PACKAGING)
-    outcomes = [*(compiled(flavour) for flavour in (flavours.FLAVOURS if long else share("packages", flavours.FLAVOURS, seed))), unfit()]
-    progress.say("the package of hydractl: built, installed, upgraded, removed")
-    packages = verb.of_hydractl()
-    return [*outcomes, *lintian(packages), *installed(packages[0]), on_full_disk()]
+    chosen, known = ([*releases.TITLES], flavours.FLAVOURS) if long else ([releases.here()], share("packages", flavours.FLAVOURS, seed))
+    outcomes = [compiled(release, flavour) for release in chosen for flavour in known]
+    return [*outcomes, unfit(), *(outcome for release in chosen for outcome in of_hydractl(release)), on_full_disk()]

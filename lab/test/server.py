@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./hydra test --stage server: the packages on a Debian 12 of their own, from apt to a service under Hydra and the self tests."""
+"""./hydra test --stage server: the packages on a Debian of their own, from apt and GRUB to a service under Hydra and the self tests."""
 import pathlib
 import shlex
 import shutil
+import tempfile
 
 from lab import paths, progress
-from lab.machine import console, programs, vm
+from lab.machine import console, vm
 from lab.machine.ktap import Outcome
-from lab.package import chroot, kernels, system, verb
+from lab.package import chroot, inside, releases, system, verb
 from lab.test import packages, suites
 
 FLAVOUR = "cloud-amd64"
@@ -60,13 +61,11 @@ def prepare(root, release, tests):
         (wants / f"{name}.service").symlink_to(f"/etc/systemd/system/{name}.service")
 
 
-def in_emulator(root, tests):
+def in_emulator(made, name, tests):
     """Boot the system and run the tests; returns the outcomes."""
-    [release] = system.releases(root)
-    prepare(root, release, tests)
     for left in reversed(range(BOOTS)):
-        with progress.waiting(f"a Debian 12 with {release} on {MACHINE}: boot, services, self tests"):
-            directory, ended = system.boot(root, release, MACHINE, LIMIT)
+        with progress.waiting(f"a {name} on {MACHINE}: boot, services, self tests"):
+            directory, ended = system.boot(made, MACHINE, LIMIT)
         log = vm.read(directory / "console.log")
         why = console.spoilt(log)
         if not (left and why):
@@ -93,17 +92,27 @@ def names_of(debs):
     return [package.name.partition("_")[0] for package in debs]
 
 
-def test(images):
-    """Install the packages of a kernel and hydractl, boot, purge the packages; returns the outcomes."""
-    everything = [*images, *verb.of_hydractl()]
-    with kernels.workshop(FLAVOUR) as shop:
-        tests = programs.selftests(shop.tree)
-    with system.made(everything) as root:
-        before = chroot.files(root)
-        progress.say(f"installing {' '.join(names_of(everything))} with apt")
-        system.install(root, everything)
-        return [*packages.lintian(images), *in_emulator(root, tests), *removed(root, before, names_of(everything))]
+def test(release, debs, tests):
+    """Install the packages of a kernel and of hydractl, boot, purge the packages; returns the outcomes."""
+    images = [package for package in debs if package.name.startswith("linux-")]
+    [kernel] = [name.removeprefix("linux-image-") for name in names_of(images) if name.startswith("linux-image-")]
+    with system.made(release, debs, MACHINE) as made:
+        with made.mounted() as (root, _):
+            before = chroot.files(root)
+            progress.say(f"installing {' '.join(names_of(debs))} with apt")
+            system.install(root, debs)
+            prepare(root, kernel, tests)
+        outcomes = [*packages.lintian(images), *in_emulator(made, releases.title(release), tests)]
+        with made.mounted() as (root, _):
+            outcomes += removed(root, before, names_of(debs))
+    return [outcome.on(release) for outcome in outcomes]
 
 
 def run():
-    return test(kernels.make(FLAVOUR))
+    """The stage for all releases."""
+    outcomes = []
+    for release in releases.TITLES:
+        with tempfile.TemporaryDirectory(dir=paths.cache_dir("systems"), prefix=".packages-", suffix=".part") as directory:
+            debs = verb.make(release, pathlib.Path(directory), [verb.HYDRACTL, FLAVOUR])
+            outcomes += test(release, debs, list(map(pathlib.Path, inside.call(release, inside.selftests))))
+    return outcomes

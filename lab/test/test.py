@@ -22,7 +22,7 @@ RUN = {
     "machine": ("machine", lambda a: suites.machine_tests(a.only, a.long, a.seed)),
     "off": ("without Hydra", lambda _: [Outcome(f"{name} without Hydra", "passed") for name in build.touched_without_hydra()]),
     "packages": ("packages", lambda a: packages.run(a.long, a.seed)),
-    "server": ("packages on a Debian 12", lambda _: server.run()),
+    "server": ("packages on Debian 12 and 13", lambda _: server.run()),
     "series": ("each patch of the series", lambda _: [Outcome(name, "failed" if why else "passed", why) for name, why in series_steps.each_step()]),
     "selftests": ("KUnit and self tests", lambda a: suites.lab(a.only, a.arguments, a.long, suites.left_to_debug(a.seed) if "debug" in a.stage else ())),
     "steps": ("counted steps", lambda a: steps_verbs.stage(a.only)),

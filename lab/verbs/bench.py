@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./hydra bench: one measurement, alone."""
+from lab import policies
 from lab.verbs.verb import Verb
 
 DESCRIPTION = """\
@@ -24,7 +25,7 @@ docs/lab.md says what each measurement means.
 For experiments (docs/researchers.md):
 
   ./hydra bench pipeline --nodes 4 --policies linux,hydra --runs 5 --csv pipeline.csv
-  ./hydra bench --workload 'stress-ng --mmap 8 --mmap-ops 200' --policies linux,hydra,hydra:filter=accessed --runs 5 --png mmap.png
+  ./hydra bench --workload 'stress-ng --mmap 8 --mmap-ops 200' --policies linux,hydra,hydra,filter=accessed --runs 5 --png mmap.png
 
 --workload runs a command of yours in a shell, under each policy in turn, and counts: interrupts for TLB shootdowns of the
 whole machine, the TLB's events of /proc/vmstat (if the kernel has CONFIG_DEBUG_TLBFLUSH), page tables at the peak, and what
@@ -42,13 +43,14 @@ def options(parser):
                         help="another number of nodes; a measurement that cannot have it says why (with 'steps' several machines: 1, 2, 4, 8, 16 "
                              "nodes, default 2 16)")
     parser.add_argument("--policies", metavar="P,P", help="only these columns, and Linux, with which all are compared. With --workload a policy "
-                        "may have settings, as in hydra:prefetch=4:filter=entry")
+                        "may have settings, as in linux,hydra,prefetch=4,filter=entry")
     parser.add_argument("--runs", type=int, metavar="N", help="repeat all N times in one boot, every second time backwards. Of times the table has the "
                         "median and the spread, of counts the least and the greatest; files have the values of each run")
     own = parser.add_argument_group("only with --workload")
     own.add_argument("--cpus-per-node", type=int, metavar="N", help="CPUs on each node (default 2)")
     own.add_argument("--memory", metavar="SIZE", help="memory of the whole machine (default 2G)")
     own.add_argument("--timeout", type=float, metavar="S", help="end the machine after S seconds, all runs together (default 3600)")
+    policies.add_settings(own, "a setting of each policy but Linux")
     only = parser.add_argument_group("only with 'steps'")
     only.add_argument("--rows", metavar="ROW,ROW", help="only these operations")
     only.add_argument("--samples", type=int, metavar="N", help="so many of each, fewer of the large ones (default 40)")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./hydra here: the measurements, on this machine."""
+from lab import policies
 from lab.verbs.verb import Verb
 
 DESCRIPTION = """\
@@ -18,8 +19,10 @@ and no setting of the machine is changed. Each finished run is in the JSON file 
 def options(parser):
     parser.add_argument("names", nargs="*", metavar="NAME", help="which ones (default: all; ./hydra bench --list says what they are)")
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="how often each is measured (default 5)")
-    parser.add_argument("--policies", metavar="P,P", help="only these policies, and Linux, with which all are compared")
+    parser.add_argument("--policies", metavar="P,P", help="only these policies, and Linux, with which all are compared. With --workload a policy "
+                        "may have settings, as in linux,hydra,prefetch=4")
     parser.add_argument("--workload", metavar="'CMD'", help="measure this command, too: its time, its CPU time, the machine's interrupts for TLB shootdowns")
+    policies.add_settings(parser, "with --workload, a setting of each policy but Linux")
     parser.add_argument("--out", metavar="FILE", help="the report (default: hydra-here-DATE-TIME.html)")
     parser.add_argument("--json", metavar="FILE", help="the values (default: the report's name with .json)")
     parser.add_argument("--values-only", action="store_true", help="keep the values, and draw no report: the same call with --resume draws it. Drawing is slow "

@@ -17,7 +17,7 @@ status is 70; on --timeout it is 124.
   ./hydra run --shell                                  # a shell in the machine; Ctrl-] ends the machine
   ./hydra run --out results -- sh -c './my-test >$HYDRA_OUT/log'
   ./hydra run --nodes 8 -- hydractl status
-  ./hydra run --policy hydra -- stress-ng --mmap 4 -t 10
+  ./hydra run --policy hydra,prefetch=4 -- stress-ng --mmap 4 -t 10
   ./hydra run --config debug --append pti=on -- ./my-test
 
 For experiments (docs/researchers.md):
@@ -46,7 +46,9 @@ def options(parser):
                         help="let the host's processor run the machine (KVM), not QEMU's emulator; refused with the reason where KVM does not work")
     parser.add_argument("--append", action="append", default=[], metavar="ARGS",
                         help="kernel parameters, e.g. --append 'pti=on hydra=hydra' (may be repeated)")
-    parser.add_argument("--policy", choices=policies.NAMES, help="run CMD through 'hydractl run --policy …'")
+    parser.add_argument("--policy", metavar="POLICY", help=f"run CMD through 'hydractl run --policy …': {', '.join(policies.NAMES)}; settings may follow, as in "
+                        "hydra,prefetch=4")
+    policies.add_settings(parser, "the same")
     parser.add_argument("--timeout", type=float, metavar="S",
                         help="end the machine after S seconds (default 3600; of a shell, a day)")
     parser.add_argument("--out", metavar="DIR", help="bring what CMD writes to $HYDRA_OUT to DIR when the machine has ended")

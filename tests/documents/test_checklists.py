@@ -13,8 +13,8 @@ POLICIES = re.findall(r'^\t\{ "(\w+)", HYDRA_\w+_SETTINGS \},$', (paths.REPO / "
 SOME = {"kernel/arch/x86/mm/hydra/settings.h", "tools/hydractl/advice.c", "tools/hydractl/cmd_explain.c", "lab/measure/limits.py",
         "kernel/tools/testing/selftests/hydra/scopes.c"}
 # These use a policy as an example, or as one that lacks something.
-# suites.py names the policy whose variant a short run leaves out.
-EXAMPLES = {"lab/test/suites.py", "kernel/arch/x86/mm/hydra/tests/settings-kunit.h", "kernel/tools/testing/selftests/hydra/vm_interface.c"}
+# suites.py names the policy whose variant a short run leaves out; those on papers name a paper.
+EXAMPLES = {"lab/test/suites.py", "lab/papers/rows.py", "lab/verbs/papers.py", "kernel/arch/x86/mm/hydra/tests/settings-kunit.h", "kernel/tools/testing/selftests/hydra/vm_interface.c"}
 
 
 def listed(heading):
@@ -53,4 +53,4 @@ def test_every_measurement_is_in_the_documents(path, name):
 def test_every_file_of_a_measurement_is_listed():
     """In each listed file of the lab and the tests stands the name of some measurement."""
     files = [path for path in listed("A measurement") if path.endswith(".py")]
-    assert len(files) == 6 and all(any(re.search(rf"\b{name}\b", (paths.REPO / path).read_text(encoding="utf-8")) for name in choice.BENCHES) for path in files)
+    assert len(files) == 8 and all(any(re.search(rf"\b{name}\b", (paths.REPO / path).read_text(encoding="utf-8")) for name in choice.BENCHES) for path in files)

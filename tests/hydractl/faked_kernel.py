@@ -181,6 +181,29 @@ class Kernel:
         return json.loads(done.stdout)
 
 
+@contextlib.contextmanager
+def becomes(kernel, pid, *texts):
+    """Once settings have been written, the kernel says these, one after the other."""
+    done = threading.Event()
+    path = kernel.proc / str(pid) / "hydra"
+
+    def answer():
+        while not done.wait(0.01):
+            if not path.read_text().startswith("policy"):
+                break
+        for text in texts:
+            (path.parent / "new").write_text(text)
+            (path.parent / "new").rename(path)
+            done.wait(0.3)
+    thread = threading.Thread(target=answer)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
 def filtered(steps):
     """For preexec_fn: install a seccomp filter."""
     code = b"".join(struct.pack("HBBI", *step) for step in steps)
@@ -228,8 +251,13 @@ def refuses_text(text, number):
                      (give, 0, 0, 0x00050000 | number), (give, 0, 0, 0x7FFF0000)])
 
 
-def refuses_changes(number):
+def refuses_files(number):
+    """For preexec_fn: to make a new file that has no name yet ends with the given errno."""
+    return refuses_changes(number, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+
+
+def refuses_changes(number, flags=os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC):
     """For preexec_fn: to open a file of the kernel for writing alone ends with the given errno."""
-    load, equal, give, openat, flags = 0x20, 0x15, 0x06, 257, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC
+    load, equal, give, openat = 0x20, 0x15, 0x06, 257
     return filtered([(load, 0, 0, 0), (equal, 0, 3, openat), (load, 0, 0, 32), (equal, 0, 1, flags),
                      (give, 0, 0, 0x00050000 | number), (give, 0, 0, 0x7FFF0000)])

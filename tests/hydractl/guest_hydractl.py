@@ -78,6 +78,12 @@ def main():
                   "top": seen("top", "--delay", "0.5", "--count", "1", "--tree", shell.pid),
                   "export": hydractl("export", "--unit", CGROUP.name).stdout, "worker": worker}
         found["terminal"] = on_a_terminal("--tree", str(shell.pid))
+        found["stat_unit"] = stat("--unit", CGROUP.stem, "--", "sleep", "2")
+        prefetch = ["sed", "-n", "s/^prefetch //p", f"/proc/{worker}/hydra"]
+        found["lent"] = [hydractl("run", "--policy", "hydra,prefetch=4", "--unit", CGROUP.stem, "--", *prefetch).stdout,
+                         subprocess.run(prefetch, capture_output=True, text=True, check=True).stdout]
+        hydractl("record", "--delay", "0.5", "--count", "2", "/tmp/recording")
+        found["replay"] = seen("replay", "--at", "2100-01-01 00:00", "/tmp/recording")
         found |= {"explained": seen("explain", "--seconds", "2", worker), "count": counted(worker)}
         found["off"] = hydractl("off", worker).stdout
         found |= {"explained_linux": seen("explain", "--seconds", "2", "--tree", shell.pid), "explained_all": seen("explain", "--seconds", "1", "--all"),

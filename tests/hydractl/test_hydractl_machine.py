@@ -86,6 +86,21 @@ def test_export(found):
     assert f'pid="{found["worker"]}",command="shootdown"' in line and int(line.split()[1]) > 0
 
 
+def test_stat_counts_a_unit_for_a_while(found):
+    unit = found["stat_unit"]
+    assert (unit["group"], unit["name"], unit["status"], unit["ended_counted"]) == ("unit", "hydractl-test", 0, True) and unit["seconds"] >= 2
+    assert unit["flushes"] > 0 and unit["cpus_spared"] > unit["cpus_interrupted"]
+
+
+def test_settings_are_lent_to_a_unit(found):
+    assert found["lent"] == ["4\n", "9\n"]
+
+
+def test_a_recording_shows_what_top_does(found):
+    process, = found["replay"]["processes"]
+    assert (process["pid"], process["policy"]) == (found["worker"], "hydra") and process["spared_per_second"] > process["sent_per_second"]
+
+
 def test_explain_of_a_process_under_hydra(found):
     process, = found["explained"]["processes"]
     assert (process["pid"], process["policy"], process["active"], process["spans_nodes"]) == (found["worker"], "hydra", True, True)

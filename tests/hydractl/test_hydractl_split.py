@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A process that has a policy, and not yet page tables for each node: status, check and set say so, and why."""
-import contextlib
 import threading
 
 import pytest
 
-from faked_kernel import HYDRA
+from faked_kernel import HYDRA, becomes
 
 LATE = HYDRA.partition("domain 0")[0].replace("split 1", "split 0")
 NONE = "ok tables 0 entries 0\n"
@@ -70,29 +69,6 @@ def test_nothing_to_say(kernel, text, state):
     assert "not split" not in kernel.run("status", 12).stdout + kernel.run("status").stdout
 
 
-@contextlib.contextmanager
-def becomes(kernel, pid, *texts):
-    """Once settings have been written, the kernel says these, one after the other."""
-    done = threading.Event()
-    path = kernel.proc / str(pid) / "hydra"
-
-    def answer():
-        while not done.wait(0.01):
-            if not path.read_text().startswith("policy"):
-                break
-        for text in texts:
-            (path.parent / "new").write_text(text)
-            (path.parent / "new").rename(path)
-            done.wait(0.3)
-    thread = threading.Thread(target=answer)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-
-
 def test_set_waits_until_the_process_is_split(kernel):
     late(kernel, 12, "0R", "3R")
     with becomes(kernel, 12, LATE, HYDRA):
@@ -131,9 +107,8 @@ def test_set_waits_for_a_process_that_ends(kernel):
 
 @pytest.mark.parametrize("arguments, says", [
     (["--policy", "hydra", "--wait=0"], "time '0' is not a number of seconds"),
-    (["--policy", "hydra", "--vm", "--wait"], "--wait and --json are for processes"),
+    (["--policy", "hydra", "--vm", "--wait"], "--wait, --json and --csv are for processes"),
     ([], "or --vm with one of them, for virtual machines"),
-    (["--policy", "abis,prefetch=3"], "a setting is an option of its own, as in --policy abis --prefetch 3"),
 ])
 def test_wrong_usage(kernel, arguments, says):
     late(kernel, 12, 0)

@@ -67,7 +67,7 @@ sys.exit(3)
 """, 3)
     assert got.pop("command").startswith(f"{sys.executable} -c HYDRA = ") and got.pop("seconds") >= 0.3 and got.pop("looks") > 1
     assert got == {
-        "status": 3, "ended_counted": True, "with_others": False, "running": 0, "unreadable": 0, "fills": 12, "prefetched": 3400,
+        "group": "program", "name": None, "status": 3, "ended_counted": True, "with_others": False, "running": 0, "unreadable": 0, "fills": 12, "prefetched": 3400,
         "propagated": 56, "flushes": 78, "cpus_interrupted": 7, "cpus_interrupted_across": 6, "cpus_spared": 93, "fallbacks": 0,
         "reclaimed": 4, "peak_replica_kib": 0, "machine_tlb_interrupts": 42}
 

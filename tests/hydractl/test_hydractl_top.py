@@ -121,7 +121,7 @@ def test_the_reader_of_a_batch_may_leave(kernel):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    ([], "no terminal to draw on: use --batch or --json"), (["--sort", "size"], "unknown order 'size': choose sent,"),
+    ([], "no terminal to draw on: use --batch, --json or --csv"), (["--sort", "size"], "unknown order 'size': choose sent,"),
     (["12"], "unexpected argument '12'"), (["--delay", "0", "--batch"], "delay '0' is not a number of seconds"),
     (["--tree", "4242", "--batch"], "no process 4242"), (["--unit", "nginx", "--batch"], "no unit nginx.service runs"),
 ])

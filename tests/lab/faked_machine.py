@@ -65,7 +65,7 @@ class Programs:
         self.fail(*task, len(self.tasks))
 
     def bench(self, step):
-        one, real = next((one, real) for one in choice.BENCHES.values() for real in one.steps
+        one, real = next((one, real) for one in (one.real or one for one in choice.BENCHES.values()) for real in one.steps
                          if list(real.settings) == list(step["settings"]) and step["command"][-len(real.command):] == list(real.command))
         self.note(one.name, real.case, real.policy)
         return [{"doing": step["doing"]}, {"step": 0, "said": self.said[one.name](real)}]

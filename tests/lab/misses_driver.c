@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Runs the plugin lab/meter/misses_plugin.c without QEMU. The arguments are the plugin's. Standard input has a line for
- * each instruction: "i CPU HEX" executes the instruction, "a CPU ADDRESS" one that accesses memory there.
+ * Runs the plugin lab/meter/misses_plugin.c without QEMU, as VERSION of QEMU's interface does. The arguments are the
+ * plugin's. Standard input has a line for each instruction: "i CPU HEX" executes the instruction, "a CPU ADDRESS" one
+ * that accesses memory there.
  */
 #include "misses_plugin.c"
 
@@ -56,10 +57,21 @@ struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb
 	return (struct qemu_plugin_insn *)&tb[index].insn;
 }
 
+#if VERSION == 4
+char qemu_plugin_read_memory_vaddr[1];
+
+size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *copy, size_t size)
+{
+	size = size < insn->size ? size : insn->size;
+	memcpy(copy, insn->code, size);
+	return size;
+}
+#else
 const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn)
 {
 	return insn->code;
 }
+#endif
 
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn)
 {
@@ -81,7 +93,7 @@ int main(int argc, char **argv)
 	unsigned int cpu;
 	char kind, word[32];
 
-	if (qemu_plugin_install(0, NULL, argc - 1, argv + 1))
+	if (qemu_plugin_version != VERSION || qemu_plugin_install(0, NULL, argc - 1, argv + 1))
 		return 1;
 	while (scanf(" %c %u %31s", &kind, &cpu, word) == 3) {
 		struct qemu_plugin_tb tb = translate_code(kind == 'i' ? word : "488b07");

@@ -36,7 +36,7 @@ def test_each_measurement_has_the_column_that_is_always_measured():
     assert [one.name for one in choice.BENCHES.values() if not one.counted and "linux" not in one.columns()] == []
 
 
-FIXED = ("prefetch", "nested", "walks", "pipeline-64", "sharing", "apps", "operations", "programs", "wander")
+FIXED = ("prefetch", "nested", "walks", "pipeline-64", "sharing", "apps", "operations", "programs", "wander", "miniatures", "placed")
 SIZES = {"pipeline": (2, 16), "footprint": (2, 16), "spinners": (2, 8), "allocators": (1, 16), "auto": (2, 4)}
 
 
@@ -100,7 +100,7 @@ def test_only_some_policies(name, given, columns, capsys):
 
 @pytest.mark.parametrize("given, said", [
     (["pipeline", "--policies", "hydra,hdyra"], "'pipeline' has no column 'hdyra'"), (["pipeline", "--policies", " , "], "names no policy"),
-    (["munmap", "--policies", "hydra:filter=entry"], "'munmap' has no column 'hydra:filter=entry'"),
+    (["munmap", "--policies", "hydra:filter=entry"], "'munmap' has no column 'hydra,filter=entry'"),
     (["pipeline", "--runs", "0"], "--runs 0: must be 1 to 100"), (["munmap", "--runs", "101"], "--runs 101"),
     (["pipeline", "--nodes", "2", "4"], "--nodes 2 4: 'pipeline' runs on one machine"), (["munmap", "--nodes", "1"], "needs two at least"),
     (["munmap", "--nodes", "17"], "--nodes 17: must be 1 to 16"), (["operations", "--runs", "2"], "--runs is not for 'operations': the meter"),
@@ -114,7 +114,7 @@ def test_wrong_choices_are_refused_before_a_kernel_is_built(given, said):
     assert caught.value.status == 2
 
 
-@pytest.mark.parametrize("name", ["pipeline", "footprint", "prefetch", "apps", "sharing", "spinners", "allocators", "auto", "wander"])
+@pytest.mark.parametrize("name", ["pipeline", "footprint", "prefetch", "apps", "sharing", "spinners", "allocators", "auto", "wander", "miniatures", "placed"])
 def test_limits_are_those_of_the_columns_that_were_measured(name):
     import test_benches
     one = chosen(name, "--policies", "linux")
@@ -265,7 +265,7 @@ def test_settings_are_those_of_the_tool():
     text = (paths.REPO / "tools/hydractl/settings.c").read_text(encoding="utf-8")
     for name, prefix in (("domains", "HYDRA_SCOPE_"), ("replication", "HYDRA_REPLICATE_"), ("filter", "HYDRA_FILTER_")):
         known = re.findall(rf'\[{prefix}\w+\] = \{{ (?:\.name = )?"(\w+)"', text)
-        assert choice.SETTINGS[name] == [value for value in known if value != "machine"]      # that of the policy linux
+        assert policies.SETTINGS[name] == [value for value in known if value != "machine"]      # that of the policy linux
     assert list(policies.NAMES) == re.findall(r'^\t\{ "([\w-]+)", \'\w\', "', text.partition("policies[]")[2].partition("};")[0], re.M)
 
 

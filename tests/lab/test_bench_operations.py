@@ -57,13 +57,20 @@ def test_a_broken_limit_fails_and_no_other(change, said):
     assert said in failed.text and failed.asserted
 
 
-@pytest.mark.parametrize("sharing, most", operations.KEPT.items())
-def test_the_price_of_accessed(sharing, most):
+@pytest.mark.parametrize("sharing, policy, most", [(sharing, column.split(", ")[1], most) for sharing, kept in operations.KEPT.items()
+                                                   for column, most in kept.items()])
+def test_the_price_of_a_finer_filter(sharing, policy, most):
+    def checks(row, instructions):
+        return [check.asserted for check in broken(spoil(row, sharing, policy, instructions=instructions)) if "one table more" not in check.text]
+    assert True not in checks("dontneed-4k", 1000 * most) and True in checks("dontneed-4k", 1000 * most + 1)
+    pays = policy == "auto" and sharing == "together"
+    assert (True in checks("mprotect-4k", 1000 * most + 1)) == (not pays)
+
+
+def test_the_price_at_which_accessed_would_be_for_users():
     def checks(instructions):
-        return [check.asserted for check in broken(spoil("dontneed-4k", sharing, "accessed", instructions=instructions))]
-    rule = operations.RULE[sharing]
-    assert checks(1000 * rule) == [] and checks(1000 * rule + 1) == [False]
-    assert checks(1000 * most) == [False] and sorted(checks(1000 * most + 1)) == [False, True]
+        return [check.asserted for check in broken(spoil("dontneed-4k", "together", "accessed", instructions=instructions))]
+    assert checks(1000 * operations.RULE) == [] and checks(1000 * operations.RULE + 1) == [False]
 
 
 def test_what_was_not_measured_fails():
@@ -88,6 +95,8 @@ def test_what_the_machine_is_told():
     assert [line.split()[0] for line in words] == 2 * list(steps.WAYS.values()) and count == 7 * (3 + 2)
     assert all("--counts" in line and "--others threads --cpus 3,5,7" in line for line in words)
     assert [("--use" in line, "fault-in-new-table" in line) for line in words] == 7 * [(False, True)] + 7 * [(True, False)]
+    # Of policy auto, the samples come after the tries.
+    assert ["--warm-up" in line for line in words] == 7 * [False] + [how == "hydra/auto" for how in steps.WAYS.values()]
 
 
 def test_what_the_program_counts():

@@ -25,7 +25,7 @@ def place(tmp_path):
 @pytest.fixture(autouse=True)
 def no_kernel(monkeypatch, cache):
     monkeypatch.setattr(this_machine.os, "geteuid", lambda: 0)
-    monkeypatch.setattr(here, "tools_for", lambda made: {name: f"/built/{name}" for name in ("hydractl", "shootdown", "locality", "footprint", "prefetch", "patterns")})
+    monkeypatch.setattr(here, "tools_for", lambda made: {name: f"/built/{name}" for name in ("hydractl", "shootdown", "locality", "footprint", "prefetch", "patterns", "miniatures")})
     monkeypatch.setattr(perf_events, "tool", lambda: None)
     monkeypatch.setattr(here_plan.setup, "missing_packages", lambda _: [])
 
@@ -124,13 +124,23 @@ def test_a_measurement_gets_as_many_cpus_as_its_program_can_use(tmp_path, nodes,
     assert skipped == {} and [len(own) for own in made[name].nodes.values()] == [cpus] * nodes
 
 
+def test_the_papers_programs_have_more_memory_here_and_times(place, tmp_path):
+    def said(step):
+        return {"operations": 4, "pagetable_kib": 9, **{phase: {"seconds": 2e-6, "interrupts": 1, "faults": 2, "fills": 3} for phase in ("load", "first", "steady")}}
+    status, document, programs = call(place, tmp_path, "miniatures", "--policies", "linux,hydra", "--runs", "1", programs=faked_machine.Programs({"miniatures": said}))
+    assert status == 0 and len(programs.tasks) == 2 * 8
+    assert [entry["value"] for entry in document["values"] if (entry["case"], entry["policy"], entry["metric"]) == ("gups", "hydra", "steady_us_per_op")] == [0.5]
+    words = " ".join(map(str, programs.commands[0]))
+    assert '"--mib", "2048"' in words and "gups: random words of a table are updated: time of an operation" in (tmp_path / "report.html").read_text()
+
+
 def test_what_cannot_run_here_is_named_with_the_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(here_plan, "file_system", lambda _: "tmpfs")
     monkeypatch.setattr(here_plan.setup, "missing_packages", lambda packages: list(packages))
     monkeypatch.setattr(here_plan.shutil, "which", lambda *_, **__: None)
     made, skipped = units(faked_machine.machine(tmp_path / "small", 40, 1), *here_plan.names())
-    assert set(made) == {"locality", "prefetch", "pipeline", "apps", "spinners"}
-    said = {"operations": "plugin of the emulator", "programs": "--workload", "nested": "vCPUs", "walks": "a whole machine", "auto": "the emulator's clock", "wander": "the emulator skips time", "pipeline-64": "it is 'pipeline'", "sharing": "on 'tmpfs'", "allocators": "apt install libjemalloc2",
+    assert set(made) == {"locality", "prefetch", "pipeline", "apps", "spinners", "miniatures"}
+    said = {"operations": "plugin of the emulator", "programs": "--workload", "nested": "vCPUs", "walks": "a whole machine", "auto": "the emulator's clock", "wander": "the emulator skips time", "placed": "by the emulator", "pipeline-64": "it is 'pipeline'", "sharing": "on 'tmpfs'", "allocators": "apt install libjemalloc2",
             "mprotect": "2 CPUs on each node; this machine has a node with 1", "munmap": "2 CPUs", "apache": "2 CPUs", "footprint": "at most 32 threads"}
     assert set(skipped) == set(said) and [name for name, words in said.items() if words not in skipped[name]] == []
     assert "Not on this machine, whose smallest node has 1 CPUs: local 2, local 4, local 8, protect 2" in made["spinners"].note
@@ -171,6 +181,15 @@ def test_the_words_of_a_command(place):
     unit = here_plan.workload_unit("echo 'a  b' | wc", place.nodes(), ["hydra"])
     words = here_plan.command_of(unit, unit.tasks()[1], tools, [])
     assert words[-8:] == ["/built/hydractl", "run", "--policy", "hydra", "--", "/bin/sh", "-c", "echo 'a  b' | wc"]
+    unit = here_plan.workload_unit("x", place.nodes(), here_plan.policies_of("hydra:prefetch=4"))
+    assert [task.settings for task in unit.tasks()] == [("--policy", "linux"), ("--policy", "hydra", "--prefetch", "4")]
+    given = cli.parser().parse_args(["here", "--workload", "x", "--prefetch", "4"])
+    assert here_plan.with_options(["linux", "hydra"], given) == ["linux", "hydra,prefetch=4"]
+    given.workload = None
+    with pytest.raises(LabError, match="for --workload only"):
+        here_plan.with_options(["hydra"], given)
+    with pytest.raises(LabError, match="no policy 'hydar'"):
+        here_plan.policies_of("linux,hydar,prefetch=4")
 
 
 # The runs

@@ -8,7 +8,7 @@ import pytest
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 LAB = REPO / "lab"
-FLOORS = ["", "guest", "kernel", "machine", "package", "measure", "meter", "bench", "here", "test", "verbs"]
+FLOORS = ["", "guest", "kernel", "machine", "package", "measure", "meter", "bench", "here", "papers", "test", "verbs"]
 
 
 def floor(path):

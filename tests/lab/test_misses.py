@@ -16,10 +16,10 @@ MARKS = {"start": "0f1f8000025948", "stop": "0f1f8000035948", "begin": "0f1f8000
 CR3, CR3_FROM_R8, INVLPG, INVPCID, CR4, SWAPGS = "0f22df", "410f22d8", "0f013f", "660f388207", "0f22e0", "0f01f8"
 
 
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
+@pytest.fixture(scope="module", params=[1, 4], ids=lambda version: f"version {version}")
+def driver(tmp_path_factory, request):
     made = tmp_path_factory.mktemp("misses") / "driver"
-    subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-I", paths.REPO / "lab/meter", "-o", made, paths.REPO / "tests/lab/misses_driver.c"],
+    subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", f"-DVERSION={request.param}", "-I", paths.REPO / "lab/meter", "-o", made, paths.REPO / "tests/lab/misses_driver.c"],
                    check=True)
     return made
 

@@ -10,10 +10,10 @@ import time
 
 import pytest
 
-from lab import cli, paths
+from lab import children, cli, paths
 from lab.errors import LabError
-from lab.machine import programs
-from lab.package import chroot, flavours, kernels, store, verb
+from lab.machine import initramfs, programs
+from lab.package import chroot, flavours, inside, kernels, releases, store, verb
 from lab.test import server
 
 TOOL = paths.REPO / "tools/hydractl"
@@ -97,12 +97,16 @@ def test_completion_offers_each_command(hydractl, commands):
     ("hydractl run -p h", ["hydra", "hydra-nofilter"]),
     ("hydractl run --domains ", ["node", "llc", "core", "auto"]),
     ("hydractl set --filter a", ["accessed", "auto"]),
-    ("hydractl stat -d ", [str(degree) for degree in range(10)]),
+    ("hydractl stat -P ", [str(degree) for degree in range(10)]),
     ("hydractl top -d ", []),
     ("hydractl status --j", ["--json"]),
     ("hydractl --vers", ["--version"]),
     ("hydractl allow ", ["anybody", "cap_sys_nice", "nobody"]),
     ("hydractl off --a", ["--all"]),
+    ("hydractl set --uni", ["--unit="]),
+    ("hydractl default h", ["hydra", "hydra-nofilter"]),
+    ("hydractl default --n", ["--now"]),
+    ("hydractl replay /etc/fsta", ["/etc/fstab"]),
     ("hydractl explain --se", ["--seconds="]),
 ])
 def test_completion_offers(hydractl, line, offered):
@@ -128,10 +132,13 @@ def test_the_package_has_the_version_of_the_tool():
 
 
 def test_the_documents_that_the_tool_names_are_in_the_package():
-    texts = [path.read_text(encoding="utf-8") for path in [*TOOL.glob("*.c"), TOOL / "man/hydractl.h2m"]]
+    texts = [path.read_text(encoding="utf-8") for path in [*TOOL.glob("*.c"), TOOL / "man/hydractl.h2m", TOOL / "man/make-pages"]]
     named = {name for text in texts for name in re.findall(r"docs/[\w-]+\.md", text)}
     shipped = [name for kind in ("docs", "examples") for name in (DEBIAN / f"hydractl.{kind}").read_text(encoding="utf-8").split()]
     inputs = {path for source in programs.SOURCES["package-hydractl"] for path in programs.files_below(paths.REPO / source)}
+    pages = {name for text in texts for name in re.findall(r"[\w-]+\.(?:md|rst)(?=\.gz)", text.replace("\\", ""))}
+    assert pages == {pathlib.PurePath(name).name for name in shipped if not name.endswith(".bt")}
+    assert not any(re.search(r"Documentation/[\w/-]+\.rst", text.replace("\\", "")) for text in texts)
     assert "docs/hydractl.md" in named <= set(shipped) and "tools/bpftrace/flushes.bt" in shipped
     assert [name for name in shipped if paths.REPO / name not in inputs] == []
     copied = re.search(r"^cp -r --parents (.*) \S+$", (DEBIAN / "build-in").read_text(encoding="utf-8"), re.M)[1].split()
@@ -160,6 +167,21 @@ def test_the_service_sets_the_default_and_sets_it_back(boot_default):
     default, run = boot_default
     assert run("start", "hydra").returncode == 0 and default.read_text() == "hydra\n"
     assert run("stop", "hydra").returncode == 0 and default.read_text() == "linux\n"
+
+
+def test_a_default_of_hydractl_is_set_at_the_next_boot(boot_default, hydractl, tmp_path):
+    """hydractl writes the file that systemd reads for the service."""
+    default, run = boot_default
+    file = tmp_path / "etc/default/hydra"
+    file.parent.mkdir(parents=True)
+    file.write_text((DEBIAN / "hydra-defaults").read_text())
+    roots = {"HYDRACTL_SYS": str(tmp_path / "sys"), "HYDRACTL_ETC": str(tmp_path / "etc")}
+    subprocess.run([hydractl, "default", "hydra:prefetch=4"], env=roots, check=False)
+    default.write_text("linux\n")                     # a boot
+    value, = re.findall(r"^HYDRA_DEFAULT=(.*)$", file.read_text(), re.M)
+    assert run("start", value).returncode == 0 and default.read_text() == "hydra,prefetch=4\n"
+    changed = set(file.read_text().splitlines()) ^ set((DEBIAN / "hydra-defaults").read_text().splitlines())
+    assert changed == {"HYDRA_DEFAULT=auto", "HYDRA_DEFAULT=hydra,prefetch=4"}
 
 
 def test_without_a_choice_the_kernels_default_stays(boot_default):
@@ -265,6 +287,51 @@ def test_wrong_arguments_are_told_before_any_work(tmp_path, words, message):
     with pytest.raises(LabError, match=message):
         verb.package_verb(cli.parser().parse_args(["package", str(tmp_path / "out"), *words]))
     assert not (tmp_path / "out").exists()
+
+
+def test_the_release_of_this_machine_is_debians_name():
+    version = pathlib.Path("/etc/debian_version").read_text(encoding="ascii").partition(".")[0].strip()
+    assert releases.title(releases.here()) in (f"Debian {version}", f"Debian {releases.here()}")
+
+
+@pytest.mark.parametrize("words, kinds", [
+    ([], ["hydractl", "amd64"]), (["--only", "hydractl"], ["hydractl"]), (["--only", "kernel", "--flavour", "cloud-amd64"], ["cloud-amd64"]),
+    (["--config", "my.config"], ["hydractl", "amd64"])])
+def test_for_another_release_the_lab_there_is_told_the_same(cache, tmp_path, monkeypatch, words, kinds):
+    (tmp_path / "my.config").write_text("CONFIG_NUMA=y\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(verb.setup, "ensure_packages", lambda _: None)
+    told = []
+
+    def run(release, command, shared):
+        told.append((release, command, shared))
+        there = cli.parser().parse_args([str(word) for word in command[1:]])
+        assert verb.kinds_of(there) == kinds and pathlib.Path(there.directory) == shared[0] == tmp_path / "out"
+        assert not there.config or pathlib.Path(there.config).read_text(encoding="utf-8") == "CONFIG_NUMA=y\n"
+        assert bool(there.config) == ("--config" in words)
+        return f"{tmp_path}/out/a.deb\n"
+    monkeypatch.setattr(verb.inside, "run", run)
+    other = next(release for release in releases.TITLES if release != releases.here())
+    assert verb.package_verb(cli.parser().parse_args(["package", "out", "--release", other, *words])) == 0
+    assert [release for release, _, _ in told] == [other]
+
+
+def test_a_function_called_in_another_release_gets_its_words_and_returns_texts(monkeypatch):
+    monkeypatch.setattr(inside, "run", lambda _, command: subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True).stdout)
+    assert inside.call("another", releases.title, "trixie") == inside.call(releases.here(), releases.title, "trixie") == "Debian 13"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_system_sees_what_it_shares_with_this_machine_and_nothing_else(tmp_path):
+    root, shared = tmp_path / "root", tmp_path / "shared"
+    for name in ("proc", "sys", "dev", "bin"):
+        (root / name).mkdir(parents=True)
+    shared.mkdir()
+    (shared / "file").write_text("seen")
+    initramfs.lay(root, [initramfs.program(name) for name in ("env", "cat", "ls")])
+    assert children.run(chroot.entered(root, ["cat", shared / "file"], [shared])) == (0, "seen")
+    assert children.run(chroot.entered(root, ["ls", tmp_path, "/"], [pathlib.Path("/"), shared]))[1].count("shared") == 1
+    assert "NAME=value" in children.run(chroot.entered(root, ["env"], NAME="value"))[1] and not list((root / "proc").iterdir())
 
 
 def test_the_server_has_a_service_with_a_drop_in_and_the_tests(tmp_path):

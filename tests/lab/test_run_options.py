@@ -68,6 +68,23 @@ def test_the_commands_own_words_are_not_looked_at():
     assert arguments.command[-2:] == ["--qemu-args", "-s"] and arguments.qemu_args == ""
 
 
+@pytest.mark.parametrize("given, made", [
+    ([], ()), (["--policy", "hydra"], ("--policy", "hydra")), (["--policy", "hydra,prefetch=4"], ("--policy", "hydra", "--prefetch", "4")),
+    (["--policy", "hydra:prefetch=4:filter=entry"], ("--policy", "hydra", "--prefetch", "4", "--filter", "entry")),
+    (["--policy", "hydra", "--prefetch", "4"], ("--policy", "hydra", "--prefetch", "4")), (["--filter", "none"], ("--policy", "hydra", "--filter", "none"))])
+def test_a_policy_may_have_settings(given, made):
+    assert run.under_policy(cli.parser().parse_args(["run", *given, "--", "true"])) == made
+
+
+@pytest.mark.parametrize("given, said", [
+    (["--policy", "hydar"], "no policy 'hydar'"), (["--policy", "linux,hydra"], "name one policy"), (["--policy", "hydra,prefetch=10"], "'prefetch=10' in"),
+    (["--policy", "linux", "--prefetch", "4"], "policy linux replicates nothing"), (["--policy", ""], "names no policy")])
+def test_wrong_settings(given, said):
+    with pytest.raises(LabError, match=said) as caught:
+        run.under_policy(cli.parser().parse_args(["run", *given, "--", "true"]))
+    assert caught.value.status == 2
+
+
 def test_quotes_that_do_not_close():
     with pytest.raises(LabError, match="--qemu-args -hda 'x: No closing quotation"):
         machine("--qemu-args", "-hda 'x")

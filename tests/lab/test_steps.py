@@ -111,6 +111,15 @@ def test_the_functions_are_those_of_a_sample_like_most():
     assert row.functions == {"a": 2000, "b": 68}
 
 
+def test_functions_of_remote_lines_stand_apart_from_those_of_instructions():
+    results = steps.Results(ROWS)
+    for accesses, found in ((False, {"1": 2068}), (True, {"2": 4})):
+        groups = steps_samples.parse(json.dumps(sample(accesses=int(accesses), remote=4, functions=found)) + "\n")
+        results.add(2, "off", "minor-fault", steps_samples.measured(next(iter(groups.values())), accesses, ["(user)", "a", "b"]))
+    row = results.measured[2, "off", "minor-fault"]
+    assert (row.functions, row.lines) == ({"a": 2068}, {"b": 4})
+
+
 def test_a_kernel_without_hydra_has_no_symbol_of_it():
     assert not steps_verbs.no_symbol(MAP).failed
     assert steps_verbs.no_symbol(MAP + "ffffffff81000020 T __hydra_flush\n").why == "__hydra_flush"

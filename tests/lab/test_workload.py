@@ -29,12 +29,16 @@ def test_policies_may_have_settings(capsys):
     assert list(settings()) == ["linux", "mitosis", "radixvm", "abis", "hydra"] and settings()["abis"] == ("--policy", "abis")
     made = settings("--policies", "hydra-nofilter,hydra:filter=accessed:prefetch=4,linux")
     assert made == {"linux": ("--policy", "linux"), "hydra-nofilter": ("--policy", "hydra-nofilter"),
-                    "hydra:filter=accessed:prefetch=4": ("--policy", "hydra", "--filter", "accessed", "--prefetch", "4")}
+                    "hydra,filter=accessed,prefetch=4": ("--policy", "hydra", "--filter", "accessed", "--prefetch", "4")}
+    assert settings("--policies", "hydra-nofilter,hydra,filter=accessed,prefetch=4,linux") == made
     assert capsys.readouterr().err == ""
+    assert settings("--policies", "hydra,filter=accessed", "--prefetch", "4") == {key: made[key] for key in ("linux", "hydra,filter=accessed,prefetch=4")}
+    capsys.readouterr()
     assert list(settings("--policies", "hydra")) == ["linux", "hydra"] and "Linux is measured, too" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("given, said", [("hydar", "there is no policy 'hydar'"), ("hydra:filter", "'filter' in 'hydra:filter' is no setting"),
+@pytest.mark.parametrize("given, said", [("hydar", "there is no policy 'hydar'"), ("hydra:filter", "'filter' in 'hydra,filter' is no setting"), ("prefetch=4,hydra", "there is no policy 'prefetch=4'"),
+                                         ("linux,prefetch=4", "policy linux replicates nothing"),
                                          ("hydra:filter=fine", "'filter=fine' in"), ("hydra:prefetch=10", "'prefetch=10' in"),
                                          ("hydra:colour=red", "'colour=red' in"), ("", "names no policy")])
 def test_wrong_policies(given, said):
@@ -106,7 +110,7 @@ def test_the_machine_gets_the_plan(monkeypatch):
     assert command[command.index("--command") + 1] == COMMAND
     assert [(step["settings"], step.get("warm", False)) for step in steps] == [
         (["--policy", "linux"], True), (["--policy", "linux"], False), (["--policy", "hydra", "--filter", "entry"], False)]
-    assert {entry["policy"] for entry in made} == {"linux", "hydra:filter=entry"}
+    assert {entry["policy"] for entry in made} == {"linux", "hydra,filter=entry"}
 
 
 HYDRACTL = """\

@@ -5,7 +5,7 @@
  * flush. Hardware of domain 1 walks a copy of the entry, or domain 1 links the table.
  * Each flush promises that domain 1 caches no version older than the version which the
  * flushing CPU saw under the table's lock, whichever CPU changed the entry. Modelled:
- * marks.c, hydra_narrow_targets(), hydra_cut_links(). The scenario needs no other part of
+ * marks.c, hydra_look_at_marks(), hydra_cut_links(). The scenario needs no other part of
  * the mechanism, and includes no file: domain 1 alone is a target or not.
  *
  * Under "auto" the mode of the table may change at any time. So each pass of a flush finds any
@@ -146,7 +146,7 @@ inline assert_flushed(v)
 	assert(6 && (!(tlb & OLDER(v)) && (walk == NOTHING || walk >= v)))
 }
 
-/* Changes the entry, or finds a changed entry, and flushes: hydra_narrow_targets() */
+/* Changes the entry, or finds a changed entry, and flushes: hydra_look_at_marks() */
 proctype flusher(byte n)
 {
 	byte seen;

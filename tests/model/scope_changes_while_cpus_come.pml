@@ -322,7 +322,7 @@ inline hydra_add_marked()
 }
 
 /* more: the sharers by table */
-inline hydra_narrow_targets(n)
+inline hydra_look_at_marks(n)
 {
 	more = targets;
 	if
@@ -347,7 +347,7 @@ inline look(n)
 	if
 	:: !all ->
 		targets = sharers;
-		hydra_narrow_targets(n);
+		hydra_look_at_marks(n);
 		all = (unfiltered != 0)
 	:: else
 	fi

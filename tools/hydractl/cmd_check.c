@@ -107,9 +107,9 @@ static void print_result(const char *why)
 	if (nothing_to_check())
 		printf(": nothing to check, no node has page tables of its own for it%s%s\n", why ? ": " : "", why ?: "");
 	else if (!count)
-		printf(": all invariants hold (%" PRIu64 " tables, %" PRIu64 " entries)\n", tables, entries);
+		printf(": all invariants hold (%" PRIu64 " table%s, %" PRIu64 " entr%s)\n", tables, plural_s(tables), entries, entries == 1 ? "y" : "ies");
 	else
-		printf(": %" PRIu64 " violations\n", count);
+		printf(": %" PRIu64 " violation%s\n", count, plural_s(count));
 	for (size_t i = 0; i < listed; i++)
 		printf("  invariant %s, address %s, domain %" PRIu64 ": %s\n", violation[i].invariant,
 		       violation[i].address, violation[i].domain, violation[i].text);

@@ -162,7 +162,7 @@ static void print_subject(const struct subject *seen, size_t wide)
 		      seen->sent > 0 ? 100 * seen->across / seen->sent : 0);
 	if (seen->active)
 		print_wrapped(2, wide, "%.1f interrupts spared/s, which Linux would send besides", seen->spared);
-	print_wrapped(2, wide, "%" PRIu64 " thread%s", seen->nodes.threads, seen->nodes.threads == 1 ? "" : "s");
+	print_wrapped(2, wide, "%" PRIu64 " thread%s", seen->nodes.threads, plural_s(seen->nodes.threads));
 	for (size_t i = 0; i < seen->nodes.count; i++)
 		print_wrapped(2, wide, "%zu of them ran last on node %" PRIu64, seen->nodes.node[i].threads,
 			      seen->nodes.node[i].node);
@@ -259,7 +259,7 @@ static void json_subjects(const struct subjects *subjects)
 	json_open_object(NULL);
 	json_string("group", options.group.kind == GROUP_NONE ? "process" : group_kind_name(&options.group));
 	json_string("name", options.group.name);
-	json_open_list("processes");
+	json_open_rows("processes");
 	for (size_t i = 0; i < subjects->count; i++)
 		json_subject(&subjects->subject[i]);
 	json_close();

@@ -3,9 +3,6 @@
  * hydractl export: settings and counters in Prometheus' text format:
  * https://prometheus.io/docs/instrumenting/exposition_formats/
  */
-#include <signal.h>
-#include <sys/stat.h>
-
 #include "commands.h"
 #include "counters.h"
 #include "tlb_line.h"
@@ -236,36 +233,6 @@ static void write_metrics(const struct metric *metrics, size_t count, const stru
 	}
 }
 
-/*
- * Write @text to a new file beside @path, readable by all, and rename the file to @path.
- * On failure: false and errno, and @path is as before. A signal waits until the temporary
- * file is gone.
- */
-static bool replace_file(const char *path, const char *text, size_t size)
-{
-	autofree char *name = xasprintf("%s.XXXXXX", path);
-	sigset_t all, before;
-	bool made, good;
-	int saved, fd;
-	FILE *file;
-
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &before);
-	fd = mkstemp(name);
-	made = fd >= 0;
-	file = made ? must_have(fdopen(fd, "w")) : NULL;
-	good = made && fwrite(text, 1, size, file) == size && !fchmod(fd, 0644);
-	if (made && fclose(file))
-		good = false;
-	good = good && !rename(name, path);
-	saved = errno;
-	if (made && !good)
-		unlink(name);
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	errno = saved;
-	return good;
-}
-
 static void export_once(void)
 {
 	struct processes processes;
@@ -285,7 +252,7 @@ static void export_once(void)
 	must_have(fclose(out) ? NULL : text);
 	if (!output)
 		fputs(text, stdout);
-	else if (!replace_file(output, text, size))
+	else if (!file_replace(output, text, size))
 		error(EXIT_ERROR, errno, "cannot write %s", output);
 	free(text);
 }

@@ -126,7 +126,7 @@ static void json_system(void)
 		json_close();
 	}
 	json_close();
-	json_open_list("processes");
+	json_open_rows("processes");
 	for (size_t i = 0; i < processes.count; i++)
 		json_process(&processes.process[i],
 			     split_words[split_of(&processes.process[i])]);

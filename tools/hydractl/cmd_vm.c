@@ -54,7 +54,7 @@ static void json_rows(const struct vm_lines *vm, const char *key, const char *na
 {
 	struct record record;
 
-	json_open_list(name);
+	json_open_rows(name);
 	for (size_t i = 0; i < vm->count; i++) {
 		if (!is_row(vm, i, key, &record))
 			continue;
@@ -68,7 +68,7 @@ static void json_rows(const struct vm_lines *vm, const char *key, const char *na
 static void json_vms(const struct vms *vms)
 {
 	json_open_process(options.pid, process_name(options.pid));
-	json_open_list("vms");
+	json_open_rows("vms");
 	for (size_t i = 0; i < vms->count; i++) {
 		const struct vm_lines *vm = &vms->vm[i];
 

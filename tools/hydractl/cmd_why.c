@@ -61,7 +61,7 @@ static void json_all(const struct processes *processes)
 	json_open_object(NULL);
 	json_string("group", options.group.kind == GROUP_NONE ? "process" : group_kind_name(&options.group));
 	json_string("name", options.group.name);
-	json_open_list("processes");
+	json_open_rows("processes");
 	for (size_t i = 0; i < processes->count; i++)
 		json_why(&processes->process[i]);
 	json_close();

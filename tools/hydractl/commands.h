@@ -18,6 +18,7 @@ int command_explain(int argc, char **argv);
 int command_why(int argc, char **argv);
 int command_set(int argc, char **argv);
 int command_off(int argc, char **argv);
+int command_default(int argc, char **argv);
 int command_allow(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_tables(int argc, char **argv);
@@ -25,9 +26,8 @@ int command_vm(int argc, char **argv);
 int command_check(int argc, char **argv);
 int command_stat(int argc, char **argv);
 int command_top(int argc, char **argv);
+int command_record(int argc, char **argv);
+int command_replay(int argc, char **argv);
 int command_export(int argc, char **argv);
-
-/* Take the settings of the options and become their program. Exit with one of EXIT_RUN_* if that fails. */
-_Noreturn void become_program(void);
 
 #endif /* COMMANDS_H */

@@ -56,6 +56,8 @@ _hydractl()
 	fi
 
 	option=${prev#-}
+	# The argument of 'hydractl default' is that of --policy.
+	[[ $command == default && $prev == default && $cur != -* ]] && prev=--policy option=policy
 	if [[ $prev == -* ]] && values=$("$1" "$command" --complete="${option#-}" 2>/dev/null) && [[ $values ]]; then
 		COMPREPLY=($(compgen -W '$values' -- "$cur"))
 	elif [[ $cur == -* ]]; then
@@ -63,6 +65,8 @@ _hydractl()
 		[[ ${COMPREPLY-} == *= ]] && compopt -o nospace
 	elif "$1" "$command" --help 2>/dev/null | grep -q '^Usage:.*PID'; then
 		_pids
+	elif "$1" "$command" --help 2>/dev/null | grep -q '^Usage:.*FILE'; then
+		_filedir
 	fi
 } &&
 complete -F _hydractl hydractl

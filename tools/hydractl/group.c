@@ -77,13 +77,13 @@ static char *cgroup_root(void)
 	char *root = NULL;
 
 	if (!file)
-		error(EXIT_ERROR, errno, "cannot read %s", mounts);
+		error(argp_err_exit_status, errno, "cannot read %s", mounts);
 	while (!root && (entry = getmntent(file)))
 		if (!strcmp(entry->mnt_type, "cgroup2"))
 			root = must_have(strdup(entry->mnt_dir));
 	endmntent(file);
 	if (!root)
-		error(EXIT_ERROR, 0, "no cgroups of version 2 are mounted (%s): mount them with 'mount -t cgroup2 none /sys/fs/cgroup', or use --tree",
+		error(argp_err_exit_status, 0, "no cgroups of version 2 are mounted (%s): mount them with 'mount -t cgroup2 none /sys/fs/cgroup', or use --tree",
 		      mounts);
 	return root;
 }
@@ -102,7 +102,7 @@ static char *cgroup_find(const char *name)
 	/* Each cgroup has this file. */
 	procs = xasprintf("%s/cgroup.procs", path);
 	if (access(procs, F_OK))
-		error(EXIT_ERROR, 0, "no cgroup %s: 'systemd-cgls', or 'find %s -type d', lists the cgroups",
+		error(argp_err_exit_status, 0, "no cgroup %s: 'systemd-cgls', or 'find %s -type d', lists the cgroups",
 		      printable(path), root);
 	return path;
 }
@@ -139,10 +139,10 @@ static char *cgroup_find_unit(const char *name)
 			found[!!found[0]] = must_have(strdup(entry->fts_path));
 	fts_close(tree);
 	if (!found[0])
-		error(EXIT_ERROR, 0, "no unit %s runs (no cgroup below %s has its name): see 'systemctl status %s'",
+		error(argp_err_exit_status, 0, "no unit %s runs (no cgroup below %s has its name): see 'systemctl status %s'",
 		      shown, root, shown);
 	if (found[1])
-		error(EXIT_ERROR, 0, "several units %s run: choose one with --cgroup %s or --cgroup %s",
+		error(argp_err_exit_status, 0, "several units %s run: choose one with --cgroup %s or --cgroup %s",
 		      shown, found[0], found[1]);
 	return found[0];
 }
@@ -160,7 +160,7 @@ void group_find(struct group *group)
 		return;
 	pids = group_pids(group, &count);
 	if (!pids)
-		error(EXIT_ERROR, 0, "no process %d", group->pid);
+		error(argp_err_exit_status, 0, "no process %d", group->pid);
 }
 
 /*

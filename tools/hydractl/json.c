@@ -16,6 +16,9 @@
 static struct json_object *opened[DEPTH];
 static size_t depth;
 static FILE *out;
+static bool csv;
+static struct json_object *columns;	/* of the CSV: a list of names, NULL before the first line */
+static const char rows[] = "";		/* marks the lists whose elements are lines */
 
 void json_to(FILE *stream)
 {
@@ -64,6 +67,111 @@ void json_open_list(const char *key)
 	begin(key, json_object_new_array());
 }
 
+void json_as_csv(void)
+{
+	csv = true;
+}
+
+void json_open_rows(const char *key)
+{
+	json_open_list(key);
+	json_object_set_userdata(opened[depth - 1], (void *)rows, NULL);
+}
+
+static bool is_plain(struct json_object *value)
+{
+	return !json_object_is_type(value, json_type_object) && !json_object_is_type(value, json_type_array);
+}
+
+/* Add the plain values of @object to those of @line, and do the same for the elements of its lines; @act with each line. */
+static void each_line(struct json_object *object, struct json_object *line, void (*act)(struct json_object *line))
+{
+	struct json_object *whole = must_have(json_object_new_object());
+	bool whole_line = true;
+
+	json_object_object_foreach(line, name, given)
+		json_object_object_add(whole, name, json_object_get(given));
+	json_object_object_foreach(object, key, value)
+		if (is_plain(value))
+			json_object_object_add(whole, key, json_object_get(value));
+	json_object_object_foreach(object, list, lines) {
+		(void)list;
+		if (is_plain(lines) || json_object_get_userdata(lines) != rows)
+			continue;
+		for (size_t i = 0; i < json_object_array_length(lines); i++)
+			each_line(json_object_array_get_idx(lines, i), whole, act);
+		whole_line = false;
+	}
+	if (whole_line)
+		act(whole);
+	json_object_put(whole);
+}
+
+static bool is_column(const char *name)
+{
+	for (size_t i = 0; i < json_object_array_length(columns); i++)
+		if (!strcmp(json_object_get_string(json_object_array_get_idx(columns, i)), name))
+			return true;
+	return false;
+}
+
+static void find_columns(struct json_object *line)
+{
+	json_object_object_foreach(line, name, value) {
+		(void)value;
+		if (!is_column(name))
+			json_object_array_add(columns, must_have(json_object_new_string(name)));
+	}
+}
+
+/* A cell as of RFC 4180 */
+static void print_cell(const char *text, bool last)
+{
+	autofree char *shown = printable(text ?: "");
+
+	if (!shown[strcspn(shown, ",\"")]) {
+		fputs(shown, out);
+	} else {
+		fputc('"', out);
+		for (const char *byte = shown; *byte; byte++)
+			fprintf(out, "%s%c", *byte == '"' ? "\"" : "", *byte);
+		fputc('"', out);
+	}
+	fputc(last ? '\n' : ',', out);
+}
+
+/* The line in the order of the columns; of NULL the names. */
+static void print_line(struct json_object *line)
+{
+	size_t count = json_object_array_length(columns);
+
+	for (size_t i = 0; i < count; i++) {
+		const char *name = json_object_get_string(json_object_array_get_idx(columns, i));
+		struct json_object *value = line ? json_object_object_get(line, name) : NULL;
+
+		print_cell(line ? json_object_get_string(value) : name, i + 1 == count);
+	}
+}
+
+static void print_csv(struct json_object *object)
+{
+	struct json_object *nothing = must_have(json_object_new_object());
+
+	if (!columns) {
+		columns = must_have(json_object_new_array());
+		each_line(object, nothing, find_columns);
+		if (json_object_array_length(columns)) {
+			print_line(NULL);
+		} else {
+			json_object_put(columns);
+			columns = NULL;
+		}
+	}
+	if (columns)
+		each_line(object, nothing, print_line);
+	json_object_put(nothing);
+}
+
 void json_close(void)
 {
 	const int style = JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE;
@@ -72,7 +180,10 @@ void json_close(void)
 		return;
 	if (!out)
 		out = stdout;
-	print(must_have((char *)json_object_to_json_string_ext(opened[0], style)));
+	if (csv)
+		print_csv(opened[0]);
+	else
+		print(must_have((char *)json_object_to_json_string_ext(opened[0], style)));
 	json_object_put(opened[0]);
 }
 

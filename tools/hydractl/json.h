@@ -14,6 +14,15 @@ void json_to(FILE *stream);
 void json_open_object(const char *key);
 void json_open_list(const char *key);
 void json_close(void);
+
+/*
+ * CSV instead: a line for each element of the lists that json_open_rows() has opened, with the
+ * values of the objects around it, and a head above the first line. Values that are lists or
+ * objects are left out. Without such a list the outermost object is the line.
+ */
+void json_as_csv(void);
+void json_open_rows(const char *key);
+
 /* Each byte of @value that is no UTF-8 becomes U+FFFD. Null if @value is NULL. */
 void json_string(const char *key, const char *value);
 void json_number(const char *key, uint64_t value);

@@ -4,7 +4,7 @@
 #include <argp.h>
 #include <unistd.h>
 
-/* Tests can replace both roots by trees of files. */
+/* Tests can replace these roots by trees of files. */
 static const char *root(const char *variable, const char *usual)
 {
 	const char *path = getenv(variable);
@@ -20,6 +20,11 @@ const char *kernel_proc(void)
 const char *kernel_sys(void)
 {
 	return root("HYDRACTL_SYS", "/sys");
+}
+
+const char *kernel_etc(void)
+{
+	return root("HYDRACTL_ETC", "/etc");
 }
 
 static char *sys_path(const char *name)

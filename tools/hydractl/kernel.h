@@ -51,6 +51,9 @@ const char *kernel_proc(void);
 /* The root of the system's files: /sys, except in tests. */
 const char *kernel_sys(void);
 
+/* The root of the configuration: /etc, except in tests. */
+const char *kernel_etc(void);
+
 /* Write @text to /proc/@pid/@name. False and errno. */
 bool process_write(pid_t pid, const char *name, const char *text);
 

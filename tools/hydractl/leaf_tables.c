@@ -66,7 +66,7 @@ double local_leaf_share(const struct domain_leaves *domain)
 
 void json_leaf_tables(const struct leaf_tables *tables)
 {
-	json_open_list("per_domain");
+	json_open_rows("per_domain");
 	for (size_t i = 0; i < tables->domain_count; i++) {
 		const struct domain_leaves *domain = &tables->domain[i];
 
@@ -83,7 +83,7 @@ void json_leaf_tables(const struct leaf_tables *tables)
 		json_close();
 	}
 	json_close();
-	json_open_list("per_node");
+	json_open_rows("per_node");
 	for (size_t i = 0; i < tables->node_count; i++) {
 		json_open_object(NULL);
 		json_number("node", tables->node[i].node);

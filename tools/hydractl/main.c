@@ -9,14 +9,17 @@ static const struct command {
 	int (*main)(int argc, char **argv);
 } commands[] = {
 	{ "run", "run a program under a policy", command_run },
-	{ "stat", "run a program under a policy, then show what was counted", command_stat },
+	{ "stat", "run a program under a policy, and show what was counted", command_stat },
 	{ "explain", "say what Hydra would do for processes, before it is switched on", command_explain },
 	{ "why", "say why processes have page tables for each node, or not", command_why },
-	{ "set", "change the policy of a running process", command_set },
+	{ "set", "change the policy of running processes", command_set },
 	{ "off", "set policy linux on several processes, or on all", command_off },
+	{ "default", "say which policy programs have that choose none", command_default },
 	{ "allow", "say which processes may choose settings", command_allow },
 	{ "status", "show settings and counters", command_status },
 	{ "top", "show what happens per second, until ended", command_top },
+	{ "record", "record what top shows, into a file", command_record },
+	{ "replay", "show what was recorded, at any time", command_replay },
 	{ "tables", "show the page tables through which each node reaches memory", command_tables },
 	{ "vm", "show the virtual machines of a process, and their page tables", command_vm },
 	{ "check", "check the invariants of a process's page tables", command_check },
@@ -94,12 +97,12 @@ static const struct argp argp = {
 	       "For example:\n"
 	       "  hydractl run -- httpd -X\n"
 	       "  hydractl status\n"
-	       "  hydractl set --policy linux 1234\n"
+	       "  hydractl set --policy hydra,prefetch=4 --unit nginx\n"
 	       "\n"
 	       "Exit status: 0 done; 1 'check' found violations, or 'set --wait' waited in vain; 2 an error; 3 what was watched has ended. "
 	       "'run' and 'stat': the program's; 125 hydractl failed; 126 the program cannot be run; 127 there is no such program.\n"
 	       "\n"
-	       "Environment, for testing hydractl itself: HYDRACTL_PROC and HYDRACTL_SYS stand in for /proc and /sys.",
+	       "Environment, for testing hydractl itself: HYDRACTL_PROC, HYDRACTL_SYS and HYDRACTL_ETC stand in for /proc, /sys and /etc.",
 };
 
 int main(int argc, char **argv)

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <time.h>
 
+#include "json.h"
 #include "procfile.h"
 
 #define LEAST_DELAY 0.1
@@ -11,10 +12,36 @@
 
 struct options options;
 
-static const struct argp_option view_options[] = {
+static const struct argp_option form_options[] = {
 	{ "json", 'j', NULL, 0, "Print JSON", 0 },
+	{ "csv", 'c', NULL, 0, "Print CSV: a line for each process (or what the command is about), a column for each value that is no list in the JSON", 0 },
 	{ 0 }
 };
+
+static error_t parse_form(int key, char *arg, struct argp_state *state)
+{
+	(void)arg;
+	switch (key) {
+	case 'j':
+		options.json = true;
+		return 0;
+	case 'c':
+		options.csv = true;
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		if (options.json && options.csv)
+			argp_error(state, "give --json or --csv, not both");
+		if (options.csv)
+			json_as_csv();
+		options.json |= options.csv;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp form_argp = { .options = form_options, .parser = parse_form };
+static const struct argp_child form_children[] = { { .argp = &form_argp }, { 0 } };
 
 pid_t parse_pid(const struct argp_state *state, const char *text)
 {
@@ -28,9 +55,6 @@ pid_t parse_pid(const struct argp_state *state, const char *text)
 static error_t parse_view(int key, char *arg, struct argp_state *state)
 {
 	switch (key) {
-	case 'j':
-		options.json = true;
-		return 0;
 	case ARGP_KEY_ARG:
 		if (state->arg_num)
 			argp_error(state, "one PID only");
@@ -49,8 +73,7 @@ static error_t parse_view(int key, char *arg, struct argp_state *state)
 	}
 }
 
-const struct argp view_argp = { .options = view_options, .parser = parse_view };
-const struct argp pid_argp = { .parser = parse_view };
+const struct argp view_argp = { .parser = parse_view, .children = form_children };
 const struct argp_child view_children[] = { { .argp = &view_argp }, { 0 } };
 
 static const struct argp_option repeat_options[] = {
@@ -107,7 +130,12 @@ static error_t parse_program(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp_child settings_children[] = { { .argp = &settings_argp }, { 0 } };
+static const struct argp_child settings_children[] = {
+	{ .argp = &settings_argp },
+	{ .argp = &group_argp, .header = "While PROGRAM runs, other processes instead of PROGRAM:" },
+	{ 0 }
+};
+
 const struct argp program_argp = { .parser = parse_program, .children = settings_children };
 const struct argp_child program_children[] = { { .argp = &program_argp }, { 0 } };
 

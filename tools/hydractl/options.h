@@ -12,7 +12,7 @@
 #include "settings.h"
 
 extern struct options {
-	bool json;
+	bool json, csv;			/* of --csv both, and json.h writes CSV */
 	bool pid_optional;		/* for the command to set */
 	pid_t pid;			/* 0 if none was given */
 	double delay;			/* seconds between looks */
@@ -23,8 +23,8 @@ extern struct options {
 	char **program;			/* to run, and its arguments */
 } options;
 
-/* Parsers for a command, also as the only child: --json and the argument PID, or the argument alone; --delay and --count; "[--] PROGRAM [ARGUMENT...]" with a policy. */
-extern const struct argp view_argp, pid_argp, repeat_argp, program_argp;
+/* Parsers for a command, some also as the only child: --json and --csv; these and the argument PID; --delay and --count; "[--] PROGRAM [ARGUMENT...]" with a policy. */
+extern const struct argp form_argp, view_argp, repeat_argp, program_argp;
 extern const struct argp_child view_children[], program_children[];
 #define PROGRAM_ARGS "[--] PROGRAM [ARGUMENT...]"
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "process.h"
 
+#include <argp.h>
 #include <ctype.h>
 #include <dirent.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "counters.h"
@@ -11,6 +13,7 @@
 #include "settings.h"
 
 #define STAT_PARENT 4
+#define STAT_START 22
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof(*(array)))
 
 /* What a process with the domains "auto" has besides; the third list: may be negative. */
@@ -95,27 +98,28 @@ static void name_policy(struct records *records)
 			records->record[i].pair[0].value = name;
 }
 
-const char *process_load(struct process *process, pid_t pid, char *text)
-{
-	const char *gap;
-
-	*process = (struct process){ .pid = pid };
-	if (!records_parse(&process->records, text, NULL))
-		return strerror(errno);
-	gap = missing(&process->records);
-	if (gap) {
-		records_free(&process->records);
-		return gap;
-	}
-	name_policy(&process->records);
-	process->name = process_name(pid);
-	return NULL;
-}
-
 void process_free(struct process *process)
 {
 	free(process->name);
 	records_free(&process->records);
+}
+
+const char *process_parse(struct process *process, pid_t pid, char *name, char *text)
+{
+	const char *gap;
+
+	*process = (struct process){ .pid = pid, .name = name };
+	gap = records_parse(&process->records, text, NULL) ? missing(&process->records) : strerror(errno);
+	if (gap)
+		process_free(process);
+	else
+		name_policy(&process->records);
+	return gap;
+}
+
+const char *process_load(struct process *process, pid_t pid, char *text)
+{
+	return process_parse(process, pid, process_name(pid), text);
 }
 
 const char *process_text(const struct process *process, const char *key)
@@ -285,8 +289,10 @@ pid_t *all_pids(size_t *count)
 	int found = scandir(kernel_proc(), &entries, is_process, versionsort);
 	pid_t *pids;
 
-	if (found < 0)
-		error(EXIT_ERROR, errno, "cannot list %s", kernel_proc());
+	if (found < 0) {
+		error(argp_err_exit_status, errno, "cannot list %s", kernel_proc());
+		abort();
+	}
 	pids = must_have(calloc(found + 1, sizeof(*pids)));
 	for (int i = 0; i < found; i++) {
 		pids[i] = atoi(entries[i]->d_name);
@@ -307,6 +313,22 @@ uint64_t stat_field(const char *text, unsigned int field)
 		end = end ? end + 1 : NULL;
 	}
 	return end ? strtoull(end, NULL, 10) : 0;
+}
+
+uint64_t ticks_since_boot(void)
+{
+	struct timespec time;
+	long second = sysconf(_SC_CLK_TCK);
+
+	clock_gettime(CLOCK_BOOTTIME, &time);
+	return time.tv_sec * second + time.tv_nsec / (1000000000 / second);
+}
+
+uint64_t born(pid_t pid)
+{
+	autofree char *text = process_file(pid, "stat");
+
+	return text ? stat_field(text, STAT_START) : 0;
 }
 
 pid_t parent_of(pid_t pid)

@@ -27,6 +27,9 @@ struct processes {
 const char *process_load(struct process *process, pid_t pid, char *text);
 void process_free(struct process *process);
 
+/* The same with a name, which is taken over, too. */
+const char *process_parse(struct process *process, pid_t pid, char *name, char *text);
+
 /*
  * The values of documented keys, which every loaded process has. Of keys that older kernels
  * lack ("count", "cpus_interrupted_across", "ended_..."): NULL and 0 where missing.
@@ -77,6 +80,10 @@ pid_t *all_pids(size_t *count);
 
 /* The parent of the process, 0 if there is none or the process has ended. */
 pid_t parent_of(pid_t pid);
+
+/* When the process began, 0 if it has ended; and now: in the unit of /proc/PID/stat. */
+uint64_t born(pid_t pid);
+uint64_t ticks_since_boot(void);
 
 /* Field @field of /proc/PID/stat, counted from 1 as in proc(5); 0 if @text has none. Not for the first three. */
 uint64_t stat_field(const char *text, unsigned int field);

@@ -2,6 +2,8 @@
 #include "procfile.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 bool parse_u64(const char *text, uint64_t *value)
@@ -59,6 +61,31 @@ bool file_write(const char *path, const char *text)
 		close(fd);
 	errno = saved;
 	return written;
+}
+
+bool file_replace(const char *path, const char *text, size_t size)
+{
+	autofree char *name = xasprintf("%s.XXXXXX", path);
+	sigset_t all, before;
+	bool made, good;
+	int saved, fd;
+	FILE *file;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	fd = mkstemp(name);
+	made = fd >= 0;
+	file = made ? must_have(fdopen(fd, "w")) : NULL;
+	good = made && fwrite(text, 1, size, file) == size && !fchmod(fd, 0644);
+	if (made && fclose(file))
+		good = false;
+	good = good && !rename(name, path);
+	saved = errno;
+	if (made && !good)
+		unlink(name);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	errno = saved;
+	return good;
 }
 
 bool record_parse(struct record *record, char *line, const char *first_key)

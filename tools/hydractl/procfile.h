@@ -36,6 +36,13 @@ char *file_read(const char *path);
 bool file_write(const char *path, const char *text);
 
 /*
+ * Write @text to a new file beside @path, readable by all, and rename the file to @path.
+ * On failure: false and errno, and @path is as before. A signal waits until the temporary
+ * file is gone.
+ */
+bool file_replace(const char *path, const char *text, size_t size);
+
+/*
  * Split @line, which is changed, into pairs. If @first_key is given, the line begins with
  * the value of @first_key, without the key. False and errno if the line has too many
  * pairs.

@@ -35,7 +35,9 @@ static const char help[] =
 	"p           switch the policy of the process\n"
 	"< >         sort by the column to the left or right (*)\n"
 	"a           all processes, or those under Hydra\n"
-	"Space       look now\n"
+	"Space       look now; of a recording, and Right: the next look\n"
+	"Left        of a recording: the look before\n"
+	"[ ] { }     of a recording: a minute back, on; an hour\n"
 	"?, h        this help; again: back\n"
 	"q, Ctrl-C   end\n"
 	"\n"
@@ -190,14 +192,14 @@ static void draw_too_small(void)
 static int draw_totals(void)
 {
 	const struct counters *total = &watch->total;
-	char sent[RATE_SIZE], spared[RATE_SIZE], fills[RATE_SIZE], clock[16];
+	char sent[RATE_SIZE], spared[RATE_SIZE], fills[RATE_SIZE], clock[32];
 	double both = total->rate[INTERRUPTED] + total->rate[SPARED];
 	autofree char *title = group_title(&options.group), *heading, *rates;
-	time_t seconds = time(NULL);
+	time_t seconds = watch->time;
 	int y = 0, x = 0;
 
-	strftime(clock, sizeof(clock), "%T", localtime(&seconds));
-	heading = xasprintf("%s  %zu process%s%s of %s%s", clock, watch->count, plural_es(watch->count),
+	strftime(clock, sizeof(clock), watch->go ? "%F %T" : "%T", localtime(&seconds));
+	heading = xasprintf("%s%s  %zu process%s%s of %s%s", clock, watch->where ?: "", watch->count, plural_es(watch->count),
 			    watch->all ? "" : " under Hydra", title,
 			    watch->after.unreadable ? " (not all readable: be root)" : "");
 	rates = xasprintf("sent %s/s  spared %s/s (%.0f%%)  fills %s/s  replicas %" PRIu64 " KiB",
@@ -366,8 +368,8 @@ static void draw_process(int end)
 
 static void draw(void)
 {
-	static const char usual[] = "q quit  ? help  < > sort  p policy  Enter inspect  a all";
-	const char *last = message ?: usual;
+	const char *last = message ?: watch->go ? "q quit  ? help  Left Right [ ] { } time  < > sort  Enter inspect  a all" :
+			   "q quit  ? help  < > sort  p policy  Enter inspect  a all";
 	int end = LINES - lines_of_words(last);
 
 	erase();
@@ -388,9 +390,27 @@ static void draw(void)
 	refresh();
 }
 
+/* Of a recording: the next look, or go @by seconds. */
+static void go(long by)
+{
+	if (watch->go)
+		watch->go(watch, by >= 0, labs(by));
+}
+
+static void go_back(long by)
+{
+	(void)by;
+	if (watch->go)
+		watch->go(watch, false, 0);
+}
+
 static void look(long by)
 {
 	(void)by;
+	if (watch->go) {
+		go(0);
+		return;
+	}
 	if (!watch_look(watch))
 		group_gone(&options.group);
 	/* The first process stays chosen until the user chooses. */
@@ -471,6 +491,10 @@ static void ask_policy(long by)
 	(void)by;
 	if (page == PAGE_HELP || !watch->count)
 		return;
+	if (watch->go) {
+		say(must_have(strdup("a recording: no policy can be changed")));
+		return;
+	}
 	chosen = watch->row[chosen_row()].process->pid;
 	append(&question, "Policy of process %d?", chosen);
 	for (const struct policy *policy = policies; policy->name; policy++) {
@@ -495,6 +519,7 @@ static const struct {
 	{ '\r', turn_to, PAGE_PROCESS }, { '\n', turn_to, PAGE_PROCESS }, { KEY_ENTER, turn_to, PAGE_PROCESS },
 	{ 'i', turn_to, PAGE_PROCESS }, { '?', turn_to, PAGE_HELP }, { 'h', turn_to, PAGE_HELP },
 	{ '<', sort_by, -1 }, { '>', sort_by, 1 }, { 'p', ask_policy, 0 }, { 'a', show_all, 0 }, { ' ', look, 0 },
+	{ KEY_RIGHT, go, 0 }, { KEY_LEFT, go_back, 0 }, { ']', go, 60 }, { '[', go, -60 }, { '}', go, 3600 }, { '{', go, -3600 },
 };
 
 static void handle(int key)
@@ -522,12 +547,12 @@ void screen_run(struct watch *watched)
 	terminal_open();
 	while (!done) {
 		draw();
-		key = terminal_key(next - now());
+		key = terminal_key(watch->go ? 3600 : next - now());
 		if (terminal_ended())
 			break;
 		if (key != ERR)
 			handle(key);
-		if (now() < next)
+		if (watch->go || now() < next)
 			continue;
 		look(0);
 		next = now() + options.delay;

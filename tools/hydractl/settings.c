@@ -59,17 +59,18 @@ static const struct value prefetch[HYDRA_PREFETCH_MAX + 1] = {
 	{ .name = "5" }, { .name = "6" }, { .name = "7" }, { .name = "8" }, { .name = "9" },
 };
 
-#define SETTING(name) { #name, offsetof(struct hydra_settings, name), name, sizeof(name) / sizeof(*name) }
+#define SETTING(name, key, former) { #name, key, former, offsetof(struct hydra_settings, name), name, sizeof(name) / sizeof(*name) }
 
 /* In the order of the kernel's texts. */
 static const struct {
 	const char *name;
+	char key, former;		/* of the option; and a former one, still taken where the command has no other use for it */
 	size_t place;			/* in struct hydra_settings */
 	const struct value *value;
 	size_t values;
 } table[SETTINGS] = {
-	[SETTING_DOMAINS] = SETTING(domains), [SETTING_REPLICATION] = SETTING(replication),
-	[SETTING_PREFETCH] = SETTING(prefetch), [SETTING_FILTER] = SETTING(filter),
+	[SETTING_DOMAINS] = SETTING(domains, 'D', 'D'), [SETTING_REPLICATION] = SETTING(replication, 'R', 'r'),
+	[SETTING_PREFETCH] = SETTING(prefetch, 'P', 'd'), [SETTING_FILTER] = SETTING(filter, 'f', 'f'),
 };
 
 enum { POLICY = 'p', COMPLETE = 'C' };
@@ -77,9 +78,11 @@ enum { POLICY = 'p', COMPLETE = 'C' };
 static const struct argp_option setting_options[] = {
 	{ "policy", POLICY, "POLICY", 0, NULL, 0 },
 	{ "domains", 'D', "KIND", 0, "Which CPUs share page tables, and are interrupted together", 0 },
-	{ "replication", 'r', "WHEN", 0, "When a domain (a node, or as --domains says) gets a copy of an entry", 0 },
-	{ "prefetch", 'd', "DEGREE", 0,
+	{ "replication", 'R', "WHEN", 0, "When a domain (a node, or as --domains says) gets a copy of an entry", 0 },
+	{ NULL, 'r', NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0 },
+	{ "prefetch", 'P', "DEGREE", 0,
 	  "A domain that faults on one entry gets up to 2^DEGREE entries around the address; 0 to 9 (9: the whole table). Has no effect with --replication eager", 0 },
+	{ NULL, 'd', NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0 },
 	{ "filter", 'f', "FILTER", 0, "Which domains a TLB shootdown interrupts", 0 },
 	{ "complete", COMPLETE, "OPTION", OPTION_HIDDEN, "For the shell's completion: print the words for an option, and end", 0 },
 	{ 0 }
@@ -90,7 +93,7 @@ static enum setting setting_of(int key)
 {
 	enum setting setting = 0;
 
-	while (setting < SETTINGS && setting_options[1 + setting].key != key)
+	while (setting < SETTINGS && table[setting].key != key && table[setting].former != key)
 		setting++;
 	return setting;
 }
@@ -125,8 +128,11 @@ static char *words(int key, const char *between, const char *last, bool helped)
 static char *help_with_words(int key, const char *text, void *input)
 {
 	(void)input;
-	if (key == POLICY)
-		return words(key, ". ", ". ", true);
+	if (key == POLICY) {
+		autofree char *names = words(key, ". ", ". ", true);
+
+		return xasprintf("%s. Settings may follow, as in hydra,prefetch=4", names);
+	}
 	if (!word(key, 0).help)
 		return (char *)text;
 	return xasprintf("%s. %s", text, words(key, ". ", ". ", true));
@@ -134,8 +140,8 @@ static char *help_with_words(int key, const char *text, void *input)
 
 static _Noreturn void complete(const char *name)
 {
-	for (const struct argp_option *option = setting_options; option->name; option++)
-		if (!strcmp(option->name, name) || (*name == option->key && !name[1]))
+	for (const struct argp_option *option = setting_options; option->key; option++)
+		if ((option->name && !strcmp(option->name, name)) || (*name == option->key && !name[1]))
 			puts(words(option->key, "\n", "\n", false));
 	exit(0);
 }
@@ -180,35 +186,69 @@ bool settings_chosen(const struct settings_choice *choice)
 	return false;
 }
 
+/* Take the value of a setting for options.choice, or leave with the error of @state. */
+static void choose_setting(const struct argp_state *state, enum setting setting, const char *value)
+{
+	struct settings_choice *choice = &options.choice;
+
+	choice->chosen[setting] = true;
+	if (parse_value(&choice->settings, setting, value) &&
+	    !(setting == SETTING_DOMAINS && choice->settings.domains == HYDRA_SCOPE_MACHINE))
+		return;
+	if (setting == SETTING_PREFETCH)
+		argp_error(state, "prefetch degree '%s' is not a number from 0 to %d", value, HYDRA_PREFETCH_MAX);
+	argp_error(state, "unknown %s '%s': choose %s", table[setting].name, value,
+		   words(table[setting].key, ", ", " or ", false));
+}
+
+/* The same for "KEY=VALUE". */
+static void choose_pair(const struct argp_state *state, char *pair)
+{
+	const char *key = strsep(&pair, "=");
+	enum setting setting = 0;
+
+	while (setting < SETTINGS && strcmp(table[setting].name, key))
+		setting++;
+	if (setting == SETTINGS || !pair)
+		argp_error(state, "unknown setting '%s': choose domains, replication, prefetch or filter, as in hydra,prefetch=4", key);
+	choose_setting(state, setting, pair);
+}
+
+void settings_parse(const struct argp_state *state, const char *text)
+{
+	autofree char *copy = must_have(strdup(text));
+	char *rest = copy, *name = strsep(&rest, ",:");
+
+	if (strchr(name, '=')) {
+		choose_pair(state, name);
+	} else {
+		options.choice.policy = policy_find(name);
+		if (!options.choice.policy)
+			argp_error(state, "unknown policy '%s': choose %s", name, words(POLICY, ", ", " or ", false));
+	}
+	while (rest)
+		choose_pair(state, strsep(&rest, ",:"));
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct settings_choice *choice = &options.choice;
 	enum setting setting = setting_of(key);
 
 	if (setting < SETTINGS) {
-		choice->chosen[setting] = true;
-		if (parse_value(&choice->settings, setting, arg) &&
-		    !(setting == SETTING_DOMAINS && choice->settings.domains == HYDRA_SCOPE_MACHINE))
-			return 0;
-		if (setting == SETTING_PREFETCH)
-			argp_error(state, "prefetch degree '%s' is not a number from 0 to %d", arg, HYDRA_PREFETCH_MAX);
-		argp_error(state, "unknown %s '%s': choose %s", table[setting].name, arg,
-			   words(key, ", ", " or ", false));
+		choose_setting(state, setting, arg);
+		return 0;
 	}
 	switch (key) {
 	case POLICY:
-		choice->policy = policy_find(arg);
-		if (!choice->policy)
-			argp_error(state, "unknown policy '%s': choose %s%s", arg, words(key, ", ", " or ", false),
-				   strpbrk(arg, ",:=") ?
-				   "; a setting is an option of its own, as in --policy abis --prefetch 3" : "");
+		settings_parse(state, arg);
 		return 0;
 	case COMPLETE:
 		complete(arg);
 	case ARGP_KEY_SUCCESS:
 		if (choice->policy && choice->policy->settings.domains == HYDRA_SCOPE_MACHINE &&
 		    settings_chosen(choice))
-			argp_error(state, "policy '%s' replicates nothing: --domains, --replication, --prefetch and --filter mean nothing there",
+			argp_error(state, "policy '%s' replicates nothing: domains, replication, prefetch and filter mean nothing there",
 				   choice->policy->name);
 		return 0;
 	default:
@@ -252,6 +292,25 @@ char *settings_text(const struct hydra_settings *settings)
 	autofree char *named = settings_named_text(&(struct settings_choice){ .policy = &all });
 
 	return settings->domains == HYDRA_SCOPE_MACHINE ? must_have(strdup("linux")) : xasprintf("hydra,%s", named);
+}
+
+char *settings_of_kernel(const struct settings_choice *choice)
+{
+	const struct hydra_settings settings = settings_choose(choice);
+	const struct policy *base = choice->policy ?: policy_find("hydra");
+	char *text = NULL;
+
+	/* All but the last are the kernel's. */
+	for (const struct policy *policy = policies; policy[1].name; policy++)
+		if (!memcmp(&policy->settings, &settings, sizeof(settings)))
+			return must_have(strdup(policy->name));
+	if (!base[1].name)
+		base = policy_find("hydra");
+	append(&text, "%s", base->name);
+	for (enum setting i = 0; i < SETTINGS; i++)
+		if (*member(&base->settings, i) != *member(&settings, i))
+			append(&text, ",%s=%s", table[i].name, table[i].value[*member(&settings, i)].name);
+	return text;
 }
 
 bool settings_from_records(struct hydra_settings *settings, const struct records *records)

@@ -35,6 +35,12 @@ bool settings_chosen(const struct settings_choice *choice);
 /* The parser of --policy, --domains, --replication, --prefetch and --filter, for options.choice. */
 extern const struct argp settings_argp;
 
+/*
+ * Take "POLICY[,KEY=VALUE...]" or "KEY=VALUE[,...]", also with colons, for options.choice; or
+ * leave with the error of @state.
+ */
+void settings_parse(const struct argp_state *state, const char *text);
+
 /* The settings of @choice, with policy hydra if @choice names no policy. */
 struct hydra_settings settings_choose(const struct settings_choice *choice);
 
@@ -46,6 +52,9 @@ char *settings_text(const struct hydra_settings *settings);
 
 /* The same for what @choice names alone; all settings of a policy, if it names one. May be empty. */
 char *settings_named_text(const struct settings_choice *choice);
+
+/* The settings as POLICY[,KEY=VALUE...] with what differs from the policy, in the kernel's names; to be freed. */
+char *settings_of_kernel(const struct settings_choice *choice);
 
 /* From the names in /proc/PID/hydra. False if a name is unknown. */
 bool settings_from_records(struct hydra_settings *settings, const struct records *records);

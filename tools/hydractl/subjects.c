@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "subjects.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #include "counters.h"
@@ -11,20 +10,10 @@
 
 #define STAT_UTIME 14
 #define STAT_STIME 15
-#define STAT_START 22
 
 /* For subjects_restore(), also at an exit. */
 static struct subjects *watched;
 static uint64_t begun;		/* in the unit of /proc/PID/stat */
-
-static uint64_t ticks_since_boot(void)
-{
-	struct timespec time;
-	long second = sysconf(_SC_CLK_TCK);
-
-	clock_gettime(CLOCK_BOOTTIME, &time);
-	return time.tv_sec * second + time.tv_nsec / (1000000000 / second);
-}
 
 /* The CPU time that the process has used */
 static uint64_t ticks_used(pid_t pid)
@@ -36,9 +25,7 @@ static uint64_t ticks_used(pid_t pid)
 
 static bool is_new(pid_t pid)
 {
-	autofree char *text = process_file(pid, "stat");
-
-	return text && stat_field(text, STAT_START) > begun;
+	return born(pid) > begun;
 }
 
 static bool not_permitted(int error)
@@ -93,7 +80,7 @@ static void begin(struct subjects *subjects, pid_t pid, bool named)
 	errno = saved;
 	/* Or the kernel as such cannot count, so no process can be watched. */
 	if (named || saved == EINVAL || saved == EOPNOTSUPP)
-		error(EXIT_ERROR, 0, "%s", count_refusal(pid));
+		error(argp_err_exit_status, 0, "%s", count_refusal(pid));
 	subjects->left_out.unreadable += not_permitted(saved);
 	/* Else it has ended. */
 	if (!not_permitted(saved) && saved != ESRCH && saved != ENOENT) {

@@ -164,6 +164,11 @@ void print_wrapped(size_t indent, size_t wide, const char *format, ...)
 	write_wrapped(stdout, indent, wide, text);
 }
 
+const char *plural_s(uint64_t count)
+{
+	return count == 1 ? "" : "s";
+}
+
 const char *plural_es(uint64_t count)
 {
 	return count == 1 ? "" : "es";

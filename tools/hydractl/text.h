@@ -56,7 +56,8 @@ unsigned short terminal_columns(int fd);
 void write_wrapped(FILE *out, size_t indent, size_t wide, const char *text);
 void print_wrapped(size_t indent, size_t wide, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* How "process" ends for @count of it. */
+/* How "thread" and "process" end for @count of it. */
+const char *plural_s(uint64_t count);
 const char *plural_es(uint64_t count);
 
 /* The width for printf() that fills @wide columns with the UTF-8 text @text, one column a character. */

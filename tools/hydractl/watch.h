@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* 'hydractl top': looks at the processes of options.group, compared with the look before, as a table. */
+/* 'hydractl top' and 'hydractl replay': looks at processes, compared with the look before, as a table. */
 #ifndef WATCH_H
 #define WATCH_H
+
+#include <argp.h>
 
 #include "counters.h"
 #include "table.h"
@@ -22,16 +24,24 @@ struct watch {
 	enum order order;		/* what comes first */
 	bool all;			/* show also processes that are not under Hydra */
 
+	/* Of a recording: go so many seconds in time, or with 0 to the next look. NULL: what happens now is shown. */
+	void (*go)(struct watch *watch, bool forward, double seconds);
+	const char *where;		/* in the recording */
+
 	/* The last two looks, compared. */
 	struct processes before, after;
+	double time;			/* of the last look: since 1970 */
 	double moment, seconds;		/* of the last look; since the look before, 0: none */
 	size_t count;
 	struct row *row;
 	struct counters total;
 };
 
-/* Look, and compare with the look before. False: the group has gone. */
+/* Look at the processes of options.group, and compare with the look before. False: the group has gone. */
 bool watch_look(struct watch *watch);
+
+/* Compare a look of another source with the one before. The processes are taken over. */
+void watch_take(struct watch *watch, const struct processes *processes, double time, double moment);
 
 /* Compare anew, after a change of @order or @all. */
 void watch_compare(struct watch *watch);
@@ -43,6 +53,17 @@ void watch_compare(struct watch *watch);
 struct table watch_table(FILE *out, size_t wide);
 void watch_head(struct table *table, enum order order);
 void watch_row(struct table *table, const struct row *row);
+
+/* Print the last look as a table, or as JSON or CSV if the options say so. */
+void watch_print(const struct watch *watch);
+
+/* The watch of a command, and the parser of its options: --sort, --plain, --batch, --json, --csv. */
+extern struct watch watched;
+extern bool watch_batch;
+extern const struct argp watch_argp;
+
+/* Print instead of drawing? Exit if there is no terminal for the latter. */
+void watch_choose_form(void);
 
 /*
  * Show the watch on the terminal, refreshed, until the user ends it or the count of the

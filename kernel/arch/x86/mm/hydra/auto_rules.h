@@ -362,6 +362,22 @@ static inline s16 hydra_tally(s16 tally, u32 gain, u32 copies)
 }
 
 /**
+ * hydra_mode_rested - account for a flush of a table that rests: it went by table
+ * @m: account of the table, in state HYDRA_MODE_TABLE
+ *
+ * Return: true if the rest is over: the next flush is the first of a try.
+ */
+static inline bool hydra_mode_rested(struct hydra_mode *m)
+{
+	if (++m->rested < hydra_mode_rest(m->backoff))
+		return false;
+	m->state = HYDRA_MODE_TRY;
+	m->tried = 0;
+	m->tally = 0;
+	return true;
+}
+
+/**
  * hydra_mode_flushed - account for a flush of a table
  * @m: account of the table
  * @worth: hydra_mode_worth()
@@ -374,11 +390,7 @@ static inline s16 hydra_tally(s16 tally, u32 gain, u32 copies)
 static inline void hydra_mode_flushed(struct hydra_mode *m, u32 worth, u32 spared, u32 copies)
 {
 	if (m->state == HYDRA_MODE_TABLE) {
-		if (++m->rested < hydra_mode_rest(m->backoff))
-			return;
-		m->state = HYDRA_MODE_TRY;
-		m->tried = 0;
-		m->tally = 0;
+		hydra_mode_rested(m);
 		return;
 	}
 	if (!copies)

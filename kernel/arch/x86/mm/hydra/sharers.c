@@ -67,14 +67,14 @@ static_assert(HYDRA_MODE_TRY == 0 && HYDRA_MODE_FINE == 1 && HYDRA_MODE_TABLE ==
 #define GATHER_TIMES		16
 #define LOOKUP_RENT		PUD_SIZE
 
-/* Larger flushes look up by table: the lookup would read too many entries. */
-#define LOOK_MAX		PMD_SIZE
-
 /*
  * So many copies are looked at with interrupts off, or one of each sharer. See "Progress and
  * latency" in Documentation/mm/hydra/rules.rst.
  */
 #define LOOK_AT_ONCE		PTRS_PER_PTE
+
+/* A look at more copies goes on in parts. A range that would have more parts goes by table. */
+#define LOOK_PARTS		64
 
 /* Does every flush of an address space go to every domain now? */
 static bool hydra_unfiltered(struct hydra_mm *h)
@@ -209,6 +209,15 @@ static unsigned int hydra_count_cpus(const struct hydra_mm *h, const hydra_mask_
  * few. So a flush may go by table and by marks at once, as flushes of several CPUs always may.
  */
 
+static unsigned int hydra_nr_sharers(const struct hydra_table *t)
+{
+	hydra_mask_t sharers;
+
+	hydra_mask_zero(&sharers);
+	hydra_mask_add(&sharers, &t->sharers);
+	return bitmap_weight(sharers.bits, HYDRA_MAX_DOMAINS);
+}
+
 /* Filter "auto": is a look at so many entries of a table worth its while, by the mode? */
 static bool hydra_looks(const struct hydra_table *t, unsigned int nr)
 {
@@ -268,7 +277,7 @@ static noinline bool hydra_look_at_leaf(struct hydra_lookup *l, struct hydra_tab
 {
 	unsigned int nr = PHYS_PFN(end - 1) - PHYS_PFN(addr) + 1;
 
-	if (l->by_mode && !hydra_looks(t, nr))
+	if (l->filter == HYDRA_FILTER_AUTO && !hydra_looks(t, nr))
 		return false;
 	if (l->looked)
 		hydra_account_look(t, nr, l->found);
@@ -277,18 +286,47 @@ static noinline bool hydra_look_at_leaf(struct hydra_lookup *l, struct hydra_tab
 	return true;
 }
 
-/* Filter "auto", by table: does a table ask for a look? If not, account for the flush. */
-static noinline bool hydra_asks(struct hydra_lookup *l, struct hydra_table *t,
-				unsigned long addr, unsigned long end)
+/* How many times as much as a flush under a lock may the lookup read? */
+static unsigned int hydra_budget_times(const struct hydra_lookup *l)
 {
-	if (hydra_looks(t, PHYS_PFN(end - 1) - PHYS_PFN(addr) + 1)) {
-		l->fine = true;
-		return true;
-	}
-	/* Nothing else counts a flush by table. */
-	if (READ_ONCE(t->mode).state == HYDRA_MODE_TABLE)
-		hydra_account(t, 0, 0);
+	return l->walked ? GATHER_TIMES : 1;
+}
+
+/* May the flush look at marks? */
+static bool hydra_may_look(const struct hydra_lookup *l)
+{
+	return l->filter >= HYDRA_FILTER_ENTRY && l->permits != HYDRA_BY_TABLE &&
+	       !READ_ONCE(hydra_marks_failed);
+}
+
+/* Filter "auto", by table: does a table ask for a look? If it rests, account for the flush. */
+static bool hydra_asks(struct hydra_table *t, unsigned int nr)
+{
+	struct hydra_mode mode = READ_ONCE(t->mode);
+
+	if (mode.state != HYDRA_MODE_TABLE)
+		return hydra_looks(t, nr);
+	if (hydra_mode_rested(&mode))
+		trace_hydra_mode(t->hmm->mm, t->base, mode.state, mode.tally);
+	WRITE_ONCE(t->mode, mode);
 	return false;
+}
+
+/*
+ * A flush by table reaches the sharers of a table: the table asks for a look at the marks, or
+ * pays rent. A flush that spends the lookup's budget may reach all domains; it is no rent.
+ */
+static noinline void hydra_reach(struct hydra_lookup *l, struct hydra_table *t,
+				 unsigned long addr, unsigned long end)
+{
+	unsigned int nr = PHYS_PFN(end - 1) - PHYS_PFN(addr) + 1;
+	bool by_mode = l->filter == HYDRA_FILTER_AUTO;
+
+	if (hydra_may_look(l) && (!by_mode || hydra_asks(t, nr)))
+		l->asked += nr * hydra_nr_sharers(t);
+	else if ((l->filter < HYDRA_FILTER_ENTRY || by_mode) &&
+		 l->size <= LOOKUP_RENT * hydra_budget_times(l))
+		hydra_pay_flush(t);
 }
 
 /*
@@ -306,21 +344,9 @@ static bool hydra_add_leaf(struct hydra_lookup *l, const pteval_t *table,
 			return true;
 	}
 	t = hydra_add_sharers_of(table, l->found);
-	if (t && l->reaches && (!l->by_mode || !hydra_asks(l, t, addr, end)))
-		hydra_pay_flush(t);
+	if (t && l->reaches)
+		hydra_reach(l, t, addr, end);
 	return t;
-}
-
-/* How many times as much as a flush under a lock may the lookup read? */
-static unsigned int hydra_budget_times(const struct hydra_lookup *l)
-{
-	return l->walked ? GATHER_TIMES : 1;
-}
-
-/* Do the tables of a range of this size pay rent for the flush? */
-static bool hydra_is_rent(const struct hydra_lookup *l, unsigned long size)
-{
-	return size <= LOOKUP_RENT * hydra_budget_times(l);
 }
 
 /* Take entries from the budget. Return: false if it is spent. */
@@ -473,9 +499,9 @@ static void hydra_look_in_parts(struct hydra_lookup *l, unsigned long start,
 }
 
 /*
- * Of the sharers of a range, keep those that may have one of its entries in a TLB, if the range is
- * short enough. It is if it has HYDRA_COPIES_MAX copies at most: to read more takes as long as the
- * interrupts that the look could spare.
+ * Of the sharers of a range, keep those that may have one of its entries in a TLB, if its shared
+ * tables have HYDRA_COPIES_MAX copies of its entries at most: to read more takes as long as the
+ * interrupts that the look could spare. Of tables that one domain uses there is nothing to read.
  *
  * Under filter "auto" each table that asks for a look accounts for it afterwards. One that has
  * changed its mode meanwhile does not, or for a look too many. In a range that is looked at in
@@ -488,23 +514,28 @@ static noinline void hydra_look_at_marks(struct hydra_lookup *l, unsigned long s
 {
 	hydra_mask_t *targets = l->found, sharers = *targets;
 	unsigned int nr_sharers = bitmap_weight(targets->bits, HYDRA_MAX_DOMAINS);
-	unsigned long copies = PHYS_PFN(end - start) * nr_sharers;
+	bool at_once = l->asked <= LOOK_AT_ONCE;
 
 	/*
 	 * By table. It counts no visits of links, as it goes to domains with replicas, too. Nor
 	 * is it rent of a table that asks for a look: such a flush is rare, and ages alone forget.
 	 */
-	if (copies > HYDRA_COPIES_MAX)
+	if (l->asked > HYDRA_COPIES_MAX ||
+	    (!at_once && PHYS_PFN(end - start) * nr_sharers > LOOK_PARTS * LOOK_AT_ONCE))
 		return;
+	l->look = l->permits;
+	l->reaches = false;
+	l->entries = 0;
+	l->shared = 0;
 	*targets = *already;
 	if (l->look == HYDRA_TAKE_MARKS)
 		hydra_publish(l->h, start, end);
-	if (copies <= LOOK_AT_ONCE)
+	if (at_once)
 		hydra_range_sharers(l, start, end);
 	else
 		hydra_look_in_parts(l, start, end, nr_sharers);
 	hydra_add_published(l->h, start, end, &sharers, targets);
-	if (l->by_mode) {
+	if (l->filter == HYDRA_FILTER_AUTO) {
 		struct hydra_lookup looked = *l;
 
 		looked.looked = true;
@@ -515,49 +546,33 @@ static noinline void hydra_look_at_marks(struct hydra_lookup *l, unsigned long s
 }
 
 /*
- * Look up by table, and then at the marks, if other domains share the range.
+ * Look up by table, and then at the marks, if the filter asks for it and other domains share
+ * the range.
  *
- * A look at the entries can spare other domains only. If there are none, no mark is taken
+ * A look at the entries can spare other sharers only. If there are none, no mark is taken
  * and nothing is published: a flush of private tables writes no line that other CPUs read.
  *
  * Under filter "auto" there is a look only if a table asks for it.
  *
+ * The flush of tables that one domain uses costs the same under each filter: hydra_reach()
+ * alone, which a shared table calls, looks at the filter.
+ *
  * @l: for one call
+ * Return: false if the flush goes to every domain.
  */
-static void hydra_narrow_targets(struct hydra_lookup *l, unsigned long start, unsigned long end)
-{
-	bool may_look = l->look != HYDRA_BY_TABLE && end - start <= LOOK_MAX &&
-			!READ_ONCE(hydra_marks_failed);
-	bool by_mode = l->by_mode;
-	hydra_mask_t already = *l->found;
-	enum hydra_look look = l->look;
-
-	l->look = HYDRA_BY_TABLE;
-	l->reaches = by_mode && hydra_is_rent(l, end - start);
-	l->by_mode = by_mode && may_look;
-	hydra_range_sharers(l, start, end);
-	if (!may_look || (by_mode && !l->fine) ||
-	    !hydra_targets_others(l->h, l->found, &already))
-		return;
-	l->look = look;
-	l->reaches = false;
-	l->entries = 0;
-	l->shared = 0;
-	hydra_look_at_marks(l, start, end, &already);
-}
-
-/* Return: false if the flush goes to every domain. */
 static bool hydra_lookup_targets(struct hydra_lookup *l, unsigned int filter,
 				 unsigned long start, unsigned long end)
 {
-	if (filter < HYDRA_FILTER_ENTRY) {
-		l->look = HYDRA_BY_TABLE;
-		l->reaches = hydra_is_rent(l, end - start);
-		hydra_range_sharers(l, start, end);
-	} else {
-		l->by_mode = filter == HYDRA_FILTER_AUTO;
-		hydra_narrow_targets(l, start, end);
-	}
+	hydra_mask_t already = *l->found;
+
+	l->filter = filter;
+	l->size = end - start;
+	l->permits = l->look;
+	l->look = HYDRA_BY_TABLE;
+	l->reaches = true;
+	hydra_range_sharers(l, start, end);
+	if (l->asked && hydra_targets_others(l->h, l->found, &already))
+		hydra_look_at_marks(l, start, end, &already);
 	/*
 	 * The lookup before unfiltered. If a collapse cleared the PMD entry,
 	 * unfiltered is raised here, or the collapse has flushed. Pairs with

@@ -21,10 +21,12 @@ enum hydra_huge {
  * @h: address space
  * @huge: which sharers of huge entries to add
  * @look: how to look for sharers of leaf tables
- * @reaches: by table: the flush goes to all of them, and is counted as rent
- * @by_mode: filter "auto": of each table, its mode says whether to look at marks
- * @fine: set by table, with @by_mode: a table says so
- * @looked: with @by_mode: the flush has looked, and @found is a copy of its targets; account
+ * @permits: the most precise look that the flush permits
+ * @filter: HYDRA_FILTER_*; with "auto", the mode of each table says whether to look at marks
+ * @size: of the range of the flush
+ * @reaches: by table, for a flush: a shared table asks for a look at the marks, or pays rent
+ * @asked: with @reaches: copies of entries, of the tables that ask
+ * @looked: with "auto": the flush has looked, and @found is a copy of its targets; account
  * @walked: a gather has walked all tables already, so its budget is larger
  * @spent: set once the budget is spent: the flush goes to every domain
  * @entries: entries of PMD tables, or of tables above, visited so far
@@ -35,9 +37,11 @@ struct hydra_lookup {
 	struct hydra_mm *h;
 	enum hydra_huge huge;
 	enum hydra_look look;
+	enum hydra_look permits;
+	unsigned int filter;
+	unsigned long size;
+	unsigned long asked;
 	bool reaches;
-	bool by_mode;
-	bool fine;
 	bool looked;
 	bool walked;
 	bool spent;

@@ -332,7 +332,7 @@ static void hydra_test_look_bound(struct kunit *test)
 	/* A page more would be too many copies: the flush goes by table, and takes no mark. */
 	hydra_mask_zero(&many);
 	migrate_disable();
-	hydra_narrow_targets(&l, 0, (nr + 1) * PAGE_SIZE);
+	hydra_lookup_targets(&l, HYDRA_FILTER_ACCESSED, 0, (nr + 1) * PAGE_SIZE);
 	published = this_cpu_read(hydra_published.h);
 	hydra_unpublish();
 	KUNIT_EXPECT_FALSE(test, published);
@@ -341,7 +341,9 @@ static void hydra_test_look_bound(struct kunit *test)
 	/* This is looked at in parts, of which the last one has a mark. */
 	hydra_mask_zero(&few);
 	l.found = &few;
-	hydra_narrow_targets(&l, 0, nr * PAGE_SIZE);
+	l.look = HYDRA_TAKE_MARKS;
+	l.asked = 0;
+	hydra_lookup_targets(&l, HYDRA_FILTER_ACCESSED, 0, nr * PAGE_SIZE);
 	published = this_cpu_read(hydra_published.h);
 	hydra_unpublish();
 	migrate_enable();
@@ -366,16 +368,43 @@ static bool hydra_test_narrow(struct hydra_mm *h, hydra_mask_t *found, unsigned 
 		.h = h,
 		.huge = HYDRA_LEAF_ONLY,
 		.look = HYDRA_TAKE_MARKS,
-		.by_mode = true,
 		.found = found,
 	};
 	bool published;
 
 	hydra_mask_zero(found);
-	hydra_narrow_targets(&l, start, end);
+	hydra_lookup_targets(&l, hydra_filter(h), start, end);
 	published = this_cpu_read(hydra_published.h);
 	hydra_unpublish();
 	return published;
+}
+
+/*
+ * A leaf table that another domain alone uses: it is reached under each filter, and there is
+ * nothing to look at.
+ */
+static void hydra_test_solo_of_another(struct kunit *test)
+{
+	unsigned int filter, other;
+
+	for (filter = HYDRA_FILTER_TABLE; filter <= HYDRA_FILTER_AUTO; filter++) {
+		struct hydra_mm *h = hydra_test_mm(test, filter);
+		pteval_t *leaf = hydra_test_page(test);
+		hydra_mask_t found;
+		bool published;
+
+		if (hydra_domains_of(h)->nr < 2)
+			kunit_skip(test, "the machine has one node");
+		hydra_test_map(test, h, leaf);
+		migrate_disable();
+		other = hydra_this_domain(h) ? 0 : 1;
+		hydra_word_set_solo(virt_to_ptdesc(leaf), other);
+		published = hydra_test_narrow(h, &found, 5 * PAGE_SIZE, 6 * PAGE_SIZE);
+		migrate_enable();
+		KUNIT_EXPECT_FALSE(test, published);
+		KUNIT_EXPECT_EQ(test, 1, bitmap_weight(found.bits, HYDRA_MAX_DOMAINS));
+		KUNIT_EXPECT_TRUE(test, hydra_mask_test(other, &found));
+	}
 }
 
 /* Filter "auto": a leaf table of two domains, this CPU's and another one, which have copies */
@@ -568,6 +597,7 @@ static struct kunit_case hydra_flush_cases[] = {
 	KUNIT_CASE(hydra_test_linked_hits),
 	KUNIT_CASE(hydra_test_publish),
 	KUNIT_CASE(hydra_test_look_bound),
+	KUNIT_CASE(hydra_test_solo_of_another),
 	KUNIT_CASE(hydra_test_modes),
 	KUNIT_CASE(hydra_test_mixed),
 	KUNIT_CASE(hydra_test_budget),

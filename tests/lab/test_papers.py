@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./hydra papers: its 33 tables and figures, what is shown of them, what is kept, and that a model is always called one. (No machine boots.)"""
+import base64
+import csv
+import dataclasses
+import json
+
+import pytest
+import test_bench_operations
+import test_benches
+import test_measure
+
+from lab import cli
+from lab.bench import choice, core, operations, programs
+from lab.errors import LabError
+from lab.measure import measure, model
+from lab.papers import page, papers, plan, rows, shown as shown_by
+from test_html_report import Page
+
+
+def good(name):
+    """Values of a measurement that keep its limits."""
+    if name in measure.ROWS:
+        return [entry for entry in test_measure.good_values() if entry["row"] == name]
+    if name == "operations":
+        return operations.values_of(test_bench_operations.results())
+    if name == "programs":
+        return core.entries_of(programs.BENCH, [{"step": number, "said": {"interrupts": 9, "pagetable_kib": 100, "seconds": 1}} for number, _ in enumerate(programs.BENCH.steps)])
+    if name == "pipeline-64":
+        one = choice.BENCHES[name]
+        said = [{"same_node": [3] * 9, "other_node": [4] * 9} for _ in one.steps]
+        return core.entries_of(one, [{"step": number, "said": seen} for number, seen in enumerate(said)])
+    return test_benches.entries(name)
+
+
+def made_of(*names):
+    return {name: {"values": good(name), "checks": [["a limit", "3", False, True]], "date": "today", "minutes": 1} for name in names}
+
+
+EVERY = rows.benches_of(rows.ROWS)
+
+
+def document(made, chosen=rows.ROWS, **more):
+    given = {"failed": {}, "left_out": (), "prices": model.PRICES, "machine": [("The <machine>", [("made by", "<b>X</b>")])], **more}
+    return page.Document(chosen, made, **given)
+
+
+DRAW = page.picture
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_pictures():
+    """Drawing takes most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page, "picture", lambda *_: "")
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole(no_pictures):
+    """The document with every measurement, and its parts by (paper, label)."""
+    made = document(made_of(*EVERY))
+    get = page.Get(made)
+    return made, {(row.paper, row.label): page.part(row, made, get) for row in rows.ROWS}
+
+
+def test_there_are_33_and_each_says_what_it_is():
+    assert len(rows.ROWS) == len({(row.paper, row.label) for row in rows.ROWS}) == 33
+    for row in rows.ROWS:
+        assert row.title and row.theirs and row.paper in rows.PAPERS and (row.verdict == rows.NOT) == (not row.benches) == (not row.shown)
+        assert row.verdict == rows.FULL or row.cannot
+        assert row.verdict == rows.NOT or row.exact
+
+
+def test_each_measurement_is_there_and_has_its_minutes():
+    assert set(EVERY) <= {*measure.ROWS, *choice.BENCHES} and set(plan.MINUTES) == set(EVERY)
+    assert sum(minutes for minutes, _ in plan.MINUTES.values()) <= 90 and sum(minutes for _, minutes in plan.MINUTES.values()) <= 15
+
+
+def test_every_point_and_column_is_a_value_of_a_measurement(whole):
+    """So no name of a case, column or metric in the table is wrong."""
+    made, _ = whole
+    get = page.Get(made)
+    for row in rows.ROWS:
+        for shown in row.shown:
+            missing = {(point, column) for point, _ in shown.points for column in shown.columns} - set(page.grid(shown, get))
+            assert not missing, (row.paper, row.label, shown.title, missing)
+
+
+def test_with_every_measurement_each_row_has_its_verdict(whole):
+    _, parts = whole
+    assert {key: part["verdict"] for key, part in parts.items()} == {(row.paper, row.label): row.verdict for row in rows.ROWS}
+    assert all(part["missing"] == {} for part in parts.values())
+
+
+def test_what_is_modelled_says_so_everywhere(whole):
+    _, parts = whole
+    seen = 0
+    for part in parts.values():
+        for table in part["tables"]:
+            if table["model"]:
+                seen += 1
+                assert "model" in table["title"] and part["row"].modelled
+    assert seen > 15
+    for row in rows.ROWS:
+        for shown in row.shown:
+            found = page.grid(shown, page.Get(document(made_of(*row.benches))))
+            assert not page.is_model(found) or "model" in shown.ylabel
+
+
+@pytest.mark.parametrize("label, number", [("figure 1", 0), ("figure 1", 1), ("figure 8", 0)])
+def test_pictures_have_the_papers_axes(label, number, monkeypatch):
+    (row,) = [row for row in rows.ROWS if (row.paper, row.label) == ("hydra", label)]
+    drawn = []
+    for name in ("draw_lines", "draw_bars"):
+        real = getattr(page, name)
+        monkeypatch.setattr(page, name, lambda axis, *more, real=real, name=name: (real(axis, *more), drawn.append((name, axis))))
+    shown, found = row.shown[number], page.grid(row.shown[number], page.Get(document(made_of(*row.benches))))
+    made = base64.b64decode(DRAW(shown, found, [point for point, _ in shown.points], shown.columns))
+    ((name, axis),) = drawn
+    assert made.startswith(b"\x89PNG") and name == ("draw_lines" if label == "figure 1" else "draw_bars")
+    assert (axis.get_xlabel(), axis.get_ylabel()) == (shown.xlabel, shown.ylabel) and len(axis.figure.legends[0].get_texts()) == len(shown.columns)
+    assert ("model" in axis.get_ylabel()) == page.is_model(found)
+
+
+def test_a_title_of_a_model_gets_the_word():
+    shown = shown_by.Shown("time", "ratio", (("x", "c"),), ("hydra",), lambda *_: model.Ratio(0.5, 1.5, 0.25), "ratio")
+    found = page.grid(shown, None)
+    made = page.table(shown, found)
+    assert made["title"] == "time (model)" and made["lines"] == [("x", ["0.50 (1.50, 0.25)"])]
+    assert made["flips"] == ["x, Hydra: faster, but slower with prices halved"]
+
+
+def test_modelled_times_are_those_of_the_counts(whole):
+    """Figure 1: the time of a call is that of its instructions and of the interrupts that it sends."""
+    made, _ = whole
+    (row,) = [row for row in rows.ROWS if (row.paper, row.label) == ("hydra", "figure 1")]
+    get, found = page.Get(made), page.grid(row.shown[1], page.Get(made))
+    instructions = get("operations", "mprotect-4k, apart", "linux", "instructions")
+    assert found[8, "linux"].usual == pytest.approx((0.33 * instructions + 63 * 500) / (0.33 * instructions)) and found[0, "linux"].usual == 1
+    (row,) = [row for row in rows.ROWS if (row.paper, row.label) == ("vmitosis", "figure 1")]
+    found = page.grid(row.shown[0], get)
+    assert found["gups", "LL"].usual == 1 and found["gups", "LR"].usual == found["gups", "RL"].usual < found["gups", "RR"].usual
+
+
+def test_the_table_of_prices_decides():
+    made = made_of("spinners", "operations")
+    dear = {**model.PRICES, "sent": dataclasses.replace(model.PRICES["sent"], ns=10000)}
+    (row,) = [row for row in rows.ROWS if (row.paper, row.label) == ("hydra", "figure 1")]
+    usual, other = (page.grid(row.shown[1], page.Get(document(made, prices=prices)))[8, "linux"].usual for prices in (model.PRICES, dear))
+    assert other > 10 * usual
+
+
+def test_the_page_has_all_rows_and_no_text_becomes_html(whole):
+    made, _ = whole
+    seen = Page(page.html(made))
+    for row in rows.ROWS:
+        assert " ".join(row.theirs.split()) in seen.words and row.title in seen.words
+    assert "<b>X</b>" in seen.words and "The <machine>" in seen.words
+    assert all(price.source in seen.words for price in model.PRICES.values()) and "1 of its limits broken" in seen.words
+    full = sum(row.verdict == rows.FULL for row in rows.ROWS)
+    assert f"Of 33 tables and figures: {full} in full" in seen.words
+    assert {value.split(":")[0] for _, name, value in seen.attributes if name == "src"} == {"data"}
+
+
+def test_what_was_not_measured_is_said_with_the_reason():
+    made = document(made_of("operations"), rows.chosen(("hydra",)), failed={"spinners": "the machine ended"}, left_out=("apache",))
+    parts = {part["row"].label: part for part in (page.part(row, made, page.Get(made)) for row in made.rows)}
+    assert parts["figure 1"]["verdict"] == "not measured in this run: spinners" and parts["figure 1"]["missing"] == {"spinners": "the machine ended"}
+    assert parts["figure 2"]["verdict"] == "in part; not measured in this run: mprotect" and len(parts["figure 2"]["tables"]) == 1
+    assert parts["figure 13"]["missing"] == {"apache": "a quick run leaves it out"} and parts["figure 8"]["missing"] == {"miniatures": "it was not reached"}
+    assert parts["figure 9"]["verdict"] == rows.PART and parts["figure 9"]["missing"] == {}
+    words = Page(page.html(made)).words
+    assert "spinners was not measured: the machine ended" in words and "1 in part, 12 not, or not wholly, measured in this run" in words
+
+
+# --- The call
+
+class Runs:
+    """In the place of plan.run()."""
+
+    def __init__(self, fail=None):
+        self.names, self.fail = [], fail or {}
+
+    def __call__(self, one):
+        self.names.append(one.name)
+        if one.name in self.fail:
+            raise self.fail[one.name]
+        return good(one.name), []
+
+
+@pytest.fixture(autouse=True)
+def no_kernel(monkeypatch, cache):
+    monkeypatch.setattr(plan.build, "image_key", lambda _: "kernel")
+
+
+def call(home, *words, runs=None):
+    runs = runs or Runs()
+    arguments = cli.parser().parse_args(["papers", "--out", str(home), *words])
+    return papers.papers_verb(arguments, runs), runs.names
+
+
+def test_what_was_measured_is_kept(tmp_path, monkeypatch, capsys):
+    status, names = call(tmp_path, "--only", "radixvm")
+    assert status == 0 and sorted(names) == ["miniatures", "pipeline-64"]
+    assert json.loads((tmp_path / "miniatures.json").read_text())["values"] == good("miniatures")
+    with open(tmp_path / "papers.csv", encoding="utf-8") as source:
+        assert len(list(csv.DictReader(source))) == len(json.loads((tmp_path / "papers.json").read_text())) == len(good("miniatures")) + len(good("pipeline-64"))
+    assert "figure 9" in (tmp_path / "papers.html").read_text() and "ABIS, figure 5" not in (tmp_path / "papers.html").read_text()
+    assert call(tmp_path, "--only", "radixvm") == (0, []) and "kept from" in capsys.readouterr().err
+    # Another kernel, or other steps: what is kept is of another thing.
+    assert call(tmp_path, "--only", "radixvm", "--quick")[1] == ["miniatures"]
+    monkeypatch.setattr(plan.build, "image_key", lambda _: "another")
+    assert sorted(call(tmp_path, "--only", "radixvm")[1]) == ["miniatures", "pipeline-64"]
+    (tmp_path / "miniatures.json").write_text("{ broken")
+    assert call(tmp_path, "--only", "radixvm")[1] == ["miniatures"]
+
+
+def test_a_failure_ends_no_other_measurement(tmp_path, capsys):
+    status, names = call(tmp_path, "--only", "radixvm", runs=Runs({"pipeline-64": LabError("the machine <ended>")}))
+    assert status == 1 and sorted(names) == ["miniatures", "pipeline-64"] and not (tmp_path / "pipeline-64.json").exists()
+    assert "the machine &lt;ended&gt;" in (tmp_path / "papers.html").read_text() and "pipeline-64 failed" in capsys.readouterr().err
+    assert call(tmp_path, "--only", "radixvm") == (0, ["pipeline-64"])
+
+
+def test_an_interrupted_call_leaves_a_report(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        call(tmp_path, "--only", "radixvm", runs=Runs({"miniatures": KeyboardInterrupt()}))
+    assert "it was not reached" in (tmp_path / "papers.html").read_text() and json.loads((tmp_path / "papers.json").read_text()) == good("pipeline-64")
+
+
+def test_a_quick_run_makes_less_and_says_what(tmp_path):
+    tasks, left_out = plan.tasks(EVERY, True)
+    assert {one.name for one in tasks} | set(left_out) == set(EVERY) and "auto" in left_out
+    quick = {one.name: one.bench for one in tasks}
+    assert {step.case for step in quick["placed"].steps} == {"gups", "canneal"} and set(quick["miniatures"].columns()) == {"linux", "mitosis", "hydra"}
+    assert [one.minutes for one in tasks] == sorted(one.minutes for one in tasks)
+    assert call(tmp_path, "--quick", "--only", "abis")[1] == ["miniatures"]
+    assert "a quick run leaves it out" in (tmp_path / "papers.html").read_text()
+
+
+@pytest.mark.parametrize("words, said", [(["--only", "hydra,linux"], "there is no paper 'linux'"), (["--only", " ,"], "names no paper"),
+                                         (["--costs", "/no/such/file"], "no JSON file of ./hydra here"), (["--out", "/dev/null/x"], "cannot make the directory")])
+def test_wrong_words_are_refused_before_anything_is_measured(tmp_path, words, said):
+    runs = Runs()
+    with pytest.raises(LabError, match=said) as caught:
+        call(tmp_path, *words, runs=runs)
+    assert caught.value.status == 2 and runs.names == []
+
+
+def test_prices_of_a_measured_machine(tmp_path):
+    from test_model import document as measured
+    (tmp_path / "here.json").write_text(json.dumps(measured()))
+    made = papers.prices_of(tmp_path / "here.json")
+    assert made["sent"].ns == 1500 and papers.prices_of(None) is model.PRICES
+    (tmp_path / "here.json").write_text("[]")
+    with pytest.raises(LabError, match="no JSON file"):
+        papers.prices_of(tmp_path / "here.json")
+
+
+def test_limits_of_a_part_are_not_compared(monkeypatch):
+    (part,) = [one for one in plan.tasks(("placed",), True)[0]]
+    monkeypatch.setattr(plan.core, "run", lambda one: [entry for entry in good("placed") if entry["case"] in ("gups", "canneal")])
+    assert plan.run(part)[1] == []
+    (whole_one,) = [one for one in plan.tasks(("placed",), False)[0]]
+    monkeypatch.setattr(plan.core, "run", lambda one: good("placed"))
+    assert plan.run(whole_one)[1] and all(check[2] for check in plan.run(whole_one)[1])
