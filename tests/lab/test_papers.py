@@ -258,7 +258,7 @@ def test_wrong_words_are_refused_before_anything_is_measured(tmp_path, words, sa
 
 
 def test_prices_of_a_measured_machine(tmp_path):
-    from test_model import document as measured
+    from test_cost_model import document as measured
     (tmp_path / "here.json").write_text(json.dumps(measured()))
     made = papers.prices_of(tmp_path / "here.json")
     assert made["sent"].ns == 1500 and papers.prices_of(None) is model.PRICES
