@@ -134,9 +134,12 @@ def picture(shown, found, points, columns):
 
 def part(row, document, get):
     """What the template shows of a row."""
-    tables = [table(shown, found) for shown in row.shown if (found := grid(shown, get))]
+    grids = [(shown, grid(shown, get)) for shown in row.shown]
+    tables = [table(shown, found) for shown, found in grids if found]
     missing = [name for name in row.benches if name not in document.made]
     verdict = row.verdict
+    if any(len(found) < len(shown.points) * len(shown.columns) for shown, found in grids):
+        verdict = f"{rows.PART}; {NOT_NOW}: some points"
     if missing:
         verdict = f"{f'{rows.PART}; ' if tables else ''}{NOT_NOW}: {', '.join(missing)}"
     why = {name: document.failed.get(name, "a quick run leaves it out" if name in document.left_out else "it was not reached") for name in missing}

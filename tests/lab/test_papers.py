@@ -174,6 +174,15 @@ def test_what_was_not_measured_is_said_with_the_reason():
     assert "spinners was not measured: the machine ended" in words and "1 in part, 12 not, or not wholly, measured in this run" in words
 
 
+def test_a_row_without_all_its_points_is_not_in_full():
+    made = made_of("placed", "prefetch")
+    (row,) = [row for row in rows.ROWS if (row.paper, row.label) == ("vmitosis", "figure 1")]
+    assert page.part(row, document(made), page.Get(document(made)))["verdict"] == rows.FULL
+    made["placed"]["values"] = [entry for entry in made["placed"]["values"] if entry["case"] != "btree"]
+    found = page.part(row, document(made), page.Get(document(made)))
+    assert found["verdict"] == "in part; not measured in this run: some points" and len(found["tables"][0]["lines"]) == 4
+
+
 # --- The call
 
 class Runs:
@@ -249,7 +258,7 @@ def test_wrong_words_are_refused_before_anything_is_measured(tmp_path, words, sa
 
 
 def test_prices_of_a_measured_machine(tmp_path):
-    from test_model import document as measured
+    from test_cost_model import document as measured
     (tmp_path / "here.json").write_text(json.dumps(measured()))
     made = papers.prices_of(tmp_path / "here.json")
     assert made["sent"].ns == 1500 and papers.prices_of(None) is model.PRICES
