@@ -240,6 +240,8 @@ static void hydra_vm_push_all(struct kvm *kvm, struct kvm_mmu_page *own,
 		return;
 	spte = hydra_vm_derive(spte, logged);
 	list_for_each_entry_rcu(root, &kvm->arch.tdp_mmu_roots, link) {
+		if (rwlock_is_contended(&kvm->mmu_lock))
+			break;
 		role.domain = root->role.domain;
 		if (root != own && role.domain && (loaded & BIT(role.domain)) &&
 		    hydra_vm_uses(kvm->arch.hydra, role.domain) && root->role.word == role.word)

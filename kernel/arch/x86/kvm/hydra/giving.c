@@ -126,7 +126,9 @@ static void hydra_vm_mark_given_up(struct hydra_vm *vm, unsigned int victim)
 	else
 		tree->in_a_row = 0;
 	tree->given_up = jiffies;
-	atomic64_set(&vm->forced, 0);
+	/* Tables of trees that go give for each other once: these have been given for already. */
+	if (!hydra_vm_going(vm))
+		atomic64_set(&vm->forced, 0);
 	/* The refuge before the bit: pairs with smp_load_acquire() in hydra_vm_domain(). */
 	smp_store_release(&vm->given_up, vm->given_up | BIT(victim));
 }

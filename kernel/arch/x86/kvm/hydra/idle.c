@@ -225,6 +225,8 @@ static void hydra_vm_drop_root(struct kvm *kvm, struct kvm_mmu_page *root, bool 
 	/* In the critical section that has made the root invalid */
 	if (loaded)
 		hydra_vm_ask(kvm, BIT(d), KVM_REQ_MMU_FREE_OBSOLETE_ROOTS);
+	/* Another tree of this domain may come, and is emptied from its beginning. */
+	kvm->arch.hydra->place = (struct hydra_vm_place){};
 	if (!hydra_vm_uses(kvm->arch.hydra, d))
 		return;
 	/* A tree may have a second root, for system management mode. */
