@@ -116,12 +116,18 @@ CATCHERS = {
     "vm-keep-trees": ["vm_move -t other_settings_free_the_trees", "vm_degrade -t beyond_the_limit"],
     "vm-keep-root": ["vm_degrade -t prefault_after_new_settings"],
     "vm-degrade-deadly": ["vm_degrade -t beyond_the_limit"],
-    "vm-keep-fallen": ["vm_degrade -t fallbacks_do_not_add_up"],
+    "vm-keep-fallen": ["vm_degrade -t trees_that_come_back_do_not_add_up"],
+    "vm-lose-all": ["vm_degrade -t other_trees_stay"],
+    "vm-stay-away": ["vm_degrade -t tree_comes_back"],
+    "vm-go-at-once": ["vm_degrade -t refuge_copies_from_the_tree_that_goes"],
     "vm-take-all": ["vm_interface -t bad_input_changes_nothing"],
-    "vm-copy-invalidated": ["vm_copy -t neighbours_dropped_during_a_fault"],
+    "vm-copy-invalidated": ["vm_copy -t neighbours_dropped_during_a_fault", "vm_copy -t huge_neighbours_dropped_during_a_fault"],
     "vm-copy-writable": ["vm_copy -t copies_in_logged_memory_are_not_writable", "vm_copy -t writable_pages_are_in_the_log"],
-    "vm-copy-beyond": ["vm_copy -t copies_end_with_the_memslot", "vm_copy -t memslot_that_goes_beside_a_fault"],
+    "vm-copy-beyond": ["vm_copy -t copies_end_with_the_memslot", "vm_copy -t huge_copies_end_with_the_memslot",
+                       "vm_copy -t memslot_that_goes_beside_a_fault"],
     "vm-copy-more": ["vm_copy -t copies_permit_no_more_than_their_source"],
+    "vm-copy-small": ["vm_copy -t huge_pages_fault_once_for_a_gigabyte"],
+    "vm-skip-push": ["vm_copy -t pages_that_one_node_writes_are_in_all_trees"],
     "vm-spare-tree": ["vm_bystanders -t no_write_is_missing_from_the_log"],
     "vm-flush-all": ["vm_bystanders -t page_used_by_one_node"],
     "vm-drop-used": ["vm_move -t tree_with_a_vcpu_stays"],
@@ -145,7 +151,8 @@ HARMLESS = {"slow-flush": ["bystanders -t drop_huge_page_that_another_thread_mov
             "regroup-always": ["bystanders -t drop_pages_while_another_gather_ends", "coherence", "oracle --policy hydra"],
             "look-often": ["oracle --policy hydra,filter=auto --wander --operations 200"],
             "vm-wander": ["vm_move -t vcpus_that_go_round"],
-            "vm-slowly": ["vm_copy -t neighbours_dropped_during_a_fault", "vm_copy -t copies_in_logged_memory_are_not_writable"]}
+            "vm-slowly": ["vm_copy -t neighbours_dropped_during_a_fault", "vm_copy -t huge_neighbours_dropped_during_a_fault",
+                          "vm_copy -t copies_of_huge_pages_are_logged", "vm_copy -t copies_in_logged_memory_are_not_writable"]}
 # Rules whose break does not show on the debug kernel in QEMU, by the stage that tries them.
 ELSEWHERE = {"skip-idle-generation": "pcid", "count-plainly": "races"}
 

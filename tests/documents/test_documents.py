@@ -30,7 +30,7 @@ LINUX = set("""
     map_pte move_pages_pte folio_mkclean page_table_lock page_vma_mapped_walk tlb_remove_table_sync_one pagemap_scan_pmd_entry pmd_clear ptdump_walk_pgd_level_debugfs pte_clear
     pte_free_defer pte_free_now pte_free_tlb read_ldt si_code tlb_finish_mmu tlb_gather_mmu truncate_inode_partial_folio
     tlb_flush_batched unmap_vmas unuse_vma vma_start_write hugetlb_unshare_all_pmds wp_clean_post_vma wp_page_reuse zap_huge_pmd
-    fast_page_fault is_page_fault_stale kvm_arch_vcpu_load kvm_make_all_cpus_request kvm_mmu_load kvm_mmu_new_pgd
+    fast_page_fault is_page_fault_stale kvm_arch_vcpu_load kvm_mmu_hugepage_adjust kvm_make_all_cpus_request kvm_mmu_load kvm_mmu_new_pgd
     kvm_arch_flush_remote_tlbs kvm_flush_remote_tlbs_memslot kvm_make_vcpus_request_mask kvm_mmu_notifier_invalidate_range_start
     kvm_mmu_slot_apply_flags make_spte tdp_mmu_map_handle_target_level
     kvm_mmu_topup_memory_cache kvm_swap_active_memslots kvm_vcpu_flush_tlb_all

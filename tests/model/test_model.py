@@ -37,6 +37,7 @@ STATES = {
     "munmap_frees_without_rcu": 2_100_000,
     "munmap_while_other_node_reads": 5_900_000,
     "nested_flush_spares_vcpus": 3_100_000,
+    "nested_tree_goes_while_vcpus_come": 2_500_000,
     "process_splits_while_cpus_come": 15_300_000,
     "reclaim_drops_replica": 2_200_000,
     "table_moves": 3_600_000,

@@ -58,6 +58,7 @@ struct hydra_vm_unlogged {
  * One walk of the checker over all trees of a VM
  *
  * @looks_at_log: slots_lock is held, and faults mark written pages in bitmaps
+ * @below: tables below roots, by domain
  * @unlogged: the first pages that are to be looked at again
  */
 struct hydra_vm_walk {
@@ -66,6 +67,7 @@ struct hydra_vm_walk {
 	struct kvm_mmu_page *root;
 	unsigned int domain;
 	unsigned long below_roots;
+	unsigned long below[HYDRA_VM_MAX_DOMAINS + 1];
 	unsigned long misplaced;
 	long violations;
 	bool looks_at_log;
@@ -168,6 +170,7 @@ static void hydra_vm_walk_table(struct hydra_vm_walk *w, struct kvm_mmu_page *sp
 	unsigned int d = w->domain;
 
 	w->below_roots += sp != w->root;
+	w->below[d] += sp != w->root;
 	if (sp->role.domain != d)
 		hydra_vm_violated(w, 3, sp->gfn, "a table of another domain");
 	if (d && nid != hydra_vm_home(d - 1))
@@ -254,7 +257,7 @@ static void hydra_vm_check_roots(struct hydra_vm_walk *w)
 	}
 }
 
-/* No tree's vCPUs have been flushed for changes that are still to come. */
+/* No tree's vCPUs have been flushed for changes that are still to come; its tables are counted. */
 static void hydra_vm_check_numbers(struct hydra_vm_walk *w)
 {
 	const struct hydra_vm *vm = w->kvm->arch.hydra;
@@ -263,6 +266,9 @@ static void hydra_vm_check_numbers(struct hydra_vm_walk *w)
 	for (d = 0; vm->counts && d <= HYDRA_VM_MAX_DOMAINS; d++)
 		if (atomic64_read(&vm->trees[d].flushed) > atomic64_read(&vm->trees[d].changed))
 			hydra_vm_violated(w, 6, 0, "flushed for more changes than there were");
+	for (d = 1; vm->counts && d <= HYDRA_VM_MAX_DOMAINS; d++)
+		if (atomic64_read(&vm->trees[d].tables) != w->below[d])
+			hydra_vm_violated(w, 4, 0, "a tree has not the tables that were counted");
 }
 
 /**

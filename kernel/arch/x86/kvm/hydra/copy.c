@@ -4,8 +4,8 @@
  *
  * A page that vCPUs of several nodes use costs each node a fault, which is an exit of the
  * guest. So a fault of one domain copies the neighbours that the trees of other domains have
- * already: up to 2^prefetch small entries, in the same leaf table. Nothing gets mapped that
- * another tree does not map, so nothing is asked of the host's page table.
+ * already: up to 2^prefetch entries of the size of its own, in the same table. Nothing gets mapped
+ * that another tree does not map, so nothing is asked of the host's page table.
  *
  * The fault reads the source and writes the copy while it holds mmu_lock for reading. KVM ends
  * the mappings of a frame, and clears the software bits that permit writes, with mmu_lock held
@@ -25,20 +25,31 @@
  *     frees the page
  *
  * The copy in tree 1 would map a freed page. The fault's own entry is not in such a range,
- * see is_page_fault_stale(), but its neighbours may be.
+ * see is_page_fault_stale(), but its neighbours may be. A huge entry is left out if the range
+ * has any page of it: the host may be splitting the huge page.
  *
  * No writable copy in a memslot whose dirty pages are logged. KVM takes the write
  * permission of one tree after another with the lock held for reading, so a source may still
  * be writable when the own tree has been visited. A fault that can run at that time sees the
  * slot's flag: kvm_swap_active_memslots() waits for faults that do not. The first write through
  * the copy goes through fast_page_fault(), which logs. With PML, a copy that is not dirty would
- * be logged in any case.
+ * be logged in any case. No huge entry is copied there: a fault that sees the flag sets a small
+ * entry, see kvm_mmu_hugepage_adjust(), and copies entries of the same size. So the log finds all
+ * huge entries when it begins, to split them or to take their write permission.
  *
- * Copies are in the memslot of the fault. The slot was looked up in this section of
- * kvm->srcu, and a slot is deleted after such sections have ended.
+ * Copies are in the memslot of the fault, with all their pages. The slot was looked up in this
+ * section of kvm->srcu, and a slot is deleted after such sections have ended.
+ *
+ * Under replication "eager", as in vMitosis, a fault also copies its entry into the other trees
+ * that vCPUs have, with the tables that lead there. They are allocated without waiting, because
+ * mmu_lock is held: without memory, or beyond the limit of the VM, the other tree gets its entry by
+ * a fault of its own. That copy is as true as the others: its frame was found not stale.
  *
  * A copy is neither dirty nor accessed. Its tree has not used it. In all else it permits
- * what its source permits.
+ * what its source permits. That holds for huge entries, too: where KVM wants small entries, for
+ * frames whose writes it tracks, it has taken the write permission of huge entries in all trees
+ * at once, under mmu_lock held for writing, and makes no new ones. To execute a huge page that is
+ * mapped without that permission (nx_huge_pages) takes a fault of the own tree, which splits it.
  */
 
 #include <linux/hydra_vm.h>
@@ -52,42 +63,61 @@
 #include "mmu/tdp_mmu.h"
 
 #include "hydra.h"
+#include "internal.h"
 
+/*
+ * What may be copied around a fault's entry: the entries of whole pages of the memslot
+ *
+ * @level: of the fault's entry, and of the copies
+ * @size: of the pages, in frames
+ */
 struct hydra_vm_window {
-	gfn_t first, end;
+	gfn_t first, end, size;
+	int level;
 	bool logged;
 };
 
-/* What may be copied around a fault's entry. Return: false if nothing may be. */
-static bool hydra_vm_window(struct kvm *kvm, const struct kvm_page_fault *fault,
-			    unsigned int degree, struct hydra_vm_window *w)
+static void hydra_vm_window(const struct kvm_page_fault *fault, unsigned int degree,
+			    struct hydra_vm_window *w)
 {
 	const struct kvm_memory_slot *slot = fault->slot;
+	gfn_t all;
 
-	w->first = max(round_down(fault->gfn, 1 << degree), slot->base_gfn);
-	w->end = min(round_down(fault->gfn, 1 << degree) + (1 << degree),
-		     slot->base_gfn + slot->npages);
+	w->level = fault->goal_level;
+	w->size = KVM_PAGES_PER_HPAGE(w->level);
+	all = w->size << degree;
+	w->first = max(round_down(fault->gfn, all), round_up(slot->base_gfn, w->size));
+	w->end = min(round_down(fault->gfn, all) + all,
+		     round_down(slot->base_gfn + slot->npages, w->size));
 	w->logged = kvm_slot_dirty_track_enabled(slot);
-	/* No copy in a range being invalidated. Until KVM knows it, both ends are INVALID_GPA. */
-	return !kvm->mmu_invalidate_in_progress ||
-	       w->first >= kvm->mmu_invalidate_range_end ||
-	       (w->end <= kvm->mmu_invalidate_range_start &&
-		kvm->mmu_invalidate_range_start != INVALID_GPA);
 }
 
-/* Go to the leaf entry of a frame. Return: false if the tree has no leaf table there. */
-static bool hydra_vm_find(struct kvm_mmu_page *root, gfn_t gfn, struct tdp_iter *iter)
+/*
+ * Does a range that is being invalidated have a page of these? Until KVM knows the range, both ends
+ * are INVALID_GPA.
+ * Context: mmu_lock.
+ */
+static bool hydra_vm_being_invalidated(const struct kvm *kvm, gfn_t first, gfn_t size)
 {
-	for_each_tdp_pte((*iter), root, gfn, gfn + 1)
-		if (iter->level == PG_LEVEL_4K)
+	return kvm->mmu_invalidate_in_progress &&
+	       first < kvm->mmu_invalidate_range_end &&
+	       (first + size > kvm->mmu_invalidate_range_start ||
+		kvm->mmu_invalidate_range_start == INVALID_GPA);
+}
+
+/* Go to the entry of a frame in a table of a level. Return: false if there is no such table. */
+static bool hydra_vm_find(struct kvm_mmu_page *root, gfn_t gfn, int level, struct tdp_iter *iter)
+{
+	for_each_tdp_pte_min_level((*iter), root, level, gfn, gfn + 1)
+		if (iter->level == level)
 			return true;
 	return false;
 }
 
 /* Is an entry one that another tree may have a copy of? */
-static bool hydra_vm_may_copy(u64 spte)
+static bool hydra_vm_may_copy(u64 spte, int level)
 {
-	return is_shadow_present_pte(spte) && spte_ad_enabled(spte);
+	return is_shadow_present_pte(spte) && is_last_spte(spte, level) && spte_ad_enabled(spte);
 }
 
 /* A copy: neither dirty nor accessed, nor writable in a memslot that is logged */
@@ -98,7 +128,7 @@ static u64 hydra_vm_derive(u64 spte, bool logged)
 }
 
 /*
- * Copy what a sibling's leaf table has in the window, and the own table lacks. A CPU that waits
+ * Copy what a sibling's table has in the window, and the own table lacks. A CPU that waits
  * for mmu_lock ends it: copies are optional.
  *
  * @to: the own tree's entry of the window's first frame
@@ -111,25 +141,26 @@ static bool hydra_vm_copy_table(struct kvm *kvm, struct tdp_iter to,
 				const struct hydra_vm_window *w, unsigned int *copied)
 {
 	const u64 *own = rcu_dereference(to.sptep), *source;
-	unsigned int nr = w->end - w->first, lacking = 0;
+	unsigned int i = 0, lacking = 0;
 	struct tdp_iter from;
 
-	if (!hydra_vm_find(sibling, w->first, &from))
+	if (!hydra_vm_find(sibling, w->first, w->level, &from))
 		return true;
 	source = rcu_dereference(from.sptep);
-	for (unsigned int i = 0; i < nr; i++) {
+	for (gfn_t gfn = w->first; gfn < w->end; gfn += w->size, i++) {
 		u64 spte;
 
-		if (READ_ONCE(own[i]) != SHADOW_NONPRESENT_VALUE)
+		if (READ_ONCE(own[i]) != SHADOW_NONPRESENT_VALUE ||
+		    hydra_vm_being_invalidated(kvm, gfn, w->size))
 			continue;
 		lacking++;
 		spte = READ_ONCE(source[i]);
-		if (!hydra_vm_may_copy(spte))
+		if (!hydra_vm_may_copy(spte, w->level))
 			continue;
 		if (rwlock_is_contended(&kvm->mmu_lock))
 			return false;
 		to.sptep = (tdp_ptep_t)(own + i);
-		to.gfn = w->first + i;
+		to.gfn = gfn;
 		to.old_spte = SHADOW_NONPRESENT_VALUE;
 		/* Another vCPU of the domain may be faster. */
 		if (!hydra_vm_set_absent(kvm, &to, hydra_vm_derive(spte, w->logged)))
@@ -137,6 +168,87 @@ static bool hydra_vm_copy_table(struct kvm *kvm, struct tdp_iter to,
 		lacking--;
 	}
 	return lacking;
+}
+
+/* Allocate a table for a domain tree without waiting, with what KVM knows of it, or NULL */
+static struct kvm_mmu_page *hydra_vm_table_at_once(struct kvm *kvm, unsigned int d)
+{
+	const gfp_t gfp = GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN;
+	int home = hydra_vm_home(d - 1);
+	struct kvm_mmu_page *sp;
+	struct page *page;
+
+	if (atomic64_read(&kvm->arch.tdp_mmu_pages) >= READ_ONCE(hydra_vm_table_limit))
+		return NULL;
+	sp = kmem_cache_zalloc(mmu_page_header_cache, gfp);
+	page = sp ? alloc_pages_node(home, gfp | __GFP_THISNODE, 0) : NULL;
+	if (!page) {
+		if (sp)
+			kmem_cache_free(mmu_page_header_cache, sp);
+		return NULL;
+	}
+	sp->spt = page_address(page);
+	memset64((u64 *)sp->spt, SHADOW_NONPRESENT_VALUE, SPTE_ENT_PER_PAGE);
+	return sp;
+}
+
+/* Put a copy into a tree that has none, with the tables above. Return: true if that was done. */
+static bool hydra_vm_push(struct kvm *kvm, struct kvm_mmu_page *root, gfn_t gfn, int level,
+			  u64 spte)
+{
+	struct kvm_mmu_page *sp;
+	struct tdp_iter iter;
+
+	for_each_tdp_pte_min_level(iter, root, level, gfn, gfn + 1) {
+		if (iter.level == level)
+			return iter.old_spte == SHADOW_NONPRESENT_VALUE &&
+			       !hydra_vm_set_absent(kvm, &iter, spte);
+		if (is_shadow_present_pte(iter.old_spte) &&
+		    !is_last_spte(iter.old_spte, iter.level))
+			continue;
+		/* A huge page, or one that another CPU is just about to change */
+		if (iter.old_spte != SHADOW_NONPRESENT_VALUE)
+			return false;
+		sp = hydra_vm_table_at_once(kvm, root->role.domain);
+		if (!sp)
+			return false;
+		if (hydra_vm_link_absent(kvm, &iter, sp)) {
+			free_page((unsigned long)sp->spt);
+			kmem_cache_free(mmu_page_header_cache, sp);
+			return false;
+		}
+	}
+	return false;
+}
+
+/* Copy the fault's entry into the other trees that vCPUs have: replication "eager". */
+static void hydra_vm_push_all(struct kvm *kvm, struct kvm_mmu_page *own,
+			      const struct kvm_page_fault *fault, bool logged)
+{
+	union kvm_mmu_page_role role = own->role;
+	u32 loaded = hydra_vm_loaded_trees(kvm);
+	int level = fault->goal_level, copied = 0;
+	gfn_t gfn = round_down(fault->gfn, KVM_PAGES_PER_HPAGE(level));
+	struct kvm_mmu_page *root;
+	struct tdp_iter from;
+	u64 spte;
+
+	if (!hydra_vm_find(own, gfn, level, &from))
+		return;
+	spte = READ_ONCE(*rcu_dereference(from.sptep));
+	if (!hydra_vm_may_copy(spte, level))
+		return;
+	spte = hydra_vm_derive(spte, logged);
+	list_for_each_entry_rcu(root, &kvm->arch.tdp_mmu_roots, link) {
+		if (rwlock_is_contended(&kvm->mmu_lock))
+			break;
+		role.domain = root->role.domain;
+		if (root != own && role.domain && (loaded & BIT(role.domain)) &&
+		    hydra_vm_uses(kvm->arch.hydra, role.domain) && root->role.word == role.word)
+			copied += hydra_vm_push(kvm, root, gfn, level, spte);
+	}
+	if (copied)
+		atomic_long_add(copied, &kvm->arch.hydra->copied);
 }
 
 /**
@@ -151,22 +263,24 @@ void __hydra_vm_fill_around(struct kvm_vcpu *vcpu, struct kvm_page_fault *fault)
 	struct kvm_mmu_page *root, *own = root_to_sp(vcpu->arch.mmu->root.hpa);
 	struct kvm *kvm = vcpu->kvm;
 	struct hydra_vm *vm = kvm->arch.hydra;
-	unsigned int degree = READ_ONCE(vm->settings).prefetch;
+	const union hydra_choice choice = READ_ONCE(vm->settings);
 	union kvm_mmu_page_role role = own->role;
 	struct hydra_vm_window w;
 	unsigned int copied = 0;
 	struct tdp_iter to;
 
 	lockdep_assert_held_read(&kvm->mmu_lock);
-	/* Shadow tables of nested guests are compared by KVM itself; large entries are few. */
-	if (!degree || fault->goal_level != PG_LEVEL_4K || !fault->slot ||
-	    role.guest_mode || !kvm_ad_enabled())
+	/* Shadow tables of nested guests are compared by KVM itself. */
+	if (!fault->slot || role.guest_mode || !kvm_ad_enabled())
 		return;
-	if (!hydra_vm_window(kvm, fault, degree, &w))
-		return;
+	hydra_vm_window(fault, choice.prefetch, &w);
 	/* Tables that are taken away meanwhile are freed after a grace period. */
 	guard(rcu)();
-	if (!hydra_vm_find(own, w.first, &to))
+	if (choice.replication == HYDRA_REPLICATE_EAGER)
+		hydra_vm_push_all(kvm, own, fault, w.logged);
+	if (!choice.prefetch)
+		return;
+	if (!hydra_vm_find(own, w.first, w.level, &to))
 		return;
 	list_for_each_entry_rcu(root, &kvm->arch.tdp_mmu_roots, link) {
 		/* A valid root is one that KVM's loops over roots reach. */

@@ -10,6 +10,7 @@
 #include <uapi/linux/hydra.h>
 #include <uapi/linux/hydra_para.h>
 
+struct kvm_mmu_page;
 struct kvm_page_fault;
 struct tdp_iter;
 
@@ -29,18 +30,26 @@ struct tdp_iter;
  * struct hydra_vm_tree - changes of a tree's entries, see flush.c; and when it was used
  * @changed: how many have taken something from an entry
  * @flushed: up to which of these all vCPUs of the tree have been flushed
+ * @tables: how many it has below its roots; not counted for the shared tree
  * @left: when a vCPU has left the tree, in jiffies; see idle.c
  * @pressed: the tree is to be dropped before its time: its node was short of memory
+ * @given_up: when it was given up last, in jiffies; see giving.c. So for the next two.
+ * @back: when it came back last, in jiffies; 0: never
+ * @in_a_row: how often it was given up soon after it had come back
  */
 struct hydra_vm_tree {
 	atomic64_t changed;
 	atomic64_t flushed;
+	atomic64_t tables;
 	unsigned long left;
 	bool pressed;
+	unsigned long given_up;
+	unsigned long back;
+	unsigned int in_a_row;
 } ____cacheline_aligned_in_smp;
 
 /**
- * struct hydra_vm_place - where hydra_vm_drop_idle() goes on to empty a tree
+ * struct hydra_vm_place - where hydra_vm_drop_part() goes on to empty a tree
  * @role: of the root
  * @left: as of the tree, when this began: a vCPU that comes and leaves may fill all again
  * @level: of the entries that are taken away, with all below
@@ -58,14 +67,17 @@ struct hydra_vm_place {
  * @kvm: the VM
  * @refused: why the VM cannot have a tree per node, or NULL; fixed when the VM is made
  * @settings: written under slots_lock
- * @per_node: vCPUs load the tree of their CPU's node. Set under slots_lock. Cleared there,
- *	and by a vCPU that gets no memory for a table.
+ * @per_node: vCPUs load the tree of their CPU's node; set under slots_lock
  * @follow: tables of the shared tree move to the node of their data; set under slots_lock
  * @expose: the guest may ask for its places; set under slots_lock
  * @placed: the time up to which the guest has spent what may be moved for it, see hypercall.c
  * @keyed: the VM counts in hydra_vm_key; set under hydra_vm_key_mutex, and never cleared
  * @counts: changes of entries are counted; set under slots_lock and mmu_lock, never cleared
  * @trees: one for each domain, and the shared tree; allocated before @keyed is set
+ * @giving: guards @given_up, @refuge and what a tree knows of them
+ * @given_up: trees that vCPUs do not load, for lack of memory: a bit for each; see giving.c
+ * @refuge: the tree that they load instead
+ * @forced: tables that were allocated beyond limits since a tree was given up
  * @tidy: drops the trees that no vCPU is to load any more, and idle trees
  * @following: moves tables; see follow.c. The next five are its own.
  * @followed_at: when it has last looked whether to make a pass, in jiffies
@@ -79,9 +91,11 @@ struct hydra_vm_place {
  * @dropped: idle trees that were dropped
  * @logged: so many dirty pages are logged that idle trees stay; set under slots_lock, later than
  *	the log begins or ends
- * @place: for @tidy alone
+ * @place: guarded by slots_lock
  * @moves: how often a vCPU took the tree of another domain
- * @fallbacks: how often the VM went back to the shared tree for lack of memory
+ * @fallbacks: how often a tree was given up
+ * @returns: how often a tree came back that had been given up
+ * @told: up to which of the last two user space has had a uevent; for @tidy alone
  * @moved_tables: tables that moved to the node of their data
  * @misplaced: tables that were allocated on another node than the home of their domain
  *
@@ -98,6 +112,10 @@ struct hydra_vm {
 	bool counts;
 	atomic64_t placed;
 	struct hydra_vm_tree *trees;
+	spinlock_t giving;	/* see giving.c */
+	u32 given_up;
+	unsigned int refuge;
+	atomic64_t forced;
 	struct delayed_work tidy;
 	struct delayed_work following;
 	unsigned long followed_at;
@@ -113,6 +131,8 @@ struct hydra_vm {
 	struct hydra_vm_place place;
 	atomic_long_t moves;
 	atomic_long_t fallbacks;
+	atomic_long_t returns;
+	long told;
 	atomic_long_t moved_tables;
 	atomic_long_t misplaced;
 };
@@ -132,6 +152,7 @@ void __hydra_vm_fill_around(struct kvm_vcpu *vcpu, struct kvm_page_fault *fault)
 
 /* For copy.c: arch/x86/kvm/mmu/tdp_mmu.c */
 int hydra_vm_set_absent(struct kvm *kvm, struct tdp_iter *iter, u64 new_spte);
+int hydra_vm_link_absent(struct kvm *kvm, struct tdp_iter *iter, struct kvm_mmu_page *sp);
 
 /* For idle.c: arch/x86/kvm/mmu/tdp_mmu.c */
 void hydra_vm_zap(struct kvm *kvm, struct tdp_iter *iter);
@@ -158,19 +179,25 @@ void hydra_vm_end(struct kvm *kvm);
 
 /*
  * The domain whose tree the current task has to load on a CPU; 0: the shared tree. A tree for a
- * node on which the task may have no memory would have its tables elsewhere.
+ * node on which the task may have no memory would have its tables elsewhere. In the place of a
+ * tree that was given up, vCPUs load the refuge.
  * Context: any.
  */
 static inline unsigned int hydra_vm_domain(const struct kvm *kvm, int cpu)
 {
+	const struct hydra_vm *vm = kvm->arch.hydra;
 	unsigned int d;
 
-	if (!READ_ONCE(kvm->arch.hydra->per_node))
+	if (!READ_ONCE(vm->per_node))
 		return 0;
 	d = hydra_domain_of_cpu(HYDRA_SCOPE_NODE, cpu);
 	if (!node_isset(hydra_vm_home(d), cpuset_current_mems_allowed))
 		d = hydra_vm_allowed_domain(d);
-	return d < HYDRA_VM_MAX_DOMAINS ? d + 1 : 0;
+	if (d >= HYDRA_VM_MAX_DOMAINS)
+		return 0;
+	/* Pairs with smp_store_release() in hydra_vm_give_up(): the refuge is chosen before. */
+	return unlikely(smp_load_acquire(&vm->given_up) & BIT(d + 1)) ?
+		READ_ONCE(vm->refuge) : d + 1;
 }
 
 /*
@@ -235,6 +262,13 @@ static inline int hydra_vm_topup(struct kvm_vcpu *vcpu)
 	return hydra_vm_loaded_domain(vcpu) ? __hydra_vm_topup(vcpu) : 0;
 }
 
+/* A table comes into a tree, or goes. Context: mmu_lock. */
+static inline void hydra_vm_count_table(struct kvm *kvm, unsigned int d, int nr)
+{
+	if (d)
+		atomic64_add(nr, &kvm->arch.hydra->trees[d].tables);
+}
+
 /* May huge pages of a tree be split without a fault? See __hydra_vm_splits(). */
 static inline bool hydra_vm_splits(struct kvm *kvm, unsigned int d)
 {
@@ -273,6 +307,7 @@ static inline void hydra_vm_settle(struct kvm *kvm)
 #else /* !CONFIG_KVM_HYDRA */
 
 static inline unsigned int hydra_vm_loaded_domain(const struct kvm_vcpu *vcpu) { return 0; }
+static inline void hydra_vm_count_table(struct kvm *kvm, unsigned int d, int nr) { }
 static inline bool hydra_vm_splits(struct kvm *kvm, unsigned int d) { return true; }
 static inline void hydra_vm_load_vcpu(struct kvm_vcpu *vcpu, int cpu) { }
 static inline void hydra_vm_move(struct kvm_vcpu *vcpu) { }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Trees that no vCPU has used for some time are dropped.
+ * Trees are dropped: those that no vCPU has used for some time, and those that no vCPU is to use.
  *
  * A VM that moves to another node gets a tree there, filled by copies from the old tree for
  * the most part (copy.c). The old tree goes on to cost memory, and time whenever KVM takes
@@ -11,7 +11,7 @@
  * __hydra_vm_move() notes when a vCPU leaves a tree, and hydra_vm_tidy_work() comes
  * hydra_vm_idle_seconds later. A vCPU may come to the tree at just that moment:
  *
- *     CPU 0: hydra_vm_drop_idle()         CPU 1: a vCPU comes to the tree
+ *     CPU 0: hydra_vm_drop_part()         CPU 1: a vCPU comes to the tree
  *     ---------------------------         -------------------------------
  *     takes mmu_lock for writing
  *     finds no vCPU in the tree
@@ -28,6 +28,12 @@
  * __hydra_vm_move() frees its roots before it writes the domain. vCPUs that go on
  * running elsewhere are not interrupted when a tree is dropped.
  *
+ * A tree that no vCPU is to use, because of settings or because it was given up (giving.c), goes
+ * in the same way, though vCPUs may still have it: those that have been asked to take another, and
+ * do not run. They are flushed before any table is freed, and are asked to free the root
+ * when it becomes invalid. CPU 0 asks the vCPUs that it finds in the tree, and any other vCPU comes
+ * as CPU 1 does above.
+ *
  * The VMM needs slots_lock for its log of dirty pages, for memslots and for eventfds, and did not
  * choose the time. So a tree is emptied in parts, while it is still valid, and slots_lock is given
  * up in between: first the leaf tables, then the tables above them. Afterwards the tree has few
@@ -35,7 +41,7 @@
  *
  * No tree goes while the dirty pages of more than an eighth of the memory are logged: to zap a tree
  * asks the host for each page, and a migration has no time for that. A VMM may log the memory of a
- * screen for as long as the VM lives.
+ * screen for as long as the VM lives. Only a tree that was given up goes: its memory is needed.
  *
  * If the machine is short of memory, idle trees do not wait for their time. The shrinker only
  * asks for that: hydra_vm_tidy_work() needs slots_lock, whose holder may be waiting for memory.
@@ -59,24 +65,17 @@
 
 static struct shrinker *hydra_vm_shrinker;
 
-/*
- * Which trees have vCPUs: a bit for each domain; bit 0: the shared tree. vCPUs may come to a
- * tree, or leave it, meanwhile.
+/**
+ * hydra_vm_alone_for - has a tree been without vCPUs for so long?
+ * @vm: the VM
+ * @d: the domain of the tree, which no vCPU has loaded; the last one may just be leaving
+ * @time: in jiffies
+ * @left: set to the rest of the time
+ *
+ * Context: any. Return: true if it has.
  */
-static u32 hydra_vm_loaded_trees(struct kvm *kvm)
-{
-	struct kvm_vcpu *vcpu;
-	unsigned long i;
-	u32 trees = 0;
-
-	kvm_for_each_vcpu(i, vcpu, kvm)
-		trees |= BIT(hydra_vm_tree_of(vcpu));
-	return trees;
-}
-
-/* Has a tree been without vCPUs for so long? The last vCPU may just be leaving. */
-static bool hydra_vm_alone_for(const struct hydra_vm *vm, unsigned int d, unsigned long time,
-			       unsigned long *left)
+bool hydra_vm_alone_for(const struct hydra_vm *vm, unsigned int d, unsigned long time,
+			unsigned long *left)
 {
 	unsigned long now = jiffies, end = READ_ONCE(vm->trees[d].left) + time;
 
@@ -114,37 +113,60 @@ unsigned long hydra_vm_idle_wait(void)
 	return seconds ? min(seconds * HZ, HYDRA_VM_LONGEST_WAIT) : HYDRA_VM_LONGEST_WAIT;
 }
 
-/* A valid root of a tree that is idle, or NULL */
-static struct kvm_mmu_page *hydra_vm_idle_root(struct kvm *kvm, unsigned long *wait)
+/*
+ * Is a tree one to drop now?
+ * @loaded: vCPUs have it
+ * @logs: idle trees stay
+ * @wait: shortened to the time until it may be one, in jiffies; NULL: only trees that no vCPU is
+ *	to use are to go, and at once
+ */
+static bool hydra_vm_goes(const struct hydra_vm *vm, unsigned int d, bool loaded, bool logs,
+			  unsigned long *wait)
 {
-	struct hydra_vm *vm = kvm->arch.hydra;
+	unsigned long now = jiffies, end;
+
+	if (hydra_vm_uses(vm, d))
+		return wait && !loaded && !logs && hydra_vm_is_idle(vm, d, wait);
+	if (!wait || !READ_ONCE(vm->per_node) || !d)
+		return true;
+	/* The refuge copies from it. */
+	end = READ_ONCE(vm->trees[d].given_up) + HZ;
+	if (time_before(now, end))
+		*wait = min(*wait, end - now);
+	return !time_before(now, end);
+}
+
+/* A valid root of a tree that is to be dropped, or NULL */
+static struct kvm_mmu_page *hydra_vm_root_that_goes(struct kvm *kvm, u32 loaded, bool logs,
+						    unsigned long *wait)
+{
 	struct kvm_mmu_page *root;
-	u32 loaded;
 
 	lockdep_assert_held_write(&kvm->mmu_lock);
-	loaded = hydra_vm_loaded_trees(kvm);
 	list_for_each_entry(root, &kvm->arch.tdp_mmu_roots, link) {
 		unsigned int d = root->role.domain;
 
-		if (!root->role.invalid && !(loaded & BIT(d)) && hydra_vm_is_idle(vm, d, wait))
+		if (!root->role.invalid &&
+		    hydra_vm_goes(kvm->arch.hydra, d, loaded & BIT(d), logs, wait))
 			return root;
 	}
 	return NULL;
 }
 
 /*
- * Take away a part of a tree that no vCPU has: leaf tables, and the entries of huge pages
- * beside them; or, when these are gone, the tables above. No vCPU is flushed.
+ * Take away a part of a tree: leaf tables, and the entries of huge pages beside them; or, when
+ * these are gone, the tables above.
+ * @loaded: vCPUs have the tree, and are flushed before any table is freed, a grace period later
  * Return: true if there was nothing left.
  */
-static bool hydra_vm_empty(struct kvm *kvm, struct kvm_mmu_page *root)
+static bool hydra_vm_empty(struct kvm *kvm, struct kvm_mmu_page *root, bool loaded)
 {
 	struct hydra_vm *vm = kvm->arch.hydra;
 	unsigned long left = READ_ONCE(vm->trees[root->role.domain].left);
 	struct hydra_vm_place *place = &vm->place;
+	bool done = true, zapped = false;
 	unsigned int seen = 0;
 	struct tdp_iter iter;
-	bool done = true;
 
 	lockdep_assert_held_write(&kvm->mmu_lock);
 	if (place->role != root->role.word || place->left != left)
@@ -164,7 +186,10 @@ static bool hydra_vm_empty(struct kvm *kvm, struct kvm_mmu_page *root)
 		if (!is_last_spte(iter.old_spte, iter.level))
 			seen += SPTE_ENT_PER_PAGE;
 		hydra_vm_zap(kvm, &iter);
+		zapped = true;
 	}
+	if (loaded && zapped)
+		hydra_vm_ask(kvm, BIT(root->role.domain), KVM_REQ_TLB_FLUSH);
 	rcu_read_unlock();
 	if (done && place->level == PG_LEVEL_2M) {
 		place->level = PG_LEVEL_1G;
@@ -185,8 +210,8 @@ static bool hydra_vm_has_root(const struct kvm_vcpu *vcpu, const struct kvm_mmu_
 	return has;
 }
 
-/* A root of an idle, empty tree becomes invalid. No vCPU has it, so none is asked to free it. */
-static void hydra_vm_drop_root(struct kvm *kvm, struct kvm_mmu_page *root)
+/* A root of an empty tree becomes invalid. vCPUs of other trees do not have it. */
+static void hydra_vm_drop_root(struct kvm *kvm, struct kvm_mmu_page *root, bool loaded)
 {
 	unsigned int d = root->role.domain;
 	struct kvm_mmu_page *other;
@@ -195,8 +220,15 @@ static void hydra_vm_drop_root(struct kvm *kvm, struct kvm_mmu_page *root)
 
 	if (IS_ENABLED(CONFIG_HYDRA_MM_DEBUG))
 		kvm_for_each_vcpu(i, vcpu, kvm)
-			WARN_ON_ONCE(hydra_vm_has_root(vcpu, root));
+			WARN_ON_ONCE(hydra_vm_has_root(vcpu, root) && !loaded);
 	hydra_vm_invalidate(kvm, root);
+	/* In the critical section that has made the root invalid */
+	if (loaded)
+		hydra_vm_ask(kvm, BIT(d), KVM_REQ_MMU_FREE_OBSOLETE_ROOTS);
+	/* Another tree of this domain may come, and is emptied from its beginning. */
+	kvm->arch.hydra->place = (struct hydra_vm_place){};
+	if (!hydra_vm_uses(kvm->arch.hydra, d))
+		return;
 	/* A tree may have a second root, for system management mode. */
 	list_for_each_entry(other, &kvm->arch.tdp_mmu_roots, link)
 		if (!other->role.invalid && other->role.domain == d)
@@ -223,29 +255,32 @@ static bool hydra_vm_logs(struct kvm *kvm)
 }
 
 /**
- * hydra_vm_drop_idle - take away a part of an idle tree, or drop it
+ * hydra_vm_drop_part - take away a part of a tree that is to go, or drop it
  * @kvm: the VM
- * @wait: shortened to the time until to look again, in jiffies
+ * @wait: shortened to the time until to look again, in jiffies; NULL: idle trees stay, and no tree
+ *	stays to be copied from
  *
- * Context: process context, slots_lock; hydra_vm_tidy_work() alone.
+ * Context: process context, slots_lock.
  * Return: true if there may be more to do. The caller gives up slots_lock before.
  */
-bool hydra_vm_drop_idle(struct kvm *kvm, unsigned long *wait)
+bool hydra_vm_drop_part(struct kvm *kvm, unsigned long *wait)
 {
+	bool logs = wait && hydra_vm_logs(kvm), empty = false, has_vcpus;
 	struct kvm_mmu_page *root;
-	bool empty = false;
+	u32 loaded;
 
 	lockdep_assert_held(&kvm->slots_lock);
-	if (hydra_vm_logs(kvm)) {
+	if (logs)
 		*wait = min(*wait, hydra_vm_idle_wait());
-		return false;
-	}
 	write_lock(&kvm->mmu_lock);
-	root = hydra_vm_idle_root(kvm, wait);
-	if (root)
-		empty = hydra_vm_empty(kvm, root);
-	if (empty)
-		hydra_vm_drop_root(kvm, root);
+	loaded = hydra_vm_loaded_trees(kvm);
+	root = hydra_vm_root_that_goes(kvm, loaded, logs, wait);
+	if (root) {
+		has_vcpus = loaded & BIT(root->role.domain);
+		empty = hydra_vm_empty(kvm, root, has_vcpus);
+		if (empty)
+			hydra_vm_drop_root(kvm, root, has_vcpus);
+	}
 	write_unlock(&kvm->mmu_lock);
 	if (empty)
 		kvm_tdp_mmu_zap_invalidated_roots(kvm);

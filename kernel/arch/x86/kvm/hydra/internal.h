@@ -17,11 +17,22 @@ struct seq_file;
 struct tdp_iter;
 struct work_struct;
 
-/* trees.c */
-void hydra_vm_tidy(struct kvm *kvm, bool ask);
+/* vcpus.c */
+bool hydra_vm_uses(const struct hydra_vm *vm, unsigned int d);
+u32 hydra_vm_loaded_trees(struct kvm *kvm);
+void hydra_vm_ask(struct kvm *kvm, u32 trees, unsigned int request);
 void hydra_vm_tidy_soon(struct hydra_vm *vm);
+
+/* trees.c */
 void hydra_vm_tidy_work(struct work_struct *work);
-void hydra_vm_fall_back(struct hydra_vm *vm);
+
+/* giving.c */
+bool hydra_vm_give_up(struct kvm *kvm, unsigned int d);
+bool hydra_vm_may_force(struct kvm *kvm);
+bool hydra_vm_is_full(struct kvm *kvm);
+void hydra_vm_bring_back(struct kvm *kvm, unsigned long *wait);
+void hydra_vm_bring_all_back(struct kvm *kvm);
+void hydra_vm_tell(struct hydra_vm *vm);
 
 /* settings.c */
 int hydra_vm_set(struct kvm *kvm, const struct hydra_vm_settings *s);
@@ -38,7 +49,9 @@ static inline void hydra_vm_invalidate(struct kvm *kvm, struct kvm_mmu_page *roo
 /* idle.c */
 /* The longest time between two looks at an idle tree: the seconds may be set meanwhile. */
 #define HYDRA_VM_LONGEST_WAIT	(30UL * HZ)
-bool hydra_vm_drop_idle(struct kvm *kvm, unsigned long *wait);
+bool hydra_vm_alone_for(const struct hydra_vm *vm, unsigned int d, unsigned long time,
+			unsigned long *left);
+bool hydra_vm_drop_part(struct kvm *kvm, unsigned long *wait);
 unsigned long hydra_vm_idle_wait(void);
 void hydra_vm_idle_load(void);
 void hydra_vm_idle_unload(void);

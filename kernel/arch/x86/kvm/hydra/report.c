@@ -108,7 +108,7 @@ static void hydra_vm_show_one(struct kvm *kvm, struct seq_file *m)
 	hydra_vm_settings_check(&s);
 	hydra_vm_settings_show(m, &s);
 	seq_printf(m, "active %d\n", per_node);
-	seq_printf(m, "fallback %d\n", s.per_node && !per_node);
+	seq_printf(m, "fallback %u\n", hweight32(READ_ONCE(vm->given_up)));
 	if (vm->refused)
 		seq_printf(m, "refused %s\n", vm->refused);
 	seq_printf(m, "copied %ld\n", atomic_long_read(&vm->copied));
@@ -117,6 +117,7 @@ static void hydra_vm_show_one(struct kvm *kvm, struct seq_file *m)
 	seq_printf(m, "dropped %ld\n", atomic_long_read(&vm->dropped));
 	seq_printf(m, "moves %ld\n", atomic_long_read(&vm->moves));
 	seq_printf(m, "fallbacks %ld\n", atomic_long_read(&vm->fallbacks));
+	seq_printf(m, "returns %ld\n", atomic_long_read(&vm->returns));
 	seq_printf(m, "moved_tables %ld\n", atomic_long_read(&vm->moved_tables));
 	seq_printf(m, "misplaced %ld\n", atomic_long_read(&vm->misplaced));
 	seq_printf(m, "nested_tables %lu\n", tables);

@@ -52,12 +52,29 @@ static int hydra_vm_begin(struct hydra_vm *vm)
 	return 0;
 }
 
+/*
+ * Drop the trees that no vCPU is to use. slots_lock, which the VMM needs, is given up in between.
+ * Return: 0; -EINTR, without slots_lock, if the task is being killed.
+ */
+static int hydra_vm_drop_unused(struct kvm *kvm)
+{
+	lockdep_assert_held(&kvm->slots_lock);
+	while (hydra_vm_drop_part(kvm, NULL)) {
+		mutex_unlock(&kvm->slots_lock);
+		cond_resched();
+		if (mutex_lock_killable(&kvm->slots_lock))
+			return -EINTR;
+	}
+	return 0;
+}
+
 /**
  * hydra_vm_set - change the settings of a VM
  * @kvm: the VM; vCPUs may run
  * @s: the settings, which the VM can have
  *
- * Ends a fallback, too. When this returns 0, the tables of trees no longer used are freed.
+ * Trees that were given up come back. When this returns 0, the tables of trees no longer used are
+ * freed.
  *
  * Context: process context, no locks.
  * Return: 0; -ENOMEM; -EINTR if the task is being killed.
@@ -80,20 +97,27 @@ int hydra_vm_set(struct kvm *kvm, const struct hydra_vm_settings *s)
 	 */
 	if (mutex_lock_killable(&kvm->slots_lock))
 		return -EINTR;
+	/* Trees that were given up may have tables beyond all limits. */
+	if (READ_ONCE(vm->keyed) && hydra_vm_drop_unused(kvm))
+		return -EINTR;
 	if (own && !vm->counts)
 		hydra_vm_count_changes(kvm);
 	WRITE_ONCE(vm->settings, s->choice);
 	WRITE_ONCE(vm->follow, s->follow);
 	WRITE_ONCE(vm->expose, s->expose);
-	/* The trees of a fallback may have tables beyond all limits. */
-	if (s->per_node && !READ_ONCE(vm->per_node))
-		hydra_vm_tidy(kvm, true);
-	WRITE_ONCE(vm->per_node, s->per_node);
 	if (READ_ONCE(vm->keyed))
-		hydra_vm_tidy(kvm, true);
+		hydra_vm_bring_all_back(kvm);
+	WRITE_ONCE(vm->per_node, s->per_node);
 	if (s->follow) {
 		WRITE_ONCE(vm->follow_now, true);
 		mod_delayed_work(system_unbound_wq, &vm->following, 0);
+	}
+	if (READ_ONCE(vm->keyed)) {
+		kvm_make_all_cpus_request(kvm, KVM_REQ_HYDRA);
+		if (hydra_vm_drop_unused(kvm)) {
+			hydra_vm_tidy_soon(vm);
+			return -EINTR;
+		}
 	}
 	mutex_unlock(&kvm->slots_lock);
 	/* For idle trees. A VM that is being made has none, and hydra_vm_stop() may not follow. */
@@ -180,6 +204,7 @@ int hydra_vm_init(struct kvm *kvm)
 	vm->settings = s.choice;
 	vm->kvm = kvm;
 	vm->refused = hydra_vm_refused(kvm);
+	spin_lock_init(&vm->giving);
 	INIT_DELAYED_WORK(&vm->tidy, hydra_vm_tidy_work);
 	INIT_DELAYED_WORK(&vm->following, hydra_vm_follow_work);
 	vm->follow_now = true;

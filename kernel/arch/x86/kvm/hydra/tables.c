@@ -2,15 +2,12 @@
 /*
  * Tables of the trees: where they are allocated, and what happens without memory.
  *
- * Lack of memory for a table of a domain tree is not the guest's error. The VM goes
- * back to the shared tree, with all vCPUs, until settings are written again. The fault that
- * found no memory is finished on the domain tree, because it needs its root, with at
- * most PT64_ROOT_MAX_LEVEL tables. These are charged to the memory cgroup beyond its limit,
- * if need be: the limit kills no process for them, and the next ordinary charge pays. The
- * OOM killer of the whole machine may still kill. Nothing waits for hydra_vm_tidy() to free
- * the other trees: until then the shared tree needs its memory on top, and a process may be
- * killed for that, as for any table of stock KVM. Settings that end a fallback drop its trees
- * first, so fallbacks do not add up.
+ * Lack of memory for a table of a domain tree is not the guest's error: the VM gives up a tree
+ * (giving.c). The fault that found no memory is finished on its tree, because it needs its root,
+ * with at most PT64_ROOT_MAX_LEVEL tables. These are charged to the memory cgroup beyond its limit,
+ * if need be: the limit kills no process for them, and the next ordinary charge pays. So are as
+ * many tables of other trees as the trees that go have. The OOM killer of the whole machine may
+ * still kill, and for the last tree that of the cgroup, too, as for any table of stock KVM.
  */
 
 #define pr_fmt(fmt) "hydra: " fmt
@@ -26,7 +23,7 @@
 #include "hydra.h"
 #include "internal.h"
 
-/* Fails, and kills no process: the VM falls back. */
+/* Fails, and kills no process: the VM gives up a tree. */
 #define HYDRA_VM_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
 /* The tests let the allocations of this function fail. */
@@ -41,19 +38,40 @@ static noinline void *hydra_vm_table_alloc(int home)
  * A table for a domain tree: on the domain's home, whatever the mempolicy of the VMM says;
  * the policy places data, not tables. cpuset.mems and a lack of memory may lead to another
  * node.
- * Context: may sleep. Return: the table; NULL if the VM had better fall back.
+ * Context: may sleep. Return: the table; NULL if the VM had better give up a tree.
  */
 static void *hydra_vm_table(struct kvm *kvm, unsigned int d)
 {
 	int home = hydra_vm_home(d - 1);
 	void *table;
 
-	if (atomic64_read(&kvm->arch.tdp_mmu_pages) >= READ_ONCE(hydra_vm_table_limit))
+	if (hydra_vm_is_full(kvm))
 		return NULL;
 	table = hydra_vm_table_alloc(home);
 	if (table && page_to_nid(virt_to_page(table)) != home)
 		atomic_long_inc(&kvm->arch.hydra->misplaced);
 	return table;
+}
+
+/* The same if there is none within the limits. Return: the table or NULL. */
+static void *hydra_vm_table_beyond(struct kvm_vcpu *vcpu, unsigned int d)
+{
+	/* __GFP_HIGH charges the memory cgroup beyond its limit rather than kill a process. */
+	gfp_t gfp = HYDRA_VM_GFP | __GFP_HIGH;
+	int home = hydra_vm_home(d - 1);
+	struct kvm *kvm = vcpu->kvm;
+	struct page *page;
+
+	/* The last tree is as that of stock KVM. */
+	if (!hydra_vm_may_force(kvm) && !hydra_vm_give_up(kvm, d))
+		gfp = GFP_KERNEL_ACCOUNT;
+	/* Before the guest is entered again: the last tables of this kind */
+	if (!hydra_vm_uses(kvm->arch.hydra, d))
+		kvm_make_request(KVM_REQ_HYDRA, vcpu);
+	page = alloc_pages_node(home, gfp, 0) ?: alloc_pages_node(home, GFP_KERNEL_ACCOUNT, 0);
+	if (page && page_to_nid(page) != home)
+		atomic_long_inc(&kvm->arch.hydra->misplaced);
+	return page ? page_address(page) : NULL;
 }
 
 /**
@@ -70,7 +88,6 @@ int __hydra_vm_topup(struct kvm_vcpu *vcpu)
 {
 	struct kvm_mmu_memory_cache *mc = &vcpu->arch.mmu_shadow_page_cache;
 	unsigned int d = hydra_vm_loaded_domain(vcpu);
-	struct hydra_vm *vm = vcpu->kvm->arch.hydra;
 	void *table;
 
 	if (mc->nobjs >= PT64_ROOT_MAX_LEVEL)
@@ -83,23 +100,9 @@ int __hydra_vm_topup(struct kvm_vcpu *vcpu)
 		mc->capacity = KVM_ARCH_NR_OBJS_PER_MEMORY_CACHE;
 	}
 	while (mc->nobjs < PT64_ROOT_MAX_LEVEL) {
-		table = hydra_vm_table(vcpu->kvm, d);
-		if (!table) {
-			hydra_vm_fall_back(vm);
-			/* Before the guest is entered again: the last tables of this kind */
-			kvm_make_request(KVM_REQ_HYDRA, vcpu);
-			/*
-			 * __GFP_HIGH: the memory cgroup is charged beyond its limit rather
-			 * than a process killed.
-			 */
-			table = (void *)__get_free_page(HYDRA_VM_GFP | __GFP_HIGH);
-			if (!table)
-				table = (void *)__get_free_page(GFP_KERNEL_ACCOUNT);
-			if (!table)
-				return -ENOMEM;
-			if (page_to_nid(virt_to_page(table)) != hydra_vm_home(d - 1))
-				atomic_long_inc(&vm->misplaced);
-		}
+		table = hydra_vm_table(vcpu->kvm, d) ?: hydra_vm_table_beyond(vcpu, d);
+		if (!table)
+			return -ENOMEM;
 		/* An empty entry need not be 0. */
 		memset64(table, SHADOW_NONPRESENT_VALUE, PAGE_SIZE / sizeof(u64));
 		mc->objects[mc->nobjs++] = table;
@@ -144,8 +147,8 @@ bool __hydra_vm_splits(struct kvm *kvm, unsigned int d)
  * @d: the domain of the tree
  *
  * All entries are written before the table is linked, so the content does not matter.
- * Without memory the huge page is not split, as in stock KVM: nothing needs to fall back. Half
- * of the VM's limit is left to faults, which would fall back.
+ * Without memory the huge page is not split, as in stock KVM: no tree needs to go. Half of the
+ * VM's limit is left to faults, for which one would.
  *
  * Context: may sleep. Return: the table or NULL.
  */

@@ -34,29 +34,28 @@
  * cached previous roots of the vCPU, too, because kvm_mmu_new_pgd() would load them
  * without a flush.
  *
- * Dropping trees. hydra_vm_tidy() drops the trees that no vCPU is to load any more: the
- * domain trees after the VM went back to the shared tree, or the shared tree. Trees that no
- * vCPU has used for some time are dropped in another way (idle.c). Roots
- * become invalid, and all vCPUs are asked to free their roots, in one critical section of
- * mmu_lock. kvm_make_all_cpus_request() waits for the vCPUs to leave the guest, so no vCPU
- * uses a table when kvm_tdp_mmu_zap_invalidated_roots() frees the tables. Nothing else may
- * drop the last reference of a valid root: kvm_tdp_mmu_put_root() calls that a bug.
+ * Dropping trees. Settings, lack of memory (giving.c) and time (idle.c) end trees. vCPUs that have
+ * loaded such a tree are asked to take another, and the tree is emptied in parts. Then its roots
+ * become invalid, and its vCPUs are asked to free their roots, in one critical section of
+ * mmu_lock. A request waits for the vCPUs to leave the guest, so no vCPU uses a table when
+ * kvm_tdp_mmu_zap_invalidated_roots() frees the last tables. Nothing else may drop the last
+ * reference of a valid root: kvm_tdp_mmu_put_root() calls that a bug.
  *
- *     CPU 0: hydra_vm_tidy()              CPU 1: kvm_mmu_load()
- *     ----------------------              ---------------------
+ *     CPU 0: new settings                 CPU 1: kvm_mmu_load()
+ *     -------------------                 ---------------------
  *                                         __hydra_vm_move(): domain 1
  *     per_node = false
- *     finds no root of domain 1
  *     requests KVM_REQ_HYDRA
+ *     finds no root of domain 1
  *                                         makes a root of domain 1
  *                                         finds the request: __hydra_vm_move():
- *                                           the shared tree; queues hydra_vm_tidy()
+ *                                           the shared tree; queues hydra_vm_tidy_work()
  *
  * Locking: settings change, and trees are dropped, under slots_lock. Faults hold neither
  * slots_lock nor could they take it: they are in a section of kvm->srcu, for whose end the
- * holder of slots_lock may wait. They only clear per_node, and queue the work. The work does
- * not wait for slots_lock, but comes again: its holder may wait for a VMM that never answers,
- * and the workers are the whole kernel's.
+ * holder of slots_lock may wait. They only queue the work. The work does not wait for slots_lock,
+ * but comes again: its holder may wait for a VMM that never answers, and the workers are the whole
+ * kernel's.
  */
 
 #define pr_fmt(fmt) "hydra: " fmt
@@ -73,60 +72,8 @@
 #include "hydra.h"
 #include "internal.h"
 
-/* Is a tree one that vCPUs load? */
-static bool hydra_vm_uses(const struct hydra_vm *vm, unsigned int d)
-{
-	if (!READ_ONCE(vm->per_node))
-		return !d;
-	/* Nodes beyond the last domain share the shared tree. */
-	return d || hydra_vm_nr_domains() > HYDRA_VM_MAX_DOMAINS;
-}
-
 /**
- * hydra_vm_tidy - drop the trees that no vCPU is to load any more
- * @kvm: the VM
- * @ask: vCPUs are to change trees
- *
- * See the head of this file.
- *
- * Context: process context, slots_lock.
- */
-void hydra_vm_tidy(struct kvm *kvm, bool ask)
-{
-	struct kvm_mmu_page *root;
-	bool found = false;
-
-	lockdep_assert_held(&kvm->slots_lock);
-	write_lock(&kvm->mmu_lock);
-	list_for_each_entry(root, &kvm->arch.tdp_mmu_roots, link) {
-		if (root->role.invalid || hydra_vm_uses(kvm->arch.hydra, root->role.domain))
-			continue;
-		hydra_vm_invalidate(kvm, root);
-		found = true;
-	}
-	/* In the critical section that has made the roots invalid */
-	if (found)
-		kvm_make_all_cpus_request(kvm, KVM_REQ_MMU_FREE_OBSOLETE_ROOTS);
-	if (ask)
-		kvm_make_all_cpus_request(kvm, KVM_REQ_HYDRA);
-	write_unlock(&kvm->mmu_lock);
-	if (found)
-		kvm_tdp_mmu_zap_invalidated_roots(kvm);
-}
-
-/**
- * hydra_vm_tidy_soon - have a worker tidy at once, or as soon as it can have slots_lock
- * @vm: the VM
- *
- * Context: any.
- */
-void hydra_vm_tidy_soon(struct hydra_vm *vm)
-{
-	mod_delayed_work(system_unbound_wq, &vm->tidy, 0);
-}
-
-/**
- * hydra_vm_tidy_work - the worker tidies, and drops trees that have been idle for long
+ * hydra_vm_tidy_work - the worker drops trees, and brings trees back
  * @work: hydra_vm.tidy
  *
  * Context: a workqueue.
@@ -134,10 +81,13 @@ void hydra_vm_tidy_soon(struct hydra_vm *vm)
 void hydra_vm_tidy_work(struct work_struct *work)
 {
 	struct hydra_vm *vm = container_of(to_delayed_work(work), struct hydra_vm, tidy);
-	long fallbacks, tidied_for = 0;
-	bool more, tidied = false;
+	u32 given_up = READ_ONCE(vm->given_up);
 	unsigned long wait;
+	bool more;
 
+	if (given_up)
+		hydra_vm_ask(vm->kvm, given_up, KVM_REQ_HYDRA);
+	hydra_vm_tell(vm);
 	do {
 		wait = ULONG_MAX;
 		if (!mutex_trylock(&vm->kvm->slots_lock)) {
@@ -145,16 +95,13 @@ void hydra_vm_tidy_work(struct work_struct *work)
 			mod_delayed_work(system_unbound_wq, &vm->tidy, HZ / 10);
 			return;
 		}
-		/* After a fallback vCPUs are to leave their trees. hydra_vm_set() asks itself. */
-		fallbacks = atomic_long_read(&vm->fallbacks);
-		if (!tidied || fallbacks != tidied_for)
-			hydra_vm_tidy(vm->kvm, !READ_ONCE(vm->per_node));
-		tidied_for = fallbacks;
-		tidied = true;
-		more = hydra_vm_drop_idle(vm->kvm, &wait);
+		more = hydra_vm_drop_part(vm->kvm, &wait);
+		if (!more)
+			hydra_vm_bring_back(vm->kvm, &wait);
 		mutex_unlock(&vm->kvm->slots_lock);
 		cond_resched();
 	} while (more);
+	hydra_vm_tell(vm);
 	/* The next tree may be idle then. */
 	if (wait != ULONG_MAX)
 		queue_delayed_work(system_unbound_wq, &vm->tidy,
@@ -215,13 +162,18 @@ void __hydra_vm_move(struct kvm_vcpu *vcpu)
 	role.domain = hydra_vm_domain(vcpu->kvm, smp_processor_id());
 	WRITE_ONCE(mmu->root_role.word, role.word);
 	preempt_enable();
-	/* The domain before the entries of its tree: pairs with smp_mb() in hydra_vm_flush(). */
+	/*
+	 * The domain before the entries of its tree, and before the choice: pairs with smp_mb() in
+	 * hydra_vm_flush() and hydra_vm_ask().
+	 */
 	smp_mb();
+	if (hydra_vm_domain(vcpu->kvm, raw_smp_processor_id()) != role.domain)
+		kvm_make_request(KVM_REQ_HYDRA, vcpu);
 	/* These tables are on the home of the old domain. */
 	kvm_mmu_free_memory_cache(&vcpu->arch.mmu_shadow_page_cache);
 	atomic_long_inc(&vm->moves);
 	/*
-	 * This vCPU may have made the root after hydra_vm_tidy() had looked, and may have
+	 * This vCPU may have made the root after hydra_vm_drop_part() had looked, and may have
 	 * freed it since. A new vCPU has not made the shared tree.
 	 */
 	if (!old && !loaded)
@@ -238,9 +190,8 @@ void __hydra_vm_move(struct kvm_vcpu *vcpu)
  *
  * KVM repeats a fault on a tree that was dropped, and expects vcpu_enter_guest() to free
  * the root. kvm_tdp_map_page() repeats faults without entering the guest: without this
- * function it would never end once hydra_vm_tidy() has made the vCPU's root invalid. The
- * vCPU changes trees here, too, if it was asked to: with a fallback it leaves the domain
- * tree before the next fault.
+ * function it would never end once the vCPU's root is invalid. The vCPU changes trees here, too,
+ * if it was asked to: it leaves a tree that was given up before the next fault.
  *
  * Context: process context; a section of kvm->srcu; may sleep.
  * Return: 0 or a negative errno of kvm_mmu_load().
@@ -252,22 +203,4 @@ int __hydra_vm_reload(struct kvm_vcpu *vcpu)
 		kvm_mmu_free_obsolete_roots(vcpu);
 	hydra_vm_check_request(vcpu);
 	return kvm_mmu_reload(vcpu);
-}
-
-/**
- * hydra_vm_fall_back - from now on all vCPUs use the shared tree
- * @vm: the VM
- *
- * See tables.c.
- *
- * Context: process context, a vCPU's task.
- */
-void hydra_vm_fall_back(struct hydra_vm *vm)
-{
-	if (!xchg(&vm->per_node, false))
-		return;
-	atomic_long_inc(&vm->fallbacks);
-	pr_warn_ratelimited("a VM of process %d goes back to one tree: no memory for a table, or vm_table_limit_kib is reached\n",
-			    task_tgid_nr(current));
-	hydra_vm_tidy_soon(vm);
 }

@@ -88,7 +88,6 @@ int hydra_vm_settings_check(struct hydra_vm_settings *s)
 	if (!hydra_wants_domains(s->choice))
 		return 0;
 	if (s->choice.domains != HYDRA_SCOPE_NODE ||
-	    s->choice.replication != HYDRA_REPLICATE_LAZY ||
 	    s->choice.filter > HYDRA_FILTER_TABLE)
 		return -EOPNOTSUPP;
 	if (s->follow)
@@ -104,7 +103,7 @@ static int hydra_vm_settings_accept(struct hydra_vm_settings *s)
 	int ret = hydra_vm_settings_check(s);
 
 	if (ret == -EOPNOTSUPP)
-		pr_info_ratelimited("settings refused for a VM: a VM has domains machine or node, replication lazy, and filter none or table\n");
+		pr_info_ratelimited("settings refused for a VM: a VM has domains machine or node, and filter none or table\n");
 	return ret;
 }
 

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A VM with a tree of nested page tables per node gets no memory for a table: it goes back
- * to one tree, and the guest notices nothing. Writing settings ends that.
+ * A VM with a tree of nested page tables per node gets no memory for a table: it gives up one
+ * tree, and the guest notices nothing. The tree comes back by itself, or when settings are written.
  */
 #include <cpuid.h>
 #include <errno.h>
+#include <limits.h>
+#include <linux/netlink.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/param.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
@@ -42,22 +46,25 @@ FIXTURE_TEARDOWN(vm_degrade)
 	vm_end(&self->vm);
 }
 
+/* Root, two upper tables, and leaf tables of memslot 0 and the region */
+#define TREE_TABLES	(4 + 1 + VM_REGION_PAGES / TABLE_PAGES)
+
 /* The trees are dropped by a work of the kernel. */
-static bool await_shared_tree(const struct vm *vm)
+static bool await_trees(int trees)
 {
 	struct vm_tables tables;
 
 	for (int tries = 0; tries < 500; tries++) {
 		if (vm_read_tables(&tables))
 			return false;
-		/* Root, two upper tables, and leaf tables of memslot 0 and the region */
-		if (vm_all_tables(&tables) <= 4 + 1 + VM_REGION_PAGES / TABLE_PAGES)
+		if (vm_all_tables(&tables) <= trees * TREE_TABLES)
 			return true;
 		usleep(10000);
 	}
 	return false;
 }
 
+/* Nodes that need a table give up their trees, and use that of node 0, which has all they need. */
 static void check_fallen_back(struct __test_metadata *_metadata, struct vm *vm, int last)
 {
 	int node;
@@ -65,12 +72,13 @@ static void check_fallen_back(struct __test_metadata *_metadata, struct vm *vm, 
 	/* The guest notices nothing, on any node. */
 	ASSERT_EQ(0, vm_run(vm, 1, last, 0, VM_REGION_PAGES));
 	EXPECT_EQ(1, vm_number("fallback"));
-	EXPECT_EQ(0, vm_number("active"));
+	EXPECT_EQ(1, vm_number("active"));
 	EXPECT_EQ(1, vm_number("fallbacks"));
 	for (node = 0; node <= last; node++) {
 		ASSERT_EQ(0, vm_run(vm, node, node, 0, VM_REGION_PAGES));
 	}
-	EXPECT_TRUE(await_shared_tree(vm));
+	EXPECT_EQ(last, vm_number("fallback"));
+	EXPECT_TRUE(await_trees(1));
 	EXPECT_TRUE(vm_consistent());
 }
 
@@ -90,6 +98,7 @@ static void check_back(struct __test_metadata *_metadata, struct vm *vm, int las
 		EXPECT_EQ(VM_REGION_PAGES + VM_OWN_PAGES, tables.local[node]) TH_LOG("node %d", node);
 	}
 	EXPECT_EQ(fallbacks, vm_number("fallbacks"));
+	EXPECT_EQ(fallbacks, vm_number("returns"));
 }
 
 TEST_F(vm_degrade, beyond_the_limit)
@@ -100,11 +109,152 @@ TEST_F(vm_degrade, beyond_the_limit)
 	ASSERT_LE(0, log);
 	ASSERT_EQ(0, hydra_write_file(LIMIT, "16"));
 	check_fallen_back(_metadata, &self->vm, self->last);
-	snprintf(said, sizeof(said), "a VM of process %d goes back to one tree", getpid());
+	snprintf(said, sizeof(said), "a VM of process %d gives up the tree", getpid());
 	EXPECT_TRUE(vm_has_said(log, said));
 	close(log);
 	ASSERT_EQ(0, hydra_write_file(LIMIT, "max"));
-	check_back(_metadata, &self->vm, self->last, 1);
+	check_back(_metadata, &self->vm, self->last, self->last);
+}
+
+/* All nodes but the last have a tree, and there is room for no more than two tables. */
+static void fill_all_but_one(struct __test_metadata *_metadata, FIXTURE_DATA(vm_degrade) *self)
+{
+	char limit[32];
+
+	for (int node = 0; node < self->last; node++) {
+		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, VM_REGION_PAGES));
+	}
+	snprintf(limit, sizeof(limit), "%ld", (vm_number("nested_tables") + 2) * PAGE_SIZE / 1024);
+	ASSERT_EQ(0, hydra_write_file(LIMIT, limit));
+}
+
+/* Has an event a line? */
+static bool has_line(const char *event, ssize_t size, const char *line)
+{
+	for (const char *at = event; at < event + size; at += strlen(at) + 1)
+		if (!strcmp(at, line))
+			return true;
+	return false;
+}
+
+/* Wait for an event of a VM of this process that has a line. */
+static bool await_event(int events, const char *line)
+{
+	char text[4096], process[32];
+	ssize_t got;
+
+	snprintf(process, sizeof(process), "PID=%d", getpid());
+	for (int tries = 0; tries < 1000; tries++) {
+		got = recv(events, text, sizeof(text) - 1, MSG_DONTWAIT);
+		if (got < 0) {
+			usleep(10000);
+			continue;
+		}
+		text[got] = 0;
+		if (has_line(text, got, "EVENT=hydra") && has_line(text, got, process) &&
+		    has_line(text, got, line))
+			return true;
+	}
+	return false;
+}
+
+/* A socket for the kernel's events */
+static int open_events(void)
+{
+	struct sockaddr_nl address = { .nl_family = AF_NETLINK, .nl_groups = 1 };
+	int events = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_KOBJECT_UEVENT);
+
+	if (events >= 0 && bind(events, (struct sockaddr *)&address, sizeof(address))) {
+		close(events);
+		return -1;
+	}
+	return events;
+}
+
+/* A tree that finds no memory costs that tree. */
+TEST_F(vm_degrade, other_trees_stay)
+{
+	struct vm_tables tables;
+	long faults;
+
+	if (self->last < 2)
+		SKIP(return, "needs three nodes");
+	fill_all_but_one(_metadata, self);
+	ASSERT_EQ(0, vm_run(&self->vm, self->last, self->last, 0, VM_REGION_PAGES));
+	EXPECT_EQ(1, vm_number("fallback"));
+	for (int tries = 0; tries < 500; tries++) {
+		ASSERT_EQ(0, vm_read_tables(&tables));
+		if (!tables.tables[self->last])
+			break;
+		usleep(10000);
+	}
+	EXPECT_EQ(0, tables.tables[self->last]);
+	for (int node = 0; node <= self->last; node++) {
+		faults = vm_faults(&self->vm, node);
+		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, VM_REGION_PAGES));
+		EXPECT_EQ(faults, vm_faults(&self->vm, node)) TH_LOG("node %d", node);
+	}
+	ASSERT_EQ(0, vm_read_tables(&tables));
+	for (int node = 0; node < self->last; node++) {
+		EXPECT_EQ(VM_REGION_PAGES + VM_OWN_PAGES, tables.local[node]) TH_LOG("node %d", node);
+	}
+	EXPECT_EQ(1, vm_number("fallbacks"));
+	EXPECT_EQ(0, vm_number("misplaced"));
+}
+
+/* The tree comes back by itself, not before there is room, and user space is told. */
+TEST_F_TIMEOUT(vm_degrade, tree_comes_back, 90)
+{
+	int events = open_events();
+	struct vm_tables tables;
+
+	if (events < 0)
+		SKIP(return, "no netlink sockets (CONFIG_NET)");
+	ASSERT_EQ(0, vm_set_idle("1"));
+	fill_all_but_one(_metadata, self);
+	ASSERT_EQ(0, vm_run(&self->vm, self->last, self->last, 0, VM_REGION_PAGES));
+	EXPECT_TRUE(await_event(events, "FALLBACK=1"));
+	sleep(3);
+	EXPECT_EQ(1, vm_number("fallback"));
+	EXPECT_EQ(0, vm_number("returns"));
+	ASSERT_EQ(0, hydra_write_file(LIMIT, "max"));
+	EXPECT_TRUE(await_event(events, "RETURNS=1"));
+	EXPECT_EQ(0, vm_number("fallback"));
+	close(events);
+	ASSERT_EQ(0, vm_run(&self->vm, self->last, self->last, 0, VM_REGION_PAGES));
+	ASSERT_EQ(0, vm_read_tables(&tables));
+	EXPECT_EQ(VM_REGION_PAGES + VM_OWN_PAGES, tables.local[self->last]);
+	EXPECT_EQ(1, vm_number("fallbacks"));
+}
+
+/*
+ * While the tree waits to be dropped, faults in the refuge copy what it has alone. On a slow
+ * machine it may go before they do.
+ */
+TEST_F_TIMEOUT(vm_degrade, refuge_copies_from_the_tree_that_goes, 90)
+{
+	const unsigned long half = VM_REGION_PAGES / 2, size = VM_REGION_PAGES * PAGE_SIZE;
+	long least = LONG_MAX, faults;
+	char limit[32];
+
+	for (int round = 0; round < 4; round++) {
+		ASSERT_EQ(0, hydra_write_file(LIMIT, "max"));
+		ASSERT_EQ(0, vm_set("prefetch=9"));
+		ASSERT_EQ(0, madvise(self->vm.region, size, MADV_DONTNEED));
+		memset(self->vm.region, 0, size);
+		ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, half));
+		ASSERT_EQ(0, vm_run(&self->vm, self->last, self->last, half, half));
+		snprintf(limit, sizeof(limit), "%ld", vm_number("nested_tables") * PAGE_SIZE / 1024);
+		ASSERT_EQ(0, hydra_write_file(LIMIT, limit));
+		/* The last node needs two tables, may have one at hand, and gives up its tree. */
+		ASSERT_EQ(0, vm_run(&self->vm, self->last, self->last, 0, TABLE_PAGES + 1));
+		ASSERT_EQ(1, vm_number("fallback"));
+		faults = vm_faults(&self->vm, self->last);
+		ASSERT_EQ(0, vm_run(&self->vm, self->last, self->last, half, half));
+		least = MIN(least, vm_faults(&self->vm, self->last) - faults);
+	}
+	EXPECT_GE(half / TABLE_PAGES + VM_OWN_PAGES, least);
+	EXPECT_TRUE(await_trees(1));
 }
 
 /* All vCPUs write to all pages, which are huge ones. Counts the tables. */
@@ -190,11 +340,11 @@ static void *write_settings(void *unused)
 }
 
 /*
- * A fault that finds no memory is finished with tables beyond the limit. Settings that end the
- * fallback drop its trees. Otherwise each tree would keep such tables: the settings often come
+ * A fault that finds no memory is finished with tables beyond the limit. Settings which bring the
+ * tree back drop it first. Otherwise each tree would keep such tables: the settings often come
  * before the kernel's work that drops trees.
  */
-TEST_F(vm_degrade, fallbacks_do_not_add_up)
+TEST_F(vm_degrade, trees_that_come_back_do_not_add_up)
 {
 	struct vm_tables tables;
 	pthread_t thread;
@@ -206,13 +356,12 @@ TEST_F(vm_degrade, fallbacks_do_not_add_up)
 	ASSERT_EQ(0, pthread_create(&thread, NULL, write_settings, NULL));
 	for (unsigned long round = 0; round < 64; round++) {
 		vm_pin_to_node(round % hydra_nodes());
-		ASSERT_EQ(0, vm_prefault(&self->vm, 1, round * TABLE_PAGES % VM_REGION_PAGES, 1));
+		ASSERT_EQ(0, vm_prefault(&self->vm, 1, round / hydra_nodes() * TABLE_PAGES %
+					 VM_REGION_PAGES, 1));
 		ASSERT_EQ(0, vm_read_tables(&tables));
-		/*
-		 * The limit, the tables of one fault, and roots which a vCPU has not left
-		 * yet; and the shared tree, for which there is no limit.
-		 */
-		EXPECT_GE(4 + 5 + 2 + 3 + VM_REGION_PAGES / TABLE_PAGES, vm_all_tables(&tables)) TH_LOG("round %lu", round);
+		/* The limit, tables of one fault, of two trees that go (by settings, given up), roots */
+		EXPECT_GE(4 + 5 + 2 * 5 + hydra_nodes(), vm_all_tables(&tables))
+			TH_LOG("round %lu", round);
 	}
 	stop_settings = true;
 	ASSERT_EQ(0, pthread_join(thread, &refused));
@@ -232,11 +381,22 @@ TEST_F(vm_degrade, prefault_beyond_the_limit)
 	ASSERT_EQ(0, hydra_write_file(LIMIT, "16"));
 	ASSERT_EQ(0, vm_prefault(&self->vm, 1, 0, half));
 	EXPECT_EQ(1, vm_number("fallback"));
-	ASSERT_TRUE(await_shared_tree(&self->vm));
+	ASSERT_TRUE(await_trees(1));
 	ASSERT_EQ(0, vm_prefault(&self->vm, 1, half, half));
 	check_fallen_back(_metadata, &self->vm, self->last);
 	ASSERT_EQ(0, hydra_write_file(LIMIT, "max"));
-	check_back(_metadata, &self->vm, self->last, 1);
+	check_back(_metadata, &self->vm, self->last, self->last);
+}
+
+/* The only tree of a VM goes on, as that of stock KVM. */
+TEST_F(vm_degrade, last_tree_goes_on)
+{
+	ASSERT_EQ(0, hydra_write_file(LIMIT, "16"));
+	ASSERT_EQ(0, vm_set("again"));
+	ASSERT_EQ(0, madvise(self->vm.region, VM_REGION_PAGES * PAGE_SIZE, MADV_DONTNEED));
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
+	EXPECT_EQ(0, vm_number("fallbacks"));
+	EXPECT_EQ(1, vm_number("active"));
 }
 
 TEST_F(vm_degrade, prefault_after_new_settings)
@@ -260,7 +420,7 @@ TEST_F_TIMEOUT(vm_degrade, without_memory_for_a_table, 90)
 	ASSERT_EQ(0, hydra_fail_allocations(100));
 	check_fallen_back(_metadata, &self->vm, self->last);
 	ASSERT_EQ(0, hydra_fail_allocations(0));
-	check_back(_metadata, &self->vm, self->last, 1);
+	check_back(_metadata, &self->vm, self->last, self->last);
 }
 
 HYDRA_HARNESS_MAIN

@@ -95,7 +95,7 @@ TEST_F(vm_interface, kvm_hydra_off_stops_the_inheritance)
 /* A VM cannot have what this process has: it is stock, and says so. */
 TEST_F(vm_interface, settings_for_processes_only_are_not_taken_over)
 {
-	ASSERT_EQ(0, hydra_write_policy(getpid(), "mitosis"));
+	ASSERT_EQ(0, hydra_write_policy(getpid(), "radixvm"));
 	vm_make(&self->vm);
 	EXPECT_EQ(0, vm_number("active"));
 	EXPECT_EQ(0, vm_number("fallback"));
@@ -189,7 +189,7 @@ TEST_F(vm_interface, settings_again)
 TEST_F(vm_interface, bad_caps_change_nothing)
 {
 	struct hydra_settings good = { .domains = HYDRA_SCOPE_NODE };
-	struct hydra_settings eager = good, core = good, entry = good, far = good, none = good;
+	struct hydra_settings core = good, entry = good, far = good, none = good;
 	const struct {
 		struct hydra_settings *settings;
 		uint64_t size, third;
@@ -200,15 +200,13 @@ TEST_F(vm_interface, bad_caps_change_nothing)
 		{ &good, sizeof(good) + (1UL << 32), 0, 0, E2BIG },
 		{ &good, sizeof(good), 1, 0, EINVAL }, { &good, sizeof(good), 0, 1, EINVAL },
 		{ (void *)16, sizeof(good), 0, 0, EFAULT }, { &far, sizeof(far), 0, 0, EINVAL },
-		{ &none, sizeof(none), 0, 0, EINVAL }, { &eager, sizeof(eager), 0, 0, EOPNOTSUPP },
-		{ &core, sizeof(core), 0, 0, EOPNOTSUPP },
+		{ &none, sizeof(none), 0, 0, EINVAL }, { &core, sizeof(core), 0, 0, EOPNOTSUPP },
 		{ &entry, sizeof(entry), 0, 0, EOPNOTSUPP },
 	};
 	char before[4096], after[4096];
 
 	far.prefetch = HYDRA_PREFETCH_MAX + 1;
 	none.domains = 77;
-	eager.replication = HYDRA_REPLICATE_EAGER;
 	core.domains = HYDRA_SCOPE_CORE;
 	entry.filter = HYDRA_FILTER_ENTRY;
 	vm_make(&self->vm);
@@ -418,7 +416,6 @@ TEST_F(vm_interface, bad_input_changes_nothing)
 		{ "prefetch=9,speed=9", EINVAL }, { longest, EINVAL }, { longer, EINVAL },
 		{ "hydra,filter=entry", EOPNOTSUPP },
 		{ "domains=llc", EOPNOTSUPP }, { "domains=core", EOPNOTSUPP },
-		{ "replication=eager", EOPNOTSUPP }, { "mitosis", EOPNOTSUPP },
 		{ "radixvm", EOPNOTSUPP }, { "prefetch=9,domains=core", EOPNOTSUPP },
 		{ "filter=entry", EOPNOTSUPP }, { "filter=accessed", EOPNOTSUPP },
 	};
