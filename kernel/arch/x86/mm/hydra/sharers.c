@@ -67,14 +67,14 @@ static_assert(HYDRA_MODE_TRY == 0 && HYDRA_MODE_FINE == 1 && HYDRA_MODE_TABLE ==
 #define GATHER_TIMES		16
 #define LOOKUP_RENT		PUD_SIZE
 
+/* Larger flushes look up by table: the lookup would read too many entries. */
+#define LOOK_MAX		PMD_SIZE
+
 /*
  * So many copies are looked at with interrupts off, or one of each sharer. See "Progress and
  * latency" in Documentation/mm/hydra/rules.rst.
  */
 #define LOOK_AT_ONCE		PTRS_PER_PTE
-
-/* A look at more copies goes on in parts. A range that would have more parts goes by table. */
-#define LOOK_PARTS		64
 
 /* Does every flush of an address space go to every domain now? */
 static bool hydra_unfiltered(struct hydra_mm *h)
@@ -209,15 +209,6 @@ static unsigned int hydra_count_cpus(const struct hydra_mm *h, const hydra_mask_
  * few. So a flush may go by table and by marks at once, as flushes of several CPUs always may.
  */
 
-static unsigned int hydra_nr_sharers(const struct hydra_table *t)
-{
-	hydra_mask_t sharers;
-
-	hydra_mask_zero(&sharers);
-	hydra_mask_add(&sharers, &t->sharers);
-	return bitmap_weight(sharers.bits, HYDRA_MAX_DOMAINS);
-}
-
 /* Filter "auto": is a look at so many entries of a table worth its while, by the mode? */
 static bool hydra_looks(const struct hydra_table *t, unsigned int nr)
 {
@@ -292,20 +283,20 @@ static unsigned int hydra_budget_times(const struct hydra_lookup *l)
 	return l->walked ? GATHER_TIMES : 1;
 }
 
-/* May the flush look at marks? */
+/* May the flush look at the marks of its range, by what it permits and by its size? */
 static bool hydra_may_look(const struct hydra_lookup *l)
 {
 	return l->filter >= HYDRA_FILTER_ENTRY && l->permits != HYDRA_BY_TABLE &&
-	       !READ_ONCE(hydra_marks_failed);
+	       l->size <= LOOK_MAX && !READ_ONCE(hydra_marks_failed);
 }
 
 /* Filter "auto", by table: does a table ask for a look? If it rests, account for the flush. */
-static bool hydra_asks(struct hydra_table *t, unsigned int nr)
+static bool hydra_asks(struct hydra_table *t, unsigned long addr, unsigned long end)
 {
 	struct hydra_mode mode = READ_ONCE(t->mode);
 
 	if (mode.state != HYDRA_MODE_TABLE)
-		return hydra_looks(t, nr);
+		return hydra_looks(t, PHYS_PFN(end - 1) - PHYS_PFN(addr) + 1);
 	if (hydra_mode_rested(&mode))
 		trace_hydra_mode(t->hmm->mm, t->base, mode.state, mode.tally);
 	WRITE_ONCE(t->mode, mode);
@@ -319,11 +310,10 @@ static bool hydra_asks(struct hydra_table *t, unsigned int nr)
 static noinline void hydra_reach(struct hydra_lookup *l, struct hydra_table *t,
 				 unsigned long addr, unsigned long end)
 {
-	unsigned int nr = PHYS_PFN(end - 1) - PHYS_PFN(addr) + 1;
 	bool by_mode = l->filter == HYDRA_FILTER_AUTO;
 
-	if (hydra_may_look(l) && (!by_mode || hydra_asks(t, nr)))
-		l->asked += nr * hydra_nr_sharers(t);
+	if (hydra_may_look(l) && (!by_mode || hydra_asks(t, addr, end)))
+		l->asked = true;
 	else if ((l->filter < HYDRA_FILTER_ENTRY || by_mode) &&
 		 l->size <= LOOKUP_RENT * hydra_budget_times(l))
 		hydra_pay_flush(t);
@@ -499,9 +489,9 @@ static void hydra_look_in_parts(struct hydra_lookup *l, unsigned long start,
 }
 
 /*
- * Of the sharers of a range, keep those that may have one of its entries in a TLB, if its shared
- * tables have HYDRA_COPIES_MAX copies of its entries at most: to read more takes as long as the
- * interrupts that the look could spare. Of tables that one domain uses there is nothing to read.
+ * Of the sharers of a range, keep those that may have one of its entries in a TLB, if the range is
+ * short enough. It is if it has HYDRA_COPIES_MAX copies at most: to read more takes as long as the
+ * interrupts that the look could spare.
  *
  * Under filter "auto" each table that asks for a look accounts for it afterwards. One that has
  * changed its mode meanwhile does not, or for a look too many. In a range that is looked at in
@@ -514,14 +504,13 @@ static noinline void hydra_look_at_marks(struct hydra_lookup *l, unsigned long s
 {
 	hydra_mask_t *targets = l->found, sharers = *targets;
 	unsigned int nr_sharers = bitmap_weight(targets->bits, HYDRA_MAX_DOMAINS);
-	bool at_once = l->asked <= LOOK_AT_ONCE;
+	unsigned long copies = PHYS_PFN(end - start) * nr_sharers;
 
 	/*
 	 * By table. It counts no visits of links, as it goes to domains with replicas, too. Nor
 	 * is it rent of a table that asks for a look: such a flush is rare, and ages alone forget.
 	 */
-	if (l->asked > HYDRA_COPIES_MAX ||
-	    (!at_once && PHYS_PFN(end - start) * nr_sharers > LOOK_PARTS * LOOK_AT_ONCE))
+	if (copies > HYDRA_COPIES_MAX)
 		return;
 	l->look = l->permits;
 	l->reaches = false;
@@ -530,7 +519,7 @@ static noinline void hydra_look_at_marks(struct hydra_lookup *l, unsigned long s
 	*targets = *already;
 	if (l->look == HYDRA_TAKE_MARKS)
 		hydra_publish(l->h, start, end);
-	if (at_once)
+	if (copies <= LOOK_AT_ONCE)
 		hydra_range_sharers(l, start, end);
 	else
 		hydra_look_in_parts(l, start, end, nr_sharers);

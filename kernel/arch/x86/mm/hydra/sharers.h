@@ -25,7 +25,7 @@ enum hydra_huge {
  * @filter: HYDRA_FILTER_*; with "auto", the mode of each table says whether to look at marks
  * @size: of the range of the flush
  * @reaches: by table, for a flush: a shared table asks for a look at the marks, or pays rent
- * @asked: with @reaches: copies of entries, of the tables that ask
+ * @asked: set with @reaches: a table asks
  * @looked: with "auto": the flush has looked, and @found is a copy of its targets; account
  * @walked: a gather has walked all tables already, so its budget is larger
  * @spent: set once the budget is spent: the flush goes to every domain
@@ -40,8 +40,8 @@ struct hydra_lookup {
 	enum hydra_look permits;
 	unsigned int filter;
 	unsigned long size;
-	unsigned long asked;
 	bool reaches;
+	bool asked;
 	bool looked;
 	bool walked;
 	bool spent;

@@ -342,7 +342,7 @@ static void hydra_test_look_bound(struct kunit *test)
 	hydra_mask_zero(&few);
 	l.found = &few;
 	l.look = HYDRA_TAKE_MARKS;
-	l.asked = 0;
+	l.asked = false;
 	hydra_lookup_targets(&l, HYDRA_FILTER_ACCESSED, 0, nr * PAGE_SIZE);
 	published = this_cpu_read(hydra_published.h);
 	hydra_unpublish();
