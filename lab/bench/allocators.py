@@ -24,6 +24,10 @@ ALLOCATORS = {
 }
 # Where memory goes back all the time, and not next to memory of other nodes.
 MANY, FEWER = ("mmap stateful", "jemalloc-0 stateless", "jemalloc-0 stateful"), 0.9
+# Next to memory of other nodes, so by marks alone.
+BY_MARKS = "mmap stateless"
+# A CPU on which a thread of the kernel runs just then is not interrupted.
+LAZY = 0.1
 KINDS = {"stateless": ("0", "each segment is freed before the next one is allocated"),
          "stateful": (str(SEGMENTS), f"each thread holds {SEGMENTS} segments, frees one and allocates one")}
 
@@ -40,7 +44,7 @@ def taken(_, seen):
 
 # What a line means, where the allocator decides it.
 WORDS = {"mmap stateless": "All threads get the same addresses in turn. The page table at the upper end stays, because a stack lies in its 2 MiB, too. "
-                           "So all nodes come to share it, and then a munmap of 2 MiB and more interrupts them all.",
+                           "So all nodes come to share it, and a flush by table interrupts them all; marks tell which of them has used the segment.",
          "tcmalloc": "tcmalloc gives no memory back in so short a run.", "jemalloc": "Little memory goes back in so short a run.",
          "glibc": "glibc keeps freed segments, and gives back what is left over."}
 
@@ -66,8 +70,8 @@ def check_on(nodes):
                 for policy in columns[1:]:
                     seen = get(case, policy)
                     yield Check("allocators", f"{case}, {policies.called(policy)}: no more than Linux", f"{seen:.2f} against {linux:.2f}", seen <= linux)
-        for case in MANY:
-            for policy in [policy for policy in ("radixvm", "abis", "hydra") if policy in columns]:
+        for case in (*MANY, BY_MARKS):
+            for policy in [policy for policy in ("radixvm", "abis", *(("hydra",) if case in MANY else ())) if policy in columns]:
                 seen, linux = get(case, policy), get(case, "linux")
                 yield Check("allocators", f"{case}, {policies.called(policy)}: at least {100 * FEWER:.0f} % fewer than Linux", f"{seen:.2f} against {linux:.2f}",
                             seen <= (1 - FEWER) * linux)
@@ -75,7 +79,7 @@ def check_on(nodes):
             for policy in [policy for policy in ("linux", "mitosis") if policy in columns]:
                 seen = get(f"mmap {kind}", policy)
                 yield Check("allocators", f"mmap {kind}, {policies.called(policy)}: each munmap interrupts all {nodes - 1} other threads", f"{seen:.2f}",
-                            seen == nodes - 1)
+                            nodes - 1 - LAZY <= seen <= nodes - 1)
     return check
 
 

@@ -67,9 +67,6 @@ static_assert(HYDRA_MODE_TRY == 0 && HYDRA_MODE_FINE == 1 && HYDRA_MODE_TABLE ==
 #define GATHER_TIMES		16
 #define LOOKUP_RENT		PUD_SIZE
 
-/* Larger flushes look up by table: the lookup would read too many entries. */
-#define LOOK_MAX		PMD_SIZE
-
 /*
  * So many copies are looked at with interrupts off, or one of each sharer. See "Progress and
  * latency" in Documentation/mm/hydra/rules.rst.
@@ -209,6 +206,16 @@ static unsigned int hydra_count_cpus(const struct hydra_mm *h, const hydra_mask_
  * few. So a flush may go by table and by marks at once, as flushes of several CPUs always may.
  */
 
+/* How many copies of each entry may a look at a table read? */
+static unsigned int hydra_nr_sharers(const struct hydra_table *t)
+{
+	hydra_mask_t sharers;
+
+	hydra_mask_zero(&sharers);
+	hydra_mask_add(&sharers, &t->sharers);
+	return bitmap_weight(sharers.bits, HYDRA_MAX_DOMAINS);
+}
+
 /* Filter "auto": is a look at so many entries of a table worth its while, by the mode? */
 static bool hydra_looks(const struct hydra_table *t, unsigned int nr)
 {
@@ -221,10 +228,7 @@ static bool hydra_looks(const struct hydra_table *t, unsigned int nr)
 	hydra_mask_zero(&sharers);
 	hydra_mask_add(&sharers, &t->sharers);
 	copies = nr * bitmap_weight(sharers.bits, HYDRA_MAX_DOMAINS);
-	/*
-	 * A flush of more copies goes by table, see hydra_look_at_marks(); also one of several
-	 * tables with more copies together.
-	 */
+	/* A flush of more copies goes by table, see hydra_wants_look(). */
 	return copies <= HYDRA_COPIES_MAX &&
 	       hydra_mode_looks(&mode, hydra_mode_worth(&hydra_prices),
 				hydra_count_cpus(t->hmm, &sharers, false), copies);
@@ -261,19 +265,32 @@ static void hydra_account_look(struct hydra_table *t, unsigned int nr,
 	hydra_account(t, hydra_count_cpus(t->hmm, &spared, true), copies);
 }
 
-/* Look at marks of a table, or account for that. Return: false if the table goes by table. */
+/*
+ * Look at marks of a table, or account for that. One call looks at LOOK_AT_ONCE copies: if there
+ * are more, it sets @end to where the rest begins.
+ *
+ * Return: false if the table goes by table.
+ */
 static noinline bool hydra_look_at_leaf(struct hydra_lookup *l, struct hydra_table *t,
 					const pteval_t *table, unsigned long addr,
-					unsigned long end)
+					unsigned long *end)
 {
-	unsigned int nr = PHYS_PFN(end - 1) - PHYS_PFN(addr) + 1;
+	unsigned int nr = PHYS_PFN(*end - 1) - PHYS_PFN(addr) + 1, nr_sharers;
 
 	if (l->filter == HYDRA_FILTER_AUTO && !hydra_looks(t, nr))
 		return false;
-	if (l->looked)
+	if (l->looked) {
 		hydra_account_look(t, nr, l->found);
-	else
-		hydra_add_marked(l, t, table, pte_index(addr), nr);
+		return true;
+	}
+	/* Domains may have joined since the lookup by table. */
+	nr_sharers = hydra_nr_sharers(t);
+	nr = min(nr, max(LOOK_AT_ONCE / (nr_sharers ?: 1), 1));
+	l->copies += nr * nr_sharers;
+	if (l->copies > HYDRA_COPIES_MAX)
+		return false;
+	hydra_add_marked(l, t, table, pte_index(addr), nr);
+	*end = min(*end, (addr & PAGE_MASK) + nr * PAGE_SIZE);
 	return true;
 }
 
@@ -283,20 +300,20 @@ static unsigned int hydra_budget_times(const struct hydra_lookup *l)
 	return l->walked ? GATHER_TIMES : 1;
 }
 
-/* May the flush look at the marks of its range, by what it permits and by its size? */
+/* May the flush look at marks? */
 static bool hydra_may_look(const struct hydra_lookup *l)
 {
 	return l->filter >= HYDRA_FILTER_ENTRY && l->permits != HYDRA_BY_TABLE &&
-	       l->size <= LOOK_MAX && !READ_ONCE(hydra_marks_failed);
+	       !READ_ONCE(hydra_marks_failed);
 }
 
 /* Filter "auto", by table: does a table ask for a look? If it rests, account for the flush. */
-static bool hydra_asks(struct hydra_table *t, unsigned long addr, unsigned long end)
+static bool hydra_asks(struct hydra_table *t, unsigned int nr)
 {
 	struct hydra_mode mode = READ_ONCE(t->mode);
 
 	if (mode.state != HYDRA_MODE_TABLE)
-		return hydra_looks(t, PHYS_PFN(end - 1) - PHYS_PFN(addr) + 1);
+		return hydra_looks(t, nr);
 	if (hydra_mode_rested(&mode))
 		trace_hydra_mode(t->hmm->mm, t->base, mode.state, mode.tally);
 	WRITE_ONCE(t->mode, mode);
@@ -305,26 +322,32 @@ static bool hydra_asks(struct hydra_table *t, unsigned long addr, unsigned long 
 
 /*
  * A flush by table reaches the sharers of a table: the table asks for a look at the marks, or
- * pays rent. A flush that spends the lookup's budget may reach all domains; it is no rent.
+ * pays rent. It also pays if the tables ask for a look at too many copies together. A flush that
+ * spends the lookup's budget may reach all domains; it is no rent.
  */
 static noinline void hydra_reach(struct hydra_lookup *l, struct hydra_table *t,
 				 unsigned long addr, unsigned long end)
 {
+	unsigned int nr = PHYS_PFN(end - 1) - PHYS_PFN(addr) + 1;
 	bool by_mode = l->filter == HYDRA_FILTER_AUTO;
 
-	if (hydra_may_look(l) && (!by_mode || hydra_asks(t, addr, end)))
-		l->asked = true;
-	else if ((l->filter < HYDRA_FILTER_ENTRY || by_mode) &&
-		 l->size <= LOOKUP_RENT * hydra_budget_times(l))
+	if (hydra_may_look(l) && (!by_mode || hydra_asks(t, nr))) {
+		if (l->copies <= HYDRA_COPIES_MAX)
+			l->copies += nr * hydra_nr_sharers(t);
+		if (l->copies <= HYDRA_COPIES_MAX)
+			return;
+	}
+	if ((l->filter < HYDRA_FILTER_ENTRY || by_mode) &&
+	    l->size <= LOOKUP_RENT * hydra_budget_times(l))
 		hydra_pay_flush(t);
 }
 
 /*
- * Add the domains to reach for the part of a range in one leaf table. Return: is the table
- * shared?
+ * Add the domains to reach for the part of a range in one leaf table. @end is set to where the
+ * rest begins, if a look at marks has not reached it. Return: is the table shared?
  */
 static bool hydra_add_leaf(struct hydra_lookup *l, const pteval_t *table,
-			   unsigned long addr, unsigned long end)
+			   unsigned long addr, unsigned long *end)
 {
 	struct hydra_table *t;
 
@@ -335,7 +358,7 @@ static bool hydra_add_leaf(struct hydra_lookup *l, const pteval_t *table,
 	}
 	t = hydra_add_sharers_of(table, l->found);
 	if (t && l->reaches)
-		hydra_reach(l, t, addr, end);
+		hydra_reach(l, t, addr, *end);
 	return t;
 }
 
@@ -348,46 +371,53 @@ static bool hydra_spend(struct hydra_lookup *l, unsigned int entries)
 	return !l->spent;
 }
 
-/* Add the sharers of one PMD table's part of a range. */
-static void hydra_add_pmd_sharers(struct hydra_lookup *l, pud_t pudval,
-				  unsigned long addr, unsigned long end)
+/*
+ * Add the sharers of one PMD table's part of a range, or of the beginning of the part: by marks,
+ * at most of one entry. Return: where the rest begins.
+ */
+static unsigned long hydra_add_pmd_sharers(struct hydra_lookup *l, pud_t pudval,
+					   unsigned long addr, unsigned long end)
 {
 	unsigned int most = LOOKUP_SHARED * hydra_budget_times(l);
 	pmd_t *pmd = pmd_offset(&pudval, addr);
 
+	if (l->look != HYDRA_BY_TABLE)
+		end = pmd_addr_end(addr, end);
 	if (!hydra_spend(l, ((end - 1) >> PMD_SHIFT) - (addr >> PMD_SHIFT) + 1))
-		return;
+		return end;
 	if (l->huge == HYDRA_HUGE_SAME_TABLE)
 		hydra_add_sharers_of((pteval_t *)pmd, l->found);
-	for (; addr < end; addr = pmd_addr_end(addr, end), pmd++) {
+	for (; addr < end; pmd++) {
 		pteval_t val = pmd_val(pmdp_get_lockless(pmd));
+		unsigned long next = pmd_addr_end(addr, end);
 
 		if (hydra_present(val) && !hydra_leaf(val)) {
-			if (!hydra_add_leaf(l, hydra_next_table(val), addr,
-					    pmd_addr_end(addr, end)))
-				continue;
-			if (++l->shared > most) {
+			if (hydra_add_leaf(l, hydra_next_table(val), addr, &next) &&
+			    ++l->shared > most)
 				l->spent = true;
-				return;
-			}
+			if (l->spent || l->look != HYDRA_BY_TABLE)
+				return next;
 		} else if (l->huge == HYDRA_HUGE_IN_RANGE) {
 			hydra_add_sharers_of((pteval_t *)pmd, l->found);
 		}
+		addr = next;
 	}
+	return end;
 }
 
 /* The same for one PUD entry's part. Context: interrupts off. */
-static void hydra_add_pud_sharers(struct hydra_lookup *l, pud_t *pud,
-				  unsigned long addr, unsigned long end)
+static unsigned long hydra_add_pud_sharers(struct hydra_lookup *l, pud_t *pud,
+					   unsigned long addr, unsigned long end)
 {
 	pud_t pudval = READ_ONCE(*pud);
 
 	if (l->huge == HYDRA_HUGE_SAME_TABLE)
 		hydra_add_sharers_of((pteval_t *)pud, l->found);
 	if (hydra_present(pud_val(pudval)) && !hydra_leaf(pud_val(pudval)))
-		hydra_add_pmd_sharers(l, pudval, addr, end);
-	else if (hydra_spend(l, 1) && l->huge == HYDRA_HUGE_IN_RANGE)
+		return hydra_add_pmd_sharers(l, pudval, addr, end);
+	if (hydra_spend(l, 1) && l->huge == HYDRA_HUGE_IN_RANGE)
 		hydra_add_sharers_of((pteval_t *)pud, l->found);
+	return end;
 }
 
 /* The same for the part that begins at @addr. Return: where the next part begins. */
@@ -395,9 +425,6 @@ static unsigned long hydra_add_sharers_from(struct hydra_lookup *l,
 					    unsigned long addr, unsigned long end)
 {
 	pgd_t pgdval = READ_ONCE(*pgd_offset(l->h->mm, addr));
-	/* By entry, the caller has chosen a range with few copies: one table at a time. */
-	unsigned long next = l->look == HYDRA_BY_TABLE ? pud_addr_end(addr, end) :
-							 pmd_addr_end(addr, end);
 	p4d_t p4dval;
 
 	if (pgd_none(pgdval)) {
@@ -409,23 +436,24 @@ static unsigned long hydra_add_sharers_from(struct hydra_lookup *l,
 		hydra_spend(l, 1);
 		return min(hydra_next_p4d(addr), end);
 	}
-	hydra_add_pud_sharers(l, pud_offset(&p4dval, addr), addr, next);
-	return next;
+	return hydra_add_pud_sharers(l, pud_offset(&p4dval, addr), addr,
+				     pud_addr_end(addr, end));
 }
 
 /*
- * Add the sharers of the leaf table of a range. Return: false if there is no table.
+ * Add the sharers of the leaf table of a range. Return: where the rest begins: @addr if there is
+ * no table.
  */
-static bool hydra_add_leaf_sharers(struct hydra_lookup *l, unsigned long addr,
-				   unsigned long end)
+static unsigned long hydra_add_leaf_sharers(struct hydra_lookup *l, unsigned long addr,
+					    unsigned long end)
 {
 	pmd_t *pmd = hydra_canonical_pmd(l->h->mm, addr);
 	pteval_t val = pmd ? pmd_val(pmdp_get_lockless(pmd)) : 0;
 
 	if (!hydra_is_table(val))
-		return false;
-	hydra_add_leaf(l, hydra_next_table(val), addr, end);
-	return true;
+		return addr;
+	hydra_add_leaf(l, hydra_next_table(val), addr, &end);
+	return end;
 }
 
 static noinline void hydra_add_range_sharers(struct hydra_lookup *l,
@@ -454,15 +482,14 @@ void hydra_range_sharers(struct hydra_lookup *l, unsigned long start,
 			 unsigned long end)
 {
 	unsigned long flags;
-	bool found = false;
 
 	/* The usual case: a range inside one leaf table */
 	if (l->huge != HYDRA_HUGE_SAME_TABLE && !((start ^ (end - 1)) & PMD_MASK)) {
 		local_irq_save(flags);
-		found = hydra_add_leaf_sharers(l, start, end);
+		start = hydra_add_leaf_sharers(l, start, end);
 		local_irq_restore(flags);
 	}
-	if (!found)
+	if (start < end)
 		hydra_add_range_sharers(l, start, end);
 }
 
@@ -476,25 +503,14 @@ static bool hydra_targets_others(struct hydra_mm *h, const hydra_mask_t *targets
 	return hydra_mask_other(hydra_this_domain(h), &rest);
 }
 
-/* Look at the marks in a range, part by part. Interrupts are on between the parts. */
-static void hydra_look_in_parts(struct hydra_lookup *l, unsigned long start,
-				unsigned long end, unsigned int nr_sharers)
-{
-	unsigned long next, part = max(LOOK_AT_ONCE / nr_sharers, 1) * PAGE_SIZE;
-
-	for (; start < end; start = next) {
-		next = min(start + part, end);
-		hydra_range_sharers(l, start, next);
-	}
-}
-
 /*
- * Of the sharers of a range, keep those that may have one of its entries in a TLB, if the range is
- * short enough. It is if it has HYDRA_COPIES_MAX copies at most: to read more takes as long as the
- * interrupts that the look could spare.
+ * Of the sharers of a range, keep those that may have one of its entries in a TLB.
+ *
+ * The look reads the copies of shared tables, LOOK_AT_ONCE at a time. If domains have joined
+ * meanwhile, so that there are more than HYDRA_COPIES_MAX, the rest goes by table.
  *
  * Under filter "auto" each table that asks for a look accounts for it afterwards. One that has
- * changed its mode meanwhile does not, or for a look too many. In a range that is looked at in
+ * changed its mode meanwhile does not, or for a look too many. In a table that is looked at in
  * parts, each part is judged by itself.
  *
  * @already: the targets ahead of the lookup by table, which stay
@@ -503,35 +519,39 @@ static noinline void hydra_look_at_marks(struct hydra_lookup *l, unsigned long s
 					 unsigned long end, const hydra_mask_t *already)
 {
 	hydra_mask_t *targets = l->found, sharers = *targets;
-	unsigned int nr_sharers = bitmap_weight(targets->bits, HYDRA_MAX_DOMAINS);
-	unsigned long copies = PHYS_PFN(end - start) * nr_sharers;
 
-	/*
-	 * By table. It counts no visits of links, as it goes to domains with replicas, too. Nor
-	 * is it rent of a table that asks for a look: such a flush is rare, and ages alone forget.
-	 */
-	if (copies > HYDRA_COPIES_MAX)
-		return;
 	l->look = l->permits;
 	l->reaches = false;
+	l->copies = 0;
 	l->entries = 0;
 	l->shared = 0;
 	*targets = *already;
 	if (l->look == HYDRA_TAKE_MARKS)
 		hydra_publish(l->h, start, end);
-	if (copies <= LOOK_AT_ONCE)
-		hydra_range_sharers(l, start, end);
-	else
-		hydra_look_in_parts(l, start, end, nr_sharers);
+	hydra_range_sharers(l, start, end);
 	hydra_add_published(l->h, start, end, &sharers, targets);
-	if (l->filter == HYDRA_FILTER_AUTO) {
+	if (l->filter == HYDRA_FILTER_AUTO && l->copies <= HYDRA_COPIES_MAX) {
 		struct hydra_lookup looked = *l;
 
 		looked.looked = true;
+		looked.entries = 0;
+		looked.shared = 0;
 		looked.found = &sharers;
 		sharers = *targets;
 		hydra_range_sharers(&looked, start, end);
 	}
+}
+
+/*
+ * Is a look at the marks worth its while? To read more copies than HYDRA_COPIES_MAX takes as long
+ * as the interrupts that the look could spare. Then the flush goes by table; it counts no visits
+ * of links, as it goes to domains with replicas, too. The look reads each entry that leads to a
+ * table once more, and once for each part of the table: half the budget leaves room for these.
+ */
+static bool hydra_wants_look(const struct hydra_lookup *l, const hydra_mask_t *already)
+{
+	return l->copies && l->copies <= HYDRA_COPIES_MAX && l->entries <= LOOKUP_ENTRIES / 2 &&
+	       !l->spent && hydra_targets_others(l->h, l->found, already);
 }
 
 /*
@@ -560,7 +580,7 @@ static bool hydra_lookup_targets(struct hydra_lookup *l, unsigned int filter,
 	l->look = HYDRA_BY_TABLE;
 	l->reaches = true;
 	hydra_range_sharers(l, start, end);
-	if (l->asked && hydra_targets_others(l->h, l->found, &already))
+	if (hydra_wants_look(l, &already))
 		hydra_look_at_marks(l, start, end, &already);
 	/*
 	 * The lookup before unfiltered. If a collapse cleared the PMD entry,

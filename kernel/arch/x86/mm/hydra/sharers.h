@@ -25,10 +25,10 @@ enum hydra_huge {
  * @filter: HYDRA_FILTER_*; with "auto", the mode of each table says whether to look at marks
  * @size: of the range of the flush
  * @reaches: by table, for a flush: a shared table asks for a look at the marks, or pays rent
- * @asked: set with @reaches: a table asks
  * @looked: with "auto": the flush has looked, and @found is a copy of its targets; account
  * @walked: a gather has walked all tables already, so its budget is larger
  * @spent: set once the budget is spent: the flush goes to every domain
+ * @copies: of entries, of the shared tables that ask for a look, or have been looked at so far
  * @entries: entries of PMD tables, or of tables above, visited so far
  * @shared: shared leaf tables visited so far
  * @found: the domains are added to it
@@ -41,10 +41,10 @@ struct hydra_lookup {
 	unsigned int filter;
 	unsigned long size;
 	bool reaches;
-	bool asked;
 	bool looked;
 	bool walked;
 	bool spent;
+	unsigned int copies;
 	unsigned int entries;
 	unsigned int shared;
 	hydra_mask_t *found;

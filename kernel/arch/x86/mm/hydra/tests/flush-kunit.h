@@ -342,7 +342,7 @@ static void hydra_test_look_bound(struct kunit *test)
 	hydra_mask_zero(&few);
 	l.found = &few;
 	l.look = HYDRA_TAKE_MARKS;
-	l.asked = false;
+	l.copies = 0;
 	hydra_lookup_targets(&l, HYDRA_FILTER_ACCESSED, 0, nr * PAGE_SIZE);
 	published = this_cpu_read(hydra_published.h);
 	hydra_unpublish();
@@ -353,6 +353,89 @@ static void hydra_test_look_bound(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, hydra_mask_test(2, &few));
 	KUNIT_EXPECT_EQ(test, 0, t->table[2][nr - 1]);
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_MARKED, t->table[1][nr]);
+}
+
+/* Map a leaf table that domains 0 and 1 share, with copies. */
+static struct hydra_table *hydra_test_map_shared(struct kunit *test, struct hydra_mm *h,
+						 pteval_t *entry)
+{
+	pteval_t *canonical = hydra_test_page(test);
+	struct hydra_table *t = hydra_test_table(test, canonical, h, PG_LEVEL_4K);
+	unsigned int d;
+
+	for (d = 0; d < 2; d++) {
+		t->table[d] = hydra_test_page(test);
+		hydra_mask_set(d, &t->sharers);
+	}
+	*entry = _PAGE_TABLE | __pa(canonical);
+	return t;
+}
+
+/*
+ * Flushes of a private table, a hole, and three shared tables. What bounds the look is the copies
+ * of shared tables alone, and the entries that lead to tables.
+ */
+static void hydra_test_look_wide(struct kunit *test)
+{
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_ACCESSED);
+	pteval_t *leaf = hydra_test_page(test), *pud = hydra_test_map(test, h, leaf);
+	pteval_t *pmd = hydra_next_table(pud[0]), *last, *beyond;
+	hydra_mask_t found, already = {};
+	struct hydra_lookup l = {
+		.h = h,
+		.huge = HYDRA_LEAF_ONLY,
+		.look = HYDRA_TAKE_MARKS,
+		.found = &found,
+	};
+	struct hydra_table *t[3];
+	unsigned int i, other;
+
+	if (hydra_domains_of(h)->nr < 2)
+		kunit_skip(test, "the machine has one node");
+	KUNIT_ASSERT_TRUE(test, zalloc_cpumask_var(&h->flushing, GFP_KERNEL));
+	for (i = 0; i < ARRAY_SIZE(t); i++)
+		t[i] = hydra_test_map_shared(test, h, &pmd[2 + i]);
+	migrate_disable();
+	other = hydra_this_domain(h) ? 0 : 1;
+	last = &t[1]->table[other][PTRS_PER_PTE - 1];
+	beyond = &t[2]->table[other][0];
+	hydra_word_set_solo(virt_to_ptdesc(leaf), hydra_this_domain(h));
+	/* More than 4 MiB, of which one page is shared: it has no mark. */
+	KUNIT_EXPECT_TRUE(test, hydra_test_narrow(h, &found, 0, 2 * PMD_SIZE + PAGE_SIZE));
+	KUNIT_EXPECT_FALSE(test, hydra_mask_test(other, &found));
+	/* As many copies as a look may read, in several parts */
+	*last = HYDRA_PTE_MARKED;
+	*beyond = HYDRA_PTE_MARKED;
+	KUNIT_EXPECT_TRUE(test, hydra_test_narrow(h, &found, 0, 4 * PMD_SIZE));
+	KUNIT_EXPECT_TRUE(test, hydra_mask_test(other, &found));
+	KUNIT_EXPECT_EQ(test, 0, *last);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_MARKED, *beyond);
+	/* A page more: by table */
+	*last = HYDRA_PTE_MARKED;
+	KUNIT_EXPECT_FALSE(test, hydra_test_narrow(h, &found, 0, 4 * PMD_SIZE + PAGE_SIZE));
+	KUNIT_EXPECT_TRUE(test, hydra_mask_subset(&t[2]->sharers, &found));
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_MARKED, *last);
+	/* If domains join before the look, it ends in time: the last table goes by table. */
+	l.filter = HYDRA_FILTER_ACCESSED;
+	l.permits = HYDRA_TAKE_MARKS;
+	hydra_look_at_marks(&l, 0, 5 * PMD_SIZE, &already);
+	hydra_unpublish();
+	KUNIT_EXPECT_TRUE(test, hydra_mask_subset(&t[2]->sharers, &found));
+	KUNIT_EXPECT_EQ(test, 0, *last);
+	KUNIT_EXPECT_EQ(test, HYDRA_PTE_MARKED, *beyond);
+	/* Where there is nothing, the look skips each entry as a whole, too. */
+	pmd[4] = 0;
+	l.look = HYDRA_TAKE_MARKS;
+	l.copies = 0;
+	l.entries = 0;
+	hydra_mask_zero(&found);
+	KUNIT_EXPECT_TRUE(test, hydra_lookup_targets(&l, HYDRA_FILTER_ACCESSED, 2 * PMD_SIZE,
+						     3 * PUD_SIZE));
+	KUNIT_EXPECT_EQ(test, h, this_cpu_read(hydra_published.h));
+	hydra_unpublish();
+	migrate_enable();
+	KUNIT_EXPECT_FALSE(test, hydra_mask_test(other, &found));
+	free_cpumask_var(h->flushing);
 }
 
 static bool hydra_test_same(const hydra_mask_t *a, const hydra_mask_t *b)
@@ -597,6 +680,7 @@ static struct kunit_case hydra_flush_cases[] = {
 	KUNIT_CASE(hydra_test_linked_hits),
 	KUNIT_CASE(hydra_test_publish),
 	KUNIT_CASE(hydra_test_look_bound),
+	KUNIT_CASE(hydra_test_look_wide),
 	KUNIT_CASE(hydra_test_solo_of_another),
 	KUNIT_CASE(hydra_test_modes),
 	KUNIT_CASE(hydra_test_mixed),
