@@ -68,6 +68,12 @@ static_assert(HYDRA_MODE_TRY == 0 && HYDRA_MODE_FINE == 1 && HYDRA_MODE_TABLE ==
 #define LOOKUP_RENT		PUD_SIZE
 
 /*
+ * Larger flushes look up by table. A look reads each entry that leads to a table once more, so
+ * the budget of a lookup leaves room for it.
+ */
+#define LOOK_MAX		(128 * PMD_SIZE)
+
+/*
  * So many copies are looked at with interrupts off, or one of each sharer. See "Progress and
  * latency" in Documentation/mm/hydra/rules.rst.
  */
@@ -106,20 +112,21 @@ static void hydra_count_link(struct hydra_table *t)
 /*
  * Add the domains that may have one of some entries of a leaf table in a TLB. See
  * arch/x86/mm/hydra/marks.c. A domain without a table may be one that is cut and not yet
- * flushed.
+ * flushed. A flush pays once for a table that is looked at in parts.
+ *
+ * @sharers: of the table, read before the marks
  */
-static void hydra_add_marked(const struct hydra_lookup *l, struct hydra_table *t,
-			     const pteval_t *canonical, unsigned int first,
+static void hydra_add_marked(struct hydra_lookup *l, struct hydra_table *t,
+			     const hydra_mask_t *sharers, const pteval_t *entry,
 			     unsigned int nr)
 {
+	const pteval_t *canonical = PTR_ALIGN_DOWN(entry, PAGE_SIZE);
 	unsigned int d, self = hydra_this_domain(t->hmm);
+	unsigned int first = hydra_entry_index(entry);
 	unsigned int looks = 0;
-	hydra_mask_t sharers;
 	bool others = false;
 
-	hydra_mask_zero(&sharers);
-	hydra_mask_add(&sharers, &t->sharers);
-	for_each_hydra_domain(d, &sharers) {
+	for_each_hydra_domain(d, sharers) {
 		pteval_t *table = READ_ONCE(t->table[d]);
 
 		if (table == canonical && d != self && !hydra_mask_test(d, l->found))
@@ -133,8 +140,10 @@ static void hydra_add_marked(const struct hydra_lookup *l, struct hydra_table *t
 	}
 	if (looks)
 		hydra_stat_add(t->hmm, HYDRA_STAT_LOOKS, looks);
-	if (others)
+	if (others && l->paid != t)
 		hydra_pay(t, READ_ONCE(t->hmm->rent_flush));
+	if (others)
+		l->paid = t;
 }
 
 /* A flush by table reaches all sharers. Another domain than that of this CPU pays for it. */
@@ -206,14 +215,12 @@ static unsigned int hydra_count_cpus(const struct hydra_mm *h, const hydra_mask_
  * few. So a flush may go by table and by marks at once, as flushes of several CPUs always may.
  */
 
-/* How many copies of each entry may a look at a table read? */
-static unsigned int hydra_nr_sharers(const struct hydra_table *t)
+/* The sharers of a table, at one time. Return: how many, and so how many copies of each entry. */
+static unsigned int hydra_read_sharers(const struct hydra_table *t, hydra_mask_t *sharers)
 {
-	hydra_mask_t sharers;
-
-	hydra_mask_zero(&sharers);
-	hydra_mask_add(&sharers, &t->sharers);
-	return bitmap_weight(sharers.bits, HYDRA_MAX_DOMAINS);
+	hydra_mask_zero(sharers);
+	hydra_mask_add(sharers, &t->sharers);
+	return bitmap_weight(sharers->bits, HYDRA_MAX_DOMAINS);
 }
 
 /* Filter "auto": is a look at so many entries of a table worth its while, by the mode? */
@@ -225,10 +232,8 @@ static bool hydra_looks(const struct hydra_table *t, unsigned int nr)
 
 	if (mode.state == HYDRA_MODE_TABLE)
 		return false;
-	hydra_mask_zero(&sharers);
-	hydra_mask_add(&sharers, &t->sharers);
-	copies = nr * bitmap_weight(sharers.bits, HYDRA_MAX_DOMAINS);
-	/* A flush of more copies goes by table, see hydra_wants_look(). */
+	copies = nr * hydra_read_sharers(t, &sharers);
+	/* A flush of more copies goes by table, see hydra_lookup_targets(). */
 	return copies <= HYDRA_COPIES_MAX &&
 	       hydra_mode_looks(&mode, hydra_mode_worth(&hydra_prices),
 				hydra_count_cpus(t->hmm, &sharers, false), copies);
@@ -256,9 +261,7 @@ static void hydra_account_look(struct hydra_table *t, unsigned int nr,
 	unsigned int copies;
 	hydra_mask_t spared;
 
-	hydra_mask_zero(&spared);
-	hydra_mask_add(&spared, &t->sharers);
-	copies = nr * bitmap_weight(spared.bits, HYDRA_MAX_DOMAINS);
+	copies = nr * hydra_read_sharers(t, &spared);
 	hydra_mask_remove(&spared, targets);
 	/* The flush goes to these, too. */
 	hydra_mask_remove(&spared, &t->hmm->universal);
@@ -276,6 +279,7 @@ static noinline bool hydra_look_at_leaf(struct hydra_lookup *l, struct hydra_tab
 					unsigned long *end)
 {
 	unsigned int nr = PHYS_PFN(*end - 1) - PHYS_PFN(addr) + 1, nr_sharers;
+	hydra_mask_t sharers;
 
 	if (l->filter == HYDRA_FILTER_AUTO && !hydra_looks(t, nr))
 		return false;
@@ -283,13 +287,13 @@ static noinline bool hydra_look_at_leaf(struct hydra_lookup *l, struct hydra_tab
 		hydra_account_look(t, nr, l->found);
 		return true;
 	}
-	/* Domains may have joined since the lookup by table. */
-	nr_sharers = hydra_nr_sharers(t);
+	/* Domains may have joined since the lookup by table: then the rest goes by table. */
+	nr_sharers = hydra_read_sharers(t, &sharers);
 	nr = min(nr, max(LOOK_AT_ONCE / (nr_sharers ?: 1), 1));
 	l->copies += nr * nr_sharers;
 	if (l->copies > HYDRA_COPIES_MAX)
 		return false;
-	hydra_add_marked(l, t, table, pte_index(addr), nr);
+	hydra_add_marked(l, t, &sharers, table + pte_index(addr), nr);
 	*end = min(*end, (addr & PAGE_MASK) + nr * PAGE_SIZE);
 	return true;
 }
@@ -300,11 +304,11 @@ static unsigned int hydra_budget_times(const struct hydra_lookup *l)
 	return l->walked ? GATHER_TIMES : 1;
 }
 
-/* May the flush look at marks? */
+/* May the flush look at the marks of its range, by what it permits and by its size? */
 static bool hydra_may_look(const struct hydra_lookup *l)
 {
 	return l->filter >= HYDRA_FILTER_ENTRY && l->permits != HYDRA_BY_TABLE &&
-	       !READ_ONCE(hydra_marks_failed);
+	       l->size <= LOOK_MAX && !READ_ONCE(hydra_marks_failed);
 }
 
 /* Filter "auto", by table: does a table ask for a look? If it rests, account for the flush. */
@@ -322,49 +326,58 @@ static bool hydra_asks(struct hydra_table *t, unsigned int nr)
 
 /*
  * A flush by table reaches the sharers of a table: the table asks for a look at the marks, or
- * pays rent. It also pays if the tables ask for a look at too many copies together. A flush that
- * spends the lookup's budget may reach all domains; it is no rent.
+ * pays rent. A flush that spends the lookup's budget may reach all domains; it is no rent.
  */
 static noinline void hydra_reach(struct hydra_lookup *l, struct hydra_table *t,
 				 unsigned long addr, unsigned long end)
 {
 	unsigned int nr = PHYS_PFN(end - 1) - PHYS_PFN(addr) + 1;
 	bool by_mode = l->filter == HYDRA_FILTER_AUTO;
+	hydra_mask_t sharers;
 
-	if (hydra_may_look(l) && (!by_mode || hydra_asks(t, nr))) {
-		if (l->copies <= HYDRA_COPIES_MAX)
-			l->copies += nr * hydra_nr_sharers(t);
-		if (l->copies <= HYDRA_COPIES_MAX)
-			return;
-	}
-	if ((l->filter < HYDRA_FILTER_ENTRY || by_mode) &&
-	    l->size <= LOOKUP_RENT * hydra_budget_times(l))
+	if (l->askers_pay) {
+		if (hydra_looks(t, nr))
+			hydra_pay_flush(t);
+	} else if (hydra_may_look(l) && (!by_mode || hydra_asks(t, nr))) {
+		l->copies += nr * hydra_read_sharers(t, &sharers);
+	} else if ((l->filter < HYDRA_FILTER_ENTRY || by_mode) &&
+		   l->size <= LOOKUP_RENT * hydra_budget_times(l)) {
 		hydra_pay_flush(t);
+	}
 }
 
+/* What hydra_add_leaf() has done with its part of a range in one leaf table */
+enum hydra_leaf_done {
+	HYDRA_LEAF_PRIVATE,	/* one domain has the table */
+	HYDRA_LEAF_BY_TABLE,	/* added its sharers */
+	HYDRA_LEAF_BY_MARKS,	/* looked at a part, or accounted for the look */
+};
+
 /*
- * Add the domains to reach for the part of a range in one leaf table. @end is set to where the
- * rest begins, if a look at marks has not reached it. Return: is the table shared?
+ * Add the domains to reach for the part of a range in one leaf table. By marks, @end is set to
+ * where the rest begins.
  */
-static bool hydra_add_leaf(struct hydra_lookup *l, const pteval_t *table,
-			   unsigned long addr, unsigned long *end)
+static enum hydra_leaf_done hydra_add_leaf(struct hydra_lookup *l, const pteval_t *table,
+					   unsigned long addr, unsigned long *end)
 {
 	struct hydra_table *t;
 
 	if (l->look != HYDRA_BY_TABLE) {
 		t = hydra_table_of(table);
 		if (t && hydra_look_at_leaf(l, t, table, addr, end))
-			return true;
+			return HYDRA_LEAF_BY_MARKS;
 	}
 	t = hydra_add_sharers_of(table, l->found);
 	if (t && l->reaches)
 		hydra_reach(l, t, addr, *end);
-	return t;
+	return t ? HYDRA_LEAF_BY_TABLE : HYDRA_LEAF_PRIVATE;
 }
 
-/* Take entries from the budget. Return: false if it is spent. */
+/* Take entries from the budget. Return: false if it is spent. A look has LOOK_MAX instead. */
 static bool hydra_spend(struct hydra_lookup *l, unsigned int entries)
 {
+	if (l->look != HYDRA_BY_TABLE)
+		return true;
 	l->entries += entries;
 	if (l->entries > LOOKUP_ENTRIES * hydra_budget_times(l))
 		l->spent = true;
@@ -372,8 +385,8 @@ static bool hydra_spend(struct hydra_lookup *l, unsigned int entries)
 }
 
 /*
- * Add the sharers of one PMD table's part of a range, or of the beginning of the part: by marks,
- * at most of one entry. Return: where the rest begins.
+ * Add the sharers of one PMD table's part of a range, up to the first table that is looked at.
+ * Return: where the rest begins.
  */
 static unsigned long hydra_add_pmd_sharers(struct hydra_lookup *l, pud_t pudval,
 					   unsigned long addr, unsigned long end)
@@ -381,8 +394,6 @@ static unsigned long hydra_add_pmd_sharers(struct hydra_lookup *l, pud_t pudval,
 	unsigned int most = LOOKUP_SHARED * hydra_budget_times(l);
 	pmd_t *pmd = pmd_offset(&pudval, addr);
 
-	if (l->look != HYDRA_BY_TABLE)
-		end = pmd_addr_end(addr, end);
 	if (!hydra_spend(l, ((end - 1) >> PMD_SHIFT) - (addr >> PMD_SHIFT) + 1))
 		return end;
 	if (l->huge == HYDRA_HUGE_SAME_TABLE)
@@ -392,11 +403,15 @@ static unsigned long hydra_add_pmd_sharers(struct hydra_lookup *l, pud_t pudval,
 		unsigned long next = pmd_addr_end(addr, end);
 
 		if (hydra_present(val) && !hydra_leaf(val)) {
-			if (hydra_add_leaf(l, hydra_next_table(val), addr, &next) &&
-			    ++l->shared > most)
-				l->spent = true;
-			if (l->spent || l->look != HYDRA_BY_TABLE)
+			enum hydra_leaf_done done = hydra_add_leaf(l, hydra_next_table(val),
+								   addr, &next);
+
+			if (done == HYDRA_LEAF_BY_MARKS)
 				return next;
+			if (done == HYDRA_LEAF_BY_TABLE && ++l->shared > most) {
+				l->spent = true;
+				return end;
+			}
 		} else if (l->huge == HYDRA_HUGE_IN_RANGE) {
 			hydra_add_sharers_of((pteval_t *)pmd, l->found);
 		}
@@ -509,9 +524,9 @@ static bool hydra_targets_others(struct hydra_mm *h, const hydra_mask_t *targets
  * The look reads the copies of shared tables, LOOK_AT_ONCE at a time. If domains have joined
  * meanwhile, so that there are more than HYDRA_COPIES_MAX, the rest goes by table.
  *
- * Under filter "auto" each table that asks for a look accounts for it afterwards. One that has
- * changed its mode meanwhile does not, or for a look too many. In a table that is looked at in
- * parts, each part is judged by itself.
+ * Under filter "auto" each table that asks for a look accounts for it afterwards, unless the look
+ * has ended early. One that has changed its mode meanwhile does not, or for a look too many. Of a
+ * table that is looked at in parts, the rest is judged again ahead of each part.
  *
  * @already: the targets ahead of the lookup by table, which stay
  */
@@ -523,7 +538,6 @@ static noinline void hydra_look_at_marks(struct hydra_lookup *l, unsigned long s
 	l->look = l->permits;
 	l->reaches = false;
 	l->copies = 0;
-	l->entries = 0;
 	l->shared = 0;
 	*targets = *already;
 	if (l->look == HYDRA_TAKE_MARKS)
@@ -534,7 +548,6 @@ static noinline void hydra_look_at_marks(struct hydra_lookup *l, unsigned long s
 		struct hydra_lookup looked = *l;
 
 		looked.looked = true;
-		looked.entries = 0;
 		looked.shared = 0;
 		looked.found = &sharers;
 		sharers = *targets;
@@ -542,16 +555,13 @@ static noinline void hydra_look_at_marks(struct hydra_lookup *l, unsigned long s
 	}
 }
 
-/*
- * Is a look at the marks worth its while? To read more copies than HYDRA_COPIES_MAX takes as long
- * as the interrupts that the look could spare. Then the flush goes by table; it counts no visits
- * of links, as it goes to domains with replicas, too. The look reads each entry that leads to a
- * table once more, and once for each part of the table: half the budget leaves room for these.
- */
-static bool hydra_wants_look(const struct hydra_lookup *l, const hydra_mask_t *already)
+/* The flush goes by table, after all. Under filter "auto" the tables that have asked pay for it. */
+static noinline void hydra_askers_pay(struct hydra_lookup *l, unsigned long start,
+				      unsigned long end)
 {
-	return l->copies && l->copies <= HYDRA_COPIES_MAX && l->entries <= LOOKUP_ENTRIES / 2 &&
-	       !l->spent && hydra_targets_others(l->h, l->found, already);
+	l->askers_pay = l->filter == HYDRA_FILTER_AUTO;
+	if (l->askers_pay)
+		hydra_range_sharers(l, start, end);
 }
 
 /*
@@ -562,6 +572,10 @@ static bool hydra_wants_look(const struct hydra_lookup *l, const hydra_mask_t *a
  * and nothing is published: a flush of private tables writes no line that other CPUs read.
  *
  * Under filter "auto" there is a look only if a table asks for it.
+ *
+ * To read more copies than HYDRA_COPIES_MAX takes as long as the interrupts that the look could
+ * spare. So the flush goes by table if the tables that ask have more together. It counts no visits
+ * of links, as it goes to domains with replicas, too.
  *
  * The flush of tables that one domain uses costs the same under each filter: hydra_reach()
  * alone, which a shared table calls, looks at the filter.
@@ -580,7 +594,9 @@ static bool hydra_lookup_targets(struct hydra_lookup *l, unsigned int filter,
 	l->look = HYDRA_BY_TABLE;
 	l->reaches = true;
 	hydra_range_sharers(l, start, end);
-	if (hydra_wants_look(l, &already))
+	if (l->copies > HYDRA_COPIES_MAX)
+		hydra_askers_pay(l, start, end);
+	else if (l->copies && hydra_targets_others(l->h, l->found, &already))
 		hydra_look_at_marks(l, start, end, &already);
 	/*
 	 * The lookup before unfiltered. If a collapse cleared the PMD entry,

@@ -25,6 +25,8 @@ enum hydra_huge {
  * @filter: HYDRA_FILTER_*; with "auto", the mode of each table says whether to look at marks
  * @size: of the range of the flush
  * @reaches: by table, for a flush: a shared table asks for a look at the marks, or pays rent
+ * @askers_pay: by table, once more: the tables that have asked pay rent, as there is no look
+ * @paid: the last table that has paid for the look
  * @looked: with "auto": the flush has looked, and @found is a copy of its targets; account
  * @walked: a gather has walked all tables already, so its budget is larger
  * @spent: set once the budget is spent: the flush goes to every domain
@@ -41,12 +43,14 @@ struct hydra_lookup {
 	unsigned int filter;
 	unsigned long size;
 	bool reaches;
+	bool askers_pay;
 	bool looked;
 	bool walked;
 	bool spent;
 	unsigned int copies;
 	unsigned int entries;
 	unsigned int shared;
+	const struct hydra_table *paid;
 	hydra_mask_t *found;
 };
 

@@ -145,6 +145,18 @@ static void hydra_test_gather_marked(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(1) | BIT(2), g.sharers.bits[0]);
 }
 
+/* A look at many copies goes on in parts. */
+static void hydra_test_add_leaf(struct hydra_lookup *l, const pteval_t *table,
+				unsigned long addr, unsigned long end)
+{
+	unsigned long next;
+
+	for (; addr < end; addr = next) {
+		next = end;
+		hydra_add_leaf(l, table, addr, &next);
+	}
+}
+
 /*
  * Domain 0 links a leaf table, domain 1 has a replica with a mark on entry 5. Domain 2 is
  * a sharer without a table: after the cut, before the flush.
@@ -183,7 +195,8 @@ static void hydra_test_marked(struct kunit *test)
 
 		hydra_mask_zero(&mask);
 		preempt_disable();
-		hydra_add_leaf(&l, canonical, rows[i].first * PAGE_SIZE, rows[i].end * PAGE_SIZE);
+		hydra_test_add_leaf(&l, canonical, rows[i].first * PAGE_SIZE,
+				    rows[i].end * PAGE_SIZE);
 		preempt_enable();
 		KUNIT_EXPECT_EQ_MSG(test, rows[i].domains, mask.bits[0], "row %d", i);
 		KUNIT_EXPECT_EQ_MSG(test, HYDRA_PTE_REFILL | (rows[i].mark ? HYDRA_PTE_MARKED : 0),
@@ -207,18 +220,18 @@ static void hydra_test_linked_hits(struct kunit *test)
 	hydra_mask_set(own, &t->sharers);
 	t->table[own] = canonical;
 	hydra_mask_zero(&mask);
-	hydra_add_leaf(&l, canonical, 0, PAGE_SIZE);
+	hydra_test_add_leaf(&l, canonical, 0, PAGE_SIZE);
 	own = t->linked_hits;
 	hydra_mask_set(linker, &t->sharers);
 	t->table[linker] = canonical;
 	for (i = 0; i < HYDRA_LINKED_HITS + 3; i++) {
 		hydra_mask_zero(&mask);
-		hydra_add_leaf(&l, canonical, 0, PAGE_SIZE);
+		hydra_test_add_leaf(&l, canonical, 0, PAGE_SIZE);
 	}
 	i = t->linked_hits;
 	t->linked_hits = HYDRA_LINKS_CUT;
 	hydra_mask_zero(&mask);
-	hydra_add_leaf(&l, canonical, 0, PAGE_SIZE);
+	hydra_test_add_leaf(&l, canonical, 0, PAGE_SIZE);
 	preempt_enable();
 	KUNIT_EXPECT_EQ(test, 0, own);
 	KUNIT_EXPECT_EQ(test, HYDRA_LINKED_HITS, i);
@@ -284,14 +297,15 @@ static void hydra_test_publish(struct kunit *test)
 /* Map a leaf table at address 0 of the address space. Return: the PUD table. */
 static pteval_t *hydra_test_map(struct kunit *test, struct hydra_mm *h, pteval_t *leaf)
 {
-	pteval_t *pmd = hydra_test_page(test), *pud = hydra_test_page(test), *top = pud;
+	pteval_t *pmd = hydra_test_page(test), *pud = hydra_test_page(test);
+	pteval_t *top = hydra_test_page(test);
 
 	pmd[0] = _PAGE_TABLE | __pa(leaf);
 	pud[0] = _PAGE_TABLE | __pa(pmd);
+	top[0] = _PAGE_TABLE | __pa(pud);
 	if (pgtable_l5_enabled()) {
-		pteval_t *p4d = hydra_test_page(test);
+		pteval_t *p4d = top;
 
-		p4d[0] = _PAGE_TABLE | __pa(pud);
 		top = hydra_test_page(test);
 		top[0] = _PAGE_TABLE | __pa(p4d);
 	}
@@ -355,6 +369,25 @@ static void hydra_test_look_bound(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_MARKED, t->table[1][nr]);
 }
 
+/* Flush some entries, as hydra_lookup_targets(). Return: has the flush published anything? */
+static bool hydra_test_narrow(struct hydra_mm *h, hydra_mask_t *found, unsigned long start,
+			      unsigned long end)
+{
+	struct hydra_lookup l = {
+		.h = h,
+		.huge = HYDRA_LEAF_ONLY,
+		.look = HYDRA_TAKE_MARKS,
+		.found = found,
+	};
+	bool published;
+
+	hydra_mask_zero(found);
+	hydra_lookup_targets(&l, hydra_filter(h), start, end);
+	published = this_cpu_read(hydra_published.h);
+	hydra_unpublish();
+	return published;
+}
+
 /* Map a leaf table that domains 0 and 1 share, with copies. */
 static struct hydra_table *hydra_test_map_shared(struct kunit *test, struct hydra_mm *h,
 						 pteval_t *entry)
@@ -389,10 +422,12 @@ static void hydra_test_look_wide(struct kunit *test)
 	};
 	struct hydra_table *t[3];
 	unsigned int i, other;
+	unsigned long end;
 
 	if (hydra_domains_of(h)->nr < 2)
 		kunit_skip(test, "the machine has one node");
 	KUNIT_ASSERT_TRUE(test, zalloc_cpumask_var(&h->flushing, GFP_KERNEL));
+	hydra_test_stats(test, h);
 	for (i = 0; i < ARRAY_SIZE(t); i++)
 		t[i] = hydra_test_map_shared(test, h, &pmd[2 + i]);
 	migrate_disable();
@@ -415,7 +450,10 @@ static void hydra_test_look_wide(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, hydra_test_narrow(h, &found, 0, 4 * PMD_SIZE + PAGE_SIZE));
 	KUNIT_EXPECT_TRUE(test, hydra_mask_subset(&t[2]->sharers, &found));
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_MARKED, *last);
-	/* If domains join before the look, it ends in time: the last table goes by table. */
+	/*
+	 * If domains join before the look, it ends in time: the last table goes by table. Each call
+	 * looks at LOOK_AT_ONCE copies.
+	 */
 	l.filter = HYDRA_FILTER_ACCESSED;
 	l.permits = HYDRA_TAKE_MARKS;
 	hydra_look_at_marks(&l, 0, 5 * PMD_SIZE, &already);
@@ -423,43 +461,25 @@ static void hydra_test_look_wide(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, hydra_mask_subset(&t[2]->sharers, &found));
 	KUNIT_EXPECT_EQ(test, 0, *last);
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_MARKED, *beyond);
-	/* Where there is nothing, the look skips each entry as a whole, too. */
-	pmd[4] = 0;
-	l.look = HYDRA_TAKE_MARKS;
+	end = 3 * PMD_SIZE;
 	l.copies = 0;
-	l.entries = 0;
-	hydra_mask_zero(&found);
-	KUNIT_EXPECT_TRUE(test, hydra_lookup_targets(&l, HYDRA_FILTER_ACCESSED, 2 * PMD_SIZE,
-						     3 * PUD_SIZE));
-	KUNIT_EXPECT_EQ(test, h, this_cpu_read(hydra_published.h));
-	hydra_unpublish();
-	migrate_enable();
+	KUNIT_EXPECT_EQ(test, HYDRA_LEAF_BY_MARKS,
+			hydra_add_leaf(&l, hydra_next_table(pmd[2]), 2 * PMD_SIZE, &end));
+	KUNIT_EXPECT_EQ(test, 2 * PMD_SIZE + LOOK_AT_ONCE / 2 * PAGE_SIZE, end);
+	KUNIT_EXPECT_EQ(test, LOOK_AT_ONCE, l.copies);
+	/* A range that is too large goes by table; one that is not, and is empty, does not. */
+	pmd[4] = 0;
+	KUNIT_EXPECT_TRUE(test, hydra_test_narrow(h, &found, 0, LOOK_MAX));
 	KUNIT_EXPECT_FALSE(test, hydra_mask_test(other, &found));
+	KUNIT_EXPECT_FALSE(test, hydra_test_narrow(h, &found, 0, LOOK_MAX + PAGE_SIZE));
+	migrate_enable();
+	KUNIT_EXPECT_TRUE(test, hydra_mask_test(other, &found));
 	free_cpumask_var(h->flushing);
 }
 
 static bool hydra_test_same(const hydra_mask_t *a, const hydra_mask_t *b)
 {
 	return hydra_mask_subset(a, b) && hydra_mask_subset(b, a);
-}
-
-/* Flush some entries, as hydra_lookup_targets(). Return: has the flush published anything? */
-static bool hydra_test_narrow(struct hydra_mm *h, hydra_mask_t *found, unsigned long start,
-			      unsigned long end)
-{
-	struct hydra_lookup l = {
-		.h = h,
-		.huge = HYDRA_LEAF_ONLY,
-		.look = HYDRA_TAKE_MARKS,
-		.found = found,
-	};
-	bool published;
-
-	hydra_mask_zero(found);
-	hydra_lookup_targets(&l, hydra_filter(h), start, end);
-	published = this_cpu_read(hydra_published.h);
-	hydra_unpublish();
-	return published;
 }
 
 /*
