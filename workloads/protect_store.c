@@ -8,6 +8,9 @@
  * from the call makes the arena writable; the last one that calls again makes it
  * read-only. No other thread may write to the store: start memcached with
  * -o no_lru_maintainer,no_lru_crawler,no_slab_reassign,no_hashexpand.
+ *
+ * With PROTECT_PIECES in the environment, the whole arena is there from the start, and
+ * each call of mprotect() is for one piece.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -18,6 +21,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 
+#define PAGE 4096UL
 #define PIECE (1UL << 20)
 #define ARENA (64 * PIECE)
 
@@ -29,6 +33,7 @@ static char *arena;
 static size_t used;
 static size_t working;			/* threads that are back from epoll_wait() */
 static bool is_protected;
+static bool by_pieces;
 
 static __thread bool works;
 
@@ -40,9 +45,11 @@ static _Noreturn void give_up(const char *what)
 
 static void protect(bool wanted)
 {
-	if (wanted != is_protected && used &&
-	    mprotect(arena, used, wanted ? PROT_READ : PROT_READ | PROT_WRITE))
-		give_up("mprotect");
+	size_t end = by_pieces ? ARENA : used, step = by_pieces ? PIECE : used;
+
+	for (size_t at = 0; wanted != is_protected && used && at < end; at += step)
+		if (mprotect(arena + at, step, wanted ? PROT_READ : PROT_READ | PROT_WRITE))
+			give_up("mprotect");
 	is_protected = wanted && used;
 }
 
@@ -75,6 +82,9 @@ static void *take_piece(void)
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (arena == MAP_FAILED)
 			give_up("mmap");
+		by_pieces = getenv("PROTECT_PIECES");
+		for (size_t at = 0; by_pieces && at < ARENA; at += PAGE)
+			arena[at] = 1;
 	}
 	if (used < ARENA) {
 		piece = arena + used;

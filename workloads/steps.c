@@ -79,6 +79,7 @@ static void list_rows(void)
 		json_flag("alone", rows[i]->alone);
 		json_flag("shared", rows[i]->shared);
 		json_flag("used", rows[i]->use != NULL);
+		json_flag("more", rows[i]->more);
 		json_close();
 	}
 	json_close();
@@ -129,7 +130,7 @@ static void measure(const struct options *options, size_t number, struct place *
 	uint64_t time[256], interrupts[256], row_copies = options->counts ? copies() : 0;
 
 	marker_with_value(MARK_ROW, number);
-	place_open(place, number);
+	place_open(place, number, row->size);
 	call(row->prepare, place);
 	if (options->accesses)
 		others_do(PREPARE, row, number, NULL);

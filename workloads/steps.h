@@ -21,7 +21,7 @@ struct place {
 	int cpu;
 	/* What a row keeps from one of its functions to the next; at: its own gigabyte, to begin with. */
 	char *at, *other;
-	size_t next;
+	size_t next, size;
 	pid_t child;
 	int to[2], from[2];
 };
@@ -43,6 +43,8 @@ struct row {
 	bool alone;		/* not while other threads of the process run */
 	bool shared;		/* only while they do */
 	unsigned int most;	/* samples, where more would take too long */
+	size_t size;		/* of the memory of the operation, for rows that differ by it */
+	bool more;		/* measured only if it is asked for by name */
 };
 
 /* All of them, ended by one without a name. */
@@ -52,7 +54,7 @@ extern const struct row calibration_rows[], memory_rows[], process_rows[];
 #define ENDS_AT_ONCE "ends-at-once"
 
 /* The part of a place that is a row's: a gigabyte whose upper tables stay. */
-void place_open(struct place *place, size_t row);
+void place_open(struct place *place, size_t row, size_t size);
 void place_close(struct place *place, size_t row);
 
 /* Map memory at just this address, at which no mapping may be. */

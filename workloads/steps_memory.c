@@ -11,6 +11,8 @@
 #include "steps.h"
 
 #define MANY (4UL << 20)		/* of a large operation */
+#define SOME (64UL << 10)		/* sizes between, of the papers' sweeps */
+#define MORE (512UL << 10)
 #define NEIGHBOUR (16 * PAGE)	/* bytes from it to the measured page */
 #define FILE_SIZE (16 * PAGE)		/* what one fault maps of a file */
 
@@ -26,19 +28,14 @@ static void drop(char *at, size_t size)
 		error(EXIT_FAILURE, errno, "madvise");
 }
 
-static void map_page(struct place *place)
-{
-	place_touch(place_map(place->at, PAGE), PAGE);
-}
-
 static void map_table(struct place *place)
 {
 	place_touch(place_map(place->at, TABLE), TABLE);
 }
 
-static void map_many(struct place *place)
+static void map_size(struct place *place)
 {
-	place_touch(place_map(place->at, MANY), MANY);
+	place_touch(place_map(place->at, place->size), place->size);
 }
 
 static void touch_page(struct place *place)
@@ -89,42 +86,30 @@ static void end_child(struct place *place)
 /* A neighbour in the same table keeps it; between them there is a gap, so that they stay two mappings. */
 static void map_neighbour(struct place *place)
 {
-	map_page(place);
+	place_touch(place_map(place->at, PAGE), PAGE);
 	place->at += NEIGHBOUR;
 }
 
-static void map_touch_unmap_page(struct place *place)
+static void unmap_size(struct place *place)
 {
-	place_touch(place_map(place->at, PAGE), PAGE);
-	place_unmap(place->at, PAGE);
+	place_unmap(place->at, place->size);
 }
 
-static void map_touch_unmap_many(struct place *place)
+static void map_touch_unmap(struct place *place)
 {
-	place_touch(place_map(place->at, MANY), MANY);
-	place_unmap(place->at, MANY);
+	map_size(place);
+	unmap_size(place);
 }
 
-static void allow_page(struct place *place)
+static void allow_size(struct place *place)
 {
-	protect(place->at, PAGE, PROT_READ | PROT_WRITE);
-	touch_page(place);
+	protect(place->at, place->size, PROT_READ | PROT_WRITE);
+	place_touch(place->at, place->size);
 }
 
-static void deny_page(struct place *place)
+static void deny_size(struct place *place)
 {
-	protect(place->at, PAGE, PROT_READ);
-}
-
-static void allow_many(struct place *place)
-{
-	protect(place->at, MANY, PROT_READ | PROT_WRITE);
-	place_touch(place->at, MANY);
-}
-
-static void deny_many(struct place *place)
-{
-	protect(place->at, MANY, PROT_READ);
+	protect(place->at, place->size, PROT_READ);
 }
 
 static void touch_table(struct place *place)
@@ -139,21 +124,21 @@ static void drop_table(struct place *place)
 
 static void map_movable(struct place *place)
 {
-	map_many(place);
-	place->other = place->at + 2 * MANY;
+	map_size(place);
+	place->other = place->at + 2 * place->size;
 }
 
 /* The writes also give the processor translations that the operation has to flush. */
-static void touch_many(struct place *place)
+static void touch_size(struct place *place)
 {
-	place_touch(place->at, MANY);
+	place_touch(place->at, place->size);
 }
 
-static void move_many(struct place *place)
+static void move_size(struct place *place)
 {
 	char *from = place->at;
 
-	place->at = mremap(from, MANY, MANY, MREMAP_MAYMOVE | MREMAP_FIXED, place->other);
+	place->at = mremap(from, place->size, place->size, MREMAP_MAYMOVE | MREMAP_FIXED, place->other);
 	if (place->at == MAP_FAILED)
 		error(EXIT_FAILURE, errno, "mremap");
 	place->other = from;
@@ -192,9 +177,9 @@ static void read_size(const char *at, size_t size)
 		(void)*(const volatile char *)(at + offset);
 }
 
-static void read_many(struct place *place)
+static void read_all(struct place *place)
 {
-	read_size(place->at, MANY);
+	read_size(place->at, place->size);
 }
 
 static void read_table(struct place *place)
@@ -225,14 +210,34 @@ const struct row memory_rows[] = {
 	{ .name = "fault-in-new-table", .prepare = map_without_tables, .before = next_table, .once = touch_page },
 	{ .name = "write-after-fork", .prepare = share_with_child, .before = next_page, .use = read_once, .once = touch_page,
 	  .finish = end_child },
-	{ .name = "map-unmap-4k", .prepare = map_neighbour, .use = read_neighbour, .once = map_touch_unmap_page },
-	{ .name = "map-unmap-4k-alone", .once = map_touch_unmap_page },
-	{ .name = "map-unmap-4m", .once = map_touch_unmap_many, .most = 16 },
-	{ .name = "mprotect-4k", .prepare = map_page, .before = allow_page, .use = read_once, .once = deny_page },
-	{ .name = "mprotect-4m", .prepare = map_many, .before = allow_many, .use = read_many, .once = deny_many, .most = 24 },
-	{ .name = "dontneed-4k", .prepare = map_page, .before = touch_page, .use = read_once, .once = drop_page },
+	{ .name = "map-unmap-4k", .prepare = map_neighbour, .use = read_neighbour, .once = map_touch_unmap,
+	  .size = PAGE },
+	{ .name = "map-unmap-4k-alone", .once = map_touch_unmap, .size = PAGE },
+	{ .name = "map-unmap-64k", .prepare = map_neighbour, .once = map_touch_unmap,
+	  .size = SOME, .more = true },
+	{ .name = "map-unmap-512k", .prepare = map_neighbour, .once = map_touch_unmap,
+	  .size = MORE, .most = 24, .more = true },
+	{ .name = "map-unmap-4m", .once = map_touch_unmap, .size = MANY, .most = 16 },
+	{ .name = "unmap-4k", .prepare = map_neighbour, .before = map_size, .once = unmap_size,
+	  .size = PAGE, .more = true },
+	{ .name = "unmap-64k", .prepare = map_neighbour, .before = map_size, .once = unmap_size,
+	  .size = SOME, .more = true },
+	{ .name = "unmap-512k", .prepare = map_neighbour, .before = map_size, .once = unmap_size,
+	  .size = MORE, .most = 24, .more = true },
+	{ .name = "unmap-4m", .before = map_size, .once = unmap_size, .size = MANY, .most = 16, .more = true },
+	{ .name = "mprotect-4k", .prepare = map_size, .before = allow_size, .use = read_once, .once = deny_size,
+	  .size = PAGE },
+	{ .name = "mprotect-64k", .prepare = map_size, .before = allow_size, .once = deny_size,
+	  .size = SOME, .more = true },
+	{ .name = "mprotect-512k", .prepare = map_size, .before = allow_size, .once = deny_size,
+	  .size = MORE, .most = 24, .more = true },
+	{ .name = "mprotect-4m", .prepare = map_size, .before = allow_size, .use = read_all, .once = deny_size,
+	  .size = MANY, .most = 24 },
+	{ .name = "dontneed-4k", .prepare = map_size, .before = touch_page, .use = read_once, .once = drop_page,
+	  .size = PAGE },
 	{ .name = "dontneed-2m", .prepare = map_table, .before = touch_table, .use = read_table, .once = drop_table, .most = 24 },
-	{ .name = "mremap-4m", .prepare = map_movable, .before = touch_many, .use = read_many, .once = move_many },
+	{ .name = "mremap-4m", .prepare = map_movable, .before = touch_size, .use = read_all, .once = move_size,
+	  .size = MANY },
 	{ .name = "file-fault-around", .prepare = map_file, .before = drop_file, .once = read_once },
 	{ .name = "first-fill", .before = map_fresh_table, .elsewhere = touch_table, .once = read_once, .shared = true,
 	  .most = 24 },

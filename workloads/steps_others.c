@@ -57,7 +57,7 @@ static void perform(const struct order *order, bool first, struct place *place)
 	case NOTHING:
 		return;
 	case PREPARE:
-		place_open(place, order->number);
+		place_open(place, order->number, order->row->size);
 		call(order->row->prepare, place);
 		return;
 	case OPERATE:

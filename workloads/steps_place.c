@@ -29,11 +29,12 @@ void place_touch(char *at, size_t size)
 		*(volatile char *)(at + offset) = 1;
 }
 
-void place_open(struct place *place, size_t row)
+void place_open(struct place *place, size_t row, size_t size)
 {
 	place->at = place->base + row * GIB;
 	place->other = NULL;
 	place->next = 0;
+	place->size = size;
 	/* The page in the last leaf table keeps the upper tables. */
 	place_touch(place_map(place->at + GIB - TABLE, PAGE), PAGE);
 }

@@ -49,43 +49,44 @@ WORDS = {"mmap stateless": "All threads get the same addresses in turn. The page
          "glibc": "glibc keeps freed segments, and gives back what is left over."}
 
 
-def lines(nodes):
+def lines(row, nodes):
     for kind, (_, what) in KINDS.items():
         for allocator, (_, _, called) in ALLOCATORS.items():
             case = f"{allocator} {kind}"
             words = [f"A thread on each of {nodes} nodes; {what}." if nodes > 1 else f"One thread on one node, so no CPU is interrupted; {what}.", WORDS.get(case) or WORDS.get(allocator, "")]
-            yield Line("allocators", case, "interrupts_per_op", f"{kind}, {called}: interrupts for each allocation and free", " ".join(filter(None, words)))
+            yield Line(row, case, "interrupts_per_op", f"{kind}, {called}: interrupts for each allocation and free", " ".join(filter(None, words)))
     for allocator in ("mmap", "jemalloc"):
-        yield Line("allocators", f"{allocator} stateful", "pagetable_kib", f"stateful, {ALLOCATORS[allocator][2]}: page tables, KiB", "")
+        yield Line(row, f"{allocator} stateful", "pagetable_kib", f"stateful, {ALLOCATORS[allocator][2]}: page tables, KiB", "")
 
 
-def check_on(nodes):
+def check_on(row, nodes):
     def check(values, columns):
         def get(case, policy):
-            return values.get("allocators", case, policy, "interrupts_per_op")
+            return values.get(row, case, policy, "interrupts_per_op")
         for allocator in ALLOCATORS:
             for kind in KINDS:
                 case = f"{allocator} {kind}"
                 linux = get(case, "linux")
                 for policy in columns[1:]:
                     seen = get(case, policy)
-                    yield Check("allocators", f"{case}, {policies.called(policy)}: no more than Linux", f"{seen:.2f} against {linux:.2f}", seen <= linux)
+                    yield Check(row, f"{case}, {policies.called(policy)}: no more than Linux", f"{seen:.2f} against {linux:.2f}", seen <= linux)
         for case in (*MANY, BY_MARKS):
             for policy in [policy for policy in ("radixvm", "abis", *(("hydra",) if case in MANY else ())) if policy in columns]:
                 seen, linux = get(case, policy), get(case, "linux")
-                yield Check("allocators", f"{case}, {policies.called(policy)}: at least {100 * FEWER:.0f} % fewer than Linux", f"{seen:.2f} against {linux:.2f}",
+                yield Check(row, f"{case}, {policies.called(policy)}: at least {100 * FEWER:.0f} % fewer than Linux", f"{seen:.2f} against {linux:.2f}",
                             seen <= (1 - FEWER) * linux)
         for kind in KINDS:
             for policy in [policy for policy in ("linux", "mitosis") if policy in columns]:
                 seen = get(f"mmap {kind}", policy)
-                yield Check("allocators", f"mmap {kind}, {policies.called(policy)}: each munmap interrupts all {nodes - 1} other threads, but one on whose CPU the kernel works", f"{seen:.2f}",
+                yield Check(row, f"mmap {kind}, {policies.called(policy)}: each munmap interrupts all {nodes - 1} other threads, but one on whose CPU the kernel works", f"{seen:.2f}",
                             nodes - 1 - LAZY <= seen <= nodes - 1)
     return check
 
 
-def on(nodes):
-    return Bench("allocators", "interrupts of allocators that give memory back (figures 11 and 12)",
-                 vm.Machine(nodes, 1, "4G", append=[CLOCK, UNWATCHED, "norandmaps"], emulator=COUNTED), ("allocate",), steps(), tuple(lines(nodes)), taken, check_on(nodes),
+def on(nodes, row="allocators"):
+    """row: what its values are called, where several sizes are shown together."""
+    return Bench(row, "interrupts of allocators that give memory back (figures 11 and 12)",
+                 vm.Machine(nodes, 1, "4G", append=[CLOCK, UNWATCHED, "norandmaps"], emulator=COUNTED), ("allocate",), steps(), tuple(lines(row, nodes)), taken, check_on(row, nodes),
                  "Figures 11 and 12 of the Hydra paper: time of malloc and free on 1 to 8 sockets, a thread on each, segments of 3.3 MB in the mean (gamma "
                  "distribution). Mitosis takes 1.4 to 1.9 times as long as Linux; Hydra is faster than both. Ours counts interrupts: an emulator's "
                  "times do not tell what a change of many copies costs.", packages=PACKAGES,

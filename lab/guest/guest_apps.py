@@ -15,11 +15,16 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import guest_measure  # noqa: E402  (what serves web pages stands there)
 
 HOME = pathlib.Path(f"/dev/shm/apps-{os.getpid()}")
 JAVA = "/usr/lib/jvm/java-17-openjdk-amd64/bin/java"
 PORT = 7000
 THREADS = len(os.sched_getaffinity(0))
+PAGES = 100                  # that each client of the web server gets
 QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
 REQUESTS, KEYS = 200, 1000   # of each client to memcached with a protected store; what each store has
 SECONDS = 300                # for one program to start, or for its work: a busy host is slow
@@ -148,17 +153,23 @@ def clients(client):
             if pid:
                 children.remove(child)
             if pid and status:
-                raise Failure("a client of memcached failed")
+                raise Failure("a client failed")
         return not children
     return over, []
 
 
-def protected(path, library):
-    """As in the Hydra paper, section 5.6.4: servers of two threads, whose store can be written only during requests; one request in ten stores."""
-    ports = range(PORT, PORT + max(1, THREADS // 2))
-    for port in ports:
-        start([path, "-p", str(port), "-U", "0", "-u", "root", "-t", "2", "-m", "64", "-o", "no_lru_maintainer,no_lru_crawler,no_slab_reassign,no_hashexpand"],
-              port, env={**os.environ, "LD_PRELOAD": library})
+def protected(path, library, servers_wanted=0, requests=REQUESTS):
+    """As in the Hydra paper, section 5.6.4: servers of two threads, whose store can be written only during requests; one request in ten stores.
+
+    If a number of servers is wanted, each is bound to a node, and protects a store of 64 MiB piece by piece.
+    """
+    bound = int(servers_wanted)
+    ports = range(PORT, PORT + (bound or max(1, THREADS // 2)))
+    nodes = guest_measure.node_cpus()
+    for number, port in enumerate(ports):
+        there = ["taskset", "-c", ",".join(map(str, sorted(nodes[number % len(nodes)])))] if bound else []
+        start([*there, path, "-p", str(port), "-U", "0", "-u", "root", "-t", "2", "-m", "64", "-o", "no_lru_maintainer,no_lru_crawler,no_slab_reassign,no_hashexpand"],
+              port, env={**os.environ, "LD_PRELOAD": library, **({"PROTECT_PIECES": "1"} if bound else {})})
 
     def ask(link, answer, key, store):
         name = b"%032d" % key
@@ -177,7 +188,7 @@ def protected(path, library):
         chosen = random.Random(number)
         with socket.create_connection(("127.0.0.1", ports[number % len(ports)])) as link:
             answer = link.makefile("rb")
-            for _ in range(REQUESTS):
+            for _ in range(int(requests)):
                 ask(link, answer, chosen.randrange(KEYS), chosen.random() < 0.1)
     for port in ports:
         fill(port)
@@ -194,7 +205,30 @@ def make(directory, *names):
     return lambda: all_of(["make", "-s", f"-j{THREADS}", "-C", directory, f"O={objects}", *(str(objects / name) for name in names)])
 
 
-def pbzip2():
+def web(cpus):
+    """Apache, its threads pinned to so many CPUs in turn, first of different nodes; a client for each CPU."""
+    def placement(nodes):
+        order = sorted(set().union(*nodes), key=lambda cpu: next((sorted(node).index(cpu), number) for number, node in enumerate(nodes) if cpu in node))
+        return set(order[:int(cpus)]), order[:int(cpus)], set(order)
+    lab = types.SimpleNamespace(home=HOME, under=lambda _, *command: list(map(str, command)))
+    server = guest_measure.Server(lab, "", PORT, placement)
+    servers.append(server.process)
+
+    def client(_):
+        with socket.create_connection(("127.0.0.1", PORT)) as link:
+            answer = link.makefile("rb")
+            for _ in range(PAGES):
+                link.sendall(b"GET /page.html HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                if not answer.readline().startswith(b"HTTP/1.1 200"):
+                    raise Failure("Apache does not serve the page")
+                while answer.readline().strip():
+                    pass
+                if len(answer.read(guest_measure.PAGE_BYTES)) < guest_measure.PAGE_BYTES:
+                    raise Failure("Apache serves a part of the page")
+    return lambda: clients(client)
+
+
+def pbzip2(threads=THREADS):
     """With less memory than it wants: a memory cgroup's limit, and something to swap to."""
     chosen = random.Random(1)
     words = [bytes(chosen.randrange(97, 123) for _ in range(chosen.randrange(2, 9))) for _ in range(2000)]
@@ -209,7 +243,7 @@ def pbzip2():
         pathlib.Path("/sys/block/zram0/disksize").write_text("512M", encoding="ascii")
         subprocess.run(["mkswap", "-q", "/dev/zram0"], check=True)
         subprocess.run(["swapon", "/dev/zram0"], check=True)
-    enter = f"echo $$ >{group}/cgroup.procs; exec pbzip2 -p{THREADS} -b2 -kf {data}"
+    enter = f"echo $$ >{group}/cgroup.procs; exec pbzip2 -p{threads} -b2 -kf {data}"
     return lambda: all_of(["sh", "-c", enter])
 
 
@@ -228,7 +262,7 @@ def measure(work, tables_before):
     return {"interrupts": interrupts() - before, "pagetable_kib": max(tables) - tables_before, "seconds": time.monotonic() - begun}
 
 
-WORKS = {"redis": redis, "cache": memcached, "protected": protected, "jvm": java, "make": make, "compress": pbzip2}
+WORKS = {"web": web, "redis": redis, "cache": memcached, "protected": protected, "jvm": java, "make": make, "compress": pbzip2}
 
 
 def main():

@@ -25,6 +25,7 @@ LOOP = ("--iterations", "200000")    # of the demo's loops: a real machine does 
 DISKS = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"}
 # Not for a machine that others use, and why.
 EMULATED = {"programs": "it makes swap and a memory cgroup for pbzip2, which is for a machine that ends afterwards. Measure a program with --workload",
+            "sweeps": "as 'programs' does, it makes swap and a memory cgroup. Measure a program with --workload",
             "auto": "it counts instructions by the emulator's clock, and waits for minutes in which the emulator skips time",
             "wander": "it waits for minutes in which the emulator skips time, and its limits are of four nodes",
             "placed": "it counts instructions and page walks by the emulator",

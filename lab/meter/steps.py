@@ -64,7 +64,7 @@ NOT_FOR_ACCESSES = ("map-unmap-4m", "mprotect-4m", "dontneed-2m", "fork-exit-64m
 class Plan:
     nodes: tuple = (2, 16)
     policies: tuple = tuple(POLICIES)
-    rows: tuple = ()         # empty: all
+    rows: tuple = ()         # empty: all but those for the papers' sweeps by size
     samples: int = 40
     access_samples: int = 8  # 0: remote lines are not counted
     functions: bool = False
@@ -77,6 +77,7 @@ class Row:
     alone: bool
     shared: bool
     used: bool = False       # there is memory that other threads can use
+    more: bool = False       # measured only if it is asked for by name
 
     def under(self, policy):
         if EVERY[policy].used and not self.used and self.name not in CALIBRATION:
@@ -130,7 +131,7 @@ def chosen_rows(plan, rows):
     if unknown:
         raise LabError(f"there is no row called {', '.join(sorted(unknown))}",
                        "These are there: " + ", ".join(row.name for row in rows if row.name not in CALIBRATION), status=2)
-    return [row for row in rows if not plan.rows or row.name in plan.rows or row.name in CALIBRATION]
+    return [row for row in rows if (row.name in plan.rows if plan.rows else not row.more) or row.name in CALIBRATION]
 
 
 def guest_steps(plan, config, nodes, rows):

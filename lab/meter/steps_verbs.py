@@ -68,7 +68,7 @@ def no_symbol(system_map):
 
 
 def row_names():
-    return [row.name for row in steps.known_rows() if row.name not in steps.CALIBRATION]
+    return [row.name for row in steps.known_rows() if row.name not in steps.CALIBRATION and not row.more]
 
 
 def stage(only=""):

@@ -3,16 +3,20 @@
 import dataclasses
 import hashlib
 
-from lab.bench import choice, core
+from lab.bench import allocators, choice, core
 from lab.kernel import build
 from lab.machine import programs
 from lab.measure import measure
 from lab.policies import POLICIES
 
 # name: (minutes on two cores, those of a quick run or 0 if it has none). What takes longest and shows least is not in a quick run.
-MINUTES = {"footprint": (2, 2), "prefetch": (1, 1), "nested": (1, 1), "placed": (3, 2), "pipeline-64": (3, 0), "spinners": (4, 0), "mprotect": (2, 2),
+MINUTES = {"sizes": (3, 3), "sweeps": (9, 0), "allocators-2": (2, 0), "allocators-4": (3, 0), "footprint": (2, 2), "prefetch": (1, 1), "nested": (1, 1), "placed": (3, 2), "pipeline-64": (3, 0), "spinners": (4, 0), "mprotect": (2, 2),
            "miniatures": (10, 4), "operations": (8, 0), "sharing": (4, 0), "apache": (4, 0), "allocators": (6, 0), "walks": (9, 0), "programs": (12, 0),
-           "auto": (20, 0)}
+           "auto": (4, 0)}
+# Those that the papers' axes need besides.
+BESIDES = {f"allocators-{nodes}": allocators.on(nodes, f"allocators-{nodes}") for nodes in (2, 4)}
+# What a run has of a measurement, if not all: the rest of it is about no figure.
+CASES = {"auto": ("thread",)}
 # What a quick run has of a measurement, if not all.
 QUICK_CASES = {"miniatures": ("gups", "btree", "canneal", "wordcount", "wordcount, small blocks", "dedup"), "placed": ("gups", "canneal")}
 QUICK_COLUMNS = {"miniatures": ("linux", "mitosis", "hydra")}
@@ -30,9 +34,10 @@ class Task:
 
 
 def task(name, quick):
-    one = choice.BENCHES.get(name)
-    if one and quick:
-        cases, columns = QUICK_CASES.get(name), QUICK_COLUMNS.get(name)
+    one = BESIDES.get(name) or choice.BENCHES.get(name)
+    if one:
+        cases = QUICK_CASES.get(name) if quick and name in QUICK_CASES else CASES.get(name)
+        columns = QUICK_COLUMNS.get(name) if quick else None
         wanted = tuple(step for step in one.steps if (not cases or step.case in cases) and (not columns or step.policy in columns))
         one = dataclasses.replace(one, steps=wanted)
     return Task(name, MINUTES[name][quick], one)
@@ -55,6 +60,6 @@ def run(one):
     if one.bench is None:
         return measure.published(measure.alone(one.name, measure.machine_for(one.name, None), POLICIES, None)), []
     entries = core.run(one.bench)
-    whole = one.bench.steps == choice.BENCHES[one.name].steps
+    whole = one.bench.steps == (BESIDES.get(one.name) or choice.BENCHES[one.name]).steps
     checks = core.checked(one.bench, entries) if whole else []
     return entries, [[check.text, check.seen, bool(check.passed), check.asserted] for check in checks]

@@ -6,7 +6,7 @@ Part of the papers' numbers stand in pictures only; those that their texts and t
 import dataclasses
 
 from lab import policies
-from lab.bench import auto, miniatures, prefetch, spinners
+from lab.bench import auto, miniatures, prefetch, programs, sizes, spinners
 from lab.papers import shown
 from lab.papers.shown import measured, modelled, of_linux
 
@@ -42,11 +42,18 @@ METIS = {"2 MiB": "wordcount", "16 KiB": "wordcount, small blocks"}
 ALLOCATORS = ("mmap", "glibc", "tcmalloc", "jemalloc-0")
 BUSY = "busy threads on each of 8 nodes"
 OF_LINUX = "instructions, Linux = 1"
-PLACES_2D = ("linux", "ePT alone", "gPT alone", "both", "NO-P", "NO-F")
+PLACES_2D = ("linux", "ePT alone", "gPT alone", "both", "NO", "NO-P", "NO-F")
+SWEPT = tuple(programs.SWEPT)
+SOCKETS = {"2": "allocators-2", "4": "allocators-4", "8": "allocators"}
+MOVES = {"left behind": (False, False), "+e": (False, True), "+g": (True, False), "+M": (True, True)}     # have the guest's tables followed, the nested ones?
 
 
-def sizes(operation):
-    return {"4 KiB": f"{operation}-4k, apart", "4 MiB": f"{operation}-4m, apart"}
+def by_size(call):
+    return {words: sizes.case_of(call, size) for size, words in sizes.SIZES.items()}
+
+
+def swept(program, numbers):
+    return {str(number): f"{program}, {number}" for number in numbers}
 
 
 def spinning(call, operation):
@@ -56,8 +63,9 @@ def spinning(call, operation):
                      lambda get, _: counts(get, f"{call} 0", "linux"), cases, xlabel=BUSY))
 
 
-def instructions_by_size(title, operation):
-    return measured(f"{title}: {OF_LINUX}", OF_LINUX, "operations", "instructions_of_linux", sizes(operation), OF_NODES, "size")
+def instructions_by_size(call):
+    title = {**sizes.CALLS, "map": sizes.MAP}[call]
+    return shown.times(f"{title}: {OF_LINUX}", OF_LINUX, "sizes", "instructions", by_size(call), sizes.COLUMNS, "size")
 
 
 def of_placed(title, counts, columns):
@@ -74,9 +82,9 @@ def wide_in_machine(title, columns, what):
 
 def allocation(label, kind, more=""):
     return Row("hydra", label, f"{kind} allocation by sockets, a thread on each", "Mitosis: 1.4 to 1.9 times Linux's time. Hydra: faster than both.",
-               ("allocators",), PART, "interrupts of four allocators on 8 nodes", "",
-               f"{TIMES} Other numbers of nodes: ./hydra bench allocators --nodes N.{more}",
-               (measured("interrupts of an allocation and free", "interrupts", "allocators", "interrupts_per_op", {name: f"{name} {kind}" for name in ALLOCATORS}),))
+               tuple(SOCKETS.values()), FULL, "interrupts of four allocators on 2, 4 and 8 nodes", "", f"{TIMES}{more}",
+               tuple(shown.by_row(f"interrupts of an allocation and free, {name}", "interrupts", SOCKETS, f"{name} {kind}", "interrupts_per_op", xlabel="sockets")
+                     for name in ALLOCATORS))
 
 
 def patterns(columns=policies.POLICIES):
@@ -92,12 +100,12 @@ HYDRA = (
         spinning("protect", "mprotect-4k")),
     Row("hydra", "figure 2", "spinners on the caller's socket or on others; mprotect of 512 KB",
         "Spinners on other sockets cost more. Mitosis is slower than Linux, Hydra faster.",
-        ("mprotect", "operations"), PART, "interrupts; instructions of 4 KiB and 4 MiB", "", f"512 KB has no row in the meter. {TIMES}",
+        ("mprotect", "sizes"), FULL, "interrupts; instructions from 4 KiB to 4 MiB, of 512 KiB, too", "", TIMES,
         (measured("interrupts of mprotect", "interrupts", "mprotect", "interrupts_per_op",
                   {"on other nodes": "remote-spinners", "on all nodes": "remote-and-local-spinners"}),
-         instructions_by_size("mprotect", "mprotect"))),
+         instructions_by_size("mprotect"))),
     Row("hydra", "figure 3", "data and page tables on the own (L) or another socket (R)", "Remote page tables (P) often cost more than remote data (D).",
-        ("placed",), PART, "where page tables and data are", "page walks; time, LP-LD = 1",
+        ("placed",), FULL, "where page tables and data are", "page walks; time, LP-LD = 1",
         f"{INTERFERENCE} In the model remote page tables cost as much as remote data: a processor waits for each walk, and not always for data.",
         (of_placed("time of an operation, LP-LD = 1 (model)", shown.of_phase("placed", "steady"), ("linux", "LP-RD", "RP-LD", "RP-RD")),)),
     Row("hydra", "table 4", "page tables of five programs on 8 sockets",
@@ -127,10 +135,9 @@ HYDRA = (
         (of_linux("run time", shown.of_phase("miniatures", "steady"), WIDE, xlabel="program"),
          of_linux("loading time", shown.of_phase("miniatures", "load"), WIDE, xlabel="program"))),
     Row("hydra", "figure 9", "mmap, munmap, mprotect by size, no spinners", "mmap: alike. munmap and mprotect: Mitosis pays, Hydra does not.",
-        ("operations",), PART, "instructions of two sizes, on 4 nodes", "time, Linux = 1",
-        "The sizes between; munmap alone (here with mmap and touch). Lines of other nodes have no price here.",
-        (of_linux("mprotect", shown.instructions, sizes("mprotect"), OF_NODES, "size"),
-         of_linux("mmap, touch, munmap", shown.instructions, sizes("map-unmap"), OF_NODES, "size"))),
+        ("sizes",), FULL, "instructions of four sizes, on 4 nodes", "time, Linux = 1",
+        "mmap alone: here its pages are touched. Lines of other nodes have no price here.",
+        tuple(of_linux(title, shown.of_size, by_size(call), sizes.COLUMNS, "size") for call, title in (("map", sizes.MAP), ("unmap", "munmap"), ("mprotect", "mprotect")))),
     Row("hydra", "figure 10", "munmap of a page, with threads that spin on 8 sockets",
         "Mitosis: 23 % slower without spinners, almost 30 times the time with them. Hydra: 2.6 times.",
         ("spinners", "operations"), FULL, "interrupts", "the caller's time, of mmap, touch and munmap together", "munmap's time alone.",
@@ -138,14 +145,17 @@ HYDRA = (
     allocation("figure 11", "stateless"),
     allocation("figure 12", "stateful", " 16 segments of each thread, not 256."),
     Row("hydra", "figure 13", "a web server, up to 32 threads on four sockets", "45 % fewer shootdowns, 18 to 20 % more requests.",
-        ("apache",), PART, "interrupts of a request, three set-ups", "", f"{TIMES} The sweep by threads; Hydra without its filter.",
-        (measured("interrupts of a request to Apache", "interrupts", "apache", "interrupts_per_request",
+        ("apache", "sweeps"), FULL, "interrupts of a request, by CPUs and in three set-ups", "", f"{TIMES} More than 8 CPUs.",
+        (measured("interrupts while 800 pages are served, by the server's CPUs", "interrupts", "sweeps", "interrupts", swept("apache", programs.CPUS), SWEPT, "CPUs"),
+         measured("interrupts of a request to Apache", "interrupts", "apache", "interrupts_per_request",
                   {"a CPU of each node": "quiet", "all CPUs": "all-cpus", "one node": "one-node"}),)),
     Row("hydra", "figure 14", "memcached whose store mprotect guards, by processes", "50 to 96 % fewer shootdowns, 1.36 times the throughput.",
-        ("programs",), PART, "interrupts of one set-up, which the load of the host changes", "",
-        "A store of 64 MiB and more that is protected piece by piece, servers bound to nodes: no measurement has that yet.",
-        (measured("interrupts of 1,600 requests", "interrupts", "programs", "interrupts", {"memcached": "memcached-mprotect"},
-                  (*policies.POLICIES, "node, accessed")),)),
+        ("programs", "sweeps"), FULL, "interrupts, which the load of the host changes", "",
+        f"{TIMES} A store of 10 GB. Linux 4.17 interrupts CPUs that are idle or have moved on, which Hydra spares; 6.12 does not, so less is left to spare.",
+        (measured("interrupts of servers bound to nodes, which protect 64 MiB piece by piece", "interrupts", "sweeps", "interrupts",
+                  swept("memcached", programs.SERVERS), SWEPT, "servers of two threads"),
+         measured("interrupts of 1,600 requests to four servers that are not bound", "interrupts", "programs", "interrupts", {"memcached": "memcached-mprotect"},
+                  (*policies.POLICIES, "node, accessed")))),
 )
 
 ABIS = (
@@ -154,11 +164,11 @@ ABIS = (
         ("sharing",), FULL, "interrupts of each change", "", f"{TIMES} vm-scalability itself.",
         (measured("interrupts of a change of a page", "interrupts", "sharing", "interrupts_per_op", {name: name for name in ("migrate", "copy", "sync", "reclaim")}),)),
     Row("abis", "figure 6", "Apache by cores", "Up to 90 % fewer shootdowns, 12 % more requests with all cores.",
-        ("apache",), PART, "interrupts of a request, on 4 and 8 CPUs", "", f"{TIMES} The sweep by cores.",
-        (measured("interrupts of a request", "interrupts", "apache", "interrupts_per_request", {"4 CPUs": "quiet", "8 CPUs": "all-cpus"}, ("linux", "abis")),)),
+        ("sweeps",), FULL, "interrupts while pages are served, by CPUs", "", f"{TIMES} More than 8 CPUs.",
+        (measured("interrupts while 800 pages are served", "interrupts", "sweeps", "interrupts", swept("apache", programs.CPUS), ("linux", "abis"), "CPUs"),)),
     Row("abis", "figure 7", "pbzip2 at a memory limit, by threads", "Of a shootdown, 10 remote cores for Linux's 18; up to 12 % faster.",
-        ("programs",), PART, "interrupts with 8 threads, which the load of the host changes", "", f"{TIMES} The sweep by threads.",
-        (measured("interrupts while 3 MB are compressed", "interrupts", "programs", "interrupts", {"pbzip2": "pbzip2"}),)),
+        ("sweeps",), FULL, "interrupts by threads, which the load of the host changes", "", f"{TIMES} More than 8 threads.",
+        (measured("interrupts while 3 MB are compressed", "interrupts", "sweeps", "interrupts", swept("pbzip2", programs.CPUS), ("linux", "abis"), "threads"),)),
     Row("abis", "figure 8", "PARSEC, 32 threads", "96 % fewer shootdowns on average; dedup 3 % faster, canneal 2.5 % slower.",
         ("miniatures",), PART, "interrupts and faults of programs like canneal and dedup", "page walks; time, Linux = 1",
         "PARSEC itself. ABIS inserts entries into TLBs by software, which costs it 550 cycles a fault; ours does not.",
@@ -196,36 +206,36 @@ VMITOSIS = (
         (in_machine("time", shown.of_places, shown.near, tuple(shown.FAR_READS), "LL"),)),
     Row("vmitosis", "figure 2", "where 2D walks of wide programs go, in machines that see nodes (a) or not (b)",
         "a: local in both less than 10 %, remote in both more than 50 %. b: local in both nearly none.",
-        ("walks",), PART, "shares of pages", "",
-        "b's baseline, a machine that sees one node and has no Hydra, is no column yet. Tables and pages of 'uniform' are spread by construction.",
+        ("walks",), FULL, "shares of pages; NO is b's baseline", "", "Tables and pages of 'uniform' are spread by construction.",
         tuple(measured(title, "share", "walks", metric, {"all nodes alike": "uniform", "set up by one thread": "one"}, PLACES_2D)
               for title, metric in (("local in both tables", "both_local_share"), ("remote in both", "both_remote_share")))),
     Row("vmitosis", "figure 3", "programs whose machine or guest has moved: page tables left behind, or migrated",
         "Both left behind: 1.8 to 3.1 times the time; as fast as ever when both have migrated.",
-        ("auto", "placed"), PART, "tables of a process that follow, in no machine", "page walks; time, LL = 1, if nested tables did as those of the process",
-        "Guest and host together in one run; huge pages, fragmented memory; interference.",
-        (in_machine("time once the process has moved", shown.of_moved, shown.near, OF_NODES, "LL"),)),
+        ("auto", "nested", "placed"), FULL, "tables of a process that follow, in no machine; nested tables that follow", "page walks; time, LL = 1",
+        f"Guest and host together in one run; huge pages, fragmented memory. {INTERFERENCE}",
+        (in_machine("time once the program has moved: both tables left behind, the nested ones (+e), the guest's (+g), or both (+M) migrated",
+                    shown.of_followed(MOVES), shown.near, tuple(MOVES), "LL"),)),
     Row("vmitosis", "figure 4", "replication in machines that see nodes", "1.06 to 1.6 times as fast.",
         ("walks", "placed"), PART, "shares of walks", "time, no replicas = 1", "The policies interleave and automatic migration (I, FA); huge pages.",
         (wide_in_machine("time", ("linux", "ePT alone", "gPT alone", "both"), "no replicas"),)),
     Row("vmitosis", "figure 5", "replication in machines that see one node",
         "1.16 to 1.4 times as fast, by either way to find the nodes; with all guest entries remote, 2 to 5 % slower without nested replicas.",
-        ("walks", "placed"), PART, "shares of walks", "time, a machine that sees nodes and has no replicas = 1",
-        "The right baseline, a machine that sees one node; rotated without nested replicas: no columns yet.",
-        (wide_in_machine("time", ("linux", "NO-P", "NO-F", "NO-F rotated"), "no replicas, and nodes seen"),)),
+        ("walks", "placed"), FULL, "shares of walks", "time, a machine that sees one node and has no replicas = 1", "Huge pages.",
+        (in_machine("time", shown.of_wide, lambda get, case: shown.of_wide(get, case, "NO"), ("NO", "NO-P", "NO-F", "NO-F rotated", "rotated, gPT alone"), "no replicas"),)),
     Row("vmitosis", "figure 6", "Memcached's throughput before, during and after a move",
         "a: half of it, and all of it when both tables have followed. b: 65 %, and all of it when the nested ones have.",
-        ("nested", "placed"), PART, "b's end: nested tables of the new node", "time at the end, before the move = 1",
-        "The time line; a, the guest's own move; Memcached.",
-        (measured("nested entries on the new node, once the memory has moved, too", "share", "nested", "local_share",
+        ("auto", "nested", "placed"), FULL, "where both tables are before, after the move, and once they have followed", "time, before the move = 1",
+        "The time between; Memcached itself.",
+        (shown.over_moments("a: the guest's program moves (gups)", True), shown.over_moments("b: the machine moves (gups)", False),
+         measured("nested entries on the new node, once the memory has moved, too", "share", "nested", "local_share",
                   {"moved": "moved", "followed": "followed"}, ("linux", "hydra")),
          in_machine("time after the move", shown.of_nested_moved, shown.near, ("left behind", "followed"), "before"))),
     Row("vmitosis", "table 4", "the time for a cache line between virtual CPUs", "125 ns between sockets, 50 to 62 within.", (), NOT,
         cannot="An emulator's CPUs are equally far from each other. A test of the kernel has the paper's values, and finds the groups."),
     Row("vmitosis", "table 5", "throughput of mmap, mprotect and munmap, with replicas on 4 sockets",
         "mprotect of 4 MiB: 0.29 of Linux's with replicas, 1.01 with migration; mmap 0.98, munmap 0.75.",
-        ("operations",), PART, "instructions of two sizes, by policy", "", "4 GiB; munmap alone; inside of a machine.",
-        (instructions_by_size("mprotect", "mprotect"), instructions_by_size("mmap, touch, munmap", "map-unmap"))),
+        ("sizes",), PART, "instructions of four sizes, by policy", "", "4 GiB; inside of a machine.",
+        tuple(map(instructions_by_size, ("map", "mprotect", "unmap")))),
     Row("vmitosis", "table 6", "memory of both page tables by replicas", "1, 2, 4 replicas: 3, 6, 12 GB of nested tables, and as much of the guest's.",
         ("nested", "footprint"), FULL, "leaf tables", "", "1.5 TiB: here 8 MiB of nested tables, and 128 MiB of a process's.",
         (measured("nested leaf tables of 8 MiB", "leaf tables", "nested", "leaf_tables", {"two nodes": "pair", "four nodes": "shared"}, ("linux", "hydra")),

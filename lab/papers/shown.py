@@ -25,6 +25,17 @@ def measured(title, ylabel, row, metric, cases, columns=policies.POLICIES, xlabe
     return Shown(title, ylabel, tuple(cases.items()), columns, lambda get, case, column: get(row, case, column, metric), metric, xlabel)
 
 
+def times(title, ylabel, row, metric, cases, columns, xlabel=""):
+    """Values of a measurement for each of Linux's."""
+    return Shown(title, ylabel, tuple(cases.items()), columns, lambda get, case, column: get(row, case, column, metric) / get(row, case, "linux", metric),
+                 "ratio", xlabel)
+
+
+def by_row(title, ylabel, rows, case, metric, columns=policies.POLICIES, xlabel=""):
+    """Values of several measurements. rows: {what stands on the axis: the measurement}."""
+    return Shown(title, ylabel, tuple(rows.items()), columns, lambda get, row, column: get(row, case, column, metric), metric, xlabel)
+
+
 def modelled(title, ylabel, counts, base, cases, columns=policies.POLICIES, xlabel=""):
     """Times for each of another one's. counts: (get, case, column) -> counts; base: (get, case) -> those to compare with."""
     def value(get, case, column):
@@ -40,6 +51,10 @@ def of_linux(title, counts, cases, columns=policies.POLICIES, xlabel=""):
 
 def instructions(get, case, column):
     return {"instructions": get("operations", case, column, "instructions")}
+
+
+def of_size(get, case, column):
+    return {"instructions": get("sizes", case, column, "instructions")}
 
 
 def of_call(operation):
@@ -99,9 +114,33 @@ def of_wide(get, program, column):
     return of_two_reads(get, program, far, 3 / 4)
 
 
-def of_moved(get, program, column):
-    """Both tables as those of a process of one thread, 20 s after it has moved."""
-    return of_two_reads(get, program, 2 * (1 - get("auto", "thread", column, "near_walks_share")))
+def far_guest(get):
+    """The share of a moved process's walks that still read tables left behind, 20 s later."""
+    return 1 - get("auto", "thread", "hydra", "near_walks_share")
+
+
+def far_nested(get):
+    """The share of nested entries left behind, once the machine's memory has moved and its trees have followed."""
+    return 1 - get("nested", "followed", "hydra", "local_share")
+
+
+def of_followed(moves):
+    """moves: {column: (have the guest's tables followed, have the nested ones)}."""
+    def counts(get, program, column):
+        guest, nested = moves[column]
+        return of_two_reads(get, program, (far_guest(get) if guest else 1) + (far_nested(get) if nested else 1))
+    return counts
+
+
+def over_moments(title, guest_moves):
+    """Before a move, after it, and once tables have followed; under Linux none does. guest_moves: the guest's tables are left behind, too."""
+    def counts(get, moment, column):
+        left = 0 if moment == "before" else 1
+        followed = moment == "later" and column == "hydra"
+        guest = (far_guest(get) if followed else left) if guest_moves else 0
+        return of_two_reads(get, "gups", guest + (far_nested(get) if followed else left))
+    return modelled(f"{title}: time, before = 1", "time, before = 1 (model)", counts, lambda get, _: near(get, "gups"),
+                    {"before": "before", "after the move": "moved", "later": "later"}, ("linux", "hydra"), "moment")
 
 
 def of_nested_moved(get, program, column):

@@ -7,11 +7,12 @@ import json
 
 import pytest
 import test_bench_operations
+import test_bench_sizes
 import test_benches
 import test_measure
 
 from lab import cli
-from lab.bench import choice, core, operations, programs
+from lab.bench import choice, core, operations
 from lab.errors import LabError
 from lab.measure import measure, model
 from lab.papers import page, papers, plan, rows, shown as shown_by
@@ -24,8 +25,13 @@ def good(name):
         return [entry for entry in test_measure.good_values() if entry["row"] == name]
     if name == "operations":
         return operations.values_of(test_bench_operations.results())
-    if name == "programs":
-        return core.entries_of(programs.BENCH, [{"step": number, "said": {"interrupts": 9, "pagetable_kib": 100, "seconds": 1}} for number, _ in enumerate(programs.BENCH.steps)])
+    if name == "sizes":
+        return test_bench_sizes.values()
+    if name in ("programs", "sweeps"):
+        one = choice.BENCHES[name]
+        return core.entries_of(one, [{"step": number, "said": {"interrupts": 9, "pagetable_kib": 100, "seconds": 1}} for number, _ in enumerate(one.steps)])
+    if name in plan.BESIDES:
+        return [dict(entry, row=name) for entry in test_benches.entries("allocators")]
     if name == "pipeline-64":
         one = choice.BENCHES[name]
         said = [{"same_node": [3] * 9, "other_node": [4] * 9} for _ in one.steps]
@@ -73,7 +79,7 @@ def test_there_are_33_and_each_says_what_it_is():
 
 
 def test_each_measurement_is_there_and_has_its_minutes():
-    assert set(EVERY) <= {*measure.ROWS, *choice.BENCHES} and set(plan.MINUTES) == set(EVERY)
+    assert set(EVERY) <= {*measure.ROWS, *choice.BENCHES, *plan.BESIDES} and set(plan.MINUTES) == set(EVERY)
     assert sum(minutes for minutes, _ in plan.MINUTES.values()) <= 90 and sum(minutes for _, minutes in plan.MINUTES.values()) <= 15
 
 
@@ -164,14 +170,15 @@ def test_the_page_has_all_rows_and_no_text_becomes_html(whole):
 
 
 def test_what_was_not_measured_is_said_with_the_reason():
-    made = document(made_of("operations"), rows.chosen(("hydra",)), failed={"spinners": "the machine ended"}, left_out=("apache",))
+    made = document(made_of("sizes"), rows.chosen(("hydra",)), failed={"spinners": "the machine ended"}, left_out=("apache",))
     parts = {part["row"].label: part for part in (page.part(row, made, page.Get(made)) for row in made.rows)}
-    assert parts["figure 1"]["verdict"] == "not measured in this run: spinners" and parts["figure 1"]["missing"] == {"spinners": "the machine ended"}
+    assert parts["figure 1"]["verdict"] == "not measured in this run: spinners, operations"
+    assert parts["figure 1"]["missing"] == {"spinners": "the machine ended", "operations": "it was not reached"}
     assert parts["figure 2"]["verdict"] == "in part; not measured in this run: mprotect" and len(parts["figure 2"]["tables"]) == 1
-    assert parts["figure 13"]["missing"] == {"apache": "a quick run leaves it out"} and parts["figure 8"]["missing"] == {"miniatures": "it was not reached"}
-    assert parts["figure 9"]["verdict"] == rows.PART and parts["figure 9"]["missing"] == {}
+    assert parts["figure 13"]["missing"] == {"apache": "a quick run leaves it out", "sweeps": "it was not reached"} and parts["figure 8"]["missing"] == {"miniatures": "it was not reached"}
+    assert parts["figure 9"]["verdict"] == rows.FULL and parts["figure 9"]["missing"] == {}
     words = Page(page.html(made)).words
-    assert "spinners was not measured: the machine ended" in words and "1 in part, 12 not, or not wholly, measured in this run" in words
+    assert "spinners was not measured: the machine ended" in words and "1 in full, 12 not, or not wholly, measured in this run" in words
 
 
 def test_a_row_without_all_its_points_is_not_in_full():
