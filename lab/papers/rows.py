@@ -43,7 +43,6 @@ ALLOCATORS = ("mmap", "glibc", "tcmalloc", "jemalloc-0")
 BUSY = "busy threads on each of 8 nodes"
 OF_LINUX = "instructions, Linux = 1"
 PLACES_2D = ("linux", "ePT alone", "gPT alone", "both", "NO", "NO-P", "NO-F")
-SWEPT = tuple(programs.SWEPT)
 SOCKETS = {"2": "allocators-2", "4": "allocators-4", "8": "allocators"}
 MOVES = {"left behind": (False, False), "+e": (False, True), "+g": (True, False), "+M": (True, True)}     # have the guest's tables followed, the nested ones?
 
@@ -146,14 +145,15 @@ HYDRA = (
     allocation("figure 12", "stateful", " 16 segments of each thread, not 256."),
     Row("hydra", "figure 13", "a web server, up to 32 threads on four sockets", "45 % fewer shootdowns, 18 to 20 % more requests.",
         ("apache", "sweeps"), FULL, "interrupts of a request, by CPUs and in three set-ups", "", f"{TIMES} More than 8 CPUs.",
-        (measured("interrupts while 800 pages are served, by the server's CPUs", "interrupts", "sweeps", "interrupts", swept("apache", programs.CPUS), SWEPT, "CPUs"),
+        (measured("interrupts while 400 pages are served, by the server's CPUs", "interrupts", "sweeps", "interrupts", swept("apache", programs.CPUS),
+                  ("linux", "mitosis", "hydra", "hydra-nofilter"), "CPUs"),
          measured("interrupts of a request to Apache", "interrupts", "apache", "interrupts_per_request",
                   {"a CPU of each node": "quiet", "all CPUs": "all-cpus", "one node": "one-node"}),)),
     Row("hydra", "figure 14", "memcached whose store mprotect guards, by processes", "50 to 96 % fewer shootdowns, 1.36 times the throughput.",
         ("programs", "sweeps"), FULL, "interrupts, which the load of the host changes", "",
         f"{TIMES} A store of 10 GB. Linux 4.17 interrupts CPUs that are idle or have moved on, which Hydra spares; 6.12 does not, so less is left to spare.",
         (measured("interrupts of servers bound to nodes, which protect 64 MiB piece by piece", "interrupts", "sweeps", "interrupts",
-                  swept("memcached", programs.SERVERS), SWEPT, "servers of two threads"),
+                  swept("memcached", programs.SERVERS), programs.SWEPT["memcached"], "servers of two threads"),
          measured("interrupts of 1,600 requests to four servers that are not bound", "interrupts", "programs", "interrupts", {"memcached": "memcached-mprotect"},
                   (*policies.POLICIES, "node, accessed")))),
 )
@@ -165,7 +165,7 @@ ABIS = (
         (measured("interrupts of a change of a page", "interrupts", "sharing", "interrupts_per_op", {name: name for name in ("migrate", "copy", "sync", "reclaim")}),)),
     Row("abis", "figure 6", "Apache by cores", "Up to 90 % fewer shootdowns, 12 % more requests with all cores.",
         ("sweeps",), FULL, "interrupts while pages are served, by CPUs", "", f"{TIMES} More than 8 CPUs.",
-        (measured("interrupts while 800 pages are served", "interrupts", "sweeps", "interrupts", swept("apache", programs.CPUS), ("linux", "abis"), "CPUs"),)),
+        (measured("interrupts while 400 pages are served", "interrupts", "sweeps", "interrupts", swept("apache", programs.CPUS), ("linux", "abis"), "CPUs"),)),
     Row("abis", "figure 7", "pbzip2 at a memory limit, by threads", "Of a shootdown, 10 remote cores for Linux's 18; up to 12 % faster.",
         ("sweeps",), FULL, "interrupts by threads, which the load of the host changes", "", f"{TIMES} More than 8 threads.",
         (measured("interrupts while 3 MB are compressed", "interrupts", "sweeps", "interrupts", swept("pbzip2", programs.CPUS), ("linux", "abis"), "threads"),)),
