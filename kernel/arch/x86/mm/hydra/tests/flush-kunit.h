@@ -636,6 +636,33 @@ static void hydra_test_mixed(struct kunit *test)
 	hydra_test_auto_end(&a);
 }
 
+/* Tables ask for a look at too many copies: the flush goes by table, and each pays for it once. */
+static void hydra_test_askers_pay(struct kunit *test)
+{
+	struct hydra_test_auto a = hydra_test_auto(test);
+	pteval_t *pmd = hydra_next_table(a.pud[0]);
+	struct hydra_table *by_table = hydra_test_map_shared(test, a.h, &pmd[1]);
+	hydra_mask_t found = {};
+	struct hydra_lookup l = {
+		.h = a.h,
+		.huge = HYDRA_LEAF_ONLY,
+		.look = HYDRA_TAKE_MARKS,
+		.copies = HYDRA_COPIES_MAX,
+		.found = &found,
+	};
+
+	by_table->mode.state = HYDRA_MODE_TABLE;
+	by_table->mode.backoff = 1;
+	a.h->rent_flush = 1;
+	hydra_lookup_targets(&l, HYDRA_FILTER_AUTO, PMD_SIZE - PAGE_SIZE, PMD_SIZE + PAGE_SIZE);
+	KUNIT_EXPECT_NULL(test, this_cpu_read(hydra_published.h));
+	KUNIT_EXPECT_TRUE(test, hydra_mask_subset(&a.t->sharers, &found));
+	KUNIT_EXPECT_EQ(test, 1, a.t->rent);
+	KUNIT_EXPECT_EQ(test, 1, by_table->rent);
+	KUNIT_EXPECT_EQ(test, 1, by_table->mode.rested);
+	hydra_test_auto_end(&a);
+}
+
 /* Does a flush of a range go to some domains only? */
 static bool hydra_test_filtered(struct hydra_mm *h, unsigned long start, unsigned long end)
 {
@@ -701,6 +728,7 @@ static struct kunit_case hydra_flush_cases[] = {
 	KUNIT_CASE(hydra_test_publish),
 	KUNIT_CASE(hydra_test_look_bound),
 	KUNIT_CASE(hydra_test_look_wide),
+	KUNIT_CASE(hydra_test_askers_pay),
 	KUNIT_CASE(hydra_test_solo_of_another),
 	KUNIT_CASE(hydra_test_modes),
 	KUNIT_CASE(hydra_test_mixed),
