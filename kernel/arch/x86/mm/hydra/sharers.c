@@ -357,8 +357,9 @@ enum hydra_leaf_done {
  * Add the domains to reach for the part of a range in one leaf table. By marks, @end is set to
  * where the rest begins.
  */
-static enum hydra_leaf_done hydra_add_leaf(struct hydra_lookup *l, const pteval_t *table,
-					   unsigned long addr, unsigned long *end)
+static __always_inline enum hydra_leaf_done
+hydra_add_leaf(struct hydra_lookup *l, const pteval_t *table, unsigned long addr,
+	       unsigned long *end)
 {
 	struct hydra_table *t;
 

@@ -23,33 +23,33 @@ enum hydra_huge {
  * @look: how to look for sharers of leaf tables
  * @permits: the most precise look that the flush permits
  * @filter: HYDRA_FILTER_*; with "auto", the mode of each table says whether to look at marks
- * @size: of the range of the flush
- * @reaches: by table, for a flush: a shared table asks for a look at the marks, or pays rent
- * @askers_pay: by table, once more: the tables that have asked pay rent, as there is no look
- * @paid: the last table that has paid for the look
- * @looked: with "auto": the flush has looked, and @found is a copy of its targets; account
- * @walked: a gather has walked all tables already, so its budget is larger
- * @spent: set once the budget is spent: the flush goes to every domain
  * @copies: of entries, of the shared tables that ask for a look, or have been looked at so far
  * @entries: entries of PMD tables, or of tables above, visited so far
  * @shared: shared leaf tables visited so far
+ * @size: of the range of the flush
+ * @reaches: by table, for a flush: a shared table asks for a look at the marks, or pays rent
+ * @askers_pay: by table, once more: the tables that have asked pay rent, as there is no look
+ * @looked: with "auto": the flush has looked, and @found is a copy of its targets; account
+ * @walked: a gather has walked all tables already, so its budget is larger
+ * @spent: set once the budget is spent: the flush goes to every domain
+ * @paid: the last table that has paid for the look
  * @found: the domains are added to it
  */
 struct hydra_lookup {
 	struct hydra_mm *h;
-	enum hydra_huge huge;
-	enum hydra_look look;
-	enum hydra_look permits;
-	unsigned int filter;
+	enum hydra_huge huge : 8;
+	enum hydra_look look : 8;
+	enum hydra_look permits : 8;
+	u8 filter;
+	unsigned int copies;
+	unsigned int entries;
+	unsigned int shared;
 	unsigned long size;
 	bool reaches;
 	bool askers_pay;
 	bool looked;
 	bool walked;
 	bool spent;
-	unsigned int copies;
-	unsigned int entries;
-	unsigned int shared;
 	const struct hydra_table *paid;
 	hydra_mask_t *found;
 };
