@@ -42,8 +42,8 @@
  *
  * Under replication "eager", as in vMitosis, a fault also copies its entry into the other trees
  * that vCPUs have, with the tables that lead there. They are allocated without waiting, because
- * mmu_lock is held: without memory, or beyond the limit of the VM, the other tree gets its entry by
- * a fault of its own. That copy is as true as the others: its frame was found not stale.
+ * mmu_lock is held: without memory, or beyond half of the VM's limit, the other tree gets its entry
+ * by a fault of its own. That copy is as true as the others: its frame was found not stale.
  *
  * A copy is neither dirty nor accessed. Its tree has not used it. In all else it permits
  * what its source permits. That holds for huge entries, too: where KVM wants small entries, for
@@ -178,7 +178,7 @@ static struct kvm_mmu_page *hydra_vm_table_at_once(struct kvm *kvm, unsigned int
 	struct kvm_mmu_page *sp;
 	struct page *page;
 
-	if (atomic64_read(&kvm->arch.tdp_mmu_pages) >= READ_ONCE(hydra_vm_table_limit))
+	if (!hydra_vm_has_spare(kvm))
 		return NULL;
 	sp = kmem_cache_zalloc(mmu_page_header_cache, gfp);
 	page = sp ? alloc_pages_node(home, gfp | __GFP_THISNODE, 0) : NULL;

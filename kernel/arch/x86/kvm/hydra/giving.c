@@ -30,7 +30,8 @@
  * choice, and asks itself.
  *
  * Locking: vCPUs give up trees in faults, and cannot take slots_lock (trees.c). So a spinlock,
- * hydra_vm.giving, guards the bits. No other lock is taken under it. It nests in slots_lock.
+ * hydra_vm.giving, guards the bits, and that trees end as settings say. No other lock is taken
+ * under it. It nests in slots_lock.
  */
 
 #define pr_fmt(fmt) "hydra: " fmt
@@ -222,10 +223,15 @@ void hydra_vm_bring_back(struct kvm *kvm, unsigned long *wait)
 /**
  * hydra_vm_bring_all_back - settings are written: no tree is given up any more
  * @kvm: the VM, which has trees
+ * @per_node: vCPUs are to load them
+ *
+ * A vCPU that finds no memory meanwhile gives up a tree before all come back, or finds that its own
+ * is none that vCPUs load. Otherwise a VM with one tree would have given up one, and user
+ * space would be told that it has come back.
  *
  * Context: process context, slots_lock. The caller asks the vCPUs to change trees.
  */
-void hydra_vm_bring_all_back(struct kvm *kvm)
+void hydra_vm_bring_all_back(struct kvm *kvm, bool per_node)
 {
 	struct hydra_vm *vm = kvm->arch.hydra;
 
@@ -235,6 +241,7 @@ void hydra_vm_bring_all_back(struct kvm *kvm)
 			vm->trees[d].back = 0;
 		atomic_long_add(hweight32(vm->given_up), &vm->returns);
 		WRITE_ONCE(vm->given_up, 0);
+		WRITE_ONCE(vm->per_node, per_node);
 	}
 }
 

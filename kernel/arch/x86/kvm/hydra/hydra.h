@@ -67,7 +67,7 @@ struct hydra_vm_place {
  * @kvm: the VM
  * @refused: why the VM cannot have a tree per node, or NULL; fixed when the VM is made
  * @settings: written under slots_lock
- * @per_node: vCPUs load the tree of their CPU's node; set under slots_lock
+ * @per_node: vCPUs load the tree of their CPU's node; set under slots_lock and @giving
  * @follow: tables of the shared tree move to the node of their data; set under slots_lock
  * @expose: the guest may ask for its places; set under slots_lock
  * @placed: the time up to which the guest has spent what may be moved for it, see hypercall.c
@@ -78,7 +78,9 @@ struct hydra_vm_place {
  * @given_up: trees that vCPUs do not load, for lack of memory: a bit for each; see giving.c
  * @refuge: the tree that they load instead
  * @forced: tables that were allocated beyond limits since a tree was given up
+ * @timing: guards @tidy_at, and that @tidy is queued for that time
  * @tidy: drops the trees that no vCPU is to load any more, and idle trees
+ * @tidy_at: the time for which it was queued last, in jiffies; it may have come since
  * @following: moves tables; see follow.c. The next five are its own.
  * @followed_at: when it has last looked whether to make a pass, in jiffies
  * @follow_now: a pass is to be made, whatever the next two say; set under slots_lock, too
@@ -116,7 +118,9 @@ struct hydra_vm {
 	u32 given_up;
 	unsigned int refuge;
 	atomic64_t forced;
+	spinlock_t timing;	/* see hydra_vm_tidy_in() */
 	struct delayed_work tidy;
+	unsigned long tidy_at;
 	struct delayed_work following;
 	unsigned long followed_at;
 	bool follow_now;

@@ -334,7 +334,7 @@ static unsigned long hydra_vm_shrink(int nid, bool press)
 		tables = hydra_vm_idle_tables(kvm, nid, press);
 		all += tables;
 		if (tables && press)
-			mod_delayed_work(system_unbound_wq, &vm->tidy, 0);
+			hydra_vm_tidy_soon(vm);
 	}
 	mutex_unlock(&kvm_lock);
 	return all;

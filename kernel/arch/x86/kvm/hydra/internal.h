@@ -21,6 +21,8 @@ struct work_struct;
 bool hydra_vm_uses(const struct hydra_vm *vm, unsigned int d);
 u32 hydra_vm_loaded_trees(struct kvm *kvm);
 void hydra_vm_ask(struct kvm *kvm, u32 trees, unsigned int request);
+bool hydra_vm_has_spare(struct kvm *kvm);
+void hydra_vm_tidy_in(struct hydra_vm *vm, unsigned long wait);
 void hydra_vm_tidy_soon(struct hydra_vm *vm);
 
 /* trees.c */
@@ -31,7 +33,7 @@ bool hydra_vm_give_up(struct kvm *kvm, unsigned int d);
 bool hydra_vm_may_force(struct kvm *kvm);
 bool hydra_vm_is_full(struct kvm *kvm);
 void hydra_vm_bring_back(struct kvm *kvm, unsigned long *wait);
-void hydra_vm_bring_all_back(struct kvm *kvm);
+void hydra_vm_bring_all_back(struct kvm *kvm, bool per_node);
 void hydra_vm_tell(struct hydra_vm *vm);
 
 /* settings.c */

@@ -105,9 +105,9 @@ int hydra_vm_set(struct kvm *kvm, const struct hydra_vm_settings *s)
 	WRITE_ONCE(vm->settings, s->choice);
 	WRITE_ONCE(vm->follow, s->follow);
 	WRITE_ONCE(vm->expose, s->expose);
+	/* Otherwise the VM has, and had, one tree. */
 	if (READ_ONCE(vm->keyed))
-		hydra_vm_bring_all_back(kvm);
-	WRITE_ONCE(vm->per_node, s->per_node);
+		hydra_vm_bring_all_back(kvm, s->per_node);
 	if (s->follow) {
 		WRITE_ONCE(vm->follow_now, true);
 		mod_delayed_work(system_unbound_wq, &vm->following, 0);
@@ -205,6 +205,7 @@ int hydra_vm_init(struct kvm *kvm)
 	vm->kvm = kvm;
 	vm->refused = hydra_vm_refused(kvm);
 	spin_lock_init(&vm->giving);
+	spin_lock_init(&vm->timing);
 	INIT_DELAYED_WORK(&vm->tidy, hydra_vm_tidy_work);
 	INIT_DELAYED_WORK(&vm->following, hydra_vm_follow_work);
 	vm->follow_now = true;

@@ -91,8 +91,7 @@ void hydra_vm_tidy_work(struct work_struct *work)
 	do {
 		wait = ULONG_MAX;
 		if (!mutex_trylock(&vm->kvm->slots_lock)) {
-			/* Also if a vCPU has asked meanwhile to come much later. */
-			mod_delayed_work(system_unbound_wq, &vm->tidy, HZ / 10);
+			hydra_vm_tidy_in(vm, HZ / 10);
 			return;
 		}
 		more = hydra_vm_drop_part(vm->kvm, &wait);
@@ -104,8 +103,7 @@ void hydra_vm_tidy_work(struct work_struct *work)
 	hydra_vm_tell(vm);
 	/* The next tree may be idle then. */
 	if (wait != ULONG_MAX)
-		queue_delayed_work(system_unbound_wq, &vm->tidy,
-				   min(wait, HYDRA_VM_LONGEST_WAIT));
+		hydra_vm_tidy_in(vm, min(wait, HYDRA_VM_LONGEST_WAIT));
 }
 
 /**
@@ -181,7 +179,7 @@ void __hydra_vm_move(struct kvm_vcpu *vcpu)
 	if (!hydra_vm_uses(vm, old))
 		hydra_vm_tidy_soon(vm);
 	else
-		queue_delayed_work(system_unbound_wq, &vm->tidy, hydra_vm_idle_wait());
+		hydra_vm_tidy_in(vm, hydra_vm_idle_wait());
 }
 
 /**

@@ -369,6 +369,61 @@ TEST_F(vm_degrade, trees_that_come_back_do_not_add_up)
 	EXPECT_LT(1, vm_number("fallbacks"));
 }
 
+static void *end_trees(void *unused)
+{
+	while (!stop_settings) {
+		if (vm_set("linux"))
+			return "settings were refused";
+		if (vm_number("fallback"))
+			return "a VM with one tree has given up another";
+		if (vm_set("domains=node"))
+			return "settings were refused";
+	}
+	return NULL;
+}
+
+/* A fault that finds no memory, and settings which end all trees, come at the same time. */
+TEST_F(vm_degrade, no_tree_is_given_up_once_there_is_one)
+{
+	pthread_t thread;
+	void *wrong;
+
+	ASSERT_EQ(0, hydra_write_file(LIMIT, "16"));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, end_trees, NULL));
+	for (unsigned long round = 0; round < 64; round++) {
+		vm_pin_to_node(round % hydra_nodes());
+		ASSERT_EQ(0, vm_prefault(&self->vm, 1, round / hydra_nodes() * TABLE_PAGES %
+					 VM_REGION_PAGES, 1));
+	}
+	stop_settings = true;
+	ASSERT_EQ(0, pthread_join(thread, &wrong));
+	EXPECT_EQ(NULL, wrong) TH_LOG("%s", (char *)wrong);
+	ASSERT_EQ(0, vm_set("again"));
+	EXPECT_EQ(vm_number("fallbacks"), vm_number("returns"));
+}
+
+/* Entries that no vCPU of a node has asked for take no table that a fault will need. */
+TEST_F(vm_degrade, eager_leaves_half_of_the_limit)
+{
+	char limit[32];
+	long tables;
+
+	ASSERT_EQ(0, vm_set("replication=eager"));
+	for (int node = 0; node <= self->last; node++) {
+		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, 1));
+	}
+	ASSERT_EQ(0, madvise(self->vm.region, VM_REGION_PAGES * PAGE_SIZE, MADV_DONTNEED));
+	tables = vm_number("nested_tables");
+	snprintf(limit, sizeof(limit), "%ld", 2 * (tables + 1) * PAGE_SIZE / 1024);
+	ASSERT_EQ(0, hydra_write_file(LIMIT, limit));
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
+	EXPECT_GE(tables + 1, vm_number("nested_tables"));
+	for (int node = 0; node <= self->last; node++) {
+		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, VM_REGION_PAGES));
+	}
+	EXPECT_EQ(0, vm_number("fallbacks"));
+}
+
 /*
  * Faults outside of the guest loop: the vCPU has to leave the tree that was dropped. If it does
  * not, the system call never ends, and the test's time does.
