@@ -71,6 +71,7 @@
 
 #include "hydra.h"
 #include "internal.h"
+#include "trace.h"
 
 /**
  * hydra_vm_tidy_work - the worker drops trees, and brings trees back
@@ -169,7 +170,8 @@ void __hydra_vm_move(struct kvm_vcpu *vcpu)
 		kvm_make_request(KVM_REQ_HYDRA, vcpu);
 	/* These tables are on the home of the old domain. */
 	kvm_mmu_free_memory_cache(&vcpu->arch.mmu_shadow_page_cache);
-	atomic_long_inc(&vm->moves);
+	atomic64_inc(&vcpu->kvm->stat.hydra_moves[role.domain]);
+	trace_hydra_vm_move(vcpu->kvm, vcpu->vcpu_id, (int)old - 1, (int)role.domain - 1);
 	/*
 	 * This vCPU may have made the root after hydra_vm_drop_part() had looked, and may have
 	 * freed it since. A new vCPU has not made the shared tree.

@@ -74,6 +74,17 @@ void hydra_vm_ask(struct kvm *kvm, u32 trees, unsigned int request)
 }
 
 /**
+ * hydra_vm_limit - the most nested tables of a VM: its own limit, or one of vm_limit.c
+ * @kvm: the VM
+ *
+ * Context: any. Return: a number of tables; ULONG_MAX: no limit.
+ */
+unsigned long hydra_vm_limit(const struct kvm *kvm)
+{
+	return min(READ_ONCE(kvm->arch.hydra->limit), hydra_vm_limit_of(kvm->mm));
+}
+
+/**
  * hydra_vm_has_spare - may a tree have a table that no fault of its own needs?
  * @kvm: the VM
  *
@@ -83,7 +94,7 @@ void hydra_vm_ask(struct kvm *kvm, u32 trees, unsigned int request)
  */
 bool hydra_vm_has_spare(struct kvm *kvm)
 {
-	return atomic64_read(&kvm->arch.tdp_mmu_pages) < READ_ONCE(hydra_vm_table_limit) / 2;
+	return atomic64_read(&kvm->arch.tdp_mmu_pages) < hydra_vm_limit(kvm) / 2;
 }
 
 /**

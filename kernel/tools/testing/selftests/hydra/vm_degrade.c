@@ -14,6 +14,7 @@
 #include <sys/param.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
@@ -114,6 +115,36 @@ TEST_F(vm_degrade, beyond_the_limit)
 	close(log);
 	ASSERT_EQ(0, hydra_write_file(LIMIT, "max"));
 	check_back(_metadata, &self->vm, self->last, self->last);
+}
+
+/* The limit of the VM alone */
+TEST_F(vm_degrade, beyond_its_own_limit)
+{
+	ASSERT_EQ(0, vm_set("limit_kib=16"));
+	check_fallen_back(_metadata, &self->vm, self->last);
+	ASSERT_EQ(0, vm_set("limit_kib=max"));
+	check_back(_metadata, &self->vm, self->last, self->last);
+}
+
+/* That of a cgroup above its own, which says nothing */
+TEST_F(vm_degrade, beyond_the_limit_of_a_cgroup)
+{
+	char group[64], below[80];
+
+	ASSERT_EQ(0, hydra_make_group(group)) TH_LOG("no memory cgroup can be made (CONFIG_MEMCG)");
+	snprintf(below, sizeof(below), "%sbelow/", group);
+	ASSERT_EQ(0, hydra_write_number(group, "cgroup.subtree_control", "%s", "+memory"));
+	ASSERT_EQ(0, mkdir(below, 0755));
+	ASSERT_EQ(0, hydra_write_number(below, "cgroup.procs", "%d", getpid()));
+	EXPECT_EQ(-EINVAL, hydra_write_number(group, "memory.hydra_vm.max", "%s", "0"));
+	EXPECT_EQ(-EINVAL, hydra_write_number(group, "memory.hydra_vm.max", "%s", "much"));
+	ASSERT_EQ(0, hydra_write_number(group, "memory.hydra_vm.max", "%s", "16K"));
+	check_fallen_back(_metadata, &self->vm, self->last);
+	ASSERT_EQ(0, hydra_write_number(group, "memory.hydra_vm.max", "%s", "max"));
+	check_back(_metadata, &self->vm, self->last, self->last);
+	EXPECT_EQ(0, hydra_write_file("/sys/fs/cgroup/cgroup.procs", "0"));
+	EXPECT_EQ(0, rmdir(below));
+	EXPECT_EQ(0, rmdir(group));
 }
 
 /* All nodes but the last have a tree, and there is room for no more than two tables. */
