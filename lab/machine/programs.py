@@ -22,7 +22,7 @@ SHARED = ("vm_util.c", "vm_util.h", "hydra_util.c", "hydra_util.h", "linux_uapi.
 # By program: the directory of the Makefile, and further inputs.
 SOURCES = {"hydractl": ("tools/hydractl", INTERFACE, *RULES), "workloads": ("workloads", "tools/hydractl", INTERFACE),
            "nested": ("workloads", "tools/hydractl", INTERFACE, *(f"{SELFTESTS}/{name}" for name in SHARED)),
-           "package-hydractl": ("debian", "tools/hydractl", "tools/bpftrace", "kernel/Documentation/admin-guide/mm", INTERFACE, *RULES, *(f"docs/{name}.md" for name in ("hydractl", "monitoring", "virtual-machines"))),
+           "package-hydractl": ("debian", "tools/hydractl", "tools/bpftrace", "tools/libvirt", "kernel/Documentation/admin-guide/mm", INTERFACE, *RULES, *(f"docs/{name}.md" for name in ("hydractl", "monitoring", "virtual-machines"))),
            "selftests": (SELFTESTS, INTERFACE), "libkvm": (f"{SELFTESTS}/Makefile",), "kernel-headers": ("kernel/include/uapi",),
            "steps-plugin": ("lab/meter/steps_plugin.c", "lab/meter/plugin_interface.h"),
            "misses-plugin": ("lab/meter/misses_plugin.c", "lab/meter/plugin_interface.h", "lab/meter/tlb_model.h"), "java": ("workloads/Allocating.java",)}

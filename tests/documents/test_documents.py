@@ -35,7 +35,7 @@ LINUX = set("""
     kvm_mmu_slot_apply_flags make_spte tdp_mmu_map_handle_target_level
     kvm_mmu_topup_memory_cache kvm_swap_active_memslots kvm_vcpu_flush_tlb_all
     kvm_tdp_map_page kvm_tdp_mmu_invalidate_all_roots kvm_tdp_mmu_put_root kvm_tdp_mmu_zap_invalidated_roots
-    KVM_SEV_ES_INIT KVM_SEV_INIT KVM_SEV_INIT2 KVM_SET_NR_MMU_PAGES pages_1g pages_2m pages_4k
+    KVM_GET_STATS_FD KVM_GET_SUPPORTED_CPUID KVM_SEV_ES_INIT KVM_SEV_INIT KVM_SEV_INIT2 KVM_SET_NR_MMU_PAGES pages_1g pages_2m pages_4k
     do_page_mkwrite do_read_fault finish_mkwrite_fault mmap_write_downgrade pte_same try_to_unmap
     kvm_destroy_vm kvm_vcpu_exit_request put_page smp_mb__after_srcu_read_unlock tdp_mmu_iter_cond_resched vcpu_enter_guest
     Documentation/memory-barriers.txt mm/pgtable-generic.c scripts/checkpatch.pl scripts/config tools/testing/selftests/kvm

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from faked_kernel import HYDRA, OLDER_HYDRA
+from test_hydractl_vm import TREES
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\[\\"n])*",?)*)\})? ([0-9]+(?:\.[0-9]+)?|\+Inf)')
 LABEL = re.compile(r'([a-z]+)="((?:[^"\\]|\\.)*)"')
@@ -63,6 +64,17 @@ def test_the_metrics(machine):
     assert got[("hydra_process_node_fills_total", "pid=12", "command=httpd", "node=0")] == "5"
     assert got[("hydra_process_cpus_spared_total", "pid=13", 'command=odd "name"\\\\012')] == "7"
     assert not any("pid=14" in key for key in got)
+
+
+def test_virtual_machines_of_any_policy(machine):
+    machine.process(15, "qemu", hydra=HYDRA.replace("active 1", "active 0"), hydra_vm=TREES)
+    got = exported(machine)
+    of = {(name, *labels[2:]): value for (name, *labels), value in got.items() if labels[:2] == ["pid=15", "command=qemu"]}
+    assert of[("hydra_vm_info", "vm=0", "policy=hydra", "domains=node", "replication=", "prefetch=9", "filter=", "tables=", "expose=", "refused=-")] == "1"
+    assert of[("hydra_vm_copied_entries_total", "vm=0")] == "12" and of[("hydra_vm_trees_active", "vm=1")] == "0"
+    assert of[("hydra_vm_node_fallbacks_total", "vm=0", "node=1")] == "1" and of[("hydra_vm_node_tables", "vm=0", "node=0")] == "9"
+    # What the kernel does not say is left out.
+    assert ("hydra_vm_returns_total", "vm=0") not in of and not any(name == "hydra_vm_node_moves_total" and "vm=1" in labels for name, *labels in of)
 
 
 def test_a_counter_that_an_older_kernel_lacks_is_left_out(kernel):

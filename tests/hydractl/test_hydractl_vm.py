@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from faked_kernel import HYDRA, refuses_text
+from faked_kernel import ACCEPTS, HYDRA, refuses_text
 
 TREES = """\
 vm 0
@@ -15,6 +15,8 @@ active 1
 refused -
 copied 12
 vcpus_spared 7
+domain 0 node 0 tables 9 copied 0 moves 1 fallbacks 0 given_up 0
+domain 1 node 1 tables 4 copied 12 moves 2 fallbacks 1 given_up 1
 vm 1
 policy linux
 active 0
@@ -42,12 +44,14 @@ def test_machines_are_shown_with_settings_and_counters(qemu):
     first, second = done.stdout.split("\nvirtual machine 1\n")
     assert first.startswith("process 7 (qemu)\n\nvirtual machine 0\n") and "vcpus_spared                  7\n" in first
     assert "  refused                       the VM is of a protected type\n" in second
+    assert ["1", "1", "4", "12", "2", "1", "1"] in [line.split() for line in first.splitlines()] and "0 node 0" not in first
 
 
 def test_machines_in_json(qemu):
     shown = qemu.json("vm", 7)
     assert shown["pid"] == 7 and shown["comm"] == "qemu"
     assert [vm["policy"] for vm in shown["vms"]] == ["hydra", "linux"]
+    assert shown["vms"][0]["trees"][1] == {"domain": 1, "node": 1, "tables": 4, "copied": 12, "moves": 2, "fallbacks": 1, "given_up": 1}
     assert shown["vms"][0]["copied"] == 12 and shown["vms"][1]["refused"] == "the VM is of a protected type"
 
 
@@ -84,7 +88,9 @@ def test_no_such_process(kernel, command):
     (["--policy", "hydra"], "domains=node,replication=lazy,prefetch=9,filter=table,tables=stay"),
     (["--policy", "hydra", "--prefetch", "4"], "domains=node,replication=lazy,prefetch=4,filter=table,tables=stay"),
     (["--prefetch", "4"], "prefetch=4"),
-    (["--filter", "none", "--domains", "node"], "domains=node,filter=none"),
+    (["--filter", "none", "--domains", "node"], "domains=node,filter=none,tables=stay"),
+    (["--limit-kib", "65536"], "limit_kib=65536"),
+    (["--limit-kib", "max", "--prefetch", "4"], "prefetch=4,limit_kib=max"),
     (["--policy", "linux"], "domains=machine,tables=stay"),
     (["--follow"], "domains=machine,tables=follow"),
     (["--follow", "--policy", "linux"], "domains=machine,tables=follow"),
@@ -107,6 +113,8 @@ def test_machines_get_what_is_named_and_the_process_keeps_its_own(qemu, options,
     (["--expose"], "give --vm too"),
     (["--no-expose"], "give --vm too"),
     (["--again"], "give --vm too"),
+    (["--limit-kib", "4"], "give --vm too"),
+    (["--vm", "--limit-kib", "64M"], "neither a number of KiB nor max"),
     (["--vm"], "nothing to set"),
     (["--vm", "--follow", "--policy", "hydra"], "one tree"),
     (["--vm", "--policy", "mitosis", "--follow"], "one tree"),
@@ -137,3 +145,27 @@ def test_settings_of_trees_for_machines_with_one_tree(kernel, options):
     done = kernel.run("set", "--vm", *options, 7)
     assert done.returncode == 2 and "have one tree, as under policy linux" in done.stderr
     assert (kernel.proc / "7" / "hydra_vm").read_text() == text
+
+
+@pytest.mark.parametrize("options, said", [
+    (["--follow", "--policy", "hydra"], "one tree"), (["--follow", "--prefetch", "4"], "one tree"),
+    (["--expose", "--tree", "7"], "hydractl set --vm"), (["--follow", "--tree", "7"], "hydractl set --vm")])
+def test_a_program_cannot_have_what_machines_cannot(qemu, options, said):
+    done = qemu.run("run", *options, "--", "true")
+    assert done.returncode == 125 and said in done.stderr
+
+
+@pytest.mark.parametrize("options, settings", [
+    (["--follow"], "linux,tables=follow"), (["--expose"], "hydra,domains=node,replication=lazy,prefetch=9,filter=table,expose=on"),
+    (["--follow", "--expose", "--policy", "linux"], "linux,tables=follow,expose=on")])
+def test_a_program_is_given_what_its_machines_are_to_have(qemu, options, settings):
+    """The faked kernel takes no settings of the new size, so the refusal says what was asked for."""
+    done = qemu.run("run", *options, "--", "true", preexec_fn=ACCEPTS)
+    assert done.returncode == 125 and f"'{settings}'" in done.stderr
+
+
+def test_settings_of_a_process_keep_what_is_for_machines(kernel):
+    kernel.process(7, hydra=HYDRA + "tables stay\nexpose on\n")
+    done = kernel.run("set", "--prefetch", "4", 7)
+    assert done.returncode == 0, done.stderr
+    assert kernel.text(7) == "hydra,domains=node,replication=lazy,prefetch=4,filter=table,expose=on"

@@ -318,8 +318,8 @@ def test_what_prepares_linux_comes_first_and_the_option_of_a_series_when_its_fil
     place = brought()
     late = {name for name, number in place.items() if number > place["arch/x86/mm/hydra/Kconfig"]
             and not name.startswith(("Documentation/", "tools/", "arch/x86/kvm/"))}
-    assert late == {"arch/x86/mm/hydra/tests/settings-kunit.h", "arch/x86/mm/hydra/vm.c", *parts[names.index("groups.patch")].files,
-                    "arch/x86/mm/hydra/vm_place.c"}
+    assert late == {"arch/x86/mm/hydra/tests/settings-kunit.h", "arch/x86/mm/hydra/vm.c", "arch/x86/mm/hydra/vm_limit.c", *parts[names.index("groups.patch")].files,
+                    "arch/x86/mm/hydra/vm_place.c", "arch/x86/mm/hydra/tests/vm-kunit.h"}
     # KVM needs the mechanism, and the mechanism does not need KVM.
     assert all(number > names.index("build.patch") for name, number in place.items() if name.startswith("arch/x86/kvm/"))
 

@@ -47,7 +47,7 @@ static const struct argp argp = {
 	.options = output_options,
 	.parser = parse_option,
 	.children = children,
-	.doc = "Write the settings of the system, and the counters of the processes under Hydra, in Prometheus' text format, once to stdout or to a file.\n"
+	.doc = "Write the settings of the system, and the counters of the processes under Hydra and of virtual machines, in Prometheus' text format, once to stdout or to a file.\n"
 	       "\n"
 	       "Each process has series of its own (labels pid and command), because counters end with a process: add up rates, as in sum by (command) (rate(hydra_process_cpus_spared_total[5m])). Reading counters costs the processes nothing.\v"
 	       "For example:\n"
@@ -233,6 +233,132 @@ static void write_metrics(const struct metric *metrics, size_t count, const stru
 	}
 }
 
+/* The virtual machines of the processes that have any, under any policy */
+static struct machine {
+	pid_t pid;
+	char *name;
+	size_t number;			/* of those of the process */
+	const struct vm_lines *lines;
+} *machine;
+
+static size_t machines;
+
+/* One number of /proc/PID/hydra_vm, or of its lines "domain" */
+static const struct metric per_vm[] = {
+	{ "hydra_vm_trees_active", "gauge", "1: each node has a tree of nested page tables.", "active", 1 },
+	{ "hydra_vm_trees_given_up", "gauge", "Trees that the machine does without just now, for lack of memory.", "fallback", 1 },
+	{ "hydra_vm_fallbacks_total", "counter", "Trees given up for lack of memory, or at a limit.", "fallbacks", 1 },
+	{ "hydra_vm_returns_total", "counter", "Trees that came back.", "returns", 1 },
+	{ "hydra_vm_copied_entries_total", "counter", "Entries copied between trees.", "copied", 1 },
+	{ "hydra_vm_moves_total", "counter", "Times that a vCPU took the tree of another node.", "moves", 1 },
+	{ "hydra_vm_vcpus_flushed_total", "counter", "vCPUs that flushes have asked.", "vcpus_flushed", 1 },
+	{ "hydra_vm_vcpus_spared_total", "counter", "vCPUs in the guest that flushes have spared.", "vcpus_spared", 1 },
+	{ "hydra_vm_dropped_trees_total", "counter", "Trees dropped because no vCPU used them.", "dropped", 1 },
+	{ "hydra_vm_moved_tables_total", "counter", "Tables that followed their data.", "moved_tables", 1 },
+	{ "hydra_vm_misplaced_tables_total", "counter", "Tables allocated away from their node.", "misplaced", 1 },
+	{ "hydra_vm_table_bytes", "gauge", "Memory of the nested page tables.", "nested_kib", 1024 },
+}, per_vm_node[] = {
+	{ "hydra_vm_node_tables", "gauge", "Nested page tables of a node's tree, below its root.", "tables", 1 },
+	{ "hydra_vm_node_copied_entries_total", "counter", "Entries copied into the tree of a node.", "copied", 1 },
+	{ "hydra_vm_node_moves_total", "counter", "Times that a vCPU took the tree of a node.", "moves", 1 },
+	{ "hydra_vm_node_fallbacks_total", "counter", "Times that the tree of a node was given up.", "fallbacks", 1 },
+};
+
+static void find_machines(struct vms *vms, const pid_t *pids, size_t count)
+{
+	machines = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (!vms_load(&vms[i], pids[i], "hydra_vm"))
+			continue;
+		for (size_t j = 0; j < vms[i].count; j++) {
+			machine = must_have(reallocarray(machine, machines + 1, sizeof(*machine)));
+			machine[machines++] = (struct machine){
+				.pid = pids[i], .name = process_name(pids[i]), .number = j, .lines = &vms[i].vm[j],
+			};
+		}
+	}
+}
+
+static void write_machine(const char *metric, const struct machine *of)
+{
+	fprintf(out, "%s{pid=\"%d\",", metric, of->pid);
+	write_label("command", of->name ?: "");
+	fprintf(out, ",vm=\"%zu\"", of->number);
+}
+
+static void write_machine_info(void)
+{
+	static const char *const keys[] = { "policy", "domains", "replication", "prefetch", "filter", "tables", "expose" };
+	static const char name[] = "hydra_vm_info";
+
+	write_head(name, "gauge", "The settings of a virtual machine, and why it cannot have a tree for each node.");
+	for (size_t i = 0; i < machines; i++) {
+		write_machine(name, &machine[i]);
+		for (size_t j = 0; j < sizeof(keys) / sizeof(*keys); j++) {
+			fputc(',', out);
+			write_label(keys[j], vm_text(machine[i].lines, keys[j]) ?: "");
+		}
+		fputc(',', out);
+		write_label("refused", vm_text(machine[i].lines, "refused") ?: "");
+		fprintf(out, "} 1\n");
+	}
+}
+
+static void write_machine_nodes(const struct metric *metric, const struct machine *of)
+{
+	for (size_t i = 0; i < of->lines->count; i++) {
+		autofree char *rest = must_have(strdup(of->lines->line[i].rest));
+		struct record record;
+		uint64_t number;
+		const char *node;
+
+		if (strcmp(of->lines->line[i].key, "domain") || !record_parse(&record, rest, "domain"))
+			continue;
+		node = record_get(&record, "node");
+		if (!node || !record_get_u64(&record, metric->key, &number))
+			continue;
+		write_machine(metric->name, of);
+		fprintf(out, ",node=\"%s\"} %" PRIu64 "\n", node, number * metric->factor);
+	}
+}
+
+static void write_machines(void)
+{
+	uint64_t number;
+
+	write_machine_info();
+	for (size_t i = 0; i < sizeof(per_vm) / sizeof(*per_vm); i++) {
+		write_head(per_vm[i].name, per_vm[i].type, per_vm[i].help);
+		for (size_t j = 0; j < machines; j++) {
+			const char *value = vm_text(machine[j].lines, per_vm[i].key);
+
+			if (!value || !parse_u64(value, &number))
+				continue;
+			write_machine(per_vm[i].name, &machine[j]);
+			fprintf(out, "} %" PRIu64 "\n", number * per_vm[i].factor);
+		}
+	}
+	for (size_t i = 0; i < sizeof(per_vm_node) / sizeof(*per_vm_node); i++) {
+		write_head(per_vm_node[i].name, per_vm_node[i].type, per_vm_node[i].help);
+		for (size_t j = 0; j < machines; j++)
+			write_machine_nodes(&per_vm_node[i], &machine[j]);
+	}
+}
+
+static void export_machines(const pid_t *pids, size_t count)
+{
+	struct vms *vms = must_have(calloc(count + 1, sizeof(*vms)));
+
+	find_machines(vms, pids, count);
+	if (machines)
+		write_machines();
+	for (size_t i = 0; i < machines; i++)
+		free(machine[i].name);
+	for (size_t i = 0; i < count; i++)
+		vms_free(&vms[i]);
+	free(vms);
+}
+
 static void export_once(void)
 {
 	struct processes processes;
@@ -249,6 +375,7 @@ static void export_once(void)
 	write_metrics(per_process, sizeof(per_process) / sizeof(*per_process), &processes, write_process);
 	write_metrics(per_node, sizeof(per_node) / sizeof(*per_node), &processes, write_nodes);
 	processes_free(&processes);
+	export_machines(pids, count);
 	must_have(fclose(out) ? NULL : text);
 	if (!output)
 		fputs(text, stdout);

@@ -73,12 +73,14 @@ static void json_vms(const struct vms *vms)
 		const struct vm_lines *vm = &vms->vm[i];
 
 		json_open_object(NULL);
-		if (tables) {
-			json_rows(vm, "domain", "domains");
+		/* A machine with one tree has no line of a domain. Among the settings, "domains" is one. */
+		if (tables || vm_text(vm, "domain"))
+			json_rows(vm, "domain", tables ? "domains" : "trees");
+		if (tables)
 			json_rows(vm, "node", "nodes");
-		}
 		for (size_t j = 0; !tables && j < vm->count; j++)
-			json_value(vm->line[j].key, vm->line[j].rest);
+			if (strcmp(vm->line[j].key, "domain"))
+				json_value(vm->line[j].key, vm->line[j].rest);
 		json_close();
 	}
 	json_close();
@@ -93,12 +95,12 @@ static void print_vms(const struct vms *vms)
 		const struct vm_lines *vm = &vms->vm[i];
 
 		printf("\nvirtual machine %zu\n", i);
-		if (tables) {
-			print_rows(vm, "domain");
-			print_rows(vm, "node");
-		}
 		for (size_t j = 0; !tables && j < vm->count; j++)
-			printf("  %-29s %s\n", vm->line[j].key, vm->line[j].rest);
+			if (strcmp(vm->line[j].key, "domain"))
+				printf("  %-29s %s\n", vm->line[j].key, vm->line[j].rest);
+		print_rows(vm, "domain");
+		if (tables)
+			print_rows(vm, "node");
 	}
 }
 

@@ -362,7 +362,7 @@ static void add_line(struct vm_lines *vm, char *text)
 	vm->line[vm->count++].rest = space ? space + 1 : "";
 }
 
-void vms_read(struct vms *vms, pid_t pid, const char *file)
+bool vms_load(struct vms *vms, pid_t pid, const char *file)
 {
 	char *save, *line;
 
@@ -371,8 +371,7 @@ void vms_read(struct vms *vms, pid_t pid, const char *file)
 		/* A process without one has an empty file. */
 		if (errno == ENODATA)
 			errno = ENOENT;
-		error(EXIT_ERROR, 0, "%s", vms_failure(pid, "read"));
-		return;
+		return false;
 	}
 	for (line = strtok_r(vms->text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		if (!strncmp(line, "vm ", strlen("vm "))) {
@@ -384,4 +383,27 @@ void vms_read(struct vms *vms, pid_t pid, const char *file)
 			add_line(&vms->vm[vms->count - 1], line);
 		}
 	}
+	return true;
+}
+
+void vms_read(struct vms *vms, pid_t pid, const char *file)
+{
+	if (!vms_load(vms, pid, file))
+		error(EXIT_ERROR, 0, "%s", vms_failure(pid, "read"));
+}
+
+void vms_free(struct vms *vms)
+{
+	for (size_t i = 0; i < vms->count; i++)
+		free(vms->vm[i].line);
+	free(vms->vm);
+	free(vms->text);
+}
+
+const char *vm_text(const struct vm_lines *vm, const char *key)
+{
+	for (size_t i = 0; i < vm->count; i++)
+		if (!strcmp(vm->line[i].key, key))
+			return vm->line[i].rest;
+	return NULL;
 }

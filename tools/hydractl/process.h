@@ -102,8 +102,15 @@ struct vms {
 	struct vm_lines *vm;
 };
 
-/* Read /proc/@pid/@file; exit with a message on failure, also if the process has none. */
+/* Read /proc/@pid/@file. False, with errno, on failure, also if the process has none. */
+bool vms_load(struct vms *vms, pid_t pid, const char *file);
+void vms_free(struct vms *vms);
+
+/* The same; exit with a message on failure. */
 void vms_read(struct vms *vms, pid_t pid, const char *file);
+
+/* The rest of the line of a key, or NULL. */
+const char *vm_text(const struct vm_lines *vm, const char *key);
 
 /*
  * Why one could not @doing (as in "read") the virtual machines of process @pid (errno), to be

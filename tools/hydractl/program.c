@@ -21,7 +21,8 @@ static bool is_linux_anyway(const struct hydra_settings *settings)
 	autofree char *initial = kernel_file("default");
 	struct hydra_settings now = { 0 };
 	bool linux_anyway = settings->domains == HYDRA_SCOPE_MACHINE && !strcmp(initial, "linux") &&
-			    !prctl(PR_GET_HYDRA, &now, sizeof(now), 0, 0) &&
+			    !settings->tables && !settings->expose &&
+			    !prctl(PR_GET_HYDRA, &now, HYDRA_SETTINGS_SIZE_FIRST, 0, 0) &&
 			    now.domains == HYDRA_SCOPE_MACHINE;
 
 	errno = saved;
@@ -31,8 +32,10 @@ static bool is_linux_anyway(const struct hydra_settings *settings)
 void program_become(bool plain)
 {
 	struct hydra_settings settings = settings_choose(&options.choice);
+	/* What an older kernel does not know, it is not asked for without need. */
+	size_t size = settings.tables || settings.expose ? sizeof(settings) : HYDRA_SETTINGS_SIZE_FIRST;
 
-	if (!plain && prctl(PR_SET_HYDRA, &settings, sizeof(settings), 0, 0) &&
+	if (!plain && prctl(PR_SET_HYDRA, &settings, size, 0, 0) &&
 	    !(errno == EPERM && is_linux_anyway(&settings)))
 		error(EXIT_RUN_ERROR, 0, "%s", settings_refusal(settings_text(&settings)));
 	execvp(options.program[0], options.program);

@@ -6,25 +6,28 @@
 #include "process.h"
 #include "rules.h"
 
+#define VALUES(which, when, degree, whom) \
+	{ .domains = which, .replication = when, .prefetch = degree, .filter = whom }
+
 /*
  * By the same values, the kernel knows all policies except hydra-nofilter; the kernel
  * calls other values "custom".
  */
 const struct policy policies[] = {
 	{ "linux", 'l', "one page table for all",
-	  { HYDRA_SCOPE_MACHINE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE } },
+	  VALUES(HYDRA_SCOPE_MACHINE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE) },
 	{ "hydra", 'h', "page tables per NUMA node, TLB shootdowns only to the nodes that share a table",
-	  { HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_TABLE } },
+	  VALUES(HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_TABLE) },
 	{ "mitosis", 'm', "each node has all page tables, shootdowns as in Linux",
-	  { HYDRA_SCOPE_NODE, HYDRA_REPLICATE_EAGER, HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE } },
+	  VALUES(HYDRA_SCOPE_NODE, HYDRA_REPLICATE_EAGER, HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE) },
 	{ "radixvm", 'r', "page tables per core, shootdowns of up to 2 MiB only to the cores that have a page",
-	  { HYDRA_SCOPE_CORE, HYDRA_REPLICATE_LAZY, 0, HYDRA_FILTER_ENTRY } },
+	  VALUES(HYDRA_SCOPE_CORE, HYDRA_REPLICATE_LAZY, 0, HYDRA_FILTER_ENTRY) },
 	{ "abis", 'a', "page tables per core, shootdowns of up to 2 MiB only to the cores that have used a page",
-	  { HYDRA_SCOPE_CORE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_ACCESSED } },
+	  VALUES(HYDRA_SCOPE_CORE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_ACCESSED) },
 	{ "auto", 'u', "plain Linux; page tables per node while the kernel finds that they save more than they cost",
-	  { HYDRA_SCOPE_AUTO, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_AUTO } },
+	  VALUES(HYDRA_SCOPE_AUTO, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_AUTO) },
 	{ "hydra-nofilter", 'n', "page tables per node, shootdowns as in Linux",
-	  { HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE } },
+	  VALUES(HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY, HYDRA_PREFETCH_MAX, HYDRA_FILTER_NONE) },
 	{ .name = NULL }
 };
 
@@ -170,10 +173,16 @@ const struct policy *policy_find(const char *name)
 	return NULL;
 }
 
+/* But for those of virtual machines, which each policy may have */
+static bool same(const struct hydra_settings *a, const struct hydra_settings *b)
+{
+	return !memcmp(a, b, offsetof(struct hydra_settings, tables));
+}
+
 const char *policy_name(const struct hydra_settings *settings)
 {
 	for (const struct policy *policy = policies; policy->name; policy++)
-		if (!memcmp(&policy->settings, settings, sizeof(*settings)))
+		if (same(&policy->settings, settings))
 			return policy->name;
 	return NULL;
 }
@@ -263,6 +272,8 @@ struct hydra_settings settings_choose(const struct settings_choice *choice)
 	struct hydra_settings settings = (choice->policy ?: policy_find("hydra"))->settings;
 
 	settings_apply(&settings, choice);
+	settings.tables = choice->settings.tables;
+	settings.expose = choice->settings.expose;
 	return settings;
 }
 
@@ -291,7 +302,9 @@ char *settings_text(const struct hydra_settings *settings)
 	const struct policy all = { .settings = *settings };
 	autofree char *named = settings_named_text(&(struct settings_choice){ .policy = &all });
 
-	return settings->domains == HYDRA_SCOPE_MACHINE ? must_have(strdup("linux")) : xasprintf("hydra,%s", named);
+	return xasprintf("%s%s%s%s", settings->domains == HYDRA_SCOPE_MACHINE ? "linux" : "hydra,",
+			 settings->domains == HYDRA_SCOPE_MACHINE ? "" : named,
+			 settings->tables ? ",tables=follow" : "", settings->expose ? ",expose=on" : "");
 }
 
 char *settings_of_kernel(const struct settings_choice *choice)
@@ -302,7 +315,7 @@ char *settings_of_kernel(const struct settings_choice *choice)
 
 	/* All but the last are the kernel's. */
 	for (const struct policy *policy = policies; policy[1].name; policy++)
-		if (!memcmp(&policy->settings, &settings, sizeof(settings)))
+		if (same(&policy->settings, &settings))
 			return must_have(strdup(policy->name));
 	if (!base[1].name)
 		base = policy_find("hydra");
@@ -321,6 +334,9 @@ bool settings_from_records(struct hydra_settings *settings, const struct records
 		if (!text || !parse_value(settings, i, text))
 			return false;
 	}
+	/* Older kernels lack these. */
+	settings->tables = !strcmp(records_get(records, "tables") ?: "", "follow");
+	settings->expose = !strcmp(records_get(records, "expose") ?: "", "on");
 	return true;
 }
 
@@ -404,8 +420,9 @@ char *process_change(pid_t pid, const struct hydra_settings *settings)
 char *vms_change(pid_t pid, const struct settings_choice *choice, const struct vm_settings *more)
 {
 	autofree char *shared = settings_named_text(choice);
-	autofree char *text = xasprintf("%s%s%s%s%s", shared, more->tables ? ",tables=" : "", more->tables ?: "",
-					more->expose ? ",expose=" : "", more->expose ?: "");
+	autofree char *text = xasprintf("%s%s%s%s%s%s%s", shared, more->tables ? ",tables=" : "", more->tables ?: "",
+					more->expose ? ",expose=" : "", more->expose ?: "",
+					more->limit ? ",limit_kib=" : "", more->limit ?: "");
 
 	return change(pid, "hydra_vm", *text ? text + (*text == ',') : "again", vms_failure);
 }

@@ -26,7 +26,7 @@ enum setting { SETTING_DOMAINS, SETTING_REPLICATION, SETTING_PREFETCH, SETTING_F
 struct settings_choice {
 	const struct policy *policy;	/* or NULL */
 	bool chosen[SETTINGS];
-	struct hydra_settings settings;	/* those chosen */
+	struct hydra_settings settings;	/* those chosen; tables and expose, for virtual machines, are chosen if they are not 0 */
 };
 
 /* Does @choice name a setting, apart from a policy? */
@@ -69,6 +69,7 @@ const char *policy_name(const struct hydra_settings *settings);
 struct vm_settings {
 	const char *tables;	/* "follow": the tables of a machine's one tree move to its memory; or "stay" */
 	const char *expose;	/* "on": the guest may ask where its CPUs and its memory are; or "off" */
+	const char *limit;	/* the most KiB for nested page tables, or "max" */
 };
 
 /* Give process @pid the settings. Returns NULL, or why that failed, to be freed. */

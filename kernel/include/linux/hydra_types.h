@@ -49,17 +49,21 @@ enum hydra_stat {
  * union hydra_choice - the settings of an address space or of a VM
  * @domains: one of enum hydra_scope
  * @replication: one of enum hydra_replication
+ * @tables: one of enum hydra_vm_tables, for VMs
+ * @expose: for VMs: the guest may ask where its vCPUs and its memory are
  * @prefetch: 0 to HYDRA_PREFETCH_MAX
  * @filter: one of enum hydra_filter
  * @word: all of them, which are read without a lock
  *
  * The keys of the settings' text have the names of the members: see
- * arch/x86/mm/hydra/settings.c.
+ * arch/x86/mm/hydra/settings.c, which knows their places in the word.
  */
 union hydra_choice {
 	struct {
 		u8 domains;
-		u8 replication;
+		u8 replication:4;
+		u8 tables:2;
+		u8 expose:2;
 		u8 prefetch;
 		u8 filter;
 	};

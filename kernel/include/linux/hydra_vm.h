@@ -10,6 +10,7 @@
 #include <linux/types.h>
 
 struct file;
+struct hydra_vm_state;
 struct mm_struct;
 struct seq_file;
 
@@ -17,14 +18,12 @@ struct seq_file;
  * struct hydra_vm_settings - settings of a VM
  * @choice: as that of a process
  * @per_node: the VM has a tree per node; follows from @choice
- * @follow: the tables of the VM's one tree move to the node of their data
- * @expose: the guest may ask where its vCPUs and its memory are
+ * @limit: the most nested tables that it may have; ULONG_MAX: no limit of its own
  */
 struct hydra_vm_settings {
 	union hydra_choice choice;
 	bool per_node;
-	bool follow;
-	bool expose;
+	unsigned long limit;
 };
 
 /**
@@ -51,10 +50,10 @@ void hydra_vm_register(const struct hydra_vm_ops *ops, const void *vendor);
 void hydra_vm_unregister(void);
 int hydra_vm_settings_parse(const char *text, struct hydra_vm_settings *s);
 int hydra_vm_settings_check(struct hydra_vm_settings *s);
-int hydra_vm_settings_read(const void __user *from, u64 size, u64 flags,
-			   struct hydra_vm_settings *s);
+int hydra_vm_settings_read(const u64 args[4], struct hydra_vm_settings *s);
 int hydra_vm_settings_inherit(struct hydra_vm_settings *s);
 void hydra_vm_settings_show(struct seq_file *m, const struct hydra_vm_settings *s);
+void hydra_vm_settings_give(const struct hydra_vm_settings *s, struct hydra_vm_state *to);
 unsigned int hydra_vm_nr_domains(void);
 int hydra_vm_home(unsigned int d);
 
@@ -62,6 +61,9 @@ int hydra_vm_home(unsigned int d);
 int hydra_vm_page_node(unsigned long address);
 long hydra_vm_pages_place(const unsigned long *address, unsigned int nr, int nid, long *budget,
 			  bool *later);
+
+/* vm_limit.c */
+unsigned long hydra_vm_limit_of(const struct mm_struct *mm);
 
 /* groups.c */
 bool hydra_has_groups(void);

@@ -9,6 +9,13 @@
 #define KVM_HYDRA_EXPOSE	2
 
 /*
+ * A bit of EAX of KVM's CPUID leaf of features: this host can answer. The guest's CPUID needs it
+ * only with KVM_CAP_ENFORCE_PV_FEATURE_CPUID. So a VMM that gives its guest the bit migrates it
+ * to no host that lacks it.
+ */
+#define KVM_FEATURE_HYDRA	30
+
+/*
  * A hypercall of a guest's kernel; the first argument is one of enum kvm_hydra_call. If the
  * guest may not ask, and from other hosts, the answer is -KVM_ENOSYS; -KVM_EINVAL for a value
  * out of range, and -KVM_EFAULT for memory that is not there.

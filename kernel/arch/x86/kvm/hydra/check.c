@@ -267,7 +267,7 @@ static void hydra_vm_check_numbers(struct hydra_vm_walk *w)
 		if (atomic64_read(&vm->trees[d].flushed) > atomic64_read(&vm->trees[d].changed))
 			hydra_vm_violated(w, 6, 0, "flushed for more changes than there were");
 	for (d = 1; vm->counts && d <= HYDRA_VM_MAX_DOMAINS; d++)
-		if (atomic64_read(&vm->trees[d].tables) != w->below[d])
+		if (atomic64_read(&w->kvm->stat.hydra_tables[d]) != w->below[d])
 			hydra_vm_violated(w, 4, 0, "a tree has not the tables that were counted");
 }
 

@@ -42,8 +42,8 @@
  *
  * Under replication "eager", as in vMitosis, a fault also copies its entry into the other trees
  * that vCPUs have, with the tables that lead there. They are allocated without waiting, because
- * mmu_lock is held: without memory, or beyond the limit of the VM, the other tree gets its entry by
- * a fault of its own. That copy is as true as the others: its frame was found not stale.
+ * mmu_lock is held: without memory, or beyond half of the VM's limit, the other tree gets its entry
+ * by a fault of its own. That copy is as true as the others: its frame was found not stale.
  *
  * A copy is neither dirty nor accessed. Its tree has not used it. In all else it permits
  * what its source permits. That holds for huge entries, too: where KVM wants small entries, for
@@ -64,6 +64,7 @@
 
 #include "hydra.h"
 #include "internal.h"
+#include "trace.h"
 
 /*
  * What may be copied around a fault's entry: the entries of whole pages of the memslot
@@ -178,7 +179,7 @@ static struct kvm_mmu_page *hydra_vm_table_at_once(struct kvm *kvm, unsigned int
 	struct kvm_mmu_page *sp;
 	struct page *page;
 
-	if (atomic64_read(&kvm->arch.tdp_mmu_pages) >= READ_ONCE(hydra_vm_table_limit))
+	if (!hydra_vm_has_spare(kvm))
 		return NULL;
 	sp = kmem_cache_zalloc(mmu_page_header_cache, gfp);
 	page = sp ? alloc_pages_node(home, gfp | __GFP_THISNODE, 0) : NULL;
@@ -221,34 +222,56 @@ static bool hydra_vm_push(struct kvm *kvm, struct kvm_mmu_page *root, gfn_t gfn,
 	return false;
 }
 
-/* Copy the fault's entry into the other trees that vCPUs have: replication "eager". */
-static void hydra_vm_push_all(struct kvm *kvm, struct kvm_mmu_page *own,
-			      const struct kvm_page_fault *fault, bool logged)
+/*
+ * Copy the fault's entry into the other trees that vCPUs have: replication "eager".
+ * Return: how many copies.
+ */
+static unsigned int hydra_vm_push_all(struct kvm *kvm, struct kvm_mmu_page *own,
+				      const struct kvm_page_fault *fault, bool logged)
 {
 	union kvm_mmu_page_role role = own->role;
 	u32 loaded = hydra_vm_loaded_trees(kvm);
-	int level = fault->goal_level, copied = 0;
+	unsigned int copied = 0;
+	int level = fault->goal_level;
 	gfn_t gfn = round_down(fault->gfn, KVM_PAGES_PER_HPAGE(level));
 	struct kvm_mmu_page *root;
 	struct tdp_iter from;
 	u64 spte;
 
 	if (!hydra_vm_find(own, gfn, level, &from))
-		return;
+		return 0;
 	spte = READ_ONCE(*rcu_dereference(from.sptep));
 	if (!hydra_vm_may_copy(spte, level))
-		return;
+		return 0;
 	spte = hydra_vm_derive(spte, logged);
 	list_for_each_entry_rcu(root, &kvm->arch.tdp_mmu_roots, link) {
 		if (rwlock_is_contended(&kvm->mmu_lock))
 			break;
 		role.domain = root->role.domain;
-		if (root != own && role.domain && (loaded & BIT(role.domain)) &&
-		    hydra_vm_uses(kvm->arch.hydra, role.domain) && root->role.word == role.word)
-			copied += hydra_vm_push(kvm, root, gfn, level, spte);
+		if (root == own || !role.domain || !(loaded & BIT(role.domain)) ||
+		    !hydra_vm_uses(kvm->arch.hydra, role.domain) || root->role.word != role.word ||
+		    !hydra_vm_push(kvm, root, gfn, level, spte))
+			continue;
+		atomic64_inc(&kvm->stat.hydra_copied[role.domain]);
+		copied++;
 	}
-	if (copied)
-		atomic_long_add(copied, &kvm->arch.hydra->copied);
+	return copied;
+}
+
+/* Copy what trees of other domains have in the window, one after the other: see the next. */
+static void hydra_vm_copy_all(struct kvm *kvm, struct kvm_mmu_page *own, const struct tdp_iter *to,
+			      const struct hydra_vm_window *w, unsigned int *copied)
+{
+	union kvm_mmu_page_role role = own->role;
+	struct kvm_mmu_page *root;
+
+	list_for_each_entry_rcu(root, &kvm->arch.tdp_mmu_roots, link) {
+		/* A valid root is one that KVM's loops over roots reach. */
+		role.domain = root->role.domain;
+		if (root != own && root->role.word == role.word &&
+		    !hydra_vm_copy_table(kvm, *to, root, w, copied))
+			break;
+	}
 }
 
 /**
@@ -260,13 +283,12 @@ static void hydra_vm_push_all(struct kvm *kvm, struct kvm_mmu_page *own,
  */
 void __hydra_vm_fill_around(struct kvm_vcpu *vcpu, struct kvm_page_fault *fault)
 {
-	struct kvm_mmu_page *root, *own = root_to_sp(vcpu->arch.mmu->root.hpa);
+	struct kvm_mmu_page *own = root_to_sp(vcpu->arch.mmu->root.hpa);
 	struct kvm *kvm = vcpu->kvm;
-	struct hydra_vm *vm = kvm->arch.hydra;
-	const union hydra_choice choice = READ_ONCE(vm->settings);
-	union kvm_mmu_page_role role = own->role;
+	const union hydra_choice choice = READ_ONCE(kvm->arch.hydra->settings);
+	const union kvm_mmu_page_role role = own->role;
 	struct hydra_vm_window w;
-	unsigned int copied = 0;
+	unsigned int copied = 0, pushed = 0;
 	struct tdp_iter to;
 
 	lockdep_assert_held_read(&kvm->mmu_lock);
@@ -277,18 +299,11 @@ void __hydra_vm_fill_around(struct kvm_vcpu *vcpu, struct kvm_page_fault *fault)
 	/* Tables that are taken away meanwhile are freed after a grace period. */
 	guard(rcu)();
 	if (choice.replication == HYDRA_REPLICATE_EAGER)
-		hydra_vm_push_all(kvm, own, fault, w.logged);
-	if (!choice.prefetch)
-		return;
-	if (!hydra_vm_find(own, w.first, w.level, &to))
-		return;
-	list_for_each_entry_rcu(root, &kvm->arch.tdp_mmu_roots, link) {
-		/* A valid root is one that KVM's loops over roots reach. */
-		role.domain = root->role.domain;
-		if (root != own && root->role.word == role.word &&
-		    !hydra_vm_copy_table(kvm, to, root, &w, &copied))
-			break;
-	}
+		pushed = hydra_vm_push_all(kvm, own, fault, w.logged);
+	if (choice.prefetch && hydra_vm_find(own, w.first, w.level, &to))
+		hydra_vm_copy_all(kvm, own, &to, &w, &copied);
 	if (copied)
-		atomic_long_add(copied, &vm->copied);
+		atomic64_add(copied, &kvm->stat.hydra_copied[role.domain]);
+	if (copied || pushed)
+		trace_hydra_vm_copy(kvm, (int)role.domain - 1, fault->gfn, copied + pushed);
 }

@@ -64,6 +64,7 @@
 
 #include "hydra.h"
 #include "internal.h"
+#include "trace.h"
 
 /**
  * __hydra_vm_changed - an entry of a tree has changed
@@ -183,7 +184,8 @@ int hydra_vm_flush(struct kvm *kvm)
 	for (d = 0; d < nr; d++)
 		if (trees & BIT(d))
 			hydra_vm_raise(&vm->trees[d].flushed, changed[d]);
-	atomic_long_add(asked, &vm->vcpus_flushed);
-	atomic_long_add(spared, &vm->vcpus_spared);
+	atomic64_add(asked, &kvm->stat.hydra_vcpus_flushed);
+	atomic64_add(spared, &kvm->stat.hydra_vcpus_spared);
+	trace_hydra_vm_flush(kvm, trees, asked, spared);
 	return 0;
 }

@@ -259,7 +259,7 @@ static void hydra_vm_move_tables(struct hydra_vm_pass *pass, struct kvm_mmu_page
 		if (moves[i].page && !moves[i].sp)
 			__free_page(moves[i].page);
 	pass->room -= moved;
-	atomic_long_add(moved, &pass->vm->moved_tables);
+	atomic64_add(moved, &kvm->stat.hydra_moved_tables);
 }
 
 /*

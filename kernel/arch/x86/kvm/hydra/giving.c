@@ -2,7 +2,7 @@
 /*
  * Trees that are given up for lack of memory, and come back.
  *
- * A tree may need a table when the VM has reached vm_table_limit_kib, or when its memory cgroup
+ * A tree may need a table when the VM has reached its limit (vm_limit.c), or when its memory cgroup
  * or the machine is full. That is not the guest's error: one tree would do. So the VM gives up
  * that tree, and no other. The vCPUs of the tree load another domain's instead, the refuge, which
  * is there already. It is the tree with the most vCPUs at the time when the first tree is given up,
@@ -30,7 +30,8 @@
  * choice, and asks itself.
  *
  * Locking: vCPUs give up trees in faults, and cannot take slots_lock (trees.c). So a spinlock,
- * hydra_vm.giving, guards the bits. No other lock is taken under it. It nests in slots_lock.
+ * hydra_vm.giving, guards the bits, and that trees end as settings say. No other lock is taken
+ * under it. It nests in slots_lock.
  */
 
 #define pr_fmt(fmt) "hydra: " fmt
@@ -43,6 +44,7 @@
 
 #include "hydra.h"
 #include "internal.h"
+#include "trace.h"
 
 /* The longest time away is the shortest, doubled so many times. */
 #define HYDRA_VM_DOUBLE		6U
@@ -62,7 +64,7 @@ static s64 hydra_vm_going(const struct hydra_vm *vm)
 
 	for (unsigned int d = 1; d <= HYDRA_VM_MAX_DOMAINS; d++)
 		if (given_up & BIT(d))
-			tables += atomic64_read(&vm->trees[d].tables);
+			tables += atomic64_read(&vm->kvm->stat.hydra_tables[d]);
 	return tables;
 }
 
@@ -90,7 +92,7 @@ bool hydra_vm_may_force(struct kvm *kvm)
 bool hydra_vm_is_full(struct kvm *kvm)
 {
 	s64 tables = atomic64_read(&kvm->arch.tdp_mmu_pages);
-	unsigned long limit = READ_ONCE(hydra_vm_table_limit), left;
+	unsigned long limit = hydra_vm_limit(kvm), left;
 	struct hydra_vm *vm = kvm->arch.hydra;
 	u32 given_up, loaded;
 
@@ -102,7 +104,7 @@ bool hydra_vm_is_full(struct kvm *kvm)
 		struct hydra_vm_tree *tree = &vm->trees[d];
 
 		if (!(given_up & BIT(d))) {
-			if ((loaded & BIT(d)) || !atomic64_read(&tree->tables) ||
+			if ((loaded & BIT(d)) || !atomic64_read(&kvm->stat.hydra_tables[d]) ||
 			    READ_ONCE(vm->logged) || !hydra_vm_alone_for(vm, d, HZ, &left))
 				continue;
 			if (!READ_ONCE(tree->pressed)) {
@@ -110,7 +112,7 @@ bool hydra_vm_is_full(struct kvm *kvm)
 				hydra_vm_tidy_soon(vm);
 			}
 		}
-		tables -= atomic64_read(&tree->tables);
+		tables -= atomic64_read(&kvm->stat.hydra_tables[d]);
 	}
 	return tables >= (s64)min(limit, S64_MAX);
 }
@@ -170,11 +172,18 @@ bool hydra_vm_give_up(struct kvm *kvm, unsigned int d)
 			victim = least;
 		hydra_vm_mark_given_up(vm, victim);
 	}
-	atomic_long_inc(&vm->fallbacks);
-	pr_warn_ratelimited("a VM of process %d gives up the tree of node %d: no memory for a table, or vm_table_limit_kib is reached\n",
+	atomic64_inc(&kvm->stat.hydra_fallbacks[victim]);
+	trace_hydra_vm_give_up(kvm, victim - 1, atomic64_read(&kvm->stat.hydra_tables[victim]));
+	pr_warn_ratelimited("a VM of process %d gives up the tree of node %d: no memory for a table, or the limit is reached\n",
 			    task_tgid_nr(current), hydra_vm_home(victim - 1));
 	hydra_vm_tidy_soon(vm);
 	return true;
+}
+
+static void hydra_vm_note_return(struct kvm *kvm, unsigned int d)
+{
+	atomic64_inc(&kvm->stat.hydra_returns);
+	trace_hydra_vm_return(kvm, d - 1, atomic64_read(&kvm->stat.hydra_tables[d]));
 }
 
 /**
@@ -188,7 +197,7 @@ bool hydra_vm_give_up(struct kvm *kvm, unsigned int d)
  */
 void hydra_vm_bring_back(struct kvm *kvm, unsigned long *wait)
 {
-	unsigned long limit = READ_ONCE(hydra_vm_table_limit), now = jiffies;
+	unsigned long limit = hydra_vm_limit(kvm), now = jiffies;
 	struct hydra_vm *vm = kvm->arch.hydra;
 	unsigned int d, found = 0;
 	u32 refuge;
@@ -200,7 +209,7 @@ void hydra_vm_bring_back(struct kvm *kvm, unsigned long *wait)
 	scoped_guard(spinlock, &vm->giving) {
 		refuge = BIT(vm->refuge);
 		if (limit != ULONG_MAX && atomic64_read(&kvm->arch.tdp_mmu_pages) +
-		    atomic64_read(&vm->trees[vm->refuge].tables) > limit)
+		    atomic64_read(&kvm->stat.hydra_tables[vm->refuge]) > limit)
 			return;
 		for (d = 1; !found && d <= HYDRA_VM_MAX_DOMAINS; d++) {
 			const struct hydra_vm_tree *tree = &vm->trees[d];
@@ -215,26 +224,34 @@ void hydra_vm_bring_back(struct kvm *kvm, unsigned long *wait)
 		vm->trees[found].back = now ?: 1;
 		WRITE_ONCE(vm->given_up, vm->given_up & ~BIT(found));
 	}
-	atomic_long_inc(&vm->returns);
+	hydra_vm_note_return(kvm, found);
 	hydra_vm_ask(kvm, refuge, KVM_REQ_HYDRA);
 }
 
 /**
  * hydra_vm_bring_all_back - settings are written: no tree is given up any more
  * @kvm: the VM, which has trees
+ * @per_node: vCPUs are to load them
+ *
+ * A vCPU that finds no memory meanwhile gives up a tree before all come back, or finds that its own
+ * is none that vCPUs load. Otherwise a VM with one tree would have given up one, and user
+ * space would be told that it has come back.
  *
  * Context: process context, slots_lock. The caller asks the vCPUs to change trees.
  */
-void hydra_vm_bring_all_back(struct kvm *kvm)
+void hydra_vm_bring_all_back(struct kvm *kvm, bool per_node)
 {
 	struct hydra_vm *vm = kvm->arch.hydra;
 
 	lockdep_assert_held(&kvm->slots_lock);
 	scoped_guard(spinlock, &vm->giving) {
-		for (unsigned int d = 1; d <= HYDRA_VM_MAX_DOMAINS; d++)
+		for (unsigned int d = 1; d <= HYDRA_VM_MAX_DOMAINS; d++) {
 			vm->trees[d].back = 0;
-		atomic_long_add(hweight32(vm->given_up), &vm->returns);
+			if (vm->given_up & BIT(d))
+				hydra_vm_note_return(kvm, d);
+		}
 		WRITE_ONCE(vm->given_up, 0);
+		WRITE_ONCE(vm->per_node, per_node);
 	}
 }
 
@@ -246,7 +263,8 @@ void hydra_vm_bring_all_back(struct kvm *kvm)
  */
 void hydra_vm_tell(struct hydra_vm *vm)
 {
-	long fallbacks = atomic_long_read(&vm->fallbacks), returns = atomic_long_read(&vm->returns);
+	s64 fallbacks = hydra_vm_sum(vm->kvm->stat.hydra_fallbacks);
+	s64 returns = atomic64_read(&vm->kvm->stat.hydra_returns);
 	char text[4][40], *env[] = { "EVENT=hydra", text[0], text[1], text[2], text[3], NULL };
 
 	if (vm->told == fallbacks + returns)
@@ -254,7 +272,7 @@ void hydra_vm_tell(struct hydra_vm *vm)
 	vm->told = fallbacks + returns;
 	snprintf(text[0], sizeof(text[0]), "PID=%d", vm->kvm->userspace_pid);
 	snprintf(text[1], sizeof(text[1]), "FALLBACK=%u", hweight32(READ_ONCE(vm->given_up)));
-	snprintf(text[2], sizeof(text[2]), "FALLBACKS=%ld", fallbacks);
-	snprintf(text[3], sizeof(text[3]), "RETURNS=%ld", returns);
+	snprintf(text[2], sizeof(text[2]), "FALLBACKS=%lld", fallbacks);
+	snprintf(text[3], sizeof(text[3]), "RETURNS=%lld", returns);
 	hydra_vm_uevent(env);
 }

@@ -25,12 +25,12 @@ struct tdp_iter;
 
 /* The role of a table has 5 bits for the domain. Number 0 is the shared tree. */
 #define HYDRA_VM_MAX_DOMAINS	31U
+static_assert(ARRAY_SIZE(((struct kvm_vm_stat *)0)->hydra_tables) == HYDRA_VM_MAX_DOMAINS + 1);
 
 /**
  * struct hydra_vm_tree - changes of a tree's entries, see flush.c; and when it was used
  * @changed: how many have taken something from an entry
  * @flushed: up to which of these all vCPUs of the tree have been flushed
- * @tables: how many it has below its roots; not counted for the shared tree
  * @left: when a vCPU has left the tree, in jiffies; see idle.c
  * @pressed: the tree is to be dropped before its time: its node was short of memory
  * @given_up: when it was given up last, in jiffies; see giving.c. So for the next two.
@@ -40,7 +40,6 @@ struct tdp_iter;
 struct hydra_vm_tree {
 	atomic64_t changed;
 	atomic64_t flushed;
-	atomic64_t tables;
 	unsigned long left;
 	bool pressed;
 	unsigned long given_up;
@@ -67,9 +66,10 @@ struct hydra_vm_place {
  * @kvm: the VM
  * @refused: why the VM cannot have a tree per node, or NULL; fixed when the VM is made
  * @settings: written under slots_lock
- * @per_node: vCPUs load the tree of their CPU's node; set under slots_lock
- * @follow: tables of the shared tree move to the node of their data; set under slots_lock
- * @expose: the guest may ask for its places; set under slots_lock
+ * @per_node: vCPUs load the tree of their CPU's node; set under slots_lock and @giving
+ * @follow: tables of the shared tree move to the node of their data; set under slots_lock, and
+ *	cleared when the VM ends
+ * @limit: the most nested tables that it may have; ULONG_MAX: no limit of its own
  * @placed: the time up to which the guest has spent what may be moved for it, see hypercall.c
  * @keyed: the VM counts in hydra_vm_key; set under hydra_vm_key_mutex, and never cleared
  * @counts: changes of entries are counted; set under slots_lock and mmu_lock, never cleared
@@ -78,28 +78,23 @@ struct hydra_vm_place {
  * @given_up: trees that vCPUs do not load, for lack of memory: a bit for each; see giving.c
  * @refuge: the tree that they load instead
  * @forced: tables that were allocated beyond limits since a tree was given up
+ * @timing: guards @tidy_at, and that @tidy is queued for that time
  * @tidy: drops the trees that no vCPU is to load any more, and idle trees
+ * @tidy_at: the time for which it was queued last, in jiffies; it may have come since
  * @following: moves tables; see follow.c. The next five are its own.
  * @followed_at: when it has last looked whether to make a pass, in jiffies
  * @follow_now: a pass is to be made, whatever the next two say; set under slots_lock, too
  * @followed: the number of changes of the shared tree at the last pass
  * @followed_tables: the number of tables at the last pass
  * @passes: a pass is made after so many looks even if the number is the same
- * @copied: entries copied from the trees of other domains
- * @vcpus_flushed: how often a flush has asked a vCPU, and could have spared it
- * @vcpus_spared: how often a flush has spared a vCPU that ran
- * @dropped: idle trees that were dropped
  * @logged: so many dirty pages are logged that idle trees stay; set under slots_lock, later than
  *	the log begins or ends
  * @place: guarded by slots_lock
- * @moves: how often a vCPU took the tree of another domain
- * @fallbacks: how often a tree was given up
- * @returns: how often a tree came back that had been given up
- * @told: up to which of the last two user space has had a uevent; for @tidy alone
- * @moved_tables: tables that moved to the node of their data
+ * @told: up to how many fallbacks and returns user space has had a uevent; for @tidy alone
  * @misplaced: tables that were allocated on another node than the home of their domain
  *
- * Allocated with the VM, and freed with it.
+ * Allocated with the VM, and freed with it. What is counted for statistics alone is in struct
+ * kvm_vm_stat, partly by domain, plus one; 0 is the shared tree.
  */
 struct hydra_vm {
 	struct kvm *kvm;
@@ -107,7 +102,7 @@ struct hydra_vm {
 	union hydra_choice settings;
 	bool per_node;
 	bool follow;
-	bool expose;
+	unsigned long limit;
 	bool keyed;
 	bool counts;
 	atomic64_t placed;
@@ -116,26 +111,35 @@ struct hydra_vm {
 	u32 given_up;
 	unsigned int refuge;
 	atomic64_t forced;
+	spinlock_t timing;	/* see hydra_vm_tidy_in() */
 	struct delayed_work tidy;
+	unsigned long tidy_at;
 	struct delayed_work following;
 	unsigned long followed_at;
 	bool follow_now;
 	s64 followed;
 	s64 followed_tables;
 	unsigned int passes;
-	atomic_long_t copied;
-	atomic_long_t vcpus_flushed;
-	atomic_long_t vcpus_spared;
-	atomic_long_t dropped;
 	bool logged;
 	struct hydra_vm_place place;
-	atomic_long_t moves;
-	atomic_long_t fallbacks;
-	atomic_long_t returns;
-	long told;
-	atomic_long_t moved_tables;
+	s64 told;
 	atomic_long_t misplaced;
 };
+
+/* For kvm_vm_stats_desc[]: the first four by domain, plus one; 0 is the shared tree. */
+#define HYDRA_VM_STATS_DESC(stat, type)					\
+	STATS_DESC(VM, stat, type, KVM_STATS_UNIT_NONE,			\
+		   KVM_STATS_BASE_POW10, 0, HYDRA_VM_MAX_DOMAINS + 1, 0)
+#define KVM_HYDRA_VM_STATS()						\
+	HYDRA_VM_STATS_DESC(hydra_tables, KVM_STATS_TYPE_INSTANT),	\
+	HYDRA_VM_STATS_DESC(hydra_copied, KVM_STATS_TYPE_CUMULATIVE),	\
+	HYDRA_VM_STATS_DESC(hydra_moves, KVM_STATS_TYPE_CUMULATIVE),	\
+	HYDRA_VM_STATS_DESC(hydra_fallbacks, KVM_STATS_TYPE_CUMULATIVE),	\
+	STATS_DESC_COUNTER(VM, hydra_returns),				\
+	STATS_DESC_COUNTER(VM, hydra_vcpus_flushed),			\
+	STATS_DESC_COUNTER(VM, hydra_vcpus_spared),			\
+	STATS_DESC_COUNTER(VM, hydra_dropped),				\
+	STATS_DESC_COUNTER(VM, hydra_moved_tables)
 
 /* Enabled while a VM exists that has, or had, a tree per node. */
 extern struct static_key_false_deferred hydra_vm_key;
@@ -169,10 +173,14 @@ unsigned long hydra_vm_hypercall(struct kvm_vcpu *vcpu, unsigned long what, unsi
 int hydra_vm_init(struct kvm *kvm);
 int hydra_vm_check_cap(const struct kvm *kvm);
 int hydra_vm_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap);
+u32 hydra_vm_features(void);
 void hydra_vm_stop(struct kvm *kvm);
 void hydra_vm_free(struct kvm *kvm);
 void hydra_vm_load(void);
 void hydra_vm_unload(void);
+
+/* report.c */
+int hydra_vm_attr(struct kvm *kvm, bool get, const struct kvm_device_attr __user *from);
 
 /* check.c */
 void hydra_vm_end(struct kvm *kvm);
@@ -262,11 +270,11 @@ static inline int hydra_vm_topup(struct kvm_vcpu *vcpu)
 	return hydra_vm_loaded_domain(vcpu) ? __hydra_vm_topup(vcpu) : 0;
 }
 
-/* A table comes into a tree, or goes. Context: mmu_lock. */
+/* A table comes into a domain tree, or goes. Context: mmu_lock. */
 static inline void hydra_vm_count_table(struct kvm *kvm, unsigned int d, int nr)
 {
 	if (d)
-		atomic64_add(nr, &kvm->arch.hydra->trees[d].tables);
+		atomic64_add(nr, &kvm->stat.hydra_tables[d]);
 }
 
 /* May huge pages of a tree be split without a fault? See __hydra_vm_splits(). */
@@ -324,6 +332,13 @@ static inline int hydra_vm_enable_cap(struct kvm *kvm, const struct kvm_enable_c
 	return -EINVAL;
 }
 
+static inline int hydra_vm_attr(struct kvm *kvm, bool get,
+				const struct kvm_device_attr __user *from)
+{
+	return -ENOTTY;
+}
+
+static inline u32 hydra_vm_features(void) { return 0; }
 static inline unsigned long hydra_vm_hypercall(struct kvm_vcpu *vcpu, unsigned long what,
 					       unsigned long a1, unsigned long a2,
 					       unsigned long a3)

@@ -37,6 +37,7 @@
 #include <linux/moduleparam.h>
 #include <linux/slab.h>
 
+#include "cpuid.h"
 #include "mmu.h"
 
 #include "hydra.h"
@@ -194,13 +195,15 @@ static long hydra_vm_place(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr, u
  * @a3: the domain
  *
  * Context: process context; a section of kvm->srcu; may sleep.
- * Return: as include/uapi/linux/hydra_para.h says; -KVM_ENOSYS unless the VM exposes nodes.
+ * Return: as include/uapi/linux/hydra_para.h says; -KVM_ENOSYS unless the VM exposes nodes, and,
+ * where the VMM enforces the guest's CPUID, this has the bit.
  */
 unsigned long hydra_vm_hypercall(struct kvm_vcpu *vcpu, unsigned long what, unsigned long a1,
 				 unsigned long a2, unsigned long a3)
 {
 	lockdep_assert(srcu_read_lock_held(&vcpu->kvm->srcu));
-	if (!READ_ONCE(vcpu->kvm->arch.hydra->expose))
+	if (!READ_ONCE(vcpu->kvm->arch.hydra->settings).expose ||
+	    !guest_pv_has(vcpu, KVM_FEATURE_HYDRA))
 		return -KVM_ENOSYS;
 	switch (what) {
 	case KVM_HYDRA_INFO:

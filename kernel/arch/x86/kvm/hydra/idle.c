@@ -59,6 +59,7 @@
 
 #include "hydra.h"
 #include "internal.h"
+#include "trace.h"
 
 /* So many entries are looked at, and taken away, under one hold of slots_lock and mmu_lock */
 #define HYDRA_VM_PART	2048
@@ -222,6 +223,7 @@ static void hydra_vm_drop_root(struct kvm *kvm, struct kvm_mmu_page *root, bool 
 		kvm_for_each_vcpu(i, vcpu, kvm)
 			WARN_ON_ONCE(hydra_vm_has_root(vcpu, root) && !loaded);
 	hydra_vm_invalidate(kvm, root);
+	trace_hydra_vm_drop(kvm, (int)d - 1, atomic64_read(&kvm->stat.hydra_tables[d]));
 	/* In the critical section that has made the root invalid */
 	if (loaded)
 		hydra_vm_ask(kvm, BIT(d), KVM_REQ_MMU_FREE_OBSOLETE_ROOTS);
@@ -233,7 +235,7 @@ static void hydra_vm_drop_root(struct kvm *kvm, struct kvm_mmu_page *root, bool 
 	list_for_each_entry(other, &kvm->arch.tdp_mmu_roots, link)
 		if (!other->role.invalid && other->role.domain == d)
 			return;
-	atomic_long_inc(&kvm->arch.hydra->dropped);
+	atomic64_inc(&kvm->stat.hydra_dropped);
 }
 
 /* Are so many pages logged that idle trees stay? Then the shrinker is not to ask for them. */
@@ -334,7 +336,7 @@ static unsigned long hydra_vm_shrink(int nid, bool press)
 		tables = hydra_vm_idle_tables(kvm, nid, press);
 		all += tables;
 		if (tables && press)
-			mod_delayed_work(system_unbound_wq, &vm->tidy, 0);
+			hydra_vm_tidy_soon(vm);
 	}
 	mutex_unlock(&kvm_lock);
 	return all;

@@ -17,10 +17,23 @@ struct seq_file;
 struct tdp_iter;
 struct work_struct;
 
+/* The sum of a number by domain */
+static inline s64 hydra_vm_sum(const atomic64_t *number)
+{
+	s64 sum = 0;
+
+	for (unsigned int d = 0; d <= HYDRA_VM_MAX_DOMAINS; d++)
+		sum += atomic64_read(&number[d]);
+	return sum;
+}
+
 /* vcpus.c */
 bool hydra_vm_uses(const struct hydra_vm *vm, unsigned int d);
 u32 hydra_vm_loaded_trees(struct kvm *kvm);
 void hydra_vm_ask(struct kvm *kvm, u32 trees, unsigned int request);
+unsigned long hydra_vm_limit(const struct kvm *kvm);
+bool hydra_vm_has_spare(struct kvm *kvm);
+void hydra_vm_tidy_in(struct hydra_vm *vm, unsigned long wait);
 void hydra_vm_tidy_soon(struct hydra_vm *vm);
 
 /* trees.c */
@@ -31,10 +44,11 @@ bool hydra_vm_give_up(struct kvm *kvm, unsigned int d);
 bool hydra_vm_may_force(struct kvm *kvm);
 bool hydra_vm_is_full(struct kvm *kvm);
 void hydra_vm_bring_back(struct kvm *kvm, unsigned long *wait);
-void hydra_vm_bring_all_back(struct kvm *kvm);
+void hydra_vm_bring_all_back(struct kvm *kvm, bool per_node);
 void hydra_vm_tell(struct hydra_vm *vm);
 
 /* settings.c */
+bool hydra_vm_may_have(const struct kvm *kvm, const struct hydra_vm_settings *s);
 int hydra_vm_set(struct kvm *kvm, const struct hydra_vm_settings *s);
 
 /* No vCPU may load the tree from now on. Context: mmu_lock for writing. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * /proc/PID/hydra_vm, hydra_vm_tables, hydra_vm_map and hydra_vm_check: the VMs of a
- * process. See Documentation/admin-guide/mm/hydra.rst.
+ * process; and what a VMM may ask of its VM. See Documentation/admin-guide/mm/hydra.rst.
  */
 
 #define pr_fmt(fmt) "hydra: " fmt
@@ -10,6 +10,7 @@
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/seq_file.h>
+#include <linux/uaccess.h>
 
 #include "hydra.h"
 #include "internal.h"
@@ -45,21 +46,27 @@ out:
 #define for_each_hydra_vm(kvm, mm) \
 	for (kvm = NULL; (kvm = hydra_vm_next(mm, kvm)); )
 
+/* The settings of a VM, which may just be changing */
+static struct hydra_vm_settings hydra_vm_settings_of(const struct kvm *kvm)
+{
+	const struct hydra_vm *vm = kvm->arch.hydra;
+
+	return (struct hydra_vm_settings){
+		.choice = READ_ONCE(vm->settings), .limit = READ_ONCE(vm->limit),
+		.per_node = READ_ONCE(vm->per_node),
+	};
+}
+
 /* What the text would make of a VM's settings. Return: 0 or a negative errno. */
 static int hydra_vm_try(struct kvm *kvm, const char *text, struct hydra_vm_settings *s)
 {
-	struct hydra_vm *vm = kvm->arch.hydra;
 	int ret;
 
-	s->choice = READ_ONCE(vm->settings);
-	s->follow = READ_ONCE(vm->follow);
-	s->expose = READ_ONCE(vm->expose);
+	*s = hydra_vm_settings_of(kvm);
 	ret = hydra_vm_settings_parse(text, s);
-	if (!ret && (s->per_node || s->follow || s->expose) && vm->refused) {
-		pr_info_ratelimited("settings refused for a VM: %s\n", vm->refused);
-		ret = -EOPNOTSUPP;
-	}
-	return ret;
+	if (ret)
+		return ret;
+	return hydra_vm_may_have(kvm, s) ? 0 : -EOPNOTSUPP;
 }
 
 /*
@@ -98,30 +105,73 @@ static int hydra_vm_set_all(struct mm_struct *mm, const char *text)
 static void hydra_vm_show_one(struct kvm *kvm, struct seq_file *m)
 {
 	const struct hydra_vm *vm = kvm->arch.hydra;
-	struct hydra_vm_settings s = {
-		.choice = READ_ONCE(vm->settings), .follow = READ_ONCE(vm->follow),
-		.expose = READ_ONCE(vm->expose),
-	};
-	bool per_node = READ_ONCE(vm->per_node);
+	const struct hydra_vm_settings s = hydra_vm_settings_of(kvm);
+	unsigned int nr = min(hydra_vm_nr_domains(), HYDRA_VM_MAX_DOMAINS);
 	unsigned long tables = atomic64_read(&kvm->arch.tdp_mmu_pages);
+	const struct kvm_vm_stat *stat = &kvm->stat;
 
-	hydra_vm_settings_check(&s);
 	hydra_vm_settings_show(m, &s);
-	seq_printf(m, "active %d\n", per_node);
+	seq_printf(m, "active %d\n", s.per_node);
 	seq_printf(m, "fallback %u\n", hweight32(READ_ONCE(vm->given_up)));
 	if (vm->refused)
 		seq_printf(m, "refused %s\n", vm->refused);
-	seq_printf(m, "copied %ld\n", atomic_long_read(&vm->copied));
-	seq_printf(m, "vcpus_flushed %ld\n", atomic_long_read(&vm->vcpus_flushed));
-	seq_printf(m, "vcpus_spared %ld\n", atomic_long_read(&vm->vcpus_spared));
-	seq_printf(m, "dropped %ld\n", atomic_long_read(&vm->dropped));
-	seq_printf(m, "moves %ld\n", atomic_long_read(&vm->moves));
-	seq_printf(m, "fallbacks %ld\n", atomic_long_read(&vm->fallbacks));
-	seq_printf(m, "returns %ld\n", atomic_long_read(&vm->returns));
-	seq_printf(m, "moved_tables %ld\n", atomic_long_read(&vm->moved_tables));
+	seq_printf(m, "copied %lld\n", hydra_vm_sum(stat->hydra_copied));
+	seq_printf(m, "vcpus_flushed %lld\n", atomic64_read(&stat->hydra_vcpus_flushed));
+	seq_printf(m, "vcpus_spared %lld\n", atomic64_read(&stat->hydra_vcpus_spared));
+	seq_printf(m, "dropped %lld\n", atomic64_read(&stat->hydra_dropped));
+	seq_printf(m, "moves %lld\n", hydra_vm_sum(stat->hydra_moves));
+	seq_printf(m, "fallbacks %lld\n", hydra_vm_sum(stat->hydra_fallbacks));
+	seq_printf(m, "returns %lld\n", atomic64_read(&stat->hydra_returns));
+	seq_printf(m, "moved_tables %lld\n", atomic64_read(&stat->hydra_moved_tables));
 	seq_printf(m, "misplaced %ld\n", atomic_long_read(&vm->misplaced));
 	seq_printf(m, "nested_tables %lu\n", tables);
 	seq_printf(m, "nested_kib %lu\n", tables << (PAGE_SHIFT - 10));
+	for (unsigned int d = 1; s.per_node && d <= nr; d++)
+		seq_printf(m, "domain %u node %d tables %lld copied %lld moves %lld fallbacks %lld given_up %d\n",
+			   d - 1, hydra_vm_home(d - 1), atomic64_read(&stat->hydra_tables[d]),
+			   atomic64_read(&stat->hydra_copied[d]),
+			   atomic64_read(&stat->hydra_moves[d]),
+			   atomic64_read(&stat->hydra_fallbacks[d]),
+			   !!(READ_ONCE(vm->given_up) & BIT(d)));
+}
+
+/**
+ * hydra_vm_attr - KVM_GET_DEVICE_ATTR and KVM_HAS_DEVICE_ATTR of a VM
+ * @kvm: the VM
+ * @get: the first of the two
+ * @from: the attribute, see linux/hydra.h
+ *
+ * Context: process context, no locks.
+ * Return: 0, -EINVAL, -E2BIG, -EFAULT, or -ENXIO for another group.
+ */
+int hydra_vm_attr(struct kvm *kvm, bool get, const struct kvm_device_attr __user *from)
+{
+	const struct hydra_vm_settings s = hydra_vm_settings_of(kvm);
+	struct hydra_vm_state state = {};
+	unsigned long limit = hydra_vm_limit(kvm);
+	struct kvm_device_attr attr;
+	size_t known;
+
+	if (copy_from_user(&attr, from, sizeof(attr)))
+		return -EFAULT;
+	if (attr.group != KVM_CAP_HYDRA)
+		return -ENXIO;
+	if (attr.flags || attr.attr < sizeof(state.domains))
+		return -EINVAL;
+	if (attr.attr > PAGE_SIZE)
+		return -E2BIG;
+	if (!get)
+		return 0;
+	hydra_vm_settings_give(&s, &state);
+	state.active = s.per_node;
+	state.fallback = hweight32(READ_ONCE(kvm->arch.hydra->given_up));
+	state.limit_kib = limit == ULONG_MAX ? U64_MAX : limit * (PAGE_SIZE / 1024);
+	state.nested_kib = atomic64_read(&kvm->arch.tdp_mmu_pages) * (PAGE_SIZE / 1024);
+	known = min(attr.attr, sizeof(state));
+	if (copy_to_user(u64_to_user_ptr(attr.addr), &state, known) ||
+	    clear_user(u64_to_user_ptr(attr.addr) + known, attr.attr - known))
+		return -EFAULT;
+	return 0;
 }
 
 static void hydra_vm_each(struct mm_struct *mm, struct seq_file *m,

@@ -82,7 +82,7 @@ static int hydra_vm_drop_unused(struct kvm *kvm)
 int hydra_vm_set(struct kvm *kvm, const struct hydra_vm_settings *s)
 {
 	struct hydra_vm *vm = kvm->arch.hydra;
-	bool own = s->per_node || s->follow;
+	bool follow = s->choice.tables == HYDRA_TABLES_FOLLOW, own = s->per_node || follow;
 	int ret;
 
 	/* Before per_node: vCPUs that are asked to move have to find the branch enabled. */
@@ -103,12 +103,12 @@ int hydra_vm_set(struct kvm *kvm, const struct hydra_vm_settings *s)
 	if (own && !vm->counts)
 		hydra_vm_count_changes(kvm);
 	WRITE_ONCE(vm->settings, s->choice);
-	WRITE_ONCE(vm->follow, s->follow);
-	WRITE_ONCE(vm->expose, s->expose);
+	WRITE_ONCE(vm->follow, follow);
+	WRITE_ONCE(vm->limit, s->limit);
+	/* Otherwise the VM has, and had, one tree. */
 	if (READ_ONCE(vm->keyed))
-		hydra_vm_bring_all_back(kvm);
-	WRITE_ONCE(vm->per_node, s->per_node);
-	if (s->follow) {
+		hydra_vm_bring_all_back(kvm, s->per_node);
+	if (follow) {
 		WRITE_ONCE(vm->follow_now, true);
 		mod_delayed_work(system_unbound_wq, &vm->following, 0);
 	}
@@ -154,7 +154,40 @@ int hydra_vm_check_cap(const struct kvm *kvm)
 {
 	if (kvm ? kvm->arch.hydra->refused : hydra_vm_refused(NULL))
 		return 0;
-	return KVM_HYDRA_TREES | KVM_HYDRA_FOLLOW | KVM_HYDRA_EXPOSE;
+	return KVM_HYDRA_TREES | KVM_HYDRA_STATE | KVM_HYDRA_FOLLOW | KVM_HYDRA_EXPOSE;
+}
+
+/**
+ * hydra_vm_features - bits of KVM's CPUID leaf of features
+ *
+ * Return: that of KVM_HC_HYDRA, if VMs of the default type can have answers.
+ */
+u32 hydra_vm_features(void)
+{
+	return hydra_vm_refused(NULL) ? 0 : BIT(KVM_FEATURE_HYDRA);
+}
+
+/* Settings that a VM which is refused cannot have */
+static bool hydra_vm_says_more(const struct hydra_vm_settings *s)
+{
+	return s->per_node || s->choice.tables != HYDRA_TABLES_STAY || s->choice.expose;
+}
+
+/**
+ * hydra_vm_may_have - may a VM have these settings?
+ * @kvm: the VM
+ * @s: the settings
+ *
+ * Context: any. Return: true if it may; else the kernel's log says why not.
+ */
+bool hydra_vm_may_have(const struct kvm *kvm, const struct hydra_vm_settings *s)
+{
+	const char *refused = kvm->arch.hydra->refused;
+
+	if (!refused || !hydra_vm_says_more(s))
+		return true;
+	pr_info_ratelimited("settings refused for a VM: %s\n", refused);
+	return false;
 }
 
 /**
@@ -171,17 +204,10 @@ int hydra_vm_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap)
 	struct hydra_vm_settings s;
 	int ret;
 
-	if (cap->args[3])
-		return -EINVAL;
-	ret = hydra_vm_settings_read(u64_to_user_ptr(cap->args[0]), cap->args[1],
-				     cap->args[2], &s);
+	ret = hydra_vm_settings_read(cap->args, &s);
 	if (ret)
 		return ret;
-	if ((s.per_node || s.follow || s.expose) && kvm->arch.hydra->refused) {
-		pr_info_ratelimited("settings refused for a VM: %s\n", kvm->arch.hydra->refused);
-		return -EOPNOTSUPP;
-	}
-	return hydra_vm_set(kvm, &s);
+	return hydra_vm_may_have(kvm, &s) ? hydra_vm_set(kvm, &s) : -EOPNOTSUPP;
 }
 
 /**
@@ -195,27 +221,29 @@ int hydra_vm_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap)
 int hydra_vm_init(struct kvm *kvm)
 {
 	struct hydra_vm *vm = kzalloc(sizeof(*vm), GFP_KERNEL_ACCOUNT);
-	struct hydra_vm_settings s = {};
+	struct hydra_vm_settings s = { .limit = ULONG_MAX };
 
 	if (!vm)
 		return -ENOMEM;
 	/* As a process begins: a text that names one key leaves the others there. */
 	hydra_vm_settings_parse("linux", &s);
 	vm->settings = s.choice;
+	vm->limit = s.limit;
 	vm->kvm = kvm;
 	vm->refused = hydra_vm_refused(kvm);
 	spin_lock_init(&vm->giving);
+	spin_lock_init(&vm->timing);
 	INIT_DELAYED_WORK(&vm->tidy, hydra_vm_tidy_work);
 	INIT_DELAYED_WORK(&vm->following, hydra_vm_follow_work);
 	vm->follow_now = true;
 	kvm->arch.hydra = vm;
 	if (!READ_ONCE(hydra_inherit))
 		return 0;
-	if (hydra_vm_settings_inherit(&s) || (s.per_node && vm->refused))
+	if (hydra_vm_settings_inherit(&s) || (hydra_vm_says_more(&s) && vm->refused))
 		pr_info_ratelimited("a VM of %s[%d] is stock: %s\n", current->comm,
 				    task_pid_nr(current),
 				    vm->refused ?: "its settings are for processes only");
-	else if (s.per_node)
+	else if (hydra_vm_says_more(&s))
 		return hydra_vm_set(kvm, &s);
 	return 0;
 }
@@ -228,15 +256,20 @@ int hydra_vm_init(struct kvm *kvm)
  */
 void hydra_vm_stop(struct kvm *kvm)
 {
-	cancel_delayed_work_sync(&kvm->arch.hydra->tidy);
+	struct hydra_vm *vm = kvm->arch.hydra;
+
+	cancel_delayed_work_sync(&vm->tidy);
 	/* A pass may have much to do. */
-	WRITE_ONCE(kvm->arch.hydra->follow, false);
-	cancel_delayed_work_sync(&kvm->arch.hydra->following);
+	WRITE_ONCE(vm->follow, false);
+	cancel_delayed_work_sync(&vm->following);
 }
 
 /**
  * hydra_vm_free - a VM is freed
  * @kvm: the VM; perhaps hydra_vm_init() was not called, or has failed
+ *
+ * A VM whose making fails later comes here without hydra_vm_stop(). It has no tree yet, but
+ * may have begun to follow.
  *
  * Context: process context.
  */
@@ -244,9 +277,11 @@ void hydra_vm_free(struct kvm *kvm)
 {
 	struct hydra_vm *vm = kvm->arch.hydra;
 
-	if (vm && vm->keyed)
+	if (!vm)
+		return;
+	hydra_vm_stop(kvm);
+	if (vm->keyed)
 		static_branch_slow_dec_deferred(&hydra_vm_key);
-	if (vm)
-		kfree(vm->trees);
+	kfree(vm->trees);
 	kfree(vm);
 }

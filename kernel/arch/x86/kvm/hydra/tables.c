@@ -147,14 +147,11 @@ bool __hydra_vm_splits(struct kvm *kvm, unsigned int d)
  * @d: the domain of the tree
  *
  * All entries are written before the table is linked, so the content does not matter.
- * Without memory the huge page is not split, as in stock KVM: no tree needs to go. Half of the
- * VM's limit is left to faults, for which one would.
+ * Without memory the huge page is not split, as in stock KVM: no tree needs to go.
  *
  * Context: may sleep. Return: the table or NULL.
  */
 void *__hydra_vm_split_table(struct kvm *kvm, unsigned int d)
 {
-	if (atomic64_read(&kvm->arch.tdp_mmu_pages) >= READ_ONCE(hydra_vm_table_limit) / 2)
-		return NULL;
-	return hydra_vm_table(kvm, d);
+	return hydra_vm_has_spare(kvm) ? hydra_vm_table(kvm, d) : NULL;
 }

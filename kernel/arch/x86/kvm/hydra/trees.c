@@ -71,6 +71,7 @@
 
 #include "hydra.h"
 #include "internal.h"
+#include "trace.h"
 
 /**
  * hydra_vm_tidy_work - the worker drops trees, and brings trees back
@@ -91,8 +92,7 @@ void hydra_vm_tidy_work(struct work_struct *work)
 	do {
 		wait = ULONG_MAX;
 		if (!mutex_trylock(&vm->kvm->slots_lock)) {
-			/* Also if a vCPU has asked meanwhile to come much later. */
-			mod_delayed_work(system_unbound_wq, &vm->tidy, HZ / 10);
+			hydra_vm_tidy_in(vm, HZ / 10);
 			return;
 		}
 		more = hydra_vm_drop_part(vm->kvm, &wait);
@@ -104,8 +104,7 @@ void hydra_vm_tidy_work(struct work_struct *work)
 	hydra_vm_tell(vm);
 	/* The next tree may be idle then. */
 	if (wait != ULONG_MAX)
-		queue_delayed_work(system_unbound_wq, &vm->tidy,
-				   min(wait, HYDRA_VM_LONGEST_WAIT));
+		hydra_vm_tidy_in(vm, min(wait, HYDRA_VM_LONGEST_WAIT));
 }
 
 /**
@@ -171,7 +170,8 @@ void __hydra_vm_move(struct kvm_vcpu *vcpu)
 		kvm_make_request(KVM_REQ_HYDRA, vcpu);
 	/* These tables are on the home of the old domain. */
 	kvm_mmu_free_memory_cache(&vcpu->arch.mmu_shadow_page_cache);
-	atomic_long_inc(&vm->moves);
+	atomic64_inc(&vcpu->kvm->stat.hydra_moves[role.domain]);
+	trace_hydra_vm_move(vcpu->kvm, vcpu->vcpu_id, (int)old - 1, (int)role.domain - 1);
 	/*
 	 * This vCPU may have made the root after hydra_vm_drop_part() had looked, and may have
 	 * freed it since. A new vCPU has not made the shared tree.
@@ -181,7 +181,7 @@ void __hydra_vm_move(struct kvm_vcpu *vcpu)
 	if (!hydra_vm_uses(vm, old))
 		hydra_vm_tidy_soon(vm);
 	else
-		queue_delayed_work(system_unbound_wq, &vm->tidy, hydra_vm_idle_wait());
+		hydra_vm_tidy_in(vm, hydra_vm_idle_wait());
 }
 
 /**

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which trees vCPUs use, and requests for the vCPUs of some trees.
+ * Which trees vCPUs use, requests for the vCPUs of some trees, and what all files ask of a VM.
  */
 
 #include <linux/bitmap.h>
@@ -74,12 +74,58 @@ void hydra_vm_ask(struct kvm *kvm, u32 trees, unsigned int request)
 }
 
 /**
+ * hydra_vm_limit - the most nested tables of a VM: its own limit, or one of vm_limit.c
+ * @kvm: the VM
+ *
+ * Context: any. Return: a number of tables; ULONG_MAX: no limit.
+ */
+unsigned long hydra_vm_limit(const struct kvm *kvm)
+{
+	return min(READ_ONCE(kvm->arch.hydra->limit), hydra_vm_limit_of(kvm->mm));
+}
+
+/**
+ * hydra_vm_has_spare - may a tree have a table that no fault of its own needs?
+ * @kvm: the VM
+ *
+ * Half of the VM's limit is left to faults, for which a tree would be given up.
+ *
+ * Context: any. Return: true if it may.
+ */
+bool hydra_vm_has_spare(struct kvm *kvm)
+{
+	return atomic64_read(&kvm->arch.tdp_mmu_pages) < hydra_vm_limit(kvm) / 2;
+}
+
+/**
+ * hydra_vm_tidy_in - have a worker tidy, at a time or before
+ * @vm: the VM
+ * @wait: in so many jiffies
+ *
+ * Of all that ask, the one that asks for the earliest time has it.
+ *
+ * Context: any but interrupts.
+ */
+void hydra_vm_tidy_in(struct hydra_vm *vm, unsigned long wait)
+{
+	unsigned long at = jiffies + wait;
+
+	guard(spinlock)(&vm->timing);
+	if (queue_delayed_work(system_unbound_wq, &vm->tidy, wait)) {
+		vm->tidy_at = at;
+	} else if (time_before(at, vm->tidy_at)) {
+		vm->tidy_at = at;
+		mod_delayed_work(system_unbound_wq, &vm->tidy, wait);
+	}
+}
+
+/**
  * hydra_vm_tidy_soon - have a worker tidy at once, or as soon as it can have slots_lock
  * @vm: the VM
  *
- * Context: any.
+ * Context: any but interrupts.
  */
 void hydra_vm_tidy_soon(struct hydra_vm *vm)
 {
-	mod_delayed_work(system_unbound_wq, &vm->tidy, 0);
+	hydra_vm_tidy_in(vm, 0);
 }

@@ -68,7 +68,7 @@ long hydra_prctl_set(unsigned long arg2, unsigned long arg3,
  * @arg4: 0
  * @arg5: 0
  *
- * What the program knows more of is set to 0.
+ * What the program knows more of is set to 0. What it knows not of, it does not get.
  *
  * Context: process context, no locks.
  * Return: 0, -EINVAL, -E2BIG or -EFAULT.
@@ -78,13 +78,15 @@ long hydra_prctl_get(unsigned long arg2, unsigned long arg3,
 {
 	struct hydra_settings s = {};
 
-	if (arg3 < sizeof(s) || arg4 || arg5)
+	size_t known = min(arg3, sizeof(s));
+
+	if (arg3 < HYDRA_SETTINGS_SIZE_FIRST || arg4 || arg5)
 		return -EINVAL;
 	if (arg3 > PAGE_SIZE)
 		return -E2BIG;
 	hydra_settings_give(hydra_settings_get(current->mm), &s);
-	if (copy_to_user((void __user *)arg2, &s, sizeof(s)) ||
-	    clear_user((void __user *)arg2 + sizeof(s), arg3 - sizeof(s)))
+	if (copy_to_user((void __user *)arg2, &s, known) ||
+	    clear_user((void __user *)arg2 + known, arg3 - known))
 		return -EFAULT;
 	return 0;
 }
@@ -276,7 +278,7 @@ early_initcall(hydra_ready_init);
 static u32 hydra_settings_given(void)
 {
 	union hydra_choice settings = READ_ONCE(hydra_default_settings);
-	u32 word = hydra_wants_domains(settings) ? settings.word | SETTINGS_GIVEN : 0;
+	u32 word = hydra_says_more(settings) ? settings.word | SETTINGS_GIVEN : 0;
 
 	return hydra_cgroup_word(current) ?: word;
 }

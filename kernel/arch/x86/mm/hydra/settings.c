@@ -6,6 +6,8 @@
 
 #define pr_fmt(fmt) "hydra: " fmt
 
+#include <linux/bitops.h>
+#include <linux/bits.h>
 #include <linux/capability.h>
 #include <linux/hydra_proc.h>
 #include <linux/init.h>
@@ -40,29 +42,38 @@ static const char * const domains_names[] = { "machine", "node", "llc", "core", 
 static const char * const replication_names[] = { "lazy", "eager" };
 static const char * const filter_names[] = { "none", "table", "entry", "accessed", "auto" };
 
+/* For the VMs that the process makes */
+static const char * const tables_names[] = { "stay", "follow" };
+static const char * const expose_names[] = { "off", "on" };
+
+/* Where some members of union hydra_choice are in its word */
+#define HYDRA_DOMAINS_BITS	GENMASK(7, 0)
+#define HYDRA_TABLES_BITS	GENMASK(13, 12)
+#define HYDRA_EXPOSE_BITS	GENMASK(15, 14)
+
 /*
- * The settings, each with its name in text, its place in union hydra_choice and in struct
+ * The settings, each with its name in text, its bits in union hydra_choice, its place in struct
  * hydra_settings, and the names of its values.
  */
 static const struct hydra_key {
 	const char *name;
-	unsigned int at;
+	u32 bits;
 	unsigned int from;
 	const char * const *values;	/* NULL: the values are numbers */
 	unsigned int nr;		/* so many values, from 0 on */
 } keys[] = {
-	{ "domains", offsetof(union hydra_choice, domains),
-	  offsetof(struct hydra_settings, domains),
+	{ "domains", HYDRA_DOMAINS_BITS, offsetof(struct hydra_settings, domains),
 	  domains_names, ARRAY_SIZE(domains_names) },
-	{ "replication", offsetof(union hydra_choice, replication),
-	  offsetof(struct hydra_settings, replication),
+	{ "replication", GENMASK(11, 8), offsetof(struct hydra_settings, replication),
 	  replication_names, ARRAY_SIZE(replication_names) },
-	{ "prefetch", offsetof(union hydra_choice, prefetch),
-	  offsetof(struct hydra_settings, prefetch),
+	{ "prefetch", GENMASK(23, 16), offsetof(struct hydra_settings, prefetch),
 	  NULL, HYDRA_PREFETCH_MAX + 1 },
-	{ "filter", offsetof(union hydra_choice, filter),
-	  offsetof(struct hydra_settings, filter),
+	{ "filter", GENMASK(29, 24), offsetof(struct hydra_settings, filter),
 	  filter_names, ARRAY_SIZE(filter_names) },
+	{ "tables", HYDRA_TABLES_BITS, offsetof(struct hydra_settings, tables),
+	  tables_names, ARRAY_SIZE(tables_names) },
+	{ "expose", HYDRA_EXPOSE_BITS, offsetof(struct hydra_settings, expose),
+	  expose_names, ARRAY_SIZE(expose_names) },
 };
 
 /* A byte of a union hydra_choice as text */
@@ -107,13 +118,14 @@ static int hydra_key_set(const struct hydra_key *key, union hydra_choice *settin
 {
 	if (value >= key->nr)
 		return -EINVAL;
-	((u8 *)settings)[key->at] = value;
+	settings->word &= ~key->bits;
+	settings->word |= value << __ffs(key->bits);
 	return 0;
 }
 
 static unsigned int hydra_key_get(const struct hydra_key *key, union hydra_choice settings)
 {
-	return ((const u8 *)&settings)[key->at];
+	return (settings.word & key->bits) >> __ffs(key->bits);
 }
 
 /* The value of one setting as text. A number is written to @number. */
@@ -128,17 +140,21 @@ static const char *hydra_key_text(const struct hydra_key *key, union hydra_choic
 	return number;
 }
 
-/*
- * Does this kernel support these settings, of which each has a value of its own?
+/**
+ * hydra_settings_check - does this kernel support these settings?
+ * @settings: each has a value of its own
  *
  * Return: 0, -EINVAL for a combination without a meaning, -EOPNOTSUPP for a value that the
  * machine refuses.
  */
-static int hydra_settings_check(union hydra_choice settings)
+int hydra_settings_check(union hydra_choice settings)
 {
 	/* There is nothing to replicate, or the rules of "auto" do not know what. */
 	if ((!hydra_wants_domains(settings) || hydra_is_auto(settings)) &&
 	    settings.replication != HYDRA_REPLICATE_LAZY)
+		return -EINVAL;
+	/* The trees of a VM with a tree for each node are where they are to be. */
+	if (hydra_wants_domains(settings) && settings.tables != HYDRA_TABLES_STAY)
 		return -EINVAL;
 	if (settings.filter == HYDRA_FILTER_ACCESSED && hydra_accessed_refused()) {
 		pr_info_once("no filter=accessed: %s\n", hydra_accessed_refused());
@@ -184,11 +200,12 @@ void hydra_settings_give(union hydra_choice settings, struct hydra_settings *to)
 		*(u32 *)((void *)to + keys[i].from) = hydra_key_get(&keys[i], settings);
 }
 
-/* The name of the policy with exactly these settings, or NULL */
+/* The name of the policy with these settings, but for those of VMs alone, or NULL */
 static const char *hydra_policy_with(union hydra_choice settings)
 {
 	int i;
 
+	settings.word &= ~(HYDRA_TABLES_BITS | HYDRA_EXPOSE_BITS);
 	for (i = 0; i < ARRAY_SIZE(policies); i++)
 		if (policies[i].settings.word == settings.word)
 			return policies[i].name;
@@ -221,10 +238,16 @@ int hydra_settings_format(char *buf, size_t size, union hydra_choice settings)
 	int i, len = 0;
 
 	if (policy)
-		return scnprintf(buf, size, "%s", policy);
-	for (i = 0; i < ARRAY_SIZE(keys); i++)
-		len += scnprintf(buf + len, size - len, "%s%s=%s", i ? "," : "", keys[i].name,
+		len = scnprintf(buf, size, "%s", policy);
+	for (i = 0; i < ARRAY_SIZE(keys); i++) {
+		bool vms = keys[i].bits & (HYDRA_TABLES_BITS | HYDRA_EXPOSE_BITS);
+
+		/* Those of VMs are 0 unless they are chosen. */
+		if (vms ? !hydra_key_get(&keys[i], settings) : !!policy)
+			continue;
+		len += scnprintf(buf + len, size - len, "%s%s=%s", len ? "," : "", keys[i].name,
 				 hydra_key_text(&keys[i], settings, number));
+	}
 	return len;
 }
 
@@ -263,8 +286,7 @@ static int hydra_set_one(char *value, union hydra_choice *settings)
 		return -EINVAL;
 	ret = hydra_key_set(key, settings, number);
 	/* There is nothing to replicate, whatever the settings were before. */
-	if (!ret && key->at == offsetof(union hydra_choice, domains) &&
-	    !hydra_wants_domains(*settings))
+	if (!ret && key->bits == HYDRA_DOMAINS_BITS && !hydra_wants_domains(*settings))
 		settings->replication = HYDRA_REPLICATE_LAZY;
 	return ret;
 }
@@ -311,7 +333,8 @@ int hydra_settings_parse(const char *text, union hydra_choice *settings)
  * @size: what the program takes for its size
  * @settings: set to the settings
  *
- * The structure may grow: a program may know more members than this kernel, if they are 0.
+ * The structure may grow: a program may know more members than this kernel, if they are 0, or
+ * fewer.
  *
  * Context: process context, no locks.
  * Return: 0, -EINVAL, -E2BIG, -EFAULT, -EOPNOTSUPP, or -EPERM if the process may not choose.
@@ -321,7 +344,7 @@ int hydra_settings_read(const void __user *from, u64 size, union hydra_choice *s
 	struct hydra_settings s;
 	int ret;
 
-	if (size < sizeof(s))
+	if (size < HYDRA_SETTINGS_SIZE_FIRST)
 		return -EINVAL;
 	if (size > PAGE_SIZE)
 		return -E2BIG;

@@ -12,8 +12,9 @@
 
 struct seq_file;
 
-#define HYDRA_CHOICE(domains, replication, prefetch, filter)		\
-	((union hydra_choice){ { domains, replication, prefetch, filter } })
+#define HYDRA_CHOICE(scope, when, degree, which)			\
+	((union hydra_choice){ .domains = scope, .replication = when,	\
+			       .prefetch = degree, .filter = which })
 
 #define HYDRA_LINUX_SETTINGS \
 	HYDRA_CHOICE(HYDRA_SCOPE_MACHINE, HYDRA_REPLICATE_LAZY, \
@@ -89,6 +90,12 @@ static inline bool hydra_wants_domains(union hydra_choice settings)
 	return settings.domains != HYDRA_SCOPE_MACHINE;
 }
 
+/* Do they say anything that plain Linux does not, for the process or the VMs that it makes? */
+static inline bool hydra_says_more(union hydra_choice settings)
+{
+	return hydra_wants_domains(settings) || settings.tables || settings.expose;
+}
+
 /**
  * enum hydra_allow - which processes may choose settings
  * @HYDRA_ALLOW_ANYBODY: all, for the processes that they may trace
@@ -109,6 +116,7 @@ extern unsigned int hydra_allow;
 extern bool hydra_guards_barriers;
 extern union hydra_choice hydra_default_settings;
 
+int hydra_settings_check(union hydra_choice settings);
 int hydra_settings_take(const struct hydra_settings *from, union hydra_choice *settings);
 void hydra_settings_give(union hydra_choice settings, struct hydra_settings *to);
 int hydra_settings_read(const void __user *from, u64 size, union hydra_choice *settings);

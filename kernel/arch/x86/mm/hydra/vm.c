@@ -7,10 +7,12 @@
 #define pr_fmt(fmt) "hydra: " fmt
 
 #include <linux/hydra_vm.h>
+#include <linux/kernel.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
+#include <linux/string.h>
 #include <uapi/linux/hydra_para.h>
 
 #include "domain.h"
@@ -39,7 +41,6 @@ static DEFINE_MUTEX(hydra_vm_mutex);
 
 /* The most memory for nested tables of one VM that has a tree per node, in tables */
 unsigned long hydra_vm_table_limit __read_mostly = ULONG_MAX;
-EXPORT_SYMBOL_GPL(hydra_vm_table_limit);
 
 /* After so long a tree without a vCPU is dropped; 0: never */
 unsigned int hydra_vm_idle_seconds __read_mostly = 30;
@@ -80,7 +81,7 @@ EXPORT_SYMBOL_GPL(hydra_vm_unregister);
  * hydra_vm_settings_check - can a VM have these settings?
  * @s: the settings; what follows from them is set
  *
- * Return: 0; -EOPNOTSUPP; -EINVAL for several trees whose tables are to follow their data.
+ * Return: 0 or -EOPNOTSUPP.
  */
 int hydra_vm_settings_check(struct hydra_vm_settings *s)
 {
@@ -90,8 +91,6 @@ int hydra_vm_settings_check(struct hydra_vm_settings *s)
 	if (s->choice.domains != HYDRA_SCOPE_NODE ||
 	    s->choice.filter > HYDRA_FILTER_TABLE)
 		return -EOPNOTSUPP;
-	if (s->follow)
-		return -EINVAL;
 	s->per_node = true;
 	return 0;
 }
@@ -107,38 +106,35 @@ static int hydra_vm_settings_accept(struct hydra_vm_settings *s)
 	return ret;
 }
 
-/* Take a word that is about VMs alone. Return: false if it is not. */
-static bool hydra_vm_take_word(const char *word, struct hydra_vm_settings *s)
+/* Take "limit_kib=NUMBER", or "limit_kib=max". Return: 0 or -EINVAL. */
+static int hydra_vm_take_limit(const char *value, struct hydra_vm_settings *s)
 {
-	if (!strcmp(word, "tables=stay"))
-		s->follow = false;
-	else if (!strcmp(word, "tables=follow"))
-		s->follow = true;
-	else if (!strcmp(word, "expose=off"))
-		s->expose = false;
-	else if (!strcmp(word, "expose=on"))
-		s->expose = true;
-	else
-		return false;
-	return true;
+	unsigned long kib;
+
+	if (!strcmp(value, "max")) {
+		s->limit = ULONG_MAX;
+		return 0;
+	}
+	if (kstrtoul(value, 10, &kib))
+		return -EINVAL;
+	s->limit = kib / (PAGE_SIZE / 1024);
+	return 0;
 }
 
 /**
  * hydra_vm_settings_parse - read settings of a VM from text
- * @text: as for hydra_settings_parse(); tables=stay, tables=follow, expose=off or expose=on may
- *	be among the words. Or "again"
- * @s: updated
- *
- * A policy decides all keys: with it tables stay, and nothing is exposed, unless the text says
- * otherwise.
+ * @text: as for hydra_settings_parse(); limit_kib=NUMBER or limit_kib=max may be among the words.
+ *	Or "again"
+ * @s: updated. A policy leaves the limit as it is
  *
  * Return: 0, -EINVAL or -EOPNOTSUPP.
  */
 int hydra_vm_settings_parse(const char *text, struct hydra_vm_settings *s)
 {
 	char words[HYDRA_TEXT_MAX], others[HYDRA_TEXT_MAX] = "", *rest, *word;
+	static const char limit[] = "limit_kib=";
 	unsigned int nr = 0;
-	int ret;
+	int ret = 0;
 
 	if (strscpy(words, text, sizeof(words)) < 0)
 		return -EINVAL;
@@ -146,41 +142,47 @@ int hydra_vm_settings_parse(const char *text, struct hydra_vm_settings *s)
 	/* All settings stay, also where VMs of one process have different ones. */
 	if (!strcmp(rest, "again"))
 		return hydra_vm_settings_accept(s);
-	/* Without a key, the first word is a policy. */
-	if (strcspn(rest, "=,") == strcspn(rest, ",")) {
-		s->follow = false;
-		s->expose = false;
-	}
-	while ((word = strsep(&rest, ","))) {
-		if (hydra_vm_take_word(word, s))
+	while (!ret && (word = strsep(&rest, ","))) {
+		if (!strncmp(word, limit, strlen(limit))) {
+			ret = hydra_vm_take_limit(word + strlen(limit), s);
 			continue;
+		}
 		if (nr++)
 			strlcat(others, ",", sizeof(others));
 		strlcat(others, word, sizeof(others));
 	}
-	ret = nr ? hydra_settings_parse(others, &s->choice) : 0;
+	if (!ret && nr)
+		ret = hydra_settings_parse(others, &s->choice);
 	return ret ?: hydra_vm_settings_accept(s);
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_parse);
 
 /**
  * hydra_vm_settings_read - settings of a VM that a VMM passes
- * @from: user pointer to struct hydra_settings
- * @size: what the VMM takes for its size
- * @flags: KVM_HYDRA_FOLLOW, KVM_HYDRA_EXPOSE
+ * @args: those of KVM_ENABLE_CAP, see linux/hydra.h
  * @s: set to the settings
  *
  * Context: process context, no locks.
  * Return: 0, -EINVAL, -E2BIG, -EFAULT, -EOPNOTSUPP, or -EPERM if the process may not choose.
  */
-int hydra_vm_settings_read(const void __user *from, u64 size, u64 flags,
-			   struct hydra_vm_settings *s)
+int hydra_vm_settings_read(const u64 args[4], struct hydra_vm_settings *s)
 {
+	u64 flags = args[2], table_kib = PAGE_SIZE / 1024;
+	int ret;
+
+	if (args[3] % table_kib)
+		return -EINVAL;
 	if (flags & ~(u64)(KVM_HYDRA_FOLLOW | KVM_HYDRA_EXPOSE))
 		return -EINVAL;
-	s->follow = flags & KVM_HYDRA_FOLLOW;
-	s->expose = flags & KVM_HYDRA_EXPOSE;
-	return hydra_settings_read(from, size, &s->choice) ?: hydra_vm_settings_accept(s);
+	ret = hydra_settings_read(u64_to_user_ptr(args[0]), args[1], &s->choice);
+	if (ret)
+		return ret;
+	if (flags & KVM_HYDRA_FOLLOW)
+		s->choice.tables = HYDRA_TABLES_FOLLOW;
+	if (flags & KVM_HYDRA_EXPOSE)
+		s->choice.expose = 1;
+	s->limit = args[3] ? args[3] / table_kib : ULONG_MAX;
+	return hydra_settings_check(s->choice) ?: hydra_vm_settings_accept(s);
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_read);
 
@@ -193,8 +195,7 @@ EXPORT_SYMBOL_GPL(hydra_vm_settings_read);
 int hydra_vm_settings_inherit(struct hydra_vm_settings *s)
 {
 	s->choice = hydra_settings_get(current->mm);
-	s->follow = false;
-	s->expose = false;
+	s->limit = ULONG_MAX;
 	return hydra_vm_settings_check(s);
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_inherit);
@@ -207,10 +208,31 @@ EXPORT_SYMBOL_GPL(hydra_vm_settings_inherit);
 void hydra_vm_settings_show(struct seq_file *m, const struct hydra_vm_settings *s)
 {
 	hydra_settings_show(m, s->choice);
-	seq_printf(m, "tables %s\n", s->follow ? "follow" : "stay");
-	seq_printf(m, "expose %s\n", s->expose ? "on" : "off");
+	if (s->limit == ULONG_MAX)
+		seq_puts(m, "limit_kib max\n");
+	else
+		seq_printf(m, "limit_kib %lu\n", s->limit * (PAGE_SIZE / 1024));
 }
 EXPORT_SYMBOL_GPL(hydra_vm_settings_show);
+
+/**
+ * hydra_vm_settings_give - settings in the state that a VMM gets
+ * @s: settings of a VM
+ * @to: gets them
+ */
+void hydra_vm_settings_give(const struct hydra_vm_settings *s, struct hydra_vm_state *to)
+{
+	struct hydra_settings from;
+
+	hydra_settings_give(s->choice, &from);
+	to->domains = from.domains;
+	to->replication = from.replication;
+	to->prefetch = from.prefetch;
+	to->filter = from.filter;
+	to->tables = from.tables;
+	to->expose = from.expose;
+}
+EXPORT_SYMBOL_GPL(hydra_vm_settings_give);
 
 /**
  * hydra_vm_nr_domains - how many nodes have CPUs
@@ -349,3 +371,5 @@ int hydra_vm_check(struct mm_struct *mm, struct seq_file *m)
 	}
 	return 0;
 }
+
+#include "tests/vm-kunit.h"

@@ -14,6 +14,7 @@
 #include <sys/param.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
@@ -114,6 +115,36 @@ TEST_F(vm_degrade, beyond_the_limit)
 	close(log);
 	ASSERT_EQ(0, hydra_write_file(LIMIT, "max"));
 	check_back(_metadata, &self->vm, self->last, self->last);
+}
+
+/* The limit of the VM alone */
+TEST_F(vm_degrade, beyond_its_own_limit)
+{
+	ASSERT_EQ(0, vm_set("limit_kib=16"));
+	check_fallen_back(_metadata, &self->vm, self->last);
+	ASSERT_EQ(0, vm_set("limit_kib=max"));
+	check_back(_metadata, &self->vm, self->last, self->last);
+}
+
+/* That of a cgroup above its own, which says nothing */
+TEST_F(vm_degrade, beyond_the_limit_of_a_cgroup)
+{
+	char group[64], below[80];
+
+	ASSERT_EQ(0, hydra_make_group(group)) TH_LOG("no memory cgroup can be made (CONFIG_MEMCG)");
+	snprintf(below, sizeof(below), "%sbelow/", group);
+	ASSERT_EQ(0, hydra_write_number(group, "cgroup.subtree_control", "%s", "+memory"));
+	ASSERT_EQ(0, mkdir(below, 0755));
+	ASSERT_EQ(0, hydra_write_number(below, "cgroup.procs", "%d", getpid()));
+	EXPECT_EQ(-EINVAL, hydra_write_number(group, "memory.hydra_vm.max", "%s", "0"));
+	EXPECT_EQ(-EINVAL, hydra_write_number(group, "memory.hydra_vm.max", "%s", "much"));
+	ASSERT_EQ(0, hydra_write_number(group, "memory.hydra_vm.max", "%s", "16K"));
+	check_fallen_back(_metadata, &self->vm, self->last);
+	ASSERT_EQ(0, hydra_write_number(group, "memory.hydra_vm.max", "%s", "max"));
+	check_back(_metadata, &self->vm, self->last, self->last);
+	EXPECT_EQ(0, hydra_write_file("/sys/fs/cgroup/cgroup.procs", "0"));
+	EXPECT_EQ(0, rmdir(below));
+	EXPECT_EQ(0, rmdir(group));
 }
 
 /* All nodes but the last have a tree, and there is room for no more than two tables. */
@@ -367,6 +398,61 @@ TEST_F(vm_degrade, trees_that_come_back_do_not_add_up)
 	ASSERT_EQ(0, pthread_join(thread, &refused));
 	EXPECT_EQ(NULL, refused);
 	EXPECT_LT(1, vm_number("fallbacks"));
+}
+
+static void *end_trees(void *unused)
+{
+	while (!stop_settings) {
+		if (vm_set("linux"))
+			return "settings were refused";
+		if (vm_number("fallback"))
+			return "a VM with one tree has given up another";
+		if (vm_set("domains=node"))
+			return "settings were refused";
+	}
+	return NULL;
+}
+
+/* A fault that finds no memory, and settings which end all trees, come at the same time. */
+TEST_F(vm_degrade, no_tree_is_given_up_once_there_is_one)
+{
+	pthread_t thread;
+	void *wrong;
+
+	ASSERT_EQ(0, hydra_write_file(LIMIT, "16"));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, end_trees, NULL));
+	for (unsigned long round = 0; round < 64; round++) {
+		vm_pin_to_node(round % hydra_nodes());
+		ASSERT_EQ(0, vm_prefault(&self->vm, 1, round / hydra_nodes() * TABLE_PAGES %
+					 VM_REGION_PAGES, 1));
+	}
+	stop_settings = true;
+	ASSERT_EQ(0, pthread_join(thread, &wrong));
+	EXPECT_EQ(NULL, wrong) TH_LOG("%s", (char *)wrong);
+	ASSERT_EQ(0, vm_set("again"));
+	EXPECT_EQ(vm_number("fallbacks"), vm_number("returns"));
+}
+
+/* Entries that no vCPU of a node has asked for take no table that a fault will need. */
+TEST_F(vm_degrade, eager_leaves_half_of_the_limit)
+{
+	char limit[32];
+	long tables;
+
+	ASSERT_EQ(0, vm_set("replication=eager"));
+	for (int node = 0; node <= self->last; node++) {
+		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, 1));
+	}
+	ASSERT_EQ(0, madvise(self->vm.region, VM_REGION_PAGES * PAGE_SIZE, MADV_DONTNEED));
+	tables = vm_number("nested_tables");
+	snprintf(limit, sizeof(limit), "%ld", 2 * (tables + 1) * PAGE_SIZE / 1024);
+	ASSERT_EQ(0, hydra_write_file(LIMIT, limit));
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
+	EXPECT_GE(tables + 1, vm_number("nested_tables"));
+	for (int node = 0; node <= self->last; node++) {
+		ASSERT_EQ(0, vm_run(&self->vm, node, node, 0, VM_REGION_PAGES));
+	}
+	EXPECT_EQ(0, vm_number("fallbacks"));
 }
 
 /*

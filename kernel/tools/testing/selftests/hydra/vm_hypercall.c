@@ -131,6 +131,37 @@ TEST_F(vm_hypercall, vmm_exposes_nodes)
 	EXPECT_EQ(-ENOSYS_OF_KVM, call(self, 0, KVM_HYDRA_INFO, 0, 0, 0));
 }
 
+/*
+ * A VMM that enforces the guest's CPUID gives the guest the bit, or no answer. The bit is there to be
+ * given, so that a VMM refuses a migration to a host without it.
+ */
+TEST_F(vm_hypercall, bit_of_cpuid)
+{
+	const unsigned int leaf = KVM_CPUID_FEATURES, bit = 1U << KVM_FEATURE_HYDRA;
+	const struct kvm_cpuid_entry2 *entry = get_cpuid_entry(kvm_get_supported_cpuid(), leaf, 0);
+	struct kvm_vcpu *vcpu = self->vm.vcpu[0].kvm;
+
+	EXPECT_TRUE(entry->eax & bit);
+	/* Without the bit, but not enforced: an older VMM */
+	vcpu_get_cpuid_entry(vcpu, leaf)->eax &= ~bit;
+	vcpu_set_cpuid(vcpu);
+	EXPECT_EQ(hydra_nodes(), call(self, 0, KVM_HYDRA_INFO, 0, 0, 0));
+	vcpu_enable_cap(vcpu, KVM_CAP_ENFORCE_PV_FEATURE_CPUID, 1);
+	EXPECT_EQ(-ENOSYS_OF_KVM, call(self, 0, KVM_HYDRA_INFO, 0, 0, 0));
+	EXPECT_EQ(hydra_nodes(), call(self, 1, KVM_HYDRA_INFO, 0, 0, 0));
+}
+
+/* With the bit, it answers. Without expose, the bit alone does not let the guest ask. */
+TEST_F(vm_hypercall, bit_of_cpuid_that_is_given)
+{
+	struct kvm_vcpu *vcpu = self->vm.vcpu[0].kvm;
+
+	vcpu_enable_cap(vcpu, KVM_CAP_ENFORCE_PV_FEATURE_CPUID, 1);
+	EXPECT_EQ(hydra_nodes(), call(self, 0, KVM_HYDRA_INFO, 0, 0, 0));
+	ASSERT_EQ(0, vm_set("expose=off"));
+	EXPECT_EQ(-ENOSYS_OF_KVM, call(self, 0, KVM_HYDRA_INFO, 0, 0, 0));
+}
+
 extern char __executable_start[], end[];
 
 /* Let the guest's user mode use a page. */

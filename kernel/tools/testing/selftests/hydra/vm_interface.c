@@ -11,7 +11,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +28,7 @@
 #define VIOLATIONS	HYDRA_SYSFS "violations"
 #define VMS		"/sys/kernel/debug/kvm"
 #define FILES		4
+#define INSTANCE	HYDRA_TRACEFS "/instances/hydra_vm"
 
 static const char * const files[FILES] = {
 	"hydra_vm", "hydra_vm_tables", "hydra_vm_map", "hydra_vm_check"
@@ -79,6 +82,67 @@ TEST_F(vm_interface, vm_takes_over_the_settings_of_its_process)
 	EXPECT_EQ(1, vm_number("active"));
 }
 
+/* What only VMs have: a process has it for those that it makes, and so do its children. */
+TEST_F(vm_interface, vm_takes_over_what_is_for_vms_alone)
+{
+	struct hydra_settings both = { .domains = HYDRA_SCOPE_NODE, .expose = 1 };
+	char text[4096];
+	pid_t pid;
+
+	ASSERT_EQ(0, hydra_write_policy(getpid(), "linux,tables=follow"));
+	vm_make(&self->vm);
+	EXPECT_TRUE(shows("tables follow\n") && shows("expose off\n") && shows("policy linux\n"));
+	EXPECT_EQ(0, vm_number("active"));
+	vm_end(&self->vm);
+	ASSERT_EQ(0, hydra_write_policy(getpid(), "hydra,expose=on"));
+	ASSERT_LT(0, hydra_read_file("/proc/self/hydra", text, sizeof(text)));
+	EXPECT_TRUE(strstr(text, "policy hydra\n") && strstr(text, "expose on\n"))
+		TH_LOG("%s", text);
+	pid = fork();
+	if (!pid) {
+		vm_make(&self->vm);
+		_exit(!shows("expose on\n") || vm_number("active") != 1);
+	}
+	ASSERT_LT(0, pid);
+	EXPECT_EQ(0, hydra_wait_child(pid));
+	/* A policy says it for all keys. */
+	ASSERT_EQ(0, hydra_write_policy(getpid(), "hydra"));
+	vm_make(&self->vm);
+	EXPECT_TRUE(shows("expose off\n"));
+	vm_end(&self->vm);
+	ASSERT_EQ(0, hydra_set(&both));
+	EXPECT_EQ(-EINVAL, hydra_write_policy(getpid(), "tables=follow"));
+	vm_make(&self->vm);
+	EXPECT_TRUE(shows("tables stay\n") && shows("expose on\n"));
+}
+
+/* A program may know fewer members than the kernel: the others become 0. */
+TEST_F(vm_interface, settings_of_an_older_program)
+{
+	struct hydra_settings seen, s = {
+		.domains = HYDRA_SCOPE_NODE, .prefetch = 9, .filter = HYDRA_FILTER_TABLE,
+		.expose = 1,
+	};
+
+	ASSERT_EQ(0, hydra_set(&s));
+	ASSERT_EQ(0, hydra_get(&seen));
+	EXPECT_EQ(0, memcmp(&s, &seen, sizeof(s)));
+	memset(&seen, 0x5a, sizeof(seen));
+	ASSERT_EQ(0, prctl(PR_GET_HYDRA, &seen, HYDRA_SETTINGS_SIZE_FIRST, 0, 0));
+	EXPECT_EQ(0, memcmp(&s, &seen, HYDRA_SETTINGS_SIZE_FIRST));
+	EXPECT_EQ(0x5a5a5a5a, seen.tables);
+	ASSERT_EQ(0, prctl(PR_SET_HYDRA, &s, HYDRA_SETTINGS_SIZE_FIRST, 0, 0));
+	ASSERT_EQ(0, hydra_get(&seen));
+	EXPECT_EQ(0, seen.expose);
+	s.expose = 2;
+	EXPECT_EQ(-EINVAL, hydra_set(&s));
+	s.expose = 0;
+	s.tables = HYDRA_TABLES_FOLLOW;
+	EXPECT_EQ(-EINVAL, hydra_set(&s));
+	s.domains = HYDRA_SCOPE_MACHINE;
+	EXPECT_EQ(0, hydra_set(&s));
+}
+
 TEST_F(vm_interface, kvm_hydra_off_stops_the_inheritance)
 {
 	ASSERT_EQ(0, hydra_write_file(INHERIT, "N"));
@@ -124,9 +188,9 @@ TEST_F(vm_interface, vmm_changes_the_settings)
 	ASSERT_EQ(0, hydra_off());
 	vm_make(&self->vm);
 	/* With the flags that the third argument may have */
-	EXPECT_EQ(KVM_HYDRA_TREES | KVM_HYDRA_FOLLOW | KVM_HYDRA_EXPOSE,
+	EXPECT_EQ(KVM_HYDRA_TREES | KVM_HYDRA_FOLLOW | KVM_HYDRA_EXPOSE | KVM_HYDRA_STATE,
 		  kvm_check_cap(KVM_CAP_HYDRA));
-	EXPECT_EQ(KVM_HYDRA_TREES | KVM_HYDRA_FOLLOW | KVM_HYDRA_EXPOSE,
+	EXPECT_EQ(KVM_HYDRA_TREES | KVM_HYDRA_FOLLOW | KVM_HYDRA_EXPOSE | KVM_HYDRA_STATE,
 		  vm_check_cap(self->vm.kvm, KVM_CAP_HYDRA));
 	EXPECT_EQ(0, vm_number("active"));
 	ASSERT_EQ(0, enable_cap(self->vm.kvm, &cap));
@@ -146,6 +210,173 @@ TEST_F(vm_interface, vmm_changes_the_settings)
 	longer.known.prefetch = 6;
 	EXPECT_EQ(E2BIG, enable_cap(self->vm.kvm, &cap));
 	EXPECT_EQ(5, vm_number("prefetch"));
+}
+
+/* A VMM reads what it has set, and what others have. It may know more than the kernel, or less. */
+TEST_F(vm_interface, vmm_reads_the_state)
+{
+	struct {
+		struct hydra_vm_state known;
+		uint64_t more;
+	} state;
+	int fd;
+
+	vm_make(&self->vm);
+	fd = self->vm.kvm->fd;
+	EXPECT_EQ(0, __kvm_has_device_attr(fd, KVM_CAP_HYDRA, sizeof(state)));
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, 64));
+	memset(&state, 0x5a, sizeof(state));
+	ASSERT_EQ(0, __kvm_device_attr_get(fd, KVM_CAP_HYDRA, sizeof(state), &state));
+	EXPECT_EQ(HYDRA_SCOPE_NODE, state.known.domains);
+	EXPECT_EQ(4, state.known.prefetch);
+	EXPECT_EQ(HYDRA_FILTER_TABLE, state.known.filter);
+	EXPECT_EQ(1, state.known.active);
+	EXPECT_EQ(0, state.known.fallback);
+	EXPECT_EQ(~0ULL, state.known.limit_kib);
+	EXPECT_EQ(vm_number("nested_kib"), state.known.nested_kib);
+	EXPECT_EQ(0, state.more);
+	ASSERT_EQ(0, vm_set("linux,tables=follow,expose=on,limit_kib=4096"));
+	memset(&state, 0x5a, sizeof(state));
+	ASSERT_EQ(0, __kvm_device_attr_get(fd, KVM_CAP_HYDRA, sizeof(state.known), &state));
+	EXPECT_EQ(HYDRA_TABLES_FOLLOW, state.known.tables);
+	EXPECT_EQ(1, state.known.expose);
+	EXPECT_EQ(0, state.known.active);
+	EXPECT_EQ(4096, state.known.limit_kib);
+	EXPECT_EQ(0x5a5a5a5a5a5a5a5aULL, state.more);
+	ASSERT_EQ(0, __kvm_device_attr_get(fd, KVM_CAP_HYDRA, 4, &state));
+	EXPECT_EQ(-1, __kvm_device_attr_get(fd, KVM_CAP_HYDRA, 3, &state));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(-1, __kvm_device_attr_get(fd, KVM_CAP_HYDRA, PAGE_SIZE + 1, &state));
+	EXPECT_EQ(E2BIG, errno);
+	EXPECT_EQ(-1, __kvm_device_attr_get(fd, KVM_CAP_HYDRA, 4, (void *)16));
+	EXPECT_EQ(EFAULT, errno);
+	EXPECT_EQ(-1, __kvm_has_device_attr(fd, 1, 4));
+	EXPECT_EQ(ENXIO, errno);
+}
+
+TEST_F(vm_interface, limits_are_settings)
+{
+	struct hydra_settings node = { .domains = HYDRA_SCOPE_NODE };
+	struct kvm_enable_cap cap = {
+		.cap = KVM_CAP_HYDRA, .args = { (uintptr_t)&node, sizeof(node), 0, 65536 },
+	};
+
+	vm_make(&self->vm);
+	EXPECT_TRUE(shows("limit_kib max\n"));
+	EXPECT_EQ(0, vm_set("limit_kib=2048"));
+	EXPECT_EQ(2048, vm_number("limit_kib"));
+	EXPECT_EQ(4, vm_number("prefetch"));
+	/* A policy leaves it. */
+	EXPECT_EQ(0, vm_set("hydra"));
+	EXPECT_EQ(0, vm_set("again"));
+	EXPECT_EQ(2048, vm_number("limit_kib"));
+	EXPECT_EQ(-EINVAL, vm_set("limit_kib=-1"));
+	EXPECT_EQ(-EINVAL, vm_set("limit_kib="));
+	EXPECT_EQ(-EINVAL, vm_set("prefetch=1,limit_kib=x"));
+	EXPECT_EQ(-EINVAL, hydra_write_policy(getpid(), "limit_kib=4"));
+	EXPECT_EQ(0, vm_set("prefetch=3,limit_kib=4096,filter=none"));
+	EXPECT_EQ(4096, vm_number("limit_kib"));
+	EXPECT_EQ(3, vm_number("prefetch"));
+	ASSERT_EQ(0, enable_cap(self->vm.kvm, &cap));
+	EXPECT_EQ(65536, vm_number("limit_kib"));
+	cap.args[3] = 0;
+	ASSERT_EQ(0, enable_cap(self->vm.kvm, &cap));
+	EXPECT_TRUE(shows("limit_kib max\n"));
+}
+
+/* The sum of a statistic of the VM, or one domain's; or -ENOENT */
+static long vm_statistic(struct vm *vm, const char *name, int domain)
+{
+	struct kvm_stats_desc *all, *desc;
+	struct kvm_stats_header header;
+	uint64_t values[64];
+	long sum = -ENOENT;
+	int fd = vm_get_stats_fd(vm->kvm);
+
+	read_stats_header(fd, &header);
+	all = read_stats_descriptors(fd, &header);
+	for (unsigned int i = 0; i < header.num_desc; i++) {
+		desc = get_stats_descriptor(all, i, &header);
+		if (strcmp(desc->name, name) || desc->size > 64)
+			continue;
+		read_stat_data(fd, &header, desc, values, desc->size);
+		sum = 0;
+		for (int d = 0; d < desc->size; d++)
+			sum += domain < 0 || d == domain + 1 ? values[d] : 0;
+	}
+	free(all);
+	close(fd);
+	return sum;
+}
+
+TEST_F(vm_interface, statistics_say_the_same)
+{
+	static const char * const names[] = {
+		"copied", "moves", "fallbacks", "returns", "vcpus_flushed", "vcpus_spared",
+		"dropped", "moved_tables",
+	};
+	char name[64], line[128];
+
+	vm_make(&self->vm);
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
+	ASSERT_EQ(0, vm_run(&self->vm, 1, 1, 0, VM_REGION_PAGES));
+	ASSERT_EQ(0, madvise(self->vm.region, 64 * PAGE_SIZE, MADV_DONTNEED));
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		snprintf(name, sizeof(name), "hydra_%s", names[i]);
+		EXPECT_EQ(vm_number(names[i]), vm_statistic(&self->vm, name, -1))
+			TH_LOG("%s", name);
+	}
+	EXPECT_EQ(vm_number("nested_tables"), vm_statistic(&self->vm, "hydra_tables", -1));
+	for (int d = 0; d < hydra_nodes(); d++) {
+		snprintf(line, sizeof(line), "domain %d node %d tables %ld copied %ld moves %ld ",
+			 d, hydra_node_id(d), vm_statistic(&self->vm, "hydra_tables", d),
+			 vm_statistic(&self->vm, "hydra_copied", d),
+			 vm_statistic(&self->vm, "hydra_moves", d));
+		EXPECT_TRUE(shows(line)) TH_LOG("%s", line);
+	}
+	EXPECT_EQ(0, vm_statistic(&self->vm, "hydra_copied", 0));
+	EXPECT_LT(0, vm_statistic(&self->vm, "hydra_copied", 1));
+	EXPECT_EQ(1, vm_statistic(&self->vm, "hydra_moves", 1));
+}
+
+/* How many events of an instance of the trace have a text */
+static int events_with(const char *text)
+{
+	FILE *f = fopen(INSTANCE "/trace", "r");
+	char line[512];
+	int found = 0;
+
+	while (f && fgets(line, sizeof(line), f))
+		found += line[0] != '#' && strstr(line, text);
+	if (f)
+		fclose(f);
+	return found;
+}
+
+TEST_F_TIMEOUT(vm_interface, events_name_the_domain, 60)
+{
+	char text[128];
+
+	if (!hydra_has_tracefs() || (mkdir(INSTANCE, 0700) && errno != EEXIST))
+		SKIP(return, "no trace events (CONFIG_TRACING)");
+	ASSERT_EQ(0, hydra_write_file(INSTANCE "/events/hydra_vm/enable", "1"));
+	ASSERT_EQ(0, vm_set_idle("1"));
+	vm_make(&self->vm);
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, 64));
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 1, 0, 64));
+	snprintf(text, sizeof(text), "hydra_vm_move: pid=%d vcpu=0 from=0 domain=1", getpid());
+	EXPECT_EQ(1, events_with(text));
+	snprintf(text, sizeof(text), "hydra_vm_copy: pid=%d domain=1 gfn=", getpid());
+	EXPECT_LT(0, events_with(text));
+	/* Of domain 1: bit 2 */
+	ASSERT_EQ(0, madvise(self->vm.region, 64 * PAGE_SIZE, MADV_DONTNEED));
+	snprintf(text, sizeof(text), "hydra_vm_flush: pid=%d trees=0x", getpid());
+	EXPECT_LT(0, events_with(text));
+	EXPECT_TRUE(vm_await_dropped(1));
+	snprintf(text, sizeof(text), "hydra_vm_drop: pid=%d domain=0 tables=", getpid());
+	EXPECT_EQ(1, events_with(text));
+	EXPECT_EQ(0, hydra_write_file(INSTANCE "/events/hydra_vm/enable", "0"));
+	rmdir(INSTANCE);
 }
 
 /* The checker stops the VM: the administrator bounds for how long. Each tree counts anew. */
@@ -190,13 +421,16 @@ TEST_F(vm_interface, bad_caps_change_nothing)
 {
 	struct hydra_settings good = { .domains = HYDRA_SCOPE_NODE };
 	struct hydra_settings core = good, entry = good, far = good, none = good;
+	struct hydra_settings wild = good, both = good;
 	const struct {
 		struct hydra_settings *settings;
 		uint64_t size, third;
 		unsigned int flags;
 		int err;
 	} tries[] = {
-		{ &good, sizeof(good) - 1, 0, 0, EINVAL }, { &good, 0, 0, 0, EINVAL },
+		{ &good, HYDRA_SETTINGS_SIZE_FIRST - 1, 0, 0, EINVAL },
+		{ &good, 0, 0, 0, EINVAL }, { &wild, sizeof(wild), 0, 0, EINVAL },
+		{ &both, sizeof(both), 0, 0, EINVAL },
 		{ &good, sizeof(good) + (1UL << 32), 0, 0, E2BIG },
 		{ &good, sizeof(good), 1, 0, EINVAL }, { &good, sizeof(good), 0, 1, EINVAL },
 		{ (void *)16, sizeof(good), 0, 0, EFAULT }, { &far, sizeof(far), 0, 0, EINVAL },
@@ -209,6 +443,8 @@ TEST_F(vm_interface, bad_caps_change_nothing)
 	none.domains = 77;
 	core.domains = HYDRA_SCOPE_CORE;
 	entry.filter = HYDRA_FILTER_ENTRY;
+	wild.expose = 2;
+	both.tables = HYDRA_TABLES_FOLLOW;
 	vm_make(&self->vm);
 	ASSERT_LT(0, read_settings(before, sizeof(before)));
 	for (size_t i = 0; i < sizeof(tries) / sizeof(*tries); i++) {

@@ -135,6 +135,17 @@ TEST_F_TIMEOUT(vm_move, idle_tree_is_dropped_early_without_memory, 90)
 	move_and_drop(_metadata, self, "3600", true);
 }
 
+/* The work that drops trees waits for a time far away already. */
+TEST_F_TIMEOUT(vm_move, tree_is_dropped_at_the_earliest_time_asked_for, 90)
+{
+	ASSERT_EQ(0, vm_set_idle("60"));
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, 64));
+	ASSERT_EQ(0, vm_run(&self->vm, 0, self->last, 0, 64));
+	ASSERT_EQ(0, vm_set_idle("1"));
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, 64));
+	EXPECT_TRUE(vm_await_dropped(1));
+}
+
 /*
  * A tree stays while a vCPU has loaded it, however long ago another has left it. With 0
  * seconds idle trees stay, too. After new settings the VM looks at its trees at once.

@@ -56,7 +56,8 @@ static void hydra_test_parse_refuses(struct kunit *test)
 		"filter=tables", "filter=5", "auto,", "hydra,filter=none,prefetch=99", "domains=",
 		"domains=socket", "replication=never", "x=y",
 		"linux,replication=eager", "domains=machine,replication=eager",
-		"auto,replication=eager",
+		"auto,replication=eager", "hydra,tables=follow", "tables=follow", "tables=move",
+		"expose=1", "expose=", "limit_kib=4",
 	};
 	char text[HYDRA_TEXT_MAX + 16];
 	union hydra_choice s = HYDRA_HYDRA_SETTINGS;
@@ -91,6 +92,28 @@ static void hydra_test_format(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, s.word, back.word);
 		}
 	}
+}
+
+/* The bits of a key are those of the member with its name. */
+static void hydra_test_keys(struct kunit *test)
+{
+	static const char all[] = "domains=core,replication=eager,prefetch=7,filter=auto";
+	union hydra_choice s = {}, want = {
+		.domains = HYDRA_SCOPE_CORE, .replication = HYDRA_REPLICATE_EAGER, .prefetch = 7,
+		.filter = HYDRA_FILTER_AUTO,
+	};
+	u32 bits = 0;
+	int i;
+
+	KUNIT_EXPECT_EQ(test, hydra_settings_parse(all, &s), 0);
+	KUNIT_EXPECT_EQ(test, s.word, want.word);
+	for (i = 0; i < ARRAY_SIZE(keys); i++) {
+		KUNIT_EXPECT_EQ_MSG(test, bits & keys[i].bits, 0, "%s", keys[i].name);
+		KUNIT_EXPECT_LT_MSG(test, keys[i].nr, 1 << hweight32(keys[i].bits), "%s",
+				    keys[i].name);
+		bits |= keys[i].bits;
+	}
+	KUNIT_EXPECT_EQ(test, bits & (SETTINGS_CHOSEN | SETTINGS_GIVEN), 0);
 }
 
 /* The flags of a word are bits that no settings have, so they can be taken off again. */
@@ -136,6 +159,10 @@ static void hydra_test_take(struct kunit *test)
 		{ { HYDRA_SCOPE_CORE, HYDRA_REPLICATE_EAGER, 0, HYDRA_FILTER_ENTRY }, 0 },
 		{ { HYDRA_SCOPE_MACHINE, HYDRA_REPLICATE_EAGER, 9, 0 }, -EINVAL },
 		{ { 1, 0, 9, HYDRA_FILTER_ENTRY }, 0 },
+		{ { 1, 0, 9, 1, 0, 2 }, -EINVAL },
+		{ { 1, 0, 9, 1, 0, 256 }, -EINVAL },
+		{ { 0, 0, 9, 0, HYDRA_TABLES_FOLLOW + 1 }, -EINVAL },
+		{ { 1, 0, 9, 1, HYDRA_TABLES_FOLLOW }, -EINVAL },
 	};
 	struct hydra_settings back, accessed = { 1, 0, 9, HYDRA_FILTER_ACCESSED };
 	union hydra_choice s;
@@ -179,6 +206,7 @@ static struct kunit_case hydra_settings_cases[] = {
 	KUNIT_CASE(hydra_test_parse),
 	KUNIT_CASE(hydra_test_parse_refuses),
 	KUNIT_CASE(hydra_test_format),
+	KUNIT_CASE(hydra_test_keys),
 	KUNIT_CASE(hydra_test_word),
 	KUNIT_CASE(hydra_test_take),
 	KUNIT_CASE(hydra_test_cpu_refused),
