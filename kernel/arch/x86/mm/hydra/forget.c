@@ -330,7 +330,7 @@ static void hydra_take_turn(struct hydra_mm *h, bool idle, unsigned int *parts)
 	if (stays && !locked) {
 		if (idle && !h->look_at)
 			hydra_return_alone(h);
-		if (hydra_begin_look(h, idle))
+		if (!READ_ONCE(h->returning) && hydra_begin_look(h, idle))
 			done = hydra_look(h, idle, parts);
 	}
 	if (done)

@@ -14,7 +14,7 @@ struct mem_cgroup;
  * enum hydra_request - what the splitter is asked for
  * @HYDRA_REQUEST_SPLIT: a thread has come to another domain, and could not have the locks
  * @HYDRA_REQUEST_DECIDED: policy "auto" has decided to split the process
- * @HYDRA_REQUEST_RETURN: and this, to return it
+ * @HYDRA_REQUEST_RETURN: and this, to return it; or a return in parts has begun
  */
 enum hydra_request {
 	HYDRA_REQUEST_SPLIT,
@@ -30,6 +30,8 @@ bool hydra_returns(struct hydra_mm *h, struct task_struct *tsk);
 bool hydra_split(struct mm_struct *mm);
 bool hydra_unsplit(struct mm_struct *mm);
 void hydra_return_alone(struct hydra_mm *h);
+u32 hydra_last_now(struct mm_struct *mm, unsigned int scope);
+bool hydra_runs_in_several(struct mm_struct *mm, unsigned int scope);
 bool hydra_mmap_trylock(struct mm_struct *mm);
 bool hydra_queue(struct mm_struct *mm, enum hydra_request request);
 struct mem_cgroup *hydra_charge_begin(struct mm_struct *mm, struct mem_cgroup **old);
