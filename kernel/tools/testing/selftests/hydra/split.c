@@ -407,13 +407,15 @@ TEST_F_TIMEOUT(split, threads_run_while_many_tables_go, 180)
 TEST_F_TIMEOUT(split, process_with_many_tables_returns_when_it_has_moved_to_one_node, 180)
 {
 	struct hydra_stats stats;
+	bool returned;
 
 	map_many(_metadata, self->last);
 	start_reader(_metadata);
 	ASSERT_EQ(0, hydra_forget_after(4));
 	hydra_pin_to_node(self->last);
-	EXPECT_TRUE(await_split(false)) {
-		ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
+	returned = await_split(false);
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
+	EXPECT_TRUE(returned) {
 		TH_LOG("%lu copies are left, %lu have been forgotten", stats.replica_tables,
 		       stats.forgotten);
 	}
