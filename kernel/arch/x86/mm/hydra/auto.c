@@ -497,7 +497,7 @@ static bool hydra_look_at(struct hydra_account *a)
 	/* Its trees go in parts: a look that finds none will count. */
 	if (split && READ_ONCE(h->returning)) {
 		hydra_sample_drop(a->sample);
-		hydra_queue(a->mm, HYDRA_REQUEST_RETURN);
+		hydra_queue(a->mm, HYDRA_REQUEST_GO_ON);
 		return true;
 	}
 	hydra_count(a, &c);

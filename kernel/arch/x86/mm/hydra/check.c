@@ -261,12 +261,19 @@ static void hydra_check_domain(struct hydra_checker *w)
 static void hydra_check_plain(struct hydra_checker *w, struct mm_struct *mm)
 {
 	struct hydra_iter it = { .mm = mm, .level = PG_LEVEL_4K };
+	unsigned long word;
+	bool more;
 
-	while (hydra_next_canonical(&it)) {
-		if (hydra_word_of(it.table))
+	do {
+		/* A collapse of a file's pages frees a table without mmap_lock, by RCU. */
+		scoped_guard(rcu) {
+			more = hydra_next_canonical(&it);
+			word = more ? hydra_word_of(it.table) : 0;
+		}
+		if (word)
 			hydra_violated(w, 3, it.addr, "a table has a domain, and no domain a tree");
 		cond_resched();
-	}
+	} while (more);
 }
 
 /**

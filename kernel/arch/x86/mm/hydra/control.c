@@ -180,11 +180,13 @@ static int hydra_settings_change(struct mm_struct *mm, const union hydra_choice 
 	do {
 		ret = hydra_settings_try(mm, old, settings, new, lacks);
 		cond_resched();
+		if (ret == -EINPROGRESS && fatal_signal_pending(current))
+			ret = -EINTR;
 	} while (ret == -EINPROGRESS);
 	/* A return that has begun goes on all the same. */
 	h = READ_ONCE(mm->hydra);
 	if (ret && h && READ_ONCE(h->returning))
-		hydra_queue(mm, HYDRA_REQUEST_RETURN);
+		hydra_go_on_returning(mm);
 	return ret;
 }
 

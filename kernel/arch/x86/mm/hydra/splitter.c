@@ -203,8 +203,11 @@ static bool hydra_attach_and_split(struct mm_struct *mm, struct hydra_mm **new, 
  * - for memory, and for hydra_key: the splitter waits for these without a bound, before it
  *   takes a lock.
  *
- * It serves one address space at a time. A process that comes meanwhile asks again.
+ * It serves one address space at a time, of a long return RETURN_PARTS parts. A process that comes
+ * meanwhile asks again.
  */
+#define RETURN_PARTS	16
+
 static struct task_struct *splitter __ro_after_init;
 static struct mm_struct *queued;	/* with a reference to the mm_struct */
 static enum hydra_request queued_for;	/* written before @queued */
@@ -244,6 +247,20 @@ bool hydra_queue(struct mm_struct *mm, enum hydra_request request)
 	/* Full barrier; pairs with set_current_state() in hydra_splitter(). */
 	wake_up_process(splitter);
 	return true;
+}
+
+/**
+ * hydra_go_on_returning - have the next part done of a return that has begun
+ * @mm: the address space
+ *
+ * The splitter does it. If it serves another address space, the threads ask again at a switch.
+ *
+ * Context: process context.
+ */
+void hydra_go_on_returning(struct mm_struct *mm)
+{
+	if (!hydra_queue(mm, HYDRA_REQUEST_GO_ON))
+		hydra_ask_all(mm);
 }
 
 /* mmap_write_lock(), but with a bound. Context: the splitter. */
@@ -397,9 +414,11 @@ static int hydra_return_locked(struct mm_struct *mm)
 /* Do what a request asks for. Context, and return: as hydra_return_locked(). */
 static int hydra_serve(struct mm_struct *mm, struct hydra_mm **new, enum hydra_request request)
 {
-	/* A return that has begun comes first. */
+	/* A return that has begun comes first. It may have ended since, though. */
 	if (request == HYDRA_REQUEST_RETURN || (mm->hydra && mm->hydra->returning))
 		return hydra_return_locked(mm);
+	if (request == HYDRA_REQUEST_GO_ON)
+		return 0;
 	/* It may have got other settings since. A look asks again. */
 	if (request == HYDRA_REQUEST_DECIDED) {
 		if (hydra_is_auto(hydra_choice_of(mm)))
@@ -429,8 +448,10 @@ static int hydra_lock_and_serve(struct mm_struct *mm, struct hydra_mm **new,
 	return ret;
 }
 
-static void hydra_serve_queued(struct mm_struct *mm, enum hydra_request request)
+/* Return: true: other address spaces may have a turn, and then there is more to do. */
+static bool hydra_serve_queued(struct mm_struct *mm, enum hydra_request request)
 {
+	unsigned int parts = RETURN_PARTS;
 	struct hydra_mm *new = NULL;
 	int ret = -EAGAIN;
 	bool looks;
@@ -441,7 +462,7 @@ static void hydra_serve_queued(struct mm_struct *mm, enum hydra_request request)
 		do {
 			ret = hydra_lock_and_serve(mm, &new, request);
 			cond_resched();
-		} while (ret == -EINPROGRESS);
+		} while (ret == -EINPROGRESS && --parts);
 	}
 	if (new)
 		hydra_free(new);
@@ -449,6 +470,7 @@ static void hydra_serve_queued(struct mm_struct *mm, enum hydra_request request)
 	looks = hydra_is_auto(hydra_choice_of(mm)) && request != HYDRA_REQUEST_SPLIT;
 	if (ret == -EAGAIN && !looks)
 		hydra_ask_all(mm);
+	return ret == -EINPROGRESS;
 }
 
 /**
@@ -486,6 +508,7 @@ static int hydra_splitter(void *unused)
 {
 	struct mem_cgroup *memcg, *old;
 	struct mm_struct *mm;
+	bool more;
 
 	allow_kernel_signal(SIGKILL);
 	for (;;) {
@@ -497,10 +520,14 @@ static int hydra_splitter(void *unused)
 		}
 		__set_current_state(TASK_RUNNING);
 		memcg = hydra_charge_begin(mm, &old);
-		hydra_serve_queued(mm, queued_for);
+		more = hydra_serve_queued(mm, queued_for);
 		hydra_charge_end(memcg, old);
 		/* The request before the next one; pairs with the lock in hydra_queue(). */
 		smp_store_release(&queued, NULL);
+		if (more) {
+			schedule_timeout_idle(1);
+			hydra_go_on_returning(mm);
+		}
 		mmdrop(mm);
 	}
 	return 0;
@@ -587,7 +614,7 @@ bool hydra_unsplit(struct mm_struct *mm)
 	int ret = 0;
 
 	if (READ_ONCE(mm->hydra->returning))
-		return hydra_queue(mm, HYDRA_REQUEST_RETURN);
+		return hydra_queue(mm, HYDRA_REQUEST_GO_ON);
 	if (!hydra_trylock(mm, LOCK_LOOKS))
 		return false;
 	if (mm->hydra->active && atomic_read(&mm->mm_users) == 1) {
@@ -603,7 +630,7 @@ bool hydra_unsplit(struct mm_struct *mm)
 	}
 	mmap_write_unlock(mm);
 	hydra_unlock_ldt(mm);
-	return ret == -EINPROGRESS ? hydra_queue(mm, HYDRA_REQUEST_RETURN) : !ret;
+	return ret == -EINPROGRESS ? hydra_queue(mm, HYDRA_REQUEST_GO_ON) : !ret;
 }
 
 /**
@@ -672,7 +699,7 @@ void hydra_return_alone(struct hydra_mm *h)
 	mmap_write_unlock(mm);
 	hydra_unlock_ldt(mm);
 	if (ret == -EINPROGRESS)
-		hydra_queue(mm, HYDRA_REQUEST_RETURN);
+		hydra_go_on_returning(mm);
 	if (elsewhere)
 		hydra_ask_all(mm);
 }

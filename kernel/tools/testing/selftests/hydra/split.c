@@ -358,7 +358,11 @@ static bool renew_page(void)
 
 	if (madvise(page, PAGE_SIZE, MADV_DONTNEED))
 		return false;
+	/* This takes the frame of the old page: a stale translation finds another value. */
+	*(volatile uint64_t *)(page_of_table(NEW_TABLES - 1) + PAGE_SIZE) = ~next;
 	*(volatile uint64_t *)page = next;
+	if (madvise(page_of_table(NEW_TABLES - 1) + PAGE_SIZE, PAGE_SIZE, MADV_DONTNEED))
+		return false;
 	atomic_store(&many.value, next);
 	while (atomic_load(&many.read) != next)
 		__builtin_ia32_pause();
