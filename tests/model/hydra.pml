@@ -828,13 +828,23 @@ inline fill_leaf(dom, write)
 }
 
 /* With interrupts off, no VMA locked, nothing waited for, nothing allocated. */
+/* Only where trees go in parts does it matter that the domain may use the canonical root. */
+#ifdef PARTS
+#ifndef BROKEN_ATOMIC_FILL_IGNORES_ROOT
+#define uses_canonical(cpu)	(!(own_root & BIT(DOMAIN(cpu))))
+#endif
+#endif
+#ifndef uses_canonical
+#define uses_canonical(cpu)	false
+#endif
+
 inline fill_leaf_atomic(cpu, write)
 {
 	atomic {
 		!in_interrupt(cpu) ->
 		irqs_off = irqs_off | BIT(cpu);
 		reader_begin();
-		locked = (pmd == T)
+		locked = (pmd == T && !uses_canonical(cpu))
 	};
 	if
 	:: locked ->

@@ -19,6 +19,19 @@
 #define next_generation()	\
 	(max(context_tlb_gen, max(tlb_gen[0], tlb_gen[1])) + GENERATION_GAP)
 
+#ifdef PARTS
+/* The trees go in parts: hydra_mm::returning */
+bool returning;
+#endif
+#ifdef PARTS
+#ifndef BROKEN_PROMOTED_WHILE_TREES_GO
+#define may_promote	(!returning)	/* hydra_lacks_tree() */
+#endif
+#endif
+#ifndef may_promote
+#define may_promote	true
+#endif
+
 /* Interrupt a CPU, which may have left the address space meanwhile: hydra_load_root(). */
 inline switch_root(cpu)
 {
@@ -93,7 +106,7 @@ inline hydra_activate()
 inline promote(dom)
 {
 	if
-	:: !(trees & BIT(dom)) ->
+	:: may_promote && !(trees & BIT(dom)) ->
 #ifdef BROKEN_TREE_ANNOUNCED_BEFORE_DOMAIN
 		/* Before the struct hydra_domain exists. */
 		trees = trees | BIT(dom);
@@ -120,7 +133,7 @@ inline promote(dom)
 		promoted(dom)
 #ifdef DEGRADES
 	/* A degraded domain uses its tree again: hydra_lacks_tree() finds the pause over. */
-	:: trees & ~own_root & BIT(dom) ->
+	:: may_promote && (trees & ~own_root & BIT(dom)) ->
 		own_root = own_root | BIT(dom);
 #ifndef BROKEN_TREE_USED_AGAIN_BEFORE_SWITCH
 		hydra_switch_roots(tlb_gen[dom], own_cpus(dom));
@@ -150,9 +163,12 @@ inline promoted(dom)
 	unlock_domain(dom)
 }
 
-/* release_tables(), from the leaf table up */
+/* release_tables(), from the leaf table up. If the trees go in parts, no leaf table has a domain. */
 inline release_tables()
 {
+#ifdef PARTS
+	invariant(3, word == 0);
+#else
 	pte_offset_map_lock();
 	/* The link to a table that the domain uses alone is freed with U. */
 	hydra_table_detach();
@@ -161,6 +177,7 @@ inline release_tables()
 	:: else -> t = 0
 	fi;
 	pte_unmap_unlock();
+#endif
 	word_of_P = false;
 	release_upper(0);
 	release_upper(1);

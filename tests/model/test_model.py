@@ -41,6 +41,7 @@ STATES = {
     "process_splits_while_cpus_come": 15_300_000,
     "reclaim_drops_replica": 2_200_000,
     "table_moves": 3_600_000,
+    "trees_go_in_parts": 15_100_000,
     "trees_taken_down_while_cpus_run": 15_800_000,
     "two_cpus_change_entry_while_domains_fault": 4_000_000,
 }

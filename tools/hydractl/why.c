@@ -60,8 +60,6 @@ static const struct reason {
 	{ "memory", ALWAYS, NULL,
 	  "{left}: its memory cgroup has no room for page tables, or they could not be allocated; that changes with more memory, or a higher memory.max" },
 	{ "cgroup", ALWAYS, NULL, "{left}: memory.hydra of its cgroup has other settings, which hold for what the process executes next" },
-	{ "large", PLAIN, NULL, "{left}: it has so many page tables that a return to plain Linux would keep it waiting; " FORCED },
-	{ "large", SPLIT, NULL, "stays split: it has so many page tables that a return to plain Linux would keep it waiting; 'hydractl off {pid}' does that" },
 	{ "isolated", PLAIN, NULL, "{left}: an isolated CPU runs it, which the kernel does not interrupt to split it; " FORCED },
 	{ "isolated", SPLIT, NULL, "stays split: an isolated CPU runs it, which the kernel does not interrupt to end that; 'hydractl off {pid}' does" },
 	{ NULL, ALWAYS, NULL, "{left}: the kernel says '{why}'" },

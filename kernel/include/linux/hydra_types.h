@@ -152,6 +152,8 @@ struct hydra_domain {
  *	table pays
  * @rent_change: the same for an entry changed in a copy
  * @rent_due: a table has rent to look at
+ * @returning: the trees go in parts: no CPU uses one any more, and none gets a table. Written under
+ *	mmap_lock, with all VMAs locked
  * @stats: counters
  * @spared_told: the largest value of HYDRA_STAT_SPARED that a reader has got, see
  *	hydra_stat_sum()
@@ -162,6 +164,7 @@ struct hydra_domain {
  * @activated: jiffies at the last split
  * @returned: jiffies at the last return to plain Linux
  * @stay: how many jiffies the trees stay once one thread, or one domain, is left
+ * @return_at: address at which a return in parts goes on; under mmap_lock
  * @no_wait_until: jiffies until which no thread that goes to user mode waits for
  *	mmap_lock
  * @batches: batches that reach all domains, or a domain without a struct hydra_domain
@@ -185,6 +188,7 @@ struct hydra_mm {
 	u8 rent_flush;
 	u8 rent_change;
 	bool rent_due;
+	bool returning;
 	hydra_mask_t trees;
 	hydra_mask_t universal;
 	struct hydra_stats __percpu *stats;
@@ -197,6 +201,7 @@ struct hydra_mm {
 	unsigned long activated;
 	unsigned long returned;
 	unsigned long stay;
+	unsigned long return_at;
 	unsigned long no_wait_until;
 	struct hydra_batches batches;
 	struct list_head kept;

@@ -60,13 +60,6 @@
 /* A memory cgroup with room for so many pages only is full */
 #define ROOM_PAGES		64
 
-/*
- * A return keeps faults out while it frees tables, some 20 ms for so many copies: so no process
- * with more is split, as domains may come to have copies of all its tables. One that has grown
- * beyond twice as many since stays split.
- */
-#define TABLES_MOST		65536
-
 /* A shared mapping of hugetlb of this size would lose its shared PMD tables */
 #define HUGETLB_SIZE		PUD_SIZE
 
@@ -90,7 +83,6 @@ enum hydra_left {
 	HYDRA_LEFT_GUEST,	/* the hypervisor flushes in the place of preempted vCPUs */
 	HYDRA_LEFT_MEMORY,	/* there is none for copies */
 	HYDRA_LEFT_CGROUP,	/* its cgroup says otherwise, for what it executes next */
-	HYDRA_LEFT_LARGE,	/* see TABLES_MOST */
 	HYDRA_LEFT_ISOLATED,	/* a return would interrupt an isolated CPU */
 	NR_HYDRA_LEFT
 };
@@ -102,7 +94,6 @@ static const char * const left_words[NR_HYDRA_LEFT] = {
 	[HYDRA_LEFT_GUEST] = "guest",
 	[HYDRA_LEFT_MEMORY] = "memory",
 	[HYDRA_LEFT_CGROUP] = "cgroup",
-	[HYDRA_LEFT_LARGE] = "large",
 	[HYDRA_LEFT_ISOLATED] = "isolated",
 };
 
@@ -283,12 +274,6 @@ static bool hydra_ran_alone(struct hydra_account *a, struct hydra_mm *h, unsigne
 	return true;
 }
 
-/* Copies of leaf tables that the process would have, if each domain used each table */
-static u64 hydra_copies(const struct hydra_process_look *l)
-{
-	return (u64)l->domains * l->tables;
-}
-
 /* What a look finds. @c: what is counted now */
 static void hydra_find(struct hydra_account *a, bool split, const struct hydra_counts *c,
 		       struct hydra_process_look *l)
@@ -397,10 +382,8 @@ static bool hydra_host_flushes(void)
 }
 
 /* Why is a process that is plain Linux not to be split? */
-static enum hydra_left hydra_left_plain(struct mm_struct *mm, const struct hydra_process_look *l)
+static enum hydra_left hydra_left_plain(struct mm_struct *mm)
 {
-	if (hydra_copies(l) > TABLES_MOST)
-		return HYDRA_LEFT_LARGE;
 	/* A return does not bring back what domain trees have unshared. */
 	if (hydra_shares_hugetlb(mm))
 		return HYDRA_LEFT_HUGETLB;
@@ -408,7 +391,7 @@ static enum hydra_left hydra_left_plain(struct mm_struct *mm, const struct hydra
 }
 
 /* Why is a process to be left alone? */
-static enum hydra_left hydra_left(struct hydra_account *a, const struct hydra_process_look *l)
+static enum hydra_left hydra_left(struct hydra_account *a)
 {
 	struct mm_struct *mm = a->mm;
 	union hydra_choice settings;
@@ -423,7 +406,7 @@ static enum hydra_left hydra_left(struct hydra_account *a, const struct hydra_pr
 		return HYDRA_LEFT_REALTIME;
 	if (a->rules.split)
 		return a->failed ? HYDRA_LEFT_MEMORY : HYDRA_LEFT_NOT;
-	return hydra_left_plain(mm, l);
+	return hydra_left_plain(mm);
 }
 
 /* An account, and what a look has found of it, for readers */
@@ -467,8 +450,7 @@ static void hydra_catch_on(struct hydra_account *a, const struct hydra_process_l
  * Ask the splitter to do what the rules say, as it can wait for mmap_lock. The next look finds out.
  * A return would interrupt an isolated CPU which runs the process: it stays split.
  */
-static void hydra_decide(struct hydra_account *a, const struct hydra_process_look *l,
-			 enum hydra_why why)
+static void hydra_decide(struct hydra_account *a, enum hydra_why why)
 {
 	bool saves = why == HYDRA_WHY_SAVES;
 
@@ -478,8 +460,6 @@ static void hydra_decide(struct hydra_account *a, const struct hydra_process_loo
 		hydra_queue(a->mm, HYDRA_REQUEST_DECIDED);
 	else if (hydra_runs_isolated(a->mm, cpu_possible_mask))
 		a->left = HYDRA_LEFT_ISOLATED;
-	else if (hydra_copies(l) > 2 * TABLES_MOST)
-		a->left = HYDRA_LEFT_LARGE;
 	else
 		hydra_queue(a->mm, HYDRA_REQUEST_RETURN);
 }
@@ -514,6 +494,12 @@ static bool hydra_look_at(struct hydra_account *a)
 	struct hydra_counts c;
 	enum hydra_why why;
 
+	/* Its trees go in parts: a look that finds none will count. */
+	if (split && READ_ONCE(h->returning)) {
+		hydra_sample_drop(a->sample);
+		hydra_queue(a->mm, HYDRA_REQUEST_GO_ON);
+		return true;
+	}
 	hydra_count(a, &c);
 	hydra_find(a, split, &c, &l);
 	/* What it has done since it was last found running counts at the next such look. */
@@ -525,13 +511,13 @@ static bool hydra_look_at(struct hydra_account *a)
 	a->counts = c;
 	hydra_catch_on(a, &l, split);
 	hydra_take_sample(a, split, &l);
-	a->left = hydra_left(a, &l);
+	a->left = hydra_left(a);
 	l.left = a->left;
 	a->rent = split ? 0 : hydra_process_rent(&hydra_prices, &l,
 						 l.sampled ? l.pages : a->rules.pages);
 	a->net = split ? hydra_process_net(&hydra_prices, &l) : 0;
 	why = hydra_process_looked(&a->rules, &hydra_prices, &l);
-	hydra_decide(a, &l, why);
+	hydra_decide(a, why);
 	hydra_note(a, &l, why);
 	if (hydra_process_samples(&a->rules, l.tables))
 		hydra_sample_begin(&a->sample, a->mm, l.tables);

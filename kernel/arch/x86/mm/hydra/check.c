@@ -257,6 +257,25 @@ static void hydra_check_domain(struct hydra_checker *w)
 	}
 }
 
+/* Invariant 3 where no domain has a tree: none is left of a return. Context: mmap_lock */
+static void hydra_check_plain(struct hydra_checker *w, struct mm_struct *mm)
+{
+	struct hydra_iter it = { .mm = mm, .level = PG_LEVEL_4K };
+	unsigned long word;
+	bool more;
+
+	do {
+		/* A collapse of a file's pages frees a table without mmap_lock, by RCU. */
+		scoped_guard(rcu) {
+			more = hydra_next_canonical(&it);
+			word = more ? hydra_word_of(it.table) : 0;
+		}
+		if (word)
+			hydra_violated(w, 3, it.addr, "a table has a domain, and no domain a tree");
+		cond_resched();
+	} while (more);
+}
+
 /**
  * hydra_check_mm - test invariants 1 to 5 on all trees of an address space
  * @mm: the address space
@@ -279,6 +298,8 @@ long hydra_check_mm(struct mm_struct *mm, struct seq_file *m)
 		return -EINTR;
 	}
 	w.h = mm_hydra(mm);
+	if (!w.h)
+		hydra_check_plain(&w, mm);
 	for (; w.h && w.d < hydra_domains_of(w.h)->nr; w.d++)
 		if (w.h->domain[w.d])
 			hydra_check_domain(&w);

@@ -92,30 +92,6 @@ long hydra_prctl_get(unsigned long arg2, unsigned long arg3,
 }
 
 /*
- * The value of mm->hydra_last for an address space whose threads look for a second domain from
- * now on. @scope: of the domains; HYDRA_SCOPE_MACHINE: they do not look
- */
-static u32 hydra_last_now(struct mm_struct *mm, unsigned int scope)
-{
-	unsigned int cpu = cpumask_any(mm_cpumask(mm));
-
-	if (scope == HYDRA_SCOPE_MACHINE)
-		return 0;
-	return cpu < nr_cpu_ids ? hydra_last(scope, hydra_domain_of_cpu(scope, cpu)) :
-				  HYDRA_LAST_UNKNOWN(scope);
-}
-
-/* Do CPUs of several domains run an address space? */
-static bool hydra_runs_in_several(struct mm_struct *mm, unsigned int scope)
-{
-	unsigned int cpu = cpumask_any(mm_cpumask(mm));
-
-	return scope != HYDRA_SCOPE_MACHINE && cpu < nr_cpu_ids &&
-	       !cpumask_subset(mm_cpumask(mm),
-			       hydra_domains[scope].cpus[hydra_domain_of_cpu(scope, cpu)]);
-}
-
-/*
  * Do the domain trees of an address space have to go, for other settings? They do for
  * domains of another scope, or none at all, and for replication "eager", under which tables
  * have no domain without them.
@@ -140,36 +116,29 @@ static bool hydra_restarts(struct mm_struct *mm, union hydra_choice settings)
  * @new: becomes its struct hydra_mm if it has none and is split
  * @lacks: set to true if it has to be split, and there is no struct hydra_mm
  *
- * Return: as hydra_settings_set().
+ * Return: as hydra_settings_set(); or -EINPROGRESS: its trees go in parts, and there are more.
  */
-static int hydra_settings_change(struct mm_struct *mm, const union hydra_choice *old,
-				 union hydra_choice settings, struct hydra_mm **new,
-				 bool *lacks)
+static int hydra_settings_try(struct mm_struct *mm, const union hydra_choice *old,
+			      union hydra_choice settings, struct hydra_mm **new,
+			      bool *lacks)
 {
 	unsigned int scope = hydra_scope_watched(settings);
-	bool restart;
 	int ret;
 
 	ret = hydra_lock_ldt(mm);
 	if (ret)
 		return ret;
-	restart = false;
 	ret = mmap_write_lock_killable(mm);
 	if (ret)
 		goto unlock;
-	if (old && hydra_settings_get(mm).word != old->word) {
+	if (old && hydra_settings_get(mm).word != old->word)
 		ret = -EAGAIN;
-	} else {
-		restart = hydra_restarts(mm, settings);
-		if (restart)
-			ret = hydra_lock_out_faults(mm, true);
-	}
+	else if (hydra_restarts(mm, settings))
+		ret = hydra_return(mm->hydra, true);
 	if (!ret) {
 		WRITE_ONCE(mm->hydra_settings, settings.word | SETTINGS_CHOSEN);
 		if (mm->hydra)
 			hydra_note_eager(mm->hydra);
-		if (restart)
-			hydra_deactivate(mm->hydra);
 		if (mm->hydra)
 			hydra_keep_settings(mm->hydra);
 		if (!mm->hydra || !mm->hydra->active) {
@@ -199,6 +168,27 @@ static int hydra_settings_change(struct mm_struct *mm, const union hydra_choice 
 	mmap_write_unlock(mm);
 unlock:
 	hydra_unlock_ldt(mm);
+	return ret;
+}
+
+/* The same, until it is done */
+static int hydra_settings_change(struct mm_struct *mm, const union hydra_choice *old,
+				 union hydra_choice settings, struct hydra_mm **new,
+				 bool *lacks)
+{
+	struct hydra_mm *h;
+	int ret;
+
+	do {
+		ret = hydra_settings_try(mm, old, settings, new, lacks);
+		cond_resched();
+		if (ret == -EINPROGRESS && fatal_signal_pending(current))
+			ret = -EINTR;
+	} while (ret == -EINPROGRESS);
+	/* A return that has begun goes on all the same. */
+	h = READ_ONCE(mm->hydra);
+	if (ret && h && READ_ONCE(h->returning))
+		hydra_go_on_returning(mm);
 	return ret;
 }
 
@@ -353,7 +343,7 @@ void __hydra_mm_exit(struct mm_struct *mm)
 
 	hydra_unkeep(mm->hydra);
 	hydra_count_exit(mm->hydra);
-	if (!IS_ENABLED(CONFIG_HYDRA_MM_DEBUG) || !mm_hydra(mm))
+	if (!IS_ENABLED(CONFIG_HYDRA_MM_DEBUG))
 		return;
 	nr = hydra_check_mm(mm, NULL);
 	if (nr > 0)

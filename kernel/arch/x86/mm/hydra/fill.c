@@ -832,7 +832,8 @@ void __hydra_install(struct mm_struct *mm, pmd_t *pmd, struct page *table)
 
 	lockdep_assert_held(pmd_lockptr(mm, pmd));
 	own = t && mm == current->mm ? READ_ONCE(t->table[d]) : NULL;
-	if (!own || !hydra_is_home(h, d, page_address(table)))
+	/* While the trees go, none gets a table: see "Return in parts" in split.c. */
+	if (!own || READ_ONCE(h->returning) || !hydra_is_home(h, d, page_address(table)))
 		return;
 	hydra_word_set_solo(page_ptdesc(table), d);
 	/* The table's entries and its word before the link; pairs as in hydra_link(). */

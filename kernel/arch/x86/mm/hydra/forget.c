@@ -327,12 +327,13 @@ static void hydra_take_turn(struct hydra_mm *h, bool idle, unsigned int *parts)
 {
 	bool done = true, stays = !hydra_eager(h), locked = READ_ONCE(h->mm->locked_vm);
 
-	if (stays && !locked) {
-		if (idle && !h->look_at)
-			hydra_return_alone(h);
-		if (hydra_begin_look(h, idle))
-			done = hydra_look(h, idle, parts);
-	}
+	/* Also in the middle of a look, which may take longer than the time between two. */
+	if (idle && stays && !locked && !READ_ONCE(h->returning))
+		hydra_return_alone(h);
+	if (READ_ONCE(h->returning))
+		hydra_go_on_returning(h->mm);
+	else if (stays && !locked && hydra_begin_look(h, idle))
+		done = hydra_look(h, idle, parts);
 	if (done)
 		h->look_at = 0;
 	/* active after the list; see hydra_next_kept(). */

@@ -230,6 +230,42 @@ void hydra_clear_ldt(struct mm_struct *mm)
 }
 #endif
 
+/*
+ * The CPUs of a domain use the canonical root once hydra_switch_roots() has been called.
+ *
+ * hydra_promote() clears d in universal under this lock, unless root is canonical.
+ */
+static void hydra_choose_canonical(struct hydra_mm *h, unsigned int d)
+{
+	struct hydra_domain *dom = h->domain[d];
+
+	lockdep_assert_held(&dom->lock);
+	/* Flushes include the domain before its CPUs can cache canonical entries. */
+	hydra_mask_set_atomic(d, &h->universal);
+	/* universal before root; pairs with hydra_raise_targets(). */
+	smp_mb__after_atomic();
+	WRITE_ONCE(dom->root, h->mm->pgd);
+}
+
+/**
+ * hydra_leave_tree - let a domain use the canonical tree from now on
+ * @h: address space
+ * @d: the domain, which has a tree
+ *
+ * When this returns, no CPU uses an entry of the domain's tree, now or later.
+ *
+ * Context: process context, may wait for other CPUs.
+ */
+void hydra_leave_tree(struct hydra_mm *h, unsigned int d)
+{
+	struct hydra_domain *dom = h->domain[d];
+
+	spin_lock(&dom->lock);
+	hydra_choose_canonical(h, d);
+	spin_unlock(&dom->lock);
+	hydra_switch_roots(h->mm, &dom->tlb_gen, hydra_domains_of(h)->cpus[d]);
+}
+
 /**
  * hydra_degrade - let a domain use the canonical tree for a time
  * @h: address space
@@ -245,21 +281,13 @@ void hydra_degrade(struct hydra_mm *h, unsigned int d)
 {
 	struct hydra_domain *dom = h->domain[d];
 
-	/*
-	 * hydra_promote() clears d in universal under this lock, unless root is
-	 * canonical.
-	 */
 	spin_lock(&dom->lock);
-	/* Flushes include the domain before its CPUs can cache canonical entries. */
-	hydra_mask_set_atomic(d, &h->universal);
-	/* universal before root; pairs with hydra_raise_targets(). */
-	smp_mb__after_atomic();
 	/* Several CPUs of the domain may lack memory at once: that is one pause. */
 	if (dom->root == dom->pgd) {
 		dom->pause = clamp(2 * dom->pause, DEGRADED_MIN, DEGRADED_MAX);
 		WRITE_ONCE(dom->retry, jiffies + dom->pause);
 	}
-	WRITE_ONCE(dom->root, h->mm->pgd);
+	hydra_choose_canonical(h, d);
 	spin_unlock(&dom->lock);
 	hydra_stat_add(h, HYDRA_STAT_FALLBACKS, 1);
 	hydra_switch_roots(h->mm, &dom->tlb_gen, hydra_domains_of(h)->cpus[d]);

@@ -28,6 +28,7 @@ int hydra_lock_ldt(struct mm_struct *mm);
 bool hydra_trylock_ldt(struct mm_struct *mm);
 void hydra_unlock_ldt(struct mm_struct *mm);
 void hydra_switch_roots(struct mm_struct *mm, atomic64_t *gen, const struct cpumask *cpus);
+void hydra_leave_tree(struct hydra_mm *h, unsigned int d);
 void hydra_degrade(struct hydra_mm *h, unsigned int d);
 
 #endif /* _ARCH_X86_MM_HYDRA_ROOTS_H */

@@ -59,7 +59,7 @@
  * DOC: Return
  *
  * When the process has a single thread again, or one domain alone runs it, or it gets the
- * settings of Linux, hydra_deactivate() frees the trees::
+ * settings of Linux, hydra_return() frees the trees, at last by hydra_deactivate()::
  *
  *     CPU 0: hydra_deactivate()              CPU 1: a flush begun while active
  *     -------------------------              ---------------------------------
@@ -84,11 +84,52 @@
  * flush changed entries.
  */
 
+/**
+ * DOC: Return in parts
+ *
+ * Threads wait for mmap_lock, and faults for their VMA, while hydra_deactivate() runs. So if there
+ * are many tables, hydra_return() first makes all CPUs use the canonical tree, and then frees
+ * copies in parts. mmap_lock is free from part to part, and no VMA is locked::
+ *
+ *     CPU 0: hydra_return()                  CPU 1, of domain d
+ *     ---------------------                  ------------------
+ *     takes mmap_lock, locks all VMAs        (a fault of d waits for its VMA)
+ *     hydra_leave_tree(), for each domain:
+ *       makes the domain universal
+ *       dom->root = the canonical root       an atomic fill of d, interrupts off:
+ *       hydra_switch_roots()                   links T
+ *                                            interrupt: loads the root, flushes all
+ *     returning = true                       an atomic fill: sees the root, fills nothing
+ *     drops the locks
+ *                                            a fault of d: sees the root, fills nothing
+ *                                            a fault makes leaf table N:
+ *                                              __hydra_install() reads returning: no link
+ *     takes mmap_lock
+ *     takes the lock of T, cuts the links,   changes an entry of T, by the lock of T; flushes
+ *       frees the copies without a flush       all universal domains: d, too
+ *     drops mmap_lock
+ *                                            a thread of another domain: lodges
+ *                                            (hydra_lodge()), hydra_promote() gives no tree
+ *     takes mmap_lock, locks all VMAs
+ *     hydra_deactivate()
+ *
+ * Copies are freed without a flush: since hydra_switch_roots() no CPU has walked one, and what CPUs
+ * hold comes from the canonical tree. Each domain with CPUs is a target of every flush: those that
+ * had a tree are universal, and a domain that comes is, too.
+ *
+ * No table behind hydra_mm::return_at gets a domain any more. Without returning, N would: the fault
+ * goes by the domain's PMD table, and not by its root. A table that mremap() moves has no domain at
+ * its new place. So at the end hydra_deactivate() does not look at the leaf tables again.
+ *
+ * A return that has begun ends as a return, whatever the process does meanwhile. Then it may be
+ * split again.
+ */
+
 /*
- * Locking: settings and hydra_mm::active change, and hydra_promote() creates trees,
- * under mmap_lock held for writing. hydra_deactivate() also needs all VMAs locked
- * (hydra_lock_out_faults()). Atomic fills hold neither lock. An atomic fill reads
- * hydra_mm::active again under the lock of each table before changing the table,
+ * Locking: settings, hydra_mm::active and hydra_mm::returning change, and hydra_promote() creates
+ * trees, under mmap_lock held for writing. hydra_deactivate(), and the beginning of a return in
+ * parts, also need all VMAs locked (hydra_lock_out_faults()). Atomic fills hold neither lock. An
+ * atomic fill reads hydra_mm::active again under the lock of each table before changing the table,
  * and hydra_deactivate() takes the same locks after clearing active.
  */
 
@@ -305,7 +346,8 @@ static struct hydra_domain *hydra_domain_alloc(struct hydra_mm *h, unsigned int 
  * @h: address space
  * @d: the domain
  *
- * A domain that was degraded has one, which it may use again after a pause.
+ * A domain that was degraded has one, which it may use again after a pause. While the trees go in
+ * parts, no domain can have one.
  *
  * Context: any.
  * Return: true if so.
@@ -314,6 +356,8 @@ bool hydra_lacks_tree(struct hydra_mm *h, unsigned int d)
 {
 	struct hydra_domain *dom = READ_ONCE(h->domain[d]);
 
+	if (READ_ONCE(h->returning))
+		return false;
 	if (!dom || !hydra_mask_test(d, &h->trees))
 		return !hydra_mask_test(d, &hydra_domains_of(h)->overflow);
 	return READ_ONCE(dom->root) != dom->pgd && time_after_eq(jiffies, READ_ONCE(dom->retry));
@@ -417,18 +461,16 @@ load:
 	return true;
 }
 
-/**
- * hydra_deactivate - make an address space plain Linux again
- * @h: the address space; CPUs may run it
- *
- * See "Return" in the head of this file.
+/*
+ * Make an address space plain Linux again. See "Return" in the head of this file.
  *
  * Context: mmap_lock held for writing, hydra_lock_out_faults(): a fill may sleep while it
  * uses a struct hydra_table.
  */
-void hydra_deactivate(struct hydra_mm *h)
+static void hydra_deactivate(struct hydra_mm *h)
 {
 	struct mm_struct *mm = h->mm;
+	unsigned long from = 0;
 	hydra_mask_t run;
 	unsigned int d;
 
@@ -456,7 +498,10 @@ void hydra_deactivate(struct hydra_mm *h)
 	VM_WARN_ON_ONCE(!hydra_mask_subset(&run, &hydra_domains_of(h)->all));
 	for_each_hydra_domain(d, &run)
 		hydra_switch_roots(mm, &mm->context.tlb_gen, hydra_domains_of(h)->cpus[d]);
+	if (!h->returning)
+		hydra_release_leaves(h, &from, ULONG_MAX);
 	hydra_release_tables(h);
+	WRITE_ONCE(h->returning, false);
 	for_each_hydra_domain(d, &h->trees)
 		WRITE_ONCE(h->domain[d]->root, mm->pgd);
 	hydra_mask_zero(&h->trees);
@@ -468,6 +513,53 @@ void hydra_deactivate(struct hydra_mm *h)
 	 */
 	smp_mb__before_atomic();
 	atomic_dec(&h->unfiltered);
+}
+
+/*
+ * Leaf tables, and copies of them, that are freed at once: some 0.3 us each, during which threads
+ * wait for mmap_lock
+ */
+#define RETURN_AT_ONCE	4096UL
+
+/* See "Return in parts" above. Context: as hydra_deactivate(). */
+static void hydra_begin_return(struct hydra_mm *h)
+{
+	unsigned int d;
+
+	mmap_assert_write_locked(h->mm);
+	for_each_hydra_domain(d, &h->trees)
+		hydra_leave_tree(h, d);
+	h->return_at = 0;
+	WRITE_ONCE(h->returning, true);
+}
+
+/**
+ * hydra_return - make an address space plain Linux again, or do a part of that
+ * @h: the address space, active; CPUs may run it
+ * @wait: wait for faults that hold a VMA; a fatal signal ends that
+ *
+ * Context: mmap_lock held for writing.
+ * Return: 0 if it is plain Linux now; -EINPROGRESS: a part is done, and the caller calls again, or
+ * asks the splitter for that, once others have had a chance to take mmap_lock; -EINTR: a VMA was
+ * busy.
+ */
+int hydra_return(struct hydra_mm *h, bool wait)
+{
+	int ret;
+
+	mmap_assert_write_locked(h->mm);
+	if (h->returning && !hydra_release_leaves(h, &h->return_at, RETURN_AT_ONCE))
+		return -EINPROGRESS;
+	ret = hydra_lock_out_faults(h->mm, wait);
+	if (ret)
+		return ret;
+	/* Linux counts copies, too. */
+	if (h->returning || mm_pgtables_bytes(h->mm) <= RETURN_AT_ONCE * PAGE_SIZE) {
+		hydra_deactivate(h);
+		return 0;
+	}
+	hydra_begin_return(h);
+	return -EINPROGRESS;
 }
 
 /**

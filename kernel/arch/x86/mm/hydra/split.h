@@ -9,6 +9,6 @@
 
 bool hydra_lacks_tree(struct hydra_mm *h, unsigned int d);
 bool hydra_split_locked(struct hydra_mm *h);
-void hydra_deactivate(struct hydra_mm *h);
+int hydra_return(struct hydra_mm *h, bool wait);
 
 #endif /* _ARCH_X86_MM_HYDRA_SPLIT_H */

@@ -203,8 +203,11 @@ static bool hydra_attach_and_split(struct mm_struct *mm, struct hydra_mm **new, 
  * - for memory, and for hydra_key: the splitter waits for these without a bound, before it
  *   takes a lock.
  *
- * It serves one address space at a time. A process that comes meanwhile asks again.
+ * It serves one address space at a time, of a long return RETURN_PARTS parts. A process that comes
+ * meanwhile asks again.
  */
+#define RETURN_PARTS	16
+
 static struct task_struct *splitter __ro_after_init;
 static struct mm_struct *queued;	/* with a reference to the mm_struct */
 static enum hydra_request queued_for;	/* written before @queued */
@@ -226,9 +229,13 @@ static void hydra_end_queueing(struct timer_list *timer)
 bool hydra_queue(struct mm_struct *mm, enum hydra_request request)
 {
 	static DEFINE_SPINLOCK(lock);
+	struct mm_struct *busy;
 
 	if (!splitter)
 		return false;
+	busy = READ_ONCE(queued);
+	if (busy)
+		return busy == mm;
 	scoped_guard(spinlock, &lock) {
 		if (queued)
 			return queued == mm;
@@ -240,6 +247,20 @@ bool hydra_queue(struct mm_struct *mm, enum hydra_request request)
 	/* Full barrier; pairs with set_current_state() in hydra_splitter(). */
 	wake_up_process(splitter);
 	return true;
+}
+
+/**
+ * hydra_go_on_returning - have the next part done of a return that has begun
+ * @mm: the address space
+ *
+ * The splitter does it. If it serves another address space, the threads ask again at a switch.
+ *
+ * Context: process context.
+ */
+void hydra_go_on_returning(struct mm_struct *mm)
+{
+	if (!hydra_queue(mm, HYDRA_REQUEST_GO_ON))
+		hydra_ask_all(mm);
 }
 
 /* mmap_write_lock(), but with a bound. Context: the splitter. */
@@ -260,6 +281,41 @@ static bool hydra_queue_for_lock(struct mm_struct *mm)
 	return locked;
 }
 
+/**
+ * hydra_last_now - mm->hydra_last, if threads look for a second domain from now on
+ * @mm: the address space, not split
+ * @scope: of the domains; HYDRA_SCOPE_MACHINE: they do not look
+ *
+ * Context: mmap_lock held for writing.
+ * Return: the value.
+ */
+u32 hydra_last_now(struct mm_struct *mm, unsigned int scope)
+{
+	unsigned int cpu = cpumask_any(mm_cpumask(mm));
+
+	if (scope == HYDRA_SCOPE_MACHINE)
+		return 0;
+	return cpu < nr_cpu_ids ? hydra_last(scope, hydra_domain_of_cpu(scope, cpu)) :
+				  HYDRA_LAST_UNKNOWN(scope);
+}
+
+/**
+ * hydra_runs_in_several - do CPUs of several domains run an address space?
+ * @mm: the address space
+ * @scope: of the domains
+ *
+ * Context: any.
+ * Return: true if so.
+ */
+bool hydra_runs_in_several(struct mm_struct *mm, unsigned int scope)
+{
+	unsigned int cpu = cpumask_any(mm_cpumask(mm));
+
+	return scope != HYDRA_SCOPE_MACHINE && cpu < nr_cpu_ids &&
+	       !cpumask_subset(mm_cpumask(mm),
+			       hydra_domains[scope].cpus[hydra_domain_of_cpu(scope, cpu)]);
+}
+
 /* A process has returned to plain Linux. Under policy "auto" no thread looks for a split. */
 static void hydra_last_returned(struct mm_struct *mm, u32 last)
 {
@@ -268,60 +324,153 @@ static void hydra_last_returned(struct mm_struct *mm, u32 last)
 }
 
 /*
- * Return an address space to plain Linux, as policy "auto" has decided.
+ * Has one domain alone run an address space for as long as its trees stay?
  *
- * Context: mmap_lock held for writing, hydra_lock_ldt(). If the lock of a VMA is busy, nothing
- * happens.
+ * A thread that has not slept for long has made its last switch long ago: so first note the
+ * domains whose CPUs run the address space now. If a thread has slept since, and had run without a
+ * switch before, its domain looks as if it had not run. The process is split again when the
+ * thread wakes up, and its trees stay longer then.
+ *
+ * A universal domain counts if it has had a tree. One that has had none ran a thread that may not
+ * split the process.
+ *
+ * A return interrupts the CPUs that run the process. So it does not return as long as one of them
+ * is isolated.
+ *
+ * @alone: set to the domain
+ *
+ * Context: any.
  */
-static void hydra_return_locked(struct mm_struct *mm)
+static bool hydra_runs_alone(struct hydra_mm *h, unsigned int *alone)
 {
-	struct hydra_mm *h = mm_hydra(mm);
+	u32 stay = READ_ONCE(h->stay) / HZ, ran, last = 0;
+	struct hydra_domain *dom;
+	hydra_mask_t domains;
+	bool any = false;
+	unsigned int d;
+	int cpu;
 
-	if (!h || !hydra_is_auto(hydra_choice_of(mm)) || hydra_lock_out_faults(mm, false))
-		return;
-	hydra_deactivate(h);
-	hydra_last_returned(mm, 0);
-	hydra_rehome_ask();
-}
-
-/* Do what a request asks for. Context: as hydra_split_locked(). Return: false: ask again. */
-static bool hydra_serve(struct mm_struct *mm, struct hydra_mm **new, enum hydra_request request)
-{
-	switch (request) {
-	case HYDRA_REQUEST_RETURN:
-		hydra_return_locked(mm);
-		return true;
-	case HYDRA_REQUEST_DECIDED:
-		/* It may have got other settings since. */
-		return !hydra_is_auto(hydra_choice_of(mm)) || hydra_attach_and_split(mm, new, true);
-	default:
-		return !hydra_has_users(mm) || hydra_attach_and_split(mm, new, false);
+	/* See hydra_set_scope() for the numbers. */
+	guard(preempt)();
+	if (!READ_ONCE(h->active) || hydra_runs_isolated(h->mm, cpu_possible_mask))
+		return false;
+	for_each_cpu(cpu, mm_cpumask(h->mm)) {
+		dom = READ_ONCE(h->domain[hydra_domain_of_cpu(h->scope, cpu)]);
+		if (READ_ONCE(per_cpu(cpu_tlbstate_shared.is_lazy, cpu)))
+			continue;
+		if (!dom)
+			return false;
+		WRITE_ONCE(dom->ran, hydra_second());
 	}
+	hydra_mask_zero(&domains);
+	hydra_mask_add(&domains, &h->trees);
+	/* trees before h->domain[d]; pairs with the smp_wmb() in hydra_promote(). */
+	smp_rmb();
+	for_each_hydra_domain(d, &domains) {
+		ran = READ_ONCE(h->domain[d]->ran);
+		if (any && !hydra_later(ran, last))
+			continue;
+		any = true;
+		last = ran;
+		*alone = d;
+	}
+	for_each_hydra_domain(d, &domains) {
+		ran = READ_ONCE(h->domain[d]->ran);
+		if (d != *alone && !hydra_later(last, ran + stay))
+			return false;
+	}
+	return any;
 }
 
-static void hydra_serve_queued(struct mm_struct *mm, enum hydra_request request)
+/*
+ * Return an address space to plain Linux, as policy "auto" has decided, or as has been begun.
+ * Threads may have come to other domains since that.
+ *
+ * Context: mmap_lock held for writing, hydra_lock_ldt().
+ * Return: 0; -EINPROGRESS: there is more to do; -EAGAIN: the threads are to ask.
+ */
+static int hydra_return_locked(struct mm_struct *mm)
 {
+	union hydra_choice settings = hydra_choice_of(mm);
+	unsigned int d, scope = hydra_scope_watched(settings);
+	struct hydra_mm *h = mm_hydra(mm);
+	bool alone;
+	int ret;
+
+	if (!h || (!hydra_is_auto(settings) && !h->returning))
+		return 0;
+	/* A CPU that has gone idle stays in mm_cpumask(). */
+	alone = hydra_runs_alone(h, &d);
+	ret = hydra_return(h, false);
+	if (ret)
+		return ret == -EINPROGRESS ? ret : -EAGAIN;
+	hydra_last_returned(mm, alone ? hydra_last(h->scope, d) : hydra_last_now(mm, scope));
+	/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(): see the DOC below. */
+	smp_mb();
+	hydra_rehome_ask();
+	return hydra_runs_in_several(mm, scope) ? -EAGAIN : 0;
+}
+
+/* Do what a request asks for. Context, and return: as hydra_return_locked(). */
+static int hydra_serve(struct mm_struct *mm, struct hydra_mm **new, enum hydra_request request)
+{
+	/* A return that has begun comes first. It may have ended since, though. */
+	if (request == HYDRA_REQUEST_RETURN || (mm->hydra && mm->hydra->returning))
+		return hydra_return_locked(mm);
+	if (request == HYDRA_REQUEST_GO_ON)
+		return 0;
+	/* It may have got other settings since. A look asks again. */
+	if (request == HYDRA_REQUEST_DECIDED) {
+		if (hydra_is_auto(hydra_choice_of(mm)))
+			hydra_attach_and_split(mm, new, true);
+		return 0;
+	}
+	return !hydra_has_users(mm) || hydra_attach_and_split(mm, new, false) ? 0 : -EAGAIN;
+}
+
+/* The same, with the locks, if they are not busy for long */
+static int hydra_lock_and_serve(struct mm_struct *mm, struct hydra_mm **new,
+				enum hydra_request request)
+{
+	int ret = -EAGAIN;
+
+	if (!hydra_queue_for_lock(mm))
+		return ret;
+	if (hydra_trylock_ldt(mm)) {
+		/* Not an address space that ends, or that a thread has left by execve() */
+		if (mmget_not_zero(mm)) {
+			ret = hydra_serve(mm, new, request);
+			mmput_async(mm);
+		}
+		hydra_unlock_ldt(mm);
+	}
+	mmap_write_unlock(mm);
+	return ret;
+}
+
+/* Return: true: other address spaces may have a turn, and then there is more to do. */
+static bool hydra_serve_queued(struct mm_struct *mm, enum hydra_request request)
+{
+	unsigned int parts = RETURN_PARTS;
 	struct hydra_mm *new = NULL;
-	bool done = false;
+	int ret = -EAGAIN;
+	bool looks;
 
 	if (!READ_ONCE(mm->hydra))
 		new = hydra_alloc(mm, true);
-	if ((READ_ONCE(mm->hydra) || new) && hydra_queue_for_lock(mm)) {
-		if (hydra_trylock_ldt(mm)) {
-			/* Not an address space that ends, or that a thread has left by execve() */
-			if (mmget_not_zero(mm)) {
-				done = hydra_serve(mm, &new, request);
-				mmput_async(mm);
-			}
-			hydra_unlock_ldt(mm);
-		}
-		mmap_write_unlock(mm);
+	if (READ_ONCE(mm->hydra) || new) {
+		do {
+			ret = hydra_lock_and_serve(mm, &new, request);
+			cond_resched();
+		} while (ret == -EINPROGRESS && --parts);
 	}
 	if (new)
 		hydra_free(new);
-	/* A look of policy "auto" asks again. */
-	if (!done && request == HYDRA_REQUEST_SPLIT)
+	/* A look of policy "auto" asks again for what it has decided. */
+	looks = hydra_is_auto(hydra_choice_of(mm)) && request != HYDRA_REQUEST_SPLIT;
+	if (ret == -EAGAIN && !looks)
 		hydra_ask_all(mm);
+	return ret == -EINPROGRESS;
 }
 
 /**
@@ -359,6 +508,7 @@ static int hydra_splitter(void *unused)
 {
 	struct mem_cgroup *memcg, *old;
 	struct mm_struct *mm;
+	bool more;
 
 	allow_kernel_signal(SIGKILL);
 	for (;;) {
@@ -370,10 +520,14 @@ static int hydra_splitter(void *unused)
 		}
 		__set_current_state(TASK_RUNNING);
 		memcg = hydra_charge_begin(mm, &old);
-		hydra_serve_queued(mm, queued_for);
+		more = hydra_serve_queued(mm, queued_for);
 		hydra_charge_end(memcg, old);
 		/* The request before the next one; pairs with the lock in hydra_queue(). */
 		smp_store_release(&queued, NULL);
+		if (more) {
+			schedule_timeout_idle(1);
+			hydra_go_on_returning(mm);
+		}
 		mmdrop(mm);
 	}
 	return 0;
@@ -457,32 +611,32 @@ bool hydra_split(struct mm_struct *mm)
  */
 bool hydra_unsplit(struct mm_struct *mm)
 {
-	bool done = true;
+	int ret = 0;
 
+	if (READ_ONCE(mm->hydra->returning))
+		return hydra_queue(mm, HYDRA_REQUEST_GO_ON);
 	if (!hydra_trylock(mm, LOCK_LOOKS))
 		return false;
-	if (!mm->hydra->active || atomic_read(&mm->mm_users) != 1) {
-		/* Not any more */
-	} else if (hydra_lock_out_faults(mm, false)) {
-		done = false;
-	} else {
-		hydra_deactivate(mm->hydra);
-		/* If the thread moves later, the switch to it reads this domain. */
-		preempt_disable();
-		hydra_last_returned(mm, hydra_last_here(mm->hydra->scope));
-		preempt_enable();
-		/* Other domains have used tables that are on their nodes. */
-		hydra_rehome_ask();
+	if (mm->hydra->active && atomic_read(&mm->mm_users) == 1) {
+		ret = hydra_return(mm->hydra, false);
+		if (!ret) {
+			/* If the thread moves later, the switch to it reads this domain. */
+			preempt_disable();
+			hydra_last_returned(mm, hydra_last_here(mm->hydra->scope));
+			preempt_enable();
+			/* Other domains have used tables that are on their nodes. */
+			hydra_rehome_ask();
+		}
 	}
 	mmap_write_unlock(mm);
 	hydra_unlock_ldt(mm);
-	return done;
+	return ret == -EINPROGRESS ? hydra_queue(mm, HYDRA_REQUEST_GO_ON) : !ret;
 }
 
 /**
  * hydra_returns - should a process with a single thread return to plain Linux?
  * @h: its address space
- * @tsk: the thread
+ * @tsk: the thread; of a return in parts, any thread, which then asks for more
  *
  * If the kernel holds a reference to the address space just then (hydra_keeper(), a reader of
  * /proc), the process returns at a later switch.
@@ -492,16 +646,12 @@ bool hydra_unsplit(struct mm_struct *mm)
  */
 bool hydra_returns(struct hydra_mm *h, struct task_struct *tsk)
 {
+	if (READ_ONCE(h->returning))
+		return true;
 	return !hydra_has_threads(tsk) &&
 	       time_after(jiffies, READ_ONCE(h->activated) + READ_ONCE(h->stay)) &&
 	       atomic_read(&h->mm->mm_users) == 1;
 }
-
-/*
- * Faults wait while trees are freed, some ten milliseconds for so many tables. A process with more
- * stays split.
- */
-#define RETURN_TABLES	16384UL
 
 /**
  * DOC: Return, and a thread that comes
@@ -520,65 +670,6 @@ bool hydra_returns(struct hydra_mm *h, struct task_struct *tsk)
  * process again.
  */
 
-/*
- * Has one domain alone run an address space for as long as its trees stay?
- *
- * A thread that has not slept for long has made its last switch long ago: so first note the
- * domains whose CPUs run the address space now. If a thread has slept since, and had run without a
- * switch before, its domain looks as if it had not run. The process is split again when the
- * thread wakes up, and its trees stay longer then.
- *
- * A universal domain counts if it has had a tree. One that has had none ran a thread that may not
- * split the process.
- *
- * A return interrupts the CPUs that run the process. So it does not return as long as one of them
- * is isolated.
- *
- * @alone: set to the domain
- *
- * Context: any.
- */
-static bool hydra_runs_alone(struct hydra_mm *h, unsigned int *alone)
-{
-	u32 stay = READ_ONCE(h->stay) / HZ, ran, last = 0;
-	struct hydra_domain *dom;
-	hydra_mask_t domains;
-	bool any = false;
-	unsigned int d;
-	int cpu;
-
-	/* See hydra_set_scope() for the numbers. */
-	guard(preempt)();
-	if (!READ_ONCE(h->active) || hydra_runs_isolated(h->mm, cpu_possible_mask))
-		return false;
-	for_each_cpu(cpu, mm_cpumask(h->mm)) {
-		dom = READ_ONCE(h->domain[hydra_domain_of_cpu(h->scope, cpu)]);
-		if (READ_ONCE(per_cpu(cpu_tlbstate_shared.is_lazy, cpu)))
-			continue;
-		if (!dom)
-			return false;
-		WRITE_ONCE(dom->ran, hydra_second());
-	}
-	hydra_mask_zero(&domains);
-	hydra_mask_add(&domains, &h->trees);
-	/* trees before h->domain[d]; pairs with the smp_wmb() in hydra_promote(). */
-	smp_rmb();
-	for_each_hydra_domain(d, &domains) {
-		ran = READ_ONCE(h->domain[d]->ran);
-		if (any && !hydra_later(ran, last))
-			continue;
-		any = true;
-		last = ran;
-		*alone = d;
-	}
-	for_each_hydra_domain(d, &domains) {
-		ran = READ_ONCE(h->domain[d]->ran);
-		if (d != *alone && !hydra_later(last, ran + stay))
-			return false;
-	}
-	return any;
-}
-
 /**
  * hydra_return_alone - return a process that one domain alone runs to plain Linux
  * @h: its address space, of which the caller holds a reference in mm_users
@@ -589,14 +680,16 @@ void hydra_return_alone(struct hydra_mm *h)
 {
 	struct mm_struct *mm = h->mm;
 	bool elsewhere = false;
+	int ret = -EINTR;
 	unsigned int d;
 
 	if (hydra_is_auto(hydra_choice_of(mm)) || !hydra_runs_alone(h, &d) ||
-	    mm_pgtables_bytes(mm) > RETURN_TABLES * PAGE_SIZE || !hydra_trylock(mm, LOCK_LOOKS))
+	    !hydra_trylock(mm, LOCK_LOOKS))
 		return;
 	/* It may have been split anew, for other domains. */
-	if (hydra_runs_alone(h, &d) && !hydra_lock_out_faults(mm, false)) {
-		hydra_deactivate(h);
+	if (hydra_runs_alone(h, &d))
+		ret = hydra_return(h, false);
+	if (!ret) {
 		hydra_last_returned(mm, hydra_last(h->scope, d));
 		/* Pairs with cpumask_set_cpu() in switch_mm_irqs_off(): see the DOC above. */
 		smp_mb();
@@ -605,6 +698,8 @@ void hydra_return_alone(struct hydra_mm *h)
 	}
 	mmap_write_unlock(mm);
 	hydra_unlock_ldt(mm);
+	if (ret == -EINPROGRESS)
+		hydra_go_on_returning(mm);
 	if (elsewhere)
 		hydra_ask_all(mm);
 }

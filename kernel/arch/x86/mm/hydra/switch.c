@@ -188,9 +188,9 @@ static void hydra_move_last(struct mm_struct *mm, u32 last)
  */
 void __hydra_resume_user_mode(struct mm_struct *mm)
 {
+	bool returns, done = true;
 	struct hydra_mm *h;
 	unsigned int noio;
-	bool done = true;
 	u32 last;
 
 	if (!hydra_wants_domains(hydra_choice_of(mm)) ||
@@ -203,11 +203,13 @@ void __hydra_resume_user_mode(struct mm_struct *mm)
 	 */
 	smp_rmb();
 	h = mm_hydra(mm);
-	if (h ? !hydra_returns(h, current) && !hydra_lacks_tree(h, hydra_this_domain(h)) :
+	/* Once: if it returns meanwhile, it is not to be split again. */
+	returns = h && hydra_returns(h, current);
+	if (h ? !returns && !hydra_lacks_tree(h, hydra_this_domain(h)) :
 		last == HYDRA_LAST_SPLIT || !hydra_last_known(last) || hydra_is_last(last))
 		return;
 	noio = hydra_no_wait_begin();
-	if (h && hydra_returns(h, current))
+	if (returns)
 		done = hydra_unsplit(mm);
 	else if (h || hydra_has_user_threads())
 		done = hydra_split(mm);

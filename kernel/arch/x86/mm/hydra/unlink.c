@@ -607,7 +607,7 @@ void hydra_cut_links(struct hydra_table *t, pteval_t *canonical, unsigned int se
 	hydra_mask_remove(&t->sharers, &cut);
 }
 
-/* A link of a single domain needs no cut: it is freed with the domain's PMD table. */
+/* A link of a single domain, if there is one, needs no cut: it goes with the domain's PMD table. */
 static void hydra_release_detached(pteval_t *canonical)
 {
 	unsigned long word = hydra_table_detach(hydra_ptdesc(canonical));
@@ -623,7 +623,7 @@ static void hydra_release_pmd_table(struct hydra_mm *h, pteval_t *table)
 	spinlock_t *lock = pmd_lockptr(h->mm, (pmd_t *)table);
 
 	/*
-	 * hydra_release_tables() skips a PMD entry cleared by a concurrent collapse
+	 * hydra_release_leaves() skips a PMD entry cleared by a concurrent collapse
 	 * (through the reverse map). The collapse still needs the PMD table's
 	 * hydra_table, and holds the PMD lock until all links are cut: wait for it.
 	 *
@@ -635,29 +635,80 @@ static void hydra_release_pmd_table(struct hydra_mm *h, pteval_t *table)
 	spin_unlock(lock);
 }
 
+/*
+ * The domains leave a leaf table. Return: how many copies are freed, and one more.
+ *
+ * While the address space is still active, the table may be freed before the domain's PMD table:
+ * the link of a single domain is cut, too.
+ */
+static unsigned long hydra_release_leaf(struct hydra_mm *h, const struct hydra_iter *it)
+{
+	struct hydra_table *t;
+	unsigned long word, nr = 1;
+	pteval_t *canonical;
+	spinlock_t *ptl;	/* the table's lock */
+	pte_t *pte;
+
+	pte = pte_offset_map_lock(h->mm, (pmd_t *)it->entry, it->addr, &ptl);
+	if (!pte)
+		return nr;
+	canonical = hydra_table_start((pteval_t *)pte);
+	word = hydra_word_of(canonical);
+	t = hydra_word_table(word);
+	if (t)
+		nr += bitmap_weight(t->users.bits, HYDRA_MAX_DOMAINS);
+	hydra_release_detached(canonical);
+	if (hydra_word_solo(word) && READ_ONCE(h->active))
+		hydra_cut_solo(hydra_table_of(it->entry), hydra_entry_index(it->entry),
+			       hydra_word_domain(word));
+	pte_unmap_unlock(pte, ptl);
+	return nr;
+}
+
+/* How many entries a walk passes that leads to no leaf table; it counts as one table. */
+#define STEPS_AT_ONCE	64
+
 /**
- * hydra_release_tables - free the domain trees, from the leaf tables up
- * @h: address space, not active any more
+ * hydra_release_leaves - free the copies of leaf tables
+ * @h: address space, not active any more; or it returns in parts (hydra_mm::returning)
+ * @next: address to begin at; set to the one to go on at
+ * @most: how many leaf tables and copies at most, but for the copies of the last table
+ *
+ * Context: mmap_lock held for writing. No domain joins a table meanwhile, or later.
+ * Return: true if no leaf table is left that has a domain.
+ */
+bool hydra_release_leaves(struct hydra_mm *h, unsigned long *next, unsigned long most)
+{
+	struct hydra_iter it = {
+		.mm = h->mm,
+		.level = PG_LEVEL_4K,
+		.steps = STEPS_AT_ONCE,
+		.next = *next,
+	};
+
+	mmap_assert_write_locked(h->mm);
+	while (most && it.next < TASK_SIZE_MAX) {
+		most -= min(most, hydra_next_canonical(&it) ? hydra_release_leaf(h, &it) : 1);
+		cond_resched();
+	}
+	*next = it.next;
+	return it.next >= TASK_SIZE_MAX;
+}
+
+/**
+ * hydra_release_tables - free the domain trees above the leaf tables
+ * @h: address space, not active any more; hydra_release_leaves() has returned true
  *
  * Context: mmap_lock held for writing, hydra_lock_out_faults().
  */
 void hydra_release_tables(struct hydra_mm *h)
 {
 	struct hydra_iter it = { .mm = h->mm };
-	spinlock_t *ptl;
-	pte_t *pte;
 
-	for (it.level = PG_LEVEL_4K; it.level <= PG_LEVEL_1G; it.level++) {
+	for (it.level = PG_LEVEL_2M; it.level <= PG_LEVEL_1G; it.level++) {
 		it.next = 0;
 		while (hydra_next_canonical(&it)) {
-			if (it.level == PG_LEVEL_4K) {
-				pte = pte_offset_map_lock(h->mm, (pmd_t *)it.entry,
-							  it.addr, &ptl);
-				if (!pte)
-					continue;
-				hydra_release_detached(hydra_table_start((pteval_t *)pte));
-				pte_unmap_unlock(pte, ptl);
-			} else if (it.level == PG_LEVEL_2M) {
+			if (it.level == PG_LEVEL_2M) {
 				hydra_release_pmd_table(h, it.table);
 			} else {
 				/* As hydra_release_pmd_table(), for clears of huge PUD entries */

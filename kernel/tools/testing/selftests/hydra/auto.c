@@ -649,6 +649,35 @@ TEST_F_TIMEOUT(auto, stays_split_while_an_isolated_cpu_runs_it, 180)
 	ASSERT_COMES(getpid(), "returned", NULL, share);
 }
 
+#define MANY	16500UL		/* leaf tables, of a page each: with four nodes 66,000 copies */
+
+static char *many;
+
+/* The node of the calling thread gets copies. */
+static void read_many(void)
+{
+	for (size_t i = 0; i < MANY; i++)
+		(void)*(volatile char *)(many + i * TABLE_SIZE);
+}
+
+/* A process is split, and returns in parts, however many tables it has. */
+TEST_F_TIMEOUT(auto, process_with_many_tables_returns, 300)
+{
+	many = mmap(NULL, MANY * TABLE_SIZE, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	ASSERT_NE(MAP_FAILED, many);
+	for (size_t i = 0; i < MANY; i++)
+		many[i * TABLE_SIZE] = 1;
+	ASSERT_EQ(0, hydra_write_policy(getpid(), "auto,filter=table"));
+	ASSERT_EQ(0, set_price("fill", 50));
+	ASSERT_EQ(0, set_price("release", 1));
+	split_with_gain(_metadata, self);
+	hydra_pin_to_node(self->last);
+	read_many();
+	ASSERT_COMES(getpid(), "returned", NULL, share);
+	EXPECT_EQ(0, self->a.split);
+}
+
 TEST_F_TIMEOUT(auto, returns_when_one_node_alone_runs_it, 180)
 {
 	split_with_gain(_metadata, self);

@@ -19,7 +19,7 @@
 
 #define PAGES		16
 #define SEED		0x5917
-#define RETURN_SECONDS	10	/* the kernel keeps the trees for one second */
+#define RETURN_SECONDS	30	/* the kernel keeps the trees for one second; an emulator is slow */
 #define TREE_SECONDS	10	/* the kernel asks ten times a second */
 
 FIXTURE(split) {
@@ -265,6 +265,200 @@ TEST_F_TIMEOUT(split, returns_when_all_threads_have_moved_to_one_node, 90)
 	hydra_pin_to_node(0);
 	for (size_t i = 0; i < PAGES; i++)
 		EXPECT_EQ(hydra_word(SEED, i, 0), *(uint64_t *)(self->area + i * PAGE_SIZE));
+}
+
+/*
+ * A return of a process with many tables frees them in parts. Each leaf table of the area has one
+ * page, and the last node has a copy of it. While the tables go, threads of both nodes run.
+ */
+#define MANY		9000UL	/* leaf tables; as many copies */
+#define NEW_TABLES	256UL	/* in front of these, for tables that come meanwhile */
+#define AREA_TABLES	(NEW_TABLES + MANY)
+#define AT_ONCE		4096UL	/* tables and copies that a return frees in one part */
+
+static struct many {
+	pthread_t reader, chooser;
+	char *area;
+	int node;		/* of the reader */
+	atomic_ulong value;	/* of the first of the pages */
+	atomic_ulong read;	/* the reader has read the page since it had this value, */
+	atomic_ulong seen;	/* and found this */
+	unsigned long stale;	/* how often it has found another one */
+	atomic_bool stop, chosen;
+} many;
+
+static char *page_of_table(size_t table)
+{
+	return many.area + table * TABLE_SIZE;
+}
+
+/* Has a page in each table, and then keeps the translation of the first one */
+static void *read_many(void *unused)
+{
+	unsigned long value;
+
+	hydra_pin_to_node(many.node);
+	for (size_t i = NEW_TABLES; i < AREA_TABLES; i++)
+		(void)*(volatile uint64_t *)page_of_table(i);
+	while (!atomic_load(&many.stop)) {
+		value = atomic_load(&many.value);
+		atomic_store(&many.seen, *(volatile uint64_t *)page_of_table(NEW_TABLES));
+		atomic_store(&many.read, value);
+	}
+	return NULL;
+}
+
+static void *choose_linux(void *unused)
+{
+	if (hydra_write_policy(getpid(), "linux"))
+		abort();
+	atomic_store(&many.chosen, true);
+	return NULL;
+}
+
+/* Pages of node 0, in so many tables that all cannot be freed at once */
+static void map_many(struct __test_metadata *_metadata, int reader_node)
+{
+	const size_t size = AREA_TABLES * TABLE_SIZE;
+
+	many = (struct many){ .node = reader_node, .area = hydra_reserve(size) };
+	/* More than the machine may have, if all of it were used */
+	ASSERT_EQ(many.area, mmap(many.area, size, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0));
+	for (size_t i = NEW_TABLES; i < AREA_TABLES; i++)
+		*(volatile uint64_t *)page_of_table(i) = 1;
+	/* The tables above the new ones */
+	*(volatile uint64_t *)page_of_table(0) = 1;
+	*(volatile uint64_t *)page_of_table(NEW_TABLES - 1) = 1;
+	atomic_store(&many.value, 1);
+}
+
+static void start_reader(struct __test_metadata *_metadata)
+{
+	struct hydra_stats stats;
+
+	ASSERT_EQ(0, pthread_create(&many.reader, NULL, read_many, NULL));
+	while (!atomic_load(&many.read))
+		usleep(10000);
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
+	ASSERT_LE(MANY, stats.replica_tables);
+}
+
+static void stop_reader(void)
+{
+	atomic_store(&many.stop, true);
+	pthread_join(many.reader, NULL);
+}
+
+/* The first page becomes another one. The reader must read that. */
+static bool renew_page(void)
+{
+	char *page = page_of_table(NEW_TABLES);
+	unsigned long next = atomic_load(&many.value) + 1;
+
+	if (madvise(page, PAGE_SIZE, MADV_DONTNEED))
+		return false;
+	/* This takes the frame of the old page: a stale translation finds another value. */
+	*(volatile uint64_t *)(page_of_table(NEW_TABLES - 1) + PAGE_SIZE) = ~next;
+	*(volatile uint64_t *)page = next;
+	if (madvise(page_of_table(NEW_TABLES - 1) + PAGE_SIZE, PAGE_SIZE, MADV_DONTNEED))
+		return false;
+	atomic_store(&many.value, next);
+	while (atomic_load(&many.read) != next)
+		__builtin_ia32_pause();
+	many.stale += atomic_load(&many.seen) != next;
+	return true;
+}
+
+/*
+ *    the main thread, node 0     the reader, last node     another thread, node 0
+ *                                                          chooses policy "linux":
+ *                                                            frees some tables
+ *    a page in a new table
+ *    drops a page, writes it
+ *                                reads the page
+ *                                                            frees more tables
+ *    ...
+ */
+TEST_F_TIMEOUT(split, threads_run_while_many_tables_go, 180)
+{
+	unsigned long rounds = 0;
+
+	map_many(_metadata, self->last);
+	start_reader(_metadata);
+	ASSERT_EQ(0, pthread_create(&many.chooser, NULL, choose_linux, NULL));
+	while (!atomic_load(&many.chosen)) {
+		if (++rounds < NEW_TABLES)
+			*(volatile uint64_t *)page_of_table(NEW_TABLES - rounds) = 1;
+		ASSERT_TRUE(renew_page());
+	}
+	pthread_join(many.chooser, NULL);
+	EXPECT_FALSE(hydra_is_split());
+	EXPECT_EQ(0, many.stale);
+	EXPECT_LE(2 * MANY / AT_ONCE / 2, rounds)
+		TH_LOG("the tables went too fast for the test to see it");
+	hydra_assert_consistent();
+	/* What has gone comes back. */
+	ASSERT_EQ(0, hydra_on(9, HYDRA_FILTER_TABLE));
+	ASSERT_TRUE(await_split(true));
+	for (size_t i = 0; i < NEW_TABLES; i++)
+		*(volatile uint64_t *)page_of_table(i) = 1;
+	ASSERT_TRUE(renew_page());
+	stop_reader();
+	EXPECT_EQ(0, many.stale);
+}
+
+TEST_F_TIMEOUT(split, process_with_many_tables_returns_when_it_has_moved_to_one_node, 180)
+{
+	struct hydra_stats stats;
+	bool returned;
+
+	map_many(_metadata, self->last);
+	start_reader(_metadata);
+	ASSERT_EQ(0, hydra_forget_after(4));
+	hydra_pin_to_node(self->last);
+	returned = await_split(false);
+	ASSERT_EQ(0, hydra_read_stats(getpid(), &stats));
+	EXPECT_TRUE(returned) {
+		TH_LOG("%lu copies are left, %lu have been forgotten", stats.replica_tables,
+		       stats.forgotten);
+	}
+	EXPECT_EQ(0, trees());
+	ASSERT_EQ(0, hydra_forget_after(0));
+	stop_reader();
+}
+
+/* No other thread is left: the main thread's switches ask for the parts. */
+TEST_F_TIMEOUT(split, process_with_many_tables_returns_when_one_thread_is_left, 180)
+{
+	map_many(_metadata, self->last);
+	start_reader(_metadata);
+	stop_reader();
+	EXPECT_TRUE(await_split(false));
+	hydra_pin_to_node(self->last);
+	EXPECT_FALSE(hydra_is_split());
+}
+
+/* Children end at any moment of their return. */
+TEST_F_TIMEOUT(split, process_ends_while_its_tables_go, 300)
+{
+	for (int i = 0; i < 6; i++) {
+		pthread_t chooser;
+		pid_t child;
+
+		child = fork();
+		if (!child) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			map_many(_metadata, self->last);
+			start_reader(_metadata);
+			if (pthread_create(&chooser, NULL, choose_linux, NULL))
+				_exit(1);
+			usleep(i * 5000);
+			_exit(0);
+		}
+		ASSERT_LT(0, child);
+		EXPECT_EQ(0, hydra_wait_child(child));
+	}
 }
 
 /*
