@@ -29,6 +29,8 @@
 #define KEEPER (1UL << 20)	/* bytes to a page in the same page table, which keeps it */
 #define WARM_UP 3
 #define WARMING_UP 255	/* the row of samples that do not count */
+#define SPINS 1000		/* then a thread that waits sleeps for a while */
+#define TURNS 10	/* until a process under a policy is split */
 #define MOST_CPUS 64
 
 struct side {
@@ -125,12 +127,17 @@ static const struct operation operations[] = {
 /* What the second thread is to do; each word that changes has a line of its own. */
 static struct {
 	const struct operation *operation;
-	enum { BEFORE, ONCE, AFTER } task;
+	enum { BEFORE, ONCE, AFTER, SLEEP } task;
 	volatile unsigned long turn __attribute__((aligned(64)));
 	volatile unsigned long done __attribute__((aligned(64)));
 } order;
 
 static struct side sides[2];
+
+static void sleep_for(long ns)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
+}
 
 static void perform(struct side *side, const struct operation *operation, int task)
 {
@@ -145,6 +152,9 @@ static void perform(struct side *side, const struct operation *operation, int ta
 		return;
 	case AFTER:
 		place_unmap(side->at, SIZE);
+		return;
+	case SLEEP:
+		sleep_for(20000000);
 	}
 }
 
@@ -157,13 +167,25 @@ static void open_side(struct side *side, char *at)
 	place_touch(place_map(at + KEEPER, PAGE), PAGE);
 }
 
-/* At a pause instruction the emulator runs the next CPU. */
+/*
+ * At a pause instruction the emulator runs the next CPU. Its clock counts instructions, and jumps only while all CPUs sleep: what
+ * the kernel waits for when a process is split would take minutes while a thread spins.
+ */
+static void wait_until(const volatile unsigned long *word, unsigned long value, bool equal)
+{
+	for (unsigned int turn = 1; (*word == value) != equal; turn++) {
+		if (turn % SPINS)
+			_mm_pause();
+		else
+			sleep_for(1000000);
+	}
+}
+
 static void *serve(void *argument)
 {
 	open_side(&sides[1], BASE + APART);
 	for (;;) {
-		while (order.turn == order.done)
-			_mm_pause();
+		wait_until(&order.turn, order.done, false);
 		perform(&sides[1], order.operation, order.task);
 		order.done = order.turn;
 	}
@@ -175,18 +197,34 @@ static void tell(const struct operation *operation, int task)
 	order.operation = operation;
 	order.task = task;
 	order.turn++;
-	while (order.done != order.turn)
-		_mm_pause();
+}
+
+static void wait_for_other(void)
+{
+	wait_until(&order.done, order.turn, true);
+}
+
+static void have_done(const struct operation *operation, int task)
+{
+	tell(operation, task);
+	wait_for_other();
+}
+
+static void settle(void)
+{
+	tell(&operations[0], SLEEP);
+	perform(&sides[0], &operations[0], SLEEP);
+	wait_for_other();
 }
 
 static void measure(const struct operation *first, const struct operation *second)
 {
 	perform(&sides[0], first, BEFORE);
-	tell(second, BEFORE);
+	have_done(second, BEFORE);
 	perform(&sides[0], first, ONCE);
-	tell(second, ONCE);
+	have_done(second, ONCE);
 	perform(&sides[0], first, AFTER);
-	tell(second, AFTER);
+	have_done(second, AFTER);
 }
 
 /* It has run on its CPU, and its node has memory of the process. */
@@ -268,10 +306,13 @@ int main(int argc, char **argv)
 	start_pinned(options.cpus[1], serve, NULL);
 	for (size_t i = 2; i < options.count; i++)
 		start_pinned(options.cpus[i], stand_by, NULL);
-	tell(&operations[1], BEFORE);
-	tell(&operations[1], AFTER);
+	have_done(&operations[1], BEFORE);
+	have_done(&operations[1], AFTER);
 	/* Under a policy the process gets page tables for each node, meanwhile. */
-	nanosleep(&(struct timespec){ .tv_nsec = 200000000 }, NULL);
+	for (unsigned int i = 0; i < TURNS; i++) {
+		have_done(&operations[0], BEFORE);
+		settle();
+	}
 
 	marker_with_value(MARK_POLICY, options.policy);
 	MARKER(MARK_START_MEMORY);

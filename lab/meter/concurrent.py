@@ -29,6 +29,8 @@ SAMPLES = 20
 WARMING_UP = 255             # the row of samples that do not count: see workloads/conflicts.c
 KERNEL = 0xffffffff80000000  # from here on the kernel's own data, by name
 LOCK = "down_write_killable"        # what takes mmap_lock in mmap(): it shows where the mm_struct is
+# Room for all translated code: QEMU 7.2 may end when it throws code away that has callbacks for memory accesses.
+ROOM = ("-accel", "tcg,thread=single,tb-size=2047")
 # Of struct mm_struct, from mmap_lock on: what is there (6.12, the configuration lab).
 MM = {-0xb8: "mm_count", -0x78: "mm_mt", -0x48: "hydra", -0x40: "pgd", -0x38: "task_size", -0x30: "hydra_settings", -0x2c: "hydra_last", -0x24: "mm_users",
       -0x20: "pcpu_cid", -0x10: "pgtables_bytes", -0x8: "map_count", -0x4: "page_table_lock", 0x0: "mmap_lock.count", 0x8: "mmap_lock.owner", 0x10: "mmap_lock",
@@ -41,7 +43,7 @@ KINDS = (("maple tree", ("mas_", "mt_", "mtree_", "mab_", "ma_", "mte_")), ("ano
          ("VMA", ("vma_", "__vma", "vm_area", "lock_vma", "free_pgtables", "find_vma")),
          ("page table", ("__pte_alloc", "pmd_install", "free_pgd", "zap_p", "unmap_page_range", "unmap_vmas", "__handle_mm", "handle_mm", "change_p", "walk_p", "pte_offset")),
          ("LRU", ("lru_", "folio_batch", "folio_add_lru", "release_pages", "folios_put", "__page_cache")), ("memcg", ("page_counter", "mem_cgroup", "__mem_cgroup", "uncharge", "try_charge")),
-         ("Hydra", ("hydra_", "__hydra")))
+         ("Hydra", ("hydra_", "__hydra")), ("TLB state of a CPU", ("flush_tlb", "should_flush", "switch_mm")))
 
 
 @dataclasses.dataclass
@@ -184,7 +186,7 @@ def measure(nodes, samples=SAMPLES):
     words = [f"{how} --policy {number} --samples {samples} --cpus {cpus}" for number, how in enumerate(POLICIES.values())]
     command = ["sh", str(paths.REPO / "lab/meter/guest_steps.sh"), "1", "0,2", str(programs.workloads() / "conflicts"), str(programs.hydractl()), *words]
     machine = vm.Machine(nodes=nodes, cpus_per_node=2, memory=f"{steps.NODE_MIB * nodes}M", append=[steps.CLOCK, steps.UNWATCHED, steps.QUIET],
-                         ready=False, emulator=(*steps.COUNTED, "-plugin", f"{programs.conflicts_plugin()},out=DIRECTORY/samples"))
+                         ready=False, emulator=(*steps.COUNTED, *ROOM, "-plugin", f"{programs.conflicts_plugin()},out=DIRECTORY/samples"))
     with progress.counting("finding lines", len(words) * len(pairs(calls))) as bar:
         progress.say(f"booting {nodes} nodes of 2 CPUs for {NAME}")
 
