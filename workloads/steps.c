@@ -55,6 +55,8 @@ static void collect_rows(void)
 	add_rows(calibration_rows);
 	add_rows(memory_rows);
 	add_rows(process_rows);
+	/* Behind the others, whose numbers and addresses stay as they are. */
+	add_rows(lock_rows);
 }
 
 /* Is it one of the names, between commas? All are if there are none. */

@@ -48,7 +48,7 @@ struct row {
 };
 
 /* All of them, ended by one without a name. */
-extern const struct row calibration_rows[], memory_rows[], process_rows[];
+extern const struct row calibration_rows[], memory_rows[], process_rows[], lock_rows[];
 
 /* The argument with which the rows that measure exec call this program: it ends at once. */
 #define ENDS_AT_ONCE "ends-at-once"

@@ -2,6 +2,7 @@
 /* The rows in which one thread changes its own address space. */
 #include <errno.h>
 #include <error.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -13,6 +14,9 @@
 #define MANY (4UL << 20)		/* of a large operation */
 #define SOME (64UL << 10)		/* sizes between, of the papers' sweeps */
 #define MORE (512UL << 10)
+#define RESERVED (512UL << 20)
+#define COMMITTED (1UL << 20)
+#define STACK (8UL << 20)
 #define NEIGHBOUR (16 * PAGE)	/* bytes from it to the measured page */
 #define FILE_SIZE (16 * PAGE)		/* what one fault maps of a file */
 
@@ -204,6 +208,66 @@ static void map_fresh_table(struct place *place)
 		place_unmap(place->at, TABLE);
 	place_map(place->at, TABLE);
 }
+
+static void open_zeros(struct place *place)
+{
+	map_table(place);
+	place->from[0] = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	if (place->from[0] < 0)
+		error(EXIT_FAILURE, errno, "/dev/zero");
+}
+
+static void close_zeros(struct place *place)
+{
+	close(place->from[0]);
+}
+
+/* The kernel faults, as it writes to the page. */
+static void read_zeros(struct place *place)
+{
+	if (read(place->from[0], place->at, PAGE) != (ssize_t)PAGE)
+		error(EXIT_FAILURE, errno, "read");
+}
+
+static void free_lazily(struct place *place)
+{
+	if (madvise(place->at, PAGE, MADV_FREE))
+		error(EXIT_FAILURE, errno, "madvise");
+}
+
+static void reserve(struct place *place, int flags)
+{
+	if (mmap(place->at, place->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE | flags, -1, 0) !=
+	    place->at)
+		error(EXIT_FAILURE, errno, "cannot reserve memory at %p", place->at);
+}
+
+/* As an instance of WebAssembly has its memory: reserved, a part of it committed, used, and all of it released. */
+static void reserve_commit_release(struct place *place)
+{
+	reserve(place, 0);
+	protect(place->at, COMMITTED, PROT_READ | PROT_WRITE);
+	touch_page(place);
+	unmap_size(place);
+}
+
+/* As glibc makes a thread's stack, with a guard page. */
+static void stack_of_thread(struct place *place)
+{
+	reserve(place, MAP_STACK);
+	protect(place->at + PAGE, place->size - PAGE, PROT_READ | PROT_WRITE);
+	place_touch(place->at + place->size - PAGE, PAGE);
+	unmap_size(place);
+}
+
+/* What meets at mmap_lock, or would not have to. */
+const struct row lock_rows[] = {
+	{ .name = "read-fresh-4k", .prepare = open_zeros, .before = drop_page, .once = read_zeros, .finish = close_zeros, .more = true },
+	{ .name = "madv-free-4k", .prepare = map_table, .before = touch_page, .once = free_lazily, .more = true },
+	{ .name = "reserve-commit-release", .once = reserve_commit_release, .size = RESERVED, .more = true },
+	{ .name = "stack-of-thread", .once = stack_of_thread, .size = STACK, .more = true },
+	{ 0 }
+};
 
 const struct row memory_rows[] = {
 	{ .name = "minor-fault", .prepare = map_table, .before = drop_page, .use = read_next_page, .once = touch_page },

@@ -25,6 +25,7 @@ SOURCES = {"hydractl": ("tools/hydractl", INTERFACE, *RULES), "workloads": ("wor
            "package-hydractl": ("debian", "tools/hydractl", "tools/bpftrace", "tools/libvirt", "kernel/Documentation/admin-guide/mm", INTERFACE, *RULES, *(f"docs/{name}.md" for name in ("hydractl", "monitoring", "virtual-machines"))),
            "selftests": (SELFTESTS, INTERFACE), "libkvm": (f"{SELFTESTS}/Makefile",), "kernel-headers": ("kernel/include/uapi",),
            "steps-plugin": ("lab/meter/steps_plugin.c", "lab/meter/plugin_interface.h"),
+           "conflicts-plugin": ("lab/meter/conflicts_plugin.c", "lab/meter/plugin_interface.h"),
            "misses-plugin": ("lab/meter/misses_plugin.c", "lab/meter/plugin_interface.h", "lab/meter/tlb_model.h"), "java": ("workloads/Allocating.java",)}
 # Of the kernel tree: the test harness, the library of KVM's tests, and what "make headers" installs.
 HARNESS_PLACE = "tools/testing/selftests"
@@ -101,6 +102,11 @@ def plugin(name):
 def steps_plugin():
     """It counts instructions."""
     return plugin("steps")
+
+
+def conflicts_plugin():
+    """It finds the lines at which operations of two CPUs meet."""
+    return plugin("conflicts")
 
 
 def misses_plugin():

@@ -10,7 +10,8 @@ Boot a NUMA machine and make one measurement, every policy in the same boot. The
   a paper's figure     counts beside a figure of the papers on Mitosis, Hydra, RadixVM and ABIS. What is exact is
                        compared with what is expected, and the exit status is 1 if a count differs
   the meter (steps)    counts what operations execute (instructions, locked ones, allocations, callbacks of RCU, cache
-                       lines of other CPUs), on a kernel without Hydra, on one that does not use it, and under Hydra
+                       lines of other CPUs), on a kernel without Hydra, on one that does not use it, and under Hydra;
+                       concurrent finds the lines at which calls on disjoint memory meet
 
 Counts are exact and repeat. Times are an emulator's: they are shown as ratios to Linux's in the same boot.
 docs/lab.md says what each measurement means.
@@ -20,6 +21,7 @@ docs/lab.md says what each measurement means.
   ./hydra bench footprint --csv footprint.csv --png footprint.png
   ./hydra bench steps
   ./hydra bench steps --nodes 2 --rows minor-fault,mprotect-4k --functions 8
+  ./hydra bench concurrent --json concurrent.json
   ./hydra bench steps --nodes 1 2 4 8 16 --json steps.json --plot steps.png --cross-check
 
 For experiments (docs/researchers.md):

@@ -62,7 +62,7 @@ def test_a_value_that_is_missing_fails():
 
 def test_every_program_has_words_for_its_user():
     assert all(what and words.endswith(".") for _, what, words in bench_programs.CASES.values())
-    assert {words[0] for words, _, _ in bench_programs.CASES.values()} == set(guest_apps.WORKS)
+    assert {words[0] for words, _, _ in (*bench_programs.CASES.values(), *bench_programs.SWEEPS.values())} == set(guest_apps.WORKS)
 
 
 def test_the_files_from_elsewhere_are_words_of_the_commands(monkeypatch, tmp_path):

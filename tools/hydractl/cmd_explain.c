@@ -7,7 +7,7 @@
 #include "commands.h"
 
 static double seconds = 10;
-static bool look_at_tables;
+static bool look_at_tables, look_at_locks;
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
@@ -18,9 +18,16 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 't':
 		look_at_tables = true;
 		return 0;
+	case 'L':
+		look_at_locks = true;
+		return 0;
 	case ARGP_KEY_END:
 		if (!options.pid && options.group.kind == GROUP_NONE)
 			argp_error(state, "no process named: give a PID, --tree, --cgroup, --unit or --all");
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		if (look_at_locks && (!options.pid || look_at_tables))
+			argp_error(state, "--locks takes one PID, and not --tables");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -29,6 +36,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option explain_options[] = {
 	{ "seconds", 's', "SECONDS", 0, "How long to watch; 10, unless given", 0 },
+	{ "locks", 'L', NULL, 0, "Instead, count which system calls of one process take its mmap_lock, by the kernel's trace events: see below", 0 },
 	{ "tables", 't', NULL, 0, "Look at the page tables of several processes, too: each waits meanwhile, as of 'hydractl tables'. For a single PID, and for processes on one node with 1 MiB of page tables, hydractl always does", 0 },
 	{ 0 }
 };
@@ -52,6 +60,9 @@ static const struct argp argp = {
 	       "For example:\n"
 	       "  hydractl explain 1234\n"
 	       "  hydractl explain --unit mysql --seconds 60\n"
+	       "  hydractl explain --locks 1234\n"
+	       "\n"
+	       "--locks needs root, and no Hydra. READ, WRITE: acquisitions of mmap_lock by the process's threads, and by children that vfork() has started. FITS: those for writing by calls that a kernel could do under a finer lock, in a region: mmap() without an address (or MAP_FIXED in a region), of private anonymous memory that grants nothing or read and write, of at most 16 GiB, but not from 2 MiB on where huge pages are 'always' and MAP_STACK is not given; munmap() of it; mprotect() to read and write, or from nothing to nothing. No kernel has regions yet. Not seen: MCL_FUTURE, READ_IMPLIES_EXEC, and pages without entries, from which mprotect() may take the grant. WAITS, WAITED-US: of 10 us or more. Meanwhile each system call of the machine takes longer, and each lock of the process. After SIGKILL the trace stays: rmdir /sys/kernel/tracing/instances/hydractl-*\n"
 	       "\n"
 	       "Not seen: what makes policy auto leave a process alone, such as mlockall(); and a program that uses mprotect() or munmap() as a memory barrier for all threads must not run under Hydra, however much it would gain. See 'Programs that rely on the interrupts' in docs/hydractl.md.\n"
 	       "\n"
@@ -334,6 +345,8 @@ int command_explain(int argc, char **argv)
 
 	options.pid_optional = true;
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	if (look_at_locks)
+		return explain_locks(seconds);
 	kernel_require();
 	/* A signal waits until no process is counted any more. */
 	sigemptyset(&signals);

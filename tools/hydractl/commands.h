@@ -15,6 +15,8 @@
 
 int command_run(int argc, char **argv);
 int command_explain(int argc, char **argv);
+/* The rest of 'hydractl explain --locks'. */
+int explain_locks(double seconds);
 int command_why(int argc, char **argv);
 int command_set(int argc, char **argv);
 int command_off(int argc, char **argv);
