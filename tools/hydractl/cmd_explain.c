@@ -18,7 +18,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 't':
 		look_at_tables = true;
 		return 0;
-	case 'L':
+	case 'x':
 		look_at_locks = true;
 		return 0;
 	case ARGP_KEY_END:
@@ -36,7 +36,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option explain_options[] = {
 	{ "seconds", 's', "SECONDS", 0, "How long to watch; 10, unless given", 0 },
-	{ "locks", 'L', NULL, 0, "Instead, count which system calls of one process take its mmap_lock, by the kernel's trace events: see below", 0 },
+	{ "locks", 'x', NULL, 0, "Instead, count which system calls of one process take its mmap_lock, by the kernel's trace events: see below", 0 },
 	{ "tables", 't', NULL, 0, "Look at the page tables of several processes, too: each waits meanwhile, as of 'hydractl tables'. For a single PID, and for processes on one node with 1 MiB of page tables, hydractl always does", 0 },
 	{ 0 }
 };
