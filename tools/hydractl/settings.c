@@ -6,8 +6,8 @@
 #include "process.h"
 #include "rules.h"
 
-#define VALUES(which, when, degree, whom) \
-	{ .domains = which, .replication = when, .prefetch = degree, .filter = whom }
+#define VALUES(which, when, degree, how) \
+	{ .domains = which, .replication = when, .prefetch = degree, .filter = how }
 
 /*
  * By the same values, the kernel knows all policies except hydra-nofilter; the kernel
