@@ -115,7 +115,8 @@ static int hydra_vm_take_limit(const char *value, struct hydra_vm_settings *s)
 		s->limit = ULONG_MAX;
 		return 0;
 	}
-	if (kstrtoul(value, 10, &kib))
+	/* As of KVM_CAP_HYDRA: whole tables. To round down could leave none. */
+	if (kstrtoul(value, 10, &kib) || kib % (PAGE_SIZE / 1024))
 		return -EINVAL;
 	s->limit = kib / (PAGE_SIZE / 1024);
 	return 0;

@@ -272,6 +272,7 @@ TEST_F(vm_interface, limits_are_settings)
 	EXPECT_EQ(2048, vm_number("limit_kib"));
 	EXPECT_EQ(-EINVAL, vm_set("limit_kib=-1"));
 	EXPECT_EQ(-EINVAL, vm_set("limit_kib="));
+	EXPECT_EQ(-EINVAL, vm_set("limit_kib=3"));
 	EXPECT_EQ(-EINVAL, vm_set("prefetch=1,limit_kib=x"));
 	EXPECT_EQ(-EINVAL, hydra_write_policy(getpid(), "limit_kib=4"));
 	EXPECT_EQ(0, vm_set("prefetch=3,limit_kib=4096,filter=none"));
