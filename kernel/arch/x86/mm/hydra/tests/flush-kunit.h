@@ -420,6 +420,7 @@ static void hydra_test_look_wide(struct kunit *test)
 		.look = HYDRA_TAKE_MARKS,
 		.found = &found,
 	};
+	enum hydra_leaf_done done;
 	struct hydra_table *t[3];
 	unsigned int i, other;
 	unsigned long end;
@@ -463,8 +464,10 @@ static void hydra_test_look_wide(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_MARKED, *beyond);
 	end = 3 * PMD_SIZE;
 	l.copies = 0;
-	KUNIT_EXPECT_EQ(test, HYDRA_LEAF_BY_MARKS,
-			hydra_add_leaf(&l, hydra_next_table(pmd[2]), 2 * PMD_SIZE, &end));
+	preempt_disable();
+	done = hydra_add_leaf(&l, hydra_next_table(pmd[2]), 2 * PMD_SIZE, &end);
+	preempt_enable();
+	KUNIT_EXPECT_EQ(test, HYDRA_LEAF_BY_MARKS, done);
 	KUNIT_EXPECT_EQ(test, 2 * PMD_SIZE + LOOK_AT_ONCE / 2 * PAGE_SIZE, end);
 	KUNIT_EXPECT_EQ(test, LOOK_AT_ONCE, l.copies);
 	/* A range that is too large goes by table; one that is not, and is empty, does not. */
