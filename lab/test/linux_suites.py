@@ -112,6 +112,9 @@ STRESSORS = {
 # A short run has one of these lists of patterns of names.
 PARTS = [["mm:[a-l]*"], ["mm:[!a-l]*"], [f"{suite}:*" for suite in SELFTESTS if suite != "mm"], [f"{suite}:*" for suite in STRESSORS]]
 
+# Under policy auto: looks so often and such prices that the kernel splits programs which run for a second.
+SOON = "(cd /sys/kernel/mm/hydra/auto && echo 10 >look_ms && for price in fill root change more look flush; do echo 1 >price_$price; done)\n"
+DECISIONS = "one machine:decisions 30 cat /sys/kernel/mm/hydra/auto/stats\n"
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
 AS_NOBODY = ["exec", "spawn", "madvise"]  # not for root, or destroys memory as root
 EXTRA = {"vm": ["--vm-bytes", "16m"], "exec": ["--exec-max", "4"]}
@@ -223,9 +226,12 @@ def machine_cases(policy, output, log):
 def boot(image, machine, policy, text, seconds, bar):
     """One boot; returns (the run, whether the boot came to the end)."""
     machine = dataclasses.replace(machine, append=[*machine.append, f"hydra={policy}"])
+    text = f"{SOON}{text}\n{DECISIONS}" if policy == "auto" else text
     result, shown = vm.collect(["bash", "-c", text], machine, vm.BOOT_LIMIT + 60 * seconds, suites.Watcher(bar), image)
     run = differences.read(shown, seconds)
     ended = "### end machine:invariants " in shown
+    if decisions := said(shown, "machine:decisions"):
+        progress.say(f"policy auto decided: {', '.join(decisions.split('#')[0].splitlines())}")
     run.update(machine_cases(policy, shown, result.console) if ended else
                {"machine:kernel log": {"machine:kernel log": Outcome("machine:kernel log", "failed", result.trouble)}})
     return run, ended
