@@ -19,8 +19,8 @@ COLUMNS = {name: f"hydra, {name}" if "/" in how else name for name, how in steps
 FINE = COLUMNS["accessed"]
 AUTO = COLUMNS["auto"]
 RULE = 1.10                  # by `accessed` for each instruction by `table` where all share, if users are to run `accessed`
-# What holds in every row, for each instruction by `table`. Where all share, it is the marks that changes leave in the copies.
-KEPT = {"apart": {FINE: 1.002, AUTO: 1.002}, "together": {FINE: 1.14, AUTO: 1.04}}
+# What holds in every row, for each instruction by `table`.
+KEPT = {"apart": {FINE: 1.002, AUTO: 1.002}, "together": {FINE: 1.14, AUTO: 1.01}}
 # In these, `auto` goes on to look: of the two flushes of each round, one finds pages that no other node has read since.
 LOOKS_PAY = {"apart": (), "together": ("map-unmap-4k", "mprotect-4k", "mprotect-4m")}
 SLOWDOWN = 1 / 0.29          # vMitosis's of mprotect of 4 MiB, with copies on four nodes

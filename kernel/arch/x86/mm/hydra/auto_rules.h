@@ -279,6 +279,19 @@ static inline u8 hydra_credit(u8 credit, bool used)
 								credit + HYDRA_FAULT_PUSHES;
 }
 
+/**
+ * hydra_credit_spent - full credit, after a change of an entry that not all its copies had used
+ * @copies: that have changed, each of them pushed
+ *
+ * No change of full credit is needed for an entry whose copies were all used.
+ *
+ * Return: the new credit; no more than if each push had been accounted alone.
+ */
+static inline u8 hydra_credit_spent(u32 copies)
+{
+	return copies > HYDRA_CREDIT_MAX ? 0 : HYDRA_CREDIT_MAX - copies;
+}
+
 enum hydra_mode_state {
 	HYDRA_MODE_TRY,		/* flushes look at marks for a while */
 	HYDRA_MODE_FINE,	/* flushes look at marks as long as that gains */
@@ -292,7 +305,7 @@ enum hydra_mode_state {
 struct hydra_mode {
 	union {
 		s16 tally;	/* what looks have saved less what they cost, in looks */
-		u16 rested;	/* by table: flushes since the last try */
+		u16 rest;	/* by table: flushes until the next try */
 	};
 	u16 state : 2;		/* enum hydra_mode_state */
 	u16 backoff : 3;	/* tries that have failed in a row, HYDRA_BACKOFF_MAX at most */
@@ -369,7 +382,7 @@ static inline s16 hydra_tally(s16 tally, u32 gain, u32 copies)
  */
 static inline bool hydra_mode_rested(struct hydra_mode *m)
 {
-	if (++m->rested < hydra_mode_rest(m->backoff))
+	if (--m->rest)
 		return false;
 	m->state = HYDRA_MODE_TRY;
 	m->tried = 0;
@@ -405,9 +418,9 @@ static inline void hydra_mode_flushed(struct hydra_mode *m, u32 worth, u32 spare
 		return;
 	}
 	m->state = HYDRA_MODE_TABLE;
-	m->rested = 0;
 	if (m->backoff < HYDRA_BACKOFF_MAX)
 		m->backoff++;
+	m->rest = hydra_mode_rest(m->backoff);
 }
 
 #endif /* _ARCH_X86_MM_HYDRA_AUTO_RULES_H */

@@ -212,23 +212,33 @@ static enum hydra_refill hydra_refill_at_change(const struct hydra_table *t)
 	return hydra_filter(t->hmm) == HYDRA_FILTER_AUTO ? HYDRA_REFILL_CREDIT : HYDRA_REFILL;
 }
 
-/* Clear the replicas of an entry that ends or is replaced. Return: their accessed bits. */
+/*
+ * Clear the replicas of an entry that ends or is replaced. Return: their accessed bits.
+ *
+ * A table with full credit, as where all domains use the memory, pushes to each copy, and has
+ * one look at its account for all copies.
+ */
 static pteval_t hydra_clear_copies(struct hydra_table *t, pteval_t *entry,
 				   enum hydra_refill refill)
 {
-	pteval_t *copy, was, young = 0;
-	bool changed = false;
-	unsigned int d = 0;
+	bool full = refill == HYDRA_REFILL_CREDIT && t->credit == HYDRA_CREDIT_MAX;
+	pteval_t *copy, was, any = 0, all = _PAGE_ACCESSED;
+	unsigned int d = 0, changed = 0;
 
+	if (full)
+		refill = HYDRA_REFILL;
 	for (; (copy = hydra_replica_begin(t, entry, &d)); d++) {
 		was = hydra_clear_copy(t, copy, refill);
 		hydra_replica_end(t, d);
-		young |= was & _PAGE_ACCESSED;
-		changed |= was != 0;
+		any |= was;
+		all &= was;
+		changed += was != 0;
 		hydra_propagated(t, entry, d, was != 0);
 	}
-	hydra_pay_changes(t, changed);
-	return young;
+	if (full && !all)
+		t->credit = hydra_credit_spent(changed);
+	hydra_pay_changes(t, changed != 0);
+	return any & _PAGE_ACCESSED;
 }
 
 /*

@@ -312,12 +312,12 @@ static bool hydra_may_look(const struct hydra_lookup *l)
 }
 
 /* Filter "auto", by table: does a table ask for a look? If it rests, account for the flush. */
-static bool hydra_asks(struct hydra_table *t, unsigned int nr)
+static bool hydra_asks(const struct hydra_lookup *l, struct hydra_table *t, unsigned int nr)
 {
 	struct hydra_mode mode = READ_ONCE(t->mode);
 
 	if (mode.state != HYDRA_MODE_TABLE)
-		return hydra_looks(t, nr);
+		return hydra_may_look(l) && hydra_looks(t, nr);
 	if (hydra_mode_rested(&mode))
 		trace_hydra_mode(t->hmm->mm, t->base, mode.state, mode.tally);
 	WRITE_ONCE(t->mode, mode);
@@ -338,7 +338,7 @@ static noinline void hydra_reach(struct hydra_lookup *l, struct hydra_table *t,
 	if (l->askers_pay) {
 		if (hydra_looks(t, nr))
 			hydra_pay_flush(t);
-	} else if (hydra_may_look(l) && (!by_mode || hydra_asks(t, nr))) {
+	} else if (by_mode ? hydra_asks(l, t, nr) : hydra_may_look(l)) {
 		l->copies += nr * hydra_read_sharers(t, &sharers);
 	} else if ((l->filter < HYDRA_FILTER_ENTRY || by_mode) &&
 		   l->size <= LOOKUP_RENT * hydra_budget_times(l)) {

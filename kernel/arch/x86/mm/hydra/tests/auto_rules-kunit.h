@@ -153,6 +153,8 @@ static void hydra_test_credit(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, cases[i].next,
 				    hydra_credit(cases[i].credit, cases[i].used), "case %u", i);
 	}
+	KUNIT_EXPECT_EQ(test, 252, hydra_credit_spent(3));
+	KUNIT_EXPECT_EQ(test, 0, hydra_credit_spent(HYDRA_CREDIT_MAX + 1));
 }
 
 static void hydra_test_tally(struct kunit *test)

@@ -575,7 +575,7 @@ static void hydra_test_modes(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, hydra_test_narrow(a.h, &found, 5 * PAGE_SIZE, 7 * PAGE_SIZE));
 	KUNIT_EXPECT_TRUE(test, hydra_test_same(&found, &t->sharers));
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_MARKED, t->table[a.other][6]);
-	KUNIT_EXPECT_EQ(test, 1, t->mode.rested);
+	KUNIT_EXPECT_EQ(test, HYDRA_REST_FLUSHES - 1, t->mode.rest);
 	/* The next try finds that one interrupt is spared for each two looks. */
 	t->mode = (struct hydra_mode){};
 	for (i = 0; t->mode.state != HYDRA_MODE_FINE && i <= HYDRA_TRY_FLUSHES; i++)
@@ -618,6 +618,7 @@ static void hydra_test_mixed(struct kunit *test)
 	by_table->base = PMD_SIZE;
 	by_table->mode.state = HYDRA_MODE_TABLE;
 	by_table->mode.backoff = 1;
+	by_table->mode.rest = HYDRA_REST_FLUSHES;
 	hydra_mask_set(a.own, &by_table->sharers);
 	if (HYDRA_MAX_DOMAINS > 2) {
 		hydra_mask_set(third, &by_table->sharers);
@@ -635,7 +636,7 @@ static void hydra_test_mixed(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, HYDRA_PTE_MARKED, by_table->table[third][0]);
 	/* Each has its own account. */
 	KUNIT_EXPECT_EQ(test, 2, (u8)a.t->mode.tried);
-	KUNIT_EXPECT_EQ(test, 2, by_table->mode.rested);
+	KUNIT_EXPECT_EQ(test, HYDRA_REST_FLUSHES - 2, by_table->mode.rest);
 	hydra_test_auto_end(&a);
 }
 
@@ -656,13 +657,14 @@ static void hydra_test_askers_pay(struct kunit *test)
 
 	by_table->mode.state = HYDRA_MODE_TABLE;
 	by_table->mode.backoff = 1;
+	by_table->mode.rest = HYDRA_REST_FLUSHES;
 	a.h->rent_flush = 1;
 	hydra_lookup_targets(&l, HYDRA_FILTER_AUTO, PMD_SIZE - PAGE_SIZE, PMD_SIZE + PAGE_SIZE);
 	KUNIT_EXPECT_NULL(test, this_cpu_read(hydra_published.h));
 	KUNIT_EXPECT_TRUE(test, hydra_mask_subset(&a.t->sharers, &found));
 	KUNIT_EXPECT_EQ(test, 1, a.t->rent);
 	KUNIT_EXPECT_EQ(test, 1, by_table->rent);
-	KUNIT_EXPECT_EQ(test, 1, by_table->mode.rested);
+	KUNIT_EXPECT_EQ(test, HYDRA_REST_FLUSHES - 1, by_table->mode.rest);
 	hydra_test_auto_end(&a);
 }
 

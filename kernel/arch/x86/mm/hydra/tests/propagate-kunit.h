@@ -368,6 +368,19 @@ static void hydra_test_push_account(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 3 * HYDRA_FAULT_PUSHES + 1, i);
 	KUNIT_EXPECT_EQ(test, 0, t->credit);
 	KUNIT_EXPECT_EQ(test, MARK, *copy);
+	/* Full credit stays as long as all copies are used: */
+	t->credit = HYDRA_CREDIT_MAX;
+	*copy = PAGE_A | _PAGE_ACCESSED;
+	hydra_entry_exchange(entry, 0);
+	hydra_entry_exchange(entry, PAGE_A);
+	KUNIT_EXPECT_EQ(test, PAGE_A | MARK, *copy);
+	KUNIT_EXPECT_EQ(test, HYDRA_CREDIT_MAX, t->credit);
+	/* a push of one that was not costs. */
+	hydra_entry_exchange(entry, 0);
+	hydra_entry_exchange(entry, PAGE_A);
+	KUNIT_EXPECT_EQ(test, PAGE_A | MARK, *copy);
+	KUNIT_EXPECT_EQ(test, HYDRA_CREDIT_MAX - 1, t->credit);
+	t->credit = 0;
 	/* By table, all are pushed, and nothing is accounted. */
 	tree.h->mm->hydra_settings = HYDRA_HYDRA_SETTINGS.word;
 	*copy = PAGE_A | _PAGE_ACCESSED;
