@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the runs of a value come to: its median, the least and the greatest, and ratios to Linux in the same runs."""
+"""What the runs of a value come to: its median, the least and the greatest, ratios to Linux in the same runs, and by how much two runs may differ."""
 import dataclasses
 import statistics
 
@@ -58,3 +58,33 @@ def ratio(spread, linux):
         return None
     each = [spread.by_run[run] / linux.by_run[run] for run in both]
     return spread.median / linux.median, min(each), max(each)
+
+
+# --- Two runs
+
+@dataclasses.dataclass(frozen=True)
+class Allowed:
+    """By how much a value may differ between two runs: by a share of the greater one, or by so much, whichever is more."""
+    share: float
+    most: float
+    why: str                 # of the spread, in words
+
+    def covers(self, one, other):
+        if isinstance(one, str) or isinstance(other, str):
+            return one == other
+        return abs(one - other) <= max(self.share * max(abs(one), abs(other)), self.most) + TINY
+
+    def __str__(self):
+        parts = [f"{100 * self.share:g} %"] * bool(self.share) + [f"{self.most:g}"] * bool(self.most)
+        return " or ".join(parts) or "0"
+
+
+TINY = 1e-9                  # of arithmetic
+EXACT = Allowed(0, 0, "")
+# By measurement and metric; what begins with a metric's name is meant, too. The first that fits counts, and what none fits is exact.
+ALLOWED = (
+)
+
+
+def allowed(row, metric):
+    return next((spread for name, begin, spread in ALLOWED if name in (row, None) and metric.startswith(begin)), EXACT)

@@ -10,7 +10,7 @@ from lab import policies
 from lab.here import html_report
 from lab.measure import model
 from lab.measure.values import Values, number
-from lab.papers import rows
+from lab.papers import agreement, quoted, rows
 
 TEMPLATE = "report.html"
 NOT_NOW = "not measured in this run"
@@ -19,12 +19,14 @@ MARKERS = "osv^DPX*"
 
 @dataclasses.dataclass(frozen=True)
 class Document:
+    directory: str           # of the run
     rows: tuple
     made: dict               # {measurement: what was kept of it}
     failed: dict             # {measurement: why}
     left_out: tuple          # measurements that a quick run does not make
     prices: dict
     machine: list            # as lab/here/this_machine.py describes it
+    agreed: agreement.Agreement | None = None    # with another run
 
 
 class Get:
@@ -147,6 +149,40 @@ def part(row, document, get):
             "missing": why}
 
 
+def measured_as(source):
+    """The name under which a run keeps the measurement."""
+    return source.row if source.name == "demo" else source.name
+
+
+def numbers_of(document, get):
+    """The tables of docs/lab.md, each number beside this run's."""
+    text, made = quoted.text(), []
+    for section, known in quoted.SECTIONS.items():
+        for table_of in quoted.quoted(quoted.section(text, section), known):
+            lines = []
+            for title, begin, cells in table_of.rows:
+                source = known[begin]
+                judged = [quoted.judge(cells[policy], source, policy, get) if policy in cells else None for policy in table_of.columns]
+                name = measured_as(source)
+                lines.append({"title": title.replace("`", ""), "name": name, "date": document.made[name]["date"] if name in document.made else "",
+                              "cells": judged})
+            made.append({"section": section, "columns": list(table_of.columns.values()), "lines": lines})
+    return made
+
+
+def verdicts_of(tables):
+    """How many numbers have each verdict."""
+    seen = [found.verdict for one in tables for line in one["lines"] for found in line["cells"] if found]
+    return {verdict: seen.count(verdict) for verdict in (quoted.EQUAL, quoted.WITHIN, quoted.OTHER, quoted.MISSING)}
+
+
+def agreed_lines(agreed):
+    """What the template shows of the comparison with another run."""
+    for group in agreed.groups:
+        yield {"group": group, "metrics": ", ".join(sorted({key[2] for key, *_ in group.compared})), "outside": list(map(agreement.told, group.outside)),
+               "worst": agreement.told(group.largest) if group.largest else ""}
+
+
 def html(document):
     import jinja2
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined,
@@ -155,5 +191,8 @@ def html(document):
     parts = [part(row, document, get) for row in document.rows]
     counts = {verdict: sum(one["verdict"] == verdict for one in parts) for verdict in (rows.FULL, rows.PART, rows.NOT)}
     counts[f"not, or not wholly, {NOT_NOW.removeprefix('not ')}"] = len(parts) - sum(counts.values())
-    return environment.get_template(TEMPLATE).render(style=html_report.STYLE, parts=parts, counts=counts, prices=document.prices, made=document.made,
-                                                     machine=document.machine)
+    numbers, agreed = numbers_of(document, get), document.agreed
+    return environment.get_template(TEMPLATE).render(
+        style=html_report.STYLE, parts=parts, counts=counts, prices=document.prices, made=document.made, machine=document.machine, directory=document.directory,
+        dates=sorted(found["date"] for found in document.made.values()), minutes=sum(found["minutes"] for found in document.made.values()), numbers=numbers,
+        verdicts=verdicts_of(numbers), elsewhere=quoted.ELSEWHERE, agreed=agreed, agreed_lines=list(agreed_lines(agreed)) if agreed else [])

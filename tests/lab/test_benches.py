@@ -186,7 +186,11 @@ def said_by_placed(step):
     return {**seen, "pages_on": [16384 * (data == node) for node in range(2)]}
 
 
-GOOD = {"miniatures": said_by_miniatures, "placed": said_by_placed, "auto": said_by_auto, "wander": said_by_wander, "footprint": said_by_footprint, "prefetch": said_by_prefetch, "pipeline": said_by_patterns, "apps": said_by_apps,
+def said_by_follow(step):
+    return {"shares": [0.0] * 16 + [float((step.case, step.policy) != ("program", "linux"))] * 10}
+
+
+GOOD = {"follow": said_by_follow, "miniatures": said_by_miniatures, "placed": said_by_placed, "auto": said_by_auto, "wander": said_by_wander, "footprint": said_by_footprint, "prefetch": said_by_prefetch, "pipeline": said_by_patterns, "apps": said_by_apps,
         "allocators": said_by_allocate, "sharing": said_by_sharing, "spinners": said_by_spinners, "nested": said_by_nested, "walks": said_by_walks}
 
 
@@ -217,7 +221,7 @@ def spoil(case, policy, **fields):
     return change
 
 
-@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("apps", 27), ("allocators", 55), ("sharing", 42), ("spinners", 50), ("nested", 28), ("walks", 42), ("auto", 196), ("wander", 34), ("miniatures", 119), ("placed", 100)])
+@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("apps", 27), ("allocators", 55), ("sharing", 42), ("spinners", 50), ("nested", 28), ("follow", 7), ("walks", 42), ("auto", 196), ("wander", 34), ("miniatures", 119), ("placed", 100)])
 def test_good_values_keep_every_limit(name, count):
     checks = core.checked(choice.BENCHES[name], entries(name))
     assert len(checks) == count and [check for check in checks if not check.passed] == []
@@ -244,6 +248,14 @@ def test_one_upper_table_too_many_or_a_domain_that_did_not_run(case, policy, fie
 def test_a_copy_that_could_not_be_had(field):
     (failed,) = broken("footprint", spoil("full", "hydra", **{field: 1}))
     assert "refused or reclaimed" in failed.text
+
+
+@pytest.mark.parametrize("case, policy, shares, told", [
+    ("program", "hydra", [0.0] * 26, "25 s later"), ("machine", "linux", [0.0] * 26, "25 s later"), ("program", "linux", [0.0] * 25 + [1.0], "as before"),
+    ("program", "hydra", [1.0] * 26, "right after"), ("machine", "linux", [0.6] + [1.0] * 25, "right after")])
+def test_tables_that_do_not_follow_or_were_never_left_behind(case, policy, shares, told):
+    (failed,) = broken("follow", spoil(case, policy, shares=shares))
+    assert told in failed.text
 
 
 @pytest.mark.parametrize("policy", bench_nested.COLUMNS)
@@ -632,7 +644,7 @@ def test_it_is_shown_and_the_exit_status_counts_the_failures(name, monkeypatch, 
     files = {kind: tmp_path / f"values.{kind}" for kind in ("json", "csv", "png")}
     assert core.show(choice.BENCHES[name], options(**files)) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "The papers, and this emulator." in shown and ("RadixVM" in shown) == (name not in ("prefetch", "nested", "walks", "wander", "placed"))
+    assert "The papers, and this emulator." in shown and ("RadixVM" in shown) == (name not in ("prefetch", "nested", "follow", "walks", "wander", "placed"))
     assert json.loads(files["json"].read_text()) == entries(name)
     with open(files["csv"], encoding="utf-8") as source:
         lines = list(csv.DictReader(source))
@@ -642,6 +654,8 @@ def test_it_is_shown_and_the_exit_status_counts_the_failures(name, monkeypatch, 
     for entry in spoilt:
         if entry["unit"] in ("tables", "fills", "interrupts", "machines"):
             entry["value"] += 1 + (entry["policy"] == "hydra")
+        elif name == "follow":
+            entry["value"] = 1 - entry["value"]
     monkeypatch.setattr(core, "run", lambda _: spoilt)
     assert core.show(choice.BENCHES[name], options()) > 0
     assert "FAIL" in capsys.readouterr().out
