@@ -10,9 +10,10 @@ from lab import policies
 from lab.here import html_report
 from lab.measure import model
 from lab.measure.values import Values, number
-from lab.papers import agreement, quoted, rows
+from lab.papers import agreement, first_page, quoted, rows
 
 TEMPLATE = "report.html"
+TITLE = "The papers' tables and figures, and ours"
 NOT_NOW = "not measured in this run"
 MARKERS = "osv^DPX*"
 
@@ -183,16 +184,35 @@ def agreed_lines(agreed):
                "worst": agreement.told(group.largest) if group.largest else ""}
 
 
-def html(document):
+def listed(counts):
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+
+
+def said(document, parts, numbers):
+    """What the first page says above its table."""
+    counts = {verdict: sum(one["verdict"] == verdict for one in parts) for verdict in (rows.FULL, rows.PART, rows.NOT)}
+    counts[f"not, or not wholly, {NOT_NOW.removeprefix('not ')}"] = len(parts) - sum(counts.values())
+    yield (f"Of {len(parts)} tables and figures: {listed(counts)}. In full means: what the table or figure compares is shown for each of its systems, by counts or by the "
+           "model, of smaller programs and sizes. Counts are exact, unless their line says otherwise. Page walks and times are those of models, and are called so.")
+    if document.made:
+        dates = sorted(found["date"] for found in document.made.values())
+        yield (f"The run is in {document.directory}: {len(document.made)} measurements from {dates[0]} to {dates[-1]}, "
+               f"{sum(found['minutes'] for found in document.made.values()):.0f} minutes. Of its values the documents quote: {listed(verdicts_of(numbers))}.")
+    if document.agreed:
+        broken = sorted(document.agreed.broken())
+        yield f"Compared with the run in {document.agreed.directory}: " + \
+            (f"outside of the spread: {', '.join(broken)}." if broken else "every value is within the spread.")
+
+
+def pages(document):
+    """(the report as HTML, its first page as PNG)."""
     import jinja2
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined,
                                      trim_blocks=True, lstrip_blocks=True)
-    get = Get(document)
-    parts = [part(row, document, get) for row in document.rows]
-    counts = {verdict: sum(one["verdict"] == verdict for one in parts) for verdict in (rows.FULL, rows.PART, rows.NOT)}
-    counts[f"not, or not wholly, {NOT_NOW.removeprefix('not ')}"] = len(parts) - sum(counts.values())
-    numbers, agreed = numbers_of(document, get), document.agreed
-    return environment.get_template(TEMPLATE).render(
-        style=html_report.STYLE, parts=parts, counts=counts, prices=document.prices, made=document.made, machine=document.machine, directory=document.directory,
-        dates=sorted(found["date"] for found in document.made.values()), minutes=sum(found["minutes"] for found in document.made.values()), numbers=numbers,
-        verdicts=verdicts_of(numbers), elsewhere=quoted.ELSEWHERE, agreed=agreed, agreed_lines=list(agreed_lines(agreed)) if agreed else [])
+    get, agreed = Get(document), document.agreed
+    parts, numbers = [part(row, document, get) for row in document.rows], numbers_of(document, get)
+    notes = list(said(document, parts, numbers))
+    html = environment.get_template(TEMPLATE).render(
+        style=html_report.STYLE, title=TITLE, said=notes, parts=parts, prices=document.prices, made=document.made, machine=document.machine, numbers=numbers,
+        elsewhere=quoted.ELSEWHERE, agreed=agreed, agreed_lines=list(agreed_lines(agreed)) if agreed else [])
+    return html, first_page.draw(TITLE, notes, parts)

@@ -122,8 +122,10 @@ def papers_verb(arguments, run=plan.run):
         write_values(home, made)
         agreed = agreement.compare(made, others, arguments.against) if others else None
         document = page.Document(str(home), chosen, made, failed, left_out, prices, this_machine.description(this_machine.here()), agreed)
-        paths.write_whole(home / "papers.html", page.html(document))
-        progress.say(f"report in {home / 'papers.html'}, values in {home / 'papers.json'} and {home / 'papers.csv'}")
+        html, picture = page.pages(document)
+        paths.write_whole(home / "papers.html", html)
+        (home / "papers.png").write_bytes(picture)
+        progress.say(f"report in {home / 'papers.html'}, its first page in {home / 'papers.png'}, values in {home / 'papers.json'} and {home / 'papers.csv'}")
     progress.say(f"it took {(time.monotonic() - start) / 60:.1f} min")
     if broken := sorted(agreed.broken()) if agreed else []:
         progress.say(f"{arguments.against} does not agree with this run in {', '.join(broken)}")

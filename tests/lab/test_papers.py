@@ -52,7 +52,11 @@ def document(made, chosen=rows.ROWS, **more):
     return page.Document(**given)
 
 
-DRAW = page.picture
+DRAW, FIRST = page.picture, page.first_page.draw
+
+
+def html(document_made):
+    return page.pages(document_made)[0]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -60,6 +64,7 @@ def no_pictures():
     """Drawing takes most of the time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page, "picture", lambda *_: "")
+        patch.setattr(page.first_page, "draw", lambda *_: b"")
         yield
 
 
@@ -160,7 +165,7 @@ def test_the_table_of_prices_decides():
 
 def test_the_page_has_all_rows_and_no_text_becomes_html(whole):
     made, _ = whole
-    seen = Page(page.html(made))
+    seen = Page(html(made))
     for row in rows.ROWS:
         assert " ".join(row.theirs.split()) in seen.words and row.title in seen.words
     assert "<b>X</b>" in seen.words and "The <machine>" in seen.words
@@ -168,6 +173,18 @@ def test_the_page_has_all_rows_and_no_text_becomes_html(whole):
     full = sum(row.verdict == rows.FULL for row in rows.ROWS)
     assert f"Of 33 tables and figures: {full} in full" in seen.words
     assert {value.split(":")[0] for _, name, value in seen.attributes if name == "src"} == {"data"}
+
+
+def test_the_first_page_is_a_picture_with_all_rows(whole, monkeypatch):
+    made, parts = whole
+    drawn = []
+    monkeypatch.setattr("matplotlib.axes.Axes.text", lambda _, x, y, text, **more: drawn.append((x, y, text)))
+    picture = FIRST("The <papers>", list(page.said(made, parts.values(), page.numbers_of(made, page.Get(made)))), list(parts.values()))
+    words = " ".join(text for _, _, text in drawn)
+    assert picture.startswith(b"\x89PNG") and "Of 33 tables and figures: 24 in full, 4 in part, 5 not possible" in words
+    assert sum(text in page.first_page.COLOURS for _, _, text in drawn) == len(rows.ROWS)
+    # A row's cells begin at one height, and no line stands on another one.
+    assert len({(x, y) for x, y, _ in drawn}) == len(drawn)
 
 
 def test_what_was_not_measured_is_said_with_the_reason():
@@ -178,7 +195,7 @@ def test_what_was_not_measured_is_said_with_the_reason():
     assert parts["figure 2"]["verdict"] == "in part; not measured in this run: mprotect" and len(parts["figure 2"]["tables"]) == 1
     assert parts["figure 13"]["missing"] == {"apache": "a quick run leaves it out", "sweeps": "it was not reached"} and parts["figure 8"]["missing"] == {"miniatures": "it was not reached"}
     assert parts["figure 9"]["verdict"] == rows.FULL and parts["figure 9"]["missing"] == {}
-    words = Page(page.html(made)).words
+    words = Page(html(made)).words
     assert "spinners was not measured: the machine ended" in words and "1 in full, 12 not, or not wholly, measured in this run" in words
 
 
@@ -313,8 +330,8 @@ def test_each_quoted_number_stands_beside_the_runs(whole):
     verdicts = {found.verdict for found in seen.values()}
     assert verdicts <= {quoted.EQUAL, quoted.WITHIN, quoted.OTHER, quoted.MISSING} and quoted.EQUAL in verdicts
     assert {title for (title, _), found in seen.items() if found.verdict == quoted.MISSING} <= {title for title, _ in seen if title.startswith(("wander", "decay", "threads", "migrated", "apart", "requests"))}
-    words = Page(page.html(made)).words
-    assert "run is in a run : " in words and "./hydra bench munmap , today" in words and "./hydra bench steps" in words
+    words = Page(html(made)).words
+    assert "The run is in a run: " in words and "./hydra bench munmap , today" in words and "./hydra bench steps" in words
 
 
 def test_a_number_that_a_run_does_not_measure_is_named_as_different(whole):
@@ -324,7 +341,7 @@ def test_a_number_that_a_run_does_not_measure_is_named_as_different(whole):
     assert shown_in(made)[title, "Hydra: a tree for each node"].verdict == quoted.EQUAL
     other = document(changed(made.made, where, "hydra", 3))
     assert shown_in(other)[title, "Hydra: a tree for each node"] == quoted.Judged("**2**", "3", quoted.OTHER)
-    assert "2; here 3: different" in Page(page.html(other)).words
+    assert "2; here 3: different" in Page(html(other)).words
     left = document({name: found for name, found in made.made.items() if name != "nested"})
     assert shown_in(left)[title, "Hydra: a tree for each node"].verdict == quoted.MISSING
 
@@ -372,7 +389,7 @@ def test_a_run_agrees_with_itself(whole):
     found = compared(made.made, made.made)
     assert found.broken() == set() and found.missing == () and found.times > 0
     assert all(group.equal == len(group.compared) and group.largest is None for group in found.groups)
-    assert "every value is within the spread" in Page(page.html(dataclasses.replace(made, agreed=found))).words
+    assert "every value is within the spread" in Page(html(dataclasses.replace(made, agreed=found))).words
 
 
 @pytest.mark.parametrize("where", [{"row": "footprint", "case": "full", "policy": "hydra", "metric": "leaf_tables"}, {"row": "prefetch", "case": "first", "policy": "H-4", "metric": "first_fills"},
@@ -383,7 +400,7 @@ def test_a_count_that_is_exact_may_not_differ_at_all(whole, where):
     assert found.broken() == {where["row"]}
     (group,) = [group for group in found.groups if group.outside]
     assert group.allowed == spread.EXACT and len(group.outside) == 1 and group.largest == group.outside[0]
-    words = Page(page.html(dataclasses.replace(made, agreed=found))).words
+    words = Page(html(dataclasses.replace(made, agreed=found))).words
     assert f"outside of the spread: {where['row']}" in words and agreement.told(group.largest).replace(", ", " ").split()[0] in words
 
 
