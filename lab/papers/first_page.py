@@ -6,7 +6,7 @@ import textwrap
 from lab.papers import rows
 
 # Of each column: its heading, where it begins, how many characters fit on a line.
-COLUMNS = (("paper", 0.0, 10), ("", 0.065, 10), ("what it shows", 0.125, 46), ("the paper", 0.385, 62), ("here", 0.735, 13), ("exact; modelled", 0.805, 40))
+COLUMNS = (("paper", 0.0, 10), ("", 0.06, 10), ("what it shows", 0.115, 58), ("the paper", 0.375, 82), ("here", 0.735, 13), ("exact; modelled", 0.805, 46))
 COLOURS = {rows.FULL: "#e2f2e2", rows.PART: "#fff0c2", rows.NOT: "#eeeeee"}
 UNMEASURED = "#fbdcdc"
 WIDTH, LINE, GAP, SIZE = 13.5, 0.145, 0.075, 7.5     # inches of the picture, of a line of text, between rows; points of a letter

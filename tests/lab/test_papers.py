@@ -414,6 +414,18 @@ def test_a_value_that_one_of_two_equal_runs_lacks_is_named(whole):
     assert found.broken() == set() and found.other_steps == {"nested"} and "apache" in found.missing
 
 
+@pytest.mark.parametrize("row, part, allowed", spread.ALLOWED)
+def test_a_value_may_differ_by_its_spread_and_by_no_more(row, part, allowed):
+    assert allowed.why and (allowed.share or allowed.most) and str(allowed) != "0"
+    for value in (0, 1, 100, 100000):
+        most = max(allowed.most, value * allowed.share / (1 - allowed.share))
+        assert allowed.covers(value, value + most) and allowed.covers(value + most, value)
+        assert not allowed.covers(value, 1.01 * (value + most) + 0.01)
+    # Of every such value there is a measurement.
+    names = [name for name in plan.MINUTES if row in (name, None)]
+    assert any(spread.allowed(entry["row"], entry["metric"]) is allowed for name in names for entry in good(name))
+
+
 def test_times_are_not_compared(whole):
     made, _ = whole
     assert compared(made.made, with_value(made.made, lambda value: 9 * value, row="munmap", metric="us_per_op")).broken() == set()
