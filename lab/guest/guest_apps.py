@@ -171,25 +171,31 @@ def protected(path, library, servers_wanted=0, requests=REQUESTS):
         start([*there, path, "-p", str(port), "-U", "0", "-u", "root", "-t", "2", "-m", "64", "-o", "no_lru_maintainer,no_lru_crawler,no_slab_reassign,no_hashexpand"],
               port, env={**os.environ, "LD_PRELOAD": library, **({"PROTECT_PIECES": "1"} if bound else {})})
 
-    def ask(link, answer, key, store):
+    def words(key, store):
         name = b"%032d" % key
-        link.sendall(b"set %s 0 0 256\r\n%s\r\n" % (name, b"x" * 256) if store else b"get %s\r\n" % name)
+        return b"set %s 0 0 256\r\n%s\r\n" % (name, b"x" * 256) if store else b"get %s\r\n" % name
+
+    def expect(answer, store):
         got = [answer.readline() for _ in range(1 if store else 3)]
         if got[-1] != (b"STORED\r\n" if store else b"END\r\n"):
             raise Failure(f"memcached does not {'store' if store else 'find'}: {got}")
 
     def fill(port):
+        """At once: a server that is asked for one key after the other protects its store between any two, which takes minutes."""
         with socket.create_connection(("127.0.0.1", port)) as link:
             answer = link.makefile("rb")
-            for key in range(KEYS):
-                ask(link, answer, key, True)
+            link.sendall(b"".join(words(key, True) for key in range(KEYS)))
+            for _ in range(KEYS):
+                expect(answer, True)
 
     def client(number):
         chosen = random.Random(number)
         with socket.create_connection(("127.0.0.1", ports[number % len(ports)])) as link:
             answer = link.makefile("rb")
             for _ in range(int(requests)):
-                ask(link, answer, chosen.randrange(KEYS), chosen.random() < 0.1)
+                key, store = chosen.randrange(KEYS), chosen.random() < 0.1
+                link.sendall(words(key, store))
+                expect(answer, store)
     for port in ports:
         fill(port)
     return lambda: clients(client)
