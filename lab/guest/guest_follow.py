@@ -68,12 +68,16 @@ def shares(program, moved, name, seconds):
     return made
 
 
-def main():
+def arguments(words=None):
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--what", choices=("program", "machine"), required=True)
     options.add_argument("--seconds", type=int, required=True)
-    options.add_argument("command", nargs="+")
-    options = options.parse_args()
+    options.add_argument("command", nargs=argparse.REMAINDER, help="the program, with options of its own")
+    return options.parse_args(words)
+
+
+def main():
+    options = arguments()
     moved, name = (thread_moved, "hydra_tables") if options.what == "program" else (machine_moved, "hydra_vm_tables")
     with subprocess.Popen(options.command, stdout=subprocess.DEVNULL) as program:
         made = shares(program, moved, name, options.seconds)

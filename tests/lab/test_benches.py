@@ -10,9 +10,9 @@ import types
 import pytest
 
 from lab import cli, paths
-from lab.bench import allocators, apps, auto, choice, core, costs, demo, footprint, miniatures, nested as bench_nested, patterns, prefetch, sharing, spinners, verb, walks as bench_walks
+from lab.bench import allocators, apps, auto, choice, core, costs, demo, follow, footprint, miniatures, nested as bench_nested, patterns, prefetch, sharing, spinners, verb, walks as bench_walks
 from lab.errors import LabError
-from lab.guest import guest_programs
+from lab.guest import guest_follow, guest_programs
 from lab.measure import report, values as measured
 from lab.policies import POLICIES
 
@@ -248,6 +248,24 @@ def test_one_upper_table_too_many_or_a_domain_that_did_not_run(case, policy, fie
 def test_a_copy_that_could_not_be_had(field):
     (failed,) = broken("footprint", spoil("full", "hydra", **{field: 1}))
     assert "refused or reclaimed" in failed.text
+
+
+def test_what_the_last_node_reaches_in_its_own_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(guest_follow, "PROC", tmp_path)
+    (tmp_path / "7").mkdir()
+    lines = "domain 0 node 0 local_leaves 9 remote_leaves 0 hinting_leaves 0\ndomain 3 node 3 {} {} hinting_leaves 0\nnode 3 kib 8\n"
+    for local, remote, wanted in ((1, 3, 0.25), (0, 4, 0), (0, 0, None)):
+        (tmp_path / "7/hydra_tables").write_text(lines.format(f"local_leaves {local}", f"remote_leaves {remote}"))
+        assert guest_follow.share(7, "hydra_tables", 3) == wanted
+    (tmp_path / "7/hydra_vm_tables").write_text("vm 0\ndomain 3 node 3 vcpus 1 local_leaves 2 remote_leaves 2\n")
+    assert guest_follow.share(7, "hydra_vm_tables", 3) == 0.5
+
+
+def test_the_program_that_moves_has_options_of_its_own():
+    for step in choice.BENCHES["follow"].steps:
+        options = guest_follow.arguments(step.command[step.command.index(follow.HERE.name) + 1:])
+        assert options.what == step.case and options.seconds == follow.LAST
+        assert options.command[1:] == ["thread", "--seconds", str(follow.LAST + 1)] if step.case == "program" else ["--what", "followed"]
 
 
 @pytest.mark.parametrize("case, policy, shares, told", [
