@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs inside the lab's machine: how long page tables stay behind when a program, or a virtual machine, has moved to another node.
 
-Starts a program of workloads/, which moves to the last node: 'moved' does so itself, 'nested' moves a virtual machine and its memory. Each
-second from then on, looks which leaf entries the last node reaches in its own memory. Prints one line of JSON: the shares, by second; when a
-program ends early, its last share stays.
+Starts a program of workloads/ on the first node, which moves to the last one: 'moved' does so itself, 'nested' moves a virtual machine and its
+memory. Each second from then on, looks which leaf entries the last node reaches in its own memory. Prints one line of JSON: the shares, by
+second. 'nested' ends when its tables have followed: from then on, the share is that which it has printed.
 
 Standard library only, any Python 3.9 or later. Messages go to stderr; the exit status is 1 if the program failed, or has not moved.
 """
 import argparse
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -37,6 +38,11 @@ def thread_moved(pid, node):
     """Does the program's first thread run on the node? The second field, the name, may be any bytes."""
     text = (PROC / str(pid) / "stat").read_bytes()
     return int(text.rpartition(b")")[2].split()[STAT_PROCESSOR - 3]) in cpus_of(node)
+
+
+def start_on_first_node():
+    """What this program starts, too."""
+    os.sched_setaffinity(0, cpus_of(0))
 
 
 def machine_moved(_pid, _node):
@@ -68,6 +74,12 @@ def shares(program, moved, name, seconds):
     return made
 
 
+def at_the_end(said):
+    """The last node's share, from what 'nested' has printed; None if it printed none."""
+    found = json.loads(said or b"{}")
+    return found["local"][-1] / (found["local"][-1] + found["remote"][-1]) if "local" in found else None
+
+
 def arguments(words=None):
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--what", choices=("program", "machine"), required=True)
@@ -79,12 +91,15 @@ def arguments(words=None):
 def main():
     options = arguments()
     moved, name = (thread_moved, "hydra_tables") if options.what == "program" else (machine_moved, "hydra_vm_tables")
-    with subprocess.Popen(options.command, stdout=subprocess.DEVNULL) as program:
+    start_on_first_node()
+    with subprocess.Popen(options.command, stdout=subprocess.PIPE) as program:
         made = shares(program, moved, name, options.seconds)
-        if program.wait() or not made:
-            print(f"guest_follow.py: {' '.join(options.command)}: exit status {program.returncode}, {len(made)} looks", file=sys.stderr)
-            return 1
-    print(json.dumps({"shares": made + made[-1:] * (options.seconds + 1 - len(made))}))
+        said, _ = program.communicate()
+    last = at_the_end(said) if options.what == "machine" else made[-1] if len(made) > options.seconds else None
+    if program.returncode or not made or last is None:
+        print(f"guest_follow.py: {' '.join(options.command)}: exit status {program.returncode}, {len(made)} looks", file=sys.stderr)
+        return 1
+    print(json.dumps({"shares": made + [last] * (options.seconds + 1 - len(made))}))
     return 0
 
 
