@@ -61,6 +61,6 @@ BENCH = Bench(
     "sizes", "instructions of mmap, munmap and mprotect by size (figures 2b and 9; table 5 of vMitosis)",
     vm.Machine(NODES, 2, f"{steps.NODE_MIB * NODES}M"), ("steps",), (), tuple(lines()), None, check,
     "Figure 9 of the Hydra paper: without busy threads mmap takes as long under all three; munmap and mprotect longer under Mitosis, and as long as Linux under "
-    "Hydra. vMitosis, table 5: with four copies, mprotect is done 0.98 (4 KiB) and 0.29 (4 MiB) times as often as on Linux. Nothing is shared here: the other threads are busy, one on "
+    "Hydra. vMitosis, table 5: with four copies, mprotect is done 0.84 (4 KiB) and 0.29 (4 MiB) times as often as on Linux. Nothing is shared here: the other threads are busy, one on "
     "each other node, so interrupts differ, too, which the instructions of the caller do not show.", counted=counted,
     why_fixed="its limits are those of four nodes")

@@ -171,25 +171,31 @@ def protected(path, library, servers_wanted=0, requests=REQUESTS):
         start([*there, path, "-p", str(port), "-U", "0", "-u", "root", "-t", "2", "-m", "64", "-o", "no_lru_maintainer,no_lru_crawler,no_slab_reassign,no_hashexpand"],
               port, env={**os.environ, "LD_PRELOAD": library, **({"PROTECT_PIECES": "1"} if bound else {})})
 
-    def ask(link, answer, key, store):
+    def words(key, store):
         name = b"%032d" % key
-        link.sendall(b"set %s 0 0 256\r\n%s\r\n" % (name, b"x" * 256) if store else b"get %s\r\n" % name)
+        return b"set %s 0 0 256\r\n%s\r\n" % (name, b"x" * 256) if store else b"get %s\r\n" % name
+
+    def expect(answer, store):
         got = [answer.readline() for _ in range(1 if store else 3)]
         if got[-1] != (b"STORED\r\n" if store else b"END\r\n"):
             raise Failure(f"memcached does not {'store' if store else 'find'}: {got}")
 
     def fill(port):
+        """At once: a server that is asked for one key after the other protects its store between any two, which takes minutes."""
         with socket.create_connection(("127.0.0.1", port)) as link:
             answer = link.makefile("rb")
-            for key in range(KEYS):
-                ask(link, answer, key, True)
+            link.sendall(b"".join(words(key, True) for key in range(KEYS)))
+            for _ in range(KEYS):
+                expect(answer, True)
 
     def client(number):
         chosen = random.Random(number)
         with socket.create_connection(("127.0.0.1", ports[number % len(ports)])) as link:
             answer = link.makefile("rb")
             for _ in range(int(requests)):
-                ask(link, answer, chosen.randrange(KEYS), chosen.random() < 0.1)
+                key, store = chosen.randrange(KEYS), chosen.random() < 0.1
+                link.sendall(words(key, store))
+                expect(answer, store)
     for port in ports:
         fill(port)
     return lambda: clients(client)
@@ -265,6 +271,16 @@ def measure(work, tables_before):
 WORKS = {"web": web, "redis": redis, "cache": memcached, "protected": protected, "jvm": java, "make": make, "compress": pbzip2}
 
 
+def end(server):
+    """Apache ends its children when it is asked to. Killed, it would leave them, with this program's output open: its reader would wait for ever."""
+    server.terminate()
+    try:
+        server.wait(30)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
+
+
 def main():
     name, *arguments = sys.argv[1:]
     tables = settled()
@@ -276,8 +292,7 @@ def main():
         return 1
     finally:
         for server in servers:
-            server.kill()
-            server.wait()
+            end(server)
         shutil.rmtree(HOME, ignore_errors=True)
     return 0
 

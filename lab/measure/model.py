@@ -15,6 +15,8 @@ class Price:
     source: str
 
 
+LOADED = ("estimated: a far read then costs three times as much more than a near one. In vMitosis's figure 1 two idle tables far away cost 0.2 to 0.8 of the time, "
+          "two busy ones 0.8 to 2.1")
 # By what is counted. The instructions of handlers are counted: an interrupt and a fault have only what hardware takes.
 PRICES = {
     "instructions": Price(0.33, "an instruction", "estimated: three in a ns; workloads/auto_policy.h has it, too"),
@@ -26,6 +28,8 @@ PRICES = {
     "far_walks": Price(125, "a page walk that reads a table of another node", "vMitosis, table 4: a line of another socket"),
     "near_lines": Price(50, "a line of data of the CPU's own node", "vMitosis, table 4"),
     "far_lines": Price(125, "a line of data of another node", "vMitosis, table 4"),
+    "loaded_walks": Price(275, "a page walk that reads a table of another node which other programs keep busy (I)", LOADED),
+    "loaded_lines": Price(275, "a line of data of such a node", LOADED),
 }
 OTHER_PRICES = {"halved": 0.5, "doubled": 2}
 ALIKE = 0.02                 # ratios that differ from 1 by less say nothing
@@ -36,6 +40,11 @@ def ns(counts, times=1, prices=None):
     """What counts cost. times: all prices but that of an instruction are so many times as high."""
     prices = prices or PRICES
     return sum(number * prices[metric].ns * (1 if metric == "instructions" else times) for metric, number in counts.items())
+
+
+def loaded(counts):
+    """The same if other programs keep the other nodes busy."""
+    return {metric.replace("far_", "loaded_"): number for metric, number in counts.items()}
 
 
 def interrupts(number):

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Shows measured values: a table with plain words under each row, a picture, and the limits."""
 import io
+import itertools
 
 from lab import paths, policies
+from lab.measure import spread as spreads
 from lab.measure.values import Values, differing as differing_counts, spread, verdict, winners
 
 
@@ -80,10 +82,12 @@ def differing(entries):
         out.print("Every count is the same in each run.\n")
         return
     grid = titled("Counts that differ between runs")
-    for heading in ("", "policy", "what", "in each run"):
+    for heading in ("", "policy", "what", "in each run", "two runs may differ by"):
         grid.add_column(heading)
-    for (_, case, policy, metric), seen in found.items():
-        grid.add_row(escape(case), policies.called(policy), metric, "  ".join(map(shortest, seen)))
+    for (row, case, policy, metric), seen in found.items():
+        allowed = spreads.allowed(row, metric)
+        beyond = not all(allowed.covers(one, other) for one, other in itertools.combinations(seen, 2))
+        grid.add_row(escape(case), policies.called(policy), metric, "  ".join(map(shortest, seen)), f"[yellow]{allowed}[/]" if beyond else str(allowed))
     out.print(grid)
     out.print()
 

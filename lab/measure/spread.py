@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the runs of a value come to: its median, the least and the greatest, and ratios to Linux in the same runs."""
+"""What the runs of a value come to: its median, the least and the greatest, ratios to Linux in the same runs, and by how much two runs may differ."""
 import dataclasses
 import statistics
 
@@ -58,3 +58,50 @@ def ratio(spread, linux):
         return None
     each = [spread.by_run[run] / linux.by_run[run] for run in both]
     return spread.median / linux.median, min(each), max(each)
+
+
+# --- Two runs
+
+@dataclasses.dataclass(frozen=True)
+class Allowed:
+    """By how much a value may differ between two runs: by a share of the greater one, or by so much, whichever is more."""
+    share: float
+    most: float
+    why: str                 # of the spread, in words
+
+    def covers(self, one, other):
+        if isinstance(one, str) or isinstance(other, str):
+            return one == other
+        return abs(one - other) <= max(self.share * max(abs(one), abs(other)), self.most) + TINY
+
+    def __str__(self):
+        parts = [f"{100 * self.share:g} %"] * bool(self.share) + [f"{self.most:g}"] * bool(self.most)
+        return " or ".join(parts) or "0"
+
+
+TINY = 1e-9                  # of arithmetic
+EXACT = Allowed(0, 0, "")
+HOST = "how many threads are on a CPU at once depends on the host's load"
+MOMENT = "a busy thread may be off its CPU for a moment"
+OWN_THREADS = "a CPU may run Linux's own threads now and then"
+TURNS = "a loop ends after some seconds"
+CLOCK = "a tick comes at another instruction, and pages are at other places"
+# (measurement, part of a metric's name, by how much it may differ). None: any measurement. The first that fits counts; what none fits is exact.
+ALLOWED = (
+    *((name, "interrupts", Allowed(0.75, 40, HOST)) for name in ("programs", "sweeps")),
+    *((name, "pagetable_kib", Allowed(0.3, 100, HOST)) for name in ("programs", "sweeps")),
+    ("apache", "interrupts_per_request", Allowed(0.3, 0.1, HOST)),
+    *((name, "interrupts_per_op", Allowed(0.1, 0.1, MOMENT)) for name in ("mprotect", "munmap")),
+    ("walks", "exits", Allowed(0.9, 2, "whether the CPUs of the machine in the machine sleep depends on the host's load")),
+    ("walks", "interrupts", Allowed(0, 0.05, MOMENT)),
+    ("locality", "pagetable_kib", Allowed(0.03, 0, "the program's own tables")),
+    *((name, "_per_op", Allowed(0, 0.25, OWN_THREADS)) for name in ("sharing", "apps", "allocators", "allocators-2", "allocators-4", "auto")),
+    (None, "operations", Allowed(0.5, 0, TURNS)),
+    (None, "agreeing_share", Allowed(0.1, 0, OWN_THREADS)),
+    (None, "instructions", Allowed(0.02, 50, CLOCK)),
+    *((None, metric, Allowed(0.05, 20, CLOCK)) for metric in ("walks", "lines")),
+)
+
+
+def allowed(row, metric):
+    return next((spread for name, part, spread in ALLOWED if name in (row, None) and part in metric), EXACT)

@@ -10,21 +10,24 @@ from lab import policies
 from lab.here import html_report
 from lab.measure import model
 from lab.measure.values import Values, number
-from lab.papers import rows
+from lab.papers import agreement, first_page, quoted, rows
 
 TEMPLATE = "report.html"
+TITLE = "The papers' tables and figures, and ours"
 NOT_NOW = "not measured in this run"
 MARKERS = "osv^DPX*"
 
 
 @dataclasses.dataclass(frozen=True)
 class Document:
+    directory: str           # of the run
     rows: tuple
     made: dict               # {measurement: what was kept of it}
     failed: dict             # {measurement: why}
     left_out: tuple          # measurements that a quick run does not make
     prices: dict
     machine: list            # as lab/here/this_machine.py describes it
+    agreed: agreement.Agreement | None = None    # with another run
 
 
 class Get:
@@ -147,13 +150,69 @@ def part(row, document, get):
             "missing": why}
 
 
-def html(document):
+def measured_as(source):
+    """The name under which a run keeps the measurement."""
+    return source.row if source.name == "demo" else source.name
+
+
+def numbers_of(document, get):
+    """The tables of docs/lab.md, each number beside this run's."""
+    text, made = quoted.text(), []
+    for section, known in quoted.SECTIONS.items():
+        for table_of in quoted.quoted(quoted.section(text, section), known):
+            lines = []
+            for title, begin, cells in table_of.rows:
+                source = known[begin]
+                judged = [quoted.judge(cells[policy], source, policy, get) if policy in cells else None for policy in table_of.columns]
+                name = measured_as(source)
+                lines.append({"title": title.replace("`", ""), "name": name, "date": document.made[name]["date"] if name in document.made else "",
+                              "cells": judged})
+            made.append({"section": section, "columns": list(table_of.columns.values()), "lines": lines})
+    return made
+
+
+def verdicts_of(tables):
+    """How many numbers have each verdict."""
+    seen = [found.verdict for one in tables for line in one["lines"] for found in line["cells"] if found]
+    return {verdict: seen.count(verdict) for verdict in (quoted.EQUAL, quoted.WITHIN, quoted.OTHER, quoted.MISSING)}
+
+
+def agreed_lines(agreed):
+    """What the template shows of the comparison with another run."""
+    for group in agreed.groups:
+        yield {"group": group, "metrics": ", ".join(sorted({key[2] for key, *_ in group.compared})), "outside": list(map(agreement.told, group.outside)),
+               "worst": agreement.told(group.largest) if group.largest else ""}
+
+
+def listed(counts):
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+
+
+def said(document, parts, numbers):
+    """What the first page says above its table."""
+    counts = {verdict: sum(one["verdict"] == verdict for one in parts) for verdict in (rows.FULL, rows.PART, rows.NOT)}
+    counts[f"not, or not wholly, {NOT_NOW.removeprefix('not ')}"] = len(parts) - sum(counts.values())
+    yield (f"Of {len(parts)} tables and figures: {listed(counts)}. In full means: what the table or figure compares is shown for each of its systems, by counts or by the "
+           "model, of smaller programs and sizes. Counts are exact, unless their line says otherwise. Page walks and times are those of models, and are called so.")
+    if document.made:
+        dates = sorted(found["date"] for found in document.made.values())
+        yield (f"The run is in {document.directory}: {len(document.made)} measurements from {dates[0]} to {dates[-1]}, "
+               f"{sum(found['minutes'] for found in document.made.values()):.0f} minutes. Of its values the documents quote: {listed(verdicts_of(numbers))}.")
+    if document.agreed:
+        broken = sorted(document.agreed.broken())
+        yield f"Compared with the run in {document.agreed.directory}: " + \
+            (f"outside of the spread: {', '.join(broken)}." if broken else "every value is within the spread.")
+
+
+def pages(document):
+    """(the report as HTML, its first page as PNG)."""
     import jinja2
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined,
                                      trim_blocks=True, lstrip_blocks=True)
-    get = Get(document)
-    parts = [part(row, document, get) for row in document.rows]
-    counts = {verdict: sum(one["verdict"] == verdict for one in parts) for verdict in (rows.FULL, rows.PART, rows.NOT)}
-    counts[f"not, or not wholly, {NOT_NOW.removeprefix('not ')}"] = len(parts) - sum(counts.values())
-    return environment.get_template(TEMPLATE).render(style=html_report.STYLE, parts=parts, counts=counts, prices=document.prices, made=document.made,
-                                                     machine=document.machine)
+    get, agreed = Get(document), document.agreed
+    parts, numbers = [part(row, document, get) for row in document.rows], numbers_of(document, get)
+    notes = list(said(document, parts, numbers))
+    html = environment.get_template(TEMPLATE).render(
+        style=html_report.STYLE, title=TITLE, said=notes, parts=parts, prices=document.prices, made=document.made, machine=document.machine, numbers=numbers,
+        elsewhere=quoted.ELSEWHERE, agreed=agreed, agreed_lines=list(agreed_lines(agreed)) if agreed else [])
+    return html, first_page.draw(TITLE, notes, parts)

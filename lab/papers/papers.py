@@ -8,7 +8,7 @@ from lab import paths, progress
 from lab.errors import LabError
 from lab.here import this_machine
 from lab.measure import model, values
-from lab.papers import page, plan, rows
+from lab.papers import agreement, page, plan, rows
 
 FORMAT = 1                   # of the kept files
 DIRECTORY = "hydra-papers"   # unless --out names another one
@@ -36,14 +36,29 @@ def prices_of(file):
         raise LabError(f"--costs {file}: no JSON file of ./hydra here: {getattr(error, 'strerror', None) or error}", status=2) from error
 
 
-def kept(path, identity):
-    """What an earlier call has measured; None if it was something else, or nothing."""
+def read(path):
+    """A kept measurement; None if there is none."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    same = isinstance(document, dict) and (document.get("format"), document.get("identity")) == (FORMAT, identity)
-    return document if same else None
+    return document if isinstance(document, dict) and document.get("format") == FORMAT else None
+
+
+def kept(path, identity):
+    """What an earlier call has measured; None if it was something else, or nothing."""
+    document = read(path)
+    return document if document and document.get("identity") == identity else None
+
+
+def others_of(directory, tasks):
+    """{measurement: what another run has kept of it}."""
+    if directory is None:
+        return {}
+    found = {one.name: document for one in tasks if (document := read(pathlib.Path(directory) / f"{one.name}.json"))}
+    if not found:
+        raise LabError(f"--against {directory}: there is no measurement of ./hydra papers", status=2)
+    return found
 
 
 def measure(one, path, run=plan.run):
@@ -88,7 +103,9 @@ def papers_verb(arguments, run=plan.run):
     wanted = papers_of(arguments.only)
     prices = prices_of(arguments.costs)
     chosen = rows.chosen(wanted)
-    tasks, left_out = plan.tasks(rows.benches_of(chosen), arguments.quick)
+    quoted = plan.QUOTED if chosen == rows.ROWS else ()
+    tasks, left_out = plan.tasks((*rows.benches_of(chosen), *quoted), arguments.quick)
+    others = others_of(arguments.against, tasks)
     home = pathlib.Path(arguments.out or DIRECTORY)
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -103,8 +120,13 @@ def papers_verb(arguments, run=plan.run):
         # Ctrl-C leaves a report of what there is.
         made = made or {one.name: found for one in tasks if (found := kept(home / f"{one.name}.json", plan.identity(one)))}
         write_values(home, made)
-        document = page.Document(chosen, made, failed, left_out, prices, this_machine.description(this_machine.here()))
-        paths.write_whole(home / "papers.html", page.html(document))
-        progress.say(f"report in {home / 'papers.html'}, values in {home / 'papers.json'} and {home / 'papers.csv'}")
+        agreed = agreement.compare(made, others, arguments.against) if others else None
+        document = page.Document(str(home), chosen, made, failed, left_out, prices, this_machine.description(this_machine.here()), agreed)
+        html, picture = page.pages(document)
+        paths.write_whole(home / "papers.html", html)
+        (home / "papers.png").write_bytes(picture)
+        progress.say(f"report in {home / 'papers.html'}, its first page in {home / 'papers.png'}, values in {home / 'papers.json'} and {home / 'papers.csv'}")
     progress.say(f"it took {(time.monotonic() - start) / 60:.1f} min")
-    return 1 if failed else 0
+    if broken := sorted(agreed.broken()) if agreed else []:
+        progress.say(f"{arguments.against} does not agree with this run in {', '.join(broken)}")
+    return 1 if failed or broken else 0

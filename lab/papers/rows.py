@@ -6,7 +6,7 @@ Part of the papers' numbers stand in pictures only; those that their texts and t
 import dataclasses
 
 from lab import policies
-from lab.bench import auto, miniatures, prefetch, programs, sizes, spinners
+from lab.bench import auto, follow, miniatures, prefetch, programs, sizes, spinners
 from lab.papers import shown
 from lab.papers.shown import measured, modelled, of_linux
 
@@ -31,7 +31,7 @@ class Row:
 
 TIMES = "Times: an emulator's say nothing."
 CONTENTION = "Waiting for locks and for memory."
-INTERFERENCE = "Interference by other programs (I): doubled prices stand for it."
+INTERFERENCE = "other programs on the other node (I) are a price"
 NO_TREE = "RadixVM's radix tree and Refcache are not built: Linux's maple tree and reference counts stay."
 
 OF_NODES = ("linux", "mitosis", "hydra")
@@ -42,9 +42,9 @@ METIS = {"2 MiB": "wordcount", "16 KiB": "wordcount, small blocks"}
 ALLOCATORS = ("mmap", "glibc", "tcmalloc", "jemalloc-0")
 BUSY = "busy threads on each of 8 nodes"
 OF_LINUX = "instructions, Linux = 1"
+MOVED = ("LP-LD", "RP-LD", "RPI-LD", "RPI-LD-M", "RPI-LD-H", "RPI-LD-HP")
 PLACES_2D = ("linux", "ePT alone", "gPT alone", "both", "NO", "NO-P", "NO-F")
 SOCKETS = {"2": "allocators-2", "4": "allocators-4", "8": "allocators"}
-MOVES = {"left behind": (False, False), "+e": (False, True), "+g": (True, False), "+M": (True, True)}     # have the guest's tables followed, the nested ones?
 
 
 def by_size(call):
@@ -62,13 +62,16 @@ def spinning(call, operation):
                      lambda get, _: counts(get, f"{call} 0", "linux"), cases, xlabel=BUSY))
 
 
+def call_named(call):
+    return {**sizes.CALLS, "map": sizes.MAP}[call]
+
+
 def instructions_by_size(call):
-    title = {**sizes.CALLS, "map": sizes.MAP}[call]
-    return shown.times(f"{title}: {OF_LINUX}", OF_LINUX, "sizes", "instructions", by_size(call), sizes.COLUMNS, "size")
+    return shown.times(f"{call_named(call)}: {OF_LINUX}", OF_LINUX, "sizes", "instructions", by_size(call), sizes.COLUMNS, "size")
 
 
 def of_placed(title, counts, columns):
-    return modelled(title, "time, LP-LD = 1 (model)", counts, lambda get, case: counts(get, case, "linux"), PLACED, columns, "program")
+    return modelled(title, "time, LP-LD = 1 (model)", counts, lambda get, case: counts(get, case, "LP-LD"), PLACED, columns, "program")
 
 
 def in_machine(title, counts, base, columns, what):
@@ -103,10 +106,11 @@ HYDRA = (
         (measured("interrupts of mprotect", "interrupts", "mprotect", "interrupts_per_op",
                   {"on other nodes": "remote-spinners", "on all nodes": "remote-and-local-spinners"}),
          instructions_by_size("mprotect"))),
-    Row("hydra", "figure 3", "data and page tables on the own (L) or another socket (R)", "Remote page tables (P) often cost more than remote data (D).",
-        ("placed",), FULL, "where page tables and data are", "page walks; time, LP-LD = 1",
-        f"{INTERFERENCE} In the model remote page tables cost as much as remote data: a processor waits for each walk, and not always for data.",
-        (of_placed("time of an operation, LP-LD = 1 (model)", shown.of_phase("placed", "steady"), ("linux", "LP-RD", "RP-LD", "RP-RD")),)),
+    Row("hydra", "figure 3", "data and page tables on the own (L) or another socket (R)",
+        "Remote page tables (P) cost almost as much as remote data (D), with other programs on the other socket (I) far more.",
+        ("placed",), FULL, "where page tables and data are", f"page walks; time, LP-LD = 1; {INTERFERENCE}",
+        "In the model remote page tables cost exactly as much as remote data: a processor waits for each walk, and not always for data.",
+        (of_placed("time of an operation, LP-LD = 1 (model)", shown.of_second_pass, ("LP-LD", "LP-RD", "LP-RDI", "RP-LD", "RPI-LD", "RP-RD", "RPI-RDI")),)),
     Row("hydra", "table 4", "page tables of five programs on 8 sockets",
         "Linux = 1: Mitosis 8; Hydra 2.2 (Graph500), 2.0 (Btree), 1.4 (HashJoin), 7.8 (XSBench), 1.5 (Canneal).",
         ("footprint", "miniatures"), FULL, "leaf tables by sharing, on 8 nodes; page tables of small programs, on 4", "", "The papers' sizes: 85 to 160 GB.",
@@ -116,14 +120,14 @@ HYDRA = (
         "With degree 9 Hydra takes as long as Mitosis; a second pass does so with any degree.",
         ("prefetch", "placed"), FULL, "fills", "time, Linux = 1; what a fill takes is that of 1 and of 512 entries in 'placed', and between them in proportion", "",
         (measured("fills in the first pass over 16,384 pages", "fills", "prefetch", "first_fills", {"first pass": "first"}, tuple(prefetch.COLUMNS)),
+         measured("fills in a second pass", "fills", "prefetch", "second_fills", {"second pass": "first"}, tuple(prefetch.COLUMNS)),
          of_linux("time of the first pass", shown.of_random_pass, {"first pass": "first"}, tuple(prefetch.COLUMNS)))),
     Row("hydra", "figure 7", "a thread that has moved to its data, away from its page tables",
         "Linux slows down, most with interference; Mitosis does not; Hydra little, with prefetching hardly.",
-        ("placed", "auto"), FULL, "fills; tables that follow", "page walks; time, LP-LD = 1",
-        f"{INTERFERENCE} In the first pass 16,384 operations pay for all fills; the paper's programs run for minutes.",
+        ("placed", "auto"), FULL, "fills; tables that follow", f"page walks; time, LP-LD = 1; {INTERFERENCE}",
+        "In the first pass 16,384 operations pay for all fills; the paper's programs run for minutes.",
         (of_placed("time of an operation in the second pass, LP-LD = 1 (model); without prefetching it still meets entries that have no copy",
-                   shown.of_phase("placed", "steady"), ("RP-LD", "RP-LD-M", "RP-LD-H", "RP-LD-HP")),
-         of_placed("the same in the first pass, which makes most copies (model)", shown.of_first_pass, ("RP-LD", "RP-LD-M", "RP-LD-H", "RP-LD-HP")),
+                   shown.of_second_pass, MOVED), of_placed("the same in the first pass, which makes most copies (model)", shown.of_first_pass, MOVED),
          measured("near page walks of a program of one thread, 20 s after it has moved (model of TLBs)", "share of walks (model)", "auto", "near_walks_share",
                   {"moved": "thread"}, tuple(auto.COLUMNS)))),
     Row("hydra", "figure 8", "run time and loading time of programs on 8 sockets",
@@ -200,42 +204,43 @@ RADIXVM = (
 
 VMITOSIS = (
     Row("vmitosis", "figure 1", "the guest's and the nested page table on the own (L) or another socket (R)",
-        "One remote: 1.1 to 1.4 times the time; both: 1.8 to 3.1 times with interference.",
-        ("placed",), FULL, "instructions of programs, in no machine", "page walks; time, LL = 1, if a walk reads a leaf entry of each table",
-        f"{INTERFERENCE} Caches of 2D walks.",
-        (in_machine("time", shown.of_places, shown.near, tuple(shown.FAR_READS), "LL"),)),
+        "One remote: 1.1 to 1.4 times the time; both: 1.8 to 3.1 times with interference (I).",
+        ("placed",), FULL, "instructions of programs, in no machine", f"page walks; time, LL = 1, if a walk reads a leaf entry of each table; {INTERFERENCE}",
+        "Caches of 2D walks.", (in_machine("time", shown.of_places, shown.near, tuple(shown.FAR_READS), "LL"),)),
     Row("vmitosis", "figure 2", "where 2D walks of wide programs go, in machines that see nodes (a) or not (b)",
         "a: local in both less than 10 %, remote in both more than 50 %. b: local in both nearly none.",
         ("walks",), FULL, "shares of pages; NO is b's baseline", "", "Tables and pages of 'uniform' are spread by construction.",
         tuple(measured(title, "share", "walks", metric, {"all nodes alike": "uniform", "set up by one thread": "one"}, PLACES_2D)
               for title, metric in (("local in both tables", "both_local_share"), ("remote in both", "both_remote_share")))),
     Row("vmitosis", "figure 3", "programs whose machine or guest has moved: page tables left behind, or migrated",
-        "Both left behind: 1.8 to 3.1 times the time; as fast as ever when both have migrated.",
-        ("auto", "nested", "placed"), FULL, "tables of a process that follow, in no machine; nested tables that follow", "page walks; time, LL = 1",
-        f"Guest and host together in one run; huge pages, fragmented memory. {INTERFERENCE}",
-        (in_machine("time once the program has moved: both tables left behind, the nested ones (+e), the guest's (+g), or both (+M) migrated",
-                    shown.of_followed(MOVES), shown.near, tuple(MOVES), "LL"),)),
+        "4 KiB: both left behind 1.8 to 3.1 times the time, as fast as ever when both have migrated. Huge pages: up to 1.47 times, in fragmented memory 2.4.",
+        ("follow", "placed"), PART, "tables of a process that follow, in no machine; nested tables that follow", f"page walks; time, LL = 1; {INTERFERENCE}",
+        "Two of three pictures: huge pages, fragmented memory. Guest and host together in one run.",
+        (in_machine("time with pages of 4 KiB once the program has moved: both tables left behind, the nested ones migrated (+e), the guest's (+g), or both (+M)",
+                    shown.of_moved(shown.MOVED_PROGRAM, follow.LAST), shown.near, tuple(shown.MOVED_PROGRAM), "LL"),)),
     Row("vmitosis", "figure 4", "replication in machines that see nodes", "1.06 to 1.6 times as fast.",
         ("walks", "placed"), PART, "shares of walks", "time, no replicas = 1", "The policies interleave and automatic migration (I, FA); huge pages.",
         (wide_in_machine("time", ("linux", "ePT alone", "gPT alone", "both"), "no replicas"),)),
     Row("vmitosis", "figure 5", "replication in machines that see one node",
         "1.16 to 1.4 times as fast, by either way to find the nodes; with all guest entries remote, 2 to 5 % slower without nested replicas.",
-        ("walks", "placed"), FULL, "shares of walks", "time, a machine that sees one node and has no replicas = 1", "Huge pages.",
+        ("walks", "placed"), FULL, "shares of walks", "time, a machine that sees one node and has no replicas = 1", "Huge pages, where the paper sees 1 % at most.",
         (in_machine("time", shown.of_wide, lambda get, case: shown.of_wide(get, case, "NO"), ("NO", "NO-P", "NO-F", "NO-F rotated", "rotated, gPT alone"), "no replicas"),)),
     Row("vmitosis", "figure 6", "Memcached's throughput before, during and after a move",
-        "a: half of it, and all of it when both tables have followed. b: 65 %, and all of it when the nested ones have.",
-        ("auto", "nested", "placed"), FULL, "where both tables are before, after the move, and once they have followed", "time, before the move = 1",
-        "The time between; Memcached itself.",
-        (shown.over_moments("a: the guest's program moves (gups)", True), shown.over_moments("b: the machine moves (gups)", False),
+        "a: half of it, 65 % if one of the tables follows, all of it when both have. b: 65 %, and all of it when the nested ones have. It takes minutes.",
+        ("follow", "placed", "nested"), FULL, "where both tables are, by second", f"throughput of gups, before the move = 1; {INTERFERENCE}",
+        "Memcached itself. The minutes in which its data is still remote: here the data follows at once, and the kernel looks for nested tables each second, not each 30.",
+        (shown.by_second("a: the guest's program moves", {**shown.MOVED_PROGRAM, **shown.REPLICATED}),
+         shown.by_second("b: the machine moves", {**shown.MOVED_MACHINE, **shown.REPLICATED}),
+         shown.followed(),
          measured("nested entries on the new node, once the memory has moved, too", "share", "nested", "local_share",
-                  {"moved": "moved", "followed": "followed"}, ("linux", "hydra")),
-         in_machine("time after the move", shown.of_nested_moved, shown.near, ("left behind", "followed"), "before"))),
+                  {"moved": "moved", "followed": "followed"}, ("linux", "hydra")))),
     Row("vmitosis", "table 4", "the time for a cache line between virtual CPUs", "125 ns between sockets, 50 to 62 within.", (), NOT,
         cannot="An emulator's CPUs are equally far from each other. A test of the kernel has the paper's values, and finds the groups."),
     Row("vmitosis", "table 5", "throughput of mmap, mprotect and munmap, with replicas on 4 sockets",
-        "mprotect of 4 MiB: 0.29 of Linux's with replicas, 1.01 with migration; mmap 0.98, munmap 0.75.",
-        ("sizes",), PART, "instructions of four sizes, by policy", "", "4 GiB; inside of a machine.",
-        tuple(map(instructions_by_size, ("map", "mprotect", "unmap")))),
+        "4 KiB, 4 MiB: mmap 0.91 and 0.98 of Linux's with replicas, mprotect 0.84 and 0.29, munmap 0.88 and 0.75; with migration, as Linux. 4 GiB: as 4 MiB, to 0.03.",
+        ("sizes",), FULL, "instructions of four sizes, by policy", "throughput, Linux = 1",
+        "4 GiB. Nested tables, which the paper finds marginal here. Migration: page tables that follow change none of these calls. Eager replicas are Mitosis.",
+        tuple(table for call in ("map", "mprotect", "unmap") for table in (instructions_by_size(call), shown.throughput(call_named(call), by_size(call), sizes.COLUMNS)))),
     Row("vmitosis", "table 6", "memory of both page tables by replicas", "1, 2, 4 replicas: 3, 6, 12 GB of nested tables, and as much of the guest's.",
         ("nested", "footprint"), FULL, "leaf tables", "", "1.5 TiB: here 8 MiB of nested tables, and 128 MiB of a process's.",
         (measured("nested leaf tables of 8 MiB", "leaf tables", "nested", "leaf_tables", {"two nodes": "pair", "four nodes": "shared"}, ("linux", "hydra")),

@@ -4,7 +4,7 @@ import dataclasses
 import typing
 
 from lab import policies
-from lab.bench import miniatures, prefetch
+from lab.bench import follow, miniatures, prefetch
 from lab.measure import model
 
 
@@ -68,9 +68,19 @@ def of_phase(row, phase):
     return lambda get, case, column: miniatures.phase_counts(lambda metric: get(row, case, column, metric), phase)
 
 
-def of_first_pass(get, case, column):
+# By the papers' names of placements, of which those with an I have other programs on the other node: the column of 'placed'.
+PLACEMENTS = {name: name.replace("I", "").replace("LP-LD", "linux") for name in ("LP-LD", "LP-RD", "LP-RDI", "RP-LD", "RPI-LD", "RP-RD", "RPI-RDI", "RPI-LD-M",
+                                                                                "RPI-LD-H", "RPI-LD-HP")}
+
+
+def of_second_pass(get, case, name):
+    counts = of_phase("placed", "steady")(get, case, PLACEMENTS[name])
+    return model.loaded(counts) if "I" in name else counts
+
+
+def of_first_pass(get, case, name):
     """Its walks are as many as those of the second pass."""
-    return {**of_phase("placed", "steady")(get, case, column), **of_phase("placed", "first")(get, case, column)}
+    return {**of_second_pass(get, case, name), **of_phase("placed", "first")(get, case, PLACEMENTS[name])}
 
 
 def fill_instructions(get, entries):
@@ -90,6 +100,13 @@ def of_random_pass(get, case, column):
     return {"instructions": filling, "faults": fills, "near_walks": near, "far_walks": pages - near, "far_lines": pages}
 
 
+def throughput(title, cases, columns):
+    """By the model: the time of Linux's call for each of another one's."""
+    def value(get, case, column):
+        return model.ratio(of_size(get, case, "linux"), of_size(get, case, column), get.prices)
+    return Shown(f"{title}: throughput, Linux = 1", "throughput, Linux = 1 (model)", tuple(cases.items()), columns, value, "ratio", "size")
+
+
 # --- Counts of virtual machines
 
 def of_two_reads(get, program, far, far_data=0):
@@ -101,11 +118,12 @@ def of_two_reads(get, program, far, far_data=0):
             "far_lines": far_data * walks}
 
 
-FAR_READS = {"LL": 0, "LR": 1, "RL": 1, "RR": 2}
+FAR_READS = {"LL": 0, "LR": 1, "RL": 1, "RR": 2, "LRI": 1, "RLI": 1, "RRI": 2}
 
 
 def of_places(get, program, column):
-    return of_two_reads(get, program, FAR_READS[column])
+    counts = of_two_reads(get, program, FAR_READS[column])
+    return model.loaded(counts) if column.endswith("I") else counts
 
 
 def of_wide(get, program, column):
@@ -114,39 +132,45 @@ def of_wide(get, program, column):
     return of_two_reads(get, program, far, 3 / 4)
 
 
-def far_guest(get):
-    """The share of a moved process's walks that still read tables left behind, 20 s later."""
-    return 1 - get("auto", "thread", "hydra", "near_walks_share")
+# What becomes of tables when a program or a machine has moved: (the case and the column of 'follow' that has shown it).
+GUEST_STAYS, GUEST_FOLLOWS, NESTED_FOLLOW = ("program", "linux"), ("program", "hydra"), ("machine", "linux")
+STAY, NEAR = None, ()        # nested tables that stay; tables that are near all the time
 
 
-def far_nested(get):
-    """The share of nested entries left behind, once the machine's memory has moved and its trees have followed."""
-    return 1 - get("nested", "followed", "hydra", "local_share")
+def far_share(get, tables, second):
+    """Of the last entries, those on the node that was left."""
+    if tables in (STAY, NEAR):
+        return 1 if tables is STAY else 0
+    return 1 - get("follow", *tables, follow.metric(second))
 
 
-def of_followed(moves):
-    """moves: {column: (have the guest's tables followed, have the nested ones)}."""
+# The papers' names: (the guest's tables, the nested ones).
+MOVED_PROGRAM = {"RRI": (GUEST_STAYS, STAY), "RRI+e": (GUEST_STAYS, NESTED_FOLLOW), "RRI+g": (GUEST_FOLLOWS, STAY), "RRI+M": (GUEST_FOLLOWS, NESTED_FOLLOW)}
+MOVED_MACHINE = {"RI": (NEAR, STAY), "RI+M": (NEAR, NESTED_FOLLOW)}
+REPLICATED = {"replicated": (NEAR, NEAR)}
+
+
+def of_moved(moves, second):
+    """On the node that was left there are other programs."""
     def counts(get, program, column):
         guest, nested = moves[column]
-        return of_two_reads(get, program, (far_guest(get) if guest else 1) + (far_nested(get) if nested else 1))
+        return model.loaded(of_two_reads(get, program, far_share(get, guest, second) + far_share(get, nested, second)))
     return counts
 
 
-def over_moments(title, guest_moves):
-    """Before a move, after it, and once tables have followed; under Linux none does. guest_moves: the guest's tables are left behind, too."""
-    def counts(get, moment, column):
-        left = 0 if moment == "before" else 1
-        followed = moment == "later" and column == "hydra"
-        guest = (far_guest(get) if followed else left) if guest_moves else 0
-        return of_two_reads(get, "gups", guest + (far_nested(get) if followed else left))
-    return modelled(f"{title}: time, before = 1", "time, before = 1 (model)", counts, lambda get, _: near(get, "gups"),
-                    {"before": "before", "after the move": "moved", "later": "later"}, ("linux", "hydra"), "moment")
+def by_second(title, moves):
+    """Throughput: the time before the move for each of that afterwards. A second before the move all is near."""
+    def value(get, second, column):
+        return model.ratio(near(get, "gups"), near(get, "gups") if second < 0 else of_moved(moves, second)(get, "gups", column), get.prices)
+    return Shown(f"{title}: throughput of gups, before = 1 (model)", "throughput, before = 1 (model)", tuple((second, second) for second in (-1, *follow.SECONDS)), tuple(moves),
+                 value, "ratio", "seconds after the move")
 
 
-def of_nested_moved(get, program, column):
-    """The guest's tables move with its memory; nested ones stay behind, or are where 'nested' has seen them."""
-    far = 1 if column == "left behind" else 1 - get("nested", "followed", "hydra", "local_share")
-    return of_two_reads(get, program, far)
+def followed():
+    """What 'follow' has counted."""
+    columns = {"a program's": GUEST_FOLLOWS, "Linux": GUEST_STAYS, "a machine's, nested": NESTED_FOLLOW}
+    return Shown("leaf entries in tables of the new node", "share", tuple((second, second) for second in follow.SECONDS), tuple(columns),
+                 lambda get, second, column: 1 - far_share(get, columns[column], second), "near_share", "seconds after the move")
 
 
 def near(get, program):

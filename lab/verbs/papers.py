@@ -13,6 +13,7 @@ What is measured is kept: after Ctrl-C, a failure, or a change of the kernel or 
   ./hydra papers                            # some 90 minutes
   ./hydra papers --only hydra,vmitosis
   ./hydra papers --costs here.json          # prices of a machine that ./hydra here has measured
+  ./hydra papers --against ../earlier-run   # compares with another run: exit status 1 if a value is outside of the spread that the report states
 
 Times are those of a cost model, and are called so: a price for each count, which the report lists with its source. Verdicts that
 flip when prices are halved or doubled are named."""
@@ -22,6 +23,7 @@ def options(parser):
     parser.add_argument("--only", metavar="P,P", help="only these papers: hydra, abis, radixvm, vmitosis")
     parser.add_argument("--quick", action="store_true", help="only measurements that take little; the report names the others")
     parser.add_argument("--out", metavar="DIR", help="where the files go (default: hydra-papers)")
+    parser.add_argument("--against", metavar="DIR", help="the directory of another run, whole or quick, whose values are compared with this one's")
     parser.add_argument("--costs", metavar="FILE", help="the JSON file of ./hydra here: its prices in the place of the papers'")
 
 

@@ -4,7 +4,6 @@
 Each row of a table takes the place of what its measurement counted, and has to keep the measurement's limits. A cell that is
 changed has to break one, unless UNCOMPARED lists the cell: then no measurement asserts the number.
 """
-import dataclasses
 import re
 
 import pytest
@@ -16,79 +15,15 @@ from lab import paths, policies
 from lab.bench import choice, core, operations, patterns
 from lab.measure import limits
 from lab.meter import steps_limits, steps_samples
+from lab.papers import quoted
 
 README = (paths.REPO / "README.md").read_text(encoding="utf-8")
 LAB = (paths.REPO / "docs/lab.md").read_text(encoding="utf-8")
 TOOL = (paths.REPO / "docs/hydractl.md").read_text(encoding="utf-8")
 GUIDE = (paths.REPO / "kernel/Documentation/admin-guide/mm/hydra.rst").read_text(encoding="utf-8")
-NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
-
-
-@dataclasses.dataclass(frozen=True)
-class Source:
-    """Where a row comes from: "demo", or a measurement of ./hydra bench; and which of its values."""
-    name: str
-    row: str
-    case: str
-    metric: str
-
-
-def source(name, case, metric):
-    return Source(name, name, case, metric)
-
-
-FAR, NEAR = "remote-spinners", "remote-and-local-spinners"
-# The first words of a row: where its numbers come from.
-ROWS = {
-    "`mprotect` of one page": Source("demo", "mprotect", FAR, "interrupts_per_op"),
-    "`mprotect`, with one more": Source("demo", "mprotect", NEAR, "interrupts_per_op"),
-    "`mmap`, touch, `munmap` of one page": Source("demo", "munmap", FAR, "interrupts_per_op"),
-    "`mmap`, touch, `munmap`, with one more": Source("demo", "munmap", NEAR, "interrupts_per_op"),
-    "Apache, a page": Source("demo", "apache", "quiet", "interrupts_per_request"),
-    "Apache, server threads on all": Source("demo", "apache", "all-cpus", "interrupts_per_request"),
-    "Apache, server threads on the two": Source("demo", "apache", "one-node", "interrupts_per_request"),
-    "entries which a node reaches in its own memory, data": Source("demo", "locality", "shared", "local_leaf_share"),
-    "KiB, data which all": Source("demo", "locality", "shared", "pagetable_kib"),
-    "KiB, data which each": Source("demo", "locality", "private", "pagetable_kib"),
-    "`footprint`: leaf tables": source("footprint", "none", "leaf_tables"),
-    "`footprint`: pairs": source("footprint", "some", "leaf_tables"),
-    "`footprint`: all nodes": source("footprint", "full", "leaf_tables"),
-    "`prefetch`": source("prefetch", "first", "first_fills"),
-    "`pipeline-64`: interrupts": source("pipeline-64", "local", "interrupts"),
-    "`pipeline-64`: the thread on the next": source("pipeline-64", "pipeline", "other_node_interrupts"),
-    "`pipeline-64`: all threads": source("pipeline-64", "global", "interrupts"),
-    "`sharing`: interrupts": source("sharing", "sync", "interrupts_per_op"),
-    "`sharing`: a thread's page of a file is reclaimed": source("sharing", "reclaim", "interrupts_per_op"),
-    "`operations`": source("operations", "mprotect-4m, apart", "instructions_of_linux"),
-    "`apps`: interrupts": source("apps", "jit-new", "interrupts_per_op"),
-    "`apps`: a WebAssembly": source("apps", "wasm-own", "interrupts_per_op"),
-    "`apps`: the memories": source("apps", "wasm-pool", "interrupts_per_op"),
-    "`apps`: a thread writes": source("apps", "save", "interrupts_per_op"),
-    "entries which a node reaches in its own memory (the node": source("nested", "shared", "local_share"),
-    "the same after the machine": source("nested", "moved", "local_share"),
-    "the same, the machine's memory": source("nested", "followed", "local_share"),
-    "vCPUs flushed": source("nested", "dropped", "flushes_per_drop"),
-    "leaf tables, all nodes": source("nested", "shared", "leaf_tables"),
-    "leaf tables, two nodes": source("nested", "pair", "leaf_tables"),
-    "leaf tables, each node": source("nested", "private", "leaf_tables"),
-    "exits of each further": source("nested", "shared", "exits"),
-    "data of all nodes alike": source("walks", "uniform", "both_local_share"),
-    "... with both on other nodes": source("walks", "uniform", "both_remote_share"),
-    "data set up by one thread": source("walks", "one", "least_local_share"),
-    "vCPUs interrupted for a `munmap`": source("walks", "uniform", "interrupts_per_munmap"),
-    "... and exits to the host": source("walks", "uniform", "exits_per_munmap"),
-}
-ALLOCATORS = {
-    "`mmap` and `munmap`, holds 16": source("allocators", "mmap stateful", "interrupts_per_op"),
-    "`mmap` and `munmap`, holds none": source("allocators", "mmap stateless", "interrupts_per_op"),
-    "glibc, holds 16": source("allocators", "glibc stateful", "interrupts_per_op"),
-    "jemalloc, decay 0, holds 16": source("allocators", "jemalloc-0 stateful", "interrupts_per_op"),
-    "jemalloc, decay 0, holds none": source("allocators", "jemalloc-0 stateless", "interrupts_per_op"),
-    "jemalloc, default decay, holds 16": source("allocators", "jemalloc stateful", "interrupts_per_op"),
-    "jemalloc, default decay, holds none": source("allocators", "jemalloc stateless", "interrupts_per_op"),
-    "tcmalloc, either": source("allocators", "tcmalloc stateful", "interrupts_per_op"),
-    "page tables, KiB: jemalloc": source("allocators", "jemalloc-0 stateful", "pagetable_kib"),
-}
+# The sections whose measurements have limits; the others are in the report of ./hydra papers only.
+LIMITED = ("The demo", "Beside the papers' figures", "Nested page tables", "Allocators")
+EVERY = {begin: source for part in LIMITED for begin, source in quoted.SECTIONS[part].items()}
 # Numbers that no limit looks at.
 UNCOMPARED = {
     # Apache's counts change with the load of the host.
@@ -106,48 +41,19 @@ UNCOMPARED = {
     ("tcmalloc, either", "linux"), *(("page tables, KiB: jemalloc", column) for column in policies.POLICIES),
     *(("data set up by one thread", column) for column in ("linux", "gPT alone", "ePT alone")),
 }
-# What the documents call a column.
-COLUMNS = {**{called: policy for policy, called in policies.COLUMNS.items()}, "Linux: one nested tree": "linux", "Hydra: a tree for each node": "hydra",
-           "no Hydra": "linux", "gPT alone": "gPT alone", "ePT alone": "ePT alone", "both": "both"}
-
-
-def tables(text):
-    """[(the cells of the heading, [the cells of each row])] of a text in Markdown."""
-    made = []
-    for block in re.findall(r"(?:^\|.*\n)+", text, re.M):
-        heading, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()]
-        made.append((heading, rows))
-    return made
 
 
 def value(cell):
-    """The number of a cell: of percent the share; None if there is none."""
-    found = NUMBER.search(cell)
-    number = found and float(found[0].replace(",", ""))
-    return number / 100 if found and "%" in cell else number
-
-
-def section(text, title):
-    return re.search(rf"^(#+) {re.escape(title)}$.*?(?=^#{{1,3}} |\Z)", text, re.M | re.S)[0]
+    """The first number of a cell."""
+    return quoted.numbers(cell)[0]
 
 
 def rows_of(text, known):
-    """{the first words of a row: {column: its number}}; of the rows that have a column of a measurement."""
-    made = {}
-    for heading, rows in tables(text):
-        columns = [COLUMNS.get(cell) for cell in heading]
-        for title, *cells in rows if any(columns) else []:
-            names = [begin for begin in known if title.startswith(begin)]
-            assert len(names) == 1, f"the row '{title}' is {len(names)} of those that the test knows"
-            made[names[0]] = {column: value(cell) for column, cell in zip(columns[1:], cells) if column and value(cell) is not None}
-    return made
+    """{the first words of a row: {column: its number}}."""
+    return {begin: {column: value(cell) for column, cell in cells.items()} for table in quoted.quoted(text, known) for _, begin, cells in table.rows}
 
 
-SHOWN = {}
-for part in ("The demo", "Beside the papers' figures", "Nested page tables"):
-    SHOWN |= rows_of(section(LAB, part), ROWS)
-SHOWN |= rows_of(section(LAB, "Allocators"), ALLOCATORS)
-EVERY = ROWS | ALLOCATORS
+SHOWN = {begin: cells for part in LIMITED for begin, cells in rows_of(quoted.section(LAB, part), quoted.SECTIONS[part]).items()}
 
 
 def said_by_64_cpus(step):
@@ -173,10 +79,10 @@ def broken(where, numbers):
     """The limits that are broken if a measurement gives these numbers {column: number}."""
     entries, found = good(where.name), set()
     for entry in entries:
-        column = "hydra" if entry["policy"] == "H-9" else entry["policy"]
-        if (entry["row"], entry["case"], entry["metric"]) == (where.row, where.case, where.metric) and column in numbers:
-            entry["value"] = numbers[column]
-            found.add(column)
+        for column in numbers:
+            if tuple(entry[field] for field in ("row", "case", "policy", "metric")) == (where.row, where.case, where.column(column), where.metric):
+                entry["value"] = numbers[column]
+                found.add(column)
     assert found == set(numbers), f"not measured: {set(numbers) - found}"
     checks = limits.check(entries) if where.name == "demo" else core.checked(choice.BENCHES[where.name], entries)
     return [f"{check.text}: {check.seen}" for check in checks if check.asserted and not check.passed]
@@ -191,7 +97,7 @@ def test_each_row_is_shown():
 
 
 def test_the_readme_shows_rows_of_the_lab():
-    shown = rows_of(README, ROWS)
+    shown = rows_of(README, EVERY)
     assert len(shown) > 5
     assert [title for title, cells in shown.items() if cells != {column: SHOWN[title][column] for column in ("linux", "hydra")}] == []
 
@@ -221,7 +127,7 @@ LEAST = 0.99                 # what allocators have at hand makes some rows less
 
 
 def meter_rows():
-    ((_, rows),) = [(heading, rows) for heading, rows in tables(LAB) if heading[0] == "operation"]
+    ((_, rows),) = [(heading, rows) for heading, rows in quoted.tables(LAB) if heading[0] == "operation"]
     return {METER[title]: cells for title, *cells in rows}
 
 
@@ -293,13 +199,13 @@ ADVICE = {
 
 @pytest.mark.parametrize("begin", ADVICE)
 def test_the_examples_of_the_advice_are_the_labs(begin):
-    ((_, advice),) = [(heading, rows) for heading, rows in tables(README) if heading[0] == "the program"]
+    ((_, advice),) = [(heading, rows) for heading, rows in quoted.tables(README) if heading[0] == "the program"]
     (example,) = [cells[-1] for cells in advice if cells[0].startswith(begin)]
-    seen = [float(number.replace(",", "")) for number in re.findall(rf"({NUMBER.pattern})(?: interrupts for each allocation and free)? (?:with|by)|: (\d+)$", example)
+    seen = [float(number.replace(",", "")) for number in re.findall(rf"({quoted.NUMBER.pattern})(?: interrupts for each allocation and free)? (?:with|by)|: (\d+)$", example)
             for number in number if number]
     row, columns = ADVICE[begin]
-    heading, cells = next((heading, cells) for heading, rows in tables(LAB) for cells in rows if cells[0].startswith(row))
-    allowed = [[float(number.replace(",", "")) for number in NUMBER.findall(cells[heading.index(column)])] for column in columns]
+    heading, cells = next((heading, cells) for heading, rows in quoted.tables(LAB) for cells in rows if cells[0].startswith(row))
+    allowed = [[float(number.replace(",", "")) for number in quoted.NUMBER.findall(cells[heading.index(column)])] for column in columns]
     assert len(seen) >= len(columns) and all(min(ends) <= number <= max(ends) for number, ends in zip(seen, allowed)), (seen, allowed)
 
 

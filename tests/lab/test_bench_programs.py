@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -39,6 +40,15 @@ def test_work_that_does_not_end(monkeypatch):
         guest_apps.measure(lambda: (lambda: False, []), 0)
     with pytest.raises(guest_apps.Failure, match="never: not after 0 seconds"):
         guest_apps.until(lambda: False, "never", seconds=0)
+
+
+def test_a_server_that_ends_leaves_no_child_with_the_output():
+    """Its reader would wait for ever."""
+    server = subprocess.Popen(["sh", "-c", "sleep 60 & trap \"kill $!; exit\" TERM; echo started; wait"], stdout=subprocess.PIPE, text=True)
+    assert server.stdout.readline() == "started\n"
+    begun = time.monotonic()
+    guest_apps.end(server)
+    assert server.stdout.read() == "" and time.monotonic() - begun < 50 and server.returncode is not None
 
 
 def entries(**interrupts):

@@ -10,9 +10,9 @@ import types
 import pytest
 
 from lab import cli, paths
-from lab.bench import allocators, apps, auto, choice, core, costs, demo, footprint, miniatures, nested as bench_nested, patterns, prefetch, sharing, spinners, verb, walks as bench_walks
+from lab.bench import allocators, apps, auto, choice, core, costs, demo, follow, footprint, miniatures, nested as bench_nested, patterns, prefetch, sharing, spinners, verb, walks as bench_walks
 from lab.errors import LabError
-from lab.guest import guest_programs
+from lab.guest import guest_follow, guest_programs
 from lab.measure import report, values as measured
 from lab.policies import POLICIES
 
@@ -186,7 +186,11 @@ def said_by_placed(step):
     return {**seen, "pages_on": [16384 * (data == node) for node in range(2)]}
 
 
-GOOD = {"miniatures": said_by_miniatures, "placed": said_by_placed, "auto": said_by_auto, "wander": said_by_wander, "footprint": said_by_footprint, "prefetch": said_by_prefetch, "pipeline": said_by_patterns, "apps": said_by_apps,
+def said_by_follow(step):
+    return {"shares": [0.0] * 16 + [float((step.case, step.policy) != ("program", "linux"))] * 10}
+
+
+GOOD = {"follow": said_by_follow, "miniatures": said_by_miniatures, "placed": said_by_placed, "auto": said_by_auto, "wander": said_by_wander, "footprint": said_by_footprint, "prefetch": said_by_prefetch, "pipeline": said_by_patterns, "apps": said_by_apps,
         "allocators": said_by_allocate, "sharing": said_by_sharing, "spinners": said_by_spinners, "nested": said_by_nested, "walks": said_by_walks}
 
 
@@ -217,7 +221,7 @@ def spoil(case, policy, **fields):
     return change
 
 
-@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("apps", 27), ("allocators", 55), ("sharing", 42), ("spinners", 50), ("nested", 28), ("walks", 42), ("auto", 196), ("wander", 34), ("miniatures", 119), ("placed", 100)])
+@pytest.mark.parametrize("name, count", [("footprint", 28), ("prefetch", 24), ("pipeline", 20), ("apps", 27), ("allocators", 55), ("sharing", 42), ("spinners", 50), ("nested", 28), ("follow", 7), ("walks", 42), ("auto", 196), ("wander", 34), ("miniatures", 119), ("placed", 100)])
 def test_good_values_keep_every_limit(name, count):
     checks = core.checked(choice.BENCHES[name], entries(name))
     assert len(checks) == count and [check for check in checks if not check.passed] == []
@@ -244,6 +248,33 @@ def test_one_upper_table_too_many_or_a_domain_that_did_not_run(case, policy, fie
 def test_a_copy_that_could_not_be_had(field):
     (failed,) = broken("footprint", spoil("full", "hydra", **{field: 1}))
     assert "refused or reclaimed" in failed.text
+
+
+def test_what_the_last_node_reaches_in_its_own_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(guest_follow, "PROC", tmp_path)
+    (tmp_path / "7").mkdir()
+    lines = "domain 0 node 0 local_leaves 9 remote_leaves 0 hinting_leaves 0\ndomain 3 node 3 {} {} hinting_leaves 0\nnode 3 kib 8\n"
+    for local, remote, wanted in ((1, 3, 0.25), (0, 4, 0), (0, 0, None)):
+        (tmp_path / "7/hydra_tables").write_text(lines.format(f"local_leaves {local}", f"remote_leaves {remote}"))
+        assert guest_follow.share(7, "hydra_tables", 3) == wanted
+    assert guest_follow.at_the_end(b'{"local": [4, 3], "remote": [0, 1]}') == 0.75 and guest_follow.at_the_end(b"") is None
+    (tmp_path / "7/hydra_vm_tables").write_text("vm 0\ndomain 3 node 3 vcpus 1 local_leaves 2 remote_leaves 2\n")
+    assert guest_follow.share(7, "hydra_vm_tables", 3) == 0.5
+
+
+def test_the_program_that_moves_has_options_of_its_own():
+    for step in choice.BENCHES["follow"].steps:
+        options = guest_follow.arguments(step.command[step.command.index(follow.HERE.name) + 1:])
+        assert options.what == step.case and options.seconds == follow.LAST
+        assert options.command[1:] == ["thread", "--seconds", str(follow.LAST + 1)] if step.case == "program" else ["--what", "followed"]
+
+
+@pytest.mark.parametrize("case, policy, shares, told", [
+    ("program", "hydra", [0.0] * 26, "25 s later"), ("machine", "linux", [0.0] * 26, "25 s later"), ("program", "linux", [0.0] * 25 + [1.0], "as before"),
+    ("program", "hydra", [1.0] * 26, "right after"), ("machine", "linux", [0.6] + [1.0] * 25, "right after")])
+def test_tables_that_do_not_follow_or_were_never_left_behind(case, policy, shares, told):
+    (failed,) = broken("follow", spoil(case, policy, shares=shares))
+    assert told in failed.text
 
 
 @pytest.mark.parametrize("policy", bench_nested.COLUMNS)
@@ -632,7 +663,7 @@ def test_it_is_shown_and_the_exit_status_counts_the_failures(name, monkeypatch, 
     files = {kind: tmp_path / f"values.{kind}" for kind in ("json", "csv", "png")}
     assert core.show(choice.BENCHES[name], options(**files)) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "The papers, and this emulator." in shown and ("RadixVM" in shown) == (name not in ("prefetch", "nested", "walks", "wander", "placed"))
+    assert "The papers, and this emulator." in shown and ("RadixVM" in shown) == (name not in ("prefetch", "nested", "follow", "walks", "wander", "placed"))
     assert json.loads(files["json"].read_text()) == entries(name)
     with open(files["csv"], encoding="utf-8") as source:
         lines = list(csv.DictReader(source))
@@ -642,6 +673,8 @@ def test_it_is_shown_and_the_exit_status_counts_the_failures(name, monkeypatch, 
     for entry in spoilt:
         if entry["unit"] in ("tables", "fills", "interrupts", "machines"):
             entry["value"] += 1 + (entry["policy"] == "hydra")
+        elif name == "follow":
+            entry["value"] = 1 - entry["value"]
     monkeypatch.setattr(core, "run", lambda _: spoilt)
     assert core.show(choice.BENCHES[name], options()) > 0
     assert "FAIL" in capsys.readouterr().out

@@ -14,8 +14,8 @@ import test_measure
 from lab import cli
 from lab.bench import choice, core, operations
 from lab.errors import LabError
-from lab.measure import measure, model
-from lab.papers import page, papers, plan, rows, shown as shown_by
+from lab.measure import measure, model, spread, values
+from lab.papers import agreement, page, papers, plan, quoted, rows, shown as shown_by
 from test_html_report import Page
 
 
@@ -40,18 +40,23 @@ def good(name):
 
 
 def made_of(*names):
-    return {name: {"values": good(name), "checks": [["a limit", "3", False, True]], "date": "today", "minutes": 1} for name in names}
+    return {name: {"values": good(name), "checks": [["a limit", "3", False, True]], "date": "today", "minutes": 1, "identity": "this kernel"} for name in names}
 
 
-EVERY = rows.benches_of(rows.ROWS)
+FIGURES = rows.benches_of(rows.ROWS)
+EVERY = (*FIGURES, *plan.QUOTED)
 
 
 def document(made, chosen=rows.ROWS, **more):
-    given = {"failed": {}, "left_out": (), "prices": model.PRICES, "machine": [("The <machine>", [("made by", "<b>X</b>")])], **more}
-    return page.Document(chosen, made, **given)
+    given = {"directory": "a run", "rows": chosen, "made": made, "failed": {}, "left_out": (), "prices": model.PRICES, "machine": [("The <machine>", [("made by", "<b>X</b>")])], **more}
+    return page.Document(**given)
 
 
-DRAW = page.picture
+DRAW, FIRST = page.picture, page.first_page.draw
+
+
+def html(document_made):
+    return page.pages(document_made)[0]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -59,6 +64,7 @@ def no_pictures():
     """Drawing takes most of the time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page, "picture", lambda *_: "")
+        patch.setattr(page.first_page, "draw", lambda *_: b"")
         yield
 
 
@@ -159,7 +165,7 @@ def test_the_table_of_prices_decides():
 
 def test_the_page_has_all_rows_and_no_text_becomes_html(whole):
     made, _ = whole
-    seen = Page(page.html(made))
+    seen = Page(html(made))
     for row in rows.ROWS:
         assert " ".join(row.theirs.split()) in seen.words and row.title in seen.words
     assert "<b>X</b>" in seen.words and "The <machine>" in seen.words
@@ -167,6 +173,18 @@ def test_the_page_has_all_rows_and_no_text_becomes_html(whole):
     full = sum(row.verdict == rows.FULL for row in rows.ROWS)
     assert f"Of 33 tables and figures: {full} in full" in seen.words
     assert {value.split(":")[0] for _, name, value in seen.attributes if name == "src"} == {"data"}
+
+
+def test_the_first_page_is_a_picture_with_all_rows(whole, monkeypatch):
+    made, parts = whole
+    drawn = []
+    monkeypatch.setattr("matplotlib.axes.Axes.text", lambda _, x, y, text, **more: drawn.append((x, y, text)))
+    picture = FIRST("The <papers>", list(page.said(made, parts.values(), page.numbers_of(made, page.Get(made)))), list(parts.values()))
+    words = " ".join(text for _, _, text in drawn)
+    assert picture.startswith(b"\x89PNG") and "Of 33 tables and figures: 24 in full, 4 in part, 5 not possible" in words
+    assert sum(text in page.first_page.COLOURS for _, _, text in drawn) == len(rows.ROWS)
+    # A row's cells begin at one height, and no line stands on another one.
+    assert len({(x, y) for x, y, _ in drawn}) == len(drawn)
 
 
 def test_what_was_not_measured_is_said_with_the_reason():
@@ -177,7 +195,7 @@ def test_what_was_not_measured_is_said_with_the_reason():
     assert parts["figure 2"]["verdict"] == "in part; not measured in this run: mprotect" and len(parts["figure 2"]["tables"]) == 1
     assert parts["figure 13"]["missing"] == {"apache": "a quick run leaves it out", "sweeps": "it was not reached"} and parts["figure 8"]["missing"] == {"miniatures": "it was not reached"}
     assert parts["figure 9"]["verdict"] == rows.FULL and parts["figure 9"]["missing"] == {}
-    words = Page(page.html(made)).words
+    words = Page(html(made)).words
     assert "spinners was not measured: the machine ended" in words and "1 in full, 12 not, or not wholly, measured in this run" in words
 
 
@@ -247,7 +265,7 @@ def test_an_interrupted_call_leaves_a_report(tmp_path):
 
 def test_a_quick_run_makes_less_and_says_what(tmp_path):
     tasks, left_out = plan.tasks(EVERY, True)
-    assert {one.name for one in tasks} | set(left_out) == set(EVERY) and "auto" in left_out
+    assert {one.name for one in tasks} | set(left_out) == set(EVERY) and {"auto", *plan.QUOTED} <= set(left_out)
     quick = {one.name: one.bench for one in tasks}
     assert {step.case for step in quick["placed"].steps} == {"gups", "canneal"} and set(quick["miniatures"].columns()) == {"linux", "mitosis", "hydra"}
     assert [one.minutes for one in tasks] == sorted(one.minutes for one in tasks)
@@ -256,12 +274,18 @@ def test_a_quick_run_makes_less_and_says_what(tmp_path):
 
 
 @pytest.mark.parametrize("words, said", [(["--only", "hydra,linux"], "there is no paper 'linux'"), (["--only", " ,"], "names no paper"),
-                                         (["--costs", "/no/such/file"], "no JSON file of ./hydra here"), (["--out", "/dev/null/x"], "cannot make the directory")])
+                                         (["--costs", "/no/such/file"], "no JSON file of ./hydra here"), (["--out", "/dev/null/x"], "cannot make the directory"), (["--against", "/no/such/run"], "there is no measurement of ./hydra papers")])
 def test_wrong_words_are_refused_before_anything_is_measured(tmp_path, words, said):
     runs = Runs()
     with pytest.raises(LabError, match=said) as caught:
         call(tmp_path, *words, runs=runs)
     assert caught.value.status == 2 and runs.names == []
+
+
+def test_only_a_whole_run_of_all_papers_makes_what_documents_quote(tmp_path):
+    assert set(call(tmp_path, "--only", "hydra,abis,radixvm,vmitosis")[1]) == set(EVERY)
+    assert not set(plan.QUOTED) & set(call(tmp_path / "quick", "--quick")[1])
+    assert set(FIGURES) > set(call(tmp_path / "some", "--only", "hydra,abis")[1])
 
 
 def test_prices_of_a_measured_machine(tmp_path):
@@ -281,3 +305,140 @@ def test_limits_of_a_part_are_not_compared(monkeypatch):
     (whole_one,) = [one for one in plan.tasks(("placed",), False)[0]]
     monkeypatch.setattr(plan.core, "run", lambda one: good("placed"))
     assert plan.run(whole_one)[1] and all(check[2] for check in plan.run(whole_one)[1])
+
+
+# --- The documents' numbers
+
+def shown_in(document_made):
+    """{(title, policy's column): what the report says of a number}."""
+    tables = page.numbers_of(document_made, page.Get(document_made))
+    return {(line["title"], column): found for table in tables for line in table["lines"] for column, found in zip(table["columns"], line["cells"]) if found}
+
+
+def changed(made, where, column, value):
+    """The same run, in which a quoted number is another one."""
+    entries = [dict(entry, value=value) if (entry["row"], entry["case"], entry["policy"], entry["metric"]) == (where.row, where.case, where.column(column), where.metric)
+               else entry for entry in made[page.measured_as(where)]["values"]]
+    assert entries != made[page.measured_as(where)]["values"]
+    return {**made, page.measured_as(where): {**made[page.measured_as(where)], "values": entries}}
+
+
+def test_each_quoted_number_stands_beside_the_runs(whole):
+    made, _ = whole
+    seen = shown_in(made)
+    assert len(seen) > 200
+    verdicts = {found.verdict for found in seen.values()}
+    assert verdicts <= {quoted.EQUAL, quoted.WITHIN, quoted.OTHER, quoted.MISSING} and quoted.EQUAL in verdicts
+    assert {title for (title, _), found in seen.items() if found.verdict == quoted.MISSING} <= {title for title, _ in seen if title.startswith(("wander", "decay", "threads", "migrated", "apart", "requests"))}
+    words = Page(html(made)).words
+    assert "The run is in a run: " in words and "./hydra bench munmap , today" in words and "./hydra bench steps" in words
+
+
+def test_a_number_that_a_run_does_not_measure_is_named_as_different(whole):
+    made, _ = whole
+    where = quoted.SECTIONS["Nested page tables"]["vCPUs flushed"]
+    (title,) = {title for title, _ in shown_in(made) if title.startswith("vCPUs flushed")}
+    assert shown_in(made)[title, "Hydra: a tree for each node"].verdict == quoted.EQUAL
+    other = document(changed(made.made, where, "hydra", 3))
+    assert shown_in(other)[title, "Hydra: a tree for each node"] == quoted.Judged("**2**", "3", quoted.OTHER)
+    assert "2; here 3: different" in Page(html(other)).words
+    left = document({name: found for name, found in made.made.items() if name != "nested"})
+    assert shown_in(left)[title, "Hydra: a tree for each node"].verdict == quoted.MISSING
+
+
+@pytest.mark.parametrize("cell, seen, verdict", [
+    ("14.00", [14.004], quoted.EQUAL), ("14.00", [14.006], quoted.OTHER), ("**0 %**", [0.004], quoted.EQUAL), ("99.8 %", [0.998], quoted.EQUAL),
+    ("99.8 %", [0.997], quoted.OTHER), ("2,268", [2268], quoted.EQUAL), ("2,268", [2269], quoted.OTHER),
+    ("746–1,504", [746], quoted.EQUAL), ("746–1,504", [1000], quoted.EQUAL), ("746–1,504", [1505], quoted.OTHER), ("746–1,504", [745], quoted.OTHER),
+    ("38, 262, **34**", [38, 262, 34], quoted.EQUAL), ("38, 262, 34", [38, 262, 35], quoted.OTHER), ("38, 262", [38, 262, 34], quoted.OTHER),
+    ("32", [32, 32, 32], quoted.EQUAL), ("32", [32, 32, 33], quoted.OTHER)])
+def test_a_cell_is_compared_as_far_as_it_is_written(cell, seen, verdict):
+    assert quoted.covered(cell, seen, spread.EXACT) == verdict
+
+
+def test_a_number_within_the_spread_is_called_so():
+    tenth = spread.Allowed(0.1, 0, "")
+    assert [quoted.covered(cell, [seen], tenth) for cell, seen in (("1.00", 1.09), ("1.00", 1.2), ("100–200", 215), ("100–200", 230))] == \
+        [quoted.WITHIN, quoted.OTHER, quoted.WITHIN, quoted.OTHER]
+
+
+def test_the_names_of_quoted_rows_are_those_of_measurements():
+    for known in quoted.SECTIONS.values():
+        for where in known.values():
+            assert page.measured_as(where) in {*plan.MINUTES, "wander"}
+    text = quoted.text()
+    assert all(quoted.section(text, section) for section in quoted.SECTIONS) and all(f"# {section}\n" in text for section, _ in quoted.ELSEWHERE)
+
+
+# --- Two runs
+
+def compared(mine, others):
+    return agreement.compare(mine, others, "the other")
+
+
+def with_value(made, change, **where):
+    """The same run with other values of a measurement."""
+    (name,) = {where["row"]} & made.keys()
+    entries = [dict(entry, value=change(entry["value"])) if all(entry[field] == value for field, value in where.items()) else entry for entry in made[name]["values"]]
+    assert entries != made[name]["values"]
+    return {**made, name: {**made[name], "values": entries}}
+
+
+def test_a_run_agrees_with_itself(whole):
+    made, _ = whole
+    found = compared(made.made, made.made)
+    assert found.broken() == set() and found.missing == () and found.times > 0
+    assert all(group.equal == len(group.compared) and group.largest is None for group in found.groups)
+    assert "every value is within the spread" in Page(html(dataclasses.replace(made, agreed=found))).words
+
+
+@pytest.mark.parametrize("where", [{"row": "footprint", "case": "full", "policy": "hydra", "metric": "leaf_tables"}, {"row": "prefetch", "case": "first", "policy": "H-4", "metric": "first_fills"},
+                                   {"row": "nested", "case": "dropped", "policy": "hydra", "metric": "flushes_per_drop"}])
+def test_a_count_that_is_exact_may_not_differ_at_all(whole, where):
+    made, _ = whole
+    found = compared(made.made, with_value(made.made, lambda value: value + 1, **where))
+    assert found.broken() == {where["row"]}
+    (group,) = [group for group in found.groups if group.outside]
+    assert group.allowed == spread.EXACT and len(group.outside) == 1 and group.largest == group.outside[0]
+    words = Page(html(dataclasses.replace(made, agreed=found))).words
+    assert f"outside of the spread: {where['row']}" in words and agreement.told(group.largest).replace(", ", " ").split()[0] in words
+
+
+def test_a_value_that_one_of_two_equal_runs_lacks_is_named(whole):
+    made, _ = whole
+    fewer = {**made.made["nested"], "values": made.made["nested"]["values"][1:]}
+    found = compared(made.made, {**made.made, "nested": fewer})
+    assert found.broken() == {"nested"} and len(found.alone["nested"]) == 1
+    # A quick run has fewer steps.
+    found = compared(made.made, {"nested": {**fewer, "identity": "a quick run"}})
+    assert found.broken() == set() and found.other_steps == {"nested"} and "apache" in found.missing
+
+
+@pytest.mark.parametrize("row, part, allowed", spread.ALLOWED)
+def test_a_value_may_differ_by_its_spread_and_by_no_more(row, part, allowed):
+    assert allowed.why and (allowed.share or allowed.most) and str(allowed) != "0"
+    for value in (0, 1, 100, 100000):
+        most = max(allowed.most, value * allowed.share / (1 - allowed.share))
+        assert allowed.covers(value, value + most) and allowed.covers(value + most, value)
+        assert not allowed.covers(value, 1.01 * (value + most) + 0.01)
+    # Of every such value there is a measurement.
+    names = [name for name in plan.MINUTES if row in (name, None)]
+    assert any(spread.allowed(entry["row"], entry["metric"]) is allowed for name in names for entry in good(name))
+
+
+def test_times_are_not_compared(whole):
+    made, _ = whole
+    assert compared(made.made, with_value(made.made, lambda value: 9 * value, row="munmap", metric="us_per_op")).broken() == set()
+
+
+def test_what_another_run_lacks_is_no_agreement(tmp_path, capsys):
+    words = ("--only", "radixvm")
+    assert call(tmp_path / "one", *words)[0] == call(tmp_path / "two", *words)[0] == 0
+    assert call(tmp_path / "one", *words, "--against", str(tmp_path / "two")) == (0, [])
+    kept = tmp_path / "two/pipeline-64.json"
+    found = json.loads(kept.read_text())
+    found["values"][0]["value"] += 1
+    kept.write_text(json.dumps(found))
+    assert call(tmp_path / "one", *words, "--against", str(tmp_path / "two")) == (1, [])
+    assert "does not agree with this run in pipeline-64" in capsys.readouterr().err
+    assert "outside of the spread" in (tmp_path / "one/papers.html").read_text()
