@@ -126,6 +126,10 @@ def boot(system, machine, timeout):
     Returns (the run's directory, the reason why the lab ended the machine or an empty string).
     """
     directory = vm.run_dir()
-    (directory / "started").touch()              # vm.wait() has one limit for the boot and the commands
+
+    def booting(_seconds):
+        """The limit of a boot ends with the first message: what follows takes as long as it takes."""
+        if vm.read(directory / "console.log"):
+            (directory / "started").touch()
     with children.leashed(emulator(machine, system.disk, directory), stdout=open(directory / "output", "wb"), stderr=-2) as child:
-        return directory, vm.wait(child, directory, timeout)
+        return directory, vm.wait(child, directory, timeout, booting)

@@ -25,7 +25,7 @@ STAGES = {
     "machine": Stage("the lab with real virtual machines. A short run has every second file of tests", "lab", only="tests"),
     "off": Stage("Linux's files with hooks in them, compiled with Hydra configured out"),
     "packages": Stage("Debian's configurations: our files compiled with them (in a short run with one of this release); the package of hydractl, installed and removed"),
-    "server": Stage("the packages on a Debian 12 and a Debian 13 of their own: apt, boot with GRUB, services, self tests, purge; builds the kernels cloud-amd64", long=True),
+    "server": Stage("the packages on a Debian 12 and a Debian 13 of their own: apt, boot with GRUB, services, self tests, purge; builds the kernels cloud-amd64", only="releases", long=True),
     "series": Stage("what ./hydra series changes in Linux, compiled (not linked) after each patch, with Hydra off and on", long=True),
     "selftests": Stage("KUnit and the kernel self tests. A short run leaves out what its stage debug runs whole", "lab", only="programs"),
     "steps": Stage("what operations execute, counted: the limits of Hydra's cost", "lab", only="rows", long=True),

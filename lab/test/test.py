@@ -13,6 +13,7 @@ from lab.kernel import build, series_steps
 from lab.machine import programs
 from lab.machine.ktap import Outcome
 from lab.meter import steps_verbs
+from lab.package import releases
 from lab.test import faults, kvm_suites, linux_suites as linux, modes, packages, pcid, races, server, stages, suites
 
 
@@ -22,7 +23,7 @@ RUN = {
     "machine": ("machine", lambda a: suites.machine_tests(a.only, a.long, a.seed)),
     "off": ("without Hydra", lambda _: [Outcome(f"{name} without Hydra", "passed") for name in build.touched_without_hydra()]),
     "packages": ("packages", lambda a: packages.run(a.long, a.seed)),
-    "server": ("packages on Debian 12 and 13", lambda _: server.run()),
+    "server": ("packages on Debian 12 and 13", lambda a: server.run(a.only)),
     "series": ("each patch of the series", lambda _: [Outcome(name, "failed" if why else "passed", why) for name, why in series_steps.each_step()]),
     "selftests": ("KUnit and self tests", lambda a: suites.lab(a.only, a.arguments, a.long, suites.left_to_debug(a.seed) if "debug" in a.stage else ())),
     "steps": ("counted steps", lambda a: steps_verbs.stage(a.only)),
@@ -49,6 +50,7 @@ NAMES = {
     "suites-debug": lambda _: linux.names(),
     "vm": lambda a: kvm_suites.names(a.long),
     "oracle": lambda _: [name for *_, name in suites.oracle_runs()],
+    "server": lambda _: list(releases.TITLES),
     "pcid": lambda _: [*(boot.name for boot in pcid.BOOTS), pcid.FAULTS],
 }
 

@@ -13,7 +13,7 @@ import pytest
 from lab import children, cli, paths
 from lab.errors import LabError
 from lab.machine import initramfs, programs
-from lab.package import chroot, flavours, inside, kernels, releases, store, verb
+from lab.package import chroot, flavours, inside, kernels, releases, store, system, verb
 from lab.test import server
 
 TOOL = paths.REPO / "tools/hydractl"
@@ -343,6 +343,24 @@ def test_the_server_has_a_service_with_a_drop_in_and_the_tests(tmp_path):
     assert "RELEASE=6.12-hydra" in (units / "hydra-test.service").read_text()
     assert "'/opt/hydra-test/coherence -V" in (units / "hydra-test-programs.service").read_text()
     assert (tmp_path / "root/opt/hydra-test/coherence").exists()
+
+
+# What a machine does, as commands of a shell in its directory: the seconds of a boot end with the first message, and a boot without one is made again.
+HANGS, STARTS = "sleep 99", "echo '[ 0.0] Linux' >console.log; sleep 5; printf '### begin packages\\nok 1 - a\\n### end packages 0\\n' >results"
+
+
+@pytest.mark.parametrize("machines, boots, passed", [([STARTS], 1, True), ([HANGS, STARTS], 2, True), ([HANGS] * 3, 2, False)])
+def test_a_server_that_hangs_before_its_first_message_is_booted_again(cache, tmp_path, monkeypatch, machines, boots, passed):
+    made = []
+
+    def emulator(_machine, _disk, directory):
+        made.append(directory)
+        return ["sh", "-c", f"cd {directory} && {machines[len(made) - 1]}"]
+    monkeypatch.setattr(system, "emulator", emulator)
+    monkeypatch.setattr(system.vm, "BOOT_LIMIT", 4)
+    monkeypatch.setattr(server, "BOOTS", 2)
+    outcomes = server.in_emulator(system.System(tmp_path), "a Debian", [])
+    assert len(made) == boots and all(not outcome.failed for outcome in outcomes) == passed
 
 
 def test_packages_are_kept_whole_and_found_by_their_inputs(cache, tmp_path):

@@ -3,47 +3,27 @@
 #include "commands.h"
 #include "program.h"
 
-static const struct argp_option own_options[] = {
-	{ "follow", 'F', NULL, 0, "For the virtual machines that PROGRAM (as QEMU) makes: one tree of nested page tables, and its tables move to the node of the guest's memory. Policy linux", 0 },
-	{ "expose", 'X', NULL, 0, "The kernels of their guests may ask on which nodes their CPUs and their memory are, and have memory moved, within the memory policy and the cpuset of PROGRAM", 0 },
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	const struct hydra_settings *settings = &options.choice.settings;
+
+	(void)arg;
+	if (key != ARGP_KEY_SUCCESS)
+		return ARGP_ERR_UNKNOWN;
+	if (options.group.kind != GROUP_NONE && (settings->tables || settings->expose))
+		argp_error(state, "--follow and --expose are for PROGRAM: change machines that are there by 'hydractl set --vm'");
+	return 0;
+}
+
+static const struct argp_child children[] = {
+	{ .argp = &program_argp },
+	{ .argp = &machine_argp },
 	{ 0 }
 };
 
-/* Check options that go together only. */
-static void check(const struct argp_state *state)
-{
-	struct settings_choice *choice = &options.choice;
-
-	if (options.group.kind != GROUP_NONE && (choice->settings.tables || choice->settings.expose))
-		argp_error(state, "--follow and --expose are for PROGRAM: change machines that are there by 'hydractl set --vm'");
-	if (choice->settings.tables && !choice->policy)
-		choice->policy = policy_find("linux");
-	if (choice->settings.tables && (settings_chosen(choice) || choice->policy != policy_find("linux")))
-		argp_error(state, "--follow is for virtual machines with one tree: no --policy but linux, and no other setting");
-}
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	(void)arg;
-	switch (key) {
-	case 'F':
-		options.choice.settings.tables = HYDRA_TABLES_FOLLOW;
-		return 0;
-	case 'X':
-		options.choice.settings.expose = 1;
-		return 0;
-	case ARGP_KEY_SUCCESS:
-		check(state);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
 static const struct argp argp = {
-	.options = own_options,
 	.parser = parse_option,
-	.children = program_children,
+	.children = children,
 	.args_doc = PROGRAM_ARGS,
 	.doc = "Run PROGRAM under a policy (default: hydra). All processes that PROGRAM starts inherit the policy.\n"
 	       "\n"

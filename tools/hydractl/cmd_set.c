@@ -15,8 +15,6 @@ static struct vm_settings more;
 static const struct argp_option own_options[] = {
 	{ "wait", 'w', "SECONDS", OPTION_ARG_OPTIONAL, "Wait until the process is split, at most SECONDS; 60, unless given. Of several processes, those with a single thread do not count", 0 },
 	{ "vm", 'm', NULL, 0, "Change the virtual machines of process PID (as of QEMU), not the process. A policy names all settings but --expose and --limit-kib", 0 },
-	{ "follow", 'F', NULL, 0, "With --vm: one tree of nested page tables, as under policy linux, and its tables move to the node of the guest's memory", 0 },
-	{ "expose", 'X', NULL, 0, "With --vm: the kernel of the guest may ask on which nodes its CPUs and its memory are, and have memory moved, within the memory policy and the cpuset of the process", 0 },
 	{ "no-expose", 'H', NULL, 0, "With --vm: the guest may not ask", 0 },
 	{ "limit-kib", 'L', "KIB", 0, "With --vm: the most memory for the nested page tables of each machine, in KiB, or max. The machine's limit (vm_table_limit_kib) and that of the memory cgroup hold, too", 0 },
 	{ "again", AGAIN, NULL, 0, "With --vm: settings stay, and a machine that went back to one tree for lack of memory tries again", 0 },
@@ -26,21 +24,20 @@ static const struct argp_option own_options[] = {
 /* Check options that go together only. */
 static void check(const struct argp_state *state)
 {
-	struct settings_choice *choice = &options.choice;
+	const struct settings_choice *choice = &options.choice;
 
+	more.tables = choice->settings.tables ? "follow" : choice->policy || choice->chosen[SETTING_DOMAINS] ? "stay" : NULL;
+	if (choice->settings.expose && more.expose)
+		argp_error(state, "give --expose or --no-expose, not both");
+	if (choice->settings.expose)
+		more.expose = "on";
 	if (vm && named_count != 1)
 		argp_error(state, "--vm needs one PID");
 	if (vm && (most_wait > 0 || options.json || options.csv))
 		argp_error(state, "--wait, --json and --csv are for processes, not for virtual machines");
-	if ((more.tables || more.expose || more.limit || again) && !vm)
+	if ((choice->settings.tables || more.expose || more.limit || again) && !vm)
 		argp_error(state, "--follow, --expose, --no-expose, --limit-kib and --again are for virtual machines: give --vm too");
-	if (more.tables && !choice->policy)
-		choice->policy = policy_find("linux");
-	if (more.tables && (settings_chosen(choice) || choice->policy != policy_find("linux")))
-		argp_error(state, "--follow is for virtual machines with one tree: no --policy but linux, and no other setting");
-	if ((choice->policy || choice->chosen[SETTING_DOMAINS]) && !more.tables)
-		more.tables = "stay";
-	if (!choice->policy && !settings_chosen(choice) && !more.expose && !more.limit && !again)
+	if (!more.tables && !settings_chosen(choice) && !more.expose && !more.limit && !again)
 		argp_error(state, "nothing to set: give --policy, --domains, --replication, --prefetch or --filter (or --vm with one of them, for virtual machines)");
 }
 
@@ -54,12 +51,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'm':
 		vm = true;
-		return 0;
-	case 'F':
-		more.tables = "follow";
-		return 0;
-	case 'X':
-		more.expose = "on";
 		return 0;
 	case 'H':
 		more.expose = "off";
@@ -80,7 +71,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp_child children[] = { { .argp = &settings_argp }, { .argp = &form_argp }, { .argp = &targets_argp }, { 0 } };
+static const struct argp_child children[] = { { .argp = &settings_argp }, { .argp = &machine_argp }, { .argp = &form_argp }, { .argp = &targets_argp }, { 0 } };
 
 static const struct argp argp = {
 	.options = own_options,

@@ -137,7 +137,6 @@ static const struct argp_child settings_children[] = {
 };
 
 const struct argp program_argp = { .parser = parse_program, .children = settings_children };
-const struct argp_child program_children[] = { { .argp = &program_argp }, { 0 } };
 
 double now(void)
 {

@@ -23,9 +23,9 @@ extern struct options {
 	char **program;			/* to run, and its arguments */
 } options;
 
-/* Parsers for a command, some also as the only child: --json and --csv; these and the argument PID; --delay and --count; "[--] PROGRAM [ARGUMENT...]" with a policy. */
+/* Parsers for a command: --json and --csv; these and the argument PID (also as the only child); --delay and --count; "[--] PROGRAM [ARGUMENT...]" with a policy. */
 extern const struct argp form_argp, view_argp, repeat_argp, program_argp;
-extern const struct argp_child view_children[], program_children[];
+extern const struct argp_child view_children[];
 #define PROGRAM_ARGS "[--] PROGRAM [ARGUMENT...]"
 
 /* Parse @text as a PID, or leave with the error of @state. */

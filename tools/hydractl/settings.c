@@ -267,6 +267,38 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 const struct argp settings_argp = { .options = setting_options, .parser = parse_option, .help_filter = help_with_words };
 
+static const struct argp_option machine_options[] = {
+	{ "follow", 'F', NULL, 0, "For virtual machines (of run: those that PROGRAM makes): one tree of nested page tables, as under policy linux, and its tables move to the node of the guest's memory", 0 },
+	{ "expose", 'X', NULL, 0, "For virtual machines: the kernel of the guest may ask on which nodes its CPUs and its memory are, and have memory moved, within the memory policy and the cpuset of the process", 0 },
+	{ 0 }
+};
+
+static error_t parse_machine_option(int key, char *arg, struct argp_state *state)
+{
+	struct settings_choice *choice = &options.choice;
+
+	(void)arg;
+	switch (key) {
+	case 'F':
+		choice->settings.tables = HYDRA_TABLES_FOLLOW;
+		return 0;
+	case 'X':
+		choice->settings.expose = 1;
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		if (!choice->settings.tables)
+			return 0;
+		choice->policy = choice->policy ?: policy_find("linux");
+		if (settings_chosen(choice) || choice->policy != policy_find("linux"))
+			argp_error(state, "--follow is for virtual machines with one tree: no --policy but linux, and no other setting");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp machine_argp = { .options = machine_options, .parser = parse_machine_option };
+
 struct hydra_settings settings_choose(const struct settings_choice *choice)
 {
 	struct hydra_settings settings = (choice->policy ?: policy_find("hydra"))->settings;

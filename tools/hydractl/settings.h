@@ -35,6 +35,9 @@ bool settings_chosen(const struct settings_choice *choice);
 /* The parser of --policy, --domains, --replication, --prefetch and --filter, for options.choice. */
 extern const struct argp settings_argp;
 
+/* The same of --follow and --expose, for virtual machines. */
+extern const struct argp machine_argp;
+
 /*
  * Take "POLICY[,KEY=VALUE...]" or "KEY=VALUE[,...]", also with colons, for options.choice; or
  * leave with the error of @state.
