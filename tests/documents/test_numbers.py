@@ -72,6 +72,10 @@ ROWS = {
     "leaf tables, two nodes": source("nested", "pair", "leaf_tables"),
     "leaf tables, each node": source("nested", "private", "leaf_tables"),
     "exits of each further": source("nested", "shared", "exits"),
+    "pages of 2 MiB: entries": source("nested", "shared-huge", "local_share"),
+    "pages of 2 MiB: vCPUs": source("nested", "dropped-huge", "flushes_per_drop"),
+    "pages of 2 MiB: nested tables": source("nested", "shared-huge", "other_tables"),
+    "pages of 2 MiB: all exits": source("nested", "shared-huge", "exits"),
     "data of all nodes alike": source("walks", "uniform", "both_local_share"),
     "... with both on other nodes": source("walks", "uniform", "both_remote_share"),
     "data set up by one thread": source("walks", "one", "least_local_share"),
@@ -97,6 +101,7 @@ UNCOMPARED = {
     *(("Apache, server threads on the two", column) for column in policies.POLICIES),
     # Under Linux some entries are local by chance: where the data were written.
     ("entries which a node reaches in its own memory, data", "linux"), ("entries which a node reaches in its own memory (the node", "linux"),
+    ("pages of 2 MiB: entries", "linux"),
     # The others have no copies at all, as Hydra has none there.
     ("`operations`", "linux"), ("`operations`", "radixvm"), ("`operations`", "abis"),
     # The limit is that of the node with the least: then the average is as much.
