@@ -11,6 +11,7 @@
  * tables follow (tables=follow). Then the vCPU writes the pages once more.
  * dropped: vCPUs run on all CPUs but one. The host takes away a page that those of the last
  * node use, again and again.
+ * shared-huge, dropped-huge: as shared and dropped, with pages of 2 MiB.
  */
 #include <argp.h>
 #include <errno.h>
@@ -21,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "json.h"
@@ -31,6 +33,7 @@
 #define VCPUS HYDRA_MAX_NODES
 
 static struct vm vm;
+static bool huge;
 
 /* Exit if a step failed, with its -errno. */
 static void must(int ret, const char *what)
@@ -42,6 +45,24 @@ static void must(int ret, const char *what)
 static void write_pages(int vcpu, int node, unsigned long first, unsigned long pages)
 {
 	must(vm_run(&vm, vcpu, node, first, pages), "the guest cannot write its pages");
+}
+
+/* From now on the region has pages of 2 MiB. */
+static void make_huge(void)
+{
+	size_t size = VM_REGION_PAGES * PAGE_SIZE;
+
+	/* A read of a page that was taken away would bring the small parts of a page of zeros. */
+	must(hydra_write_file("/sys/kernel/mm/transparent_hugepage/use_zero_page", "0"),
+	     "use_zero_page");
+	if (prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0))
+		error(EXIT_FAILURE, errno, "PR_SET_THP_DISABLE");
+	/* Without a page table the next write to each 2 MiB makes a huge page. */
+	if (mmap(vm.region, size, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS,
+		 -1, 0) == MAP_FAILED ||
+	    madvise(vm.region, size, MADV_HUGEPAGE))
+		error(EXIT_FAILURE, errno, "cannot map huge pages");
+	memset(vm.region, 0, size);
 }
 
 /* Leaf tables of the region, and all other nested tables */
@@ -111,8 +132,9 @@ static void use(int nodes, bool shared)
 		unsigned long first = shared ? 0 : node * pages;
 		long before;
 
-		/* Memslot 0, and the upper tables */
-		write_pages(node, node, first, 1);
+		/* Memslot 0, and the upper tables; the first huge page brings all others along. */
+		if (!huge)
+			write_pages(node, node, first, 1);
 		before = vm_faults(&vm, node);
 		write_pages(node, node, first, pages);
 		exits[node] = vm_faults(&vm, node) - before;
@@ -224,7 +246,7 @@ static void drop(void)
 			near += node == last;
 			spinners[nr] = (struct vm_spinner){
 				.vm = &vm, .vcpu = nr, .cpu = cpus[i],
-				.page = node == last ? 0 : 1 + nr,
+				.page = node == last ? 0 : huge ? (1 + nr % 3) * TABLE_PAGES : 1 + nr,
 			};
 			must(vm_spin(&spinners[nr]), "the guest does not run");
 		}
@@ -235,7 +257,7 @@ static void drop(void)
 	for (int i = 0; i < DROPS; i++) {
 		for (int j = 0; j < nr; j++)
 			flushed[j] = vm_vcpu_number(&vm, spinners[j].vcpu, "tlb_flush");
-		if (madvise(vm.region, PAGE_SIZE, MADV_DONTNEED))
+		if (madvise(vm.region, huge ? TABLE_SIZE : PAGE_SIZE, MADV_DONTNEED))
 			error(EXIT_FAILURE, errno, "cannot drop a page");
 		while (!*word)
 			usleep(100);
@@ -252,16 +274,20 @@ static void drop(void)
 	must(vm_spin_end(&vm, spinners, nr), "the guest failed");
 }
 
+static const char * const cases[] = {
+	"shared", "pair", "private", "moved", "followed", "dropped", "shared-huge", "dropped-huge",
+};
 static const char *what;
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	switch (key) {
 	case 'w':
-		what = arg;
-		if (strcmp(what, "shared") && strcmp(what, "pair") && strcmp(what, "private") &&
-		    strcmp(what, "moved") && strcmp(what, "followed") && strcmp(what, "dropped"))
-			argp_error(state, "unknown case '%s': choose shared, pair, private, moved, followed or dropped", arg);
+		for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+			if (!strcmp(arg, cases[i]))
+				what = cases[i];
+		if (!what)
+			argp_error(state, "unknown case '%s': see --help", arg);
 		return 0;
 	case ARGP_KEY_END:
 		if (!what)
@@ -273,7 +299,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option argp_options[] = {
-	{ "what", 'w', "CASE", 0, "shared, pair, private, moved, followed or dropped: see the head of nested.c", 0 },
+	{ "what", 'w', "CASE", 0, "shared, pair, private, moved, followed, dropped, shared-huge or dropped-huge: see the head of nested.c", 0 },
 	{ 0 }
 };
 
@@ -297,6 +323,9 @@ int main(int argc, char **argv)
 	must(hydra_stop_balancing(), "NUMA balancing");
 	must(vm_set_idle("0"), "vm_idle_seconds");
 	vm_make(&vm);
+	huge = strstr(what, "huge");
+	if (huge)
+		make_huge();
 	json_open_object(NULL);
 	json_string("program", "nested");
 	json_string("case", what);
@@ -307,7 +336,7 @@ int main(int argc, char **argv)
 		move();
 	else if (!strcmp(what, "followed"))
 		follow();
-	else if (!strcmp(what, "dropped"))
+	else if (!strncmp(what, "dropped", 7))
 		drop();
 	else
 		use(strcmp(what, "pair") ? hydra_nodes() : 2, strcmp(what, "private"));

@@ -15,12 +15,15 @@ LEAVES = PAGES // 512
 CASES = {"shared": f"{NODES} nodes use all pages", "pair": "two nodes use all pages",
          "private": f"{NODES} nodes use pages of their own", "moved": "the machine has moved to another node",
          "followed": "the machine and its memory have moved, and the tables of one tree have followed",
-         "dropped": "the host takes away a page of one node"}
+         "dropped": "the host takes away a page of one node",
+         "shared-huge": f"{NODES} nodes use all pages, of 2 MiB", "dropped-huge": "the host takes away a page of 2 MiB of one node"}
+DROPS = ("dropped", "dropped-huge")
 SHARERS = {"shared": NODES, "pair": 2}
+# Of a further node, with huge pages: one for the guest's first memory, whose neighbours are copied along, and one for a GiB.
+HUGE_EXITS = 2
 COLUMNS = ("linux", "hydra")         # a machine has a tree for each node, or one
 NOT_HERE = ("Not measurable in an emulator: all times (figures 1 and 3 to 6, table 5), interference by other programs, the processor's caches of page walks, "
-            "waiting for mmu_lock, and the stopwatch of NO-F. All shares are of page-table entries, not of a program's page walks. Eager replicas of nested "
-            "tables, vMitosis's own policy, are not built.")
+            "waiting for mmu_lock, and the stopwatch of NO-F. All shares are of page-table entries, not of a program's page walks.")
 
 
 def steps():
@@ -29,7 +32,7 @@ def steps():
 
 def taken(step, seen):
     made = [("active", seen["active"], "machines"), ("fallbacks", seen["fallbacks"], "times")]
-    if step.case == "dropped":
+    if step.case in DROPS:
         return made + [("flushes_per_drop", seen["flushes"] / seen["drops"], "vCPUs"), ("vcpus", seen["vcpus"], "vCPUs"), ("users", seen["users"], "vCPUs")]
     last = seen["nodes"] - 1
     gone = step.case in ("moved", "followed")
@@ -61,9 +64,13 @@ def check(values, columns):
                       seen, seen == wanted)
         seen = get("private", policy, "leaf_tables")
         yield one(f"{CASES['private']}, {called}: leaf tables exactly {LEAVES}", seen, seen == LEAVES)
-        seen, users, vcpus = (get("dropped", policy, metric) for metric in ("flushes_per_drop", "users", "vcpus"))
-        wanted = users if trees > 1 else vcpus
-        yield one(f"{CASES['dropped']}, {called}: vCPUs flushed each time exactly {wanted} of {vcpus}", seen, seen == wanted)
+        tables, seen = get("shared-huge", policy, "leaf_tables"), get("shared-huge", policy, "exits")
+        wanted = HUGE_EXITS if trees > 1 else 0
+        yield one(f"{CASES['shared-huge']}, {called}: no leaf table, and exits of each further node exactly {wanted}", f"{tables}, {seen}", (tables, seen) == (0, wanted))
+        for case in DROPS:
+            seen, users, vcpus = (get(case, policy, metric) for metric in ("flushes_per_drop", "users", "vcpus"))
+            wanted = users if trees > 1 else vcpus
+            yield one(f"{CASES[case]}, {called}: vCPUs flushed each time exactly {wanted} of {vcpus}", seen, seen == wanted)
         for case in ("moved", "followed"):
             now, before = get(case, policy, "leaf_tables") + get(case, policy, "other_tables"), get(case, policy, "tables_before")
             yield one(f"{CASES[case]}, {called}: as many tables as before", f"{now} and {before}", now == before)
@@ -73,7 +80,7 @@ def check(values, columns):
         share = get("moved", policy, "local_share")
         yield one(f"{CASES['moved']}, {called}: entries in tables of the new node: {'all' if trees > 1 else 'none'}", f"{100 * share:.0f} %",
                   share == (1 if trees > 1 else 0))
-    for case in ("shared", "pair", "private"):
+    for case in ("shared", "pair", "private", "shared-huge"):
         share = get(case, "hydra", "local_share")
         yield one(f"{CASES[case]}, Hydra: each node reaches all entries in its own memory", f"{100 * share:.0f} %", share == 1)
     for case, sharers in SHARERS.items():
@@ -81,9 +88,10 @@ def check(values, columns):
         yield one(f"{CASES[case]}, Hydra: nested tables at most 1.02 x {sharers} x Linux's", f"{more} and {linux} KiB", more <= 1.02 * sharers * linux)
     # Each tree has these tables once: the root, the upper tables, and the table of the program that all vCPUs run. There are more of them than leaf tables of
     # 8 MiB. So "at most 1.05 times Linux's, plus roots" has two exact limits here: no leaf table more, and these. Each GiB has 512 leaf tables, and one upper table.
-    more, linux = (get("private", policy, "other_tables") for policy in ("hydra", "linux"))
-    yield one(f"{CASES['private']}, Hydra: beside the leaf tables, {NODES} trees have exactly what {NODES} times one tree of Linux has", f"{more} and {linux}",
-              more == NODES * linux)
+    for case in ("private", "shared-huge"):
+        more, linux = (get(case, policy, "other_tables") for policy in ("hydra", "linux"))
+        yield one(f"{CASES[case]}, Hydra: beside the leaf tables, {NODES} trees have exactly what {NODES} times one tree of Linux has", f"{more} and {linux}",
+                  more == NODES * linux)
 
 
 LINES = (
@@ -101,6 +109,11 @@ LINES = (
     Line("nested", "followed", "local_share", f"the same, {CASES['followed']}", "Under Linux with tables=follow.", ""),
     Line("nested", "dropped", "flushes_per_drop", "vCPUs flushed when the host takes away a page that 2 vCPUs of one node use, of 7 which run on 4 nodes", "",
          ""),
+    Line("nested", "shared-huge", "local_share", f"with pages of 2 MiB: entries which a node reaches in its own memory, {CASES['shared']}", "", ""),
+    Line("nested", "shared-huge", "other_tables", f"with pages of 2 MiB: nested tables, {CASES['shared']}", "None is a leaf table of the pages."),
+    Line("nested", "shared-huge", "exits", "with pages of 2 MiB: all exits of each further node for missing entries",
+         "One for the guest's first memory, and one for each GiB."),
+    Line("nested", "dropped-huge", "flushes_per_drop", "with pages of 2 MiB: vCPUs flushed when the host takes one away, as above", "", ""),
 )
 
 PAPER = ("vMitosis (ASPLOS 2021), table 6: 3, 6 and 12 GB of nested tables for 1, 2 and 4 copies, for a program of 1.5 TiB. After a move that "

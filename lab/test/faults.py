@@ -125,6 +125,7 @@ CATCHERS = {
     "vm-spend-all": ["vm_degrade -t eager_leaves_half_of_the_limit"],
     "vm-come-late": ["vm_move -t tree_is_dropped_at_the_earliest_time_asked_for"],
     "vm-limit-machine": ["vm_degrade -t beyond_its_own_limit", "vm_degrade -t beyond_the_limit_of_a_cgroup"],
+    "vm-tell-by-count": ["vm_degrade -t tree_comes_back"],
     "vm-inherit-trees": ["vm_interface -t vm_takes_over_what_is_for_vms_alone"],
     "vm-go-at-once": ["vm_degrade -t refuge_copies_from_the_tree_that_goes"],
     "vm-take-all": ["vm_interface -t bad_input_changes_nothing"],

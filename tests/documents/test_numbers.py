@@ -32,6 +32,7 @@ UNCOMPARED = {
     *(("Apache, server threads on the two", column) for column in policies.POLICIES),
     # Under Linux some entries are local by chance: where the data were written.
     ("entries which a node reaches in its own memory, data", "linux"), ("entries which a node reaches in its own memory (the node", "linux"),
+    ("pages of 2 MiB: entries", "linux"),
     # The others have no copies at all, as Hydra has none there.
     ("`operations`", "linux"), ("`operations`", "radixvm"), ("`operations`", "abis"),
     # The limit is that of the node with the least: then the average is as much.

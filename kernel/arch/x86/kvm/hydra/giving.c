@@ -117,6 +117,12 @@ bool hydra_vm_is_full(struct kvm *kvm)
 	return tables >= (s64)min(limit, S64_MAX);
 }
 
+static void hydra_vm_want_event(struct hydra_vm *vm)
+{
+	/* The numbers before: pairs with xchg() in hydra_vm_tell(). */
+	smp_store_release(&vm->untold, true);
+}
+
 /* The victim's vCPUs are to load the refuge. Context: hydra_vm.giving. */
 static void hydra_vm_mark_given_up(struct hydra_vm *vm, unsigned int victim)
 {
@@ -173,6 +179,7 @@ bool hydra_vm_give_up(struct kvm *kvm, unsigned int d)
 		hydra_vm_mark_given_up(vm, victim);
 	}
 	atomic64_inc(&kvm->stat.hydra_fallbacks[victim]);
+	hydra_vm_want_event(vm);
 	trace_hydra_vm_give_up(kvm, victim - 1, atomic64_read(&kvm->stat.hydra_tables[victim]));
 	pr_warn_ratelimited("a VM of process %d gives up the tree of node %d: no memory for a table, or the limit is reached\n",
 			    task_tgid_nr(current), hydra_vm_home(victim - 1));
@@ -183,6 +190,7 @@ bool hydra_vm_give_up(struct kvm *kvm, unsigned int d)
 static void hydra_vm_note_return(struct kvm *kvm, unsigned int d)
 {
 	atomic64_inc(&kvm->stat.hydra_returns);
+	hydra_vm_want_event(kvm->arch.hydra);
 	trace_hydra_vm_return(kvm, d - 1, atomic64_read(&kvm->stat.hydra_tables[d]));
 }
 
@@ -259,20 +267,20 @@ void hydra_vm_bring_all_back(struct kvm *kvm, bool per_node)
  * hydra_vm_tell - tell user space if trees were given up, or came back
  * @vm: the VM
  *
+ * The statistics do not say whether: user space may clear them (debugfs).
+ *
  * Context: hydra_vm_tidy_work(), no locks.
  */
 void hydra_vm_tell(struct hydra_vm *vm)
 {
-	s64 fallbacks = hydra_vm_sum(vm->kvm->stat.hydra_fallbacks);
-	s64 returns = atomic64_read(&vm->kvm->stat.hydra_returns);
+	const struct kvm_vm_stat *stat = &vm->kvm->stat;
 	char text[4][40], *env[] = { "EVENT=hydra", text[0], text[1], text[2], text[3], NULL };
 
-	if (vm->told == fallbacks + returns)
+	if (!xchg(&vm->untold, false))
 		return;
-	vm->told = fallbacks + returns;
 	snprintf(text[0], sizeof(text[0]), "PID=%d", vm->kvm->userspace_pid);
 	snprintf(text[1], sizeof(text[1]), "FALLBACK=%u", hweight32(READ_ONCE(vm->given_up)));
-	snprintf(text[2], sizeof(text[2]), "FALLBACKS=%lld", fallbacks);
-	snprintf(text[3], sizeof(text[3]), "RETURNS=%lld", returns);
+	snprintf(text[2], sizeof(text[2]), "FALLBACKS=%lld", hydra_vm_sum(stat->hydra_fallbacks));
+	snprintf(text[3], sizeof(text[3]), "RETURNS=%lld", atomic64_read(&stat->hydra_returns));
 	hydra_vm_uevent(env);
 }

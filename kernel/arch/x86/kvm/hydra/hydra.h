@@ -90,7 +90,7 @@ struct hydra_vm_place {
  * @logged: so many dirty pages are logged that idle trees stay; set under slots_lock, later than
  *	the log begins or ends
  * @place: guarded by slots_lock
- * @told: up to how many fallbacks and returns user space has had a uevent; for @tidy alone
+ * @untold: a tree was given up, or came back, and user space has had no uevent since
  * @misplaced: tables that were allocated on another node than the home of their domain
  *
  * Allocated with the VM, and freed with it. What is counted for statistics alone is in struct
@@ -122,11 +122,14 @@ struct hydra_vm {
 	unsigned int passes;
 	bool logged;
 	struct hydra_vm_place place;
-	s64 told;
+	bool untold;
 	atomic_long_t misplaced;
 };
 
-/* For kvm_vm_stats_desc[]: the first four by domain, plus one; 0 is the shared tree. */
+/*
+ * For kvm_vm_stats_desc[]: the first four by domain, plus one; 0 is the shared tree, for which
+ * moves alone are counted.
+ */
 #define HYDRA_VM_STATS_DESC(stat, type)					\
 	STATS_DESC(VM, stat, type, KVM_STATS_UNIT_NONE,			\
 		   KVM_STATS_BASE_POW10, 0, HYDRA_VM_MAX_DOMAINS + 1, 0)

@@ -285,7 +285,10 @@ TEST_F(vm_interface, limits_are_settings)
 	EXPECT_TRUE(shows("limit_kib max\n"));
 }
 
-/* The sum of a statistic of the VM, or one domain's; or -ENOENT */
+#define ALL	-2	/* The sum of a statistic by domain, or the statistic */
+#define SHARED	-1	/* The tree of all vCPUs */
+
+/* A statistic of the VM: of a domain, or as above; or -ENOENT */
 static long vm_statistic(struct vm *vm, const char *name, int domain)
 {
 	struct kvm_stats_desc *all, *desc;
@@ -303,7 +306,7 @@ static long vm_statistic(struct vm *vm, const char *name, int domain)
 		read_stat_data(fd, &header, desc, values, desc->size);
 		sum = 0;
 		for (int d = 0; d < desc->size; d++)
-			sum += domain < 0 || d == domain + 1 ? values[d] : 0;
+			sum += domain == ALL || d == domain + 1 ? values[d] : 0;
 	}
 	free(all);
 	close(fd);
@@ -324,10 +327,10 @@ TEST_F(vm_interface, statistics_say_the_same)
 	ASSERT_EQ(0, madvise(self->vm.region, 64 * PAGE_SIZE, MADV_DONTNEED));
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		snprintf(name, sizeof(name), "hydra_%s", names[i]);
-		EXPECT_EQ(vm_number(names[i]), vm_statistic(&self->vm, name, -1))
+		EXPECT_EQ(vm_number(names[i]), vm_statistic(&self->vm, name, ALL))
 			TH_LOG("%s", name);
 	}
-	EXPECT_EQ(vm_number("nested_tables"), vm_statistic(&self->vm, "hydra_tables", -1));
+	EXPECT_EQ(vm_number("nested_tables"), vm_statistic(&self->vm, "hydra_tables", ALL));
 	for (int d = 0; d < hydra_nodes(); d++) {
 		snprintf(line, sizeof(line), "domain %d node %d tables %ld copied %ld moves %ld ",
 			 d, hydra_node_id(d), vm_statistic(&self->vm, "hydra_tables", d),
@@ -335,6 +338,12 @@ TEST_F(vm_interface, statistics_say_the_same)
 			 vm_statistic(&self->vm, "hydra_moves", d));
 		EXPECT_TRUE(shows(line)) TH_LOG("%s", line);
 	}
+	/* Of the shared tree moves alone are counted. */
+	ASSERT_EQ(0, vm_set("linux"));
+	ASSERT_EQ(0, vm_run(&self->vm, 0, 0, 0, VM_REGION_PAGES));
+	EXPECT_LT(0, vm_number("nested_tables"));
+	EXPECT_EQ(0, vm_statistic(&self->vm, "hydra_tables", ALL));
+	EXPECT_EQ(1, vm_statistic(&self->vm, "hydra_moves", SHARED));
 	EXPECT_EQ(0, vm_statistic(&self->vm, "hydra_copied", 0));
 	EXPECT_LT(0, vm_statistic(&self->vm, "hydra_copied", 1));
 	EXPECT_EQ(1, vm_statistic(&self->vm, "hydra_moves", 1));

@@ -3,6 +3,8 @@
 #ifdef CONFIG_HYDRA_MM_KUNIT_TEST
 
 #include <kunit/test.h>
+#include <linux/cgroup.h>
+#include <linux/memcontrol.h>
 
 /* What is for the VMs of a process leaves the policy its name, and a policy takes it back. */
 static void hydra_test_for_vms(struct kunit *test)
@@ -60,9 +62,32 @@ static void hydra_test_vm_limit(struct kunit *test)
 				    "\"%s\"", bad[i]);
 }
 
+/* A memory controller that is switched off while another one needs it forgets what Linux does. */
+static void hydra_test_reset_cgroup(struct kunit *test)
+{
+#ifdef CONFIG_MEMCG
+	struct mem_cgroup *memcg = kunit_kzalloc(test, sizeof(*memcg), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, memcg);
+	memcg->hydra_settings = 1;
+#ifdef CONFIG_KVM_HYDRA
+	memcg->hydra_vm_tables = 1;
+#endif
+	memory_cgrp_subsys.css_reset(&memcg->css);
+	KUNIT_EXPECT_EQ(test, memcg->memory.max, PAGE_COUNTER_MAX);
+	KUNIT_EXPECT_EQ(test, memcg->hydra_settings, 0);
+#ifdef CONFIG_KVM_HYDRA
+	KUNIT_EXPECT_EQ(test, memcg->hydra_vm_tables, 0);
+#endif
+#else
+	kunit_skip(test, "no memory cgroups");
+#endif
+}
+
 static struct kunit_case hydra_vm_cases[] = {
 	KUNIT_CASE(hydra_test_for_vms),
 	KUNIT_CASE(hydra_test_vm_limit),
+	KUNIT_CASE(hydra_test_reset_cgroup),
 	{}
 };
 
