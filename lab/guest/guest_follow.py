@@ -68,8 +68,8 @@ def shares(program, moved, name, seconds):
 
 
 def at_the_end(said):
-    """The last node's share, from what 'nested' has printed; None if it printed none."""
-    found = json.loads(said or b"{}")
+    """The last node's share, from what 'nested' has printed, lines of libraries before it; None if it printed none."""
+    found = json.loads((said.splitlines() or [b"{}"])[-1])
     return found["local"][-1] / (found["local"][-1] + found["remote"][-1]) if "local" in found else None
 
 
