@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs inside the lab's machine: how long page tables stay behind when a program, or a virtual machine, has moved to another node.
 
-Starts a program of workloads/ on the first node, which moves to the last one: 'moved' does so itself, 'nested' moves a virtual machine and its
+Starts a program of workloads/, which moves to the last node: 'moved' does so itself, 'nested' moves a virtual machine and its
 memory. Each second from then on, looks which leaf entries the last node reaches in its own memory. Prints one line of JSON: the shares, by
 second. 'nested' ends when its tables have followed: from then on, the share is that which it has printed.
 
@@ -20,7 +20,6 @@ PROC = pathlib.Path("/proc")
 IDLE = pathlib.Path("/sys/kernel/mm/hydra/vm_idle_seconds")
 REACHED = r"^domain \d+ node {node} .*\blocal_leaves (\d+) remote_leaves (\d+)"
 OFTEN = 0.05                 # seconds between two looks for the move
-STAT_PROCESSOR = 39          # the field of /proc/PID/stat
 # nested.c writes it once the machine's memory has moved, before its CPU goes to the last node.
 AFTER_THE_MOVE = "5"
 
@@ -35,14 +34,8 @@ def last_node():
 
 
 def thread_moved(pid, node):
-    """Does the program's first thread run on the node? The second field, the name, may be any bytes."""
-    text = (PROC / str(pid) / "stat").read_bytes()
-    return int(text.rpartition(b")")[2].split()[STAT_PROCESSOR - 3]) in cpus_of(node)
-
-
-def start_on_first_node():
-    """What this program starts, too."""
-    os.sched_setaffinity(0, cpus_of(0))
+    """Has the program pinned its first thread to the node? Before it has pinned it at all, it may run there, too."""
+    return os.sched_getaffinity(pid) <= cpus_of(node)
 
 
 def machine_moved(_pid, _node):
@@ -75,8 +68,8 @@ def shares(program, moved, name, seconds):
 
 
 def at_the_end(said):
-    """The last node's share, from what 'nested' has printed; None if it printed none."""
-    found = json.loads(said or b"{}")
+    """The last node's share, from what 'nested' has printed, lines of libraries before it; None if it printed none."""
+    found = json.loads((said.splitlines() or [b"{}"])[-1])
     return found["local"][-1] / (found["local"][-1] + found["remote"][-1]) if "local" in found else None
 
 
@@ -91,7 +84,6 @@ def arguments(words=None):
 def main():
     options = arguments()
     moved, name = (thread_moved, "hydra_tables") if options.what == "program" else (machine_moved, "hydra_vm_tables")
-    start_on_first_node()
     with subprocess.Popen(options.command, stdout=subprocess.PIPE) as program:
         made = shares(program, moved, name, options.seconds)
         said, _ = program.communicate()

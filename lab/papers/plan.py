@@ -10,9 +10,9 @@ from lab.measure import measure
 from lab.policies import POLICIES
 
 # name: (minutes on two cores, those of a quick run or 0 if it has none). What takes longest and shows least is not in a quick run.
-MINUTES = {"sizes": (3, 3), "sweeps": (9, 0), "allocators-2": (2, 0), "allocators-4": (3, 0), "footprint": (2, 2), "prefetch": (1, 1), "nested": (1, 1), "placed": (3, 2), "pipeline-64": (3, 0), "spinners": (4, 0), "mprotect": (2, 2),
-           "miniatures": (10, 4), "operations": (8, 0), "sharing": (4, 0), "apache": (4, 0), "allocators": (6, 0), "walks": (9, 0), "programs": (12, 0),
-           "auto": (4, 0), "munmap": (2, 0), "locality": (1, 0), "apps": (3, 0), "follow": (3, 0)}
+MINUTES = {"sizes": (3, 3), "sweeps": (6, 0), "allocators-2": (2, 0), "allocators-4": (3, 0), "footprint": (2, 2), "prefetch": (0.5, 0.5), "nested": (0.5, 0.5), "placed": (3, 2), "pipeline-64": (3, 0), "spinners": (4, 0), "mprotect": (2, 2),
+           "miniatures": (10, 4), "operations": (8, 0), "sharing": (4, 0), "apache": (4, 0), "allocators": (6, 0), "walks": (9, 0), "programs": (9, 0),
+           "auto": (4, 0), "munmap": (2, 0), "locality": (1, 0), "apps": (2, 0), "follow": (2, 0)}
 # Those that the papers' axes need besides.
 BESIDES = {f"allocators-{nodes}": allocators.on(nodes, f"allocators-{nodes}") for nodes in (2, 4)}
 # What documents quote, and no figure needs: a whole run of all papers makes them.
