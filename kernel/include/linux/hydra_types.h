@@ -154,6 +154,7 @@ struct hydra_domain {
  * @rent_due: a table has rent to look at
  * @returning: the trees go in parts: no CPU uses one any more, and none gets a table. Written under
  *	mmap_lock, with all VMAs locked
+ * @return_level: level of the tables that are freed now, while returning; under mmap_lock
  * @stats: counters
  * @spared_told: the largest value of HYDRA_STAT_SPARED that a reader has got, see
  *	hydra_stat_sum()
@@ -189,6 +190,7 @@ struct hydra_mm {
 	u8 rent_change;
 	bool rent_due;
 	bool returning;
+	u8 return_level;
 	hydra_mask_t trees;
 	hydra_mask_t universal;
 	struct hydra_stats __percpu *stats;
