@@ -161,6 +161,8 @@ struct hydra_domain {
  * @sum: counters of the ended processes that are counted with this one, or NULL
  * @left: the sum that a set-uid program has left; kept for readers of @sum
  * @unfiltered: while not zero, every flush goes to every domain
+ * @writers: writers of settings that go on with a return, see "Return in parts" in
+ *	arch/x86/mm/hydra/split.c
  * @nr_replicas: leaf replicas, including replicas that are being allocated
  * @activated: jiffies at the last split
  * @returned: jiffies at the last return to plain Linux
@@ -199,6 +201,7 @@ struct hydra_mm {
 	struct hydra_sum *left;
 
 	atomic_t unfiltered ____cacheline_aligned_in_smp;
+	atomic_t writers;
 	atomic_long_t nr_replicas;
 	unsigned long activated;
 	unsigned long returned;

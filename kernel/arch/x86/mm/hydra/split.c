@@ -128,7 +128,11 @@
  * between it does not: all domains use the canonical root, so it fills nothing.
  *
  * A return that has begun ends as a return, whatever the process does meanwhile. Then it may be
- * split again.
+ * split again. A writer of settings needs the return to end before it writes them. If the splitter
+ * did the last part, the threads could split the process before the writer has mmap_lock again, by
+ * the old settings, and the writer would begin once more. So while there is a writer
+ * (hydra_mm::writers), it alone goes on with the return, and writes the settings under the same
+ * lock as the last part.
  */
 
 /*
@@ -542,18 +546,21 @@ static void hydra_begin_return(struct hydra_mm *h)
 /**
  * hydra_return - make an address space plain Linux again, or do a part of that
  * @h: the address space, active; CPUs may run it
- * @wait: wait for faults that hold a VMA; a fatal signal ends that
+ * @wait: wait for faults that hold a VMA; a fatal signal ends that. The caller is a writer of
+ *	settings
  *
  * Context: mmap_lock held for writing.
  * Return: 0 if it is plain Linux now; -EINPROGRESS: a part is done, and the caller calls again, or
  * asks the splitter for that, once others have had a chance to take mmap_lock; -EINTR: a VMA was
- * busy.
+ * busy, or a writer of settings goes on with the return.
  */
 int hydra_return(struct hydra_mm *h, bool wait)
 {
 	int ret;
 
 	mmap_assert_write_locked(h->mm);
+	if (!wait && atomic_read(&h->writers))
+		return -EINTR;
 	if (h->returning && !hydra_release_tables(h, RETURN_AT_ONCE))
 		return -EINPROGRESS;
 	ret = hydra_lock_out_faults(h->mm, wait);

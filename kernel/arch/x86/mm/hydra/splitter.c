@@ -658,7 +658,7 @@ bool hydra_unsplit(struct mm_struct *mm)
  * @tsk: the thread; of a return in parts, any thread, which then asks for more
  *
  * If the kernel holds a reference to the address space just then (hydra_keeper(), a reader of
- * /proc), the process returns at a later switch.
+ * /proc), the process returns at a later switch. A writer of settings needs no help.
  *
  * Context: any.
  * Return: true if so.
@@ -666,7 +666,7 @@ bool hydra_unsplit(struct mm_struct *mm)
 bool hydra_returns(struct hydra_mm *h, struct task_struct *tsk)
 {
 	if (READ_ONCE(h->returning))
-		return true;
+		return !atomic_read(&h->writers);
 	return !hydra_has_threads(tsk) &&
 	       time_after(jiffies, READ_ONCE(h->activated) + READ_ONCE(h->stay)) &&
 	       atomic_read(&h->mm->mm_users) == 1;
