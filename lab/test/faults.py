@@ -54,6 +54,8 @@ CATCHERS = {
     "return-two-domains": ["split -t stays_split_while_two_nodes_run_it", "auto -t stays_split_while_two_nodes_run_it"],
     "return-walked": ["split -t threads_run_while_many_tables_go"],
     "return-keeps": ["split -t threads_run_while_many_tables_go"],
+    "return-solo": ["split -t threads_run_while_many_tables_go"],
+    "return-whole": ["split -t threads_run_while_many_tables_go", "split -t threads_run_while_many_upper_tables_go"],
     "rehome-copied-first": ["rehome -t pages_written_meanwhile_are_dirty"],
     "rehome-without-rmap": ["rehome -t file_written_back_meanwhile_is_clean"],
     "rehome-locked": ["rehome -t tables_stay_while_memory_is_locked"],

@@ -41,7 +41,7 @@ inline begin_return()
 #endif
 }
 
-/* hydra_release_leaves() */
+/* hydra_release_tables() */
 inline release_leaves()
 {
 	pte_offset_map_lock();

@@ -154,12 +154,15 @@ struct hydra_domain {
  * @rent_due: a table has rent to look at
  * @returning: the trees go in parts: no CPU uses one any more, and none gets a table. Written under
  *	mmap_lock, with all VMAs locked
+ * @return_level: level of the tables that are freed now, while returning; under mmap_lock
  * @stats: counters
  * @spared_told: the largest value of HYDRA_STAT_SPARED that a reader has got, see
  *	hydra_stat_sum()
  * @sum: counters of the ended processes that are counted with this one, or NULL
  * @left: the sum that a set-uid program has left; kept for readers of @sum
  * @unfiltered: while not zero, every flush goes to every domain
+ * @writers: writers of settings that go on with a return, see "Return in parts" in
+ *	arch/x86/mm/hydra/split.c
  * @nr_replicas: leaf replicas, including replicas that are being allocated
  * @activated: jiffies at the last split
  * @returned: jiffies at the last return to plain Linux
@@ -189,6 +192,7 @@ struct hydra_mm {
 	u8 rent_change;
 	bool rent_due;
 	bool returning;
+	u8 return_level;
 	hydra_mask_t trees;
 	hydra_mask_t universal;
 	struct hydra_stats __percpu *stats;
@@ -197,6 +201,7 @@ struct hydra_mm {
 	struct hydra_sum *left;
 
 	atomic_t unfiltered ____cacheline_aligned_in_smp;
+	atomic_t writers;
 	atomic_long_t nr_replicas;
 	unsigned long activated;
 	unsigned long returned;

@@ -171,23 +171,29 @@ unlock:
 	return ret;
 }
 
-/* The same, until it is done */
+/* The same, until it is done. A return that others have begun may end before this is a writer. */
 static int hydra_settings_change(struct mm_struct *mm, const union hydra_choice *old,
 				 union hydra_choice settings, struct hydra_mm **new,
 				 bool *lacks)
 {
-	struct hydra_mm *h;
+	struct hydra_mm *h = NULL;	/* whose trees go in parts */
 	int ret;
 
 	do {
 		ret = hydra_settings_try(mm, old, settings, new, lacks);
+		if (ret == -EINPROGRESS && !h) {
+			h = mm->hydra;
+			atomic_inc(&h->writers);
+		}
 		cond_resched();
 		if (ret == -EINPROGRESS && fatal_signal_pending(current))
 			ret = -EINTR;
 	} while (ret == -EINPROGRESS);
+	if (!h)
+		return ret;
+	atomic_dec(&h->writers);
 	/* A return that has begun goes on all the same. */
-	h = READ_ONCE(mm->hydra);
-	if (ret && h && READ_ONCE(h->returning))
+	if (READ_ONCE(h->returning))
 		hydra_go_on_returning(mm);
 	return ret;
 }

@@ -818,7 +818,8 @@ void __hydra_fault_done(struct hydra_mm *h, struct vm_area_struct *vma,
  * of the canonical entry is enough. No other CPU can reach the table, so none reads
  * its word. A collapse (through the reverse map), and a copy of a huge entry, take
  * the lock of the canonical entry. A CPU that frees the PMD table, or the domain's
- * PMD table, waits for the VMA.
+ * PMD table, waits for the VMA; or the address space is returning, and the domain's PMD
+ * table goes under the lock of the canonical entry.
  *
  * Context: see hydra_install().
  */

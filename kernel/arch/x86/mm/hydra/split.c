@@ -89,7 +89,7 @@
  *
  * Threads wait for mmap_lock, and faults for their VMA, while hydra_deactivate() runs. So if there
  * are many tables, hydra_return() first makes all CPUs use the canonical tree, and then frees
- * copies in parts. mmap_lock is free from part to part, and no VMA is locked::
+ * the trees in parts. mmap_lock is free from part to part, and no VMA is locked::
  *
  *     CPU 0: hydra_return()                  CPU 1, of domain d
  *     ---------------------                  ------------------
@@ -110,6 +110,9 @@
  *     drops mmap_lock
  *                                            a thread of another domain: lodges
  *                                            (hydra_lodge()), hydra_promote() gives no tree
+ *     when no leaf table has a domain:
+ *     takes the lock of a PMD table,         __hydra_install() holds it while it reads the
+ *       frees the copies of the table          struct hydra_table
  *     takes mmap_lock, locks all VMAs
  *     hydra_deactivate()
  *
@@ -117,12 +120,19 @@
  * hold comes from the canonical tree. Each domain with CPUs is a target of every flush: those that
  * had a tree are universal, and a domain that comes is, too.
  *
- * No table behind hydra_mm::return_at gets a domain any more. Without returning, N would: the fault
- * goes by the domain's PMD table, and not by its root. A table that mremap() moves has no domain at
- * its new place. So at the end hydra_deactivate() does not look at the leaf tables again.
+ * No table that hydra_release_tables() has passed gets a domain any more. Without returning, N
+ * would: the fault goes by the domain's PMD table, and not by its root. A table that mremap() moves
+ * has no domain at its new place. So at the end hydra_deactivate() looks at no table again.
+ *
+ * A fault holds its VMA, and so it may follow pointers to upper tables without their locks. In
+ * between it does not: all domains use the canonical root, so it fills nothing.
  *
  * A return that has begun ends as a return, whatever the process does meanwhile. Then it may be
- * split again.
+ * split again. A writer of settings needs the return to end before it writes them. If the splitter
+ * did the last part, the threads could split the process before the writer has mmap_lock again, by
+ * the old settings, and the writer would begin once more. So while there is a writer
+ * (hydra_mm::writers), it alone goes on with the return, and writes the settings under the same
+ * lock as the last part.
  */
 
 /*
@@ -470,7 +480,6 @@ load:
 static void hydra_deactivate(struct hydra_mm *h)
 {
 	struct mm_struct *mm = h->mm;
-	unsigned long from = 0;
 	hydra_mask_t run;
 	unsigned int d;
 
@@ -498,9 +507,10 @@ static void hydra_deactivate(struct hydra_mm *h)
 	VM_WARN_ON_ONCE(!hydra_mask_subset(&run, &hydra_domains_of(h)->all));
 	for_each_hydra_domain(d, &run)
 		hydra_switch_roots(mm, &mm->context.tlb_gen, hydra_domains_of(h)->cpus[d]);
-	if (!h->returning)
-		hydra_release_leaves(h, &from, ULONG_MAX);
-	hydra_release_tables(h);
+	if (!h->returning) {
+		hydra_release_first(h);
+		hydra_release_tables(h, ULONG_MAX);
+	}
 	WRITE_ONCE(h->returning, false);
 	for_each_hydra_domain(d, &h->trees)
 		WRITE_ONCE(h->domain[d]->root, mm->pgd);
@@ -516,10 +526,10 @@ static void hydra_deactivate(struct hydra_mm *h)
 }
 
 /*
- * Leaf tables, and copies of them, that are freed at once: some 0.3 us each, during which threads
- * wait for mmap_lock
+ * Tables, and copies of them, that are looked at and freed at once, while threads wait for
+ * mmap_lock: as many entries as mprotect() of a GiB changes
  */
-#define RETURN_AT_ONCE	4096UL
+#define RETURN_AT_ONCE	512UL
 
 /* See "Return in parts" above. Context: as hydra_deactivate(). */
 static void hydra_begin_return(struct hydra_mm *h)
@@ -529,26 +539,29 @@ static void hydra_begin_return(struct hydra_mm *h)
 	mmap_assert_write_locked(h->mm);
 	for_each_hydra_domain(d, &h->trees)
 		hydra_leave_tree(h, d);
-	h->return_at = 0;
+	hydra_release_first(h);
 	WRITE_ONCE(h->returning, true);
 }
 
 /**
  * hydra_return - make an address space plain Linux again, or do a part of that
  * @h: the address space, active; CPUs may run it
- * @wait: wait for faults that hold a VMA; a fatal signal ends that
+ * @wait: wait for faults that hold a VMA; a fatal signal ends that. The caller is a writer of
+ *	settings
  *
  * Context: mmap_lock held for writing.
  * Return: 0 if it is plain Linux now; -EINPROGRESS: a part is done, and the caller calls again, or
  * asks the splitter for that, once others have had a chance to take mmap_lock; -EINTR: a VMA was
- * busy.
+ * busy, or a writer of settings goes on with the return.
  */
 int hydra_return(struct hydra_mm *h, bool wait)
 {
 	int ret;
 
 	mmap_assert_write_locked(h->mm);
-	if (h->returning && !hydra_release_leaves(h, &h->return_at, RETURN_AT_ONCE))
+	if (!wait && atomic_read(&h->writers))
+		return -EINTR;
+	if (h->returning && !hydra_release_tables(h, RETURN_AT_ONCE))
 		return -EINPROGRESS;
 	ret = hydra_lock_out_faults(h->mm, wait);
 	if (ret)

@@ -281,17 +281,36 @@ static bool hydra_queue_for_lock(struct mm_struct *mm)
 	return locked;
 }
 
+/*
+ * A CPU that runs an address space. One that has gone idle stays in mm_cpumask(): it is taken only
+ * if there is no other. Return: nr_cpu_ids if there is none.
+ */
+static unsigned int hydra_running_cpu(struct mm_struct *mm)
+{
+	unsigned int cpu;
+
+	for_each_cpu(cpu, mm_cpumask(mm))
+		if (!READ_ONCE(per_cpu(cpu_tlbstate_shared.is_lazy, cpu)))
+			return cpu;
+	return cpumask_any(mm_cpumask(mm));
+}
+
 /**
  * hydra_last_now - mm->hydra_last, if threads look for a second domain from now on
  * @mm: the address space, not split
  * @scope: of the domains; HYDRA_SCOPE_MACHINE: they do not look
+ *
+ * If CPUs of several domains run it, the domain of any of them will do: the caller asks
+ * hydra_runs_in_several() afterwards. That counts idle CPUs, too: such a CPU may be about to run a
+ * thread, with the old value of hydra_last. One that runs a thread later finds that its domain is
+ * another one.
  *
  * Context: mmap_lock held for writing.
  * Return: the value.
  */
 u32 hydra_last_now(struct mm_struct *mm, unsigned int scope)
 {
-	unsigned int cpu = cpumask_any(mm_cpumask(mm));
+	unsigned int cpu = hydra_running_cpu(mm);
 
 	if (scope == HYDRA_SCOPE_MACHINE)
 		return 0;
@@ -639,7 +658,7 @@ bool hydra_unsplit(struct mm_struct *mm)
  * @tsk: the thread; of a return in parts, any thread, which then asks for more
  *
  * If the kernel holds a reference to the address space just then (hydra_keeper(), a reader of
- * /proc), the process returns at a later switch.
+ * /proc), the process returns at a later switch. A writer of settings needs no help.
  *
  * Context: any.
  * Return: true if so.
@@ -647,7 +666,7 @@ bool hydra_unsplit(struct mm_struct *mm)
 bool hydra_returns(struct hydra_mm *h, struct task_struct *tsk)
 {
 	if (READ_ONCE(h->returning))
-		return true;
+		return !atomic_read(&h->writers);
 	return !hydra_has_threads(tsk) &&
 	       time_after(jiffies, READ_ONCE(h->activated) + READ_ONCE(h->stay)) &&
 	       atomic_read(&h->mm->mm_users) == 1;

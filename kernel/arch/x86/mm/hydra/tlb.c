@@ -70,8 +70,8 @@ bool hydra_raise_targets(struct hydra_mm *h, struct hydra_flush *f)
 	/*
 	 * The entries before universal and active. Pairs with the barriers between
 	 * universal and the root in hydra_lodge(), hydra_promote() and
-	 * hydra_degrade(): a domain not read as universal below sees the changed
-	 * entries.
+	 * hydra_choose_canonical(), by which a domain is degraded, and a return in
+	 * parts begins: a domain not read as universal below sees the changed entries.
 	 */
 	if (!nr)
 		smp_mb();	/* No target yet has been a barrier: see above. */

@@ -607,57 +607,66 @@ void hydra_cut_links(struct hydra_table *t, pteval_t *canonical, unsigned int se
 	hydra_mask_remove(&t->sharers, &cut);
 }
 
-/* A link of a single domain, if there is one, needs no cut: it goes with the domain's PMD table. */
-static void hydra_release_detached(pteval_t *canonical)
+/*
+ * A link of a single domain, if there is one, needs no cut: it goes with the domain's PMD table.
+ *
+ * Return: at most how many copies are freed, and one more.
+ */
+static unsigned long hydra_release_detached(pteval_t *canonical)
 {
-	unsigned long word = hydra_table_detach(hydra_ptdesc(canonical));
+	unsigned long word = hydra_table_detach(hydra_ptdesc(canonical)), nr = 1;
 	struct hydra_table *t = hydra_word_table(word);
 
-	if (t)
+	if (t) {
+		nr += bitmap_weight(t->users.bits, HYDRA_MAX_DOMAINS);
 		hydra_table_release(t, canonical);
+	}
+	return nr;
 }
 
-/* A PMD table, after its leaf tables */
-static void hydra_release_pmd_table(struct hydra_mm *h, pteval_t *table)
+/* A PMD or PUD table, after the tables below it. Return: as hydra_release_detached(). */
+static unsigned long hydra_release_upper(struct hydra_mm *h, const struct hydra_iter *it)
 {
-	spinlock_t *lock = pmd_lockptr(h->mm, (pmd_t *)table);
+	spinlock_t *lock = it->level == PG_LEVEL_2M ? pmd_lockptr(h->mm, (pmd_t *)it->table) :
+						      pud_lockptr(h->mm, (pud_t *)it->table);
+	unsigned long nr;
 
 	/*
-	 * hydra_release_leaves() skips a PMD entry cleared by a concurrent collapse
-	 * (through the reverse map). The collapse still needs the PMD table's
+	 * hydra_release_leaf() has not seen a leaf table whose PMD entry a concurrent collapse
+	 * has cleared (through the reverse map). The collapse still needs the PMD table's
 	 * hydra_table, and holds the PMD lock until all links are cut: wait for it.
 	 *
 	 * A CPU clearing a huge entry of the table must wait, too. After the
 	 * release the CPU could not find the accessed bits of the replicas.
+	 *
+	 * In a return in parts, __hydra_install() may just be looking at the hydra_table,
+	 * under the PMD lock.
 	 */
 	spin_lock(lock);
-	hydra_release_detached(table);
+	nr = hydra_release_detached(it->table);
 	spin_unlock(lock);
+	return nr;
 }
 
 /*
- * The domains leave a leaf table. Return: how many copies are freed, and one more.
+ * The domains leave a leaf table. Return: as hydra_release_detached().
  *
  * While the address space is still active, the table may be freed before the domain's PMD table:
  * the link of a single domain is cut, too.
  */
 static unsigned long hydra_release_leaf(struct hydra_mm *h, const struct hydra_iter *it)
 {
-	struct hydra_table *t;
-	unsigned long word, nr = 1;
+	unsigned long word, nr;
 	pteval_t *canonical;
 	spinlock_t *ptl;	/* the table's lock */
 	pte_t *pte;
 
 	pte = pte_offset_map_lock(h->mm, (pmd_t *)it->entry, it->addr, &ptl);
 	if (!pte)
-		return nr;
+		return 1;
 	canonical = hydra_table_start((pteval_t *)pte);
 	word = hydra_word_of(canonical);
-	t = hydra_word_table(word);
-	if (t)
-		nr += bitmap_weight(t->users.bits, HYDRA_MAX_DOMAINS);
-	hydra_release_detached(canonical);
+	nr = hydra_release_detached(canonical);
 	if (hydra_word_solo(word) && READ_ONCE(h->active))
 		hydra_cut_solo(hydra_table_of(it->entry), hydra_entry_index(it->entry),
 			       hydra_word_domain(word));
@@ -665,60 +674,60 @@ static unsigned long hydra_release_leaf(struct hydra_mm *h, const struct hydra_i
 	return nr;
 }
 
-/* How many entries a walk passes that leads to no leaf table; it counts as one table. */
-#define STEPS_AT_ONCE	64
-
 /**
- * hydra_release_leaves - free the copies of leaf tables
+ * hydra_release_tables - free the domain trees, but for the roots
  * @h: address space, not active any more; or it returns in parts (hydra_mm::returning)
- * @next: address to begin at; set to the one to go on at
- * @most: how many leaf tables and copies at most, but for the copies of the last table
+ * @most: how many tables and copies at most, but for the copies of the last table
+ *
+ * All leaf tables come first, then all PMD tables, then all PUD tables: a struct hydra_table
+ * leads to that of the table above. Goes on where the last call has stopped, see
+ * hydra_release_first().
+ *
+ * A table or copy has PTRS_PER_PTE entries. As many entries that lead to no table count as one
+ * table. So a call looks at PTRS_PER_PTE * @most entries.
  *
  * Context: mmap_lock held for writing. No domain joins a table meanwhile, or later.
- * Return: true if no leaf table is left that has a domain.
+ * Return: true if nothing is left.
  */
-bool hydra_release_leaves(struct hydra_mm *h, unsigned long *next, unsigned long most)
+bool hydra_release_tables(struct hydra_mm *h, unsigned long most)
 {
 	struct hydra_iter it = {
 		.mm = h->mm,
-		.level = PG_LEVEL_4K,
-		.steps = STEPS_AT_ONCE,
-		.next = *next,
+		.level = h->return_level,
+		.steps = PTRS_PER_PTE,
+		.next = h->return_at,
 	};
+	unsigned long nr;
 
 	mmap_assert_write_locked(h->mm);
-	while (most && it.next < TASK_SIZE_MAX) {
-		most -= min(most, hydra_next_canonical(&it) ? hydra_release_leaf(h, &it) : 1);
+	while (most && it.level <= PG_LEVEL_1G) {
+		nr = 1;
+		if (hydra_next_canonical(&it))
+			nr = it.level == PG_LEVEL_4K ? hydra_release_leaf(h, &it) :
+						       hydra_release_upper(h, &it);
+		most -= min(most, nr);
+		if (it.next >= TASK_SIZE_MAX) {
+			it.next = 0;
+			it.level++;
+		}
 		cond_resched();
 	}
-	*next = it.next;
-	return it.next >= TASK_SIZE_MAX;
+	h->return_level = it.level;
+	h->return_at = it.next;
+	return it.level > PG_LEVEL_1G;
 }
 
 /**
- * hydra_release_tables - free the domain trees above the leaf tables
- * @h: address space, not active any more; hydra_release_leaves() has returned true
+ * hydra_release_first - hydra_release_tables() has to begin with the first table
+ * @h: address space
  *
- * Context: mmap_lock held for writing, hydra_lock_out_faults().
+ * Context: mmap_lock held for writing.
  */
-void hydra_release_tables(struct hydra_mm *h)
+void hydra_release_first(struct hydra_mm *h)
 {
-	struct hydra_iter it = { .mm = h->mm };
-
-	for (it.level = PG_LEVEL_2M; it.level <= PG_LEVEL_1G; it.level++) {
-		it.next = 0;
-		while (hydra_next_canonical(&it)) {
-			if (it.level == PG_LEVEL_2M) {
-				hydra_release_pmd_table(h, it.table);
-			} else {
-				/* As hydra_release_pmd_table(), for clears of huge PUD entries */
-				spin_lock(&h->mm->page_table_lock);
-				hydra_release_detached(it.table);
-				spin_unlock(&h->mm->page_table_lock);
-			}
-			cond_resched();
-		}
-	}
+	mmap_assert_write_locked(h->mm);
+	h->return_level = PG_LEVEL_4K;
+	h->return_at = 0;
 }
 
 #include "tests/table-kunit.h"

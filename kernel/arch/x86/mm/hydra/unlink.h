@@ -14,7 +14,7 @@ void hydra_fold_accessed(pteval_t *copies, pteval_t *canonical, enum pg_level le
 			 unsigned int nr);
 pteval_t *hydra_table_cut_domain(struct hydra_table *t, unsigned int d,
 				 pteval_t *canonical);
-bool hydra_release_leaves(struct hydra_mm *h, unsigned long *next, unsigned long most);
-void hydra_release_tables(struct hydra_mm *h);
+void hydra_release_first(struct hydra_mm *h);
+bool hydra_release_tables(struct hydra_mm *h, unsigned long most);
 
 #endif /* _ARCH_X86_MM_HYDRA_UNLINK_H */

@@ -41,8 +41,26 @@ static void hydra_test_runs_alone(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, alone);
 }
 
+/* While a writer of settings returns the address space, no other does, or is asked to. */
+static void hydra_test_writer_returns(struct kunit *test)
+{
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
+
+	h->active = true;
+	h->returning = true;
+	KUNIT_EXPECT_TRUE(test, hydra_returns(h, current));
+	atomic_inc(&h->writers);
+	KUNIT_EXPECT_FALSE(test, hydra_returns(h, current));
+	mmap_init_lock(h->mm);
+	mmap_write_lock(h->mm);
+	KUNIT_EXPECT_EQ(test, -EINTR, hydra_return(h, false));
+	mmap_write_unlock(h->mm);
+	KUNIT_EXPECT_TRUE(test, h->active && h->returning);
+}
+
 static struct kunit_case hydra_splitter_cases[] = {
 	KUNIT_CASE(hydra_test_runs_alone),
+	KUNIT_CASE(hydra_test_writer_returns),
 	{}
 };
 

@@ -349,6 +349,85 @@ static void hydra_test_domain_upper_root_late(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, memchr_inv(dom->pgd, 0, PAGE_SIZE));
 }
 
+/* Freed by hydra_release_tables(), after a grace period */
+static struct hydra_table *hydra_test_released(struct kunit *test, pteval_t *canonical,
+					       struct hydra_mm *h)
+{
+	struct hydra_table *t = kzalloc(struct_size(t, table, HYDRA_MAX_DOMAINS), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	t->hmm = h;
+	hydra_word_set_table(virt_to_ptdesc(canonical), t);
+	return t;
+}
+
+/* Five PMD tables without leaf tables, of each of which domain 1 has a copy. */
+#define UPPER	5
+
+static struct hydra_mm *hydra_test_upper_copies(struct kunit *test)
+{
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
+	pteval_t *pud = hydra_test_page(test), *root = hydra_test_page(test), *top = root;
+	struct hydra_table *parent = hydra_test_released(test, pud, h), *t;
+	pteval_t *pmd;
+	int i;
+
+	WRITE_ONCE(h->active, true);
+	mmap_init_lock(h->mm);
+	spin_lock_init(&h->mm->page_table_lock);
+	hydra_test_domain(test, h, 1);
+	hydra_table_init(parent, h, NULL, 0, PG_LEVEL_1G);
+	parent->table[1] = hydra_test_page(test);
+	for (i = 0; i < UPPER; i++) {
+		pmd = hydra_test_page(test);
+		t = hydra_test_released(test, pmd, h);
+		hydra_table_init(t, h, parent, i * PUD_SIZE, PG_LEVEL_2M);
+		pud[i] = _PAGE_TABLE | __pa(pmd);
+		KUNIT_ASSERT_EQ(test, 0, hydra_domain_upper(t, 1, &pud[i], pud[i], GFP_KERNEL));
+	}
+	root[0] = _PAGE_TABLE | __pa(pud);
+	if (pgtable_l5_enabled()) {
+		top = hydra_test_page(test);
+		top[0] = _PAGE_TABLE | __pa(root);
+	}
+	h->mm->pgd = (pgd_t *)top;
+	return h;
+}
+
+/*
+ * The tables above the leaf tables go in parts, too. Each PMD table counts for itself and for its
+ * copy. They go after all leaf tables, and only the last call says that nothing is left.
+ */
+static void hydra_test_release_in_parts(struct kunit *test)
+{
+	struct hydra_mm *h = hydra_test_upper_copies(test);
+	unsigned long was, freed, parts = 0;
+	bool leaves, done;
+
+	mmap_write_lock(h->mm);
+	hydra_release_first(h);
+	do {
+		was = atomic_long_read(&h->domain[1]->nr_upper);
+		leaves = h->return_level == PG_LEVEL_4K;
+		done = hydra_release_tables(h, 4);
+		freed = was - atomic_long_read(&h->domain[1]->nr_upper);
+		KUNIT_EXPECT_LE(test, freed, 2);
+		/* The walk to the end of the address space takes more than such a call. */
+		if (leaves && h->return_level == PG_LEVEL_4K)
+			KUNIT_EXPECT_EQ(test, 0, freed);
+		KUNIT_EXPECT_EQ(test, done, h->return_level > PG_LEVEL_1G);
+		parts += freed > 0;
+	} while (!done);
+	KUNIT_EXPECT_LE(test, DIV_ROUND_UP(UPPER, 2), parts);
+	KUNIT_EXPECT_EQ(test, 0, atomic_long_read(&h->domain[1]->nr_upper));
+	KUNIT_EXPECT_EQ(test, 0, mm_pgtables_bytes(h->mm));
+	/* As long as a VMA is busy, the caller comes again. */
+	KUNIT_EXPECT_TRUE(test, hydra_release_tables(h, 4));
+	mmap_write_unlock(h->mm);
+}
+
+#undef UPPER
+
 /* One leaf table, and domains of which some have their home on its node */
 static void hydra_test_has_owner(struct kunit *test)
 {
@@ -398,6 +477,7 @@ static struct kunit_case hydra_table_cases[] = {
 	KUNIT_CASE(hydra_test_domain_upper_late),
 	KUNIT_CASE(hydra_test_domain_upper_root),
 	KUNIT_CASE(hydra_test_domain_upper_root_late),
+	KUNIT_CASE(hydra_test_release_in_parts),
 	KUNIT_CASE(hydra_test_has_owner),
 	{}
 };
