@@ -166,6 +166,7 @@ def test_a_good_instrument_passes():
 @pytest.mark.parametrize("how, text", [
     ({"change": lambda row, conflicts: [ODD] if row == 0 else conflicts}, "linux: a thread that does nothing meets no other"),
     ({"change": lambda row, conflicts: [STORE]}, "linux: two threads that call mmap meet at mmap_lock"),
+    ({"change": lambda row, conflicts: [MEET] if row == 5 else conflicts}, "linux: two threads that drop pages, fault or read do not meet at mmap_lock"),
     ({"count": concurrent.SAMPLES - 1}, f"linux: {concurrent.SAMPLES} samples of each pair"),
 ])
 def test_an_instrument_that_is_wrong_fails(how, text):
