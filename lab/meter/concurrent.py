@@ -29,6 +29,22 @@ SAMPLES = 20
 WARMING_UP = 255             # the row of samples that do not count: see workloads/conflicts.c
 KERNEL = 0xffffffff80000000  # from here on the kernel's own data, by name
 LOCK = "down_write_killable"        # what takes mmap_lock in mmap(): it shows where the mm_struct is
+# As a service: in a memory cgroup with a limit, of a parent.
+IN_CGROUP = """\
+set -e
+cd /sys/fs/cgroup
+[ -e cgroup.controllers ] || mount -t cgroup2 none "$PWD"
+cd "$PWD"
+mkdir -p services/one
+echo +memory >cgroup.subtree_control
+echo +memory >services/cgroup.subtree_control
+echo 256M >services/one/memory.max
+echo $$ >services/one/cgroup.procs
+cd /
+exec "$@"
+"""
+# Calls that, in two threads, are to take no lock of the whole address space
+UNLOCKED = ("dontneed", "fault", "read")
 # Room for all translated code: QEMU 7.2 may end when it throws code away that has callbacks for memory accesses.
 ROOM = ("-accel", "tcg,thread=single,tb-size=2047")
 # Of struct mm_struct, from mmap_lock on: what is there (6.12, the configuration lab).
@@ -146,6 +162,9 @@ def check(found, calls):
         yield Check(NAME, f"{policy}: a thread that does nothing meets no other", f"{alone} lines", alone == 0)
         lock = [name for name in usual(found[policy, "mmap", "mmap"]) if "mm.mmap_lock.count" in name]
         yield Check(NAME, f"{policy}: two threads that call mmap meet at mmap_lock", ", ".join(lock) or "they do not", bool(lock))
+        meet = [" and ".join(pair) for pair in itertools.combinations_with_replacement([call for call in UNLOCKED if call in calls], 2)
+                if any("mmap_lock" in name for name in usual(found[(policy, *pair)]))]
+        yield Check(NAME, f"{policy}: two threads that drop pages, fault or read do not meet at mmap_lock", ", ".join(meet) or "they do not", not meet)
         missing = [" and ".join(pair) for pair in pairs(calls) if len(found[(policy, *pair)].samples if (policy, *pair) in found else ()) < SAMPLES]
         yield Check(NAME, f"{policy}: {SAMPLES} samples of each pair", f"fewer of {', '.join(missing)}" if missing else "so many", not missing)
 
@@ -184,7 +203,7 @@ def measure(nodes, samples=SAMPLES):
     image = build.kernel("lab")
     cpus = ",".join(str(2 * node + 1) for node in range(nodes))
     words = [f"{how} --policy {number} --samples {samples} --cpus {cpus}" for number, how in enumerate(POLICIES.values())]
-    command = ["sh", str(paths.REPO / "lab/meter/guest_steps.sh"), "1", "0,2", str(programs.workloads() / "conflicts"), str(programs.hydractl()), *words]
+    command = ["sh", "-c", IN_CGROUP, "sh", "sh", str(paths.REPO / "lab/meter/guest_steps.sh"), "1", "0,2", str(programs.workloads() / "conflicts"), str(programs.hydractl()), *words]
     machine = vm.Machine(nodes=nodes, cpus_per_node=2, memory=f"{steps.NODE_MIB * nodes}M", append=[steps.CLOCK, steps.UNWATCHED, steps.QUIET],
                          ready=False, emulator=(*steps.COUNTED, *ROOM, "-plugin", f"{programs.conflicts_plugin()},out=DIRECTORY/samples"))
     with progress.counting("finding lines", len(words) * len(pairs(calls))) as bar:

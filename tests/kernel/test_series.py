@@ -325,7 +325,23 @@ def test_what_prepares_linux_comes_first_and_the_option_of_a_series_when_its_fil
 
 
 def test_each_series_has_its_letter():
-    assert [(letter.name, count > 0) for letter, count in series.letters().items()] == [("1-mm.cover", True), ("2-kvm.cover", True), ("3-guests.cover", True)]
+    assert [(letter.name, count > 0) for letter, count in series.letters().items()] == [("1-mm.cover", True), ("2-kvm.cover", True), ("3-guests.cover", True),
+                                                                                           ("4-concurrent.cover", True)]
+
+
+def test_the_patches_for_disjoint_memory_need_no_other(tmp_path):
+    """Each could be sent to Linux alone."""
+    names, *_, count = [path.name for path in source.series_files()], *series.letters().values()
+    chosen = source.hook_series()[-count:]
+    assert count >= 5 and [path.name for path in chosen] == names[names.index("4-concurrent.cover") + 1:]
+    tree = source.base_tree()
+    for patch in chosen:
+        files = source.touched_by(patch)
+        for name in files:
+            (tmp_path / patch.stem / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / patch.stem / name).write_bytes(tree.pristine(name).read_bytes())
+        assert source.apply_patch(patch, tmp_path / patch.stem, files) == "", patch.name
+        assert "hydra" not in patch.read_text(encoding="utf-8").lower(), patch.name
 
 
 def own_lines(part):

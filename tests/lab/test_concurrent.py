@@ -2,6 +2,7 @@
 """./hydra bench concurrent: the plugin, by streams of accesses; names of lines; tables, files and checks. (No machine boots here.)"""
 import csv
 import json
+import re
 import subprocess
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from lab import cli, paths
 from lab.bench import verb
 from lab.errors import LabError
+from lab.kernel import build
 from lab.machine import programs
 from lab.meter import concurrent
 
@@ -164,6 +166,7 @@ def test_a_good_instrument_passes():
 @pytest.mark.parametrize("how, text", [
     ({"change": lambda row, conflicts: [ODD] if row == 0 else conflicts}, "linux: a thread that does nothing meets no other"),
     ({"change": lambda row, conflicts: [STORE]}, "linux: two threads that call mmap meet at mmap_lock"),
+    ({"change": lambda row, conflicts: [MEET] if row == 5 else conflicts}, "linux: two threads that drop pages, fault or read do not meet at mmap_lock"),
     ({"count": concurrent.SAMPLES - 1}, f"linux: {concurrent.SAMPLES} samples of each pair"),
 ])
 def test_an_instrument_that_is_wrong_fails(how, text):
@@ -202,3 +205,27 @@ def test_the_program_does_each_pair(cache):
     said = subprocess.run([programs.workloads() / "conflicts", "--cpus", "0,0", "--samples", "1", "--policy", "2"], capture_output=True, text=True, check=True, timeout=300)
     rows = [json.loads(line) for line in said.stdout.splitlines()]
     assert rows == [{"policy": 2, "row": row} for row in range(len(concurrent.pairs(concurrent.calls_of_program())))]
+
+
+# --- the kernel's mm_struct
+
+def compile_offsets(fields):
+    """Compile, as the kernel's own files, that each field is where fields says; returns the compiler's complaints."""
+    build.kernel("lab")
+    objects = build.objects_of(build.tree(), "lab")
+    saved = (objects / "mm/.init-mm.o.cmd").read_text(encoding="utf-8").splitlines()[0]
+    flags = re.sub(r" -Wp,-MMD,\S+", "", saved.partition(" := ")[2].partition(" -c -o ")[0])
+    text = "#include <linux/mm_types.h>\n" + "".join(
+        f"static_assert((long)offsetof(struct mm_struct, {name}) - (long)offsetof(struct mm_struct, mmap_lock) == {offset});\n" for offset, name in fields)
+    done = subprocess.run(f"{flags} -fsyntax-only -x c -", shell=True, cwd=objects, env=build.make_environment(), input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == (1 if "static assertion failed" in done.stderr else 0), done.stderr
+    return re.findall(r"static assertion failed.*", done.stderr)
+
+
+FIELDS = [(offset, name) for offset, name in concurrent.MM.items() if name not in ("mmap_lock", "more")]
+
+
+@pytest.mark.machine
+def test_the_fields_of_the_mm_struct_are_where_the_kernel_has_them():
+    assert len(FIELDS) > 20 and compile_offsets(FIELDS) == []
+    assert len(compile_offsets([(offset + 8, name) for offset, name in FIELDS])) == len(FIELDS)

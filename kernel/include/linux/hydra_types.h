@@ -101,8 +101,6 @@ struct hydra_batches {
  * @lock: guards the entries of the domain tree above its leaf tables
  * @nr_replicas: leaf tables that are private copies
  * @nr_upper: tables of the domain tree above the leaf tables, without @pgd
- * @place: start of the 2 MiB that mmap() chose last for a thread of the domain;
- *	written under mmap_lock
  * @batches: batches that reach the domain, see hydra_flush_batched()
  * @flushed: no CPU of the domain uses a translation from before this second, see
  *	arch/x86/mm/hydra/idle.c
@@ -125,7 +123,6 @@ struct hydra_domain {
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	atomic_long_t nr_replicas;
 	atomic_long_t nr_upper;
-	unsigned long place;
 	struct hydra_batches batches;
 	u32 flushed;
 	u32 looked;
@@ -140,6 +137,9 @@ struct hydra_domain {
  *	space is not active, see hydra_set_scope().
  * @eager: replication "eager" is set: each domain gets an entry as soon as one domain has
  *	the entry; written under mmap_lock
+ * @filter: of the settings, which each flush reads: mm->hydra_settings is in a line with
+ *	mmap_lock. See hydra_note_settings().
+ * @prefetch: of the settings, which each fill reads
  * @huge: a domain has had a copy of a huge entry. Set before the copy, and stays
  * @active: CPUs use domain trees; written under mmap_lock
  * @trees: domains that have a tree in use. Set under mmap_lock before the first
@@ -155,21 +155,24 @@ struct hydra_domain {
  * @returning: the trees go in parts: no CPU uses one any more, and none gets a table. Written under
  *	mmap_lock, with all VMAs locked
  * @return_level: level of the tables that are freed now, while returning; under mmap_lock
+ * @unfiltered: while not zero, every flush goes to every domain. Each flush reads it; splits,
+ *	returns and collapses write it.
  * @stats: counters
  * @spared_told: the largest value of HYDRA_STAT_SPARED that a reader has got, see
  *	hydra_stat_sum()
  * @sum: counters of the ended processes that are counted with this one, or NULL
  * @left: the sum that a set-uid program has left; kept for readers of @sum
- * @unfiltered: while not zero, every flush goes to every domain
+ * @nr_replicas: leaf replicas, including replicas that are being allocated
  * @writers: writers of settings that go on with a return, see "Return in parts" in
  *	arch/x86/mm/hydra/split.c
- * @nr_replicas: leaf replicas, including replicas that are being allocated
  * @activated: jiffies at the last split
  * @returned: jiffies at the last return to plain Linux
  * @stay: how many jiffies the trees stay once one thread, or one domain, is left
  * @return_at: address at which a return in parts goes on; under mmap_lock
  * @no_wait_until: jiffies until which no thread that goes to user mode waits for
  *	mmap_lock
+ * @place: by domain, start of the 2 MiB that mmap() chose last for a thread of the domain; under
+ *	mmap_lock. An array of its own: a small mmap() may read the places of all domains.
  * @batches: batches that reach all domains, or a domain without a struct hydra_domain
  * @kept: in the list of those that hydra_keeper() looks at
  * @look_at: address at which its look goes on
@@ -185,6 +188,8 @@ struct hydra_mm {
 	struct mm_struct *mm;
 	bool active;
 	bool eager;
+	u8 filter;
+	u8 prefetch;
 	bool huge;
 	u8 scope;
 	bool counting;
@@ -193,6 +198,7 @@ struct hydra_mm {
 	bool rent_due;
 	bool returning;
 	u8 return_level;
+	atomic_t unfiltered;
 	hydra_mask_t trees;
 	hydra_mask_t universal;
 	struct hydra_stats __percpu *stats;
@@ -200,14 +206,14 @@ struct hydra_mm {
 	struct hydra_sum *sum;
 	struct hydra_sum *left;
 
-	atomic_t unfiltered ____cacheline_aligned_in_smp;
+	atomic_long_t nr_replicas ____cacheline_aligned_in_smp;
 	atomic_t writers;
-	atomic_long_t nr_replicas;
 	unsigned long activated;
 	unsigned long returned;
 	unsigned long stay;
 	unsigned long return_at;
 	unsigned long no_wait_until;
+	unsigned long *place;
 	struct hydra_batches batches;
 	struct list_head kept;
 	unsigned long look_at;

@@ -138,7 +138,7 @@ static int hydra_settings_try(struct mm_struct *mm, const union hydra_choice *ol
 	if (!ret) {
 		WRITE_ONCE(mm->hydra_settings, settings.word | SETTINGS_CHOSEN);
 		if (mm->hydra)
-			hydra_note_eager(mm->hydra);
+			hydra_note_settings(mm->hydra, settings);
 		if (mm->hydra)
 			hydra_keep_settings(mm->hydra);
 		if (!mm->hydra || !mm->hydra->active) {
@@ -287,7 +287,7 @@ static void hydra_settings_init(struct mm_struct *mm, u32 word)
 	mm->hydra_settings = word;
 	/* An address space that is counted has its struct hydra_mm already. */
 	if (mm->hydra)
-		WRITE_ONCE(mm->hydra->eager, settings.replication == HYDRA_REPLICATE_EAGER);
+		hydra_note_settings(mm->hydra, hydra_choice_in(word));
 	if (hydra_is_auto(settings))
 		hydra_auto_ask();
 	/* The tables of a child come from here. If its thread begins elsewhere, it has moved. */

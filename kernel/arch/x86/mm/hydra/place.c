@@ -55,11 +55,10 @@ static bool hydra_other_domain_uses(struct hydra_mm *h, unsigned int d, unsigned
 	if (hydra_mask_other(d, &sharers))
 		return true;
 	if (end <= start + PMD_SIZE &&
-	    (hydra_mask_test(d, &sharers) || h->domain[d]->place == start))
+	    (hydra_mask_test(d, &sharers) || h->place[d] == start))
 		return false;
 	for_each_hydra_domain(other, &h->trees)
-		if (other != d && h->domain[other]->place >= start &&
-		    h->domain[other]->place < end)
+		if (other != d && h->place[other] >= start && h->place[other] < end)
 			return true;
 	return false;
 }
@@ -78,8 +77,8 @@ unsigned long hydra_unmapped_area(struct vm_unmapped_area_info *info,
 	unsigned long first = vm_unmapped_area(info), addr = first, last;
 	struct hydra_mm *h = mm_hydra(current->mm);
 	struct vm_unmapped_area_info part = *info;
-	struct hydra_domain *dom;
 	unsigned int tries, d;
+	unsigned long *place;
 
 	/*
 	 * Large mappings have separate leaf tables anyway. Under replication "eager" all
@@ -90,20 +89,22 @@ unsigned long hydra_unmapped_area(struct vm_unmapped_area_info *info,
 		return first;
 	mmap_assert_write_locked(h->mm);
 	d = hydra_this_domain(h);
-	dom = h->domain[d];
-	if (!dom)
+	if (!h->domain[d])
 		return first;
+	place = &h->place[d];
 
 	for (tries = 0; !offset_in_page(addr) && tries < TRIES; tries++) {
 		if (!hydra_other_domain_uses(h, d, addr, part.length)) {
-			dom->place = addr & PMD_MASK;
+			/* CPUs of all domains read the line. */
+			if (*place != (addr & PMD_MASK))
+				*place = addr & PMD_MASK;
 			return addr;
 		}
 		/* After the first try: the table where this domain was placed last. */
-		if (!tries && dom->place && dom->place >= info->low_limit &&
-		    dom->place + PMD_SIZE <= info->high_limit) {
-			part.low_limit = dom->place;
-			part.high_limit = dom->place + PMD_SIZE;
+		if (!tries && *place && *place >= info->low_limit &&
+		    *place + PMD_SIZE <= info->high_limit) {
+			part.low_limit = *place;
+			part.high_limit = *place + PMD_SIZE;
 			addr = vm_unmapped_area(&part);
 			part = *info;
 			if (!offset_in_page(addr) &&

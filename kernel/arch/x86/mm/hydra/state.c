@@ -332,7 +332,8 @@ struct hydra_mm *hydra_alloc(struct mm_struct *mm, bool may_wait)
 		goto no_memory;
 	/* Takes no mutex without GFP_KERNEL */
 	h->stats = alloc_percpu_gfp(struct hydra_stats, HYDRA_GFP);
-	if (!h->stats || !zalloc_cpumask_var(&h->flushing, HYDRA_GFP))
+	h->place = kcalloc(hydra_nr_domains, sizeof(*h->place), HYDRA_GFP);
+	if (!h->stats || !h->place || !zalloc_cpumask_var(&h->flushing, HYDRA_GFP))
 		goto no_memory;
 	h->mm = mm;
 	if (static_key_fast_inc_not_disabled(&hydra_key.key.key))
@@ -347,6 +348,7 @@ no_memory:
 free:
 	if (h) {
 		free_cpumask_var(h->flushing);
+		kfree(h->place);
 		free_percpu(h->stats);
 		kfree(h);
 	}
@@ -374,6 +376,7 @@ void hydra_free(struct hydra_mm *h)
 	VM_WARN_ON_ONCE(h->kept.next && !list_empty(&h->kept));
 	hydra_count_free(h);
 	free_cpumask_var(h->flushing);
+	kfree(h->place);
 	free_percpu(h->stats);
 	kfree(h);
 	static_branch_slow_dec_deferred(&hydra_key);
@@ -399,15 +402,22 @@ u64 hydra_next_generation(struct hydra_mm *h)
 }
 
 /**
- * hydra_note_eager - note the replication that the settings ask for
+ * hydra_note_settings - note what flushes and fills read of the settings
  * @h: address space
+ * @settings: its settings, with no other bits in the word
  *
- * Context: mmap_lock held for writing.
+ * mm->hydra_settings is in a line with mmap_lock, which other threads take from this CPU all the
+ * time. A change of the settings
+ * calls this. For a moment they may differ: a flush or a fill
+ * may read either settings then, as if it had begun earlier or later.
+ *
+ * Context: mmap_lock held for writing, or no CPU runs the address space.
  */
-void hydra_note_eager(struct hydra_mm *h)
+void hydra_note_settings(struct hydra_mm *h, union hydra_choice settings)
 {
-	mmap_assert_write_locked(h->mm);
-	WRITE_ONCE(h->eager, hydra_choice_of(h->mm).replication == HYDRA_REPLICATE_EAGER);
+	WRITE_ONCE(h->eager, settings.replication == HYDRA_REPLICATE_EAGER);
+	WRITE_ONCE(h->filter, settings.filter);
+	WRITE_ONCE(h->prefetch, settings.prefetch);
 }
 
 /**
@@ -422,7 +432,7 @@ void hydra_attach(struct mm_struct *mm, struct hydra_mm **new)
 	lockdep_assert_held_write(&mm->mmap_lock);
 	if (mm->hydra || !*new)
 		return;
-	hydra_note_eager(*new);
+	hydra_note_settings(*new, hydra_settings_get(mm));
 	/*
 	 * Initialised before visible; pairs with the address dependency in mm_hydra().
 	 */

@@ -29,7 +29,7 @@ static inline void hydra_stat_add(struct hydra_mm *h, enum hydra_stat stat,
 
 static inline unsigned int hydra_filter(const struct hydra_mm *h)
 {
-	return hydra_settings_get(h->mm).filter;
+	return READ_ONCE(h->filter);
 }
 
 /*
@@ -94,7 +94,7 @@ static inline bool hydra_is_last(u32 last)
 struct hydra_mm *hydra_alloc(struct mm_struct *mm, bool may_wait);
 void hydra_free(struct hydra_mm *h);
 void hydra_attach(struct mm_struct *mm, struct hydra_mm **new);
-void hydra_note_eager(struct hydra_mm *h);
+void hydra_note_settings(struct hydra_mm *h, union hydra_choice settings);
 u64 hydra_next_generation(struct hydra_mm *h);
 bool hydra_memory_is_short(void);
 void hydra_memory_was_short(void);

@@ -294,7 +294,8 @@ void hydra_gather_flushed(struct hydra_gather *g)
  * again for the tables that follow.
  *
  * A gather that frees tables holds mmap_lock, or mm_users is 0: the address space is not split
- * meanwhile, and does not return. So one that does not record finds no table with copies.
+ * meanwhile, and does not return. So one that does not record finds no table with copies. (The
+ * gather of madvise() may hold a VMA alone, and frees no table.)
  *
  * Context: may sleep or not, as pte_free_tlb(); no page-table lock held.
  */
@@ -482,8 +483,8 @@ void __hydra_collapse_cut(struct hydra_mm *h, pmd_t *pmdp, pmd_t pmd)
  * DOC: A leaf table moved
  *
  * move_normal_pmd() holds mmap_lock, the locks of the reverse map and both PMD locks;
- * hydra_rehome_tables() the locks of the VMAs, too. Faults and flushes need one of these, but
- * atomic fills do not::
+ * hydra_rehome_tables() the locks of the VMAs, too. mremap() has locked its VMAs before. Faults,
+ * madvise() and flushes need one of these, but atomic fills do not::
  *
  *     CPU 0: an atomic fill                CPU 1: mremap()
  *     ---------------------                ---------------

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Waiting: code that must not wait without a bound, and how to wait for the faults that
- * hold only a VMA.
+ * Waiting: code that must not wait without a bound, and how to wait for the faults, and the
+ * madvise() calls, that hold only a VMA.
  *
  * A thread on its way to user mode, and a fill, may be what the holder of a lock waits for:
  * the thread may serve a file system or a block device. See "Waiting" in
@@ -43,7 +43,7 @@ int hydra_lock_vma(struct vm_area_struct *vma, bool wait)
 }
 
 /**
- * hydra_lock_out_faults - wait for the faults that hold only a VMA
+ * hydra_lock_out_faults - wait for the faults and madvise() calls that hold only a VMA
  * @mm: the address space
  * @wait: false: do not wait
  *

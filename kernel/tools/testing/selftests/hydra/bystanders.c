@@ -151,6 +151,26 @@ TEST_F_TIMEOUT(bystanders, punch_hole_while_another_thread_switches, 60)
 	close(fd);
 }
 
+/* The same with madvise(): it holds the lock of the VMA alone. */
+TEST_F_TIMEOUT(bystanders, drop_pages_while_another_thread_switches, 60)
+{
+	volatile uint64_t *word = (uint64_t *)self->area;
+	pthread_t switcher;
+
+	spin_on_other_nodes();
+	hydra_map(self->area, TABLE_PAGES);
+	atomic_store(&switching_stop, false);
+	ASSERT_EQ(0, pthread_create(&switcher, NULL, switch_on_and_off, NULL));
+	for (uint64_t i = 1; i <= TIMES; i++) {
+		*word = i;
+		ASSERT_TRUE(watch_all(word, i));
+		ASSERT_EQ(0, madvise(self->area, PAGE_SIZE, MADV_DONTNEED));
+		forbid(_metadata, i, "that was dropped");
+	}
+	atomic_store(&switching_stop, true);
+	ASSERT_EQ(0, pthread_join(switcher, NULL));
+}
+
 static struct {
 	char *area;
 	atomic_bool stop;
@@ -532,6 +552,77 @@ TEST_F_TIMEOUT(bystanders, drop_huge_page_that_another_thread_moves, 60)
 	}
 	EXPECT_LT(0, moved);
 	close(move.userfault_fd);
+}
+
+#define REPLACED	100	/* rounds of tests on a mapping that another thread replaces */
+
+static struct {
+	char *page;
+	int zeros;		/* /dev/zero */
+	atomic_bool stop;
+	unsigned long foreign;	/* what is neither the thread's value nor a new page */
+} replaced;
+
+/* Puts a new mapping in the place of the last one, all the time. */
+static void *replace_mapping(void *arg)
+{
+	volatile uint64_t *word = (uint64_t *)replaced.page + PAGE_WORDS - 1;
+
+	hydra_pin_to_node(1);
+	for (uint64_t i = 1; !atomic_load(&replaced.stop); i++) {
+		uint64_t found;
+
+		hydra_map(replaced.page, 1);
+		*word = i;
+		found = *word;
+		replaced.foreign += found && found != i;
+		if (munmap(replaced.page, PAGE_SIZE))
+			abort();
+	}
+	return NULL;
+}
+
+/* madvise() and a read() fault hold the lock of the VMA alone, and the VMA is about to go. */
+static void use_replaced(struct __test_metadata *_metadata, char *page,
+			 void (*use)(struct __test_metadata *, char *, int))
+{
+	pthread_t replacer;
+
+	replaced.page = page;
+	replaced.foreign = 0;
+	atomic_store(&replaced.stop, false);
+	ASSERT_EQ(0, pthread_create(&replacer, NULL, replace_mapping, NULL));
+	for (int i = 0; i < REPLACED; i++)
+		use(_metadata, page, i);
+	atomic_store(&replaced.stop, true);
+	ASSERT_EQ(0, pthread_join(replacer, NULL));
+	EXPECT_EQ(0, replaced.foreign);
+}
+
+static void drop_replaced(struct __test_metadata *_metadata, char *page, int i)
+{
+	if (madvise(page, PAGE_SIZE, i % 2 ? MADV_FREE : MADV_DONTNEED))
+		ASSERT_EQ(ENOMEM, errno);
+}
+
+TEST_F_TIMEOUT(bystanders, drop_pages_of_a_mapping_that_another_thread_replaces, 120)
+{
+	use_replaced(_metadata, self->alone, drop_replaced);
+}
+
+/* All but the last word of the page, which the other thread writes */
+static void read_replaced(struct __test_metadata *_metadata, char *page, int i)
+{
+	if (read(replaced.zeros, page, PAGE_SIZE - sizeof(uint64_t)) < 0)
+		ASSERT_EQ(EFAULT, errno);
+}
+
+TEST_F_TIMEOUT(bystanders, read_into_a_mapping_that_another_thread_replaces, 120)
+{
+	replaced.zeros = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, replaced.zeros);
+	use_replaced(_metadata, self->alone, read_replaced);
+	close(replaced.zeros);
 }
 
 HYDRA_HARNESS_MAIN

@@ -139,7 +139,7 @@ static void hydra_test_gather_marked(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(1) | BIT(2), g.sharers.bits[0]);
 	WRITE_ONCE(hydra_marks_failed, false);
 	/* With the filter by table, a flush must reach all sharers. */
-	h->mm->hydra_settings = HYDRA_HYDRA_SETTINGS.word;
+	h->filter = HYDRA_FILTER_TABLE;
 	__hydra_gather_init(&g, false);
 	__hydra_gather_add_huge(&g, &canonical[7]);
 	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(1) | BIT(2), g.sharers.bits[0]);

@@ -55,6 +55,7 @@ static __maybe_unused struct hydra_mm *hydra_test_mm(struct kunit *test, unsigne
 	h->scope = HYDRA_SCOPE_NODE;
 	h->mm->hydra_settings = HYDRA_CHOICE(HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY,
 					     HYDRA_PREFETCH_MAX, filter).word;
+	hydra_note_settings(h, hydra_settings_get(h->mm));
 	return h;
 }
 

@@ -226,8 +226,7 @@ static void hydra_test_exchange(struct kunit *test)
 	 * With the filter by entry, domain 1 gets the new entry only if the copy was
 	 * present.
 	 */
-	tree.h->mm->hydra_settings = HYDRA_CHOICE(HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY,
-						  0, HYDRA_FILTER_ENTRY).word;
+	tree.h->filter = HYDRA_FILTER_ENTRY;
 	hydra_entry_exchange(entry, PAGE_A);
 	KUNIT_EXPECT_EQ(test, PAGE_A | MARK, *copy);
 	hydra_entry_exchange(entry, 0);
@@ -308,8 +307,7 @@ static void hydra_test_unused(struct kunit *test)
 
 	if (!hydra_trusts_accessed)
 		kunit_skip(test, "accessed bits of this CPU prove nothing");
-	tree.h->mm->hydra_settings = HYDRA_CHOICE(HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY,
-						  0, HYDRA_FILTER_ACCESSED).word;
+	tree.h->filter = HYDRA_FILTER_ACCESSED;
 	*entry = PAGE_A;
 	*copy = PAGE_A;
 	hydra_entry_exchange(entry, 0);
@@ -334,8 +332,7 @@ static void hydra_test_push_account(struct kunit *test)
 	pteval_t *entry = &tree.canonical[7], *copy = &tree.copy[1][7];
 	unsigned int i;
 
-	tree.h->mm->hydra_settings = HYDRA_CHOICE(HYDRA_SCOPE_NODE, HYDRA_REPLICATE_LAZY,
-						  9, HYDRA_FILTER_AUTO).word;
+	tree.h->filter = HYDRA_FILTER_AUTO;
 	*entry = PAGE_A;
 	/* Without credit: not pushed, whether the entry ends or changes. */
 	*copy = PAGE_A;
@@ -382,7 +379,7 @@ static void hydra_test_push_account(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, HYDRA_CREDIT_MAX - 1, t->credit);
 	t->credit = 0;
 	/* By table, all are pushed, and nothing is accounted. */
-	tree.h->mm->hydra_settings = HYDRA_HYDRA_SETTINGS.word;
+	tree.h->filter = HYDRA_FILTER_TABLE;
 	*copy = PAGE_A | _PAGE_ACCESSED;
 	hydra_entry_exchange(entry, 0);
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL | MARK, *copy);
