@@ -407,9 +407,8 @@ u64 hydra_next_generation(struct hydra_mm *h)
  * @settings: its settings, with no other bits in the word
  *
  * mm->hydra_settings is in a line with mmap_lock, which other threads take from this CPU all the
- * time. A change of the settings
- * calls this. For a moment they may differ: a flush or a fill
- * may read either settings then, as if it had begun earlier or later.
+ * time. A change of the settings calls this. For a moment the note differs from the settings: a
+ * flush or a fill may read the old or the new ones then, as if it had begun earlier or later.
  *
  * Context: mmap_lock held for writing, or no CPU runs the address space.
  */
