@@ -94,6 +94,7 @@ ALLOWED = (
     *((name, "interrupts_per_op", Allowed(0.1, 0.1, MOMENT)) for name in ("mprotect", "munmap")),
     ("walks", "exits", Allowed(0.9, 2, "whether the CPUs of the machine in the machine sleep depends on the host's load")),
     ("walks", "interrupts", Allowed(0, 0.05, MOMENT)),
+    *(("footprint", metric, Allowed(0.3, 2, "the program's own tables, which nodes copy and leave")) for metric in ("program_copies", "other_tables")),
     (None, "pagetable_kib", Allowed(0.03, 16, "the program's own tables")),
     *((name, "_per_op", Allowed(0, 0.25, OWN_THREADS)) for name in ("sharing", "apps", "allocators", "allocators-2", "allocators-4", "auto")),
     (None, "operations", Allowed(0.5, 0, TURNS)),
