@@ -2,8 +2,8 @@
 /*
  * The trees of a running process with many tables go in parts: hydra_return() of split.c. First
  * all domains use the canonical tree. Then the leaf table loses its domains without a flush,
- * while mmap_lock and the VMAs are free. At last hydra_deactivate() takes the rest down, and looks
- * at no leaf table. Meanwhile a CPU changes an entry and flushes, or has a gather; another CPU
+ * while mmap_lock and the VMAs are free. The tables above follow, level by level, which is not
+ * modelled. At last hydra_deactivate() ends the return. Meanwhile a CPU changes an entry and flushes, or has a gather; another CPU
  * flushes everything, or faults, or comes and goes, or a thread asks for a tree. Both domains have
  * trees, or domain 1 runs on the canonical root, or has left.
  *

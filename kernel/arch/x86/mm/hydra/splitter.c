@@ -353,8 +353,8 @@ static void hydra_last_returned(struct mm_struct *mm, u32 last)
  * A universal domain counts if it has had a tree. One that has had none ran a thread that may not
  * split the process.
  *
- * A return interrupts the CPUs that run the process. So it does not return as long as one of them
- * is isolated.
+ * A return interrupts the CPUs that run the process. So none begins as long as one of them is
+ * isolated. An isolated CPU to which a thread comes during a return in parts is interrupted.
  *
  * @alone: set to the domain
  *

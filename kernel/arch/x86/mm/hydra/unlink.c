@@ -317,11 +317,14 @@ void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
 	word = hydra_table_detach(ptdesc);
 	if (hydra_word_solo(word)) {
 		pmd_t *pmd = hydra_canonical_pmd(tlb->mm, addr);
+		struct hydra_table *parent = hydra_table_of((pteval_t *)pmd);
 
 		d = hydra_word_domain(word);
 		if (tlb->hydra.recording)
 			hydra_mask_set(d, &tlb->hydra.sharers);
-		hydra_cut_solo(hydra_table_of((pteval_t *)pmd), pmd_index(addr), d);
+		/* A domain links a leaf table in its own copy of the table above. */
+		if (!WARN_ON_ONCE(!parent))
+			hydra_cut_solo(parent, pmd_index(addr), d);
 	}
 	t = hydra_word_table(word);
 	if (!t)
