@@ -481,6 +481,8 @@ TEST_F_TIMEOUT(auto, split_waits_for_the_purse, 180)
 	ASSERT_EQ(0, set_price("fill", 1000000));
 	ASSERT_TRUE(use_tables(256));
 	start_workers();
+	/* The rent has to reach the price long before the purse does. */
+	atomic_store(&load.doing, PAY);
 	ASSERT_COMES(getpid(), "watched", "purse", pay);
 	EXPECT_GT(self->a.price_us, self->a.purse_us);
 	EXPECT_NEVER_SPLIT();
