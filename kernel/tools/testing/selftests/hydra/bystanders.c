@@ -592,8 +592,11 @@ static void use_replaced(struct __test_metadata *_metadata, char *page,
 	replaced.foreign = 0;
 	atomic_store(&replaced.stop, false);
 	ASSERT_EQ(0, pthread_create(&replacer, NULL, replace_mapping, NULL));
-	for (int i = 0; i < REPLACED; i++)
+	for (int i = 0; i < REPLACED; i++) {
+		/* Calls that follow at once come in step with the other thread, while it maps. */
+		usleep(i * 79 % 1000);
 		use(_metadata, page, i);
+	}
 	atomic_store(&replaced.stop, true);
 	ASSERT_EQ(0, pthread_join(replacer, NULL));
 	EXPECT_EQ(0, replaced.foreign);
