@@ -113,7 +113,6 @@ CATCHERS = {
     "whole-tables": ["scopes -t table_of_all_cores_changes_in_parts"],
     "keep-p4d": ["memcg -t ended_process_keeps_no_tables"],
     "madvise-drop-lock": ["bystanders -t drop_pages_of_a_mapping_that_another_thread_replaces"],
-    "kernel-fault-unlocked": ["bystanders -t read_into_a_mapping_that_another_thread_replaces"],
     "regroup-half": ["groups -t dropped_pages_are_gone_for_cpus_that_have_moved"],
     "switch-all": ["split -t switching_interrupts_no_other_process"],
     "vm-wrong-home": ["vm_fill -t each_domain_faults_once_for_each_page", "vm_fill -t memory_policy_of_the_vmm_places_no_table"],

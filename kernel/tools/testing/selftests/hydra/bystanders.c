@@ -561,6 +561,7 @@ static struct {
 	int zeros;		/* /dev/zero */
 	atomic_bool stop;
 	unsigned long foreign;	/* what is neither the thread's value nor a new page */
+	unsigned int empty_us;	/* how long a new mapping has no page */
 } replaced;
 
 /* Puts a new mapping in the place of the last one, all the time. */
@@ -573,6 +574,8 @@ static void *replace_mapping(void *arg)
 		uint64_t found;
 
 		hydra_map(replaced.page, 1);
+		if (replaced.empty_us)
+			usleep(replaced.empty_us);
 		*word = i;
 		found = *word;
 		replaced.foreign += found && found != i;
@@ -624,6 +627,8 @@ TEST_F_TIMEOUT(bystanders, read_into_a_mapping_that_another_thread_replaces, 120
 {
 	replaced.zeros = open("/dev/zero", O_RDONLY | O_CLOEXEC);
 	ASSERT_LE(0, replaced.zeros);
+	/* The fault is to be the one in kernel mode. */
+	replaced.empty_us = 1000;
 	use_replaced(_metadata, self->alone, read_replaced);
 	close(replaced.zeros);
 }
