@@ -201,7 +201,7 @@ void auto_policy_begin(uint64_t cpus, uint64_t look_ms)
 static bool holds(void)
 {
 	static const char *const others[] = {
-		"one-node", "waits", "shared", "realtime", "locked", "hugetlb", "guest", "memory", "cgroup", "isolated", NULL
+		"one-node", "waits", "shared", "realtime", "locked", "hugetlb", "memory", "cgroup", "isolated", NULL
 	};
 
 	if (!strcmp(said.state, "split"))

@@ -2,7 +2,8 @@
 /*
  * Two threads do operations on memory of their own, 64 MiB apart, one after the other, for each pair of operations. The plugin
  * lab/meter/conflicts_plugin.c notes the lines of memory at which the kernel would let them meet. Further threads make the
- * process run on more CPUs, and sleep.
+ * process run on more CPUs, and sleep. With --counters, they take a reference of one object and give it back, by each kind of
+ * counter that lib/refcache/pairs.h has.
  */
 #include <argp.h>
 #include <errno.h>
@@ -32,10 +33,12 @@
 #define SPINS 1000		/* then a thread that waits sleeps for a while */
 #define TURNS 10	/* until a process under a policy is split */
 #define MOST_CPUS 64
+#define COUNTERS "/sys/kernel/debug/refcache_pairs"
 
 struct side {
 	char *at;
 	int zeros;		/* /dev/zero */
+	int pairs;		/* with --counters */
 };
 
 struct operation {
@@ -110,8 +113,37 @@ static void nothing(struct side *side)
 	(void)side;
 }
 
+/* The position says by which counter. A thread has a file of its own. */
+static void count(struct side *side, off_t counter)
+{
+	char byte;
+
+	if (pread(side->pairs, &byte, 1, counter))
+		error(EXIT_FAILURE, errno, COUNTERS);
+}
+
+static void count_nothing(struct side *side)
+{
+	count(side, 0);
+}
+
+static void count_atomic(struct side *side)
+{
+	count(side, 1);
+}
+
+static void count_percpu_ref(struct side *side)
+{
+	count(side, 2);
+}
+
+static void count_refcache(struct side *side)
+{
+	count(side, 3);
+}
+
 /* Each begins without a mapping, and what it leaves is unmapped. */
-static const struct operation operations[] = {
+static const struct operation calls[] = {
 	{ "nothing", nothing, nothing },
 	{ "mmap", nothing, map_plain },
 	{ "munmap", map_touched, unmap },
@@ -122,7 +154,14 @@ static const struct operation operations[] = {
 	{ "read", map_begun, read_second },
 };
 
-#define OPERATIONS (sizeof(operations) / sizeof(*operations))
+static const struct operation counters[] = {
+	{ "nothing", nothing, count_nothing },
+	{ "atomic", nothing, count_atomic },
+	{ "percpu_ref", nothing, count_percpu_ref },
+	{ "refcache", nothing, count_refcache },
+};
+
+#define COUNT(table) (sizeof(table) / sizeof(*(table)))
 
 /* What the second thread is to do; each word that changes has a line of its own. */
 static struct {
@@ -212,8 +251,8 @@ static void have_done(const struct operation *operation, int task)
 
 static void settle(void)
 {
-	tell(&operations[0], SLEEP);
-	perform(&sides[0], &operations[0], SLEEP);
+	tell(&calls[0], SLEEP);
+	perform(&sides[0], &calls[0], SLEEP);
 	wait_for_other();
 }
 
@@ -239,7 +278,7 @@ struct options {
 	int cpus[MOST_CPUS];
 	size_t count;
 	unsigned int policy, samples;
-	bool list;
+	bool list, counters;
 };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -264,6 +303,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'l':
 		options->list = true;
 		return 0;
+	case 'r':
+		options->counters = true;
+		return 0;
 	case ARGP_KEY_END:
 		if (!options->list && options->count < 2)
 			argp_error(state, "give two CPUs or more");
@@ -277,6 +319,7 @@ static const struct argp_option argp_options[] = {
 	{ "cpus", 'c', "N,N,...", 0, "The CPUs of the two threads, and of those that sleep", 0 },
 	{ "policy", 'p', "N", 0, "A number that goes with each sample (default 0)", 0 },
 	{ "samples", 'n', "N", 0, "So many of each pair (default 20)", 0 },
+	{ "counters", 'r', NULL, 0, "Count references of one object, in the place of calls", 0 },
 	{ "list", 'l', NULL, 0, "Print the operations and end", 0 },
 	{ 0 }
 };
@@ -290,34 +333,43 @@ static const struct argp argp = {
 int main(int argc, char **argv)
 {
 	struct options options = { .samples = 20 };
+	const struct operation *operations;
 	unsigned int row = 0;
+	size_t nr;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
+	operations = options.counters ? counters : calls;
+	nr = options.counters ? COUNT(counters) : COUNT(calls);
 	if (options.list) {
 		json_open_list(NULL);
-		for (size_t i = 0; i < OPERATIONS; i++)
+		for (size_t i = 0; i < nr; i++)
 			json_string(NULL, operations[i].name);
 		json_close();
 		return 0;
 	}
 	use_plain_memory();
+	for (int i = 0; options.counters && i < 2; i++) {
+		sides[i].pairs = open(COUNTERS, O_RDONLY | O_CLOEXEC);
+		if (sides[i].pairs < 0)
+			error(EXIT_FAILURE, errno, COUNTERS);
+	}
 	pin_self(options.cpus[0]);
 	open_side(&sides[0], BASE);
 	start_pinned(options.cpus[1], serve, NULL);
 	for (size_t i = 2; i < options.count; i++)
 		start_pinned(options.cpus[i], stand_by, NULL);
-	have_done(&operations[1], BEFORE);
-	have_done(&operations[1], AFTER);
+	have_done(&calls[1], BEFORE);
+	have_done(&calls[1], AFTER);
 	/* Under a policy the process gets page tables for each node, meanwhile. */
 	for (unsigned int i = 0; i < TURNS; i++) {
-		have_done(&operations[0], BEFORE);
+		have_done(&calls[0], BEFORE);
 		settle();
 	}
 
 	marker_with_value(MARK_POLICY, options.policy);
 	MARKER(MARK_START_MEMORY);
-	for (size_t first = 0; first < OPERATIONS; first++) {
-		for (size_t second = first; second < OPERATIONS; second++, row++) {
+	for (size_t first = 0; first < nr; first++) {
+		for (size_t second = first; second < nr; second++, row++) {
 			marker_with_value(MARK_ROW, WARMING_UP);
 			for (unsigned int i = 0; i < WARM_UP; i++)
 				measure(&operations[first], &operations[second]);

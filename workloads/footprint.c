@@ -4,7 +4,8 @@
  * Each node writes data of its own, in whole leaf page tables. Then the threads
  * read the data of no other node ("none"), of the other node of their pair
  * ("some"), or of all nodes ("full"). The kernel counts, in /proc/self/hydra and
- * /proc/self/hydra_tables.
+ * /proc/self/hydra_tables. Meanwhile no domain leaves a table for want of use, if
+ * the program may say so: it runs for minutes on a slow emulator.
  *
  * Data, thread stacks and the program are in the first GiB of the address space,
  * so that two upper tables reach them all. That needs addresses that are not
@@ -145,6 +146,25 @@ static uint64_t sharers(bool cpus)
 	return sum;
 }
 
+/*
+ * Sets after how many seconds without use a domain leaves a table.
+ * Returns the number before, -1 if that is unknown.
+ */
+static long set_idle_seconds(long seconds)
+{
+	long old = -1;
+	FILE *file = seconds < 0 ? NULL : fopen("/sys/kernel/mm/hydra/idle_seconds", "r+");
+
+	if (!file)
+		return -1;
+	if (fscanf(file, "%ld", &old) != 1)
+		old = -1;
+	rewind(file);
+	fprintf(file, "%ld\n", seconds);
+	fclose(file);
+	return old;
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	switch (key) {
@@ -188,6 +208,7 @@ int main(int argc, char **argv)
 	uint64_t all_before, all_after, data_tables;
 	size_t threads = 0;
 	struct reader *reader;
+	long idle_seconds;
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	machine = machine_read();
@@ -217,6 +238,7 @@ int main(int argc, char **argv)
 			reader[number] = (struct reader){ .node = i, .first = !j };
 			start(machine.node[i].cpu[j], number, &reader[number]);
 		}
+	idle_seconds = set_idle_seconds(0);
 	pthread_barrier_wait(&started);
 	before = own_hydra_read();
 	all_before = all_tables();
@@ -224,6 +246,7 @@ int main(int argc, char **argv)
 	pthread_barrier_wait(&done);
 	after = own_hydra_read();
 	all_after = all_tables();
+	set_idle_seconds(idle_seconds);
 	pthread_barrier_wait(&looked);
 
 	json_open_object(NULL);

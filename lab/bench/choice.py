@@ -3,12 +3,12 @@
 import dataclasses
 
 from lab import policies, progress
-from lab.bench import allocators, apps, auto, follow, footprint, miniatures, nested, operations, patterns, prefetch, programs, sharing, sizes, spinners, walks
+from lab.bench import allocators, apps, auto, follow, footprint, migrate, miniatures, nested, operations, patterns, prefetch, programs, sharing, sizes, spinners, walks
 from lab.errors import LabError
 
 # Those that are no rows of the demo, by name
 BENCHES = {one.name: one for one in (footprint.BENCH, prefetch.BENCH, patterns.BENCH, patterns.LARGE, spinners.BENCH, sharing.BENCH, apps.BENCH,
-                                     allocators.BENCH, operations.BENCH, sizes.BENCH, programs.BENCH, programs.SWEEP, nested.BENCH, follow.BENCH, walks.BENCH, auto.BENCH, auto.WANDER, miniatures.BENCH,
+                                     allocators.BENCH, operations.BENCH, sizes.BENCH, programs.BENCH, programs.SWEEP, nested.BENCH, follow.BENCH, walks.BENCH, migrate.BENCH, auto.BENCH, auto.WANDER, miniatures.BENCH,
                                      miniatures.PLACING)}
 FORMER = {"people": "apps"}      # names which a measurement has had, and which users may still write
 MOST_RUNS = 100

@@ -3,6 +3,8 @@
 import dataclasses
 import itertools
 import json
+import pathlib
+import tempfile
 import typing
 
 from lab import paths, progress, setup
@@ -21,6 +23,7 @@ class Step:
     policy: str              # the column
     settings: tuple          # the words that hydractl run takes for it
     command: tuple           # a word that is the name of one of workloads/ stands for it
+    machine: vm.Machine | None = None        # if not that of the measurement: it boots after that, and has the files that were left in $HYDRA_OUT there
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,8 +56,9 @@ class Bench:
 
 
 def plan(bench):
-    """(run, step) in the order of the machine: the policies take turns, every second run backwards, so that none is always the first."""
-    return [(run, step) for run in range(1, bench.runs + 1) for step in (bench.steps if run % 2 else bench.steps[::-1])]
+    """(run, step) in the order of the machine: the policies take turns, every second run backwards, so that none is always the first. Machines keep their order."""
+    backwards = not any(step.machine for step in bench.steps)
+    return [(run, step) for run in range(1, bench.runs + 1) for step in (bench.steps[::-1] if backwards and run % 2 == 0 else bench.steps)]
 
 
 def entries_of(bench, said):
@@ -81,22 +85,36 @@ def with_samples(said):
 
 
 def run(bench):
-    """Boot once, run all steps; returns the values."""
+    """Boot each machine once in each run, run all steps; returns the values."""
     if bench.counted:
         return bench.counted()
     setup.ensure_packages(bench.packages)
     image = build.kernel()
     home = programs.workloads()
     tools = [programs.hydractl(), *(home / name for name in bench.programs), *bench.made()]
+    said, planned = [], plan(bench)
+    several = any(step.machine for step in bench.steps)
+    with progress.counting("measuring", len(planned)) as bar, tempfile.TemporaryDirectory(dir=paths.cache_dir("left")) as scratch:
+        left = None
+        for number, (machine, steps) in enumerate(itertools.groupby(planned, lambda one: one[1].machine or bench.machine)):
+            brought = sorted(left.iterdir()) if left else []
+            left = pathlib.Path(scratch, str(number)) if several else None
+            made = boot(bench, machine, list(steps), [*tools, *brought], (image, bar, left))
+            said += [dict(seen, step=len(said) + place) for place, seen in enumerate(made)]
+    return entries_of(bench, said)
+
+
+def boot(bench, machine, planned, tools, with_these):
+    """What the programs of one machine said. With these: the kernel, the progress bar, where files go that they leave in $HYDRA_OUT."""
+    image, bar, left = with_these
     steps = [{"doing": f"{step.case}, {step.policy}{f', run {number}' if bench.runs > 1 else ''}", "settings": step.settings,
-              "command": step.command} for number, step in plan(bench)]
+              "command": step.command} for number, step in planned]
     command = ["/usr/bin/python3", "-I", str(paths.REPO / "lab/guest/guest_programs.py"),
                "--programs", *map(str, tools), "--plan", json.dumps(steps), *(["--disk"] if bench.disk else []),
                *(["--held", vm.HELD_VMS] if bench.machines else [])]
-    with progress.counting("measuring", len(steps)) as bar:
-        progress.say(f"booting {bench.machine.nodes} nodes of {bench.machine.cpus_per_node} CPUs for {bench.name}")
-        machine = dataclasses.replace(bench.machine, emulator=(*bench.machine.emulator, *(bench.plugin() if bench.plugin else ())))
-        return entries_of(bench, with_samples(measure.run_guest(command, machine, bar, image, bench.limit * bench.runs, bench.name)))
+    progress.say(f"booting {machine.nodes} nodes of {machine.cpus_per_node} CPUs for {bench.name}")
+    machine = dataclasses.replace(machine, emulator=(*machine.emulator, *(bench.plugin() if bench.plugin else ())))
+    return with_samples(measure.run_guest(command, machine, bar, image, bench.limit * bench.runs, bench.name, left))
 
 
 def checked(bench, entries):

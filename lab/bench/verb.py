@@ -6,7 +6,7 @@ from lab import paths, policies, progress
 from lab.bench import choice, core, workload
 from lab.errors import LabError
 from lab.measure import demo_lines, measure
-from lab.meter import concurrent, steps_verbs
+from lab.meter import concurrent, counters, steps_verbs
 
 OF_WORKLOAD = ("cpus_per_node", "memory", "timeout", *policies.SETTINGS)
 
@@ -16,7 +16,7 @@ def listing():
     more = [f"{one.name:11} {one.machine.nodes} nodes x {one.machine.cpus_per_node} CPUs: {one.what}"
             + (f"; --nodes {choice.listed(one.sizes)}" if one.sizes else "") for one in choice.BENCHES.values()]
     return "\n".join(["Rows of the demo (--nodes 2 to 16):", *rows, "More, with a paper's figure beside ours:", *more, "The meter:", steps_verbs.listing(), concurrent.listing(),
-                      "A program of your own:", "--workload 'CMD' under each policy"])
+                      counters.listing(), "A program of your own:", "--workload 'CMD' under each policy"])
 
 
 def bench_verb(arguments):
@@ -28,9 +28,9 @@ def bench_verb(arguments):
         refuse(arguments, ("policies", "runs"), "is not for the measurement 'steps', which has columns of its own, and --samples")
         refuse(arguments, ("workload", *OF_WORKLOAD), "is not for the measurement 'steps'")
         return steps_verbs.bench(arguments)
-    if arguments.name == concurrent.NAME:
-        refuse(arguments, ("png", "policies", "runs", *steps_verbs.OPTIONS, "workload", *OF_WORKLOAD), f"is not for the measurement '{concurrent.NAME}'")
-        return concurrent.bench(arguments)
+    if arguments.name in (concurrent.NAME, counters.NAME):
+        refuse(arguments, ("png", "policies", "runs", *steps_verbs.OPTIONS, "workload", *OF_WORKLOAD), f"is not for the measurement '{arguments.name}'")
+        return (concurrent if arguments.name == concurrent.NAME else counters).bench(arguments)
     refuse(arguments, steps_verbs.OPTIONS, "is for the measurement 'steps' only")
     if arguments.workload is not None:
         return workload_verb(arguments)
@@ -38,7 +38,7 @@ def bench_verb(arguments):
     names = [*measure.ROWS, *choice.BENCHES]
     if arguments.name not in names:
         what = f"there is no measurement '{arguments.name}'" if arguments.name else "no measurement named"
-        raise LabError(what, f"There are {', '.join(names)}, steps and concurrent; ./hydra bench --list says what they are.", status=2)
+        raise LabError(what, f"There are {', '.join(names)}, steps, concurrent and refcache; ./hydra bench --list says what they are.", status=2)
     refuse(arguments, OF_WORKLOAD, f"is for --workload only; '{arguments.name}' has a machine of its own")
     measurement = bench_of(arguments) if arguments.name in choice.BENCHES else row_of(arguments)
     paths.try_output(arguments.json, arguments.csv, arguments.png)

@@ -14,25 +14,20 @@ Standard library only, any Python 3.9 or later. Messages go to stderr; the exit 
 import argparse
 import collections
 import ctypes
-import json
 import os
 import pathlib
 import re
-import select
-import socket
 import struct
-import subprocess
 import sys
-import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import guest_inner  # noqa: E402
+
 NODE_MIB = 128
-TIMEOUT = 240                # seconds for the machine to boot and set up its data
-TRIES = 3                    # machines, if the emulator fails: see Spoilt
 QUIET = 2                    # seconds in which the machine does nothing, for the exits of its clocks
 READY = re.compile(r"^walks: threads (\d+) data (0x[0-9a-f]+) pages (\d+) active (-?\d+)\n", re.M)
 UNMAPPED = re.compile(r"^walks: munmaps (\d+) interrupts (\d+)\n", re.M)
-PROC = pathlib.Path("/proc")
 DOMAINS = pathlib.Path("/sys/kernel/mm/hydra/domains")
 PAGE = 4096
 PRESENT, HUGE_PAGE, ADDRESS = 1, 1 << 7, 0x000ffffffffff000     # of an entry
@@ -44,48 +39,6 @@ LA57, LMA = 1 << 12, 1 << 10                                     # CR4: five lev
 AREA = 2 << 20
 MOVE_PAGES = 279                                                 # move_pages(2)
 STAT_PROCESSOR = 39                                              # the field of /proc/PID/stat
-
-
-class Failure(Exception):
-    """A measurement that could not be made."""
-
-
-class Spoilt(Failure):
-    """The emulator ran a breakpoint that the inner kernel had removed (stale_breakpoint() in lab/machine/console.py)."""
-
-
-class Monitor:
-    """QEMU's machine protocol."""
-
-    def __init__(self, path):
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(TIMEOUT)
-        for _ in range(600):
-            try:
-                self.socket.connect(str(path))
-                break
-            except OSError:
-                time.sleep(0.1)
-        else:
-            raise Failure("QEMU does not answer")
-        self.file = self.socket.makefile("rw", encoding="utf-8")
-        self.file.readline()
-        self.ask("qmp_capabilities")
-
-    def ask(self, name, **arguments):
-        self.file.write(json.dumps({"execute": name, "arguments": arguments}) + "\n")
-        self.file.flush()
-        for line in self.file:
-            said = json.loads(line)
-            if "error" in said:
-                raise Failure(f"{name}: {said['error'].get('desc')}")
-            if "return" in said:
-                return said["return"]
-        raise Failure(f"QEMU has ended during {name}")
-
-    def human(self, line):
-        """What QEMU's older monitor says to a line."""
-        return self.ask("human-monitor-command", **{"command-line": line})
 
 
 class Memory:
@@ -121,7 +74,7 @@ class Memory:
         place = self.place(address)
         if place is None:
             return ()
-        with open(PROC / str(self.pid) / "mem", "rb", buffering=0) as memory:
+        with open(guest_inner.PROC / str(self.pid) / "mem", "rb", buffering=0) as memory:
             return struct.unpack(f"<{ENTRIES}Q", os.pread(memory.fileno(), PAGE, place))
 
     def node(self, address):
@@ -142,7 +95,7 @@ class NestedTables:
     def __init__(self, lines):
         self.node, self.leaves = {}, {}
         for line in lines:
-            found = pairs(line)
+            found = guest_inner.pairs(line)
             table = found["domain"], int(found["level"]), int(found["gfn"], 16)
             entries = int(found["entries"])
             # A domain has a second tree if a CPU was in system management mode, as firmware is for moments. The map does not tell the
@@ -206,35 +159,17 @@ class Walks:
             self.count_table(registers["CR3"] & ADDRESS, 5 if registers["CR4"] & LA57 else 4, entries=ENTRIES // 2)
 
 
-def pairs(line):
-    words = line.split()
-    return dict(zip(words[::2], words[1::2]))
-
-
-def cpus_of(text):
-    """Of a list as the kernel writes it: "0-3,8"."""
-    cpus = set()
-    for part in filter(None, text.strip().split(",")):
-        first, _, last = part.partition("-")
-        cpus |= set(range(int(first), int(last or first) + 1))
-    return cpus
-
-
-def node_cpus(node):
-    return cpus_of(pathlib.Path(f"/sys/devices/system/node/node{node}/cpulist").read_text(encoding="ascii"))
-
-
 def domain_lines(pid, name):
     """The lines of the domains in a file of the process's only virtual machine."""
-    lines = (PROC / str(pid) / name).read_text(encoding="ascii").splitlines()
+    lines = (guest_inner.PROC / str(pid) / name).read_text(encoding="ascii").splitlines()
     if sum(line.startswith("vm ") for line in lines) != 1:
-        raise Failure(f"{name}: not one virtual machine")
+        raise guest_inner.Failure(f"{name}: not one virtual machine")
     return [line for line in lines if line.startswith("domain ")]
 
 
 def last_cpu(pid, thread):
     """The host's CPU on which a thread ran last. The second field, the name, may be any bytes."""
-    text = (PROC / str(pid) / "task" / str(thread) / "stat").read_bytes()
+    text = (guest_inner.PROC / str(pid) / "task" / str(thread) / "stat").read_bytes()
     return int(text.rpartition(b")")[2].split()[STAT_PROCESSOR - 3])
 
 
@@ -253,65 +188,38 @@ def look(monitor, pid, wanted):
     registers = registers_of(monitor.human("info registers -a"))
     memory, nested = Memory(monitor, pid), NestedTables(domain_lines(pid, "hydra_vm_map"))
     # A domain without memory has its tables on another node.
-    nodes = {found["domain"]: int(found["node"]) for found in map(pairs, domain_lines(pid, "hydra_vm_tables"))}
+    nodes = {found["domain"]: int(found["node"]) for found in map(guest_inner.pairs, domain_lines(pid, "hydra_vm_tables"))}
     walks = []
     for line in DOMAINS.read_text(encoding="ascii").splitlines():
-        found = pairs(f"domain {line}")
-        cpus = cpus_of(found.get("cpus", ""))
+        found = guest_inner.pairs(f"domain {line}")
+        cpus = guest_inner.cpus_of(found.get("cpus", ""))
         walks.append(Walks(memory, nested, found["domain"], nodes.get(found["domain"]), wanted))
         for vcpu in [vcpu for vcpu, cpu in vcpus.items() if cpu in cpus]:
             walks[-1].count(registers[vcpu])
     monitor.ask("cont")
     if not monitor.ask("query-status")["running"]:
-        raise Failure("the machine stays stopped")
+        raise guest_inner.Failure("the machine stays stopped")
     return [walk for walk in walks if walk.vcpus]
 
 
 def command(options, directory):
-    """QEMU with a CPU and memory on each of the host's nodes, stopped at first."""
+    """QEMU with a CPU and memory on each of the host's nodes."""
     groups = f"hydra_groups={options.groups}" if options.groups else ""
-    words = ["qemu-system-x86_64", "-accel", "kvm", "-cpu", options.processor, "-smp", f"{options.nodes},sockets={options.nodes}", "-m", f"{options.nodes * NODE_MIB}M",
-             "-display", "none", "-no-reboot", "-monitor", "none", "-serial", "stdio", "-S",
-             "-qmp", f"unix:{directory}/monitor,server=on,wait=off",
-             "-kernel", options.image, "-initrd", options.initrd,
-             "-append", f"{options.parameters} nopku numa_balancing=disable {groups} -- {options.what} {options.inner} {'rotate' if options.rotate else 'stay'}"]
+    words = guest_inner.qemu(options, directory, options.nodes, options.nodes * NODE_MIB,
+                             f"{groups} -- {options.what} {options.inner} {'rotate' if options.rotate else 'stay'}")
     for node in range(0 if options.groups else options.nodes):
         words += ["-object", f"memory-backend-ram,id=m{node},size={NODE_MIB}M,host-nodes={node},policy=bind", "-numa", f"node,nodeid={node},cpus={node},memdev=m{node}"]
     return words
 
 
-def pin(monitor):
-    """Each virtual CPU to the node of its number; not to CPU 0, as in lab/machine/vm.py."""
-    for cpu in monitor.ask("query-cpus-fast"):
-        os.sched_setaffinity(cpu["thread-id"], node_cpus(cpu["cpu-index"]) - {0})
-
-
-def await_words(machine, words):
-    """The numbers of a line which the inner program says."""
-    said, end = "", time.monotonic() + TIMEOUT
-    while time.monotonic() < end and machine.poll() is None:
-        if select.select([machine.stdout], [], [], 1)[0]:
-            said += os.read(machine.stdout.fileno(), 65536).decode(errors="replace").replace("\r", "")
-            if found := words.search(said):
-                return [int(number, 0) for number in found.groups()]
-    raise (Spoilt if "Oops: int3:" in said else Failure)("the inner machine did not come to its end:\n" + said[-2000:])
-
-
-def exits(monitor):
-    """How often the machine's CPUs have left the guest."""
-    said = monitor.ask("query-stats", target="vcpu", providers=[{"provider": "kvm", "names": ["exits"]}])
-    return sum(stat["value"] for vcpu in said for stat in vcpu["stats"])
-
-
 def munmaps(machine, monitor):
     """For each munmap in the guest: CPUs interrupted there, and exits of all virtual CPUs, without those of as long a time in which the guest does nothing."""
-    quiet = exits(monitor)
+    quiet = guest_inner.counts(monitor, "exits")["exits"]
     time.sleep(QUIET)
-    before, begun = exits(monitor), time.monotonic()
-    machine.stdin.write(b"\n")
-    machine.stdin.flush()
-    calls, interrupts = await_words(machine, UNMAPPED)
-    left = exits(monitor) - before - (before - quiet) * (time.monotonic() - begun) / QUIET
+    before, begun = guest_inner.counts(monitor, "exits")["exits"], time.monotonic()
+    guest_inner.enter(machine)
+    calls, interrupts = guest_inner.numbers(guest_inner.answer(machine, UNMAPPED)[0])
+    left = guest_inner.counts(monitor, "exits")["exits"] - before - (before - quiet) * (time.monotonic() - begun) / QUIET
     return {"interrupts_per_munmap": interrupts / calls, "exits_per_munmap": max(left, 0) / calls}
 
 
@@ -319,27 +227,19 @@ def seen(walks, nodes, pages):
     """For each node's CPU, its pages by the first letters of where the guest's entry is and where the nested one."""
     found = [(walk.node, walk.vcpus, sum(walk.pages.values()), walk.pages["unmapped"]) for walk in walks]
     if found != [(node, 1, pages, 0) for node in range(nodes)]:
-        raise Failure(f"not a CPU on each of {nodes} nodes with all {pages} pages mapped: (node, CPUs, pages, unmapped) are {found}")
+        raise guest_inner.Failure(f"not a CPU on each of {nodes} nodes with all {pages} pages mapped: (node, CPUs, pages, unmapped) are {found}")
     return [{places: walk.pages[places] for places in ("ll", "lr", "rl", "rr")} for walk in walks]
 
 
 def measure(options, directory):
-    pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled").write_text("never", encoding="ascii")
-    with subprocess.Popen(command(options, directory), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as machine:
-        try:
-            monitor = Monitor(directory / "monitor")
-            pin(monitor)
-            if options.groups == "pv":
-                pathlib.Path(f"/proc/{machine.pid}/hydra_vm").write_text("expose=on", encoding="ascii")
-            monitor.ask("cont")
-            threads, start, used, inner = await_words(machine, READY)
-            if threads != options.nodes:
-                raise Failure(f"{threads} threads on {options.nodes} nodes")
-            settings = dict(line.split(" ", 1) for line in pathlib.Path(f"/proc/{machine.pid}/hydra_vm").read_text(encoding="ascii").splitlines())
-            walks = look(monitor, machine.pid, range(start, start + used * PAGE))
-            return {"nodes": options.nodes, "pages": used, "inner": inner, "active": int(settings["active"]), "walks": seen(walks, options.nodes, used), **munmaps(machine, monitor)}
-        finally:
-            machine.kill()
+    with guest_inner.started(command(options, directory), directory, options.nodes, options.groups == "pv") as (machine, monitor):
+        monitor.ask("cont")
+        threads, start, used, inner = guest_inner.numbers(guest_inner.answer(machine, READY)[0])
+        if threads != options.nodes:
+            raise guest_inner.Failure(f"{threads} threads on {options.nodes} nodes")
+        active = int(guest_inner.settings(machine.pid)[0]["active"])
+        walks = look(monitor, machine.pid, range(start, start + used * PAGE))
+        return {"nodes": options.nodes, "pages": used, "inner": inner, "active": active, "walks": seen(walks, options.nodes, used), **munmaps(machine, monitor)}
 
 
 def arguments(words=None):
@@ -349,23 +249,9 @@ def arguments(words=None):
     options.add_argument("--nodes", type=int, required=True)
     options.add_argument("--groups", help="the machine sees one node, and has this boot parameter hydra_groups=")
     options.add_argument("--rotate", action="store_true", help="after boot, each CPU goes to the next group")
-    for name in ("image", "initrd", "processor", "parameters"):
-        options.add_argument(f"--{name}", required=True)
+    guest_inner.add_arguments(options)
     return options.parse_args(words)
 
 
-def main():
-    options = arguments()
-    for left in reversed(range(TRIES)):
-        with tempfile.TemporaryDirectory(prefix="walks-", dir="/dev/shm") as directory:
-            try:
-                print(json.dumps(measure(options, pathlib.Path(directory))))
-                return 0
-            except (Failure, OSError, KeyError, ValueError, struct.error) as error:
-                print(f"guest_walks.py: {type(error).__name__}: {error}", file=sys.stderr)
-                if not left or not isinstance(error, Spoilt):
-                    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guest_inner.run(measure, arguments()))

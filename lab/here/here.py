@@ -211,7 +211,7 @@ def lines_of(made):
 def chosen_names(arguments):
     names = [choice.FORMER.get(name, name) for name in arguments.names]
     if wrong := [name for name in names if name not in here_plan.names()]:
-        why = "it counts with a plugin of the emulator" if wrong[0] in ("steps", "concurrent") else "there is no such measurement"
+        why = "it counts with a plugin of the emulator" if wrong[0] in ("steps", "concurrent", "refcache") else "there is no such measurement"
         raise LabError(f"'{wrong[0]}': {why}", f"There are {', '.join(here_plan.names())}.", status=2)
     return list(dict.fromkeys(names)) or ([] if arguments.workload is not None else here_plan.names())
 

@@ -29,6 +29,7 @@ EMULATED = {"programs": "it makes swap and a memory cgroup for pbzip2, which is 
             "auto": "it counts instructions by the emulator's clock, and waits for minutes in which the emulator skips time",
             "wander": "it waits for minutes in which the emulator skips time, and its limits are of four nodes",
             "placed": "it counts instructions and page walks by the emulator",
+            "migrate": "it starts a whole machine, and continues it on another host",
             "walks": "it starts a whole machine, and stops the kernel's huge pages",
             "follow": "its virtual machine needs a kernel tree, and it changes how often the kernel looks at all virtual machines",
             "nested": "its virtual machine is divided among 4 nodes, and on the machine of a user vCPUs would take all CPUs"}

@@ -2,6 +2,7 @@
 """Boots the machines of the demo, has guest_measure.py make the measurements there, and collects the values."""
 import dataclasses
 import json
+import shutil
 import statistics
 import sys
 
@@ -68,11 +69,17 @@ def take(rows, bar, image, machine=None, policies=POLICIES, runs=None):
     return run_guest(command, machine, bar, image, TIME_LIMIT * -(-(runs or RUNS) // RUNS), ", ".join(rows))
 
 
-def run_guest(command, machine, bar, image, limit, what):
-    """Run one of the guest's programs in a machine; returns what it printed but its steps, then the samples of a plugin of the emulator."""
+def run_guest(command, machine, bar, image, limit, what, left=None):
+    """Run one of the guest's programs in a machine; returns what it printed but its steps, then the samples of a plugin of the emulator.
+
+    Left: a new directory for the files that the program leaves in $HYDRA_OUT.
+    """
     for last in (False, True):
         collector, errors = Collector(bar), bytearray()
         result = vm.run(command, machine, limit, on_output=collector.feed, on_error=errors.extend, image=image)
+        if left:
+            shutil.rmtree(left, ignore_errors=True)
+            shutil.move(result.directory / "out", left)
         why = console.spoilt(result.console)
         if last or not why:
             break

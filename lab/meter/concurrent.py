@@ -192,22 +192,22 @@ def show(found, calls):
         out.print()
 
 
-def calls_of_program():
-    done = subprocess.run([str(programs.workloads() / "conflicts"), "--list"], capture_output=True, text=True, check=True)
+def calls_of_program(*options):
+    done = subprocess.run([str(programs.workloads() / "conflicts"), "--list", *options], capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
-def measure(nodes, samples=SAMPLES):
-    """{(policy, first call, second call): Found}, of one boot."""
-    calls = calls_of_program()
+def measure(nodes, name=NAME, ways=tuple(POLICIES.values()), options=(), samples=SAMPLES):
+    """{(policy, first call, second call): Found}, of one boot. Ways: to run the program, in the order of POLICIES; options of it."""
+    calls = calls_of_program(*options)
     image = build.kernel("lab")
     cpus = ",".join(str(2 * node + 1) for node in range(nodes))
-    words = [f"{how} --policy {number} --samples {samples} --cpus {cpus}" for number, how in enumerate(POLICIES.values())]
+    words = [" ".join((how, *options, f"--policy {number} --samples {samples} --cpus {cpus}")) for number, how in enumerate(ways)]
     command = ["sh", "-c", IN_CGROUP, "sh", "sh", str(paths.REPO / "lab/meter/guest_steps.sh"), "1", "0,2", str(programs.workloads() / "conflicts"), str(programs.hydractl()), *words]
     machine = vm.Machine(nodes=nodes, cpus_per_node=2, memory=f"{steps.NODE_MIB * nodes}M", append=[steps.CLOCK, steps.UNWATCHED, steps.QUIET],
                          ready=False, emulator=(*steps.COUNTED, *ROOM, "-plugin", f"{programs.conflicts_plugin()},out=DIRECTORY/samples"))
     with progress.counting("finding lines", len(words) * len(pairs(calls))) as bar:
-        progress.say(f"booting {nodes} nodes of 2 CPUs for {NAME}")
+        progress.say(f"booting {nodes} nodes of 2 CPUs for {name}")
 
         def watch(text):
             for _ in range(text.count('{"policy"')):

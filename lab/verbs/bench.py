@@ -11,7 +11,8 @@ Boot a NUMA machine and make one measurement, every policy in the same boot. The
                        compared with what is expected, and the exit status is 1 if a count differs
   the meter (steps)    counts what operations execute (instructions, locked ones, allocations, callbacks of RCU, cache
                        lines of other CPUs), on a kernel without Hydra, on one that does not use it, and under Hydra;
-                       concurrent finds the lines at which calls on disjoint memory meet
+                       concurrent finds the lines at which calls on disjoint memory meet, refcache those that
+                       counters of references move
 
 Counts are exact and repeat. Times are an emulator's: they are shown as ratios to Linux's in the same boot.
 docs/lab.md says what each measurement means.

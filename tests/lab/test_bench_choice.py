@@ -36,7 +36,7 @@ def test_each_measurement_has_the_column_that_is_always_measured():
     assert [one.name for one in choice.BENCHES.values() if not one.counted and "linux" not in one.columns()] == []
 
 
-FIXED = ("prefetch", "nested", "follow", "walks", "pipeline-64", "sharing", "apps", "operations", "sizes", "programs", "sweeps", "wander", "miniatures", "placed")
+FIXED = ("prefetch", "nested", "follow", "walks", "migrate", "pipeline-64", "sharing", "apps", "operations", "sizes", "programs", "sweeps", "wander", "miniatures", "placed")
 SIZES = {"pipeline": (2, 16), "footprint": (2, 16), "spinners": (2, 8), "allocators": (1, 16), "auto": (2, 4)}
 
 

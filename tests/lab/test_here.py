@@ -140,7 +140,7 @@ def test_what_cannot_run_here_is_named_with_the_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(here_plan.shutil, "which", lambda *_, **__: None)
     made, skipped = units(faked_machine.machine(tmp_path / "small", 40, 1), *here_plan.names())
     assert set(made) == {"locality", "prefetch", "pipeline", "apps", "spinners", "miniatures"}
-    said = {"operations": "plugin of the emulator", "sizes": "plugin of the emulator", "programs": "--workload", "sweeps": "--workload", "nested": "vCPUs", "follow": "all virtual machines", "walks": "a whole machine", "auto": "the emulator's clock", "wander": "the emulator skips time", "placed": "by the emulator", "pipeline-64": "it is 'pipeline'", "sharing": "on 'tmpfs'", "allocators": "apt install libjemalloc2",
+    said = {"operations": "plugin of the emulator", "sizes": "plugin of the emulator", "programs": "--workload", "sweeps": "--workload", "nested": "vCPUs", "follow": "all virtual machines", "walks": "a whole machine", "migrate": "another host", "auto": "the emulator's clock", "wander": "the emulator skips time", "placed": "by the emulator", "pipeline-64": "it is 'pipeline'", "sharing": "on 'tmpfs'", "allocators": "apt install libjemalloc2",
             "mprotect": "2 CPUs on each node; this machine has a node with 1", "munmap": "2 CPUs", "apache": "2 CPUs", "footprint": "at most 32 threads"}
     assert set(skipped) == set(said) and [name for name, words in said.items() if words not in skipped[name]] == []
     assert "Not on this machine, whose smallest node has 1 CPUs: local 2, local 4, local 8, protect 2" in made["spinners"].note

@@ -113,13 +113,13 @@ def qemu(monkeypatch, tmp_path):
     (process / "mem").symlink_to("/proc/self/mem")
     (process / "hydra_vm_tables").write_text(TABLES)
     (tmp_path / "domains").write_text("0 node 0 cpus 0-1\n1 node 1 cpus 2-3\n")
-    monkeypatch.setattr(guest_walks, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(guest_walks.guest_inner, "PROC", tmp_path / "proc")
     monkeypatch.setattr(guest_walks, "DOMAINS", tmp_path / "domains")
     machine.map, machine.small, machine.huge = process / "hydra_vm_map", small, huge
     machine.map.write_text("vm 0\n" + tree(0, 0, 2) + nested(0, 0, small, huge) + tree(1, 1, 2) + nested(1, 1, small, huge))
 
     def look(start=0, end=1 << 56):
-        return guest_walks.look(guest_walks.Monitor(machine.path), os.getpid(), range(start, end))
+        return guest_walks.look(guest_walks.guest_inner.Monitor(machine.path), os.getpid(), range(start, end))
     machine.look = look
     yield machine
     machine.socket.close()
@@ -227,14 +227,14 @@ def test_the_machine_stands_still_meanwhile(qemu):
 @pytest.mark.parametrize("refuse", ["info registers", "gpa2hva", "cont"])
 def test_a_refusal_is_told(qemu, refuse):
     qemu.refuse = refuse
-    with pytest.raises(guest_walks.Failure, match="not today"):
+    with pytest.raises(guest_walks.guest_inner.Failure, match="not today"):
         qemu.look()
 
 
 def test_a_machine_that_stays_stopped_is_told(qemu):
     answer = qemu.answer
     qemu.answer = lambda name, more: {} if name == "cont" else answer(name, more)
-    with pytest.raises(guest_walks.Failure, match="stays stopped"):
+    with pytest.raises(guest_walks.guest_inner.Failure, match="stays stopped"):
         qemu.look()
 
 
@@ -247,7 +247,7 @@ def test_the_monitor_of_another_machine(qemu):
 @pytest.mark.parametrize("text", ["vm 0\nvm 1\n", "", "domain 0 gfn 0x0 level 1 node 0 entries 1\n"])
 def test_another_number_of_machines(qemu, text):
     qemu.map.write_text(text)
-    with pytest.raises(guest_walks.Failure, match="hydra_vm_map: not one virtual machine"):
+    with pytest.raises(guest_walks.guest_inner.Failure, match="hydra_vm_map: not one virtual machine"):
         qemu.look()
 
 
@@ -275,7 +275,7 @@ def test_what_is_seen_is_told_by_node():
 
 @pytest.mark.parametrize("different", [{"vcpus": 2}, {"ll": -1}, {"unmapped": 1, "ll": -1}, {"node": 2}])
 def test_another_machine_than_expected_is_an_error(different):
-    with pytest.raises(guest_walks.Failure, match="2 nodes"):
+    with pytest.raises(guest_walks.guest_inner.Failure, match="2 nodes"):
         guest_walks.seen(looked_at(**different), 2, 10)
 
 
@@ -321,3 +321,16 @@ def test_exits_of_munmaps_are_without_those_of_the_clocks(monkeypatch):
     monkeypatch.setattr(guest_walks.time, "sleep", inner.sleep)
     monkeypatch.setattr(guest_walks.time, "monotonic", lambda: inner.clock)
     assert guest_walks.munmaps(inner, inner) == {"interrupts_per_munmap": 1.0, "exits_per_munmap": 3.0}
+
+
+TAKEN = """[   24.830001]  asm_sysvec_call_function+0x1b/0x20
+[   24.830001] RIP: 0010:{place}/0x20
+[   24.830001] Code: e8 f5 <0f> 01 ca
+[   24.830001] RSP: 0000:fffffe000003dfd8 EFLAGS: {flags}
+"""
+
+
+@pytest.mark.parametrize("place, flags, impossible", [("asm_sysvec_call_function+0x0", "00000002", True), ("asm_sysvec_call_function+0x0", "00000246", False),
+                                                      ("native_safe_halt+0x0", "00000002", False), ("asm_sysvec_call_function+0xb", "00000002", False)])
+def test_an_interrupt_where_none_can_come_is_the_emulators(place, flags, impossible):
+    assert guest_walks.guest_inner.taken_while_off(TAKEN.format(place=place, flags=flags)) == impossible
