@@ -8,9 +8,9 @@ from lab.test import guests
 
 PROGRAM = "\n### begin {name}\nTAP version 13\n1..1\nok 1 one\n\n### end {name} 0 9\n"
 GOOD = ("".join(PROGRAM.format(name=name) for name in guests.TESTS) +
-        "".join(f"group {group} pages 512 free 400 misplaced 0 refused 0 away 0\n" for group in range(guests.NODES)) + "### regrouped 25 violations 0\n### ended 0\nvm 0\npolicy hydra\n"
+        "".join(f"group {group} pages 512 free 400 misplaced 0 refused 0 away 0\n" for group in range(guests.NODES)) + "### regrouped 25 violations 0 left to the host 12\n### ended 0\nvm 0\npolicy hydra\n"
         "active 1\nmoves 25\nfallbacks 0\n" + 5 * "vm 0\ntables 5 entries 99 violations 0\n" + 5 * "spread\n" + "### host's violations 0\n")
-NV, NO_P, NO_F = guests.KINDS
+NV, NO_P, NO_F, CROWDED = guests.KINDS
 
 
 def failed(kind, text):
@@ -36,6 +36,11 @@ def test_a_machine_that_sees_its_nodes_is_not_regrouped():
     assert not failed(NV, GOOD.replace("regrouped 25", "regrouped 0"))
 
 
+def test_a_crowded_machine_leaves_flushes_to_the_host():
+    assert not failed(CROWDED, GOOD.replace("spread\n", ""))
+    assert any("left to the host" in name for name in failed(CROWDED, GOOD.replace("the host 12", "the host 0")))
+
+
 @pytest.fixture
 def built(monkeypatch):
     monkeypatch.setattr(guests.build, "kernel", lambda _config: pathlib.Path("/bzImage"))
@@ -47,6 +52,8 @@ def test_the_machines(built):
     assert "nodeid=3" in scripts["NV"] and "nodeid" not in scripts["NO-P"] + scripts["NO-F"]
     assert "hydra_groups=pv" in scripts["NO-P"] and "--expose" in scripts["NO-P"] and "turn + 1" in scripts["NO-P"]
     assert "--expose" not in scripts["NO-F"] and "turn + 0" in scripts["NO-F"]
+    assert "nopv" not in scripts["crowded"] and all("nopv" in script for name, script in scripts.items() if name != "crowded")
+    assert "/ 2 * 2" in scripts["crowded"] and "/ 1 * 1" in scripts["NV"]
     assert all("-smp 4,sockets=4" in script for script in scripts.values())      # a socket in two nodes is a warning
     assert all("run -- taskset" in script and guests.vm.HELD_VMS in script for script in scripts.values())
 

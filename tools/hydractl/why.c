@@ -55,8 +55,6 @@ static const struct reason {
 	{ "locked", ALWAYS, NULL, "{left}: it has called mlockall(), and page tables for each node mean page faults; " FORCED },
 	{ "hugetlb", ALWAYS, NULL,
 	  "{left}: it has a shared hugetlb mapping of 1 GiB or more, whose page tables it would no longer share with other processes; " FORCED },
-	{ "guest", ALWAYS, NULL,
-	  "{left}: in this virtual machine Linux leaves flushes of virtual CPUs that do not run to the hypervisor, and a flush of a split process interrupts them; " FORCED },
 	{ "memory", ALWAYS, NULL,
 	  "{left}: its memory cgroup has no room for page tables, or they could not be allocated; that changes with more memory, or a higher memory.max" },
 	{ "cgroup", ALWAYS, NULL, "{left}: memory.hydra of its cgroup has other settings, which hold for what the process executes next" },

@@ -39,7 +39,6 @@
 #include <linux/topology.h>
 #include <linux/workqueue.h>
 
-#include <asm/paravirt.h>
 #include <asm/tlbflush.h>
 
 #include <trace/events/hydra.h>
@@ -80,7 +79,6 @@ enum hydra_left {
 	HYDRA_LEFT_REALTIME,	/* it has a thread of a realtime class */
 	HYDRA_LEFT_LOCKED,	/* mlockall(2): new faults are what it forbids */
 	HYDRA_LEFT_HUGETLB,	/* see HUGETLB_SIZE */
-	HYDRA_LEFT_GUEST,	/* the hypervisor flushes in the place of preempted vCPUs */
 	HYDRA_LEFT_MEMORY,	/* there is none for copies */
 	HYDRA_LEFT_CGROUP,	/* its cgroup says otherwise, for what it executes next */
 	HYDRA_LEFT_ISOLATED,	/* a return would interrupt an isolated CPU */
@@ -91,7 +89,6 @@ static const char * const left_words[NR_HYDRA_LEFT] = {
 	[HYDRA_LEFT_REALTIME] = "realtime",
 	[HYDRA_LEFT_LOCKED] = "locked",
 	[HYDRA_LEFT_HUGETLB] = "hugetlb",
-	[HYDRA_LEFT_GUEST] = "guest",
 	[HYDRA_LEFT_MEMORY] = "memory",
 	[HYDRA_LEFT_CGROUP] = "cgroup",
 	[HYDRA_LEFT_ISOLATED] = "isolated",
@@ -371,16 +368,6 @@ static bool hydra_lacks_memory(struct mm_struct *mm)
 	return full;
 }
 
-/* Do CPUs of this machine flush by the hypervisor, which leaves out preempted vCPUs? */
-static bool hydra_host_flushes(void)
-{
-#ifdef CONFIG_PARAVIRT
-	return pv_ops.mmu.flush_tlb_multi != native_flush_tlb_multi;
-#else
-	return false;
-#endif
-}
-
 /* Why is a process that is plain Linux not to be split? */
 static enum hydra_left hydra_left_plain(struct mm_struct *mm)
 {
@@ -396,8 +383,6 @@ static enum hydra_left hydra_left(struct hydra_account *a)
 	struct mm_struct *mm = a->mm;
 	union hydra_choice settings;
 
-	if (hydra_host_flushes())
-		return HYDRA_LEFT_GUEST;
 	if (hydra_cgroup_says(mm, &settings) && !hydra_is_auto(settings))
 		return HYDRA_LEFT_CGROUP;
 	if (READ_ONCE(mm->def_flags) & VM_LOCKED)

@@ -13,6 +13,8 @@
 #include <asm/cpu_device_id.h>
 #include <asm/cpufeature.h>
 #include <asm/hypervisor.h>
+#include <asm/kvm_para.h>
+#include <asm/paravirt.h>
 #include <asm/processor.h>
 
 #include "platform.h"
@@ -134,8 +136,41 @@ const char *hydra_refused_by_machine(void)
 	return NULL;
 }
 
+/* In this guest, Linux leaves flushes of preempted vCPUs to KVM. */
+DEFINE_STATIC_KEY_FALSE(hydra_host_flushes_key);
+
+/* Flushes of vCPUs that have been left to the hypervisor since boot */
+atomic_long_t hydra_left_to_host;
+
+/**
+ * __hydra_leave_to_host - leave a flush to the hypervisor, if the vCPU is preempted
+ * @cpu: the vCPU, which is to flush
+ *
+ * As kvm_flush_tlb_multi() does. The flushing CPU has changed the entries, and has raised the
+ * generation: a full barrier. The host flushes all entries of the vCPU before the vCPU runs again,
+ * those of other PCIDs, too. The vCPU does not compare its generation then: it stays behind, and
+ * its next flush flushes everything.
+ *
+ * A change of roots is not left to the host: hydra_switch_roots().
+ *
+ * Context: any; hydra_host_flushes().
+ * Return: true if the host flushes; false: the vCPU has to be interrupted.
+ */
+bool __hydra_leave_to_host(int cpu)
+{
+	if (!kvm_flushes_at_entry(cpu))
+		return false;
+	atomic_long_inc(&hydra_left_to_host);
+	return true;
+}
+
 static int __init hydra_platform_init(void)
 {
+#ifdef CONFIG_KVM_GUEST
+	/* Machines whose hypervisor is another one are refused, or have no such function. */
+	if (pv_ops.mmu.flush_tlb_multi != native_flush_tlb_multi)
+		static_branch_enable(&hydra_host_flushes_key);
+#endif
 	hydra_trusts_accessed = !hydra_accessed_refused();
 	hydra_pages = virt_to_page((void *)PAGE_OFFSET) - (PAGE_OFFSET >> PAGE_SHIFT);
 	return 0;

@@ -189,6 +189,13 @@ static ssize_t total_kib_show(struct kobject *kobj, struct kobj_attribute *attr,
 
 static struct kobj_attribute total_attr = __ATTR_RO(total_kib);
 
+static ssize_t left_to_host_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%ld\n", atomic_long_read(&hydra_left_to_host));
+}
+
+static struct kobj_attribute left_to_host_attr = __ATTR_RO(left_to_host);
+
 static ssize_t idle_seconds_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
 	return sysfs_emit(buf, "%u\n", READ_ONCE(hydra_idle_seconds));
@@ -419,6 +426,7 @@ static struct attribute *hydra_attrs[] = {
 	&replica_limit_attr.attr,
 	&total_limit_attr.attr,
 	&total_attr.attr,
+	&left_to_host_attr.attr,
 	&idle_seconds_attr.attr,
 	&supported_attr.attr,
 #ifdef CONFIG_KVM_HYDRA

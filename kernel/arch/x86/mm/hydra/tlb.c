@@ -18,7 +18,7 @@
 #include <linux/smp.h>
 
 #include <asm/hydra.h>
-#include <asm/hypervisor.h>
+#include <asm/kvm_para.h>
 #include <asm/mmu_context.h>
 #include <asm/tlb.h>
 
@@ -29,6 +29,7 @@
 #include "domain.h"
 #include "home.h"
 #include "idle.h"
+#include "platform.h"
 #include "state.h"
 #include "tlb.h"
 
@@ -186,6 +187,8 @@ static bool hydra_should_flush_tlb(int cpu, void *data)
 	if (!info->freed_tables && !should_flush_tlb(cpu, data))
 		return false;
 	if (cpu != info->initiating_cpu) {
+		if (hydra_leave_to_host(cpu))
+			return false;
 		f->interrupted++;
 		f->across += hydra_across(cpu, info->initiating_cpu);
 		/* A lazy CPU leaves mm_cpumask(), as on Linux when tables are freed next. */
@@ -208,7 +211,8 @@ static void hydra_flush_func(void *data)
 }
 
 /*
- * Would Linux interrupt a CPU of mm_cpumask()? Linux asks should_flush_tlb(), which leaves
+ * Would Linux interrupt a CPU of mm_cpumask()? In a guest of KVM it leaves a preempted vCPU to the
+ * host. Else Linux asks should_flush_tlb(), which leaves
  * out a lazy CPU. A CPU of the mask that is not lazy has the address space loaded, or is
  * about to load it, or has just left it. So one line of the CPU is read here, where Linux
  * reads two. That line changes only when the CPU becomes lazy, or stops being so.
@@ -222,6 +226,8 @@ static void hydra_flush_func(void *data)
 static bool hydra_linux_interrupts(struct mm_struct *mm, unsigned int cpu,
 				   bool freed_tables)
 {
+	if (hydra_host_flushes() && kvm_vcpu_preempted(cpu))
+		return false;
 	if (!READ_ONCE(per_cpu(cpu_tlbstate_shared.is_lazy, cpu)))
 		return true;
 	if (!freed_tables || READ_ONCE(per_cpu(hydra_lazy_left, cpu)) == mm)
