@@ -357,26 +357,55 @@ static void hydra_chunk_sort(struct hydra_pool *pool, struct hydra_chunk *chunk,
 	spin_unlock(&pool->lock);
 }
 
+/* Have the host move all pages of a set. Return: as hydra_pages_place() */
+static long hydra_set_place(struct hydra_chunk *chunk, const unsigned long *pages, u8 host,
+			    unsigned long *there)
+{
+	unsigned int first, end;
+	long ret = 0;
+
+	for_each_set_bitrange(first, end, pages, CHUNK_PAGES) {
+		ret = hydra_pages_place(chunk, first, end - first, host, there);
+		if (ret)
+			break;
+	}
+	return ret;
+}
+
 /*
  * Have the pages of a chunk moved again. What the host does not tell changes nothing.
+ *
+ * A host does not move memory that it does not have. A free page is all zeros, unless it has been a
+ * table: a machine that migrates does not take it along. So a free page that does not get there is
+ * written, and the host asked once more. The write adds 0, in an atomic instruction: the page may
+ * become a table meanwhile.
+ *
  * Return: as hydra_pages_place()
  */
 static long hydra_chunk_place_again(struct hydra_pool *pool, struct hydra_chunk *chunk)
 {
 	DECLARE_BITMAP(there, CHUNK_PAGES) = {};
+	DECLARE_BITMAP(left, CHUNK_PAGES);
 	u8 host = READ_ONCE(host_of[pool->d]);
-	unsigned int first, end;
+	unsigned int i;
 	long ret;
 
 	if (host == KVM_HYDRA_NO_DOMAIN)
 		return 0;
-	for_each_set_bitrange(first, end, chunk->ours, CHUNK_PAGES) {
-		ret = hydra_pages_place(chunk, first, end - first, host, there);
-		if (ret)
-			return ret;
-	}
-	hydra_chunk_sort(pool, chunk, there);
-	return 0;
+	ret = hydra_set_place(chunk, chunk->ours, host, there);
+	if (ret)
+		return ret;
+	bitmap_andnot(left, chunk->ours, there, CHUNK_PAGES);
+	spin_lock(&pool->lock);
+	bitmap_andnot(left, left, chunk->used, CHUNK_PAGES);
+	spin_unlock(&pool->lock);
+	for_each_set_bit(i, left, CHUNK_PAGES)
+		if (!PageHWPoison(&chunk->first[i]))
+			atomic_long_add(0, (atomic_long_t *)page_address(&chunk->first[i]));
+	ret = hydra_set_place(chunk, left, host, there);
+	if (!ret)
+		hydra_chunk_sort(pool, chunk, there);
+	return ret;
 }
 
 /*
