@@ -185,7 +185,8 @@ static int hydra_settings_change(struct mm_struct *mm, const union hydra_choice 
 			h = mm->hydra;
 			atomic_inc(&h->writers);
 		}
-		cond_resched();
+		if (ret == -EINPROGRESS)
+			hydra_between_parts(mm);
 		if (ret == -EINPROGRESS && fatal_signal_pending(current))
 			ret = -EINTR;
 	} while (ret == -EINPROGRESS);

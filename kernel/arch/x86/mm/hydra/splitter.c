@@ -244,7 +244,7 @@ bool hydra_queue(struct mm_struct *mm, enum hydra_request request)
 		/* The request before its mm_struct; pairs with the acquire in hydra_splitter(). */
 		smp_store_release(&queued, mm);
 	}
-	/* Full barrier; pairs with set_current_state() in hydra_splitter(). */
+	/* Full barrier; pairs with both set_current_state() in hydra_splitter(). */
 	wake_up_process(splitter);
 	return true;
 }
@@ -254,11 +254,22 @@ bool hydra_queue(struct mm_struct *mm, enum hydra_request request)
  * @mm: the address space
  *
  * The splitter does it. If it serves another address space, the threads ask again at a switch.
+ * If it serves this one, it may have found a writer of settings there, and left the return to that
+ * one, just before a signal ends the writer::
+ *
+ *     CPU 0: the writer                    CPU 1: the splitter
+ *     -----------------                    -------------------
+ *     takes itself from hydra_mm::writers  queued = NULL
+ *     <full barrier>                       <full barrier>
+ *     queued is this one: does nothing     reads hydra_mm::writers: 0
+ *                                          goes on
  *
  * Context: process context.
  */
 void hydra_go_on_returning(struct mm_struct *mm)
 {
+	/* Pairs with the barrier in hydra_splitter(). */
+	smp_mb();
 	if (!hydra_queue(mm, HYDRA_REQUEST_GO_ON))
 		hydra_ask_all(mm);
 }
@@ -467,8 +478,20 @@ static int hydra_lock_and_serve(struct mm_struct *mm, struct hydra_mm **new,
 	return ret;
 }
 
-/* Return: true: other address spaces may have a turn, and then there is more to do. */
-static bool hydra_serve_queued(struct mm_struct *mm, enum hydra_request request)
+/*
+ * Has a return begun that no writer of settings ends? An address space without users needs none.
+ * Context: any.
+ */
+static bool hydra_waits_for_splitter(struct mm_struct *mm)
+{
+	struct hydra_mm *h = READ_ONCE(mm->hydra);
+
+	return h && READ_ONCE(h->returning) && !atomic_read(&h->writers) &&
+	       atomic_read(&mm->mm_users);
+}
+
+/* Return: as hydra_return_locked(). */
+static int hydra_serve_queued(struct mm_struct *mm, enum hydra_request request)
 {
 	unsigned int parts = RETURN_PARTS;
 	struct hydra_mm *new = NULL;
@@ -480,16 +503,17 @@ static bool hydra_serve_queued(struct mm_struct *mm, enum hydra_request request)
 	if (READ_ONCE(mm->hydra) || new) {
 		do {
 			ret = hydra_lock_and_serve(mm, &new, request);
-			cond_resched();
+			if (ret == -EINPROGRESS)
+				hydra_between_parts(mm);
 		} while (ret == -EINPROGRESS && --parts);
 	}
 	if (new)
 		hydra_free(new);
 	/* A look of policy "auto" asks again for what it has decided. */
 	looks = hydra_is_auto(hydra_choice_of(mm)) && request != HYDRA_REQUEST_SPLIT;
-	if (ret == -EAGAIN && !looks)
+	if (ret == -EAGAIN && !looks && !hydra_waits_for_splitter(mm))
 		hydra_ask_all(mm);
-	return ret == -EINPROGRESS;
+	return ret;
 }
 
 /**
@@ -527,7 +551,7 @@ static int hydra_splitter(void *unused)
 {
 	struct mem_cgroup *memcg, *old;
 	struct mm_struct *mm;
-	bool more;
+	int ret;
 
 	allow_kernel_signal(SIGKILL);
 	for (;;) {
@@ -539,12 +563,21 @@ static int hydra_splitter(void *unused)
 		}
 		__set_current_state(TASK_RUNNING);
 		memcg = hydra_charge_begin(mm, &old);
-		more = hydra_serve_queued(mm, queued_for);
+		ret = hydra_serve_queued(mm, queued_for);
 		hydra_charge_end(memcg, old);
 		/* The request before the next one; pairs with the lock in hydra_queue(). */
 		smp_store_release(&queued, NULL);
-		if (more) {
-			schedule_timeout_idle(1);
+		/* Pairs with the barrier in hydra_go_on_returning(): see there. */
+		smp_mb();
+		if (hydra_waits_for_splitter(mm)) {
+			/*
+			 * Another address space may have its turn: hydra_queue() ends the sleep. A
+			 * lock that was busy may be so for long.
+			 */
+			set_current_state(TASK_IDLE);
+			if (!READ_ONCE(queued))
+				schedule_timeout(ret == -EINPROGRESS ? 1 : HZ);
+			__set_current_state(TASK_RUNNING);
 			hydra_go_on_returning(mm);
 		}
 		mmdrop(mm);

@@ -71,6 +71,22 @@ int hydra_lock_out_faults(struct mm_struct *mm, bool wait)
 	return 0;
 }
 
+/**
+ * hydra_between_parts - let other threads have mmap_lock between two parts of a long change
+ * @mm: the address space
+ *
+ * The thread that released mmap_lock has woken the first that waits for it, but would take the
+ * lock again before the other one runs.
+ *
+ * Context: process context, no locks. A fatal signal ends the pause.
+ */
+void hydra_between_parts(struct mm_struct *mm)
+{
+	if (mmap_lock_is_contended(mm))
+		schedule_timeout_killable(1);
+	cond_resched();
+}
+
 /*
  * Code on the way to user mode, and fills, must not wait for anything that may in turn wait
  * for this very thread: see "Waiting" in Documentation/mm/hydra/rules.rst. Tell lockdep so: such

@@ -40,5 +40,6 @@ static inline void hydra_assert_may_wait(void)
 
 int hydra_lock_vma(struct vm_area_struct *vma, bool wait);
 int hydra_lock_out_faults(struct mm_struct *mm, bool wait);
+void hydra_between_parts(struct mm_struct *mm);
 
 #endif /* _ARCH_X86_MM_HYDRA_WAIT_H */

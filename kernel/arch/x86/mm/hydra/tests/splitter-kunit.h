@@ -41,13 +41,17 @@ static void hydra_test_runs_alone(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, alone);
 }
 
-/* While a writer of settings returns the address space, no other does, or is asked to. */
+/*
+ * While a writer of settings returns the address space, no other ends the return, or is asked to.
+ * All tables have gone.
+ */
 static void hydra_test_writer_returns(struct kunit *test)
 {
 	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
 
 	h->active = true;
 	h->returning = true;
+	h->return_level = PG_LEVEL_512G;
 	KUNIT_EXPECT_TRUE(test, hydra_returns(h, current));
 	atomic_inc(&h->writers);
 	KUNIT_EXPECT_FALSE(test, hydra_returns(h, current));
