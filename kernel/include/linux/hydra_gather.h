@@ -24,20 +24,28 @@ struct mmu_gather;
 /**
  * struct hydra_gather - what a gather records
  * @recording: the address space was split, or returning, or counted, when the gather began. If
- *	not, the other fields are not valid. Then the flush goes to every domain, or is Linux's.
- * @barrier: the flush goes to every domain, see hydra_gather_protect()
- * @freed: tables to be freed a grace period after the flush
- * @start: first address walked; above @end until a range is added
- * @end: end of the walked range, exclusive
+ *	not, the flush goes to every domain, or is Linux's.
+ * @ranged: the range that is walked is recorded. If not, the address space was not split when
+ *	the gather began
+ * @nr_places: places that the gather has announced, from @place on. 0: it has raised
+ *	mm->tlb_flush_pending. See arch/x86/mm/hydra/pending.c
+ * @barrier: the flush goes to every domain, see hydra_gather_protect(). Valid if @recording
+ * @place: the first place, if any
+ * @start: first address walked; above @end until a range is added. Valid if @ranged
+ * @end: end of the walked range, exclusive. Valid if @ranged
+ * @freed: tables to be freed a grace period after the flush. Valid if @recording
  * @sharers: sharers of tables freed, and of huge entries cleared or changed, by the
- *	gather
+ *	gather. Valid if @recording
  */
 struct hydra_gather {
 	bool recording;
+	bool ranged;
+	u8 nr_places;
 	bool barrier;
-	struct ptdesc *freed;
+	unsigned long place;
 	unsigned long start;
 	unsigned long end;
+	struct ptdesc *freed;
 	hydra_mask_t sharers;
 };
 
@@ -46,7 +54,13 @@ void __hydra_gather_init(struct hydra_gather *g, bool fullmm);
 void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
 			      unsigned long end);
 void __hydra_gather_protect(struct hydra_gather *g, struct vm_area_struct *vma);
-void __hydra_gather_add_huge(struct hydra_gather *g, const pteval_t *entry);
+void __hydra_gather_add_huge(struct hydra_gather *g, const pteval_t *entry,
+			     unsigned long addr);
+bool __hydra_gather_announce(struct hydra_gather *g, struct vm_area_struct *vma,
+			     unsigned long start, unsigned long end);
+void __hydra_gather_withdraw(struct hydra_gather *g, const struct mm_struct *mm);
+bool __hydra_gather_beside(const struct hydra_gather *g, const struct mm_struct *mm);
+bool hydra_drops_in(struct hydra_mm *h, unsigned long start, unsigned long end);
 void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
 			spinlock_t *ptl, unsigned long addr);
 void hydra_gather_table(struct mmu_gather *tlb, struct ptdesc *ptdesc);
@@ -65,8 +79,80 @@ static inline void hydra_gather_init(struct hydra_gather *g,
 				     const struct mm_struct *mm, bool fullmm)
 {
 	g->recording = false;
+	g->ranged = false;
+	g->nr_places = 0;
 	if (mm_has_hydra(mm))
 		__hydra_gather_begin(g, mm, fullmm);
+}
+
+/**
+ * hydra_gather_announce - announce what a gather drops, by place
+ * @g: Hydra's part of the gather, which begins
+ * @vma: the VMA that is dropped from
+ * @start: first address
+ * @end: end of the range, exclusive
+ *
+ * See arch/x86/mm/hydra/pending.c. The gather drops: it takes no rights from entries that stay.
+ *
+ * Context: any; before the gather takes the lock of a table in the range.
+ * Return: false if the gather has to raise mm->tlb_flush_pending.
+ */
+static inline bool hydra_gather_announce(struct hydra_gather *g,
+					 struct vm_area_struct *vma,
+					 unsigned long start, unsigned long end)
+{
+	return static_branch_unlikely(&hydra_key.key) && g->ranged &&
+	       __hydra_gather_announce(g, vma, start, end);
+}
+
+/**
+ * hydra_gather_withdraw - what a gather has announced is not pending any more
+ * @g: Hydra's part of the gather, which has flushed
+ * @mm: the address space
+ *
+ * Context: any.
+ * Return: false if the gather has to lower mm->tlb_flush_pending.
+ */
+static inline bool hydra_gather_withdraw(struct hydra_gather *g, const struct mm_struct *mm)
+{
+	if (!static_branch_unlikely(&hydra_key.key) || !g->nr_places)
+		return false;
+	__hydra_gather_withdraw(g, mm);
+	return true;
+}
+
+/**
+ * hydra_gather_beside - does another gather change entries in the range of one that ends?
+ * @g: Hydra's part of the gather
+ * @mm: the address space
+ *
+ * mm_tlb_flush_nested() tells of gathers that have raised mm->tlb_flush_pending, as long as this
+ * one has, too.
+ *
+ * Context: any; after the gather has read its entries.
+ * Return: true if so, or if that is not known.
+ */
+static inline bool hydra_gather_beside(const struct hydra_gather *g,
+				       const struct mm_struct *mm)
+{
+	return mm_has_hydra(mm) && __hydra_gather_beside(g, mm);
+}
+
+/**
+ * hydra_drops_pending - is a drop that was announced by place pending in a range?
+ * @mm: the address space
+ * @start: first address
+ * @end: end of the range, exclusive
+ *
+ * As mm_tlb_flush_pending(), for a reader that cares about entries which are gone.
+ *
+ * Context: any; after the caller has read the entries, under their lock.
+ * Return: true if so.
+ */
+static inline bool hydra_drops_pending(const struct mm_struct *mm, unsigned long start,
+				       unsigned long end)
+{
+	return mm_has_hydra(mm) && hydra_drops_in(mm->hydra, start, end);
 }
 
 /**
@@ -83,7 +169,7 @@ static inline void hydra_gather_init(struct hydra_gather *g,
 static inline void hydra_gather_add_range(struct hydra_gather *g,
 					  unsigned long start, unsigned long end)
 {
-	if (static_branch_unlikely(&hydra_key.key) && g->recording)
+	if (static_branch_unlikely(&hydra_key.key) && g->ranged)
 		__hydra_gather_add_range(g, start, end);
 }
 
@@ -102,6 +188,8 @@ static inline void hydra_gather_add_range(struct hydra_gather *g,
 static inline void hydra_gather_protect(struct hydra_gather *g, struct vm_area_struct *vma,
 					unsigned long size)
 {
+	/* It takes rights from entries that stay, so it has announced no place. */
+	VM_WARN_ON_ONCE(g->nr_places);
 	if (static_branch_unlikely(&hydra_key.key) && g->recording && size == PAGE_SIZE)
 		__hydra_gather_protect(g, vma);
 }
@@ -110,6 +198,7 @@ static inline void hydra_gather_protect(struct hydra_gather *g, struct vm_area_s
  * hydra_gather_add_huge - a gather has cleared or changed a huge entry
  * @g: Hydra's part of the gather
  * @entry: the canonical entry
+ * @addr: an address that it maps, or has mapped
  *
  * At the flush the entry may be none, or point to a new table. Neither leads to the
  * sharers of the huge entry.
@@ -117,10 +206,10 @@ static inline void hydra_gather_protect(struct hydra_gather *g, struct vm_area_s
  * Context: the lock of the entry's table, or of the area: the table stays.
  */
 static inline void hydra_gather_add_huge(struct hydra_gather *g,
-					 const void *entry)
+					 const void *entry, unsigned long addr)
 {
 	if (static_branch_unlikely(&hydra_key.key))
-		__hydra_gather_add_huge(g, entry);
+		__hydra_gather_add_huge(g, entry, addr);
 }
 
 /**
@@ -208,7 +297,18 @@ static inline void hydra_gather_add_range(struct hydra_gather *g,
 					  unsigned long start, unsigned long end) { }
 static inline void hydra_gather_protect(struct hydra_gather *g, struct vm_area_struct *vma,
 					unsigned long size) { }
-static inline void hydra_gather_add_huge(struct hydra_gather *g, const void *entry) { }
+static inline void hydra_gather_add_huge(struct hydra_gather *g, const void *entry,
+					 unsigned long addr) { }
+static inline bool hydra_gather_announce(struct hydra_gather *g,
+					 struct vm_area_struct *vma,
+					 unsigned long start, unsigned long end)
+					 { return false; }
+static inline bool hydra_gather_withdraw(struct hydra_gather *g,
+					 const struct mm_struct *mm) { return false; }
+static inline bool hydra_gather_beside(const struct hydra_gather *g,
+				       const struct mm_struct *mm) { return false; }
+static inline bool hydra_drops_pending(const struct mm_struct *mm, unsigned long start,
+				       unsigned long end) { return false; }
 static inline bool hydra_wait_pmd_clear(struct mm_struct *mm, pmd_t *pmd) { return true; }
 static inline void hydra_wait_pud_clear(struct mm_struct *mm, pud_t *pud) { }
 

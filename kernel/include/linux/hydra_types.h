@@ -72,6 +72,7 @@ union hydra_choice {
 
 static_assert(sizeof(union hydra_choice) == sizeof(u32));
 
+struct hydra_pending;
 struct hydra_sum;
 
 struct hydra_stats {
@@ -133,6 +134,11 @@ struct hydra_domain {
 /**
  * struct hydra_mm - an address space that has been split
  * @mm: the address space
+ * @pending: counters of pending drops, by place; NULL until the first split, and without memory.
+ *	Set under mmap_lock. See arch/x86/mm/hydra/pending.c
+ * @return_gp: the grace period after which no gather raises @pending any more; 0: not known.
+ *	Written under mmap_lock, at a return and when the first split fails
+ * @drained_gp: the last @return_gp after which all counters were 0
  * @scope: of its domains, one of enum hydra_scope. Changes only while the address
  *	space is not active, see hydra_set_scope().
  * @eager: replication "eager" is set: each domain gets an entry as soon as one domain has
@@ -186,6 +192,9 @@ struct hydra_domain {
  */
 struct hydra_mm {
 	struct mm_struct *mm;
+	struct hydra_pending *pending;
+	unsigned long return_gp;
+	unsigned long drained_gp;
 	bool active;
 	bool eager;
 	u8 filter;

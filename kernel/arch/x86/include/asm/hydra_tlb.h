@@ -12,7 +12,7 @@
 /* For tlb_remove_pmd_tlb_entry() and its PUD twin: a huge entry is cleared or changed. */
 static inline void hydra_remove_huge(struct mmu_gather *tlb, const void *entry, unsigned long addr)
 {
-	hydra_gather_add_huge(&tlb->hydra, entry);
+	hydra_gather_add_huge(&tlb->hydra, entry, addr);
 }
 
 #ifdef CONFIG_HYDRA_MM

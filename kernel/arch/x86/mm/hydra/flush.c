@@ -15,6 +15,7 @@
 
 #include "domain.h"
 #include "marks.h"
+#include "pending.h"
 #include "sharers.h"
 #include "state.h"
 #include "tlb.h"
@@ -60,6 +61,17 @@ void hydra_flush_mm(struct mm_struct *mm, unsigned long start, unsigned long end
 	mmu_notifier_arch_invalidate_secondary_tlbs(mm, start, end);
 }
 
+/*
+ * Warn of a gather that has changed entries of other places than it has announced. A table that is
+ * freed adds the first address that it may map.
+ */
+static void hydra_assert_announced(const struct mmu_gather *tlb, unsigned long start,
+				   unsigned long end)
+{
+	VM_WARN_ON_ONCE(end != TLB_FLUSH_ALL && !tlb->freed_tables &&
+			!hydra_keeps_to_places(&tlb->hydra, start, end));
+}
+
 /**
  * hydra_gather_flush - flush for a gather, and free its tables
  * @tlb: the gather; its address space has been split at some time
@@ -85,6 +97,7 @@ void hydra_gather_flush(struct mmu_gather *tlb, unsigned long start,
 	struct hydra_flush *f;
 	bool all;
 
+	hydra_assert_announced(tlb, start, end);
 	if (!hydra_takes_flush(tlb->mm) && !frees) {
 		flush_tlb_mm_range(tlb->mm, start, end, stride_shift, tlb->freed_tables);
 		return;

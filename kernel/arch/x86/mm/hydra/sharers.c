@@ -38,6 +38,7 @@
 
 #include "domain.h"
 #include "marks.h"
+#include "pending.h"
 #include "platform.h"
 #include "rent.h"
 #include "sharers.h"
@@ -615,7 +616,8 @@ static bool hydra_lookup_targets(struct hydra_lookup *l, unsigned int filter,
  *
  *     CPU 0: zap a huge file page          CPU 1: the caller, e.g. PAGEMAP_SCAN
  *     ---------------------------          ------------------------------------
- *     raises tlb_flush_pending
+ *     raises tlb_flush_pending, or its
+ *     places (pending.c)
  *     clears the huge entry
  *                                          page fault: installs a leaf table
  *                                          write-protects an entry of the table
@@ -623,10 +625,10 @@ static bool hydra_lookup_targets(struct hydra_lookup *l, unsigned int filter,
  *     tlb_finish_mmu(): flushes
  *
  * CPU 1 must also reach domains with CPU 0's huge entry cached, but no share of the
- * new table. So while any gather is pending, hydra_range_targets() includes all domains
+ * new table. So while a gather is pending there, hydra_range_targets() includes all domains
  * with a copy, at any time, of a huge entry of the same PMD or PUD table. CPU 1 cannot miss
  * the gather: the fault read the cleared entry, and CPU 1 took the lock of the new
- * table. So CPU 1 sees tlb_flush_pending raised, or CPU 0 has flushed.
+ * table. So CPU 1 sees what CPU 0 has raised, or CPU 0 has flushed.
  */
 
 /**
@@ -661,7 +663,8 @@ bool hydra_range_targets(struct hydra_mm *h, unsigned long start,
 	if (filter == HYDRA_FILTER_NONE || hydra_unfiltered(h) ||
 	    end == TLB_FLUSH_ALL || end <= start || end > TASK_SIZE_MAX)
 		return false;
-	l.huge = mm_tlb_flush_pending(h->mm) ? HYDRA_HUGE_SAME_TABLE : HYDRA_HUGE_IN_RANGE;
+	l.huge = mm_tlb_flush_pending(h->mm) || hydra_drops_in(h, start, end) ?
+		 HYDRA_HUGE_SAME_TABLE : HYDRA_HUGE_IN_RANGE;
 	return hydra_lookup_targets(&l, filter, start, end);
 }
 
@@ -673,6 +676,8 @@ bool hydra_range_targets(struct hydra_mm *h, unsigned long start,
 void __hydra_gather_init(struct hydra_gather *g, bool fullmm)
 {
 	g->recording = true;
+	g->ranged = true;
+	g->nr_places = 0;
 	g->barrier = false;
 	g->freed = NULL;
 	g->start = fullmm ? 0 : ULONG_MAX;
@@ -687,22 +692,28 @@ void __hydra_gather_init(struct hydra_gather *g, bool fullmm)
  * @fullmm: as for __hydra_gather_init()
  *
  * One that is plain Linux again, and is not counted, flushes as on Linux: nothing is recorded.
+ * Shortly after its return the range is, as drops that were announced by place may be pending.
  */
 void __hydra_gather_begin(struct hydra_gather *g, const struct mm_struct *mm, bool fullmm)
 {
-	if (hydra_takes_flush(mm))
-		__hydra_gather_init(g, fullmm);
+	bool recording = hydra_takes_flush(mm);
+
+	if (!recording && hydra_drained(mm->hydra))
+		return;
+	__hydra_gather_init(g, fullmm);
+	g->recording = recording;
 }
 
 /**
  * __hydra_gather_add_range - record the range that a gather is about to walk
- * @g: Hydra's part of the gather, which is recording
+ * @g: Hydra's part of the gather, with ->ranged set
  * @start: first address
  * @end: end of the range, exclusive
  */
 void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
 			      unsigned long end)
 {
+	VM_WARN_ON_ONCE(!hydra_keeps_to_places(g, start, end));
 	g->start = min(g->start, start);
 	g->end = max(g->end, end);
 }
@@ -736,24 +747,26 @@ void __hydra_gather_protect(struct hydra_gather *g, struct vm_area_struct *vma)
  *
  *     CPU 0: a gather changes X            CPU 1: a gather takes X, or a flush of X
  *     -------------------------            ----------------------------------------
- *     raises tlb_flush_pending
+ *     raises tlb_flush_pending, or the
+ *       place of X (pending.c)
  *     locks the PMD table
  *     changes X, marks the copies
  *     takes the marks
  *     unlocks the PMD table
  *                                          locks the PMD table, changes X: finds no
  *                                            mark
- *                                          reads tlb_flush_pending: raised by CPU 0,
- *                                            adds all sharers of the PMD table
+ *                                          reads tlb_flush_pending, and the place:
+ *                                            one is raised by CPU 0, so it adds all
+ *                                            sharers of the PMD table
  *                                          flushes, frees the page
  *     flushes
- *     lowers tlb_flush_pending
+ *     lowers what it has raised
  *
  * move_hugetlb_page_tables() gets here after it has dropped the lock of the table. There,
  * mmap_lock and i_mmap_rwsem, held for writing, keep other gathers from X, and the lock of
  * the hugetlb VMA keeps out faults until the flush.
  *
- * If CPU 1 reads tlb_flush_pending as lowered, CPU 0 has flushed. CPU 1 is one of three:
+ * If CPU 1 reads both as lowered, CPU 0 has flushed. CPU 1 is one of three:
  * a gather at this entry (__hydra_gather_add_huge()), which may flush in the middle and
  * free the page, before it ends; the end of a gather, which may have skipped the entry
  * (hydra_gather_targets()); or a flush without a gather (hydra_range_targets()).
@@ -785,13 +798,15 @@ static void hydra_take_huge_marks(struct hydra_table *t, const pteval_t *entry,
  * __hydra_gather_add_huge - record the domains that may have a huge entry in a TLB
  * @g: Hydra's part of the gather
  * @entry: the canonical entry, cleared or changed
+ * @addr: an address that it maps, or has mapped
  *
  * By table, a domain joined after the entry was cleared may be included: a needless
  * flush. No domain is missing: sharers of huge entries stay.
  *
  * Context: see hydra_gather_add_huge().
  */
-void __hydra_gather_add_huge(struct hydra_gather *g, const pteval_t *entry)
+void __hydra_gather_add_huge(struct hydra_gather *g, const pteval_t *entry,
+			     unsigned long addr)
 {
 	struct hydra_table *t;
 
@@ -800,7 +815,7 @@ void __hydra_gather_add_huge(struct hydra_gather *g, const pteval_t *entry)
 	t = hydra_table_of(entry);
 	/* Another gather may have taken the marks, and not flushed yet. */
 	if (t && hydra_filter(t->hmm) >= HYDRA_FILTER_ENTRY && !READ_ONCE(hydra_marks_failed) &&
-	    !mm_tlb_flush_nested(t->hmm->mm))
+	    hydra_gather_alone_at(g, t->hmm, addr))
 		hydra_take_huge_marks(t, entry, &g->sharers);
 	else
 		hydra_add_sharers_of(entry, &g->sharers);

@@ -131,8 +131,7 @@
  * split again. A writer of settings needs the return to end before it writes them. If the splitter
  * did the last part, the threads could split the process before the writer has mmap_lock again, by
  * the old settings, and the writer would begin once more. So while there is a writer
- * (hydra_mm::writers), it alone goes on with the return, and writes the settings under the same
- * lock as the last part.
+ * (hydra_mm::writers), it alone does the last part, and writes the settings under the same lock.
  */
 
 /*
@@ -151,6 +150,7 @@
 
 #include "domain.h"
 #include "idle.h"
+#include "pending.h"
 #include "rent.h"
 #include "roots.h"
 #include "split.h"
@@ -488,14 +488,17 @@ static void hydra_deactivate(struct hydra_mm *h)
 	/* Flushes that read active as true in between must be fewer than GENERATION_GAP. */
 	local_irq_disable();
 	atomic64_set(&mm->context.tlb_gen, hydra_next_generation(h));
+	WRITE_ONCE(h->return_gp, 0);
 	/*
 	 * unfiltered, tlb_gen before active; pairs with the smp_rmb() in
-	 * hydra_raise_inactive() and hydra_splits_or_returns().
+	 * hydra_raise_inactive() and hydra_splits_or_returns(). return_gp, too; pairs with
+	 * hydra_drained().
 	 */
 	smp_store_release(&h->active, false);
 	local_irq_enable();
 	/* active before universal; pairs with cpumask_set_cpu() in switch_mm_irqs_off(). */
 	smp_mb();
+	hydra_pending_return(h);
 	/*
 	 * CPUs of universal domains, too. A flush may read active as true, read universal
 	 * as empty, and reach none of these domains. Such a flush changed entries before
@@ -552,17 +555,17 @@ static void hydra_begin_return(struct hydra_mm *h)
  * Context: mmap_lock held for writing.
  * Return: 0 if it is plain Linux now; -EINPROGRESS: a part is done, and the caller calls again, or
  * asks the splitter for that, once others have had a chance to take mmap_lock; -EINTR: a VMA was
- * busy, or a writer of settings goes on with the return.
+ * busy, or a writer of settings does the last part.
  */
 int hydra_return(struct hydra_mm *h, bool wait)
 {
 	int ret;
 
 	mmap_assert_write_locked(h->mm);
-	if (!wait && atomic_read(&h->writers))
-		return -EINTR;
 	if (h->returning && !hydra_release_tables(h, RETURN_AT_ONCE))
 		return -EINPROGRESS;
+	if (!wait && atomic_read(&h->writers))
+		return -EINTR;
 	ret = hydra_lock_out_faults(h->mm, wait);
 	if (ret)
 		return ret;
@@ -594,8 +597,13 @@ bool hydra_split_locked(struct hydra_mm *h)
 
 	if (!h->active) {
 		hydra_set_scope(h, hydra_scope_of(hydra_choice_of(h->mm)));
-		if (!hydra_activate(h))
+		hydra_pending_alloc(h);
+		if (!hydra_activate(h)) {
+			/* If it was never active, no gather has raised places. */
+			if (!h->return_gp)
+				hydra_pending_return(h);
 			return false;
+		}
 	}
 	hydra_mask_zero(&run);
 	if (hydra_eager(h))

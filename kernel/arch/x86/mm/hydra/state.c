@@ -28,6 +28,7 @@
 
 #include "../mm_internal.h"
 
+#include "pending.h"
 #include "platform.h"
 #include "replica.h"
 #include "state.h"
@@ -375,6 +376,7 @@ void hydra_free(struct hydra_mm *h)
 	VM_WARN_ON_ONCE(atomic_long_read(&h->nr_replicas));
 	VM_WARN_ON_ONCE(h->kept.next && !list_empty(&h->kept));
 	hydra_count_free(h);
+	hydra_pending_free(h);
 	free_cpumask_var(h->flushing);
 	kfree(h->place);
 	free_percpu(h->stats);

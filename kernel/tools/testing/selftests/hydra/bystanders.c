@@ -229,7 +229,7 @@ TEST_F_TIMEOUT(bystanders, drop_pages_while_another_gather_ends, 180)
 	spin.pages = pages;
 	hydra_map(self->area, 4 * TABLE_PAGES);
 	ASSERT_EQ(0, madvise(self->area, 4 * TABLE_SIZE, MADV_NOHUGEPAGE));
-	ASSERT_EQ(0, start_dropper(self->alone));
+	ASSERT_EQ(0, start_dropper(start + size - PAGE_SIZE));
 	for (uint64_t i = 1; i <= TIMES / 2; i++) {
 		for (size_t page = 0; page < size / PAGE_SIZE; page++)
 			word[page * PAGE_WORDS] = i;
@@ -257,34 +257,45 @@ static void *drop_range(void *arg)
 	return NULL;
 }
 
+#define WATCHED		16	/* pages */
+
 /*
  *    another thread                  the main thread
- *    begins to drop three tables,
+ *    begins to drop some tables,
  *    clears the first entries
- *                                    drops the first pages, finds them gone (or a
- *                                    new page in place of a part of a huge page)
+ *                                    drops the first pages, and some before, finds them
+ *                                    gone (or a new page in place of a part of a huge page)
  *                                    has to flush the spinners, which read them
  *    flushes
  */
-static void drop_what_another_drops(struct __test_metadata *_metadata, char *area, bool huge)
+struct dropped {
+	char *area;
+	size_t tables;			/* that the other thread drops */
+	size_t before, size;		/* bytes that the main thread drops, up to and from @area */
+	bool huge;
+};
+
+static void drop_what_another_drops(struct __test_metadata *_metadata, const struct dropped *d)
 {
+	char *area = d->area;
 	volatile uint64_t *word = (uint64_t *)area;
-	const size_t pages = 16;
+	size_t all = d->tables * TABLE_SIZE;
 	pthread_t other;
 
 	spin_on_other_nodes();
-	spin.pages = pages;
+	spin.pages = WATCHED;
 	drop.start = area;
-	drop.size = 3 * TABLE_SIZE;
+	drop.size = all;
 	for (uint64_t i = 1; i <= TIMES; i++) {
-		hydra_map(area, 4 * TABLE_PAGES);
-		ASSERT_EQ(0, madvise(area, 4 * TABLE_SIZE, MADV_NOHUGEPAGE));
-		for (size_t page = 0; page < 3 * TABLE_PAGES; page++)
+		hydra_map(area - d->before, (d->before + all) / PAGE_SIZE + TABLE_PAGES);
+		ASSERT_EQ(0, madvise(area - d->before, d->before + all + TABLE_SIZE,
+				     MADV_NOHUGEPAGE));
+		for (size_t page = 0; page < all / PAGE_SIZE; page++)
 			word[page * PAGE_WORDS] = i;
-		if (huge) {
+		if (d->huge) {
 			ASSERT_EQ(0, madvise(area, TABLE_SIZE, MADV_HUGEPAGE));
 			ASSERT_EQ(0, madvise(area, TABLE_SIZE, MADV_COLLAPSE));
-			ASSERT_EQ(0, madvise(area, 4 * TABLE_SIZE, MADV_NOHUGEPAGE));
+			ASSERT_EQ(0, madvise(area, all + TABLE_SIZE, MADV_NOHUGEPAGE));
 		}
 		ASSERT_TRUE(watch_all(word, i));
 		atomic_store(&drop.begun, false);
@@ -293,9 +304,9 @@ static void drop_what_another_drops(struct __test_metadata *_metadata, char *are
 			;
 		/* sooner or later */
 		usleep(i % 8 * 200);
-		if (huge)
+		if (d->huge)
 			word[(TABLE_PAGES - 1) * PAGE_WORDS] = i;
-		ASSERT_EQ(0, madvise(area, huge ? TABLE_SIZE : pages * PAGE_SIZE, MADV_DONTNEED));
+		ASSERT_EQ(0, madvise(area - d->before, d->before + d->size, MADV_DONTNEED));
 		forbid(_metadata, i, "that has been dropped");
 		ASSERT_EQ(0, pthread_join(other, NULL));
 	}
@@ -303,7 +314,23 @@ static void drop_what_another_drops(struct __test_metadata *_metadata, char *are
 
 TEST_F_TIMEOUT(bystanders, drop_pages_that_another_thread_drops, 300)
 {
-	drop_what_another_drops(_metadata, self->area, false);
+	drop_what_another_drops(_metadata, &(struct dropped) {
+		.area = self->area, .tables = 3, .size = WATCHED * PAGE_SIZE });
+}
+
+/* The other thread, then the main thread, drops more than is announced by place. */
+TEST_F_TIMEOUT(bystanders, drop_pages_that_another_thread_drops_with_many, 300)
+{
+	drop_what_another_drops(_metadata, &(struct dropped) {
+		.area = hydra_reserve(8 * TABLE_SIZE), .tables = 6, .size = WATCHED * PAGE_SIZE });
+}
+
+/* The end of what the main thread drops meets the other thread at once. */
+TEST_F_TIMEOUT(bystanders, drop_many_pages_of_which_another_thread_drops_some, 300)
+{
+	drop_what_another_drops(_metadata, &(struct dropped) {
+		.area = hydra_reserve(9 * TABLE_SIZE) + 5 * TABLE_SIZE, .tables = 3,
+		.before = 5 * TABLE_SIZE, .size = WATCHED * PAGE_SIZE });
 }
 
 TEST_F_TIMEOUT(bystanders, drop_huge_page_that_another_thread_drops, 300)
@@ -311,7 +338,8 @@ TEST_F_TIMEOUT(bystanders, drop_huge_page_that_another_thread_drops, 300)
 	if (access("/sys/kernel/mm/transparent_hugepage", F_OK))
 		SKIP(return, "no transparent huge pages (CONFIG_TRANSPARENT_HUGEPAGE)");
 	ASSERT_EQ(0, prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0));
-	drop_what_another_drops(_metadata, self->area, true);
+	drop_what_another_drops(_metadata, &(struct dropped) {
+		.area = self->area, .tables = 3, .size = TABLE_SIZE, .huge = true });
 }
 
 static struct {
@@ -381,10 +409,9 @@ static bool is_present(int pagemap, char *page)
  *
  * PAGEMAP_SCAN by the main thread must find the writes.
  */
-TEST_F_TIMEOUT(bystanders, protect_pages_that_another_thread_drops, 300)
+static int protect_what_another_drops(struct __test_metadata *_metadata, size_t tables)
 {
-	/* So many pages that the other thread still drops pages when the hog wakes. */
-	const size_t tables = 16, size = tables * TABLE_SIZE;
+	const size_t size = tables * TABLE_SIZE;
 	char *area = hydra_reserve(size);
 	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_WP_ASYNC };
 	struct uffdio_register reg = {
@@ -468,10 +495,23 @@ TEST_F_TIMEOUT(bystanders, protect_pages_that_another_thread_drops, 300)
 		await_rounds(writer);
 		close(file);
 	}
-	/* Else the other thread had flushed each time, and nothing was shown. */
-	EXPECT_LT(0, met);
 	close(pagemap);
 	close(userfault_fd);
+	return met;
+}
+
+/* So many pages that the other thread still drops pages when the hog wakes. */
+TEST_F_TIMEOUT(bystanders, protect_pages_that_another_thread_drops, 300)
+{
+	/* Else the other thread had flushed each time, and nothing was shown. */
+	EXPECT_LT(0, protect_what_another_drops(_metadata, 16));
+}
+
+/* So few that the other thread announces its drop by place. */
+TEST_F_TIMEOUT(bystanders, protect_pages_that_another_thread_drops_with_few, 300)
+{
+	if (!protect_what_another_drops(_metadata, 4))
+		SKIP(return, "the other thread had always flushed: nothing is shown");
 }
 
 static struct {

@@ -357,6 +357,10 @@ TEST_F_TIMEOUT(rehome, tables_follow_their_last_user_while_split, 180)
 	write_words(self->area, nr, value);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, spin_on_first_node, &stop));
 	hydra_pin_to_node(self->last);
+	/* After all functions have been called once, for the tables of their own memory */
+	EXPECT_TRUE(hydra_is_split());
+	EXPECT_FALSE(are_on(self->area, self->last));
+	replicas_of(self->last);
 	before = replicas_of(self->last);
 	EXPECT_EQ(0, wrong_words(self->area, nr, value));
 	EXPECT_LE(before + TABLES, replicas_of(self->last));

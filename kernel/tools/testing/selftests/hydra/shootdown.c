@@ -255,7 +255,7 @@ TEST_F_TIMEOUT(shootdown, reader_is_interrupted_and_sees, 60)
 }
 
 /*
- * Two threads of node 0 drop pages that no other node uses. While the gathers overlap,
+ * Two threads of node 0 drop pages of a table that no other node uses. While the gathers overlap,
  * each thread also flushes for the other thread, and still interrupts no other node.
  */
 TEST_F_TIMEOUT(shootdown, gathers_that_overlap_spare_other_nodes, 60)
@@ -269,17 +269,28 @@ TEST_F_TIMEOUT(shootdown, gathers_that_overlap_spare_other_nodes, 60)
 	 * that other nodes share, and the gathers record the sharers.
 	 */
 	for (int operations = COSTLY; operations <= MANY; operations += MANY - COSTLY) {
-		ASSERT_EQ(0, start_dropper(self->alone));
+		ASSERT_EQ(0, start_dropper(self->area + PAGE_SIZE));
 		count_operations(_metadata, op_madvise, self->area, operations, &out);
 		ASSERT_EQ(0, stop_dropper());
 	}
 	expect_only(_metadata, &out, NO_NODE, MANY);
 }
 
-/* A thread on every node drops pages that no other node uses. */
+#define UNPLACED	5UL		/* tables: more than are announced by place */
+
+static int op_madvise_many(char *area)
+{
+	*(volatile uint64_t *)area = 1;
+	return madvise(area, UNPLACED * TABLE_SIZE, MADV_DONTNEED);
+}
+
+/*
+ * A thread on every node drops pages that no other node uses, and that of node 0 so many that the
+ * others have to look at its range.
+ */
 TEST_F_TIMEOUT(shootdown, gathers_on_all_nodes_spare_each_other, 60)
 {
-	size_t tables = hydra_nodes();
+	size_t tables = UNPLACED + hydra_nodes();
 	char *pages = hydra_reserve(tables * TABLE_SIZE);
 	int cpus[HYDRA_MAX_CPUS];
 	static struct outcome out;
@@ -293,11 +304,12 @@ TEST_F_TIMEOUT(shootdown, gathers_on_all_nodes_spare_each_other, 60)
 	for (int node = 1; node < hydra_nodes(); node++) {
 		hydra_node_cpus(node, cpus);
 		start_spinner(node, cpus[0]);
-		atomic_store(&spinner_of(node)->dropped, pages + node * TABLE_SIZE);
+		atomic_store(&spinner_of(node)->dropped,
+			     pages + (UNPLACED + node) * TABLE_SIZE);
 		await_rounds(spinner_of(node));
 	}
 	for (int operations = COSTLY; operations <= MANY; operations += MANY - COSTLY)
-		count_operations(_metadata, op_madvise, pages, operations, &out);
+		count_operations(_metadata, op_madvise_many, pages, operations, &out);
 	expect_only(_metadata, &out, NO_NODE, MANY);
 }
 
@@ -332,13 +344,105 @@ TEST_F_TIMEOUT(shootdown, reader_of_one_of_several_tables, 60)
 	}
 }
 
+#define TRACEFS		"/sys/kernel/tracing"
+#define INSTANCE	TRACEFS "/instances/hydra-shootdown"
+#define WHOLE		"/events/hydra/hydra_flush"
+
+static struct {
+	char *area;
+	size_t size;
+	atomic_bool stop;
+	atomic_ulong rounds;
+} beside;
+
+static void *drop_beside(void *arg)
+{
+	int cpus[HYDRA_MAX_CPUS];
+
+	hydra_pin_to_cpu(cpus[hydra_node_cpus(0, cpus) - 1]);
+	while (!atomic_load(&beside.stop)) {
+		*(volatile uint64_t *)beside.area = 1;
+		if (madvise(beside.area, beside.size, MADV_DONTNEED))
+			abort();
+		atomic_fetch_add(&beside.rounds, 1);
+	}
+	return NULL;
+}
+
+/*
+ * Of MANY drops of a page, how many flush everything, while a thread of the same node drops other
+ * memory? The tracepoint hydra:hydra_flush has the range of a flush; the last address: everything.
+ */
+static int count_whole_beside(struct __test_metadata *_metadata, char *page, char *area,
+			      size_t size)
+{
+	char line[512];
+	pthread_t other;
+	int whole = 0;
+	FILE *f;
+
+	beside.area = area;
+	beside.size = size;
+	atomic_store(&beside.stop, false);
+	atomic_store(&beside.rounds, 0);
+	EXPECT_EQ(0, pthread_create(&other, NULL, drop_beside, NULL));
+	while (!atomic_load(&beside.rounds))
+		usleep(100);
+	close(open(INSTANCE "/trace", O_WRONLY | O_TRUNC));
+	EXPECT_EQ(0, hydra_write_file(INSTANCE WHOLE "/enable", "1"));
+	for (int i = 0; i < MANY; i++)
+		EXPECT_EQ(0, op_madvise(page));
+	EXPECT_EQ(0, hydra_write_file(INSTANCE WHOLE "/enable", "0"));
+	atomic_store(&beside.stop, true);
+	EXPECT_EQ(0, pthread_join(other, NULL));
+	f = fopen(INSTANCE "/trace", "r");
+	while (f && fgets(line, sizeof(line), f))
+		whole += strstr(line, "hydra_flush: ") != NULL;
+	if (f)
+		fclose(f);
+	return whole;
+}
+
+/*
+ * Two threads of a node drop pages of tables of their own: each flushes its page, and no more. If
+ * they drop pages of one table, or if one drops more than is announced by place, and they meet,
+ * each flushes all that it may have skipped.
+ */
+TEST_F_TIMEOUT(shootdown, drops_elsewhere_flush_no_more, 120)
+{
+	char *area = hydra_reserve(16 * TABLE_SIZE), filter[96];
+	int cpus[HYDRA_MAX_CPUS], whole;
+
+	if (hydra_node_cpus(0, cpus) < 2)
+		SKIP(return, "the first node has but one CPU");
+	if (access(TRACEFS "/events", F_OK))
+		mount("tracefs", TRACEFS, "tracefs", 0, NULL);
+	if (access(TRACEFS WHOLE, F_OK))
+		SKIP(return, "no tracepoint hydra:hydra_flush (CONFIG_FTRACE, CONFIG_ENABLE_DEFAULT_TRACERS)");
+	ASSERT_TRUE(!mkdir(INSTANCE, 0700) || errno == EEXIST);
+	snprintf(filter, sizeof(filter), "common_pid == %d && end == 0x%lx", getpid(), -1UL);
+	ASSERT_EQ(0, hydra_write_file(INSTANCE WHOLE "/filter", filter));
+	hydra_map(area, 16 * TABLE_PAGES);
+	ASSERT_EQ(0, madvise(area, 16 * TABLE_SIZE, MADV_NOHUGEPAGE));
+	op_madvise(area);
+
+	whole = count_whole_beside(_metadata, area, area + TABLE_SIZE, PAGE_SIZE);
+	EXPECT_EQ(0, whole)
+		TH_LOG("%d of %d drops flush everything, for drops elsewhere", whole, MANY);
+	whole = count_whole_beside(_metadata, area, area + PAGE_SIZE, PAGE_SIZE);
+	EXPECT_LT(0, whole)
+		TH_LOG("no drop flushes everything, for drops in the same table");
+	whole = count_whole_beside(_metadata, area, area + 2 * TABLE_SIZE, 14 * TABLE_SIZE);
+	EXPECT_LT(0, whole)
+		TH_LOG("no drop flushes everything, for drops of many tables");
+	EXPECT_EQ(0, rmdir(INSTANCE));
+}
+
 /*
  * Some flushes spare a CPU. When a later flush of one page reaches the spared CPU, the
  * CPU flushes the page alone, not the whole TLB. The tracepoint tlb:tlb_flush has the
  * number of pages that a CPU flushes; -1: all.
  */
-#define TRACEFS		"/sys/kernel/tracing"
-#define INSTANCE	TRACEFS "/instances/hydra-shootdown"
 #define EVENT		"/events/tlb/tlb_flush"
 #define BY_INTERRUPT	"reason == 1"
 

@@ -75,7 +75,7 @@ static void hydra_test_gather(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, PAGE_SIZE, g.start);
 	KUNIT_EXPECT_EQ(test, 5 * PAGE_SIZE, g.end);
 	KUNIT_EXPECT_TRUE(test, hydra_mask_empty(&g.sharers));
-	__hydra_gather_add_huge(&g, (pteval_t *)pmd_offset(&pud, 2 * PMD_SIZE));
+	__hydra_gather_add_huge(&g, (pteval_t *)pmd_offset(&pud, 2 * PMD_SIZE), 2 * PMD_SIZE);
 	KUNIT_EXPECT_EQ(test, BIT(0), g.sharers.bits[0]);
 	__hydra_gather_init(&g, true);
 	KUNIT_EXPECT_EQ(test, 0, g.start);
@@ -111,23 +111,23 @@ static void hydra_test_gather_marked(struct kunit *test)
 	copies[1][7] = HYDRA_PTE_REFILL;
 	copies[1][8] = HUGE_A | HYDRA_PTE_MARKED;
 	__hydra_gather_init(&g, false);
-	__hydra_gather_add_huge(&g, &canonical[7]);
+	__hydra_gather_add_huge(&g, &canonical[7], 7 * PMD_SIZE);
 	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(2), g.sharers.bits[0]);
 	KUNIT_EXPECT_EQ(test, HYDRA_PTE_REFILL, copies[0][7]);
 	/* The gather has cleared the mark. The mark of another page stays. */
 	__hydra_gather_init(&g, false);
-	__hydra_gather_add_huge(&g, &canonical[7]);
+	__hydra_gather_add_huge(&g, &canonical[7], 7 * PMD_SIZE);
 	KUNIT_EXPECT_EQ(test, BIT(2), g.sharers.bits[0]);
 	KUNIT_EXPECT_EQ(test, HUGE_A | HYDRA_PTE_MARKED, copies[1][8]);
 	/* While another gather is pending, the mark stays, and a flush must reach all sharers. */
 	atomic_set(&h->mm->tlb_flush_pending, 2);
 	__hydra_gather_init(&g, false);
-	__hydra_gather_add_huge(&g, &canonical[8]);
+	__hydra_gather_add_huge(&g, &canonical[8], 8 * PMD_SIZE);
 	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(1) | BIT(2), g.sharers.bits[0]);
 	KUNIT_EXPECT_EQ(test, HUGE_A | HYDRA_PTE_MARKED, copies[1][8]);
 	atomic_set(&h->mm->tlb_flush_pending, 1);
 	__hydra_gather_init(&g, false);
-	__hydra_gather_add_huge(&g, &canonical[8]);
+	__hydra_gather_add_huge(&g, &canonical[8], 8 * PMD_SIZE);
 	KUNIT_EXPECT_EQ(test, BIT(1) | BIT(2), g.sharers.bits[0]);
 	KUNIT_EXPECT_EQ(test, HUGE_A, copies[1][8]);
 	/* A CPU that breaks its promise takes the filter from all address spaces. */
@@ -135,13 +135,13 @@ static void hydra_test_gather_marked(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, hydra_accessed_refused());
 	KUNIT_EXPECT_NE(test, 0, hydra_settings_take(&accessed, &settings));
 	__hydra_gather_init(&g, false);
-	__hydra_gather_add_huge(&g, &canonical[7]);
+	__hydra_gather_add_huge(&g, &canonical[7], 7 * PMD_SIZE);
 	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(1) | BIT(2), g.sharers.bits[0]);
 	WRITE_ONCE(hydra_marks_failed, false);
 	/* With the filter by table, a flush must reach all sharers. */
 	h->filter = HYDRA_FILTER_TABLE;
 	__hydra_gather_init(&g, false);
-	__hydra_gather_add_huge(&g, &canonical[7]);
+	__hydra_gather_add_huge(&g, &canonical[7], 7 * PMD_SIZE);
 	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(1) | BIT(2), g.sharers.bits[0]);
 }
 
