@@ -19,8 +19,8 @@ from lab import children, paths, progress
 from lab.errors import LabError
 from lab.kernel import build, kconfig, series, source
 
-OPTION = re.compile(r"^(?:menu)?config +((?:KVM_)?HYDRA\w*)$", re.M)
-HYDRAS = ("HYDRA_", "KVM_HYDRA")        # how the names of Hydra's options begin
+OPTION = re.compile(r"^(?:menu)?config +((?:KVM_)?HYDRA\w*|REFCACHE\w*)$", re.M)
+HYDRAS = ("HYDRA_", "KVM_HYDRA", "REFCACHE")        # how the names of our options begin
 KVM, KVMS = "arch/x86/kvm/", "arch/x86/kvm/hydra/"
 
 # Compiled: each C file of Linux that a patch so far has changed, our files, and INCLUDERS, other files with a header of Linux that a

@@ -4,7 +4,7 @@ import dataclasses
 
 SEEDS = 1000                 # the number that draws is below
 # A short run takes a part of some stages. So many short runs with numbers that follow each other have the whole stage.
-SHARES = {"machine": 2, "packages": 2, "modes": 4, "suites": 4, "debug": 8, "injected": 8}
+SHARES = {"machine": 2, "packages": 2, "modes": 4, "suites": 4, "debug": 8, "injected": 16}
 
 
 def share(stage, entries, seed):
@@ -33,10 +33,11 @@ STAGES = {
     "suites": Stage("Linux's own tests and stress-ng, on stock and with a policy for every process. A short run has one policy, and a half of mm's tests, the other half, those of the other directories, or stress-ng", "lab", only="programs"),
     "vm": Stage("self tests with virtual machines; with --long also on the debug kernel, self tests in a machine in the machine, and KVM's own tests on stock and under Hydra", "lab", only="programs"),
     "debug": Stage("self tests on the debug kernel: KASAN, lockdep, page-table checks. A short run has every eighth program", "debug", only="programs"),
-    "injected": Stage("injected faults: rules broken one by one on the debug kernel; does a test notice? A short run breaks every eighth rule", "debug", only="rules"),
+    "injected": Stage("injected faults: rules broken one by one on the debug kernel; does a test notice? A short run breaks every sixteenth rule", "debug", only="rules"),
     "races": Stage("self tests on a kernel that looks for data races (KCSAN)", "kcsan", long=True),
     "oracle": Stage("a million operations of the stale-translation oracle, and some under each other policy", "lab", only="runs", long=True),
     "suites-debug": Stage("Linux's own tests on the debug kernel", "debug", only="programs", long=True),
+    "load": Stage("an hour under policy auto on the debug kernel, which looks as often as in ten: nothing leaks, no process is split and returns all the time", "debug", long=True),
     "pcid": Stage("self tests and an injected fault on an emulated Intel processor with PCID and VMX (Bochs)", "debug", only="boots", long=True),
 }
 

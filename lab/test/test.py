@@ -14,7 +14,7 @@ from lab.machine import programs
 from lab.machine.ktap import Outcome
 from lab.meter import steps_verbs
 from lab.package import releases
-from lab.test import faults, kvm_suites, linux_suites as linux, modes, packages, pcid, races, server, stages, suites
+from lab.test import faults, kvm_suites, linux_suites as linux, load, modes, packages, pcid, races, server, stages, suites
 
 
 # By stage: the name of the outcomes, and the suite; a suite of several parts returns a dict.
@@ -35,6 +35,7 @@ RUN = {
     "races": ("data races [KCSAN kernel]", lambda _: races.run()),
     "oracle": ("oracle, a million operations", lambda a: suites.long_oracle(a.only)),
     "suites-debug": ("Linux's own tests [debug kernel]", lambda a: linux.outcomes("debug", a.long, a.only, a.seed)),
+    "load": ("an hour under auto [debug kernel]", lambda _: load.run()),
     "pcid": ("PCID", lambda a: pcid.run(a.only)),
 }
 
