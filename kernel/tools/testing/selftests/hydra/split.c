@@ -469,7 +469,7 @@ static void run_while_tables_go(struct __test_metadata *_metadata, int reader_no
 			*(volatile uint64_t *)page_of_table(n) = 1;
 		ASSERT_TRUE(renew_page());
 	}
-	/* A fast kernel may do many parts before the main thread runs again. */
+	/* On a busy host a fast kernel may do all parts before the main thread runs again. */
 	TH_LOG("%ld %% of the tables went at once", most);
 	if (on_slow_kernel())
 		EXPECT_GT(AT_ONCE, most);
@@ -533,6 +533,7 @@ static uint64_t own_tables(void)
 /* In a child. It ends as soon as it has lost so many eighths of its tables. */
 static void end_while_tables_go(struct __test_metadata *_metadata, int reader_node, int eighths)
 {
+	unsigned char resident;
 	uint64_t all;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -541,21 +542,28 @@ static void end_while_tables_go(struct __test_metadata *_metadata, int reader_no
 	all = own_tables();
 	if (pthread_create(&many.chooser, NULL, choose_linux, NULL))
 		_exit(1);
+	/* mincore() waits for mmap_lock, and so gets it between two parts. */
 	while (own_tables() > all * (8 - eighths) / 8)
-		__builtin_ia32_pause();
+		if (mincore(page_of_table(0), PAGE_SIZE, &resident))
+			_exit(1);
 	_exit(own_tables() && hydra_is_split() ? IN_BETWEEN : TOO_LATE);
 }
 
 /*
  * Children end at several moments of their return: while leaf tables go, and while those above do.
- * On a busy host a child may miss its moment, so another one tries again.
+ * On a busy host a child may miss its moment, so another one tries again. The tables go in parts
+ * that are larger than an eighth, so some moments may not come at all.
  */
+#define MOMENTS		3	/* of seven, at least; 1 on a fast kernel */
+
 TEST_F_TIMEOUT(split, process_ends_while_its_tables_go, 300)
 {
+	int moments = 0;
+
 	for (int eighths = 1; eighths < 8; eighths++) {
 		int status = TOO_LATE;
 
-		for (int tries = 0; tries < RETURNS && status == TOO_LATE; tries++) {
+		for (int tries = 0; tries < 2 && status == TOO_LATE; tries++) {
 			pid_t child = fork();
 
 			if (!child)
@@ -563,10 +571,13 @@ TEST_F_TIMEOUT(split, process_ends_while_its_tables_go, 300)
 			ASSERT_LT(0, child);
 			status = hydra_wait_child(child);
 		}
-		if (status == TOO_LATE)
-			TH_LOG("no child ended with %d/8 of its tables gone", eighths);
-		EXPECT_TRUE(status == IN_BETWEEN || (status == TOO_LATE && !on_slow_kernel()));
+		if (status == IN_BETWEEN)
+			moments++;
+		else
+			ASSERT_EQ(TOO_LATE, status);
 	}
+	TH_LOG("children ended at %d of 7 moments", moments);
+	EXPECT_LE(on_slow_kernel() ? MOMENTS : 1, moments);
 }
 
 /*
