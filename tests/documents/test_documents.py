@@ -28,6 +28,7 @@ LINUX = set("""
     choose_new_asid flush_tlb_page folio_referenced folio_referenced_one follow_pfnmap_start free_pgtables free_pte_range get_user_pages
     host_pfn_mapping_level move_huge_pmd move_pages_huge_pmd move_pgt_entry nested_vmx_check_vmentry_hw p4d_addr_end
     map_pte move_pages_pte folio_mkclean page_table_lock page_vma_mapped_walk tlb_remove_table_sync_one pagemap_scan_pmd_entry pmd_clear ptdump_walk_pgd_level_debugfs pte_clear
+    page_mkclean ptep_clear_flush tlb_flush_mmu wp_clean_pre_vma write_protect_page zap_page_range_single
     pte_free_defer pte_free_now pte_free_tlb read_ldt si_code tlb_finish_mmu tlb_gather_mmu truncate_inode_partial_folio
     tlb_flush_batched unmap_vmas unuse_vma vma_start_write hugetlb_unshare_all_pmds wp_clean_post_vma wp_page_reuse zap_huge_pmd
     fast_page_fault is_page_fault_stale kvm_arch_vcpu_load kvm_mmu_hugepage_adjust kvm_make_all_cpus_request kvm_mmu_load kvm_mmu_new_pgd
@@ -289,7 +290,7 @@ def test_each_rule_that_can_be_broken_is_in_the_list():
 
 def test_a_fault_beside_a_test_is_one_that_the_test_has_to_notice():
     text = " ".join((REPO / "docs/verification.md").read_text(encoding="utf-8").split())
-    beside = re.findall(r"`([^`]+)` \(injected fault `([\w-]+)`\)", text)
+    beside = re.findall(r"`([^`]+: \w+)` \(`([\w-]+)`\)", text)
     assert len(beside) > 4
     assert [(test, rule) for test, rule in beside if test.replace(": ", " -t ") not in
             [*faults.CATCHERS.get(rule, []), faults.ELSEWHERE.get(rule)]] == []
