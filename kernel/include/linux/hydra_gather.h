@@ -56,10 +56,10 @@ void __hydra_gather_add_range(struct hydra_gather *g, unsigned long start,
 void __hydra_gather_protect(struct hydra_gather *g, struct vm_area_struct *vma);
 void __hydra_gather_add_huge(struct hydra_gather *g, const pteval_t *entry,
 			     unsigned long addr);
-bool __hydra_gather_announce(struct hydra_gather *g, struct vm_area_struct *vma,
-			     unsigned long start, unsigned long end);
-void __hydra_gather_withdraw(struct hydra_gather *g, const struct mm_struct *mm);
-bool __hydra_gather_beside(const struct hydra_gather *g, const struct mm_struct *mm);
+void __hydra_gather_drop(struct hydra_gather *g, struct vm_area_struct *vma,
+			 unsigned long start, unsigned long end);
+bool __hydra_gather_withdraw(struct mmu_gather *tlb);
+bool __hydra_gather_beside(struct mmu_gather *tlb);
 bool hydra_drops_in(struct hydra_mm *h, unsigned long start, unsigned long end);
 void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
 			spinlock_t *ptl, unsigned long addr);
@@ -67,8 +67,17 @@ void hydra_gather_table(struct mmu_gather *tlb, struct ptdesc *ptdesc);
 void hydra_gather_flushed(struct hydra_gather *g);
 bool __hydra_wait_pmd_clear(struct mm_struct *mm, pmd_t *pmd);
 
+/* Nothing is recorded. */
+static inline void hydra_gather_clear(struct hydra_gather *g)
+{
+	g->recording = false;
+	g->ranged = false;
+	g->nr_places = 0;
+	g->barrier = false;
+}
+
 /**
- * hydra_gather_init - a gather begins
+ * hydra_gather_init - a gather begins, which raises mm->tlb_flush_pending
  * @g: Hydra's part of the gather
  * @mm: the address space
  * @fullmm: the gather tears down the whole address space, including the LDT
@@ -78,53 +87,50 @@ bool __hydra_wait_pmd_clear(struct mm_struct *mm, pmd_t *pmd);
 static inline void hydra_gather_init(struct hydra_gather *g,
 				     const struct mm_struct *mm, bool fullmm)
 {
-	g->recording = false;
-	g->ranged = false;
-	g->nr_places = 0;
+	hydra_gather_clear(g);
 	if (mm_has_hydra(mm))
 		__hydra_gather_begin(g, mm, fullmm);
 }
 
 /**
- * hydra_gather_announce - announce what a gather drops, by place
+ * hydra_gather_drop - a gather begins, which drops
  * @g: Hydra's part of the gather, which begins
  * @vma: the VMA that is dropped from
  * @start: first address
  * @end: end of the range, exclusive
  *
- * See arch/x86/mm/hydra/pending.c. The gather drops: it takes no rights from entries that stay.
+ * The gather takes no rights from entries that stay. It announces its places
+ * (arch/x86/mm/hydra/pending.c), or raises mm->tlb_flush_pending.
  *
  * Context: any; before the gather takes the lock of a table in the range.
- * Return: false if the gather has to raise mm->tlb_flush_pending.
+ * Return: false if the caller has to raise mm->tlb_flush_pending.
  */
-static inline bool hydra_gather_announce(struct hydra_gather *g,
-					 struct vm_area_struct *vma,
-					 unsigned long start, unsigned long end)
+static inline bool hydra_gather_drop(struct hydra_gather *g, struct vm_area_struct *vma,
+				     unsigned long start, unsigned long end)
 {
-	return static_branch_unlikely(&hydra_key.key) && g->ranged &&
-	       __hydra_gather_announce(g, vma, start, end);
-}
-
-/**
- * hydra_gather_withdraw - what a gather has announced is not pending any more
- * @g: Hydra's part of the gather, which has flushed
- * @mm: the address space
- *
- * Context: any.
- * Return: false if the gather has to lower mm->tlb_flush_pending.
- */
-static inline bool hydra_gather_withdraw(struct hydra_gather *g, const struct mm_struct *mm)
-{
-	if (!static_branch_unlikely(&hydra_key.key) || !g->nr_places)
+	hydra_gather_clear(g);
+	if (!mm_has_hydra(vma->vm_mm))
 		return false;
-	__hydra_gather_withdraw(g, mm);
+	__hydra_gather_drop(g, vma, start, end);
 	return true;
 }
 
 /**
+ * hydra_gather_withdraw - what a gather has announced is not pending any more
+ * @tlb: the gather, which has flushed
+ *
+ * Context: any.
+ * Return: false if the gather has to lower mm->tlb_flush_pending.
+ */
+static inline bool hydra_gather_withdraw(struct mmu_gather *tlb)
+{
+	return static_branch_unlikely(&hydra_key.key) && __hydra_gather_withdraw(tlb);
+}
+
+/**
  * hydra_gather_beside - does another gather change entries in the range of one that ends?
- * @g: Hydra's part of the gather
- * @mm: the address space
+ * @tlb: the gather
+ * @mm: its address space
  *
  * mm_tlb_flush_nested() tells of gathers that have raised mm->tlb_flush_pending, as long as this
  * one has, too.
@@ -132,10 +138,9 @@ static inline bool hydra_gather_withdraw(struct hydra_gather *g, const struct mm
  * Context: any; after the gather has read its entries.
  * Return: true if so, or if that is not known.
  */
-static inline bool hydra_gather_beside(const struct hydra_gather *g,
-				       const struct mm_struct *mm)
+static inline bool hydra_gather_beside(struct mmu_gather *tlb, const struct mm_struct *mm)
 {
-	return mm_has_hydra(mm) && __hydra_gather_beside(g, mm);
+	return mm_has_hydra(mm) && __hydra_gather_beside(tlb);
 }
 
 /**
@@ -299,13 +304,10 @@ static inline void hydra_gather_protect(struct hydra_gather *g, struct vm_area_s
 					unsigned long size) { }
 static inline void hydra_gather_add_huge(struct hydra_gather *g, const void *entry,
 					 unsigned long addr) { }
-static inline bool hydra_gather_announce(struct hydra_gather *g,
-					 struct vm_area_struct *vma,
-					 unsigned long start, unsigned long end)
-					 { return false; }
-static inline bool hydra_gather_withdraw(struct hydra_gather *g,
-					 const struct mm_struct *mm) { return false; }
-static inline bool hydra_gather_beside(const struct hydra_gather *g,
+static inline bool hydra_gather_drop(struct hydra_gather *g, struct vm_area_struct *vma,
+				     unsigned long start, unsigned long end) { return false; }
+static inline bool hydra_gather_withdraw(struct mmu_gather *tlb) { return false; }
+static inline bool hydra_gather_beside(struct mmu_gather *tlb,
 				       const struct mm_struct *mm) { return false; }
 static inline bool hydra_drops_pending(const struct mm_struct *mm, unsigned long start,
 				       unsigned long end) { return false; }

@@ -14,6 +14,8 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
+#include <asm/tlb.h>
+
 #include "pending.h"
 #include "state.h"
 
@@ -264,17 +266,17 @@ bool hydra_drops_in(struct hydra_mm *h, unsigned long start, unsigned long end)
 }
 
 /**
- * __hydra_gather_announce - announce a drop by place
- * @g: Hydra's part of the gather, which begins
+ * hydra_gather_announce - announce a drop by place
+ * @g: Hydra's part of the gather, which begins, with ->ranged set
  * @vma: the VMA that is dropped from
  * @start: first address
  * @end: end of the range, exclusive
  *
- * Context: as hydra_gather_announce().
+ * Context: as hydra_gather_drop().
  * Return: false if the gather has to raise mm->tlb_flush_pending.
  */
-bool __hydra_gather_announce(struct hydra_gather *g, struct vm_area_struct *vma,
-			     unsigned long start, unsigned long end)
+bool hydra_gather_announce(struct hydra_gather *g, struct vm_area_struct *vma,
+			   unsigned long start, unsigned long end)
 {
 	const struct hydra_mm *h = READ_ONCE(vma->vm_mm->hydra);
 	struct hydra_pending *pending = READ_ONCE(h->pending);
@@ -298,20 +300,27 @@ bool __hydra_gather_announce(struct hydra_gather *g, struct vm_area_struct *vma,
 	return true;
 }
 
+/* Return: false if the gather has announced no places. */
+static bool hydra_withdraw(struct hydra_gather *g, struct hydra_mm *h)
+{
+	unsigned int i, nr = g->nr_places;
+
+	for (i = 0; i < nr; i++)
+		atomic_dec(&hydra_counter_of(h->pending, g->place + i)->drops);
+	g->nr_places = 0;
+	return nr;
+}
+
 /**
  * __hydra_gather_withdraw - the drop of a gather is not pending any more
- * @g: Hydra's part of the gather, which has announced places, and has flushed
- * @mm: the address space
+ * @tlb: the gather, which has flushed
  *
  * Context: any. As on Linux, the flush is ordered before: it has waited for the CPUs.
+ * Return: false if the gather has announced no places.
  */
-void __hydra_gather_withdraw(struct hydra_gather *g, const struct mm_struct *mm)
+bool __hydra_gather_withdraw(struct mmu_gather *tlb)
 {
-	unsigned int i;
-
-	for (i = 0; i < g->nr_places; i++)
-		atomic_dec(&hydra_counter_of(mm->hydra->pending, g->place + i)->drops);
-	g->nr_places = 0;
+	return hydra_withdraw(&tlb->hydra, tlb->mm->hydra);
 }
 
 /* Has another gather raised tlb_flush_pending? */
@@ -320,19 +329,9 @@ static bool hydra_unplaced_beside(const struct hydra_gather *g, const struct mm_
 	return atomic_read(&mm->tlb_flush_pending) > (g->nr_places ? 0 : 1);
 }
 
-/**
- * __hydra_gather_beside - does another gather change entries in the range of one that ends?
- * @g: Hydra's part of the gather
- * @mm: the address space, with a struct hydra_mm
- *
- * Context: as hydra_gather_beside().
- * Return: true if so, or if that is not known.
- */
-bool __hydra_gather_beside(const struct hydra_gather *g, const struct mm_struct *mm)
+static bool hydra_beside(const struct hydra_gather *g, struct hydra_mm *h)
 {
-	struct hydra_mm *h = READ_ONCE(mm->hydra);
-
-	if (hydra_unplaced_beside(g, mm))
+	if (hydra_unplaced_beside(g, h->mm))
 		return true;
 	if (g->nr_places)
 		return hydra_places_above(h->pending, g->place, g->nr_places, 1);
@@ -340,6 +339,18 @@ bool __hydra_gather_beside(const struct hydra_gather *g, const struct mm_struct 
 	if (!g->ranged)
 		return !hydra_drained(h);
 	return hydra_drops_in(h, g->start, g->end);
+}
+
+/**
+ * __hydra_gather_beside - does another gather change entries in the range of one that ends?
+ * @tlb: the gather; its address space has a struct hydra_mm
+ *
+ * Context: as hydra_gather_beside().
+ * Return: true if so, or if that is not known.
+ */
+bool __hydra_gather_beside(struct mmu_gather *tlb)
+{
+	return hydra_beside(&tlb->hydra, READ_ONCE(tlb->mm->hydra));
 }
 
 /**

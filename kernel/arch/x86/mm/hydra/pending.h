@@ -29,6 +29,8 @@ void hydra_pending_alloc(struct hydra_mm *h);
 void hydra_pending_return(struct hydra_mm *h);
 void hydra_pending_free(struct hydra_mm *h);
 bool hydra_drained(struct hydra_mm *h);
+bool hydra_gather_announce(struct hydra_gather *g, struct vm_area_struct *vma,
+			   unsigned long start, unsigned long end);
 bool hydra_gather_alone_at(const struct hydra_gather *g, struct hydra_mm *h,
 			   unsigned long addr);
 

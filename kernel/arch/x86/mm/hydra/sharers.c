@@ -705,6 +705,23 @@ void __hydra_gather_begin(struct hydra_gather *g, const struct mm_struct *mm, bo
 }
 
 /**
+ * __hydra_gather_drop - a gather of an address space with a struct hydra_mm begins, which drops
+ * @g: Hydra's part of the gather
+ * @vma: the VMA that is dropped from
+ * @start: first address
+ * @end: end of the range, exclusive
+ *
+ * Context: as hydra_gather_drop().
+ */
+void __hydra_gather_drop(struct hydra_gather *g, struct vm_area_struct *vma,
+			 unsigned long start, unsigned long end)
+{
+	__hydra_gather_begin(g, vma->vm_mm, false);
+	if (!g->ranged || !hydra_gather_announce(g, vma, start, end))
+		inc_tlb_flush_pending(vma->vm_mm);
+}
+
+/**
  * __hydra_gather_add_range - record the range that a gather is about to walk
  * @g: Hydra's part of the gather, with ->ranged set
  * @start: first address

@@ -73,26 +73,26 @@ static void hydra_test_announce(struct kunit *test)
 
 		g = hydra_test_new_gather();
 		KUNIT_EXPECT_EQ_MSG(test, rows[i].places > 0,
-				    __hydra_gather_announce(&g, vma, start, end), "row %d", i);
+				    hydra_gather_announce(&g, vma, start, end), "row %d", i);
 		KUNIT_EXPECT_EQ_MSG(test, rows[i].places, g.nr_places, "row %d", i);
 		KUNIT_EXPECT_EQ_MSG(test, rows[i].places > 0,
 				    hydra_drops_in(h, vma->vm_start, vma->vm_end), "row %d", i);
-		__hydra_gather_withdraw(&g, mm);
+		hydra_withdraw(&g, h);
 		KUNIT_EXPECT_FALSE(test, hydra_drops_in(h, vma->vm_start, vma->vm_end));
 	}
 	g = hydra_test_new_gather();
 	h->active = false;
-	KUNIT_EXPECT_FALSE(test, __hydra_gather_announce(&g, vma, vma->vm_start,
-							 vma->vm_start + PAGE_SIZE));
+	KUNIT_EXPECT_FALSE(test, hydra_gather_announce(&g, vma, vma->vm_start,
+						       vma->vm_start + PAGE_SIZE));
 	h->active = true;
 	pending = h->pending;
 	h->pending = NULL;
-	KUNIT_EXPECT_FALSE(test, __hydra_gather_announce(&g, vma, vma->vm_start,
-							 vma->vm_start + PAGE_SIZE));
+	KUNIT_EXPECT_FALSE(test, hydra_gather_announce(&g, vma, vma->vm_start,
+						       vma->vm_start + PAGE_SIZE));
 	h->pending = pending;
 	vm_flags_init(vma, VM_HUGETLB);
-	KUNIT_EXPECT_FALSE(test, __hydra_gather_announce(&g, vma, vma->vm_start,
-							 vma->vm_start + PMD_SIZE));
+	KUNIT_EXPECT_FALSE(test, hydra_gather_announce(&g, vma, vma->vm_start,
+						       vma->vm_start + PMD_SIZE));
 }
 
 /* Two gathers: which sees which? */
@@ -111,49 +111,49 @@ static void hydra_test_beside(struct kunit *test)
 	start = vma->vm_start;
 	one = hydra_test_new_gather();
 	two = hydra_test_new_gather();
-	KUNIT_ASSERT_TRUE(test, __hydra_gather_announce(&one, vma, start, start + PMD_SIZE));
-	KUNIT_EXPECT_FALSE(test, __hydra_gather_beside(&one, mm));
+	KUNIT_ASSERT_TRUE(test, hydra_gather_announce(&one, vma, start, start + PMD_SIZE));
+	KUNIT_EXPECT_FALSE(test, hydra_beside(&one, h));
 	/* Disjoint places, then one in common. */
-	KUNIT_ASSERT_TRUE(test, __hydra_gather_announce(&two, vma, start + PMD_SIZE,
-							start + 3 * PMD_SIZE));
-	KUNIT_EXPECT_FALSE(test, __hydra_gather_beside(&one, mm));
-	KUNIT_EXPECT_FALSE(test, __hydra_gather_beside(&two, mm));
-	__hydra_gather_withdraw(&two, mm);
-	KUNIT_ASSERT_TRUE(test, __hydra_gather_announce(&two, vma, start,
-							start + 3 * PMD_SIZE));
-	KUNIT_EXPECT_TRUE(test, __hydra_gather_beside(&one, mm));
-	KUNIT_EXPECT_TRUE(test, __hydra_gather_beside(&two, mm));
+	KUNIT_ASSERT_TRUE(test, hydra_gather_announce(&two, vma, start + PMD_SIZE,
+						      start + 3 * PMD_SIZE));
+	KUNIT_EXPECT_FALSE(test, hydra_beside(&one, h));
+	KUNIT_EXPECT_FALSE(test, hydra_beside(&two, h));
+	hydra_withdraw(&two, h);
+	KUNIT_ASSERT_TRUE(test, hydra_gather_announce(&two, vma, start,
+						      start + 3 * PMD_SIZE));
+	KUNIT_EXPECT_TRUE(test, hydra_beside(&one, h));
+	KUNIT_EXPECT_TRUE(test, hydra_beside(&two, h));
 	KUNIT_EXPECT_FALSE(test, hydra_gather_alone_at(&two, h, start));
 	KUNIT_EXPECT_TRUE(test, hydra_gather_alone_at(&two, h, start + PMD_SIZE));
-	__hydra_gather_withdraw(&two, mm);
+	hydra_withdraw(&two, h);
 	/* A gather that raises tlb_flush_pending meets those in its range, and is met by all. */
 	wide = hydra_test_new_gather();
 	atomic_inc(&mm->tlb_flush_pending);
 	wide.start = start + PMD_SIZE;
 	wide.end = start + 9 * PMD_SIZE;
-	KUNIT_EXPECT_FALSE(test, __hydra_gather_beside(&wide, mm));
-	KUNIT_EXPECT_TRUE(test, __hydra_gather_beside(&one, mm));
+	KUNIT_EXPECT_FALSE(test, hydra_beside(&wide, h));
+	KUNIT_EXPECT_TRUE(test, hydra_beside(&one, h));
 	KUNIT_EXPECT_FALSE(test, hydra_gather_alone_at(&one, h, start));
 	KUNIT_EXPECT_FALSE(test, hydra_gather_alone_at(&wide, h, start));
 	KUNIT_EXPECT_TRUE(test, hydra_gather_alone_at(&wide, h, start + PMD_SIZE));
 	wide.start = start;
-	KUNIT_EXPECT_TRUE(test, __hydra_gather_beside(&wide, mm));
+	KUNIT_EXPECT_TRUE(test, hydra_beside(&wide, h));
 	/* As many places as counters, and a range that is not known */
 	wide.end = start + PENDING_COUNTERS * PMD_SIZE;
-	KUNIT_EXPECT_TRUE(test, __hydra_gather_beside(&wide, mm));
+	KUNIT_EXPECT_TRUE(test, hydra_beside(&wide, h));
 	wide.start = ULONG_MAX;
 	wide.end = 0;
-	KUNIT_EXPECT_TRUE(test, __hydra_gather_beside(&wide, mm));
+	KUNIT_EXPECT_TRUE(test, hydra_beside(&wide, h));
 	/* After a return to Linux as before */
 	h->active = false;
-	KUNIT_EXPECT_TRUE(test, __hydra_gather_beside(&wide, mm));
+	KUNIT_EXPECT_TRUE(test, hydra_beside(&wide, h));
 	/* A grace period later, too, while a counter is not 0; then none is looked at. */
 	WRITE_ONCE(h->return_gp, start_poll_synchronize_rcu());
 	while (!poll_state_synchronize_rcu(h->return_gp))
 		synchronize_rcu();
-	KUNIT_EXPECT_TRUE(test, __hydra_gather_beside(&wide, mm));
-	__hydra_gather_withdraw(&one, mm);
-	KUNIT_EXPECT_FALSE(test, __hydra_gather_beside(&wide, mm));
+	KUNIT_EXPECT_TRUE(test, hydra_beside(&wide, h));
+	hydra_withdraw(&one, h);
+	KUNIT_EXPECT_FALSE(test, hydra_beside(&wide, h));
 	KUNIT_EXPECT_TRUE(test, hydra_drained(h));
 	atomic_inc(&h->pending->drops);
 	KUNIT_EXPECT_TRUE(test, hydra_drained(h));
@@ -172,10 +172,10 @@ static void hydra_test_beside(struct kunit *test)
 	h->active = true;
 	/* From before the split */
 	older = (struct hydra_gather) {};
-	KUNIT_EXPECT_TRUE(test, __hydra_gather_beside(&older, mm));
+	KUNIT_EXPECT_TRUE(test, hydra_beside(&older, h));
 	h->pending = NULL;
-	KUNIT_EXPECT_FALSE(test, __hydra_gather_beside(&older, mm));
-	KUNIT_EXPECT_FALSE(test, __hydra_gather_beside(&wide, mm));
+	KUNIT_EXPECT_FALSE(test, hydra_beside(&older, h));
+	KUNIT_EXPECT_FALSE(test, hydra_beside(&wide, h));
 }
 
 static struct kunit_case hydra_pending_cases[] = {
