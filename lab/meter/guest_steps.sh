@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Runs inside the virtual machine: guest_steps.sh CPU BYSTANDERS PROGRAM HYDRACTL STEP...
 # Each STEP is words for PROGRAM, after one word that says how it is to be run: plainly; under a policy of hydractl, or
-# POLICY/FILTER; or "beside", which is under policy linux while another process uses Hydra. Prints "### " and the step ahead of each.
+# POLICY/FILTER; or beside:POLICY, while another process is split. Prints "### " and the step ahead of each.
 set -e
 cpu=$1
 bystanders=$2
@@ -20,13 +20,13 @@ for step; do
 	case $how in
 	plainly)
 		under= ;;
-	beside)
+	beside:*)
 		mkfifo "$home/fifo"
 		"$home/hydractl" run --policy hydra -- "$home/steps" --bystander --cpus "$bystanders" >"$home/fifo" &
 		bystander=$!
 		read -r ready <"$home/fifo"
 		rm "$home/fifo"
-		under="$home/hydractl run --policy linux --" ;;
+		under="$home/hydractl run --policy ${how#*:} --" ;;
 	*/*)
 		under="$home/hydractl run --policy ${how%/*} --filter ${how#*/} --" ;;
 	*)

@@ -43,8 +43,8 @@ POLICIES = {
     "off": Policy("off", "plainly", False, "Linux: Hydra configured out"),
     "off-split": Policy("off", "plainly", True, "Linux, other threads on the other nodes"),
     "unused": Policy("lab", "plainly", False, "Hydra configured in, never used", accesses=False),
-    "linux": Policy("lab", "beside", False, "policy linux while another process uses Hydra", accesses=False),
-    "hydra": Policy("lab", "hydra", False, "Hydra, all on one node"),
+    "linux": Policy("lab", "beside:linux", False, "policy linux while another process uses Hydra", accesses=False),
+    "hydra": Policy("lab", "beside:hydra", False, "Hydra, all on one node, while another process is split"),
     "hydra-split": Policy("lab", "hydra", True, "Hydra, other threads on the other nodes"),
 }
 # Those of lab/bench/operations.py, all on one kernel.

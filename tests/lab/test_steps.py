@@ -310,7 +310,7 @@ def test_only_undisturbed_samples_have_to_agree_with_the_clock():
 
 def test_hydra_is_not_used_before_unused_is_measured():
     words, count = steps.guest_steps(steps.Plan(access_samples=0), "lab", 2, ROWS)
-    assert [line.split()[0] for line in words] == ["plainly", "beside", "hydra", "hydra"]
+    assert [line.split()[0] for line in words] == ["plainly", "beside:linux", "beside:hydra", "hydra"]
     assert count == 3 * 6 + 6
     assert "--others threads --cpus 3" in words[-1] and "fork-exit-1m" not in words[-1] and "first-fill" in words[-1]
     assert "first-fill" not in words[0]
