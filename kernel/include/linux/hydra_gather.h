@@ -26,7 +26,7 @@ struct mmu_gather;
  * @recording: the address space was split, or returning, or counted, when the gather began. If
  *	not, the flush goes to every domain, or is Linux's.
  * @ranged: the range that is walked is recorded. If not, the address space was not split when
- *	the gather began
+ *	the gather began, or no drop was pending since its return
  * @nr_places: places that the gather has announced, from @place on. 0: it has raised
  *	mm->tlb_flush_pending. See arch/x86/mm/hydra/pending.c
  * @barrier: the flush goes to every domain, see hydra_gather_protect(). Valid if @recording
@@ -58,8 +58,8 @@ void __hydra_gather_add_huge(struct hydra_gather *g, const pteval_t *entry,
 			     unsigned long addr);
 void __hydra_gather_drop(struct hydra_gather *g, struct vm_area_struct *vma,
 			 unsigned long start, unsigned long end);
-bool __hydra_gather_withdraw(struct mmu_gather *tlb);
-bool __hydra_gather_beside(struct mmu_gather *tlb);
+bool __hydra_gather_withdraw(const struct mm_struct *mm, struct mmu_gather *tlb);
+bool __hydra_gather_beside(const struct mm_struct *mm, struct mmu_gather *tlb);
 bool hydra_drops_in(struct hydra_mm *h, unsigned long start, unsigned long end);
 void __hydra_free_table(struct mmu_gather *tlb, struct ptdesc *ptdesc,
 			spinlock_t *ptl, unsigned long addr);
@@ -77,7 +77,7 @@ static inline void hydra_gather_clear(struct hydra_gather *g)
 }
 
 /**
- * hydra_gather_init - a gather begins, which raises mm->tlb_flush_pending
+ * hydra_gather_init - a gather begins, which has raised mm->tlb_flush_pending
  * @g: Hydra's part of the gather
  * @mm: the address space
  * @fullmm: the gather tears down the whole address space, including the LDT
@@ -117,20 +117,21 @@ static inline bool hydra_gather_drop(struct hydra_gather *g, struct vm_area_stru
 
 /**
  * hydra_gather_withdraw - what a gather has announced is not pending any more
+ * @mm: the address space
  * @tlb: the gather, which has flushed
  *
  * Context: any.
  * Return: false if the gather has to lower mm->tlb_flush_pending.
  */
-static inline bool hydra_gather_withdraw(struct mmu_gather *tlb)
+static inline bool hydra_gather_withdraw(const struct mm_struct *mm, struct mmu_gather *tlb)
 {
-	return static_branch_unlikely(&hydra_key.key) && __hydra_gather_withdraw(tlb);
+	return mm_has_hydra(mm) && __hydra_gather_withdraw(mm, tlb);
 }
 
 /**
  * hydra_gather_beside - does another gather change entries in the range of one that ends?
+ * @mm: the address space
  * @tlb: the gather
- * @mm: its address space
  *
  * mm_tlb_flush_nested() tells of gathers that have raised mm->tlb_flush_pending, as long as this
  * one has, too.
@@ -138,9 +139,9 @@ static inline bool hydra_gather_withdraw(struct mmu_gather *tlb)
  * Context: any; after the gather has read its entries.
  * Return: true if so, or if that is not known.
  */
-static inline bool hydra_gather_beside(struct mmu_gather *tlb, const struct mm_struct *mm)
+static inline bool hydra_gather_beside(const struct mm_struct *mm, struct mmu_gather *tlb)
 {
-	return mm_has_hydra(mm) && __hydra_gather_beside(tlb);
+	return mm_has_hydra(mm) && __hydra_gather_beside(mm, tlb);
 }
 
 /**
@@ -306,9 +307,10 @@ static inline void hydra_gather_add_huge(struct hydra_gather *g, const void *ent
 					 unsigned long addr) { }
 static inline bool hydra_gather_drop(struct hydra_gather *g, struct vm_area_struct *vma,
 				     unsigned long start, unsigned long end) { return false; }
-static inline bool hydra_gather_withdraw(struct mmu_gather *tlb) { return false; }
-static inline bool hydra_gather_beside(struct mmu_gather *tlb,
-				       const struct mm_struct *mm) { return false; }
+static inline bool hydra_gather_withdraw(const struct mm_struct *mm,
+					 struct mmu_gather *tlb) { return false; }
+static inline bool hydra_gather_beside(const struct mm_struct *mm,
+				       struct mmu_gather *tlb) { return false; }
 static inline bool hydra_drops_pending(const struct mm_struct *mm, unsigned long start,
 				       unsigned long end) { return false; }
 static inline bool hydra_wait_pmd_clear(struct mm_struct *mm, pmd_t *pmd) { return true; }

@@ -368,6 +368,8 @@ void __hydra_mm_destroy(struct mm_struct *mm)
 {
 	struct hydra_mm *h = mm->hydra;
 
+	/* Each gather has lowered what it raised; hydra_free() asserts that of places. */
+	VM_WARN_ON_ONCE(atomic_read(&mm->tlb_flush_pending));
 	mm->hydra = NULL;
 	hydra_free(h);
 }

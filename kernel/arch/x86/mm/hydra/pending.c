@@ -66,7 +66,8 @@
  *   soft-dirty bits; wp_clean_pre_vma(). A drop leaves nothing, or a marker. What is mapped at
  *   the address later is another page. If it is the same page of a file, and a CPU can still
  *   write to it, zap_pte_range() has flushed under the lock (force_flush), as it does for
- *   page_mkclean().
+ *   page_mkclean(). zap_huge_pmd() has not; but an entry there that is PROT_NONE again comes from
+ *   a gather which has raised tlb_flush_pending, and which sees the place when it ends.
  * - MADV_FREE takes no rights, either, but is not worth places of its own.
  *
  * None of these looks at all: GUP-fast, which relies on the reference of a page, and on RCU for
@@ -313,14 +314,15 @@ static bool hydra_withdraw(struct hydra_gather *g, struct hydra_mm *h)
 
 /**
  * __hydra_gather_withdraw - the drop of a gather is not pending any more
+ * @mm: the address space, with a struct hydra_mm
  * @tlb: the gather, which has flushed
  *
  * Context: any. As on Linux, the flush is ordered before: it has waited for the CPUs.
  * Return: false if the gather has announced no places.
  */
-bool __hydra_gather_withdraw(struct mmu_gather *tlb)
+bool __hydra_gather_withdraw(const struct mm_struct *mm, struct mmu_gather *tlb)
 {
-	return hydra_withdraw(&tlb->hydra, tlb->mm->hydra);
+	return hydra_withdraw(&tlb->hydra, READ_ONCE(mm->hydra));
 }
 
 /* Has another gather raised tlb_flush_pending? */
@@ -343,14 +345,15 @@ static bool hydra_beside(const struct hydra_gather *g, struct hydra_mm *h)
 
 /**
  * __hydra_gather_beside - does another gather change entries in the range of one that ends?
- * @tlb: the gather; its address space has a struct hydra_mm
+ * @mm: the address space, with a struct hydra_mm
+ * @tlb: the gather
  *
  * Context: as hydra_gather_beside().
  * Return: true if so, or if that is not known.
  */
-bool __hydra_gather_beside(struct mmu_gather *tlb)
+bool __hydra_gather_beside(const struct mm_struct *mm, struct mmu_gather *tlb)
 {
-	return hydra_beside(&tlb->hydra, READ_ONCE(tlb->mm->hydra));
+	return hydra_beside(&tlb->hydra, READ_ONCE(mm->hydra));
 }
 
 /**

@@ -395,16 +395,24 @@ static long hydra_chunk_place_again(struct hydra_pool *pool, struct hydra_chunk 
 	ret = hydra_set_place(chunk, chunk->ours, host, there);
 	if (ret)
 		return ret;
-	bitmap_andnot(left, chunk->ours, there, CHUNK_PAGES);
+	/*
+	 * A page that is free now stays in the pool until this worker sorts the chunk: no page
+	 * leaves but one that hydra_chunk_sort() has found away while it was used.
+	 */
 	spin_lock(&pool->lock);
+	bitmap_andnot(left, chunk->ours, there, CHUNK_PAGES);
 	bitmap_andnot(left, left, chunk->used, CHUNK_PAGES);
 	spin_unlock(&pool->lock);
-	for_each_set_bit(i, left, CHUNK_PAGES)
+	for_each_set_bit(i, left, CHUNK_PAGES) {
 		if (!PageHWPoison(&chunk->first[i]))
 			atomic_long_add(0, (atomic_long_t *)page_address(&chunk->first[i]));
+		cond_resched();
+	}
 	ret = hydra_set_place(chunk, left, host, there);
-	if (!ret)
-		hydra_chunk_sort(pool, chunk, there);
+	/* Of the free pages it is not known where they are: they stay. */
+	if (ret)
+		bitmap_or(there, there, left, CHUNK_PAGES);
+	hydra_chunk_sort(pool, chunk, there);
 	return ret;
 }
 

@@ -82,6 +82,41 @@ static void hydra_test_gather(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ULONG_MAX, g.end);
 }
 
+/* A gather that drops announces its places, or raises tlb_flush_pending: never both, never none. */
+static void hydra_test_drop(struct kunit *test)
+{
+	struct hydra_mm *h = hydra_test_mm(test, HYDRA_FILTER_TABLE);
+	struct vm_area_struct *vma = kunit_kzalloc(test, sizeof(*vma), GFP_KERNEL);
+	struct mm_struct *mm = h->mm;
+	struct mmu_gather tlb = {};
+
+	KUNIT_ASSERT_NOT_NULL(test, vma);
+	mm->hydra = h;
+	vma->vm_mm = mm;
+	vma->vm_end = 64 * PMD_SIZE;
+	/* It has never been split. */
+	__hydra_gather_drop(&tlb.hydra, vma, 0, PAGE_SIZE);
+	KUNIT_EXPECT_FALSE(test, tlb.hydra.ranged);
+	KUNIT_EXPECT_EQ(test, 1, atomic_read(&mm->tlb_flush_pending));
+	KUNIT_EXPECT_FALSE(test, __hydra_gather_withdraw(mm, &tlb));
+	init_rwsem(&mm->mmap_lock);
+	mmap_write_lock(mm);
+	hydra_pending_alloc(h);
+	mmap_write_unlock(mm);
+	h->active = true;
+	__hydra_gather_drop(&tlb.hydra, vma, 0, PAGE_SIZE);
+	KUNIT_EXPECT_EQ(test, 1, tlb.hydra.nr_places);
+	KUNIT_EXPECT_EQ(test, 1, atomic_read(&mm->tlb_flush_pending));
+	KUNIT_EXPECT_TRUE(test, hydra_drops_in(h, 0, PAGE_SIZE));
+	KUNIT_EXPECT_TRUE(test, __hydra_gather_withdraw(mm, &tlb));
+	KUNIT_EXPECT_FALSE(test, hydra_drops_in(h, 0, PAGE_SIZE));
+	/* Too many places */
+	__hydra_gather_drop(&tlb.hydra, vma, 0, 8 * PMD_SIZE);
+	KUNIT_EXPECT_EQ(test, 0, tlb.hydra.nr_places);
+	KUNIT_EXPECT_EQ(test, 2, atomic_read(&mm->tlb_flush_pending));
+	hydra_pending_free(h);
+}
+
 /*
  * A gather takes huge pages of a PMD table. All of domains 0 to 2 have shared huge pages
  * there. Domain 0 has used page 7, domain 1 has a copy without a mark, domain 2 has no
@@ -727,6 +762,7 @@ static void hydra_test_budget(struct kunit *test)
 static struct kunit_case hydra_flush_cases[] = {
 	KUNIT_CASE(hydra_test_range_sharers),
 	KUNIT_CASE(hydra_test_gather),
+	KUNIT_CASE(hydra_test_drop),
 	KUNIT_CASE(hydra_test_gather_marked),
 	KUNIT_CASE(hydra_test_marked),
 	KUNIT_CASE(hydra_test_linked_hits),
