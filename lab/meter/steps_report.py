@@ -97,10 +97,10 @@ def limits(outcomes):
     for name in dict.fromkeys(verdict.limit.name for verdict in verdicts):
         here = [verdict for verdict in verdicts if verdict.limit.name == name]
         limit = here[0].limit
-        others = "".join(f", {most:g} in some" for most in sorted({*limit.by_row.values()} - {limit.limit}))
+        others = ", ".join(f"{most:g}" for most in sorted({*limit.by_row.values()} - {limit.limit}))
         broken = [f"[{'red' if verdict.failed else 'yellow'}]{verdict.row}[/]: {report.escape(verdict.seen or 'no number')}"
                   for verdict in here if verdict.result != "passed"]
-        grid.add_row(f"[bold]{name}[/]: {limit.what}", f"{limit.limit:g}{others}",
+        grid.add_row(f"[bold]{name}[/]: {limit.what}", f"{limit.limit:g}{others and f'; some {others}'}",
                      f"{sum(verdict.result == 'passed' for verdict in here)} of {len(here)}", "\n".join(broken))
     out = report.printer()
     out.width = max(out.width, 150)

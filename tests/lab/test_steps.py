@@ -189,7 +189,7 @@ def test_good_results_keep_every_limit():
     (2, "hydra-split", "map-unmap-4k-alone", {"call_rcu": 1}, set()),
     (2, "hydra-split", "map-unmap-4k-alone", {"call_rcu": 2}, {"call-rcu-split: map-unmap-4k-alone"}),
     (2, "hydra", "minor-fault", {"remote": 1}, {"remote: minor-fault"}),
-    (16, "hydra-split", "minor-fault", {"remote": 1}, {"remote-split: minor-fault"}),
+    (16, "hydra-split", "minor-fault", {"remote": 2}, {"remote-split: minor-fault"}),
     (2, "hydra-split", "first-fill", {"instructions": 8001}, {"fill: first-fill"}),
     (2, "hydra-split", "first-fill", {"locked": 17}, {"fill-locked: first-fill"}),
 ])
