@@ -67,7 +67,7 @@ void hydra_gather_table(struct mmu_gather *tlb, struct ptdesc *ptdesc);
 void hydra_gather_flushed(struct hydra_gather *g);
 bool __hydra_wait_pmd_clear(struct mm_struct *mm, pmd_t *pmd);
 
-/* Nothing is recorded. */
+/* Nothing is recorded. Also while the key is off: it may be on when the gather ends. */
 static inline void hydra_gather_clear(struct hydra_gather *g)
 {
 	g->recording = false;

@@ -25,7 +25,7 @@
 #define FLUSHES		200
 #define TIMES		20	/* that the rights of a page change */
 #define ROUNDS		300	/* of a barrier */
-#define RESERVE_US	50000	/* in the purse: what a look may cost while the host does other things */
+#define RESERVE_US	50000	/* in the purse, for looks while the host is busy */
 #define STRAY		2	/* interrupts for other reasons */
 #define MOST(n)		((n) * 3 / 4)	/* a thread does not run all the time */
 #define SLOT_PAGES	4UL	/* two of them are mapped */
